@@ -1,0 +1,1 @@
+"""Compiled inner loops. Imported on first use, never with the package."""
