@@ -1,0 +1,46 @@
+# Everything runs in .venv, which is made on first use and remade when the
+# requirements change. Only make and Python >= 3.11 are needed beforehand.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test lint format clean
+
+help:
+	@echo "make demo    fit two structured models, with a table and figures in out/demo"
+	@echo "make test    tests and doctests, without the slow ones (PYTEST_ARGS=...)"
+	@echo "make lint    ruff and mypy"
+	@echo "make format  let ruff rewrite the sources"
+	@echo "make clean   remove caches and outputs"
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; name one with: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[all,lint,test]"
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/stochadmm demo --out out/demo
+
+# One BLAS thread per process: the workers already use the cores.
+test: export OPENBLAS_NUM_THREADS = 1
+test: export MKL_NUM_THREADS = 1
+test: export OMP_NUM_THREADS = 1
+test: $(READY)
+	$(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf build dist out .coverage htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
