@@ -1,0 +1,10 @@
+"""Losses of a prediction ``z`` against a target ``y``: value, slope, curvature, conjugate, prox.
+
+All of them are averaged over the rows, with sample weights a weighted mean.
+"""
+
+from ._logistic import Logistic
+from ._multinomial import Multinomial
+from ._quadratic import Huber, Quantile, Squared, SquaredHinge
+
+__all__ = ["Huber", "Logistic", "Multinomial", "Quantile", "Squared", "SquaredHinge"]

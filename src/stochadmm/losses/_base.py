@@ -1,0 +1,193 @@
+"""What all losses share: checks of the targets, weighted means, the dual side of a loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..protocols import Array
+
+_MAX_NEWTON = 200
+
+
+def as_float(z: ArrayLike) -> Array:
+    """Return ``z`` as it is when float32 or float64, as float64 otherwise."""
+    z = np.asarray(z)
+    if z.dtype == np.float64 or z.dtype == np.float32:
+        return z
+    return z.astype(np.float64)
+
+
+def check_finite(y: Array) -> None:
+    """Refuse targets that are empty, missing or infinite."""
+    if y.size == 0:
+        raise ValueError("y is empty; give at least one target")
+    if not np.isfinite(y).all():
+        raise ValueError("y contains NaN or infinity; drop or impute those rows")
+
+
+def weighted_mean(terms: Array, weight: ArrayLike | None) -> float:
+    """Return the weighted mean over the rows of ``terms``, summed over the columns.
+
+    A weight per entry counts for its row with the mean over the row, so that equal columns of
+    weights do the same as one weight per row.
+    """
+    if weight is None:
+        return float(terms.sum(dtype=np.float64)) / len(terms)
+    weight = np.asarray(weight, dtype=np.float64)
+    rows = weight if weight.ndim == 1 else weight.mean(axis=1)
+    if terms.ndim == 2 and weight.ndim == 1:
+        terms = terms.sum(axis=1)
+    if weight.shape != terms.shape:
+        raise ValueError(f"weight has shape {weight.shape}, expected {terms.shape}")
+    return float((weight * terms).sum()) / float(rows.sum())
+
+
+def room(u: Array, du: Array, lower: Any, upper: Any) -> Array:
+    """Return the largest t in [0, 1], row by row, with ``lower <= u + t du <= upper``."""
+    u = np.asarray(u, dtype=np.float64)
+    du = np.asarray(du, dtype=np.float64)
+    edge = np.where(du > 0, upper, lower)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(du == 0, 1.0, (edge - u) / du)
+    t = np.clip(t, 0.0, 1.0)
+    return t.min(axis=1) if t.ndim == 2 else t
+
+
+class Elementwise:
+    """A loss that treats every entry of the prediction by itself.
+
+    Subclasses give, entry by entry, ``_values`` and ``_conjugates`` in float64, ``slope``,
+    ``curvature``, and ``_dual_bounds``: the interval on which the conjugate is finite.
+    """
+
+    @property
+    def curvature_bound(self) -> float:
+        """Bound on the second derivative."""
+        raise NotImplementedError
+
+    def slope(self, z: ArrayLike, y: ArrayLike) -> Array:
+        """Return the derivative in ``z``."""
+        raise NotImplementedError
+
+    def curvature(self, z: ArrayLike, y: ArrayLike) -> Array:
+        """Return the second derivative in ``z``."""
+        raise NotImplementedError
+
+    def _values(self, z: Array, y: Array) -> Array:
+        raise NotImplementedError
+
+    def _conjugates(self, u: Array, y: Array) -> Array:
+        """Return the conjugate at points inside the domain."""
+        raise NotImplementedError
+
+    def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    def value(self, z: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> float:
+        """Return the weighted mean over the rows, summed over the outputs, in float64.
+
+        ``weight`` is one number per row or, for predictions of shape (n, C), one per entry; a
+        row then counts with the mean of its weights.
+        """
+        z = np.asarray(z, dtype=np.float64)
+        return weighted_mean(self._values(z, np.asarray(y, dtype=np.float64)), weight)
+
+    def curvature_apply(self, z: ArrayLike, y: ArrayLike, v: ArrayLike) -> Array:
+        """Return the Hessian in ``z`` times ``v``."""
+        return self.curvature(z, y) * v
+
+    def conjugate(self, u: ArrayLike, y: ArrayLike) -> Array:
+        """Return ``sup_z u z - loss(z, y)``, row by row, summed over the outputs.
+
+        It is ``inf`` outside the domain. A ``u`` beyond an end of its interval by at most four
+        units of rounding (of the dtype of ``u``) counts as on it.
+        """
+        u = as_float(u)
+        guard = 4.0 * float(np.finfo(u.dtype).eps)
+        u = u.astype(np.float64)
+        y = np.asarray(y, dtype=np.float64)
+        lower, upper = self._dual_bounds(y)
+        with np.errstate(invalid="ignore"):
+            outside = (u < lower - guard * np.abs(lower)) | (u > upper + guard * np.abs(upper))
+            terms = np.where(outside, np.inf, self._conjugates(np.clip(u, lower, upper), y))
+        return terms.sum(axis=1) if terms.ndim == 2 else terms
+
+    def dual_room(self, u: ArrayLike, du: ArrayLike, y: ArrayLike) -> Array:
+        """Return the largest t in [0, 1], row by row, that keeps ``u + t du`` in the domain."""
+        lower, upper = self._dual_bounds(np.asarray(y, dtype=np.float64))
+        return room(np.asarray(u), np.asarray(du), lower, upper)
+
+    def prox(self, v: ArrayLike, step: ArrayLike, y: ArrayLike) -> Array:
+        """Return ``argmin_z loss(z, y) + (z - v)^2 / (2 step)``, entry by entry."""
+        v = as_float(v)
+        z = self._prox(v.astype(np.float64), rows(step, v), np.asarray(y, dtype=np.float64))
+        return z.astype(v.dtype, copy=False)
+
+    def prox_conjugate(self, v: ArrayLike, step: ArrayLike, y: ArrayLike) -> Array:
+        """Return ``argmin_u conjugate(u, y) + (u - v)^2 / (2 step)``, entry by entry.
+
+        By Moreau's identity it is the slope at the prox of the loss, which keeps it inside the
+        domain to the last bit.
+        """
+        v = as_float(v)
+        step, y = rows(step, v), np.asarray(y, dtype=np.float64)
+        u = self.slope(self._prox(v / step, 1.0 / step, y), y)
+        return u.astype(v.dtype, copy=False)
+
+    def _prox(self, v: Array, step: Array, y: Array) -> Array:
+        """Solve ``z - v + step * slope(z) = 0`` by Newton's method inside a shrinking bracket.
+
+        The slope does not decrease, so the root lies between v and ``v - step * slope(v)``. A
+        Newton point that leaves the bracket, or does not halve the residual, is followed by a
+        bisection.
+        """
+        move = step * self.slope(v, y)
+        low, high = np.minimum(v, v - move), np.maximum(v, v - move)
+        z, residual = v.copy(), move
+        for _ in range(_MAX_NEWTON):
+            low, high = np.where(residual < 0, z, low), np.where(residual > 0, z, high)
+            candidate = z - residual / (1.0 + step * self.curvature(z, y))
+            candidate = np.where(
+                (candidate >= low) & (candidate <= high), candidate, 0.5 * (low + high)
+            )
+            after = candidate - v + step * self.slope(candidate, y)
+            slow = np.abs(after) > 0.5 * np.abs(residual)
+            if slow.any():
+                low = np.where(slow & (after < 0), candidate, low)
+                high = np.where(slow & (after > 0), candidate, high)
+                candidate = np.where(slow & (after != 0), 0.5 * (low + high), candidate)
+                after = candidate - v + step * self.slope(candidate, y)
+            done = np.abs(candidate - z) <= 2e-16 * np.abs(candidate)
+            z, residual = candidate, after
+            if done.all():
+                break
+        return z
+
+    def mean(self, z: ArrayLike) -> Array:
+        """Return the prediction on the scale of the response: ``z`` itself."""
+        return as_float(z)
+
+    def check_targets(self, y: ArrayLike) -> Array:
+        """Return ``y`` as float32 or float64, or say what is wrong with it."""
+        y = np.asarray(y)
+        if y.dtype.kind not in "biuf":
+            raise ValueError(f"y has dtype {y.dtype}; {type(self).__name__} needs numbers")
+        if y.ndim not in (1, 2):
+            raise ValueError(f"y has shape {y.shape}; expected (n,) or (n, n_outputs)")
+        y = as_float(y)
+        check_finite(y)
+        return y
+
+    def n_outputs(self, y: ArrayLike) -> int | None:
+        """Return None for targets of shape (n,), C for (n, C)."""
+        shape = np.shape(y)
+        return shape[1] if len(shape) == 2 else None
+
+
+def rows(step: ArrayLike, v: Array) -> Array:
+    """Return ``step`` in float64; one number per row is made to broadcast against ``v``."""
+    step = np.asarray(step, dtype=np.float64)
+    return step[:, None] if step.ndim == 1 and v.ndim == 2 else step

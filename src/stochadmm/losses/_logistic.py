@@ -1,0 +1,72 @@
+"""Logistic loss of two classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import entr, expit
+
+from ..kernels import codes
+from ..protocols import Array
+from ._base import Elementwise, as_float
+from ._quadratic import check_signs
+
+
+@dataclass(frozen=True)
+class Logistic(Elementwise):
+    """Logistic loss, ``log(1 + exp(-y z))``, for labels -1 and +1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.losses import Logistic
+    >>> y = np.array([1.0, -1.0])
+    >>> round(Logistic().value(np.zeros(2), y), 6)
+    0.693147
+    >>> Logistic().slope(np.zeros(2), y)
+    array([-0.5,  0.5])
+    >>> Logistic().value(np.array([1e4, -1e4]), y)
+    0.0
+    """
+
+    @property
+    def curvature_bound(self) -> float:
+        """Bound on the second derivative: 1/4."""
+        return 0.25
+
+    @property
+    def kernel(self) -> tuple[int, float, float]:
+        """Code and numbers for compiled loops."""
+        return codes.LOGISTIC, 0.0, 0.0
+
+    def _values(self, z: Array, y: Array) -> Array:
+        return np.logaddexp(0.0, -y * z)
+
+    def slope(self, z: ArrayLike, y: ArrayLike) -> Array:
+        """Return the derivative in ``z``."""
+        z, y = as_float(z), np.asarray(y)
+        return (-y * expit(-y * z)).astype(z.dtype, copy=False)
+
+    def curvature(self, z: ArrayLike, y: ArrayLike) -> Array:
+        """Return the second derivative in ``z``."""
+        # the smaller of the two probabilities, which does not round to one
+        p = expit(-np.abs(as_float(z)))
+        return p * (1 - p)
+
+    def _conjugates(self, u: Array, y: Array) -> Array:
+        p = np.clip(-u * y, 0.0, 1.0)
+        return -entr(p) - entr(1.0 - p)
+
+    def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
+        return np.minimum(-y, 0.0), np.maximum(-y, 0.0)
+
+    def mean(self, z: ArrayLike) -> Array:
+        """Return the probability of the label +1."""
+        return expit(as_float(z))
+
+    def check_targets(self, y: ArrayLike) -> Array:
+        """Return ``y`` as float32 or float64, or say what is wrong with it."""
+        return check_signs(super().check_targets(y), "Logistic")

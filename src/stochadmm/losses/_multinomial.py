@@ -1,0 +1,181 @@
+"""Softmax cross-entropy of several classes: the loss with coupled outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import entr, logsumexp, softmax, wrightomega
+
+from ..kernels import codes
+from ..protocols import Array
+from ._base import as_float, check_finite, room, rows, weighted_mean
+
+_MAX_NEWTON = 100
+
+
+@dataclass(frozen=True)
+class Multinomial:
+    """Softmax cross-entropy, ``log(sum_c exp(z_c)) - z_y``, for labels 0, 1, ..., C - 1.
+
+    Predictions have shape (n, C), targets are the (n,) integer labels.
+
+    Parameters
+    ----------
+    n_classes : int, optional
+        C. Taken as the largest label plus one when not given; needed when the last classes may
+        be absent from ``y``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.losses import Multinomial
+    >>> y = np.array([0, 2])
+    >>> round(Multinomial().value(np.zeros((2, 3)), y), 6)  # log(3)
+    1.098612
+    >>> Multinomial().slope(np.zeros((2, 4)), y)
+    array([[-0.75,  0.25,  0.25,  0.25],
+           [ 0.25,  0.25, -0.75,  0.25]])
+    """
+
+    n_classes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_classes is not None and self.n_classes < 2:
+            raise ValueError(f"n_classes must be at least 2, got {self.n_classes}")
+
+    @property
+    def curvature_bound(self) -> float:
+        """Bound on the largest eigenvalue of ``diag(p) - p p'``: 1/2."""
+        return 0.5
+
+    @property
+    def kernel(self) -> tuple[int, float, float]:
+        """Code and numbers for compiled loops."""
+        return codes.MULTINOMIAL, 0.0, 0.0
+
+    def value(self, z: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> float:
+        """Return the mean over the rows, weighted by one number per row, in float64."""
+        z, y = np.asarray(z, dtype=np.float64), np.asarray(y)
+        return weighted_mean(logsumexp(z, axis=1) - z[np.arange(len(y)), y], weight)
+
+    def slope(self, z: ArrayLike, y: ArrayLike) -> Array:
+        """Return the derivative in ``z``: probabilities minus the indicator of the label."""
+        y = np.asarray(y)
+        out: Array = softmax(as_float(z), axis=1)
+        out[np.arange(len(y)), y] -= 1
+        return out
+
+    def curvature(self, z: ArrayLike, y: ArrayLike) -> Array:
+        """Return the diagonal of the Hessian in ``z``, row by row."""
+        p: Array = softmax(as_float(z), axis=1)
+        return p * (1 - p)
+
+    def curvature_apply(self, z: ArrayLike, y: ArrayLike, v: ArrayLike) -> Array:
+        """Return ``(diag(p) - p p') v``, row by row."""
+        p = softmax(as_float(z), axis=1)
+        pv: Array = p * v
+        return pv - p * pv.sum(axis=1, keepdims=True)
+
+    def conjugate(self, u: ArrayLike, y: ArrayLike) -> Array:
+        """Return ``sup_z <u, z> - loss(z, y)``, row by row.
+
+        With ``p = u + indicator(y)`` it is ``sum_c p_c log p_c`` where p is a vector of
+        probabilities and ``inf`` elsewhere. Entries below zero, and sums away from one, by at
+        most four units of rounding per class (of the dtype of ``u``) count as exact.
+        """
+        p, guard = self._probabilities(u, y)
+        inside = (p >= -guard).all(axis=1) & (np.abs(p.sum(axis=1) - 1.0) <= guard * p.shape[1])
+        return np.where(inside, -entr(np.maximum(p, 0.0)).sum(axis=1), np.inf)
+
+    def dual_room(self, u: ArrayLike, du: ArrayLike, y: ArrayLike) -> Array:
+        """Return the largest t in [0, 1], row by row, that keeps ``u + t du`` in the domain.
+
+        It is 0 where the entries of ``du`` do not sum to zero up to rounding.
+        """
+        p, guard = self._probabilities(u, y)
+        du = np.asarray(du, dtype=np.float64)
+        size = np.maximum(1.0, np.abs(du).max(axis=1))
+        level = np.abs(du.sum(axis=1)) <= guard * du.shape[1] * size
+        return np.where(level, room(p, du, 0.0, np.inf), 0.0)
+
+    def _probabilities(self, u: ArrayLike, y: ArrayLike) -> tuple[Array, float]:
+        u, y = as_float(u), np.asarray(y)
+        guard = 4.0 * float(np.finfo(u.dtype).eps)
+        p = u.astype(np.float64)
+        p[np.arange(len(y)), y] += 1.0
+        return p, guard
+
+    def prox(self, v: ArrayLike, step: ArrayLike, y: ArrayLike) -> Array:
+        """Return ``argmin_z loss(z, y) + |z - v|^2 / (2 step)``, row by row."""
+        v, y = as_float(v), np.asarray(y)
+        step = np.broadcast_to(rows(step, v), (len(v), 1))
+        z = v - step * self._prox_slope(v.astype(np.float64), step, y)
+        return z.astype(v.dtype, copy=False)
+
+    def prox_conjugate(self, v: ArrayLike, step: ArrayLike, y: ArrayLike) -> Array:
+        """Return ``argmin_u conjugate(u, y) + |u - v|^2 / (2 step)``, row by row."""
+        v, y = as_float(v), np.asarray(y)
+        step = np.broadcast_to(rows(step, v), (len(v), 1))
+        return self._prox_slope(v / step, 1.0 / step, y).astype(v.dtype, copy=False)
+
+    def _prox_slope(self, v: Array, step: Array, y: Array) -> Array:
+        """Return the slope at the prox of the loss.
+
+        With ``a = v + step * indicator(y)`` the optimality conditions are
+        ``z_c + step p_c = a_c`` and ``p_c = exp(z_c - shift)``. Given the shift, ``step p_c`` is
+        Wright's omega at ``a_c + log(step) - shift``, and the shift makes the probabilities sum
+        to one: a convex decreasing equation that Newton's method solves from the left, where
+        the largest class alone would already have probability one.
+        """
+        a = v.copy()
+        label = np.arange(len(y)), y
+        a[label] += step[:, 0]
+        top = a.max(axis=1, keepdims=True)
+        a += np.log(step) - top
+        shift = -step
+        for _ in range(_MAX_NEWTON):
+            omega = wrightomega(a - shift)
+            excess = omega.sum(axis=1, keepdims=True) - step
+            change = excess / (omega / (1.0 + omega)).sum(axis=1, keepdims=True)
+            shift = shift + change
+            if (np.abs(change) <= 1e-15 * np.maximum(1.0, np.abs(shift))).all():
+                break
+        p = wrightomega(a - shift)
+        p /= p.sum(axis=1, keepdims=True)
+        p[label] -= 1.0
+        return p
+
+    def mean(self, z: ArrayLike) -> Array:
+        """Return the probabilities of the classes."""
+        out: Array = softmax(as_float(z), axis=1)
+        return out
+
+    def check_targets(self, y: ArrayLike) -> Array:
+        """Return ``y`` as integer labels, or say what is wrong with it."""
+        y = np.asarray(y)
+        if y.dtype.kind not in "biuf":
+            raise ValueError(
+                f"y has dtype {y.dtype}; Multinomial needs the labels 0, 1, ..., C - 1: use "
+                "np.unique(y, return_inverse=True)[1], or the classifier estimators"
+            )
+        if y.ndim != 1:
+            raise ValueError(f"y has shape {y.shape}; expected (n,) integer labels for Multinomial")
+        check_finite(y)
+        labels = y.astype(np.intp)
+        if (labels != y).any() or labels.min() < 0:
+            raise ValueError(
+                "y must hold the labels 0, 1, ..., C - 1 for Multinomial; use "
+                "np.unique(y, return_inverse=True)[1], or the classifier estimators"
+            )
+        if self.n_classes is not None and labels.max() >= self.n_classes:
+            raise ValueError(
+                f"y has the label {labels.max()} but n_classes is {self.n_classes}; "
+                f"use Multinomial(n_classes={labels.max() + 1})"
+            )
+        return labels
+
+    def n_outputs(self, y: ArrayLike) -> int:
+        """Return the number of classes C."""
+        return self.n_classes if self.n_classes is not None else max(2, int(np.max(y)) + 1)

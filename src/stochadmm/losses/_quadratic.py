@@ -1,0 +1,227 @@
+"""Losses whose slope is a clipped line: squared, Huber, smoothed quantile, squared hinge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..kernels import codes
+from ..protocols import Array
+from ._base import Elementwise, as_float, rows
+
+
+class ClippedQuadratic(Elementwise):
+    """The loss with slope ``s = clip(c (z - y), lower, upper)``.
+
+    Its value is ``s (z - y) - s^2 / (2 c)`` and its conjugate ``u y + u^2 / (2 c)`` on
+    ``lower <= u <= upper``, so that one set of formulas serves all members of the family.
+    """
+
+    def _slope(self, r: Array, y: Array) -> Array:
+        lower, upper = self._dual_bounds(y)
+        return np.clip(self.curvature_bound * r, lower, upper)
+
+    def _values(self, z: Array, y: Array) -> Array:
+        r = z - y
+        s = self._slope(r, y)
+        return s * (r - s / (2.0 * self.curvature_bound))
+
+    def slope(self, z: ArrayLike, y: ArrayLike) -> Array:
+        """Return the derivative in ``z``."""
+        z, y = as_float(z), np.asarray(y)
+        return self._slope(z - y, y).astype(z.dtype, copy=False)
+
+    def curvature(self, z: ArrayLike, y: ArrayLike) -> Array:
+        """Return the second derivative in ``z``; at a kink of the slope, the larger of the two."""
+        z, y = as_float(z), np.asarray(y)
+        lower, upper = self._dual_bounds(y)
+        line = self.curvature_bound * (z - y)
+        active = (line >= lower) & (line <= upper)
+        return np.where(active, self.curvature_bound, 0.0).astype(z.dtype)
+
+    def _conjugates(self, u: Array, y: Array) -> Array:
+        return u * (y + u / (2.0 * self.curvature_bound))
+
+    def _prox(self, v: Array, step: Array, y: Array) -> Array:
+        lower, upper = self._dual_bounds(y)
+        return v - step * np.clip((v - y) / (1.0 / self.curvature_bound + step), lower, upper)
+
+    def prox_conjugate(self, v: ArrayLike, step: ArrayLike, y: ArrayLike) -> Array:
+        """Return ``argmin_u conjugate(u, y) + (u - v)^2 / (2 step)``, entry by entry."""
+        v, y = as_float(v), np.asarray(y)
+        lower, upper = self._dual_bounds(y)
+        step = rows(step, v)
+        u = np.clip((v - step * y) / (1.0 + step / self.curvature_bound), lower, upper)
+        return u.astype(v.dtype, copy=False)
+
+
+@dataclass(frozen=True)
+class Squared(ClippedQuadratic):
+    """Squared error, ``1/2 (z - y)^2``.
+
+    Parameters
+    ----------
+    half : bool
+        False: ``(z - y)^2``, without the factor one half.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.losses import Squared
+    >>> z, y = np.array([1.0, 3.0]), np.array([0.0, 1.0])
+    >>> Squared().value(z, y)
+    1.25
+    >>> Squared().slope(z, y)
+    array([1., 2.])
+    """
+
+    half: bool = True
+
+    @property
+    def curvature_bound(self) -> float:
+        """The second derivative: 1, or 2 without the factor one half."""
+        return 1.0 if self.half else 2.0
+
+    @property
+    def kernel(self) -> tuple[int, float, float]:
+        """Code and numbers for compiled loops."""
+        return codes.SQUARED, self.curvature_bound, 0.0
+
+    def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
+        return -np.inf, np.inf
+
+
+@dataclass(frozen=True)
+class Huber(ClippedQuadratic):
+    """Huber's robust loss of ``r = z - y``.
+
+    ``1/2 r^2`` where ``|r| <= delta``, ``delta |r| - 1/2 delta^2`` elsewhere.
+
+    Parameters
+    ----------
+    delta : float
+        Where the parabola turns into a line, in units of ``y``. The default has 95% of the
+        efficiency of least squares when the noise is normal with unit variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.losses import Huber
+    >>> Huber(delta=1.0).slope(np.array([0.5, 100.0]), np.array([0.0, 0.0]))
+    array([0.5, 1. ])
+    """
+
+    delta: float = 1.35
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < np.inf:
+            raise ValueError(f"delta must be positive, got {self.delta}")
+
+    @property
+    def curvature_bound(self) -> float:
+        """Bound on the second derivative: 1."""
+        return 1.0
+
+    @property
+    def kernel(self) -> tuple[int, float, float]:
+        """Code and numbers for compiled loops."""
+        return codes.HUBER, float(self.delta), 0.0
+
+    def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
+        return -float(self.delta), float(self.delta)
+
+
+@dataclass(frozen=True)
+class Quantile(ClippedQuadratic):
+    """Smoothed pinball loss of ``r = y - z``: the regression quantile of a level.
+
+    The Moreau envelope of ``max(level r, (level - 1) r)`` with parameter ``smoothing`` (the
+    pinball "Huberised"): ``r^2 / (2 smoothing)`` where ``r`` lies between
+    ``(level - 1) smoothing`` and ``level smoothing``, straight with slopes ``level - 1`` and
+    ``level`` outside. It lies below the pinball by at most
+    ``smoothing max(level, 1 - level)^2 / 2``.
+
+    Parameters
+    ----------
+    level : float
+        Between 0 and 1, 0.5 for the median.
+    smoothing : float
+        Width of the parabola, in units of ``y``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.losses import Quantile
+    >>> Quantile(level=0.9, smoothing=0.1).slope(np.array([0.0, 0.0]), np.array([5.0, -5.0]))
+    array([-0.9,  0.1])
+    """
+
+    level: float = 0.5
+    smoothing: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {self.level}")
+        if not 0 < self.smoothing < np.inf:
+            raise ValueError(f"smoothing must be positive, got {self.smoothing}")
+
+    @property
+    def curvature_bound(self) -> float:
+        """Bound on the second derivative: ``1 / smoothing``."""
+        return 1.0 / self.smoothing
+
+    @property
+    def kernel(self) -> tuple[int, float, float]:
+        """Code and numbers for compiled loops."""
+        return codes.QUANTILE, float(self.level), float(self.smoothing)
+
+    def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
+        return -float(self.level), 1.0 - float(self.level)
+
+
+@dataclass(frozen=True)
+class SquaredHinge(ClippedQuadratic):
+    """Squared hinge, ``1/2 max(0, 1 - y z)^2``, for labels -1 and +1.
+
+    Because ``y^2 = 1`` it is ``1/2 (z - y)^2`` on one side of ``y`` and zero on the other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.losses import SquaredHinge
+    >>> SquaredHinge().value(np.array([0.0, 2.0]), np.array([1.0, 1.0]))
+    0.25
+    """
+
+    @property
+    def curvature_bound(self) -> float:
+        """Bound on the second derivative: 1."""
+        return 1.0
+
+    @property
+    def kernel(self) -> tuple[int, float, float]:
+        """Code and numbers for compiled loops."""
+        return codes.SQUARED_HINGE, 1.0, 0.0
+
+    def check_targets(self, y: ArrayLike) -> Array:
+        """Return ``y`` as float32 or float64, or say what is wrong with it."""
+        return check_signs(super().check_targets(y), "SquaredHinge")
+
+    def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
+        return np.where(y > 0, -np.inf, 0.0), np.where(y > 0, 0.0, np.inf)
+
+
+def check_signs(y: Array, name: str) -> Array:
+    """Return ``y`` when all its entries are -1 or +1."""
+    if not (np.abs(y) == 1).all():
+        labels = np.unique(y)
+        shown = ", ".join(f"{label:g}" for label in labels[:5]) + (", ..." if labels.size > 5 else "")
+        remedy = "use 2*y-1, or the classifier" if set(labels) <= {0.0, 1.0} else "the classifier"
+        raise ValueError(
+            f"y must hold the labels -1 and +1 for {name}, got {shown}; "
+            f"{remedy} estimators take any two labels"
+        )
+    return y
