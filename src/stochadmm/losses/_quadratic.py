@@ -90,6 +90,9 @@ class Squared(ClippedQuadratic):
         """Code and numbers for compiled loops."""
         return codes.SQUARED, self.curvature_bound, 0.0
 
+    def _slope(self, r: Array, y: Array) -> Array:
+        return self.curvature_bound * r
+
     def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
         return -np.inf, np.inf
 

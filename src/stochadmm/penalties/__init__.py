@@ -1,0 +1,21 @@
+"""Penalties: convex functions with a cheap prox, their conjugates and what solvers ask of them."""
+
+from ._elementwise import L1, Box, ElasticNet, NonNegative, Ridge, Separable, Zero
+from ._groups import GroupL2, RowsL21
+from ._norms import L2Ball, Nuclear
+from ._stacked import Stacked
+
+__all__ = [
+    "L1",
+    "Box",
+    "ElasticNet",
+    "GroupL2",
+    "L2Ball",
+    "NonNegative",
+    "Nuclear",
+    "Ridge",
+    "RowsL21",
+    "Separable",
+    "Stacked",
+    "Zero",
+]

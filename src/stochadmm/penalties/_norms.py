@@ -1,0 +1,216 @@
+"""Norms of a block as a whole: nuclear norm, Euclidean ball."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import linalg
+
+from ..protocols import Array, Shape
+from ._base import GUARD, Part, as_float, check_alpha, check_factor, eps, store
+
+
+@dataclass(frozen=True)
+class Nuclear(Part):
+    """Nuclear norm of a matrix, ``alpha`` times the sum of its singular values.
+
+    Parameters
+    ----------
+    alpha : float
+        Strength.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.penalties import Nuclear
+    >>> x = np.outer([2.0, 0.0], [0.0, 3.0])
+    >>> float(round(Nuclear(0.5).value(x), 12))
+    3.0
+    >>> left, values, right = Nuclear(1.0).factors(x, step=1.0)
+    >>> values
+    array([5.])
+    """
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+
+    def value(self, x: ArrayLike) -> float:
+        """Return h(x) in float64."""
+        return float(self.alpha * _singular_values(_matrix(x)).sum())
+
+    def factors(self, v: ArrayLike, step: float) -> tuple[Array, Array, Array]:
+        """Return the prox as ``left @ diag(values) @ right`` with positive values only.
+
+        The rank is exact: it is the number of singular values of ``v`` above the threshold.
+        """
+        left, values, right = _svd(_matrix(v))
+        rank = int((values > step * self.alpha).sum())
+        return left[:, :rank], values[:rank] - values.dtype.type(step * self.alpha), right[:rank]
+
+    def prox(self, v: ArrayLike, step: float, out: Array | None = None) -> Array:
+        """Return ``argmin_u h(u) + |u - v|^2 / (2 step)``: singular values soft-thresholded."""
+        left, values, right = self.factors(v, float(step))
+        return store((left * values) @ right, out)
+
+    def conjugate(self, u: ArrayLike) -> float:
+        """Return 0 when the largest singular value is at most ``alpha``, ``inf`` otherwise.
+
+        The singular value itself is known up to rounding, which is forgiven: four units (of the
+        dtype of ``u``) times the square root of the smaller side.
+        """
+        u = _matrix(u)
+        return 0.0 if self._largest(u) <= self.alpha * (1.0 + self._guard(u)) else np.inf
+
+    def dual_scale(self, u: ArrayLike) -> float:
+        """Return the largest t in [0, 1] with finite ``conjugate(t * u)``."""
+        u = _matrix(u)
+        largest = self._largest(u)
+        return 1.0 if largest <= self.alpha * (1.0 + self._guard(u)) else self.alpha / largest
+
+    def project_dual(self, u: ArrayLike) -> Array:
+        """Return the nearest point of the domain of the conjugate: singular values clipped."""
+        left, values, right = _svd(_matrix(u))
+        return (left * np.minimum(values, values.dtype.type(self.alpha))) @ right
+
+    def project(self, x: ArrayLike) -> Array:
+        """Return ``x``: every point is in the domain."""
+        return as_float(x)
+
+    def zeros(self, x: ArrayLike) -> Array:
+        """Return where a matrix of rank zero is zero: lower rank zeroes no single entry."""
+        x = np.asarray(x)
+        return np.full(x.shape, self.alpha > 0 and not x.any())
+
+    def scaled(self, factor: float) -> Nuclear:
+        """Return the same penalty with ``alpha * factor``."""
+        check_factor(factor)
+        return replace(self, alpha=self.alpha * factor)
+
+    def check(self, shape: Shape) -> None:
+        """Raise when the block is not a matrix."""
+        _check_matrix(shape)
+
+    def terms(self, n_rows: int) -> None:
+        """Return None: there is no compiled loop for singular values."""
+        return None
+
+    def _largest(self, u: Array) -> float:
+        return float(_singular_values(u).max(initial=0.0))
+
+    @staticmethod
+    def _guard(u: Array) -> float:
+        return GUARD * eps(u) * float(np.sqrt(min(u.shape)))
+
+
+def _check_matrix(shape: Shape) -> None:
+    if len(shape) != 2:
+        raise ValueError(
+            f"Nuclear needs a matrix, got a block of shape {shape}; use targets with several "
+            "columns, or L1 for a single output"
+        )
+
+
+def _matrix(x: ArrayLike) -> Array:
+    x = as_float(x)
+    _check_matrix(x.shape)
+    return x
+
+
+def _svd(v: Array) -> tuple[Array, Array, Array]:
+    if 0 in v.shape:
+        return np.zeros((v.shape[0], 0)), np.zeros(0), np.zeros((0, v.shape[1]))
+    try:
+        left, values, right = linalg.svd(v, full_matrices=False, check_finite=False)
+    except linalg.LinAlgError:  # divide and conquer gives up on rare inputs, QR does not
+        left, values, right = linalg.svd(
+            v, full_matrices=False, check_finite=False, lapack_driver="gesvd"
+        )
+    return left, values, right
+
+
+def _singular_values(x: Array) -> Array:
+    if 0 in x.shape:
+        return np.zeros(0)
+    values: Array = linalg.svd(x.astype(np.float64), compute_uv=False, check_finite=False)
+    return values
+
+
+@dataclass(frozen=True)
+class L2Ball(Part):
+    """Indicator of ``|x|_2 <= radius``, the norm over all entries of the block.
+
+    Parameters
+    ----------
+    radius : float
+        At least zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.penalties import L2Ball
+    >>> L2Ball(1.0).prox(np.array([3.0, 4.0]), 1.0)
+    array([0.6, 0.8])
+    """
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        check_alpha(self.radius, "radius")
+
+    def value(self, x: ArrayLike) -> float:
+        """Return 0 inside the ball and ``inf`` outside."""
+        return 0.0 if _norm(as_float(x)) <= self.radius else np.inf
+
+    def prox(self, v: ArrayLike, step: ArrayLike, out: Array | None = None) -> Array:
+        """Return the nearest point of the ball, whatever the step."""
+        if np.ndim(step) != 0 and np.ptp(step) != 0:
+            raise ValueError("L2Ball takes one step for the whole block, got different ones")
+        return store(self.project(v), out)
+
+    def conjugate(self, u: ArrayLike) -> float:
+        """Return ``radius |u|_2``."""
+        return self.radius * _norm(as_float(u))
+
+    def dual_scale(self, u: ArrayLike) -> float:
+        """Return 1: the conjugate is finite everywhere."""
+        return 1.0
+
+    def project_dual(self, u: ArrayLike) -> Array:
+        """Return ``u``: the conjugate is finite everywhere."""
+        return as_float(u)
+
+    def project(self, x: ArrayLike) -> Array:
+        """Return the nearest point of the ball, rounded to its inside."""
+        x = as_float(x)
+        norm = _norm(x)
+        if norm <= self.radius:
+            return x.copy()
+        nearest = (x * (self.radius / norm)).astype(x.dtype)
+        while _norm(nearest) > self.radius:
+            nearest *= 1.0 - 2.0 * eps(x)
+        return nearest
+
+    def zeros(self, x: ArrayLike) -> Array:
+        """Return where the entries are zero because the radius is."""
+        x = np.asarray(x)
+        return (x == 0) & (self.radius == 0)
+
+    def scaled(self, factor: float) -> L2Ball:
+        """Return the penalty itself: an indicator has no strength."""
+        check_factor(factor)
+        return self
+
+    def check(self, shape: Shape) -> None:
+        """Accept any shape."""
+
+    def terms(self, n_rows: int) -> None:
+        """Return None: there is no compiled loop for the ball."""
+        return None
+
+
+def _norm(x: Array) -> float:
+    return float(np.linalg.norm(x.astype(np.float64).ravel()))

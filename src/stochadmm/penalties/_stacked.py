@@ -1,0 +1,173 @@
+"""Different penalties on consecutive segments of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._immutable import set_field
+from ..protocols import Array, Penalty, Shape
+from ..terms import Term
+from ._base import Part, as_float, check_factor
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked(Part):
+    """One penalty after the other, ``sum_k penalty_k(x[segment k])``.
+
+    Pairs with `stochadmm.operators.VStack`. Members that a part does not have, such as a
+    conjugate, the stack does not have either.
+
+    Parameters
+    ----------
+    parts : sequence of (penalty, n_rows)
+        Penalties with the numbers of rows they act on, from the first row to the last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.penalties import L1, Ridge, Stacked
+    >>> penalty = Stacked([(L1(1.0), 2), (Ridge(1.0), 1)])
+    >>> penalty.prox(np.array([3.0, 0.5, 4.0]), 1.0)
+    array([2., 0., 2.])
+    >>> penalty.scaled(0.5)
+    Stacked(parts=((L1(alpha=0.5, weights=None), 2), (Ridge(alpha=0.5, weights=None), 1)))
+    """
+
+    parts: Sequence[tuple[Penalty, int]]
+
+    def __post_init__(self) -> None:
+        parts = tuple((penalty, int(n_rows)) for penalty, n_rows in self.parts)
+        if not parts:
+            raise ValueError("Stacked needs at least one (penalty, n_rows) pair")
+        for penalty, n_rows in parts:
+            if not (hasattr(penalty, "value") and hasattr(penalty, "prox")):
+                raise TypeError(f"Stacked needs penalties with value and prox, got {penalty!r}")
+            if n_rows < 0:
+                raise ValueError(f"Stacked needs non-negative numbers of rows, got {n_rows}")
+        set_field(self, "parts", parts)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all segments together."""
+        return sum(n_rows for _, n_rows in self.parts)
+
+    def _segments(self) -> Iterator[tuple[Any, slice]]:
+        start = 0
+        for penalty, n_rows in self.parts:
+            if n_rows:
+                yield penalty, slice(start, start + n_rows)
+            start += n_rows
+
+    def value(self, x: ArrayLike) -> float:
+        """Return h(x) in float64."""
+        x = self._checked(x)
+        return float(sum(penalty.value(x[rows]) for penalty, rows in self._segments()))
+
+    def prox(self, v: ArrayLike, step: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``argmin_u h(u) + |u - v|^2 / (2 step)``.
+
+        ``step`` is one positive number, or one per row where the parts allow it.
+        """
+        v = self._checked(v)
+        out = np.empty_like(v) if out is None else out
+        for penalty, rows in self._segments():
+            own = step if np.ndim(step) == 0 else np.asarray(step)[rows]
+            penalty.prox(v[rows], own, out=out[rows])
+        return out
+
+    @property
+    def conjugate(self) -> Callable[[ArrayLike], float]:
+        """``conjugate(u)``: the sum of the conjugates of the parts."""
+        self._require("conjugate")
+        return self._conjugate
+
+    def _conjugate(self, u: ArrayLike) -> float:
+        u = self._checked(u)
+        return float(sum(penalty.conjugate(u[rows]) for penalty, rows in self._segments()))
+
+    @property
+    def dual_scale(self) -> Callable[[ArrayLike], float]:
+        """``dual_scale(u)``: the largest t in [0, 1] with finite ``conjugate(t * u)``."""
+        self._require("dual_scale")
+        return self._dual_scale
+
+    def _dual_scale(self, u: ArrayLike) -> float:
+        u = self._checked(u)
+        return min((penalty.dual_scale(u[rows]) for penalty, rows in self._segments()), default=1.0)
+
+    @property
+    def project_dual(self) -> Callable[[ArrayLike], Array]:
+        """``project_dual(u)``: the nearest point of the domain of the conjugate."""
+        self._require("project_dual")
+        return self._project_dual
+
+    def _project_dual(self, u: ArrayLike) -> Array:
+        return self._each("project_dual", u)
+
+    def project(self, x: ArrayLike) -> Array:
+        """Return the nearest point of the domain; parts without a projection keep their rows."""
+        return self._each("project", x)
+
+    def _each(self, member: str, x: ArrayLike) -> Array:
+        x = self._checked(x)
+        out = x.copy()
+        for penalty, rows in self._segments():
+            if hasattr(penalty, member):
+                out[rows] = getattr(penalty, member)(x[rows])
+        return out
+
+    def zeros(self, x: ArrayLike) -> Array:
+        """Return the entries set to zero by the prox; where a part cannot tell, the zero ones."""
+        x = self._checked(x)
+        out = x == 0
+        for penalty, rows in self._segments():
+            if hasattr(penalty, "zeros"):
+                out[rows] = penalty.zeros(x[rows])
+        return out
+
+    @property
+    def scaled(self) -> Callable[[float], Stacked]:
+        """``scaled(factor)``: the stack of the scaled parts."""
+        self._require("scaled")
+        return self._scaled
+
+    def _scaled(self, factor: float) -> Stacked:
+        check_factor(factor)
+        parts: list[tuple[Any, int]] = list(self.parts)
+        return Stacked([(penalty.scaled(factor), n_rows) for penalty, n_rows in parts])
+
+    def check(self, shape: Shape) -> None:
+        """Raise when the segments do not cover the rows, or a part does not fit its own."""
+        if shape[0] != self.n_rows:
+            raise ValueError(
+                f"the segments of Stacked hold {self.n_rows} rows but the block has {shape[0]}"
+            )
+        for penalty, rows in self._segments():
+            if hasattr(penalty, "check"):
+                penalty.check((rows.stop - rows.start, *shape[1:]))
+
+    def terms(self, n_rows: int) -> list[Term] | None:
+        """Return the numbers for compiled loops; None when a part has none."""
+        found: list[Term] = []
+        for penalty, rows in self._segments():
+            own = penalty.terms(rows.stop - rows.start) if hasattr(penalty, "terms") else None
+            if own is None:
+                return None
+            found.extend(own)
+        return found
+
+    def _require(self, member: str) -> None:
+        for penalty, _ in self.parts:
+            if not hasattr(penalty, member):
+                raise AttributeError(f"{type(penalty).__name__} has no {member}")
+
+    def _checked(self, x: ArrayLike) -> Array:
+        x = as_float(x)
+        if len(x) != self.n_rows:
+            raise ValueError(f"Stacked holds {self.n_rows} rows, got an array of {len(x)}")
+        return x
