@@ -1,0 +1,214 @@
+"""DNA: dna-methylation, dna-gue, dna-statlog, and generated sequences, one-hot."""
+
+from __future__ import annotations
+
+import tarfile
+from difflib import get_close_matches
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
+
+from stochadmm.datasets._dataset import Dataset, Matrix, Seed, signs
+from stochadmm.datasets._store import Arrays, fetch, parsed
+from stochadmm.datasets._tables import read_svmlight
+
+Codes = NDArray[np.uint8]
+LETTERS = "ACGT"
+
+
+def one_hot(codes: Codes, sparse: bool, dtype: DTypeLike = np.float64) -> Matrix:
+    """Return four columns per position; CSR is built without a dense copy."""
+    n_rows, n_positions = codes.shape
+    if not sparse:
+        return np.eye(4, dtype=dtype)[codes].reshape(n_rows, -1)
+    size = n_rows * n_positions
+    index: type[Any] = np.int32 if size < 2**31 else np.int64
+    columns = codes.astype(index)
+    columns += 4 * np.arange(n_positions, dtype=index)
+    starts = np.arange(0, size + 1, n_positions, dtype=index)
+    ones = np.ones(size, dtype=dtype)
+    return sp.csr_array((ones, columns.ravel(), starts), shape=(n_rows, 4 * n_positions))
+
+
+def position_structure(n_positions: int) -> dict[str, Any]:
+    """Return names, one group per position, and a chain per letter along the positions."""
+    columns = np.arange(4 * n_positions).reshape(n_positions, 4)
+    edges = [np.stack([here, there], axis=1) for here, there in pairwise(columns)]
+    return {
+        "feature_names": tuple(f"{k}{letter}" for k in range(n_positions) for letter in LETTERS),
+        "groups": {f"position {k}": columns[k] for k in range(n_positions)},
+        "graph": np.concatenate(edges) if edges else np.empty((0, 2), dtype=np.intp),
+    }
+
+
+def load_methylation(*, task: str = "6mA_T.thermophile", sparse: bool = True) -> Dataset:
+    """Return one of the 17 benchmarks, or all of them as tasks with ``task="all"``."""
+    files = ["dna-methylation/iDNA-MS_txt.tar.xz"]
+    arrays = parsed("dna-methylation", files, _read_methylation)
+    available = sorted({key.split("/")[0] for key in arrays})
+    chosen = _choose(task, available, {"all": available})
+    parts = {"train": ["train_neg", "train_pos"], "test": ["test_neg", "test_pos"]}
+    return _assemble("dna-methylation", arrays, chosen, parts, sparse)
+
+
+def load_gue(*, task: str = "prom-core", validation: str = "drop", sparse: bool = True) -> Dataset:
+    """Return the core promoters, one of "tf-0" .. "tf-4", or these five as tasks with "tf".
+
+    ``validation`` says where the rows of ``dev.csv`` go: "drop", "train" or "test".
+    """
+    arrays = parsed("dna-gue", ["dna-gue/GUE_tf_prom_core.tar.xz"], _read_gue)
+    available = sorted({key.split("/")[0] for key in arrays})
+    chosen = _choose(task, available, {"tf": [name for name in available if name != "prom-core"]})
+    parts = {"train": ["train"], "test": ["test"], "drop": []}
+    if validation not in parts:
+        raise ValueError(f"validation is {validation!r}, expected 'drop', 'train' or 'test'")
+    parts[validation].append("dev")
+    return _assemble("dna-gue", arrays, chosen, parts, sparse)
+
+
+def load_statlog(*, sparse: bool = True) -> Dataset:
+    """Return the splice junctions, three classes."""
+    files = ("dna-statlog/dna.scale.gz", "dna-statlog/dna.scale.t.gz")
+    (X, y), (X_test, y_test) = (read_svmlight(fetch(path), 180) for path in files)
+    return Dataset(
+        name="dna-statlog",
+        X=X if sparse else X.toarray(),
+        y=y.astype(np.int64) - 1,
+        X_test=X_test if sparse else X_test.toarray(),
+        y_test=y_test.astype(np.int64) - 1,
+        target_names=("1", "2", "3"),
+        groups={f"position {k}": np.arange(3 * k, 3 * k + 3) for k in range(60)},
+    )
+
+
+def make_onehot_dna(
+    n_rows: int = 10_000,
+    n_positions: int = 200,
+    *,
+    n_motifs: int = 5,
+    motif_length: int = 8,
+    signal: float = 1.0,
+    noise: float = 1.0,
+    sparse: bool = True,
+    dtype: DTypeLike = np.float32,
+    random_state: Seed = 0,
+) -> Dataset:
+    """Return random DNA, one-hot, with labels that depend on motifs at fixed places.
+
+    Parameters
+    ----------
+    n_rows, n_positions : int
+        Size: four columns per position.
+    n_motifs, motif_length : int
+        Windows of positions that matter, without overlap. At each position of a window one letter
+        has the coefficient ``signal`` and the others ``-signal / 3``.
+    signal, noise, random_state
+        As in ``make_graph_fused``.
+    sparse : bool
+        CSR or dense.
+    dtype : float32 or float64
+        Type of the rows and labels.
+
+    Returns
+    -------
+    Dataset
+        With one group per position, ``graph``, a chain per letter, and ``coef``.
+
+    Examples
+    --------
+    >>> from stochadmm.datasets import make_onehot_dna
+    >>> make_onehot_dna(100)
+    Dataset('onehot-dna', X=100x800 csr float32, y=100 float32, graph: 796 edges, groups: 200)
+    """
+    rng = np.random.default_rng(random_state)
+    if n_motifs * motif_length > n_positions:
+        raise ValueError(
+            f"{n_motifs} motifs of {motif_length} positions do not fit into {n_positions}; take "
+            "fewer or shorter ones"
+        )
+    slots = rng.choice(n_positions // motif_length, n_motifs, replace=False) * motif_length
+    places = np.sort((slots[:, None] + np.arange(motif_length)).ravel())
+    weights = np.full((len(places), 4), -signal / 3.0)
+    weights[np.arange(len(places)), rng.integers(0, 4, len(places))] = signal
+    codes = rng.integers(0, 4, (n_rows, n_positions), dtype=np.uint8)
+    scores = np.zeros(n_rows)
+    for place, weight in zip(places, weights, strict=True):
+        scores += weight[codes[:, place]]
+    coef = np.zeros((n_positions, 4))
+    coef[places] = weights
+    return Dataset(
+        name="onehot-dna",
+        X=one_hot(codes, sparse, dtype),
+        y=signs(scores + noise * rng.logistic(size=n_rows) > 0.0).astype(dtype),
+        coef=coef.ravel(),
+        description="Random DNA, one-hot; labels from motifs at fixed places.",
+        **position_structure(n_positions),
+    )
+
+
+def _choose(task: str, available: list[str], several: dict[str, list[str]]) -> list[str]:
+    if task in several:
+        return several[task]
+    if task in available:
+        return [task]
+    every = available + list(several)
+    near = get_close_matches(task, every, n=3) or every
+    raise ValueError(f"task is {task!r}, which is not there; try {', '.join(map(repr, near))}")
+
+
+def _assemble(
+    name: str, arrays: Arrays, chosen: list[str], parts: dict[str, list[str]], sparse: bool
+) -> Dataset:
+    """Stack the parts of the chosen tasks; a single task needs no task index."""
+    fields: dict[str, Any] = {}
+    for suffix, which in (("", parts["train"]), ("_test", parts["test"])):
+        keys = [(task, f"{task}/{part}") for task in chosen for part in which]
+        codes = np.concatenate([arrays[f"{key}/codes"] for _, key in keys])
+        labels = np.concatenate([arrays[f"{key}/label"] for _, key in keys])
+        fields[f"X{suffix}"] = one_hot(codes, sparse)
+        fields[f"y{suffix}"] = signs(labels == 1)
+        if len(chosen) > 1:
+            lengths = [len(arrays[f"{key}/label"]) for _, key in keys]
+            fields[f"tasks{suffix}"] = np.repeat([chosen.index(task) for task, _ in keys], lengths)
+            fields["task_names"] = tuple(chosen)
+    return Dataset(name=name, **fields, **position_structure(fields["X"].shape[1] // 4))
+
+
+def _encode(sequences: list[bytes]) -> Codes:
+    table = np.full(256, 4, dtype=np.uint8)
+    table[np.frombuffer(LETTERS.encode(), np.uint8)] = np.arange(4)
+    codes = table[np.frombuffer(b"".join(sequences), np.uint8)].reshape(len(sequences), -1)
+    if codes.max(initial=0) > 3:
+        raise ValueError(f"a sequence has letters other than {LETTERS}; leave such rows out")
+    return codes
+
+
+def _members(path: Path) -> dict[str, bytes]:
+    with tarfile.open(path) as archive:
+        files = ((member.name, archive.extractfile(member)) for member in archive)
+        return {name: stream.read() for name, stream in files if stream is not None}
+
+
+def _read_methylation(path: Path) -> Arrays:
+    arrays: Arrays = {}
+    for member, content in _members(path).items():
+        _, task, part = member.removesuffix(".txt").split("/")
+        codes = _encode(content.split())
+        arrays[f"{task}/{part}/codes"] = codes
+        arrays[f"{task}/{part}/label"] = np.full(len(codes), part.endswith("pos"), dtype=np.int8)
+    return arrays
+
+
+def _read_gue(path: Path) -> Arrays:
+    arrays: Arrays = {}
+    for member, content in _members(path).items():
+        family, task, part = member.removesuffix(".csv").split("/")
+        rows = [line.split(b",") for line in content.split()[1:]]
+        key = f"{family}-{task.removeprefix('prom_').removesuffix('_all')}/{part}"
+        arrays[f"{key}/codes"] = _encode([sequence for sequence, _ in rows])
+        arrays[f"{key}/label"] = np.array([int(label) for _, label in rows], dtype=np.int8)
+    return arrays
