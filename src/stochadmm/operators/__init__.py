@@ -1,0 +1,22 @@
+"""Linear operators with SciPy's names, on vectors and matrices, in float32 and float64."""
+
+from ._algebra import Composed, PadColumns, Scaled, VStack
+from ._convert import as_operator
+from ._differences import Differences, GridDifferences
+from ._graphs import Incidence, Selection
+from ._matrices import Identity, Matrix, Wrapped
+
+__all__ = [
+    "Composed",
+    "Differences",
+    "GridDifferences",
+    "Identity",
+    "Incidence",
+    "Matrix",
+    "PadColumns",
+    "Scaled",
+    "Selection",
+    "VStack",
+    "Wrapped",
+    "as_operator",
+]

@@ -1,0 +1,281 @@
+"""Operators made of operators: stacked, padded, scaled, composed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from .._immutable import set_field
+from ..protocols import Array
+from ._base import LinearMap, as_float, sparse_norm2, store
+from ._convert import as_operator
+
+
+class _Combination(LinearMap):
+    """Has a sparse form when all its parts have one."""
+
+    def _parts(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def _build(self) -> Any:
+        raise NotImplementedError
+
+    @cached_property
+    def _sparse(self) -> Any:
+        return sparse.csr_array(self._build())
+
+    @property
+    def tosparse(self) -> Any:
+        """``tosparse()``: a CSR array in float64, when every part has one."""
+        for part in self._parts():
+            part.tosparse  # noqa: B018  (raises AttributeError, so that hasattr tells the truth)
+        return lambda: self._sparse
+
+
+@dataclass(frozen=True, eq=False)
+class VStack(_Combination):
+    """Operators on the same vector, one above the other.
+
+    Pairs with `stochadmm.penalties.Stacked`.
+
+    Parameters
+    ----------
+    operators : sequence
+        Anything `as_operator` takes, all with the same number of columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.operators import Identity, Incidence, VStack
+    >>> A = VStack([Incidence([(0, 1)], n_nodes=2), Identity(2)])
+    >>> A @ np.array([3.0, 1.0])
+    array([2., 3., 1.])
+    """
+
+    operators: Sequence[Any]
+
+    def __post_init__(self) -> None:
+        operators = tuple(as_operator(op, name="operators") for op in self.operators)
+        if not operators:
+            raise ValueError("VStack needs at least one operator")
+        widths = [op.shape[1] for op in operators]
+        if len(set(widths)) > 1:
+            raise ValueError(f"operators to stack have different numbers of columns: {widths}")
+        set_field(self, "operators", operators)
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        """Sum of the rows, and columns."""
+        return sum(op.shape[0] for op in self.operators), self.operators[0].shape[1]
+
+    @cached_property
+    def norm2(self) -> float:
+        """An upper bound on the squared spectral norm."""
+        total = float(sum(op.norm2 for op in self.operators))
+        return min(total, sparse_norm2(self.tosparse())) if hasattr(self, "tosparse") else total
+
+    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
+        x = as_float(x)
+        out = np.empty((self.shape[0], *x.shape[1:]), dtype=x.dtype) if out is None else out
+        start = 0
+        for op in self.operators:
+            stop = start + op.shape[0]
+            op.matvec(x, out[start:stop])
+            start = stop
+        return out
+
+    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
+        u = as_float(u)
+        total, start = None, 0
+        for op in self.operators:
+            stop = start + op.shape[0]
+            part = op.rmatvec(u[start:stop])
+            total = part if total is None else total + part
+            start = stop
+        assert total is not None
+        return store(total, out)
+
+    def _parts(self) -> tuple[Any, ...]:
+        return tuple(self.operators)
+
+    def _build(self) -> Any:
+        return sparse.vstack([op.tosparse() for op in self.operators])
+
+
+@dataclass(frozen=True, eq=False)
+class PadColumns(_Combination):
+    """An operator with empty columns on its right, for coordinates it does not see.
+
+    Parameters
+    ----------
+    A : operator
+        Anything `as_operator` takes.
+    n_extra : int
+        Number of empty columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.operators import Identity, PadColumns
+    >>> A = PadColumns(Identity(2), 1)
+    >>> A @ np.array([1.0, 2.0, 9.0]), A.rmatvec(np.array([1.0, 2.0]))
+    (array([1., 2.]), array([1., 2., 0.]))
+    """
+
+    A: Any
+    n_extra: int
+
+    def __post_init__(self) -> None:
+        set_field(self, "A", as_operator(self.A, name="A"))
+        if self.n_extra < 0:
+            raise ValueError(f"n_extra must be non-negative, got {self.n_extra}")
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        """Rows, and columns with the empty ones."""
+        return self.A.shape[0], self.A.shape[1] + self.n_extra
+
+    @property
+    def norm2(self) -> float:
+        """An upper bound on the squared spectral norm."""
+        return float(self.A.norm2)
+
+    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
+        result: Array = self.A.matvec(as_float(x)[: self.A.shape[1]], out)
+        return result
+
+    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
+        u = as_float(u)
+        width = self.A.shape[1]
+        out = np.empty((self.shape[1], *u.shape[1:]), dtype=u.dtype) if out is None else out
+        self.A.rmatvec(u, out[:width])
+        out[width:] = 0.0
+        return out
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.A,)
+
+    def _build(self) -> Any:
+        matrix = self.A.tosparse()
+        triple = (matrix.data, matrix.indices, matrix.indptr)
+        return sparse.csr_array(triple, shape=self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled(_Combination):
+    """An operator times a number.
+
+    Parameters
+    ----------
+    A : operator
+        Anything `as_operator` takes.
+    factor : float
+        The number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.operators import Differences
+    >>> (2.0 * Differences(3)) @ np.array([0.0, 1.0, 3.0])
+    array([2., 4.])
+    """
+
+    A: Any
+    factor: float
+
+    def __post_init__(self) -> None:
+        set_field(self, "A", as_operator(self.A, name="A"))
+        set_field(self, "factor", float(self.factor))
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        """Rows and columns."""
+        return self.A.shape  # type: ignore[no-any-return]
+
+    @property
+    def norm2(self) -> float:
+        """An upper bound on the squared spectral norm."""
+        return float(self.A.norm2) * self.factor**2
+
+    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``factor * A x`` for ``x`` of shape (d,) or (d, C)."""
+        result = self.A.matvec(as_float(x), out)
+        return np.multiply(result, self.factor, out=out)
+
+    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``factor * A' u`` for ``u`` of shape (q,) or (q, C)."""
+        result = self.A.rmatvec(as_float(u), out)
+        return np.multiply(result, self.factor, out=out)
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.A,)
+
+    def _build(self) -> Any:
+        return self.A.tosparse() * self.factor
+
+
+@dataclass(frozen=True, eq=False)
+class Composed(_Combination):
+    """One operator after another, ``A (B x)``.
+
+    Parameters
+    ----------
+    A, B : operators
+        Anything `as_operator` takes; A has as many columns as B has rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.operators import Differences
+    >>> (Differences(3) @ Differences(4)) @ np.array([0.0, 1.0, 4.0, 9.0])
+    array([2., 2.])
+    """
+
+    A: Any
+    B: Any
+
+    def __post_init__(self) -> None:
+        set_field(self, "A", as_operator(self.A, name="A"))
+        set_field(self, "B", as_operator(self.B, name="B"))
+        if self.A.shape[1] != self.B.shape[0]:
+            raise ValueError(
+                f"cannot compose shapes {self.A.shape} and {self.B.shape}: "
+                f"{self.A.shape[1]} columns meet {self.B.shape[0]} rows"
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        """Rows of A, columns of B."""
+        return self.A.shape[0], self.B.shape[1]
+
+    @cached_property
+    def norm2(self) -> float:
+        """An upper bound on the squared spectral norm."""
+        product = float(self.A.norm2 * self.B.norm2)
+        return min(product, sparse_norm2(self.tosparse())) if hasattr(self, "tosparse") else product
+
+    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``A (B x)`` for ``x`` of shape (d,) or (d, C)."""
+        result: Array = self.A.matvec(self.B.matvec(x), out)
+        return result
+
+    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``B' (A' u)`` for ``u`` of shape (q,) or (q, C)."""
+        result: Array = self.B.rmatvec(self.A.rmatvec(u), out)
+        return result
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.A, self.B
+
+    def _build(self) -> Any:
+        return self.A.tosparse() @ self.B.tosparse()

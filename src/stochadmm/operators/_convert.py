@@ -1,0 +1,62 @@
+"""From what users have to an operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..protocols import Operator
+from ._matrices import Identity, Matrix, Wrapped
+
+
+def as_operator(obj: Any, name: str = "structure", n_columns: int | None = None) -> Operator:
+    """Return ``obj`` as an operator.
+
+    Parameters
+    ----------
+    obj : operator, ndarray, SciPy sparse, LinearOperator, PyLops operator, or None
+        Operators are returned as they are. None is the identity, and needs ``n_columns``.
+    name : str
+        What the error messages call it.
+    n_columns : int, optional
+        Number of columns it must have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.operators import as_operator
+    >>> as_operator(np.ones((2, 3))).shape
+    (2, 3)
+    >>> as_operator(None, n_columns=4)
+    Identity(n=4, scale=1.0)
+    """
+    operator = _convert(obj, name, n_columns)
+    if n_columns is not None and operator.shape[1] != n_columns:
+        raise ValueError(
+            f"{name} has {operator.shape[1]} columns, expected {n_columns}: "
+            "one per coefficient, the intercept not counted"
+        )
+    return operator
+
+
+def _convert(obj: Any, name: str, n_columns: int | None) -> Operator:
+    if obj is None:
+        if n_columns is None:
+            raise ValueError(f"{name} is None; give an operator, or n_columns for the identity")
+        return Identity(n_columns)
+    members = ("shape", "matvec", "rmatvec")
+    if all(hasattr(obj, member) for member in (*members, "norm2")):
+        return obj  # type: ignore[no-any-return]
+    if sparse.issparse(obj) or isinstance(obj, (np.ndarray, list)):
+        try:
+            return Matrix(obj)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+    if all(hasattr(obj, member) for member in members):
+        return Wrapped(obj)
+    raise TypeError(
+        f"{name} must be an operator, a matrix, a sparse matrix or a LinearOperator, "
+        f"got {type(obj).__name__}"
+    )

@@ -1,0 +1,174 @@
+"""Operators made of few entries per row: edges, overlapping groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._immutable import frozen, set_field
+from ..protocols import Array
+from ._base import SparseMap, as_float, csr, store
+
+
+@dataclass(frozen=True, eq=False)
+class Incidence(SparseMap):
+    """Differences along the edges of a graph: row e is ``c_e (x_i - s_e x_j)``.
+
+    Parameters
+    ----------
+    edges : array of int, shape (m, 2)
+        Pairs (i, j) of nodes.
+    n_nodes : int
+        Number of columns; nodes without edges are fine.
+    weights : array of shape (m,), optional
+        Non-negative c_e, ones by default.
+    signs : array of shape (m,), optional
+        s_e, +1 or -1: whether the two ends pull to the same or to opposite values. All +1 by
+        default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.operators import Incidence
+    >>> A = Incidence([(0, 1), (1, 2)], n_nodes=4, weights=[1.0, 2.0])
+    >>> A @ np.array([5.0, 3.0, 0.0, 9.0])
+    array([2., 6.])
+    >>> A.shape
+    (2, 4)
+    """
+
+    edges: ArrayLike
+    n_nodes: int
+    weights: ArrayLike | None = None
+    signs: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        edges = np.asarray(self.edges)
+        if edges.size == 0:
+            edges = np.empty((0, 2), dtype=np.intp)
+        if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
+            raise ValueError(f"edges must be pairs of node indices, got shape {edges.shape}")
+        if edges.size and (edges.min() < 0 or edges.max() >= self.n_nodes):
+            raise ValueError(
+                f"edges name the nodes {edges.min()} to {edges.max()} "
+                f"but nodes go from 0 to {self.n_nodes - 1}"
+            )
+        loops = np.flatnonzero(edges[:, 0] == edges[:, 1])
+        if loops.size:
+            raise ValueError(f"edge {loops[0]} joins node {edges[loops[0], 0]} to itself; drop it")
+        set_field(self, "edges", frozen(edges, np.intp))
+        if self.weights is not None:
+            weights = frozen(self.weights)
+            if weights.shape != (len(edges),) or not ((weights >= 0) & (weights < np.inf)).all():
+                raise ValueError(f"weights must be {len(edges)} non-negative numbers, one per edge")
+            set_field(self, "weights", weights)
+        if self.signs is not None:
+            signs = frozen(self.signs)
+            if signs.shape != (len(edges),) or not (np.abs(signs) == 1).all():
+                raise ValueError(f"signs must be {len(edges)} numbers +1 or -1, one per edge")
+            set_field(self, "signs", signs)
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        """Edges and nodes."""
+        return len(self.edges), self.n_nodes  # type: ignore[arg-type]
+
+    def _build(self) -> Any:
+        edges = np.asarray(self.edges)
+        m = len(edges)
+        head = np.ones(m) if self.weights is None else np.asarray(self.weights)
+        tail = -head if self.signs is None else -head * np.asarray(self.signs)
+        data = np.column_stack([head, tail]).ravel()
+        return csr(data, np.repeat(np.arange(m), 2), edges.ravel(), self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Selection(SparseMap):
+    """Copies of overlapping groups, one after the other: ``(c_g x_g for g in groups)``.
+
+    With `stochadmm.penalties.GroupL2` on ``sizes`` it is the overlapping group lasso.
+
+    Parameters
+    ----------
+    groups : sequence of int arrays
+        Columns of each group; groups may overlap, not be empty.
+    n : int
+        Number of columns; columns in no group are fine.
+    weights : array, optional
+        Non-negative c_g, one per group. Ones by default.
+
+    Attributes
+    ----------
+    sizes : ndarray of int
+        Rows of each group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.operators import Selection
+    >>> A = Selection([[0, 1], [1, 2]], n=3)
+    >>> A @ np.array([1.0, 2.0, 3.0])
+    array([1., 2., 2., 3.])
+    >>> A.sizes
+    array([2, 2])
+    """
+
+    groups: Sequence[ArrayLike]
+    n: int
+    weights: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        groups = []
+        for g, group in enumerate(self.groups):
+            columns = np.asarray(group)
+            if columns.size == 0:
+                raise ValueError(f"group {g} is empty; leave it out")
+            if columns.ndim != 1 or columns.dtype.kind not in "iu":
+                raise ValueError(f"group {g} must be a list of column indices")
+            if columns.min() < 0 or columns.max() >= self.n:
+                raise ValueError(f"group {g} names columns outside 0 to {self.n - 1}")
+            if len(np.unique(columns)) < columns.size:
+                raise ValueError(f"group {g} names a column twice")
+            groups.append(tuple(columns.tolist()))
+        set_field(self, "groups", tuple(groups))
+        if self.weights is not None:
+            weights = frozen(self.weights)
+            if weights.shape != (len(groups),) or not ((weights >= 0) & (weights < np.inf)).all():
+                raise ValueError(f"weights must be {len(groups)} non-negative numbers, one per group")
+            set_field(self, "weights", weights)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Rows of each group."""
+        return frozen([len(group) for group in self.groups], np.int64)  # type: ignore[arg-type]
+
+    @cached_property
+    def _columns(self) -> Array:
+        return np.array([j for group in self.groups for j in group], dtype=np.intp)  # type: ignore[union-attr]
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        """Sum of the sizes, and columns."""
+        return int(self.sizes.sum()), self.n
+
+    def _build(self) -> Any:
+        rows = np.arange(self._columns.size)
+        ones = np.ones(len(self.groups)) if self.weights is None else self.weights
+        return csr(np.repeat(ones, self.sizes), rows, self._columns, self.shape)
+
+    @cached_property
+    def norm2(self) -> float:
+        """The squared spectral norm: the largest sum of squared weights over a column."""
+        square = self.tosparse().multiply(self.tosparse())
+        return float(square.sum(axis=0).max(initial=0.0)) * (1.0 + 1e-14)
+
+    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
+        if self.weights is not None:
+            return super().matvec(x, out)
+        return store(as_float(x)[self._columns], out)

@@ -1,0 +1,211 @@
+"""Operators that are a matrix: given, scaled identity, or known by its products alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from .._immutable import set_field
+from ..protocols import Array
+from ._base import LinearMap, as_float, dense_norm2, estimated_norm2, sparse_norm2, store
+
+
+@dataclass(frozen=True, eq=False)
+class Identity(LinearMap):
+    """A multiple of the identity.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows and columns.
+    scale : float
+        The multiple.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.operators import Identity
+    >>> Identity(2, scale=-1.0) @ np.array([1.0, 2.0])
+    array([-1., -2.])
+    """
+
+    n: int
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.n < 0:
+            raise ValueError(f"n must be non-negative, got {self.n}")
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        """Rows and columns."""
+        return self.n, self.n
+
+    @property
+    def norm2(self) -> float:
+        """The squared spectral norm."""
+        return float(self.scale) ** 2
+
+    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``scale * x``."""
+        return np.multiply(as_float(x), float(self.scale), out=out)
+
+    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``scale * u``."""
+        return self.matvec(u, out)
+
+    def tosparse(self) -> Any:
+        """Return the operator as a CSR array in float64."""
+        return sparse.csr_array(sparse.eye_array(self.n) * float(self.scale))
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix(LinearMap):
+    """A matrix in memory, dense or sparse.
+
+    It is not copied, so it must not be changed afterwards. Products with float32 vectors use a
+    float32 copy made at the first of them, and the other way round.
+
+    Parameters
+    ----------
+    A : ndarray or SciPy sparse
+        Two-dimensional and real; sparse ones are taken as CSR.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.operators import Matrix
+    >>> A = Matrix(np.array([[1.0, 1.0], [0.0, 2.0]]))
+    >>> A @ np.array([1.0, 2.0]), A.rmatvec(np.array([1.0, 0.0]))
+    (array([3., 4.]), array([1., 1.]))
+    """
+
+    A: Any
+
+    def __post_init__(self) -> None:
+        A = self.A
+        if sparse.issparse(A):
+            A = sparse.csr_array(A)
+        else:
+            A = np.asarray(A)
+        if A.ndim != 2:
+            raise ValueError(f"Matrix needs two dimensions, got shape {A.shape}")
+        if A.dtype.kind not in "biuf":
+            raise ValueError(f"Matrix needs real numbers, got dtype {A.dtype}")
+        if A.dtype not in (np.float32, np.float64):
+            A = A.astype(np.float64)
+        if not np.isfinite(A.data if sparse.issparse(A) else A).all():
+            raise ValueError("Matrix contains NaN or infinity")
+        set_field(self, "A", A)
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        """Rows and columns."""
+        return self.A.shape  # type: ignore[no-any-return]
+
+    @cached_property
+    def _float64(self) -> tuple[Any, Any]:
+        matrix = self.A.astype(np.float64, copy=False)
+        return matrix, matrix.T
+
+    @cached_property
+    def _float32(self) -> tuple[Any, Any]:
+        matrix = self.A.astype(np.float32, copy=False)
+        return matrix, matrix.T
+
+    @cached_property
+    def norm2(self) -> float:
+        """An upper bound on the squared spectral norm.
+
+        Exact up to rounding for small matrices, certain for sparse ones; for large dense ones
+        an estimate by Lanczos iterations with a margin.
+        """
+        if sparse.issparse(self.A):
+            return sparse_norm2(self._float64[0])
+        return dense_norm2(self.A)
+
+    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
+        x = as_float(x)
+        return store((self._float64 if x.dtype == np.float64 else self._float32)[0] @ x, out)
+
+    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
+        u = as_float(u)
+        return store((self._float64 if u.dtype == np.float64 else self._float32)[1] @ u, out)
+
+    def tosparse(self) -> Any:
+        """Return the operator as a CSR array in float64."""
+        return sparse.csr_array(self._float64[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Wrapped(LinearMap):
+    """A SciPy or PyLops linear operator: anything with ``shape``, ``matvec`` and ``rmatvec``.
+
+    Matrices go through ``matmat`` and ``rmatmat`` where these exist, column by column otherwise.
+    There is no ``tosparse`` unless the object has one.
+
+    Parameters
+    ----------
+    operator : object
+        The operator, on real numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse.linalg import aslinearoperator
+    >>> from stochadmm.operators import Wrapped
+    >>> A = Wrapped(aslinearoperator(np.array([[1.0, 2.0], [0.0, 1.0]])))
+    >>> A @ np.array([1.0, 1.0])
+    array([3., 1.])
+    """
+
+    operator: Any
+
+    def __post_init__(self) -> None:
+        for member in ("shape", "matvec", "rmatvec"):
+            if not hasattr(self.operator, member):
+                raise TypeError(f"Wrapped needs an object with {member}, got {self.operator!r}")
+        if np.dtype(getattr(self.operator, "dtype", None) or np.float64).kind == "c":
+            raise ValueError("Wrapped needs an operator on real numbers, got a complex one")
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        """Rows and columns."""
+        n_rows, n_columns = self.operator.shape
+        return int(n_rows), int(n_columns)
+
+    @cached_property
+    def norm2(self) -> float:
+        """The squared spectral norm: certain when small, else estimated with a margin."""
+        return estimated_norm2(self.shape, self.matvec, self.rmatvec)
+
+    @property
+    def tosparse(self) -> Any:
+        """``tosparse()``: a CSR array in float64, when the wrapped object offers it."""
+        give = self.operator.tosparse
+        return lambda: sparse.csr_array(give(), dtype=np.float64)
+
+    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
+        return self._apply(as_float(x), "matvec", "matmat", out)
+
+    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+        """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
+        return self._apply(as_float(u), "rmatvec", "rmatmat", out)
+
+    def _apply(self, x: Array, vector: str, matrix: str, out: Array | None) -> Array:
+        if x.ndim == 1:
+            result = getattr(self.operator, vector)(x)
+        elif hasattr(self.operator, matrix):
+            result = getattr(self.operator, matrix)(x)
+        else:
+            one = getattr(self.operator, vector)
+            result = np.column_stack([np.ravel(one(column)) for column in x.T])
+        return store(np.asarray(result).astype(x.dtype, copy=False), out)
