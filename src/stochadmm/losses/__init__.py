@@ -5,6 +5,7 @@ All of them are averaged over the rows, with sample weights a weighted mean.
 
 from ._logistic import Logistic
 from ._multinomial import Multinomial
+from ._poisson import Poisson
 from ._quadratic import Huber, Quantile, Squared, SquaredHinge
 
-__all__ = ["Huber", "Logistic", "Multinomial", "Quantile", "Squared", "SquaredHinge"]
+__all__ = ["Huber", "Logistic", "Multinomial", "Poisson", "Quantile", "Squared", "SquaredHinge"]

@@ -12,7 +12,7 @@ from ..protocols import Array
 _MAX_NEWTON = 200
 
 
-def as_float(z: ArrayLike) -> Array:
+def as_float(z: Array) -> Array:
     """Return ``z`` as it is when float32 or float64, as float64 otherwise."""
     z = np.asarray(z)
     if z.dtype == np.float64 or z.dtype == np.float32:
@@ -28,7 +28,7 @@ def check_finite(y: Array) -> None:
         raise ValueError("y contains NaN or infinity; drop or impute those rows")
 
 
-def weighted_mean(terms: Array, weight: ArrayLike | None) -> float:
+def weighted_mean(terms: Array, weight: Array | None) -> float:
     """Return the weighted mean over the rows of ``terms``, summed over the columns.
 
     A weight per entry counts for its row with the mean over the row, so that equal columns of
@@ -68,11 +68,11 @@ class Elementwise:
         """Bound on the second derivative."""
         raise NotImplementedError
 
-    def slope(self, z: ArrayLike, y: ArrayLike) -> Array:
+    def slope(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``."""
         raise NotImplementedError
 
-    def curvature(self, z: ArrayLike, y: ArrayLike) -> Array:
+    def curvature(self, z: Array, y: Array) -> Array:
         """Return the second derivative in ``z``."""
         raise NotImplementedError
 
@@ -86,7 +86,7 @@ class Elementwise:
     def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
         raise NotImplementedError
 
-    def value(self, z: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> float:
+    def value(self, z: Array, y: Array, weight: Array | None = None) -> float:
         """Return the weighted mean over the rows, summed over the outputs, in float64.
 
         ``weight`` is one number per row or, for predictions of shape (n, C), one per entry; a
@@ -95,11 +95,11 @@ class Elementwise:
         z = np.asarray(z, dtype=np.float64)
         return weighted_mean(self._values(z, np.asarray(y, dtype=np.float64)), weight)
 
-    def curvature_apply(self, z: ArrayLike, y: ArrayLike, v: ArrayLike) -> Array:
+    def curvature_apply(self, z: Array, y: Array, v: Array) -> Array:
         """Return the Hessian in ``z`` times ``v``."""
         return self.curvature(z, y) * v
 
-    def conjugate(self, u: ArrayLike, y: ArrayLike) -> Array:
+    def conjugate(self, u: Array, y: Array) -> Array:
         """Return ``sup_z u z - loss(z, y)``, row by row, summed over the outputs.
 
         It is ``inf`` outside the domain. A ``u`` beyond an end of its interval by at most four
@@ -115,18 +115,18 @@ class Elementwise:
             terms = np.where(outside, np.inf, self._conjugates(np.clip(u, lower, upper), y))
         return terms.sum(axis=1) if terms.ndim == 2 else terms
 
-    def dual_room(self, u: ArrayLike, du: ArrayLike, y: ArrayLike) -> Array:
+    def dual_room(self, u: Array, du: Array, y: Array) -> Array:
         """Return the largest t in [0, 1], row by row, that keeps ``u + t du`` in the domain."""
         lower, upper = self._dual_bounds(np.asarray(y, dtype=np.float64))
         return room(np.asarray(u), np.asarray(du), lower, upper)
 
-    def prox(self, v: ArrayLike, step: ArrayLike, y: ArrayLike) -> Array:
+    def prox(self, v: Array, step: Array | float, y: Array) -> Array:
         """Return ``argmin_z loss(z, y) + (z - v)^2 / (2 step)``, entry by entry."""
         v = as_float(v)
         z = self._prox(v.astype(np.float64), rows(step, v), np.asarray(y, dtype=np.float64))
         return z.astype(v.dtype, copy=False)
 
-    def prox_conjugate(self, v: ArrayLike, step: ArrayLike, y: ArrayLike) -> Array:
+    def prox_conjugate(self, v: Array, step: Array | float, y: Array) -> Array:
         """Return ``argmin_u conjugate(u, y) + (u - v)^2 / (2 step)``, entry by entry.
 
         By Moreau's identity it is the slope at the prox of the loss, which keeps it inside the
@@ -166,11 +166,11 @@ class Elementwise:
                 break
         return z
 
-    def mean(self, z: ArrayLike) -> Array:
+    def mean(self, z: Array) -> Array:
         """Return the prediction on the scale of the response: ``z`` itself."""
         return as_float(z)
 
-    def check_targets(self, y: ArrayLike) -> Array:
+    def check_targets(self, y: Array) -> Array:
         """Return ``y`` as float32 or float64, or say what is wrong with it."""
         y = np.asarray(y)
         if y.dtype.kind not in "biuf":
@@ -181,13 +181,13 @@ class Elementwise:
         check_finite(y)
         return y
 
-    def n_outputs(self, y: ArrayLike) -> int | None:
+    def n_outputs(self, y: Array) -> int | None:
         """Return None for targets of shape (n,), C for (n, C)."""
         shape = np.shape(y)
         return shape[1] if len(shape) == 2 else None
 
 
-def rows(step: ArrayLike, v: Array) -> Array:
+def rows(step: Array | float, v: Array) -> Array:
     """Return ``step`` in float64; one number per row is made to broadcast against ``v``."""
     step = np.asarray(step, dtype=np.float64)
     return step[:, None] if step.ndim == 1 and v.ndim == 2 else step

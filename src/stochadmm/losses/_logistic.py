@@ -45,12 +45,12 @@ class Logistic(Elementwise):
     def _values(self, z: Array, y: Array) -> Array:
         return np.logaddexp(0.0, -y * z)
 
-    def slope(self, z: ArrayLike, y: ArrayLike) -> Array:
+    def slope(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``."""
         z, y = as_float(z), np.asarray(y)
         return (-y * expit(-y * z)).astype(z.dtype, copy=False)
 
-    def curvature(self, z: ArrayLike, y: ArrayLike) -> Array:
+    def curvature(self, z: Array, y: Array) -> Array:
         """Return the second derivative in ``z``."""
         # the smaller of the two probabilities, which does not round to one
         p = expit(-np.abs(as_float(z)))
@@ -63,10 +63,10 @@ class Logistic(Elementwise):
     def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
         return np.minimum(-y, 0.0), np.maximum(-y, 0.0)
 
-    def mean(self, z: ArrayLike) -> Array:
+    def mean(self, z: Array) -> Array:
         """Return the probability of the label +1."""
         return expit(as_float(z))
 
-    def check_targets(self, y: ArrayLike) -> Array:
+    def check_targets(self, y: Array) -> Array:
         """Return ``y`` as float32 or float64, or say what is wrong with it."""
         return check_signs(super().check_targets(y), "Logistic")

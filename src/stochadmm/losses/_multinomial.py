@@ -55,30 +55,30 @@ class Multinomial:
         """Code and numbers for compiled loops."""
         return codes.MULTINOMIAL, 0.0, 0.0
 
-    def value(self, z: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> float:
+    def value(self, z: Array, y: Array, weight: Array | None = None) -> float:
         """Return the mean over the rows, weighted by one number per row, in float64."""
         z, y = np.asarray(z, dtype=np.float64), np.asarray(y)
         return weighted_mean(logsumexp(z, axis=1) - z[np.arange(len(y)), y], weight)
 
-    def slope(self, z: ArrayLike, y: ArrayLike) -> Array:
+    def slope(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``: probabilities minus the indicator of the label."""
         y = np.asarray(y)
         out: Array = softmax(as_float(z), axis=1)
         out[np.arange(len(y)), y] -= 1
         return out
 
-    def curvature(self, z: ArrayLike, y: ArrayLike) -> Array:
+    def curvature(self, z: Array, y: Array) -> Array:
         """Return the diagonal of the Hessian in ``z``, row by row."""
         p: Array = softmax(as_float(z), axis=1)
         return p * (1 - p)
 
-    def curvature_apply(self, z: ArrayLike, y: ArrayLike, v: ArrayLike) -> Array:
+    def curvature_apply(self, z: Array, y: Array, v: Array) -> Array:
         """Return ``(diag(p) - p p') v``, row by row."""
         p = softmax(as_float(z), axis=1)
         pv: Array = p * v
         return pv - p * pv.sum(axis=1, keepdims=True)
 
-    def conjugate(self, u: ArrayLike, y: ArrayLike) -> Array:
+    def conjugate(self, u: Array, y: Array) -> Array:
         """Return ``sup_z <u, z> - loss(z, y)``, row by row.
 
         With ``p = u + indicator(y)`` it is ``sum_c p_c log p_c`` where p is a vector of
@@ -89,7 +89,7 @@ class Multinomial:
         inside = (p >= -guard).all(axis=1) & (np.abs(p.sum(axis=1) - 1.0) <= guard * p.shape[1])
         return np.where(inside, -entr(np.maximum(p, 0.0)).sum(axis=1), np.inf)
 
-    def dual_room(self, u: ArrayLike, du: ArrayLike, y: ArrayLike) -> Array:
+    def dual_room(self, u: Array, du: Array, y: Array) -> Array:
         """Return the largest t in [0, 1], row by row, that keeps ``u + t du`` in the domain.
 
         It is 0 where the entries of ``du`` do not sum to zero up to rounding.
@@ -100,21 +100,21 @@ class Multinomial:
         level = np.abs(du.sum(axis=1)) <= guard * du.shape[1] * size
         return np.where(level, room(p, du, 0.0, np.inf), 0.0)
 
-    def _probabilities(self, u: ArrayLike, y: ArrayLike) -> tuple[Array, float]:
+    def _probabilities(self, u: Array, y: Array) -> tuple[Array, float]:
         u, y = as_float(u), np.asarray(y)
         guard = 4.0 * float(np.finfo(u.dtype).eps)
         p = u.astype(np.float64)
         p[np.arange(len(y)), y] += 1.0
         return p, guard
 
-    def prox(self, v: ArrayLike, step: ArrayLike, y: ArrayLike) -> Array:
+    def prox(self, v: Array, step: Array | float, y: Array) -> Array:
         """Return ``argmin_z loss(z, y) + |z - v|^2 / (2 step)``, row by row."""
         v, y = as_float(v), np.asarray(y)
         step = np.broadcast_to(rows(step, v), (len(v), 1))
         z = v - step * self._prox_slope(v.astype(np.float64), step, y)
         return z.astype(v.dtype, copy=False)
 
-    def prox_conjugate(self, v: ArrayLike, step: ArrayLike, y: ArrayLike) -> Array:
+    def prox_conjugate(self, v: Array, step: Array | float, y: Array) -> Array:
         """Return ``argmin_u conjugate(u, y) + |u - v|^2 / (2 step)``, row by row."""
         v, y = as_float(v), np.asarray(y)
         step = np.broadcast_to(rows(step, v), (len(v), 1))
@@ -147,12 +147,12 @@ class Multinomial:
         p[label] -= 1.0
         return p
 
-    def mean(self, z: ArrayLike) -> Array:
+    def mean(self, z: Array) -> Array:
         """Return the probabilities of the classes."""
         out: Array = softmax(as_float(z), axis=1)
         return out
 
-    def check_targets(self, y: ArrayLike) -> Array:
+    def check_targets(self, y: Array) -> Array:
         """Return ``y`` as integer labels, or say what is wrong with it."""
         y = np.asarray(y)
         if y.dtype.kind not in "biuf":
@@ -176,6 +176,6 @@ class Multinomial:
             )
         return labels
 
-    def n_outputs(self, y: ArrayLike) -> int:
+    def n_outputs(self, y: Array) -> int:
         """Return the number of classes C."""
         return self.n_classes if self.n_classes is not None else max(2, int(np.max(y)) + 1)

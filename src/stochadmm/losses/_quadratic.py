@@ -29,12 +29,12 @@ class ClippedQuadratic(Elementwise):
         s = self._slope(r, y)
         return s * (r - s / (2.0 * self.curvature_bound))
 
-    def slope(self, z: ArrayLike, y: ArrayLike) -> Array:
+    def slope(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``."""
         z, y = as_float(z), np.asarray(y)
         return self._slope(z - y, y).astype(z.dtype, copy=False)
 
-    def curvature(self, z: ArrayLike, y: ArrayLike) -> Array:
+    def curvature(self, z: Array, y: Array) -> Array:
         """Return the second derivative in ``z``; at a kink of the slope, the larger of the two."""
         z, y = as_float(z), np.asarray(y)
         lower, upper = self._dual_bounds(y)
@@ -49,7 +49,7 @@ class ClippedQuadratic(Elementwise):
         lower, upper = self._dual_bounds(y)
         return v - step * np.clip((v - y) / (1.0 / self.curvature_bound + step), lower, upper)
 
-    def prox_conjugate(self, v: ArrayLike, step: ArrayLike, y: ArrayLike) -> Array:
+    def prox_conjugate(self, v: Array, step: Array | float, y: Array) -> Array:
         """Return ``argmin_u conjugate(u, y) + (u - v)^2 / (2 step)``, entry by entry."""
         v, y = as_float(v), np.asarray(y)
         lower, upper = self._dual_bounds(y)
@@ -209,7 +209,7 @@ class SquaredHinge(ClippedQuadratic):
         """Code and numbers for compiled loops."""
         return codes.SQUARED_HINGE, 1.0, 0.0
 
-    def check_targets(self, y: ArrayLike) -> Array:
+    def check_targets(self, y: Array) -> Array:
         """Return ``y`` as float32 or float64, or say what is wrong with it."""
         return check_signs(super().check_targets(y), "SquaredHinge")
 

@@ -80,7 +80,7 @@ class VStack(_Combination):
         total = float(sum(op.norm2 for op in self.operators))
         return min(total, sparse_norm2(self.tosparse())) if hasattr(self, "tosparse") else total
 
-    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+    def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         x = as_float(x)
         out = np.empty((self.shape[0], *x.shape[1:]), dtype=x.dtype) if out is None else out
@@ -91,7 +91,7 @@ class VStack(_Combination):
             start = stop
         return out
 
-    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+    def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         u = as_float(u)
         total, start = None, 0
@@ -148,12 +148,12 @@ class PadColumns(_Combination):
         """An upper bound on the squared spectral norm."""
         return float(self.A.norm2)
 
-    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+    def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         result: Array = self.A.matvec(as_float(x)[: self.A.shape[1]], out)
         return result
 
-    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+    def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         u = as_float(u)
         width = self.A.shape[1]
@@ -207,12 +207,12 @@ class Scaled(_Combination):
         """An upper bound on the squared spectral norm."""
         return float(self.A.norm2) * self.factor**2
 
-    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+    def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``factor * A x`` for ``x`` of shape (d,) or (d, C)."""
         result = self.A.matvec(as_float(x), out)
         return np.multiply(result, self.factor, out=out)
 
-    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+    def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``factor * A' u`` for ``u`` of shape (q,) or (q, C)."""
         result = self.A.rmatvec(as_float(u), out)
         return np.multiply(result, self.factor, out=out)
@@ -264,12 +264,12 @@ class Composed(_Combination):
         product = float(self.A.norm2 * self.B.norm2)
         return min(product, sparse_norm2(self.tosparse())) if hasattr(self, "tosparse") else product
 
-    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+    def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A (B x)`` for ``x`` of shape (d,) or (d, C)."""
         result: Array = self.A.matvec(self.B.matvec(x), out)
         return result
 
-    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+    def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``B' (A' u)`` for ``u`` of shape (q,) or (q, C)."""
         result: Array = self.B.rmatvec(self.A.rmatvec(u), out)
         return result

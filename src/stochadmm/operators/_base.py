@@ -27,11 +27,11 @@ class LinearMap(ByValue):
 
     shape: tuple[int, int]
 
-    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+    def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         raise NotImplementedError
 
-    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+    def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         raise NotImplementedError
 
@@ -74,13 +74,13 @@ class SparseMap(LinearMap):
         matrix = self._float64[0].astype(np.float32)
         return matrix, matrix.T
 
-    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+    def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         x = as_float(x)
         matrix = self._float64[0] if x.dtype == np.float64 else self._float32[0]
         return store(matrix @ x, out)
 
-    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+    def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         u = as_float(u)
         matrix = self._float64[1] if u.dtype == np.float64 else self._float32[1]
@@ -96,7 +96,7 @@ class SparseMap(LinearMap):
         return sparse_norm2(self.tosparse())
 
 
-def as_float(x: ArrayLike) -> Array:
+def as_float(x: Array) -> Array:
     """Return ``x`` as it is when float32 or float64, as float64 otherwise."""
     x = np.asarray(x)
     return x if x.dtype == np.float64 or x.dtype == np.float32 else x.astype(np.float64)

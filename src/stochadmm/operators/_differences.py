@@ -61,14 +61,14 @@ class Differences(LinearMap):
             norm2 *= 2.0 + 2.0 * np.cos(np.pi / n)
         return norm2 * (1.0 + 1e-14)
 
-    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+    def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         x = as_float(x)
         for _ in range(self.order - 1):
             x = x[1:] - x[:-1]
         return np.subtract(x[1:], x[:-1], out=out)
 
-    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+    def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         u = as_float(u)
         for _ in range(self.order - 1):

@@ -167,7 +167,7 @@ class Selection(SparseMap):
         square = self.tosparse().multiply(self.tosparse())
         return float(square.sum(axis=0).max(initial=0.0)) * (1.0 + 1e-14)
 
-    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+    def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         if self.weights is not None:
             return super().matvec(x, out)

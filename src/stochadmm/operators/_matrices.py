@@ -51,11 +51,11 @@ class Identity(LinearMap):
         """The squared spectral norm."""
         return float(self.scale) ** 2
 
-    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+    def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``scale * x``."""
         return np.multiply(as_float(x), float(self.scale), out=out)
 
-    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+    def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``scale * u``."""
         return self.matvec(u, out)
 
@@ -129,12 +129,12 @@ class Matrix(LinearMap):
             return sparse_norm2(self._float64[0])
         return dense_norm2(self.A)
 
-    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+    def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         x = as_float(x)
         return store((self._float64 if x.dtype == np.float64 else self._float32)[0] @ x, out)
 
-    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+    def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         u = as_float(u)
         return store((self._float64 if u.dtype == np.float64 else self._float32)[1] @ u, out)
@@ -192,11 +192,11 @@ class Wrapped(LinearMap):
         give = self.operator.tosparse
         return lambda: sparse.csr_array(give(), dtype=np.float64)
 
-    def matvec(self, x: ArrayLike, out: Array | None = None) -> Array:
+    def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         return self._apply(as_float(x), "matvec", "matmat", out)
 
-    def rmatvec(self, u: ArrayLike, out: Array | None = None) -> Array:
+    def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         return self._apply(as_float(u), "rmatvec", "rmatmat", out)
 

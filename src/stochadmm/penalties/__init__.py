@@ -1,6 +1,7 @@
 """Penalties: convex functions with a cheap prox, their conjugates and what solvers ask of them."""
 
 from ._elementwise import L1, Box, ElasticNet, NonNegative, Ridge, Separable, Zero
+from ._fusion import TotalVariation1D
 from ._groups import GroupL2, RowsL21
 from ._norms import L2Ball, Nuclear
 from ._stacked import Stacked
@@ -17,5 +18,6 @@ __all__ = [
     "RowsL21",
     "Separable",
     "Stacked",
+    "TotalVariation1D",
     "Zero",
 ]

@@ -97,7 +97,7 @@ def store(result: Array, out: Array | None) -> Array:
     return out
 
 
-def as_float(x: ArrayLike) -> Array:
+def as_float(x: Array) -> Array:
     """Return ``x`` as it is when float32 or float64, as float64 otherwise."""
     x = np.asarray(x)
     return x if x.dtype == np.float64 or x.dtype == np.float32 else x.astype(np.float64)

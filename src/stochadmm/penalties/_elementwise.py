@@ -65,7 +65,7 @@ class ElementwisePenalty(Part):
             return self._numbers
         return Coefficients(*(per_row(number, x) for number in self._numbers))
 
-    def value(self, x: ArrayLike) -> float:
+    def value(self, x: Array) -> float:
         """Return h(x) in float64, ``inf`` outside the bounds."""
         x = as_float(x)
         l1, l2, lower, upper = self._for(x)
@@ -77,7 +77,7 @@ class ElementwisePenalty(Part):
         size = np.abs(x, dtype=np.float64)
         return float((size * (l1 + 0.5 * l2 * size)).sum())
 
-    def prox(self, v: ArrayLike, step: ArrayLike, out: Array | None = None) -> Array:
+    def prox(self, v: Array, step: Array | float, out: Array | None = None) -> Array:
         """Return ``argmin_u h(u) + sum_j (u_j - v_j)^2 / (2 step_j)``.
 
         ``step`` is one positive number, one per row, or one per entry.
@@ -94,7 +94,7 @@ class ElementwisePenalty(Part):
             u = np.clip(u, lower, upper)
         return store(u.astype(v.dtype, copy=False), out)
 
-    def conjugate(self, u: ArrayLike) -> float:
+    def conjugate(self, u: Array) -> float:
         """Return ``sup_x <u, x> - h(x)`` in float64, ``inf`` outside the domain.
 
         An entry beyond the edge of the domain by at most four units of rounding (of the dtype
@@ -120,7 +120,7 @@ class ElementwisePenalty(Part):
         high = np.where((upper == np.inf) & (l2 == 0), l1, np.inf)
         return np.broadcast_to(low, u.shape), np.broadcast_to(high, u.shape)
 
-    def dual_scale(self, u: ArrayLike) -> float:
+    def dual_scale(self, u: Array) -> float:
         """Return the largest t in [0, 1] with finite ``conjugate(t * u)``."""
         u = as_float(u)
         guard = GUARD * eps(u)
@@ -131,13 +131,13 @@ class ElementwisePenalty(Part):
         over = size > edge * (1.0 + guard)
         return float((edge[over] / size[over]).min()) if over.any() else 1.0
 
-    def project_dual(self, u: ArrayLike) -> Array:
+    def project_dual(self, u: Array) -> Array:
         """Return the nearest point of the domain of the conjugate."""
         u = as_float(u)
         low, high = self._dual_edges(u)
         return np.clip(u, low, high).astype(u.dtype, copy=False)
 
-    def project(self, x: ArrayLike) -> Array:
+    def project(self, x: Array) -> Array:
         """Return the nearest point within the bounds."""
         x = as_float(x)
         if not self._bounded:
@@ -145,7 +145,7 @@ class ElementwisePenalty(Part):
         _, _, lower, upper = self._for(x)
         return np.clip(x, lower, upper).astype(x.dtype, copy=False)
 
-    def zeros(self, x: ArrayLike) -> Array:
+    def zeros(self, x: Array) -> Array:
         """Return the entries that are zero and that the prox can hold at zero."""
         x = np.asarray(x)
         l1, _, lower, upper = (np.asarray(number) for number in self._for(x))

@@ -46,12 +46,12 @@ class _RowGroups(Part):
     def _norms(self, x: Array) -> Array:
         return np.sqrt(self._squares(x))
 
-    def value(self, x: ArrayLike) -> float:
+    def value(self, x: Array) -> float:
         """Return h(x) in float64."""
         norms = self._norms(np.asarray(x, dtype=np.float64))
         return float(self._strengths(norms.size) @ norms)
 
-    def prox(self, v: ArrayLike, step: ArrayLike, out: Array | None = None) -> Array:
+    def prox(self, v: Array, step: Array | float, out: Array | None = None) -> Array:
         """Return ``argmin_u h(u) + sum_j |u_j - v_j|^2 / (2 step_j)``.
 
         ``step`` is one positive number, or one per row that is the same within each group.
@@ -66,7 +66,7 @@ class _RowGroups(Part):
         factors[threshold == 0] = 1.0
         return store(v * self._spread(factors.astype(v.dtype), v), out)
 
-    def conjugate(self, u: ArrayLike) -> float:
+    def conjugate(self, u: Array) -> float:
         """Return 0 when every group norm is within its strength, ``inf`` otherwise.
 
         A norm above its strength by at most four units of rounding (of the dtype of ``u``)
@@ -76,13 +76,13 @@ class _RowGroups(Part):
         norms = self._norms(u.astype(np.float64))
         return np.inf if exceeds(norms, self._strengths(norms.size), u) else 0.0
 
-    def dual_scale(self, u: ArrayLike) -> float:
+    def dual_scale(self, u: Array) -> float:
         """Return the largest t in [0, 1] with finite ``conjugate(t * u)``."""
         u = as_float(u)
         norms = self._norms(u.astype(np.float64))
         return shrink_to(norms, self._strengths(norms.size), u)
 
-    def project_dual(self, u: ArrayLike) -> Array:
+    def project_dual(self, u: Array) -> Array:
         """Return the nearest point of the domain of the conjugate."""
         u = as_float(u)
         wide = u.astype(np.float64)
@@ -92,11 +92,11 @@ class _RowGroups(Part):
         factors = np.where(over, strengths / np.where(over, norms, 1.0), 1.0)
         return (wide * self._spread(factors, wide)).astype(u.dtype, copy=False)
 
-    def project(self, x: ArrayLike) -> Array:
+    def project(self, x: Array) -> Array:
         """Return ``x``: every point is in the domain."""
         return as_float(x)
 
-    def zeros(self, x: ArrayLike) -> Array:
+    def zeros(self, x: Array) -> Array:
         """Return the entries of penalized groups that are zero as a whole."""
         x = np.asarray(x)
         off = self._squares(np.asarray(x != 0, dtype=np.float64)) == 0

@@ -38,11 +38,11 @@ class Nuclear(Part):
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
 
-    def value(self, x: ArrayLike) -> float:
+    def value(self, x: Array) -> float:
         """Return h(x) in float64."""
         return float(self.alpha * _singular_values(_matrix(x)).sum())
 
-    def factors(self, v: ArrayLike, step: float) -> tuple[Array, Array, Array]:
+    def factors(self, v: Array, step: float) -> tuple[Array, Array, Array]:
         """Return the prox as ``left @ diag(values) @ right`` with positive values only.
 
         The rank is exact: it is the number of singular values of ``v`` above the threshold.
@@ -51,12 +51,12 @@ class Nuclear(Part):
         rank = int((values > step * self.alpha).sum())
         return left[:, :rank], values[:rank] - values.dtype.type(step * self.alpha), right[:rank]
 
-    def prox(self, v: ArrayLike, step: float, out: Array | None = None) -> Array:
+    def prox(self, v: Array, step: float, out: Array | None = None) -> Array:
         """Return ``argmin_u h(u) + |u - v|^2 / (2 step)``: singular values soft-thresholded."""
         left, values, right = self.factors(v, float(step))
         return store((left * values) @ right, out)
 
-    def conjugate(self, u: ArrayLike) -> float:
+    def conjugate(self, u: Array) -> float:
         """Return 0 when the largest singular value is at most ``alpha``, ``inf`` otherwise.
 
         The singular value itself is known up to rounding, which is forgiven: four units (of the
@@ -65,22 +65,22 @@ class Nuclear(Part):
         u = _matrix(u)
         return 0.0 if self._largest(u) <= self.alpha * (1.0 + self._guard(u)) else np.inf
 
-    def dual_scale(self, u: ArrayLike) -> float:
+    def dual_scale(self, u: Array) -> float:
         """Return the largest t in [0, 1] with finite ``conjugate(t * u)``."""
         u = _matrix(u)
         largest = self._largest(u)
         return 1.0 if largest <= self.alpha * (1.0 + self._guard(u)) else self.alpha / largest
 
-    def project_dual(self, u: ArrayLike) -> Array:
+    def project_dual(self, u: Array) -> Array:
         """Return the nearest point of the domain of the conjugate: singular values clipped."""
         left, values, right = _svd(_matrix(u))
         return (left * np.minimum(values, values.dtype.type(self.alpha))) @ right
 
-    def project(self, x: ArrayLike) -> Array:
+    def project(self, x: Array) -> Array:
         """Return ``x``: every point is in the domain."""
         return as_float(x)
 
-    def zeros(self, x: ArrayLike) -> Array:
+    def zeros(self, x: Array) -> Array:
         """Return where a matrix of rank zero is zero: lower rank zeroes no single entry."""
         x = np.asarray(x)
         return np.full(x.shape, self.alpha > 0 and not x.any())
@@ -114,7 +114,7 @@ def _check_matrix(shape: Shape) -> None:
         )
 
 
-def _matrix(x: ArrayLike) -> Array:
+def _matrix(x: Array) -> Array:
     x = as_float(x)
     _check_matrix(x.shape)
     return x
@@ -161,29 +161,29 @@ class L2Ball(Part):
     def __post_init__(self) -> None:
         check_alpha(self.radius, "radius")
 
-    def value(self, x: ArrayLike) -> float:
+    def value(self, x: Array) -> float:
         """Return 0 inside the ball and ``inf`` outside."""
         return 0.0 if _norm(as_float(x)) <= self.radius else np.inf
 
-    def prox(self, v: ArrayLike, step: ArrayLike, out: Array | None = None) -> Array:
+    def prox(self, v: Array, step: Array | float, out: Array | None = None) -> Array:
         """Return the nearest point of the ball, whatever the step."""
         if np.ndim(step) != 0 and np.ptp(step) != 0:
             raise ValueError("L2Ball takes one step for the whole block, got different ones")
         return store(self.project(v), out)
 
-    def conjugate(self, u: ArrayLike) -> float:
+    def conjugate(self, u: Array) -> float:
         """Return ``radius |u|_2``."""
         return self.radius * _norm(as_float(u))
 
-    def dual_scale(self, u: ArrayLike) -> float:
+    def dual_scale(self, u: Array) -> float:
         """Return 1: the conjugate is finite everywhere."""
         return 1.0
 
-    def project_dual(self, u: ArrayLike) -> Array:
+    def project_dual(self, u: Array) -> Array:
         """Return ``u``: the conjugate is finite everywhere."""
         return as_float(u)
 
-    def project(self, x: ArrayLike) -> Array:
+    def project(self, x: Array) -> Array:
         """Return the nearest point of the ball, rounded to its inside."""
         x = as_float(x)
         norm = _norm(x)
@@ -194,7 +194,7 @@ class L2Ball(Part):
             nearest *= 1.0 - 2.0 * eps(x)
         return nearest
 
-    def zeros(self, x: ArrayLike) -> Array:
+    def zeros(self, x: Array) -> Array:
         """Return where the entries are zero because the radius is."""
         x = np.asarray(x)
         return (x == 0) & (self.radius == 0)

@@ -63,12 +63,12 @@ class Stacked(Part):
                 yield penalty, slice(start, start + n_rows)
             start += n_rows
 
-    def value(self, x: ArrayLike) -> float:
+    def value(self, x: Array) -> float:
         """Return h(x) in float64."""
         x = self._checked(x)
         return float(sum(penalty.value(x[rows]) for penalty, rows in self._segments()))
 
-    def prox(self, v: ArrayLike, step: ArrayLike, out: Array | None = None) -> Array:
+    def prox(self, v: Array, step: Array | float, out: Array | None = None) -> Array:
         """Return ``argmin_u h(u) + |u - v|^2 / (2 step)``.
 
         ``step`` is one positive number, or one per row where the parts allow it.
@@ -86,7 +86,7 @@ class Stacked(Part):
         self._require("conjugate")
         return self._conjugate
 
-    def _conjugate(self, u: ArrayLike) -> float:
+    def _conjugate(self, u: Array) -> float:
         u = self._checked(u)
         return float(sum(penalty.conjugate(u[rows]) for penalty, rows in self._segments()))
 
@@ -96,7 +96,7 @@ class Stacked(Part):
         self._require("dual_scale")
         return self._dual_scale
 
-    def _dual_scale(self, u: ArrayLike) -> float:
+    def _dual_scale(self, u: Array) -> float:
         u = self._checked(u)
         return min((penalty.dual_scale(u[rows]) for penalty, rows in self._segments()), default=1.0)
 
@@ -106,14 +106,14 @@ class Stacked(Part):
         self._require("project_dual")
         return self._project_dual
 
-    def _project_dual(self, u: ArrayLike) -> Array:
+    def _project_dual(self, u: Array) -> Array:
         return self._each("project_dual", u)
 
-    def project(self, x: ArrayLike) -> Array:
+    def project(self, x: Array) -> Array:
         """Return the nearest point of the domain; parts without a projection keep their rows."""
         return self._each("project", x)
 
-    def _each(self, member: str, x: ArrayLike) -> Array:
+    def _each(self, member: str, x: Array) -> Array:
         x = self._checked(x)
         out = x.copy()
         for penalty, rows in self._segments():
@@ -121,7 +121,7 @@ class Stacked(Part):
                 out[rows] = getattr(penalty, member)(x[rows])
         return out
 
-    def zeros(self, x: ArrayLike) -> Array:
+    def zeros(self, x: Array) -> Array:
         """Return the entries set to zero by the prox; where a part cannot tell, the zero ones."""
         x = self._checked(x)
         out = x == 0
@@ -166,7 +166,7 @@ class Stacked(Part):
             if not hasattr(penalty, member):
                 raise AttributeError(f"{type(penalty).__name__} has no {member}")
 
-    def _checked(self, x: ArrayLike) -> Array:
+    def _checked(self, x: Array) -> Array:
         x = as_float(x)
         if len(x) != self.n_rows:
             raise ValueError(f"Stacked holds {self.n_rows} rows, got an array of {len(x)}")

@@ -1,0 +1,123 @@
+"""Poisson loss with the log link, made safe for step sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import entr, wrightomega
+
+from ..kernels import codes
+from ..protocols import Array
+from ._base import Elementwise, as_float
+
+
+@dataclass(frozen=True)
+class Poisson(Elementwise):
+    """Poisson loss of counts with the log link, ``exp(z) - y z``.
+
+    The second derivative of the exponential has no bound. Up to ``z = max_prediction`` the loss
+    is exactly ``exp(z) - y z``; above, the exponential goes on as the parabola with the same
+    value, slope and curvature at that point. The loss stays convex and smooth, its curvature is
+    at most ``exp(max_prediction)``, and the conjugate is that of the loss as continued. A fit
+    whose predictions stay below ``max_prediction`` is the fit of the Poisson model itself.
+
+    Parameters
+    ----------
+    max_prediction : float
+        Where the parabola starts, on the scale of ``z``. The default allows expected counts up
+        to exp(6), about 400. Smaller is faster: steps shrink with ``exp(max_prediction)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.losses import Poisson
+    >>> loss = Poisson.for_targets(np.array([0.0, 3.0, 12.0]))
+    >>> round(loss.max_prediction, 3)
+    3.485
+    >>> loss.slope(np.zeros(3), np.array([0.0, 3.0, 12.0]))
+    array([  1.,  -2., -11.])
+    """
+
+    max_prediction: float = 6.0
+
+    def __post_init__(self) -> None:
+        if not -100 < self.max_prediction < 100:
+            raise ValueError(
+                f"max_prediction must lie between -100 and 100, got {self.max_prediction}"
+            )
+
+    @classmethod
+    def for_targets(cls, y: Array, margin: float = 1.0) -> Poisson:
+        """Return the loss whose range goes ``margin`` beyond the log of the largest count."""
+        largest = float(np.max(y, initial=0.0))
+        return cls(float(np.log(max(largest, 1.0))) + margin)
+
+    @property
+    def _top(self) -> float:
+        return float(np.exp(self.max_prediction))
+
+    @property
+    def curvature_bound(self) -> float:
+        """Bound on the second derivative: ``exp(max_prediction)``."""
+        return self._top
+
+    @property
+    def kernel(self) -> tuple[int, float, float]:
+        """Code and numbers for compiled loops: p0 is ``max_prediction``."""
+        return codes.POISSON, float(self.max_prediction), 0.0
+
+    def _split(self, z: Array) -> tuple[Array, Array]:
+        """Return the exponential, at most its top, and how far z is beyond the range."""
+        inner = np.minimum(z, z.dtype.type(self.max_prediction))
+        return np.exp(inner), z - inner
+
+    def _values(self, z: Array, y: Array) -> Array:
+        power, beyond = self._split(z)
+        return power * (1.0 + beyond + 0.5 * beyond * beyond) - y * z
+
+    def slope(self, z: Array, y: Array) -> Array:
+        """Return the derivative in ``z``."""
+        z = as_float(z)
+        power, beyond = self._split(z)
+        return (power * (1 + beyond) - y).astype(z.dtype, copy=False)
+
+    def curvature(self, z: Array, y: Array) -> Array:
+        """Return the second derivative in ``z``."""
+        return self._split(as_float(z))[0]
+
+    def _conjugates(self, u: Array, y: Array) -> Array:
+        rate = np.maximum(u + y, 0.0)  # exp(z) at the maximizer while inside the range
+        inner = np.minimum(rate, self._top)
+        beyond = rate / self._top - inner / self._top
+        outer = self.max_prediction * (rate - inner) + 0.5 * self._top * beyond * beyond
+        return -entr(inner) - inner + np.where(beyond > 0, outer, 0.0)
+
+    def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
+        return -y, np.inf
+
+    def _prox(self, v: Array, step: Array, y: Array) -> Array:
+        # inside the range z + step exp(z) = v + step y: Wright's omega; beyond it, a line
+        target = v + step * y
+        inside = target - wrightomega(target + np.log(step)).real
+        pull = step * self._top
+        outside = (target - pull * (1.0 - self.max_prediction)) / (1.0 + pull)
+        return np.where(target > self.max_prediction + pull, outside, inside)
+
+    def mean(self, z: Array) -> Array:
+        """Return the expected count, ``exp(z)``."""
+        return np.exp(as_float(z))
+
+    def check_targets(self, y: Array) -> Array:
+        """Return ``y`` as float32 or float64, or say what is wrong with it."""
+        y = super().check_targets(y)
+        if (y < 0).any():
+            raise ValueError("y has negative values; Poisson needs counts or rates, 0 or more")
+        if y.max() > self._top:
+            raise ValueError(
+                f"y goes up to {y.max():g}, above exp(max_prediction) = {self._top:.4g}; "
+                "use Poisson.for_targets(y), or a larger max_prediction"
+            )
+        return y

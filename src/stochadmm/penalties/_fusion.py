@@ -1,0 +1,108 @@
+"""Total variation along the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..protocols import Array, Shape
+from ..terms import Term, TotalVariation
+from ._base import GUARD, Part, as_float, check_alpha, check_factor, eps, store
+
+
+@dataclass(frozen=True)
+class TotalVariation1D(Part):
+    """Total variation of consecutive rows, ``alpha sum_j |x_{j+1} - x_j|``, every column by itself.
+
+    The prox is exact and takes time linear in the number of rows (see
+    ``stochadmm.kernels.tv``); the first call compiles it or loads it from the cache.
+
+    Parameters
+    ----------
+    alpha : float
+        Strength.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.penalties import TotalVariation1D
+    >>> TotalVariation1D(1.0).prox(np.array([0.0, 1.0, 8.0, 9.0]), 1.0)
+    array([1., 1., 8., 8.])
+    """
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+
+    def value(self, x: Array) -> float:
+        """Return h(x) in float64."""
+        return self.alpha * float(np.abs(np.diff(np.asarray(x, np.float64), axis=0)).sum())
+
+    def prox(self, v: Array, step: Array | float, out: Array | None = None) -> Array:
+        """Return ``argmin_u h(u) + |u - v|^2 / (2 step)``, with ``step`` one positive number."""
+        if np.ndim(step) != 0 and np.ptp(step) != 0:
+            raise ValueError("TotalVariation1D takes one step for the whole block, got different ones")
+        # numba takes a third of a second to import: only who fuses pays for it
+        from ..kernels.tv import fuse_columns
+
+        v = as_float(v)
+        result = np.empty_like(v, order="C")
+        columns = (-1, 1) if v.ndim == 1 else v.shape
+        threshold = float(np.max(step)) * self.alpha
+        fuse_columns(np.ascontiguousarray(v).reshape(columns), threshold, result.reshape(columns))
+        return store(result, out)
+
+    def conjugate(self, u: Array) -> float:
+        """Return 0 in the domain and ``inf`` outside.
+
+        The domain holds the ``u`` whose columns sum to zero and whose running sums are at most
+        ``alpha``. Four units of rounding (of the dtype of ``u``) are forgiven for every
+        addition.
+        """
+        u = as_float(u)
+        sums, slack = self._running(u)
+        if (np.abs(sums[-1:]) > slack).any():
+            return np.inf
+        return np.inf if (np.abs(sums[:-1]) > self.alpha + slack).any() else 0.0
+
+    def dual_scale(self, u: Array) -> float:
+        """Return the largest t in [0, 1] with finite ``conjugate(t * u)``: 0 off zero sums."""
+        u = as_float(u)
+        sums, slack = self._running(u)
+        if (np.abs(sums[-1:]) > slack).any():
+            return 0.0
+        largest = float(np.abs(sums[:-1]).max(initial=0.0))
+        return 1.0 if largest <= self.alpha else self.alpha / largest
+
+    @staticmethod
+    def _running(u: Array) -> tuple[Array, Array]:
+        wide = u.astype(np.float64)
+        return np.cumsum(wide, axis=0), GUARD * eps(u) * np.abs(wide).sum(axis=0)
+
+    def project_dual(self, u: Array) -> Array:
+        """Return the nearest point of the domain of the conjugate: ``u`` minus its prox."""
+        u = as_float(u)
+        return u - self.prox(u, 1.0)
+
+    def project(self, x: Array) -> Array:
+        """Return ``x``: every point is in the domain."""
+        return as_float(x)
+
+    def zeros(self, x: Array) -> Array:
+        """Return no entry: fusion makes rows equal, not zero."""
+        return np.zeros(np.shape(x), dtype=bool)
+
+    def scaled(self, factor: float) -> TotalVariation1D:
+        """Return the same penalty with ``alpha * factor``."""
+        check_factor(factor)
+        return replace(self, alpha=self.alpha * factor)
+
+    def check(self, shape: Shape) -> None:
+        """Accept any shape."""
+
+    def terms(self, n_rows: int) -> list[Term]:
+        """Return the numbers for compiled loops."""
+        return [TotalVariation(n_rows, float(self.alpha))]
