@@ -24,7 +24,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def fuse_columns(v: Any, threshold: float, out: Any) -> None:
     """Write the prox of every column of ``v`` (n, C) into ``out``."""
     n = v.shape[0]
@@ -38,7 +38,7 @@ def fuse_columns(v: Any, threshold: float, out: Any) -> None:
         _fuse(v[:, c], threshold, out[:, c], knots, slopes, offsets, low, high)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _fuse(
     v: Any, t: float, out: Any, knots: Any, slopes: Any, offsets: Any, low: Any, high: Any
 ) -> None:

@@ -1,0 +1,168 @@
+"""From states to answers: what a point is worth, and which point is returned.
+
+A lower bound on the optimum belongs to the problem, not to a point, so the best bound seen so far
+certifies every later point. The tight certificate costs a few passes; it is asked for only when the
+objective has nearly stopped to fall, which is when it may succeed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .certificates import Certificate, certify
+from .exact import as_pair, candidates
+from .finite_sum import Snapshot
+from .problem import Pair, Problem
+from .protocols import Array
+from .result import Record, Result, Status
+from .solvers._base import State
+from .stopping import Gap, Rule
+
+FLOOR = 1e-3  # relative gaps are taken relative to at least this share of F(0)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A feasible point with what is known of it."""
+
+    point: Pair
+    """The feasible point that the objective belongs to."""
+    pair: Pair
+    """The pair of the method."""
+    dual: Array
+    beta: float
+    objective: float
+    feasibility: float
+    bound: float | None
+    kkt_residual: float | None
+    scale: float
+    cache: Snapshot | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """Certified upper bound on the distance to the optimum."""
+        return None if self.bound is None else max(self.objective - self.bound, 0.0)
+
+    @property
+    def relative_gap(self) -> float | None:
+        """The gap relative to the objective."""
+        if self.gap is None:
+            return None
+        return self.gap / self.scale if self.scale > 0 else (0.0 if self.gap == 0 else np.inf)
+
+    def better_than(self, other: Measured) -> bool:
+        """Say whether this point is at least as good: by objective, else by KKT residual."""
+        if np.isfinite(self.objective) or np.isfinite(other.objective):
+            return bool(self.objective <= other.objective)
+        mine, theirs = self.kkt_residual, other.kkt_residual
+        return mine is not None and (theirs is None or mine <= theirs)
+
+    def record(self, state: State, solving: float, measuring: float) -> Record:
+        """Return the numbers of this measurement."""
+        return Record(
+            state.n_epochs, state.n_passes, state.n_gradients, solving, measuring, self.objective,
+            self.feasibility, self.gap, self.relative_gap, self.kkt_residual,
+            int(np.count_nonzero(self.point.x2)),
+        )  # fmt: skip
+
+
+class Meter:
+    """Measures points of one problem and remembers the best lower bound."""
+
+    def __init__(self, problem: Problem, rule: Rule) -> None:
+        self.problem = problem
+        self.tol = rule.tol if isinstance(rule, Gap) else None
+        self.relative = not isinstance(rule, Gap) or rule.relative
+        self.bound: float | None = None
+        self.previous = np.inf
+        self.patience = 0
+
+    def measure(self, state: State) -> Measured:
+        """Return what the state's output is worth, with the tight certificate where it may succeed."""
+        certificate = certify(self.problem, state.output, state.dual, state.cache)
+        measured = self._measured(state, certificate)
+        if self._worth_more(measured):
+            tight = certify(
+                self.problem, state.output, state.dual, state.cache, strength="corrected"
+            )
+            measured = self._measured(state, tight)
+            if not self._satisfied(measured):
+                self.patience = 2
+        self.previous = measured.objective
+        return measured
+
+    def _measured(self, state: State, c: Certificate) -> Measured:
+        if c.gap is not None and (self.bound is None or c.bound > self.bound):
+            self.bound = c.bound
+        feasibility = float(np.linalg.norm(self.problem.constraint(state.output)))
+        return Measured(
+            c.point, state.output, state.dual, state.beta, c.objective, feasibility, self.bound,
+            c.kkt_residual, self.scale(c.objective), state.cache,
+        )  # fmt: skip
+
+    def scale(self, objective: float) -> float:
+        """Return what a relative gap is relative to."""
+        return max(abs(objective), FLOOR * abs(self.problem.objective_at_zero))
+
+    def _satisfied(self, m: Measured) -> bool:
+        if m.gap is None or self.tol is None:
+            return True
+        return m.gap <= self.tol * (m.scale if self.relative else 1.0)
+
+    def _worth_more(self, m: Measured) -> bool:
+        if self._satisfied(m) or self.tol is None or m.gap is None:
+            return False
+        self.patience -= 1
+        target = self.tol * (m.scale if self.relative else 1.0)
+        return abs(self.previous - m.objective) <= 10 * target and self.patience <= 0
+
+
+def finish(
+    problem: Problem, state: State, best: Measured, meter: Meter, status: Status, rule: Rule,
+    history: list[Record], seconds: float, info: dict[str, Any], generator: Any,
+) -> Result:  # fmt: skip
+    """Return the result: the best point, with exact structure where that costs nothing."""
+    best = _structured(problem, best, meter, rule)
+    coef = best.point.x2
+    intercept: Any = None
+    if problem.intercept:
+        coef, intercept = coef[:-1], coef[-1]
+        intercept = float(intercept) if np.ndim(intercept) == 0 else intercept.copy()
+    last = dataclasses.replace(
+        best.record(state, 0.0, 0.0), epoch=state.n_epochs
+    )
+    details = {"engine": state.engine, **state.notes, **info}
+    notes = getattr(problem.f2, "notes", None)
+    if notes:
+        details["data"] = list(notes)
+    return Result(
+        coef=coef.copy(), intercept=intercept, x1=best.pair.x1, x2=best.pair.x2, dual=best.dual,
+        objective=best.objective, feasibility=best.feasibility, gap=best.gap,
+        relative_gap=best.relative_gap, kkt_residual=best.kkt_residual, status=status,
+        message=rule.describe(last), n_epochs=state.n_epochs, n_passes=state.n_passes,
+        n_gradients=state.n_gradients, seconds=seconds, ergodic=state.ergodic, history=history,
+        info=details, state=(state.copy(), generator),
+    )  # fmt: skip
+
+
+def _structured(problem: Problem, best: Measured, meter: Meter, rule: Rule) -> Measured:
+    """Return the best point with exact structure if it still meets what was reached before."""
+    gradient = None if best.cache is None else best.cache.gradient
+    if gradient is None and problem.h2 is not None and np.isfinite(best.objective):
+        gradient = problem.f2.gradient(best.point.x2)
+    allowed = best.objective
+    if best.gap is not None and meter.tol is not None:
+        target = meter.tol * (best.scale if meter.relative else 1.0)
+        allowed = best.objective + max(0.0, 0.5 * (target - best.gap), 0.1 * best.gap)
+    for x2 in candidates(problem, best.point.x2, best.dual, best.beta, gradient):
+        point = as_pair(problem, x2)
+        value = problem.objective(point)
+        if value <= allowed:
+            return dataclasses.replace(
+                best, point=point, objective=value, scale=meter.scale(value), cache=None
+            )
+    return best

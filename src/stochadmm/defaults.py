@@ -1,0 +1,96 @@
+"""The one place where parameters that a user left open are chosen.
+
+Every choice is a plain function of the problem; solvers call them in ``start``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .problem import Problem
+from .protocols import Array
+from .sampling import Runs
+
+SMALLEST_BATCH = 100
+
+
+def batch_size(problem: Problem, requested: int | str) -> int:
+    """Return a batch size: as asked, or so large that a batch's noise is no longer what limits a step.
+
+    The step weight is Lf + 2 Lmax / b, so beyond b = 2 Lmax / Lf longer batches buy nothing; below
+    about a hundred rows the work beside the data dominates.
+    """
+    n = problem.f2.n_terms
+    if requested != "auto":
+        if not isinstance(requested, (int, np.integer)) or requested < 1:
+            raise ValueError(f"batch_size is {requested!r}, expected 'auto' or an integer >= 1")
+        return min(int(requested), n)
+    useful = 2 * problem.f2.lipschitz_max / max(problem.f2.lipschitz_mean, 1e-300)
+    return int(max(1, min(n // 4, max(SMALLEST_BATCH, min(useful, 10 * SMALLEST_BATCH)))))
+
+
+def n_inner(n_rows: int, b: float, requested: int | None = None) -> int:
+    """Return the inner steps of an epoch: as asked, or two passes over the data, and at least 3."""
+    steps = round(2 * n_rows / b) if requested is None else int(requested)
+    if requested is not None and steps < 1:
+        raise ValueError(f"n_inner is {requested}, expected an integer >= 1")
+    return steps if requested is not None else max(3, steps)
+
+
+def sampling(problem: Problem, kind: str, b: int) -> Runs:
+    """Return how rows are drawn: "rows" one by one, "blocks" in runs of consecutive rows."""
+    if kind == "rows":
+        return Runs.single(problem.f2.n_terms, b)
+    if kind == "blocks":
+        return Runs.blocks(problem.f2.n_terms, b)
+    raise ValueError(f"sampling is {kind!r}, expected 'rows' or 'blocks'")
+
+
+def batch_curvature(problem: Problem, runs: Runs) -> float:
+    """Return delta(b) Lmax for batches of independent runs: the run is the component."""
+    f2: Any = problem.f2
+    worst = f2.run_lipschitz(runs) if hasattr(f2, "run_lipschitz") else f2.lipschitz_max
+    if not hasattr(f2, "run_lipschitz") and runs.n_runs < runs.n_rows:
+        return float(worst)
+    return float(worst / runs.per_batch)
+
+
+def beta(problem: Problem, requested: float | str) -> float:
+    """Return the penalty of the constraint: as asked, or the ratio of the scales of dual and primal.
+
+    beta carries the units of a multiplier over those of A x. The multiplier of a norm-like penalty
+    lives in a bounded set, whose size is the first scale; a gradient step from zero gives the second.
+    Where the set is unbounded (constraints, squares) the curvature of the loss over |A2|^2 serves.
+    """
+    if requested != "auto":
+        value = float(requested)
+        if not value > 0 or not np.isfinite(value):
+            raise ValueError(f"beta is {requested!r}, expected 'auto' or a number > 0")
+        return value
+    if problem.A2 is None:
+        return 1.0
+    curvature = max(problem.f2.lipschitz_mean, 1e-300)
+    step = -problem.f2.gradient(problem.zeros().x2) / curvature
+    moved = problem.A2.matvec(step.astype(problem.dtype))
+    primal, dual = _rms(moved), dual_size(problem.h1, moved)
+    fallback = float(curvature / max(problem.A2.norm2, 1e-300))
+    if dual is None or primal == 0 or dual == 0:
+        return fallback
+    return float(min(dual / primal, fallback))
+
+
+def dual_size(penalty: Any, like: Array) -> float | None:
+    """Return the root mean square of a far point projected on the dual set, None if unbounded."""
+    if penalty is None or not hasattr(penalty, "project_dual") or not like.any():
+        return None
+    far = like / max(float(np.abs(like).max()), 1e-300)
+    near, farther = (np.asarray(penalty.project_dual(t * far)) for t in (1e8, 1e9))
+    if _rms(farther) > 2 * _rms(near):
+        return None
+    return _rms(near)
+
+
+def _rms(x: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(x, dtype=np.float64)))) if x.size else 0.0

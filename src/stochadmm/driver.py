@@ -1,0 +1,285 @@
+"""The only loop over epochs: measuring, stopping, history, interrupts, messages.
+
+Solving and measuring are timed apart. An interrupt at any moment gives back the last point that was
+measured and the state that belongs to it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .answer import Measured, Meter, finish
+from .problem import Pair, Problem
+from .result import Record, Result, Status
+from .solvers import as_solver
+from .solvers._base import Solver, State, choose_engine
+from .stopping import Gap, Rule
+
+Callback = Callable[[Record, State], Any]
+KEEP_COPY_BELOW = 1 << 28  # bytes: larger states are not copied before each epoch
+
+
+def iterate(
+    problem: Problem,
+    solver: Any = "auto",
+    random_state: Any = 0,
+    *,
+    start: Any = None,
+    engine: str = "auto",
+) -> Iterator[State]:
+    """Yield the state after every epoch, for ever.
+
+    Examples
+    --------
+    >>> from itertools import islice
+    >>> import numpy as np, stochadmm as sa
+    >>> problem = sa.Problem.linear(sa.Squared(), np.eye(4), np.arange(4.0),
+    ...                             on_coefficients=sa.L1(0.1))
+    >>> [state.n_epochs for state in islice(sa.iterate(problem, "acc-sadmm"), 3)]
+    [1, 2, 3]
+    """
+    method = as_solver(solver)
+    state = begin(problem, method, start, engine)
+    rng = np.random.default_rng(random_state)
+    while True:
+        method.epoch(problem, state, rng)
+        yield state
+
+
+def begin(problem: Problem, solver: Solver, start: Any, engine: str) -> State:
+    """Check that a solver can serve a problem and return its first state."""
+    if hasattr(solver, "check"):
+        solver.check(problem)
+    chosen = choose_engine(problem, engine, getattr(solver, "has_kernel", False))
+    x, dual = start, None
+    if isinstance(start, Result):
+        x, dual = start.pair, start.dual
+    elif isinstance(start, tuple):
+        x, dual = start
+    state = solver.start(problem, x, dual)
+    state.engine = chosen
+    return state
+
+
+def minimize(
+    problem: Problem,
+    solver: Any = "auto",
+    *,
+    stop: Rule | float | None = None,
+    max_passes: float = 100.0,
+    max_seconds: float | None = None,
+    start: Any = None,
+    resume: Result | None = None,
+    callback: Callback | None = None,
+    random_state: Any = 0,
+    engine: str = "auto",
+    verbose: bool = False,
+) -> Result:
+    """Solve a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to minimize.
+    solver : str or solver object, default="auto"
+        A name from ``solvers.names()`` or an object such as ``AccSADMM(beta=0.1)``.
+    stop : stopping rule or float, optional
+        ``Gap(1e-6)`` by default; a number is a relative gap.
+    max_passes : float, default=100
+        Budget in reads of the data.
+    max_seconds : float, optional
+        Budget in seconds of waiting.
+    start : array, Pair, (Pair, dual) or Result, optional
+        Where to begin; it is copied.
+    resume : Result, optional
+        Go on with the run that returned it, as if it had not stopped.
+    callback : callable, optional
+        ``callback(record, state)`` after every measurement; true stops the run.
+    random_state : int or Generator, default=0
+        Source of the row order.
+    engine : {"auto", "compiled", "reference"}
+        Compiled loops, the readable Python ones, or compiled where every part allows.
+    verbose : bool, default=False
+        Show a progress bar.
+
+    Returns
+    -------
+    Result
+        The best certified point; ``status`` says how the run ended.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> X, y = np.eye(4), np.array([3.0, 0.0, 0.0, -1.0])
+    >>> problem = sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.L1(0.25))
+    >>> sa.minimize(problem, "acc-sadmm").coef.round(4)
+    array([ 2.,  0.,  0., -0.])
+    """
+    method, rule = as_solver(solver), _as_rule(stop)
+    _check_limits(max_passes, max_seconds)
+    run = Run(problem, method, rule, max_passes, max_seconds, callback)
+    if resume is not None:
+        run.take_up(resume, engine)
+    else:
+        run.state = begin(problem, method, start, engine)
+        run.rng = np.random.default_rng(random_state)
+    with run.progress(verbose):
+        status = run.loop()
+    return run.result(status)
+
+
+@dataclass
+class Run:
+    """One call of ``minimize``: clocks, history and the best point so far."""
+
+    problem: Problem
+    solver: Solver
+    rule: Rule
+    max_passes: float
+    max_seconds: float | None
+    callback: Callback | None
+    state: State = field(init=False)
+    rng: np.random.Generator = field(init=False)
+    history: list[Record] = field(default_factory=list)
+    best: Measured | None = None
+    meter: Meter = field(init=False)
+    began: float = field(default_factory=time.perf_counter)
+    solving: float = 0.0
+    measuring: float = 0.0
+    before: float = 0.0
+    """Seconds of the runs that this one resumes."""
+    show: Callable[[Record], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.meter = Meter(self.problem, self.rule)
+
+    def take_up(self, resume: Result, engine: str) -> None:
+        """Continue from where a result stopped."""
+        if resume.state is None:
+            raise ValueError(
+                "resume has no state (a result that was loaded from a file keeps none); pass "
+                "start=result to begin at its point"
+            )
+        state, generator = resume.state
+        self.state = state.copy()
+        if engine != "auto":
+            self.state.engine = choose_engine(self.problem, engine)
+        self.rng = np.random.default_rng()
+        self.rng.bit_generator.state = generator
+        self.history = list(resume.history)
+        self.before = resume.seconds
+        if self.history:
+            self.solving = self.history[-1].seconds
+            self.measuring = self.history[-1].seconds_measuring
+
+    def loop(self) -> Status:
+        """Run epochs until a rule, a limit, the callback or the user says stop."""
+        status: Status | None = None
+        generator = self.rng.bit_generator.state
+        kept = self.state.copy()
+        try:
+            self._measure(record=False)
+            while status is None:
+                if _bytes(self.state) < KEEP_COPY_BELOW:
+                    kept, generator = self.state.copy(), self.rng.bit_generator.state
+                clock = time.perf_counter()
+                self.solver.epoch(self.problem, self.state, self.rng)
+                self.solving += time.perf_counter() - clock
+                status = self._verdict(self._measure())
+        except KeyboardInterrupt:
+            self.state = kept
+            self.rng.bit_generator.state = generator
+            status = Status.INTERRUPTED
+        return status
+
+    def _measure(self, record: bool = True) -> Measured:
+        clock = time.perf_counter()
+        measured = self.meter.measure(self.state)
+        self.measuring += time.perf_counter() - clock
+        if self.best is None or measured.better_than(self.best):
+            self.best = measured
+        if record:
+            self.history.append(measured.record(self.state, self.solving, self.measuring))
+        return measured
+
+    def _verdict(self, measured: Measured) -> Status | None:
+        record = self.history[-1]
+        if self.show is not None:
+            self.show(record)
+        stop = self.callback is not None and bool(self.callback(record, self.state))
+        if not math.isfinite(measured.objective) and not np.isfinite(self.state.output.x2).all():
+            return Status.DIVERGED
+        if self.rule(record):
+            return Status.CONVERGED
+        if stop:
+            return Status.STOPPED
+        if self.state.n_passes >= self.max_passes:
+            return Status.MAX_PASSES
+        if self.max_seconds is not None and self.seconds >= self.max_seconds:
+            return Status.MAX_TIME
+        return None
+
+    @property
+    def seconds(self) -> float:
+        """What the user waited."""
+        return self.before + time.perf_counter() - self.began
+
+    @contextmanager
+    def progress(self, verbose: bool) -> Iterator[None]:
+        """Show a bar while running, when asked."""
+        if not verbose:
+            yield
+            return
+        from .progress import bar
+
+        with bar(self.solver, self.max_passes, self.rule) as show:
+            self.show = show
+            yield
+            self.show = None
+
+    def result(self, status: Status) -> Result:
+        """Return the best point with its history."""
+        if self.best is None:  # interrupted before the start was measured
+            self._measure(record=False)
+        assert self.best is not None
+        timing = {"seconds_solving": self.solving, "seconds_measuring": self.measuring}
+        return finish(
+            self.problem, self.state, self.best, self.meter, status, self.rule, self.history,
+            self.seconds,
+            timing | {"solver": getattr(self.solver, "name", type(self.solver).__name__)},
+            self.rng.bit_generator.state,
+        )  # fmt: skip
+
+
+def _as_rule(stop: Any) -> Rule:
+    if stop is None:
+        return Gap(1e-6)
+    if isinstance(stop, (int, float)):
+        return Gap(float(stop))
+    if not callable(stop) or not hasattr(stop, "describe"):
+        raise TypeError(f"stop is {stop!r}, expected a rule such as sa.Gap(1e-6) or a number")
+    return stop  # type: ignore[no-any-return]
+
+
+def _check_limits(max_passes: float, max_seconds: float | None) -> None:
+    if not max_passes > 0:
+        raise ValueError(f"max_passes is {max_passes!r}, expected a number > 0")
+    if max_seconds is not None and not max_seconds > 0:
+        raise ValueError(f"max_seconds is {max_seconds!r}, expected None or a number > 0")
+
+
+def _bytes(state: State) -> int:
+    total = 0
+    for value in vars(state).values():
+        if isinstance(value, np.ndarray):
+            total += value.nbytes
+        elif isinstance(value, Pair):
+            total += value.x1.nbytes + value.x2.nbytes
+    return total

@@ -1,0 +1,173 @@
+"""Exact structure: coefficients whose zeros, ties and rank are exact, made from the prox side.
+
+An iterate satisfies ``A w = z`` only in the limit, so its fused levels are nearly equal and its zeros
+nearly zero. The prox knows better: the rows of z that it sets to zero are the rows of A that vanish at
+the solution. The coefficients are moved to the nearest point where exactly these rows vanish: with at
+most two entries in a row that means setting coefficients to zero and averaging tied ones, whatever the
+weights and signs; other rows need a least-squares projection.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.linalg import lsmr
+
+from .operators import Identity
+from .penalties import Nuclear, Stacked
+from .problem import Pair, Problem
+from .protocols import Array
+
+Mask = NDArray[np.bool_]
+
+
+def prox_side(problem: Problem, x2: Array, dual: Array, beta: float) -> Array | None:
+    """Return z = prox of h1 at the point where the multiplier pushes A w, for A1 = -I."""
+    if problem.h1 is None or problem.A2 is None or not _splits(problem):
+        return None
+    scale = cast(Identity, problem.A1).scale
+    target = problem.A2.matvec(x2) + dual / beta
+    if problem.b is not None:
+        target = target - problem.b
+    return problem.h1.prox(target / -scale, 1 / (beta * scale**2))
+
+
+def candidates(
+    problem: Problem, x2: Array, dual: Array, beta: float, gradient: Array | None
+) -> list[Array]:
+    """Return points near x2 with exact structure, most structured first; x2 is not among them."""
+    z = prox_side(problem, x2, dual, beta)
+    free = _zero_coefficients(problem, x2, dual, gradient)
+    found: list[Array] = []
+    if z is not None:
+        found += _low_rank(problem, z)
+        mask = _zeros(problem.h1, z)
+        A2: Any = problem.A2
+        if (mask.any() or free.any()) and hasattr(A2, "tosparse"):
+            found.append(project(A2.tosparse(), mask, free, x2))
+    elif gradient is not None and problem.h2 is not None:
+        step = 1 / max(problem.f2.lipschitz_mean, 1e-300)
+        found.append(problem.h2.prox(x2 - step * gradient.astype(x2.dtype), step))
+    return found
+
+
+def _splits(problem: Problem) -> bool:
+    return isinstance(problem.A1, Identity) and problem.A1.scale != 0
+
+
+def _zeros(penalty: Any, z: Array) -> Mask:
+    if hasattr(penalty, "zeros"):
+        return cast(Mask, np.asarray(penalty.zeros(z), dtype=bool))
+    return cast(Mask, z == 0)
+
+
+def _zero_coefficients(
+    problem: Problem, x2: Array, dual: Array, gradient: Array | None
+) -> Mask:
+    """Return the entries of x2 that a prox step of h2 sets to zero."""
+    none = np.zeros(x2.shape, dtype=bool)
+    if problem.h2 is None or gradient is None:
+        return none
+    total = gradient if problem.A2 is None else gradient + problem.A2.rmatvec(dual)
+    step = 1 / max(problem.f2.lipschitz_mean, 1e-300)
+    return _zeros(problem.h2, problem.h2.prox(x2 - step * total.astype(x2.dtype), step))
+
+
+def _low_rank(problem: Problem, z: Array) -> list[Array]:
+    """Return the blocks of z under a nuclear norm that stand for the coefficients themselves."""
+    A2: Any = problem.A2
+    d = problem.shape2[0]
+    stacked = problem.h1.parts if isinstance(problem.h1, Stacked) else [(problem.h1, z.shape[0])]
+    found, row = [], 0
+    for penalty, size in stacked:
+        block = z[row : row + size]
+        if isinstance(penalty, Nuclear) and hasattr(A2, "tosparse"):
+            rows = A2.tosparse()[row : row + size]
+            if size <= d and (rows != sparse.eye_array(size, d, format="csr")).nnz == 0:
+                found.append(block)
+        row += size
+    return found
+
+
+def project(A: Any, zero_rows: Mask, zero_entries: Mask, x: Array) -> Array:
+    """Return the point nearest to x with ``(A x)`` zero on a mask, and x zero on another.
+
+    Ties come out exactly equal and zeros exactly zero where each row has at most two entries.
+    """
+    A = sparse.csr_array(A)
+    if x.ndim == 1:
+        return _project_column(A, zero_rows, zero_entries, x)
+    out = np.empty_like(x)
+    for c in range(x.shape[1]):
+        out[:, c] = _project_column(A, zero_rows[:, c], zero_entries[:, c], x[:, c])
+    return out
+
+
+def _project_column(A: Any, zero_rows: Mask, zero_entries: Mask, x: Array) -> Array:
+    rows = A[np.flatnonzero(zero_rows)]
+    rows.eliminate_zeros()
+    sizes = np.diff(rows.indptr)
+    rows = rows[np.flatnonzero(sizes > 0)]
+    sizes = np.diff(rows.indptr)
+    if sizes.size == 0:
+        return cast(Array, np.where(zero_entries, 0, x).astype(x.dtype))
+    if sizes.max() > 2:
+        return _least_squares(rows, zero_entries, x)
+    fixed = zero_entries.copy()
+    fixed[rows.indices[rows.indptr[:-1][sizes == 1]]] = True
+    pairs = rows[np.flatnonzero(sizes == 2)]
+    return _merge(pairs.indices.reshape(-1, 2), pairs.data.reshape(-1, 2), fixed, x)
+
+
+def _merge(ends: Array, values: Array, fixed: Mask, x: Array) -> Array:
+    """Average x over components tied by ``values[e, 0] x_i + values[e, 1] x_j = 0``."""
+    d = x.size
+    i, j = ends.T
+    ratio = -values[:, 0] / values[:, 1]  # x_j = ratio x_i
+    graph = sparse.csr_array((np.ones(i.size), (i, j)), shape=(d, d))
+    count, label = connected_components(graph, directed=False)
+    scale = np.ones(d) if np.all(ratio == 1) else _scales(graph, i, j, ratio, label)
+    dead = np.zeros(count, dtype=bool)
+    dead[label[fixed]] = True
+    broken = np.abs(scale[j] - ratio * scale[i]) > 1e-9 * np.abs(scale[j])
+    dead[label[i[broken]]] = True
+    x64 = x.astype(np.float64)
+    level = np.bincount(label, scale * x64, count) / np.bincount(label, scale**2, count)
+    level[dead] = 0
+    alone = np.bincount(label, minlength=count)[label] == 1
+    merged = np.where(alone & ~dead[label], x64, scale * level[label])
+    return merged.astype(x.dtype)
+
+
+def _scales(graph: Any, i: Array, j: Array, ratio: Array, label: Array) -> Array:
+    """Return x up to one factor per component, following a spanning tree of the ties."""
+    step = {(a, b): r for a, b, r in zip(i.tolist(), j.tolist(), ratio.tolist(), strict=True)}
+    scale = np.ones(label.size)
+    _, roots = np.unique(label, return_index=True)
+    for root in roots:
+        order, parent = breadth_first_order(graph, int(root), directed=False)
+        for node in order[1:].tolist():
+            above = int(parent[node])
+            forward = step.get((above, node))
+            scale[node] = scale[above] * (forward if forward is not None else 1 / step[node, above])
+    return scale
+
+
+def _least_squares(rows: Any, zero_entries: Mask, x: Array) -> Array:
+    free = np.flatnonzero(~zero_entries)
+    out = np.zeros_like(x)
+    M = sparse.csr_array(rows[:, free], dtype=np.float64)
+    start = x[free].astype(np.float64)
+    for _ in range(2):  # the second round removes the first one's rounding
+        start = start - lsmr(M, M @ start, atol=1e-15, btol=1e-15, maxiter=20 * M.shape[1])[0]
+    out[free] = start
+    return out
+
+
+def as_pair(problem: Problem, x2: Array) -> Pair:
+    """Return the feasible pair of given coefficients."""
+    return problem.feasible(Pair(problem.zeros().x1, x2))

@@ -1,0 +1,448 @@
+"""The data term: a loss averaged over the rows of a matrix.
+
+Every product with the data that is not inside a compiled loop happens here. A full pass goes through
+the rows in chunks that fit the processor's cache, so that predictions and gradient cost one read of
+the matrix, not two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from .protocols import Array, Loss, Shape
+from .sampling import Runs
+
+CHUNK_BYTES = 1 << 19
+GRAM_COLUMNS = 128  # up to here one Gram matrix is cheaper than a Lanczos iteration
+DENSE = "dense"
+CSR = "csr"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What one pass over the data at ``x`` leaves behind."""
+
+    x: Array
+    predictions: Array
+    slopes: Array
+    """Derivative of each row's term in its prediction, sample weight included."""
+    value: float
+    gradient: Array
+
+
+class FiniteSum:
+    """Mean loss of a linear model, ``f2(x) = sum_i w_i loss(a_i' x, y_i) / sum_i w_i``.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss of one row.
+    X : ndarray or CSR matrix of shape (n, d)
+        The rows; float32 or float64, taken without a copy where the layout allows.
+    y : array of shape (n,) or (n, C)
+        Targets in the domain of the loss.
+    sample_weight : array of shape (n,) or (n, C), optional
+        Weights >= 0; one per entry for elementwise losses (0 = entry missing).
+    intercept : bool, default=False
+        One more, last row of ``x`` that is added to every prediction.
+    offset : array, optional
+        Added to the predictions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.losses import Squared
+    >>> f = FiniteSum(Squared(), np.eye(2), np.array([1.0, 3.0]))
+    >>> f.value(np.zeros(2))
+    2.5
+    """
+
+    def __init__(
+        self,
+        loss: Loss,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        intercept: bool = False,
+        offset: Any = None,
+    ) -> None:
+        self.loss = _check_loss(loss)
+        self.notes: list[str] = []
+        self.X = self._check_matrix(X)
+        self.intercept = bool(intercept)
+        self.n_terms, self.n_features = cast(tuple[int, int], self.X.shape)
+        self.row_norms2 = self._row_norms2()
+        self.y = self._check_targets(y)
+        outputs = loss.n_outputs(self.y) if hasattr(loss, "n_outputs") else None
+        if outputs is None and not hasattr(loss, "n_outputs") and self.y.ndim == 2:
+            outputs = self.y.shape[1]
+        self.n_outputs: int | None = outputs
+        self.weight = self._check_weight(sample_weight)
+        self.offset = self._check_offset(offset)
+
+    # ---------------------------------------------------------------- validation, once
+
+    def _check_matrix(self, X: Any) -> Any:
+        if sparse.issparse(X):
+            if X.format != "csr":
+                self.notes.append(f"X converted from {X.format} to CSR")
+            X = X.tocsr()
+            if not X.has_canonical_format:
+                X = X.copy()
+                X.sum_duplicates()
+                self.notes.append("duplicate entries of the CSR matrix X were summed in a copy")
+        else:
+            X = np.asarray(X)
+        if X.ndim != 2:
+            raise ValueError(
+                f"X has {X.ndim} dimension(s), expected 2 (rows, columns); reshape it, e.g. "
+                "X.reshape(-1, 1) for one column"
+            )
+        if X.shape[0] == 0 or X.shape[1] == 0:
+            raise ValueError(f"X has shape {X.shape}; pass at least one row and one column")
+        if X.dtype not in (np.float32, np.float64):
+            if not np.issubdtype(X.dtype, np.number) and X.dtype != bool:
+                raise ValueError(
+                    f"X has dtype {X.dtype}, expected numbers; encode text columns first, e.g. with "
+                    "sklearn.preprocessing.OneHotEncoder"
+                )
+            if np.issubdtype(X.dtype, np.complexfloating):
+                raise ValueError("X is complex, expected real numbers; split it into two columns")
+            self.notes.append(f"X converted from {X.dtype} to float64")
+            X = X.astype(np.float64)
+        if not sparse.issparse(X) and not X.flags.c_contiguous:
+            self.notes.append("X copied to row-major order")
+            X = np.ascontiguousarray(X)
+        return X
+
+    def _row_norms2(self) -> Array:
+        if self.storage == CSR:
+            norms = np.add.reduceat(
+                np.append(self.X.data**2, 0.0), np.minimum(self.X.indptr[:-1], self.X.data.size)
+            )
+            norms[np.diff(self.X.indptr) == 0] = 0.0
+        else:
+            norms = np.einsum("ij,ij->i", self.X, self.X)
+        if not np.isfinite(norms).all():
+            bad = int(np.flatnonzero(~np.isfinite(norms))[0])
+            raise ValueError(
+                f"X contains NaN, infinite or overflowing values (first in row {bad}); remove or "
+                "impute them, e.g. with sklearn.impute.SimpleImputer, and rescale huge columns"
+            )
+        return cast(Array, norms)
+
+    def _check_targets(self, y: Any) -> Array:
+        y = np.asarray(y)
+        if y.ndim not in (1, 2) or y.shape[0] != self.n_terms:
+            raise ValueError(
+                f"y has shape {y.shape}, expected ({self.n_terms},) or ({self.n_terms}, C) to match "
+                "the rows of X; pass one target per row"
+            )
+        if hasattr(self.loss, "check_targets"):
+            y = self.loss.check_targets(y)
+        elif not np.isfinite(y).all():
+            raise ValueError("y contains NaN or infinite values; remove these rows")
+        if np.issubdtype(y.dtype, np.integer) and not hasattr(self.loss, "check_targets"):
+            y = y.astype(self.dtype)
+        return y.astype(self.dtype, copy=False) if np.issubdtype(y.dtype, np.floating) else y
+
+    def _check_weight(self, weight: Any) -> Array | None:
+        if weight is None:
+            return None
+        weight = np.asarray(weight, dtype=np.float64)
+        allowed = {(self.n_terms,)}
+        if self.n_outputs is not None and self.y.ndim == 2:
+            allowed.add((self.n_terms, self.n_outputs))
+        if weight.shape not in allowed:
+            raise ValueError(
+                f"sample_weight has shape {weight.shape}, expected ({self.n_terms},); pass one weight "
+                "per row of X"
+            )
+        if not np.isfinite(weight).all() or (weight < 0).any():
+            raise ValueError(
+                "sample_weight contains negative, NaN or infinite values; use weights >= 0 (0 drops "
+                "a row)"
+            )
+        rows = weight if weight.ndim == 1 else weight.max(axis=1)
+        total = rows.sum()
+        if total <= 0:
+            raise ValueError("sample_weight is zero everywhere; give at least one row a weight > 0")
+        return np.ascontiguousarray(weight * (self.n_terms / total), dtype=self.dtype)
+
+    def _check_offset(self, offset: Any) -> Array | None:
+        if offset is None:
+            return None
+        offset = np.ascontiguousarray(offset, dtype=self.dtype)
+        if offset.shape != self._predictions_shape(self.n_terms) or not np.isfinite(offset).all():
+            raise ValueError(
+                f"offset has shape {offset.shape}, expected {self._predictions_shape(self.n_terms)} "
+                "with finite values; pass one number per prediction"
+            )
+        return offset
+
+    # ---------------------------------------------------------------- facts
+
+    @property
+    def storage(self) -> str:
+        """Either "dense" or "csr"."""
+        return CSR if sparse.issparse(self.X) else DENSE
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64, that of X."""
+        return cast("np.dtype[Any]", self.X.dtype)
+
+    @property
+    def n_columns(self) -> int:
+        """Rows of the variable: the columns of X, and one for the intercept."""
+        return self.n_features + self.intercept
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of the variable."""
+        return (self.n_columns,) if self.n_outputs is None else (self.n_columns, self.n_outputs)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the data matrix."""
+        if self.storage == CSR:
+            return int(self.X.data.nbytes + self.X.indices.nbytes + self.X.indptr.nbytes)
+        return int(self.X.nbytes)
+
+    @property
+    def row_weight(self) -> Array | None:
+        """Sample weight of each row, the largest where entries have their own."""
+        if self.weight is None or self.weight.ndim == 1:
+            return self.weight
+        return cast(Array, self.weight.max(axis=1))
+
+    def _predictions_shape(self, n: int) -> Shape:
+        return (n,) if self.n_outputs is None else (n, self.n_outputs)
+
+    @cached_property
+    def row_curvatures(self) -> Array:
+        """Constant of each term without the loss's bound: q_i (|a_i|^2 + intercept)."""
+        norms = self.row_norms2 + self.intercept
+        return norms if self.row_weight is None else norms * self.row_weight
+
+    @cached_property
+    def lipschitz_max(self) -> float:
+        """Lmax, the largest constant of a single term."""
+        return float(self.loss.curvature_bound * self.row_curvatures.max())
+
+    @cached_property
+    def lipschitz_mean(self) -> float:
+        """Lf, a bound on the constant of the mean, within about one percent."""
+        d = self.n_columns
+        if self.n_terms == 1 or not self.row_curvatures.any():
+            return self.lipschitz_max
+        if d <= GRAM_COLUMNS:
+            top = float(np.linalg.eigvalsh(self.gram())[-1]) * (1 + 1e-9)
+        else:
+            start = np.ones(d, dtype=np.float64)
+            product = LinearOperator((d, d), matvec=self._gram_product, dtype=np.float64)  # type: ignore[call-arg]
+            top = 1.01 * float(eigsh(product, k=1, v0=start, tol=3e-3, return_eigenvectors=False)[0])
+        mean = float(self.row_curvatures.astype(np.float64).mean())
+        return float(self.loss.curvature_bound * min(top, mean))
+
+    def run_lipschitz(self, runs: Runs) -> float:
+        """Return a bound on the largest constant of the mean over one run of rows.
+
+        By the largest absolute row sum of the run's Gram matrix, which is at least its norm.
+        """
+        if runs.n_runs == runs.n_rows:
+            return self.lipschitz_max
+        largest = 0.0
+        edges = np.arange(runs.n_runs + 1) * runs.n_rows // runs.n_runs
+        root = None if self.row_weight is None else np.sqrt(self.row_weight)
+        per_chunk = max(1, CHUNK_BYTES // (8 * self.n_features * runs.length))
+        for first in range(0, runs.n_runs, per_chunk):
+            last = min(first + per_chunk, runs.n_runs)
+            rows = slice(edges[first], edges[last])
+            block = self.X[rows]
+            if root is not None:
+                block = sparse.diags_array(root[rows]) @ block if self.storage == CSR else (
+                    block * root[rows, None]
+                )
+            sizes = np.diff(edges[first : last + 1])
+            which = np.repeat(np.arange(last - first), sizes)
+            member = sparse.csr_array(
+                (np.ones(which.size, dtype=self.dtype), (which, np.arange(which.size)))
+            )
+            # |G|_inf <= max_i sum_k |a_i|.|a_k|, with equality for rows of one sign
+            sums = member @ abs(block)
+            if self.storage == CSR:
+                near = np.asarray((abs(block).multiply(sums[which])).sum(axis=1)).ravel()
+            else:
+                near = np.einsum("ij,ij->i", abs(block), sums[which])
+            if self.intercept:
+                ones = np.ones(which.size) if root is None else root[rows]
+                near = near + ones * (member @ ones)[which]
+            largest = max(largest, float((near / sizes[which]).max()))
+        return float(min(self.loss.curvature_bound * largest, self.lipschitz_max))
+
+    # ---------------------------------------------------------------- products with the data
+
+    def chunks(self, itemsize: int = 8) -> Iterator[slice]:
+        """Yield consecutive row ranges whose part of X fits the cache."""
+        if self.storage == CSR:
+            mean_row = max(1, self.X.nnz // self.n_terms) * 12
+        else:
+            mean_row = self.n_features * itemsize
+        rows = max(256, CHUNK_BYTES // mean_row)
+        for start in range(0, self.n_terms, rows):
+            yield slice(start, min(start + rows, self.n_terms))
+
+    def _rows(self, rows: Any) -> Any:
+        if self.storage == CSR and isinstance(rows, slice):
+            return _csr_rows(self.X, rows.start or 0, self.n_terms if rows.stop is None else rows.stop)
+        return self.X[rows]
+
+    def predict(self, x: Array, rows: Any = slice(None)) -> Array:
+        """Return the predictions of some rows, intercept and offset included."""
+        return self._predict(self._rows(rows), x, rows)
+
+    def _predict(self, block: Any, x: Array, rows: Any) -> Array:
+        z = block @ x[: self.n_features]
+        if self.intercept:
+            z += x[-1]
+        if self.offset is not None:
+            z += self.offset[rows]
+        return cast(Array, z)
+
+    def slopes(self, z: Array, rows: Any = slice(None)) -> Array:
+        """Return the derivative of the terms of some rows in their predictions."""
+        u = self.loss.slope(z, self.y[rows])
+        return self.weighted(u, rows)
+
+    def weighted(self, u: Array, rows: Any = slice(None)) -> Array:
+        """Return rows of ``u`` times their sample weights."""
+        if self.weight is None:
+            return u
+        q = self.weight[rows]
+        return u * (q[:, None] if u.ndim > q.ndim else q)
+
+    def pull_back(self, u: Array, rows: Any = slice(None)) -> Array:
+        """Return ``sum_i u_i a_i`` over some rows (with the intercept's column of ones)."""
+        return self._pull_back(self._rows(rows), u)
+
+    def _pull_back(self, block: Any, u: Array) -> Array:
+        g = block.T @ u
+        if self.intercept:
+            g = np.concatenate([g, u.sum(axis=0, keepdims=True)])
+        return cast(Array, g)
+
+    def value_at(self, z: Array) -> float:
+        """Return the mean loss of given predictions."""
+        if self.weight is None or self.weight.ndim == 1:
+            return self.loss.value(z, self.y, self.weight)
+        return self.loss.value(z, self.y, self.weight) * float(self.weight.sum()) / self.n_terms
+
+    def value(self, x: Array) -> float:
+        """Return the mean loss at x."""
+        return self.value_at(self.predict(x))
+
+    def gradient(self, x: Array) -> Array:
+        """Return the gradient of the mean loss at x."""
+        return self.snapshot(x).gradient
+
+    def snapshot(self, x: Array) -> Snapshot:
+        """Return predictions, slopes, value and gradient at x: one pass over the data."""
+        x = np.asarray(x, dtype=self.dtype)
+        z = np.empty(self._predictions_shape(self.n_terms), dtype=self.dtype)
+        u = np.empty_like(z)
+        total = np.zeros(self.shape, dtype=np.float64)
+        for rows in self.chunks(self.dtype.itemsize):
+            block = self._rows(rows)
+            z[rows] = self._predict(block, x, rows)
+            u[rows] = self.slopes(z[rows], rows)
+            total += self._pull_back(block, u[rows])
+        gradient = (total / self.n_terms).astype(self.dtype, copy=False)
+        return Snapshot(x.copy(), z, u, self.value_at(z), gradient)
+
+    def gradient_change(self, rows: NDArray[np.intp], x: Array, anchor: Snapshot) -> Array:
+        """Return the mean over ``rows`` of the terms' gradients at x minus those at the snapshot."""
+        block = self.X[rows]
+        change = self.slopes(self._predict(block, x, rows), rows) - anchor.slopes[rows]
+        return self._pull_back(block, change) / len(rows)
+
+    def gradient_rows(self, rows: NDArray[np.intp], x: Array) -> Array:
+        """Return the mean over ``rows`` of the terms' gradients at x."""
+        block = self.X[rows]
+        return self._pull_back(block, self.slopes(self._predict(block, x, rows), rows)) / len(rows)
+
+    def gram(self, curvature: Array | None = None, rows: Any = None) -> Array:
+        """Return ``mean_i c_i q_i a_i a_i'`` in float64, intercept included, over all or some rows.
+
+        ``curvature`` (c_i, one number per row used) is 1 when absent.
+        """
+        d, n = self.n_columns, self.n_terms if rows is None else len(rows)
+        total = np.zeros((d, d))
+        weight = self.row_weight
+        for part in self.chunks() if rows is None else _parts(n, self.n_features):
+            chosen = part if rows is None else rows[part]
+            block = self._rows(chosen)
+            scale = np.ones(block.shape[0]) if curvature is None else curvature[part]
+            if weight is not None:
+                scale = scale * weight[chosen]
+            root = np.sqrt(scale)
+            if self.storage == CSR:
+                scaled = sparse.diags_array(root).astype(np.float64) @ block
+                product = (scaled.T @ scaled).toarray()
+            else:
+                scaled = block * root[:, None]
+                product = scaled.T @ scaled
+            total[: self.n_features, : self.n_features] += product
+            if self.intercept:
+                total[-1, : self.n_features] += scaled.T @ root
+                total[-1, -1] += float(scale.sum())
+        if self.intercept:
+            total[:-1, -1] = total[-1, :-1]
+        return total / n
+
+    def _gram_product(self, v: Array) -> Array:
+        v = np.asarray(v, dtype=self.dtype).ravel()
+        total = np.zeros(self.n_columns)
+        weight = self.row_weight
+        for rows in self.chunks():
+            block = self._rows(rows)
+            z = block @ v[: self.n_features] + (v[-1] if self.intercept else 0)
+            total += self._pull_back(block, z if weight is None else z * weight[rows])
+        return total / self.n_terms
+
+
+def _parts(n: int, d: int) -> Iterator[slice]:
+    rows = max(256, CHUNK_BYTES // (8 * d))
+    for start in range(0, n, rows):
+        yield slice(start, min(start + rows, n))
+
+
+def _csr_rows(X: Any, start: int, stop: int) -> Any:
+    """Return a view of consecutive rows of a CSR matrix: no entry is copied."""
+    if start == 0 and stop == X.shape[0]:
+        return X
+    first, last = X.indptr[start], X.indptr[stop]
+    view = sparse.csr_array((stop - start, X.shape[1]), dtype=X.dtype)
+    view.data = X.data[first:last]
+    view.indices = X.indices[first:last]
+    view.indptr = X.indptr[start : stop + 1] - first
+    return view
+
+
+def _check_loss(loss: Any) -> Loss:
+    for member in ("value", "slope", "curvature_bound"):
+        if not hasattr(loss, member):
+            raise TypeError(
+                f"loss {type(loss).__name__} has no `{member}`; a loss offers value(z, y, weight), "
+                "slope(z, y) and curvature_bound"
+            )
+    return cast(Loss, loss)

@@ -1,0 +1,72 @@
+"""Products with small structured operators, (rows, outputs) arrays in and out."""
+
+from __future__ import annotations
+
+from . import codes
+from ._jit import kernel
+
+
+@kernel
+def flat(array):
+    """Return a one-dimensional view of a contiguous array."""
+    return array.reshape(array.size)
+
+
+@kernel
+def copy(source, out):
+    """Copy an array; far quicker to compile than a slice assignment, which checks shapes."""
+    flat, result = source.reshape(source.size), out.reshape(out.size)
+    for j in range(flat.size):
+        result[j] = flat[j]
+
+
+@kernel
+def clear(out):
+    """Set an array to zero."""
+    flat = out.reshape(out.size)
+    for j in range(flat.size):
+        flat[j] = 0
+
+
+@kernel
+def _csr_product(indptr, indices, data, x, out):
+    rows, columns = out.shape
+    if columns == 1:
+        flat, result = x.reshape(x.size), out.reshape(out.size)
+        for i in range(rows):
+            total = flat[0] * 0
+            for k in range(indptr[i], indptr[i + 1]):
+                total += data[k] * flat[indices[k]]
+            result[i] = total
+    else:
+        for i in range(rows):
+            for c in range(columns):
+                out[i, c] = 0
+            for k in range(indptr[i], indptr[i + 1]):
+                j, value = indices[k], data[k]
+                for c in range(columns):
+                    out[i, c] += value * x[j, c]
+
+
+@kernel
+def multiply(A, x, out):
+    """Write A x into out."""
+    if A.kind == codes.SCALED_IDENTITY:
+        flat, result = x.reshape(x.size), out.reshape(out.size)
+        for j in range(flat.size):
+            result[j] = A.scale * flat[j]
+    elif A.kind == codes.SPARSE:
+        _csr_product(A.indptr, A.indices, A.data, x, out)
+
+
+@kernel
+def multiply_transposed(A, u, out):
+    """Write A' u into out."""
+    if A.kind == codes.SCALED_IDENTITY:
+        flat, result = u.reshape(u.size), out.reshape(out.size)
+        for j in range(flat.size):
+            result[j] = A.scale * flat[j]
+    elif A.kind == codes.SPARSE:
+        _csr_product(A.t_indptr, A.t_indices, A.t_data, u, out)
+    else:
+        clear(out)

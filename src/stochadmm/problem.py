@@ -1,0 +1,326 @@
+"""The two-block problem: its statement, its objective, its constraint, its checks.
+
+    min  h1(x1) + f1(x1) + h2(x2) + f2(x2)     s.t.  A1 x1 + A2 x2 = b
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from .finite_sum import FiniteSum
+from .operators import Identity, PadColumns, as_operator
+from .penalties import Stacked, Zero
+from .protocols import Array, Loss, Operator, Penalty, Shape, Smooth, SmoothSum
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The two blocks of a point, with the arithmetic that the methods are written in."""
+
+    x1: Array
+    x2: Array
+
+    def __add__(self, other: Pair) -> Pair:
+        return Pair(self.x1 + other.x1, self.x2 + other.x2)
+
+    def __sub__(self, other: Pair) -> Pair:
+        return Pair(self.x1 - other.x1, self.x2 - other.x2)
+
+    def __rmul__(self, factor: float) -> Pair:
+        return Pair(factor * self.x1, factor * self.x2)
+
+    def __truediv__(self, divisor: float) -> Pair:
+        return Pair(self.x1 / divisor, self.x2 / divisor)
+
+    def copy(self) -> Pair:
+        """Return a pair with arrays of its own."""
+        return Pair(self.x1.copy(), self.x2.copy())
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Minimize h1(x1) + f1(x1) + h2(x2) + f2(x2) subject to A1 x1 + A2 x2 = b.
+
+    Parameters
+    ----------
+    f2 : FiniteSum or object with the members of ``protocols.SmoothSum``
+        The mean of smooth terms.
+    h1, h2 : Penalty, optional
+        Proximable penalties of the blocks.
+    f1 : Smooth, optional
+        A smooth function of x1.
+    A1, A2 : Operator, matrix or LinearOperator, optional
+        The constraint; both or none. Without them there is no x1 and h1, f1 must be absent.
+    b : array, optional
+        Right-hand side, 0 when absent.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0])
+    >>> problem = sa.Problem.linear(sa.Logistic(), X, y, structure=sa.Identity(2),
+    ...                             on_structure=sa.L1(0.1))
+    >>> problem.shape1, problem.shape2
+    ((2,), (2,))
+    """
+
+    f2: SmoothSum
+    h1: Penalty | None = None
+    h2: Penalty | None = None
+    f1: Smooth | None = None
+    A1: Operator | None = None
+    A2: Operator | None = None
+    b: Array | None = None
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        _check_members(self.f2, "f2", ("n_terms", "shape", "value", "gradient", "gradient_change"))
+        for name in ("h1", "h2"):
+            if getattr(self, name) is not None:
+                _check_members(getattr(self, name), name, ("value", "prox"))
+        if self.f1 is not None:
+            _check_members(self.f1, "f1", ("value", "gradient", "lipschitz"))
+        if self.A2 is None or self.A1 is None:
+            self._check_unconstrained()
+        else:
+            set_(self, "A1", as_operator(self.A1, "A1"))
+            set_(self, "A2", as_operator(self.A2, "A2"))
+            self._check_constraint()
+        for name, shape in (("h1", self.shape1), ("h2", self.shape2)):
+            penalty = getattr(self, name)
+            if penalty is not None and hasattr(penalty, "check"):
+                try:
+                    penalty.check(shape)
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from None
+
+    def _check_unconstrained(self) -> None:
+        if self.A1 is not None or self.A2 is not None:
+            missing = "A1" if self.A1 is None else "A2"
+            raise ValueError(f"{missing} is missing; pass both A1 and A2, or neither")
+        for name in ("h1", "f1", "b"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} is given without A1 and A2; pass the constraint, or move the penalty to h2"
+                )
+
+    def _check_constraint(self) -> None:
+        A1, A2 = cast(Operator, self.A1), cast(Operator, self.A2)
+        if A2.shape[1] != self.f2.shape[0]:
+            raise ValueError(
+                f"A2 has {A2.shape[1]} columns, expected {self.f2.shape[0]} to match the variable of "
+                "f2 (columns of X, one more with an intercept); pad or transpose it"
+            )
+        if A1.shape[0] != A2.shape[0]:
+            raise ValueError(
+                f"A1 has {A1.shape[0]} rows and A2 has {A2.shape[0]}; both need one row per constraint"
+            )
+        if self.b is not None:
+            b = np.array(self.b, dtype=self.dtype)
+            if b.shape != self.shape_dual:
+                raise ValueError(
+                    f"b has shape {b.shape}, expected {self.shape_dual}: one number per row of A1 and A2"
+                )
+            if not np.isfinite(b).all():
+                raise ValueError("b contains NaN or infinite values; replace them")
+            object.__setattr__(self, "b", b if b.any() else None)
+
+    @classmethod
+    def linear(
+        cls,
+        loss: Loss,
+        X: Any,
+        y: Any,
+        *,
+        structure: Any = None,
+        on_structure: Penalty | None = None,
+        on_coefficients: Penalty | None = None,
+        intercept: bool = False,
+        sample_weight: Any = None,
+        offset: Any = None,
+    ) -> Problem:
+        """State a linear model: mean loss + on_structure(structure @ coef) + on_coefficients(coef).
+
+        Parameters
+        ----------
+        loss : Loss
+            Loss of a prediction against a target.
+        X : ndarray or CSR of shape (n, d)
+            Data.
+        y : array of shape (n,) or (n, C)
+            Targets.
+        structure : Operator, sparse matrix, LinearOperator or ndarray, optional
+            What ``on_structure`` sees of the coefficients; the identity when absent.
+        on_structure, on_coefficients : Penalty, optional
+            Penalties of ``structure @ coef`` and of ``coef``.
+        intercept : bool, default=False
+            Add an unpenalized intercept.
+        sample_weight : array of shape (n,), optional
+            Row weights; the loss is their weighted mean.
+        offset : array, optional
+            Added to the predictions.
+
+        Returns
+        -------
+        Problem
+            With x2 = (coef, intercept), x1 = structure @ coef, A1 = -I, b = 0.
+        """
+        f2 = FiniteSum(loss, X, y, sample_weight, intercept=intercept, offset=offset)
+        d = f2.n_features
+        h2 = on_coefficients
+        if h2 is not None and intercept:
+            _check_members(h2, "on_coefficients", ("value", "prox"))
+            _check_shape(h2, "on_coefficients", (d, *f2.shape[1:]))
+            h2 = Stacked([(h2, d), (Zero(), 1)])
+        if on_structure is None:
+            if structure is not None:
+                raise ValueError(
+                    "structure is given without on_structure; say how it is penalized, e.g. "
+                    "on_structure=sa.L1(0.1)"
+                )
+            return cls(f2, h2=h2)
+        _check_members(on_structure, "on_structure", ("value", "prox"))
+        A: Operator = Identity(d) if structure is None else as_operator(structure, "structure")
+        if A.shape[1] != d:
+            raise ValueError(
+                f"structure has {A.shape[1]} columns, expected {d}, the number of columns of X; it acts "
+                "on the coefficients without the intercept"
+            )
+        _check_shape(on_structure, "on_structure", (A.shape[0], *f2.shape[1:]))
+        A2 = PadColumns(A, 1) if intercept else A
+        return cls(f2, h1=on_structure, h2=h2, A1=Identity(A.shape[0], scale=-1.0), A2=A2)
+
+    # ---------------------------------------------------------------- shapes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the iterates: that of the data."""
+        return np.dtype(getattr(self.f2, "dtype", np.float64))
+
+    @property
+    def constrained(self) -> bool:
+        """Whether there is a constraint (and a first block)."""
+        return self.A1 is not None
+
+    @property
+    def intercept(self) -> bool:
+        """Whether the last row of x2 is an intercept."""
+        return bool(getattr(self.f2, "intercept", False))
+
+    @property
+    def shape2(self) -> Shape:
+        """Shape of x2."""
+        return self.f2.shape
+
+    @property
+    def shape1(self) -> Shape:
+        """Shape of x1."""
+        return (0 if self.A1 is None else self.A1.shape[1], *self.shape2[1:])
+
+    @property
+    def shape_dual(self) -> Shape:
+        """Shape of the multiplier and of the constraint."""
+        return (0 if self.A1 is None else self.A1.shape[0], *self.shape2[1:])
+
+    def zeros(self) -> Pair:
+        """Return the point 0."""
+        return Pair(np.zeros(self.shape1, self.dtype), np.zeros(self.shape2, self.dtype))
+
+    def zeros_dual(self) -> Array:
+        """Return the multiplier 0."""
+        return np.zeros(self.shape_dual, self.dtype)
+
+    # ---------------------------------------------------------------- values
+
+    def product(self, x: Pair) -> Array:
+        """Return A1 x1 + A2 x2."""
+        if self.A1 is None or self.A2 is None:
+            return self.zeros_dual()
+        return self.A1.matvec(x.x1) + self.A2.matvec(x.x2)
+
+    def constraint(self, x: Pair) -> Array:
+        """Return the residual A1 x1 + A2 x2 - b."""
+        r = self.product(x)
+        return r if self.b is None else r - self.b
+
+    def penalty(self, x: Pair) -> float:
+        """Return h1(x1) + f1(x1) + h2(x2), without the data term, in float64."""
+        total = 0.0
+        if self.h1 is not None:
+            total += float(self.h1.value(x.x1))
+        if self.f1 is not None:
+            total += float(self.f1.value(x.x1))
+        if self.h2 is not None:
+            total += float(self.h2.value(x.x2))
+        return total
+
+    def objective(self, x: Pair) -> float:
+        """Return F at the pair as it is; meaningful where the constraint holds (see ``feasible``)."""
+        return self.penalty(x) + float(self.f2.value(x.x2))
+
+    @cached_property
+    def _inverse_scale(self) -> tuple[int, float] | None:
+        """The block that the constraint determines, and the scale of its identity."""
+        for block, A in ((1, self.A1), (2, self.A2)):
+            if isinstance(A, Identity) and A.scale != 0:
+                return block, A.scale
+        return None
+
+    @property
+    def reducible(self) -> bool:
+        """Whether one block follows from the other, so that feasible points are easy to make."""
+        return not self.constrained or self._inverse_scale is not None
+
+    def feasible(self, x: Pair) -> Pair:
+        """Return a point that satisfies the constraint, made from one block of x.
+
+        With A1 a multiple of the identity, x2 is kept and x1 follows; else with A2 one, x1 is kept.
+        Otherwise x itself comes back, feasible or not. x2 is first moved into the domain of h2.
+        """
+        if not self.constrained:
+            return Pair(x.x1, self._project("h2", x.x2))
+        assert self.A1 is not None and self.A2 is not None
+        if self._inverse_scale is None:
+            return x
+        block, scale = self._inverse_scale
+        if block == 1:
+            x2 = self._project("h2", x.x2)
+            rest = self.A2.matvec(x2)
+            return Pair((rest if self.b is None else rest - self.b) / -scale, x2)
+        x1 = self._project("h1", x.x1)
+        rest = self.A1.matvec(x1)
+        return Pair(x1, (rest if self.b is None else rest - self.b) / -scale)
+
+    def _project(self, name: str, x: Array) -> Array:
+        penalty: Any = getattr(self, name)
+        return cast(Array, penalty.project(x)) if hasattr(penalty, "project") else x
+
+    @cached_property
+    def objective_at_zero(self) -> float:
+        """F at the feasible point made from 0: the scale of relative tolerances."""
+        return self.objective(self.feasible(self.zeros()))
+
+    def with_penalties(self, h1: Penalty | None, h2: Penalty | None) -> Problem:
+        """Return the same problem with other penalties; data and operators are shared."""
+        return replace(self, h1=h1, h2=h2)
+
+
+def _check_members(part: Any, name: str, members: tuple[str, ...]) -> None:
+    for member in members:
+        if not hasattr(part, member):
+            raise TypeError(
+                f"{name} ({type(part).__name__}) has no `{member}`; it must offer "
+                + ", ".join(f"`{m}`" for m in members)
+            )
+
+
+def _check_shape(penalty: Any, name: str, shape: Shape) -> None:
+    if hasattr(penalty, "check"):
+        try:
+            penalty.check(shape)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None

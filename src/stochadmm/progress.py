@@ -1,0 +1,32 @@
+"""A progress bar for long runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .result import Record
+from .stopping import Rule
+
+
+@contextmanager
+def bar(solver: Any, max_passes: float, rule: Rule) -> Iterator[Callable[[Record], None]]:
+    """Show passes made, objective and gap; yields the function that updates it."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    name = getattr(solver, "name", type(solver).__name__)
+    layout = (
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+    )  # fmt: skip
+    total = max_passes if math.isfinite(max_passes) else None
+    with Progress(*layout, transient=False) as progress:
+        task = progress.add_task(name, total=total, state="")
+
+        def show(record: Record) -> None:
+            state = f"{record.passes:.0f} passes, F = {record.objective:.6g}, {rule.describe(record)}"
+            progress.update(task, completed=record.passes, state=state)
+
+        yield show

@@ -1,0 +1,185 @@
+"""What all methods share: the state, the choice of engine, the registry of names."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from ..finite_sum import Snapshot
+from ..problem import Pair, Problem
+from ..protocols import Array
+
+ENGINES = ("auto", "compiled", "reference")
+
+
+@dataclass
+class State:
+    """Everything that changes while a method runs; saving it and the generator resumes a run.
+
+    Methods add fields of their own: pairs, arrays, numbers, or ``None``.
+    """
+
+    x: Pair
+    output: Pair
+    """The point that the method returns if it stops now."""
+    dual: Array
+    """The multiplier estimate that belongs to ``output``."""
+    beta: float
+    ergodic: Pair | None = None
+    n_epochs: int = 0
+    n_passes: float = 0.0
+    """Rows read / n."""
+    n_gradients: float = 0.0
+    """Component gradients / n, the unit of the papers."""
+    engine: str = "reference"
+    cache: Snapshot | None = field(default=None, repr=False)
+    """A pass over the data at ``output``, where the method has made one; never saved."""
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What was chosen and why, in words and numbers."""
+
+    def copy(self) -> State:
+        """Return a state whose arrays are its own."""
+        return dataclasses.replace(
+            self, **{f.name: _copied(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        )
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Snapshot):  # immutable, and as long as the data
+        return value
+    return value.copy() if hasattr(value, "copy") else value
+
+
+@dataclass(frozen=True)
+class Solver:
+    """A method: parameters that never change, ``start`` and ``epoch``.
+
+    ``needs`` names what each part of a problem must offer; ``check`` says so before a run.
+    """
+
+    name: ClassVar[str] = ""
+    needs: ClassVar[dict[str, tuple[str, ...]]] = {}
+
+    def start(self, problem: Problem, x: Pair | None = None, dual: Array | None = None) -> State:
+        """Return the state before the first epoch."""
+        raise TypeError(f"{type(self).__name__} does not define `start`")
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Advance the state by one epoch."""
+        raise TypeError(f"{type(self).__name__} does not define `epoch`")
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes that the method keeps beyond the data."""
+        raise TypeError(f"{type(self).__name__} does not define `memory`")
+
+    def check(self, problem: Problem) -> None:
+        """Raise when the problem lacks something this method needs."""
+        for part, members in self.needs.items():
+            value = getattr(problem, part)
+            for member in members if value is not None else ():
+                owner = value if hasattr(value, member) else getattr(value, "loss", None)
+                if not hasattr(owner, member):
+                    raise TypeError(
+                        f"{self.name} needs `{member}` of {part} ({type(value).__name__}), which it "
+                        "does not offer; choose another solver or add the method"
+                    )
+
+
+def choose_engine(problem: Problem, engine: str, has_kernel: bool = True) -> str:
+    """Return "compiled" or "reference"; raise when the compiled one is demanded and impossible."""
+    if engine not in ENGINES:
+        raise ValueError(f"engine is {engine!r}, expected one of {', '.join(ENGINES)}")
+    if engine == "reference":
+        return engine
+    reason: str | None = "this method has no compiled loop"
+    if has_kernel:
+        from ..kernels import views  # numba is loaded on first use
+
+        reason = views.why_not(problem)
+    if reason is None:
+        return "compiled"
+    if engine == "compiled":
+        raise ValueError(f"engine='compiled' is not possible: {reason}; use engine='auto'")
+    return "reference"
+
+
+def start_point(problem: Problem, x: Any, dual: Any) -> tuple[Pair, Array]:
+    """Return copies of a start as given (nothing, an array x2, or a pair) and its multiplier."""
+    if x is None:
+        pair = problem.zeros()
+    elif isinstance(x, Pair):
+        pair = Pair(
+            _shaped(x.x1, problem.shape1, problem, "start.x1"),
+            _shaped(x.x2, problem.shape2, problem, "start.x2"),
+        )
+    else:
+        x2 = _shaped(x, problem.shape2, problem, "start")
+        pair = problem.feasible(Pair(problem.zeros().x1, x2)).copy()
+    multiplier = problem.zeros_dual() if dual is None else (
+        _shaped(dual, problem.shape_dual, problem, "dual")
+    )
+    return pair, multiplier
+
+
+def _shaped(values: Any, shape: tuple[int, ...], problem: Problem, name: str) -> Array:
+    array = np.array(values, dtype=problem.dtype)
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}, expected {shape}; pass an array that fits")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinite values; start from finite numbers")
+    return array
+
+
+def columns(array: Array) -> Array:
+    """Return a contiguous (rows, outputs) view of a block for compiled loops."""
+    return np.ascontiguousarray(array).reshape(array.shape[0], -1)
+
+
+def workspace(problem: Problem, counts: tuple[int, int, int]) -> tuple[Array, Array, Array]:
+    """Return zero arrays: so many of the multiplier's shape, of x1's and of x2's."""
+    width = int(np.prod(problem.shape2[1:]))
+    shapes = (problem.shape_dual, problem.shape1, problem.shape2)
+    made = [np.zeros((k, s[0], width), problem.dtype) for k, s in zip(counts, shapes, strict=True)]
+    return made[0], made[1], made[2]
+
+
+_registry: dict[str, type[Solver]] = {}
+
+
+def register(cls: type[Solver]) -> type[Solver]:
+    """Make a method known under its ``name``."""
+    _registry[cls.name] = cls
+    return cls
+
+
+def names() -> list[str]:
+    """Return the names of all methods."""
+    return sorted(_registry)
+
+
+def get(name: str) -> type[Solver]:
+    """Return the class of a method by name; a wrong name lists the nearest ones."""
+    if name not in _registry:
+        near = difflib.get_close_matches(str(name), _registry, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        raise ValueError(f"unknown solver {name!r}; {hint}known: {', '.join(names())}")
+    return _registry[name]
+
+
+def as_solver(solver: Any) -> Solver:
+    """Return a solver object from an object, a class or a name."""
+    if isinstance(solver, str):
+        return get(solver)()
+    if isinstance(solver, type):
+        return cast(Solver, solver())
+    for member in ("start", "epoch"):
+        if not hasattr(solver, member):
+            raise TypeError(
+                f"solver {type(solver).__name__} has no `{member}`; pass a name such as "
+                f"{names()[0]!r} or a solver object"
+            )
+    return cast(Solver, solver)
