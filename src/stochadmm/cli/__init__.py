@@ -1,0 +1,1 @@
+"""The ``stochadmm`` command; its entry point is :func:`stochadmm.cli.main.main`."""

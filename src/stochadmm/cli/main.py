@@ -1,0 +1,86 @@
+"""The command ``stochadmm``: the commands it has, and how errors are told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from stochadmm.cli import data, demo, info
+
+
+class OneLineErrors(TyperGroup):
+    """A group of commands that tells bad usage and bad input in one line, with exit code 2."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line; exceptions pass through unless in standalone mode."""
+        run = partial(
+            super().main,
+            args,
+            prog_name,
+            complete_var,
+            standalone_mode=False,
+            windows_expand_args=windows_expand_args,
+            **extra,
+        )
+        if not standalone_mode:
+            return run()
+        try:
+            code = run()
+        except typer.Abort:
+            code = 130
+        except Exception as error:
+            message = _message(error)
+            if message is None:
+                raise
+            print(f"stochadmm: {message}", file=sys.stderr)
+            code = 2
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+app = typer.Typer(
+    name="stochadmm",
+    cls=OneLineErrors,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Structured machine learning by stochastic ADMM.",
+)
+app.command("demo")(demo.demo)
+app.command("info")(info.info)
+app.add_typer(data.app, name="data")
+
+
+@app.callback(invoke_without_command=True)
+def _root(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="stochadmm")
+
+
+def _message(error: Exception) -> str | None:
+    """Return the line for an error that the user can mend, None for any other error."""
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "stochadmm"
+        text = " ".join(format_message().split()).rstrip(".")
+        return f"{text}; see `{command} --help`"
+    if isinstance(error, (ValueError, OSError)):
+        return " ".join(str(error).split())
+    return None
