@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import entr, expit
 
 from ..kernels import codes
@@ -43,12 +42,13 @@ class Logistic(Elementwise):
         return codes.LOGISTIC, 0.0, 0.0
 
     def _values(self, z: Array, y: Array) -> Array:
-        return np.logaddexp(0.0, -y * z)
+        return np.asarray(np.logaddexp(0.0, -y * z))
 
     def slope(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``."""
         z, y = as_float(z), np.asarray(y)
-        return (-y * expit(-y * z)).astype(z.dtype, copy=False)
+        slope: Array = -y * expit(-y * z)
+        return slope.astype(z.dtype, copy=False)
 
     def curvature(self, z: Array, y: Array) -> Array:
         """Return the second derivative in ``z``."""
@@ -58,7 +58,7 @@ class Logistic(Elementwise):
 
     def _conjugates(self, u: Array, y: Array) -> Array:
         p = np.clip(-u * y, 0.0, 1.0)
-        return -entr(p) - entr(1.0 - p)
+        return np.asarray(-entr(p) - entr(1.0 - p))
 
     def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
         return np.minimum(-y, 0.0), np.maximum(-y, 0.0)

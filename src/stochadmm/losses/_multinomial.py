@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import entr, logsumexp, softmax, wrightomega
 
 from ..kernels import codes
@@ -69,14 +68,14 @@ class Multinomial:
 
     def curvature(self, z: Array, y: Array) -> Array:
         """Return the diagonal of the Hessian in ``z``, row by row."""
-        p: Array = softmax(as_float(z), axis=1)
-        return p * (1 - p)
+        p = softmax(as_float(z), axis=1)
+        return np.asarray(p * (1 - p))
 
     def curvature_apply(self, z: Array, y: Array, v: Array) -> Array:
         """Return ``(diag(p) - p p') v``, row by row."""
         p = softmax(as_float(z), axis=1)
-        pv: Array = p * v
-        return pv - p * pv.sum(axis=1, keepdims=True)
+        pv = p * v
+        return np.asarray(pv - p * pv.sum(axis=1, keepdims=True))
 
     def conjugate(self, u: Array, y: Array) -> Array:
         """Return ``sup_z <u, z> - loss(z, y)``, row by row.
@@ -110,18 +109,16 @@ class Multinomial:
     def prox(self, v: Array, step: Array | float, y: Array) -> Array:
         """Return ``argmin_z loss(z, y) + |z - v|^2 / (2 step)``, row by row."""
         v, y = as_float(v), np.asarray(y)
-        step = np.broadcast_to(rows(step, v), (len(v), 1))
-        z = v - step * self._prox_slope(v.astype(np.float64), step, y)
-        return z.astype(v.dtype, copy=False)
+        return self._solve(v, step, y)[0].astype(v.dtype, copy=False)
 
     def prox_conjugate(self, v: Array, step: Array | float, y: Array) -> Array:
         """Return ``argmin_u conjugate(u, y) + |u - v|^2 / (2 step)``, row by row."""
         v, y = as_float(v), np.asarray(y)
-        step = np.broadcast_to(rows(step, v), (len(v), 1))
-        return self._prox_slope(v / step, 1.0 / step, y).astype(v.dtype, copy=False)
+        step = rows(step, v)
+        return self._solve(v / step, 1.0 / step, y)[1].astype(v.dtype, copy=False)
 
-    def _prox_slope(self, v: Array, step: Array, y: Array) -> Array:
-        """Return the slope at the prox of the loss.
+    def _solve(self, v: Array, step: Array | float, y: Array) -> tuple[Array, Array]:
+        """Return the prox of the loss and the slope there.
 
         With ``a = v + step * indicator(y)`` the optimality conditions are
         ``z_c + step p_c = a_c`` and ``p_c = exp(z_c - shift)``. Given the shift, ``step p_c`` is
@@ -129,23 +126,24 @@ class Multinomial:
         to one: a convex decreasing equation that Newton's method solves from the left, where
         the largest class alone would already have probability one.
         """
-        a = v.copy()
         label = np.arange(len(y)), y
+        step = np.broadcast_to(rows(step, v), (len(v), 1))
+        a = v.astype(np.float64)
         a[label] += step[:, 0]
-        top = a.max(axis=1, keepdims=True)
-        a += np.log(step) - top
-        shift = -step
+        shift = a.max(axis=1, keepdims=True) - step
         for _ in range(_MAX_NEWTON):
-            omega = wrightomega(a - shift)
+            omega = wrightomega(a + np.log(step) - shift)
             excess = omega.sum(axis=1, keepdims=True) - step
             change = excess / (omega / (1.0 + omega)).sum(axis=1, keepdims=True)
             shift = shift + change
             if (np.abs(change) <= 1e-15 * np.maximum(1.0, np.abs(shift))).all():
                 break
-        p = wrightomega(a - shift)
-        p /= p.sum(axis=1, keepdims=True)
-        p[label] -= 1.0
-        return p
+        omega = wrightomega(a + np.log(step) - shift)
+        # two forms of z: the difference cancels when omega is large, the log when it is small
+        z = np.where(omega > 1.0, np.log(np.maximum(omega, 1.0) / step) + shift, a - omega)
+        slope = omega / omega.sum(axis=1, keepdims=True)
+        slope[label] -= 1.0
+        return z, slope
 
     def mean(self, z: Array) -> Array:
         """Return the probabilities of the classes."""
@@ -161,7 +159,7 @@ class Multinomial:
                 "np.unique(y, return_inverse=True)[1], or the classifier estimators"
             )
         if y.ndim != 1:
-            raise ValueError(f"y has shape {y.shape}; expected (n,) integer labels for Multinomial")
+            raise ValueError(f"y has shape {y.shape}; Multinomial expects (n,) integer labels")
         check_finite(y)
         labels = y.astype(np.intp)
         if (labels != y).any() or labels.min() < 0:

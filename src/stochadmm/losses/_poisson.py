@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import entr, wrightomega
 
 from ..kernels import codes
@@ -76,13 +75,13 @@ class Poisson(Elementwise):
 
     def _values(self, z: Array, y: Array) -> Array:
         power, beyond = self._split(z)
-        return power * (1.0 + beyond + 0.5 * beyond * beyond) - y * z
+        return np.asarray(power * (1.0 + beyond + 0.5 * beyond * beyond) - y * z)
 
     def slope(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``."""
         z = as_float(z)
         power, beyond = self._split(z)
-        return (power * (1 + beyond) - y).astype(z.dtype, copy=False)
+        return np.asarray(power * (1 + beyond) - y, dtype=z.dtype)
 
     def curvature(self, z: Array, y: Array) -> Array:
         """Return the second derivative in ``z``."""
@@ -93,22 +92,24 @@ class Poisson(Elementwise):
         inner = np.minimum(rate, self._top)
         beyond = rate / self._top - inner / self._top
         outer = self.max_prediction * (rate - inner) + 0.5 * self._top * beyond * beyond
-        return -entr(inner) - inner + np.where(beyond > 0, outer, 0.0)
+        return np.asarray(-entr(inner) - inner + np.where(beyond > 0, outer, 0.0))
 
     def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
         return -y, np.inf
 
     def _prox(self, v: Array, step: Array, y: Array) -> Array:
-        # inside the range z + step exp(z) = v + step y: Wright's omega; beyond it, a line
+        # inside the range omega = step exp(z) solves z + omega = v + step y; beyond it, a line
         target = v + step * y
-        inside = target - wrightomega(target + np.log(step)).real
+        omega = np.asarray(wrightomega(target + np.log(step)))
+        # two forms of z: the difference cancels when omega is large, the log when it is small
+        inside = np.where(omega > 1.0, np.log(np.maximum(omega, 1.0) / step), target - omega)
         pull = step * self._top
         outside = (target - pull * (1.0 - self.max_prediction)) / (1.0 + pull)
-        return np.where(target > self.max_prediction + pull, outside, inside)
+        return np.asarray(np.where(target > self.max_prediction + pull, outside, inside))
 
     def mean(self, z: Array) -> Array:
         """Return the expected count, ``exp(z)``."""
-        return np.exp(as_float(z))
+        return np.asarray(np.exp(as_float(z)))
 
     def check_targets(self, y: Array) -> Array:
         """Return ``y`` as float32 or float64, or say what is wrong with it."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..kernels import codes
 from ..protocols import Array
@@ -47,14 +46,15 @@ class ClippedQuadratic(Elementwise):
 
     def _prox(self, v: Array, step: Array, y: Array) -> Array:
         lower, upper = self._dual_bounds(y)
-        return v - step * np.clip((v - y) / (1.0 / self.curvature_bound + step), lower, upper)
+        pull = np.clip((v - y) / (1.0 / self.curvature_bound + step), lower, upper)
+        return np.asarray(v - step * pull)
 
     def prox_conjugate(self, v: Array, step: Array | float, y: Array) -> Array:
         """Return ``argmin_u conjugate(u, y) + (u - v)^2 / (2 step)``, entry by entry."""
         v, y = as_float(v), np.asarray(y)
         lower, upper = self._dual_bounds(y)
         step = rows(step, v)
-        u = np.clip((v - step * y) / (1.0 + step / self.curvature_bound), lower, upper)
+        u: Array = np.clip((v - step * y) / (1.0 + step / self.curvature_bound), lower, upper)
         return u.astype(v.dtype, copy=False)
 
 
@@ -221,7 +221,7 @@ def check_signs(y: Array, name: str) -> Array:
     """Return ``y`` when all its entries are -1 or +1."""
     if not (np.abs(y) == 1).all():
         labels = np.unique(y)
-        shown = ", ".join(f"{label:g}" for label in labels[:5]) + (", ..." if labels.size > 5 else "")
+        shown = ", ".join(f"{label:g}" for label in labels[:5]) + ", ..." * (labels.size > 5)
         remedy = "use 2*y-1, or the classifier" if set(labels) <= {0.0, 1.0} else "the classifier"
         raise ValueError(
             f"y must hold the labels -1 and +1 for {name}, got {shown}; "

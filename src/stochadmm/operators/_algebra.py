@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._immutable import set_field
@@ -209,12 +208,12 @@ class Scaled(_Combination):
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``factor * A x`` for ``x`` of shape (d,) or (d, C)."""
-        result = self.A.matvec(as_float(x), out)
+        result: Array = self.A.matvec(as_float(x), out)
         return np.multiply(result, self.factor, out=out)
 
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``factor * A' u`` for ``u`` of shape (q,) or (q, C)."""
-        result = self.A.rmatvec(as_float(u), out)
+        result: Array = self.A.rmatvec(as_float(u), out)
         return np.multiply(result, self.factor, out=out)
 
     def _parts(self) -> tuple[Any, ...]:
@@ -261,8 +260,8 @@ class Composed(_Combination):
     @cached_property
     def norm2(self) -> float:
         """An upper bound on the squared spectral norm."""
-        product = float(self.A.norm2 * self.B.norm2)
-        return min(product, sparse_norm2(self.tosparse())) if hasattr(self, "tosparse") else product
+        bound = float(self.A.norm2 * self.B.norm2)
+        return min(bound, sparse_norm2(self.tosparse())) if hasattr(self, "tosparse") else bound
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A (B x)`` for ``x`` of shape (d,) or (d, C)."""

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -50,7 +49,7 @@ class LinearMap(ByValue):
     def __mul__(self, factor: float) -> Any:
         from ._algebra import Scaled
 
-        return Scaled(self, factor) if np.isscalar(factor) else NotImplemented
+        return Scaled(self, float(factor)) if np.ndim(factor) == 0 else NotImplemented
 
     __rmul__ = __mul__
 
@@ -111,7 +110,7 @@ def store(result: Array, out: Array | None) -> Array:
 
 
 def dense_norm2(matrix: Array) -> float:
-    """Bound the squared spectral norm of an array: exact when small, else see `estimated_norm2`."""
+    """Bound the squared spectral norm of an array: exact when small, estimated otherwise."""
     small, large = sorted(matrix.shape)
     if small == 0:
         return 0.0

@@ -79,8 +79,7 @@ class Differences(LinearMap):
         """Return the operator as a CSR array in float64."""
         k = self.order
         values = [float((-1) ** (k - j) * comb(k, j)) for j in range(k + 1)]
-        bands = [np.full(self.n - k, value) for value in values]
-        matrix = sparse.diags_array(bands, offsets=list(range(k + 1)), shape=self.shape)
+        matrix = sparse.diags_array(values, offsets=list(range(k + 1)), shape=self.shape)
         return sparse.csr_array(matrix)
 
 

@@ -15,6 +15,11 @@ from ..protocols import Array
 from ._base import SparseMap, as_float, csr, store
 
 
+def _check_weights(weights: Array, count: int, owner: str) -> None:
+    if weights.shape != (count,) or not ((weights >= 0) & (weights < np.inf)).all():
+        raise ValueError(f"weights must be {count} non-negative numbers, one per {owner}")
+
+
 @dataclass(frozen=True, eq=False)
 class Incidence(SparseMap):
     """Differences along the edges of a graph: row e is ``c_e (x_i - s_e x_j)``.
@@ -64,8 +69,7 @@ class Incidence(SparseMap):
         set_field(self, "edges", frozen(edges, np.intp))
         if self.weights is not None:
             weights = frozen(self.weights)
-            if weights.shape != (len(edges),) or not ((weights >= 0) & (weights < np.inf)).all():
-                raise ValueError(f"weights must be {len(edges)} non-negative numbers, one per edge")
+            _check_weights(weights, len(edges), "edge")
             set_field(self, "weights", weights)
         if self.signs is not None:
             signs = frozen(self.signs)
@@ -138,8 +142,7 @@ class Selection(SparseMap):
         set_field(self, "groups", tuple(groups))
         if self.weights is not None:
             weights = frozen(self.weights)
-            if weights.shape != (len(groups),) or not ((weights >= 0) & (weights < np.inf)).all():
-                raise ValueError(f"weights must be {len(groups)} non-negative numbers, one per group")
+            _check_weights(weights, len(groups), "group")
             set_field(self, "weights", weights)
 
     @cached_property

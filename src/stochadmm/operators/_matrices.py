@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._immutable import set_field
@@ -88,18 +87,15 @@ class Matrix(LinearMap):
     A: Any
 
     def __post_init__(self) -> None:
-        A = self.A
-        if sparse.issparse(A):
-            A = sparse.csr_array(A)
-        else:
-            A = np.asarray(A)
+        given: Any = self.A
+        A = sparse.csr_array(given) if hasattr(given, "tocsr") else np.asarray(given)
         if A.ndim != 2:
             raise ValueError(f"Matrix needs two dimensions, got shape {A.shape}")
         if A.dtype.kind not in "biuf":
             raise ValueError(f"Matrix needs real numbers, got dtype {A.dtype}")
         if A.dtype not in (np.float32, np.float64):
             A = A.astype(np.float64)
-        if not np.isfinite(A.data if sparse.issparse(A) else A).all():
+        if not np.isfinite(A if isinstance(A, np.ndarray) else A.data).all():
             raise ValueError("Matrix contains NaN or infinity")
         set_field(self, "A", A)
 

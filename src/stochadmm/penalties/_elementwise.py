@@ -30,7 +30,7 @@ Kind = TypeVar("Kind", bound="ElementwisePenalty")
 
 
 class Coefficients(NamedTuple):
-    """Numbers of ``l1 |x| + l2/2 x^2 + [lower <= x <= upper]``, each one for all, per row or per entry."""
+    """Numbers of ``l1 |x| + l2/2 x^2`` with bounds: one for all, one per row or one per entry."""
 
     l1: Numbers
     l2: Numbers
@@ -149,7 +149,8 @@ class ElementwisePenalty(Part):
         """Return the entries that are zero and that the prox can hold at zero."""
         x = np.asarray(x)
         l1, _, lower, upper = (np.asarray(number) for number in self._for(x))
-        return (x == 0) & ((l1 > 0) | (lower == 0) | (upper == 0))
+        mask: Array = (x == 0) & ((l1 > 0) | (lower == 0) | (upper == 0))
+        return mask
 
     def scaled(self, factor: float) -> ElementwisePenalty:
         """Return the penalty times ``factor``; bounds stay."""
@@ -159,7 +160,8 @@ class ElementwisePenalty(Part):
 
     def check(self, shape: Shape) -> None:
         """Raise when weights or bounds do not fit a block of this shape."""
-        for number, name in zip(self._numbers, ("weights", "weights", "bounds", "bounds"), strict=True):
+        for field, number in self._numbers._asdict().items():
+            name = "weights" if field in ("l1", "l2") else "bounds"
             check_rows(number, shape, f"{name} of {type(self).__name__}")
 
     def terms(self, n_rows: int) -> list[Term]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..protocols import Array, Shape
 from ..terms import Term, TotalVariation
@@ -14,7 +13,7 @@ from ._base import GUARD, Part, as_float, check_alpha, check_factor, eps, store
 
 @dataclass(frozen=True)
 class TotalVariation1D(Part):
-    """Total variation of consecutive rows, ``alpha sum_j |x_{j+1} - x_j|``, every column by itself.
+    """Total variation of every column, ``alpha sum_j |x_{j+1} - x_j|``.
 
     The prox is exact and takes time linear in the number of rows (see
     ``stochadmm.kernels.tv``); the first call compiles it or loads it from the cache.
@@ -44,7 +43,7 @@ class TotalVariation1D(Part):
     def prox(self, v: Array, step: Array | float, out: Array | None = None) -> Array:
         """Return ``argmin_u h(u) + |u - v|^2 / (2 step)``, with ``step`` one positive number."""
         if np.ndim(step) != 0 and np.ptp(step) != 0:
-            raise ValueError("TotalVariation1D takes one step for the whole block, got different ones")
+            raise ValueError("TotalVariation1D takes one step for the block, got different ones")
         # numba takes a third of a second to import: only who fuses pays for it
         from ..kernels.tv import fuse_columns
 

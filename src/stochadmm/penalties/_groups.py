@@ -142,11 +142,11 @@ class GroupL2(_RowGroups):
         check_alpha(self.alpha)
         sizes = np.asarray(self.sizes)
         if sizes.ndim != 1 or sizes.size == 0 or sizes.dtype.kind not in "iu" or sizes.min() < 1:
-            raise ValueError("sizes must be positive integers, one per group; leave empty groups out")
+            raise ValueError("sizes must be positive integers, one per group; drop empty groups")
         set_field(self, "sizes", frozen(sizes, np.int64))
         weights = check_weights(self.weights)
         if weights is not None and weights.shape != sizes.shape:
-            raise ValueError(f"weights have shape {weights.shape} but there are {sizes.size} groups")
+            raise ValueError(f"weights have shape {weights.shape} for {sizes.size} groups")
         set_field(self, "weights", weights)
         if self.order is not None:
             order = frozen(self.order, np.intp)
@@ -180,8 +180,9 @@ class GroupL2(_RowGroups):
 
     @cached_property
     def _all_strengths(self) -> Floats:
-        sizes = np.asarray(self.sizes)
-        return self.alpha * (np.ones(sizes.size) if self.weights is None else self.weights)  # type: ignore[operator,no-any-return]
+        if self.weights is None:
+            return np.full(np.size(self.sizes), float(self.alpha))
+        return self.alpha * np.asarray(self.weights)
 
     @cached_property
     def _back(self) -> Array | None:
@@ -191,7 +192,7 @@ class GroupL2(_RowGroups):
         return self._all_strengths
 
     def _ordered(self, x: Array) -> Array:
-        return x if self.order is None else x[self.order]
+        return x if self.order is None else x[np.asarray(self.order)]
 
     def _squares(self, x: Array) -> Array:
         x = self._ordered(x)
@@ -207,7 +208,7 @@ class GroupL2(_RowGroups):
         step = self._ordered(step)
         low = np.minimum.reduceat(step, self._starts)
         if step.ndim != 1 or (low != np.maximum.reduceat(step, self._starts)).any():
-            raise ValueError("GroupL2 needs one step per group; got steps that differ within a group")
+            raise ValueError("GroupL2 needs one step per group, got steps that differ within one")
         return low
 
     def scaled(self, factor: float) -> GroupL2:
@@ -219,7 +220,7 @@ class GroupL2(_RowGroups):
         """Raise when the groups do not cover the rows of this shape."""
         n_rows = int(np.sum(self.sizes))
         if shape[0] != n_rows:
-            raise ValueError(f"the groups of GroupL2 hold {n_rows} rows but the block has {shape[0]}")
+            raise ValueError(f"the groups of GroupL2 hold {n_rows} rows, the block has {shape[0]}")
 
     def terms(self, n_rows: int) -> list[Term] | None:
         """Return the numbers for compiled loops; None when the groups are not consecutive."""

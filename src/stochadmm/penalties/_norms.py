@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import linalg
 
 from ..protocols import Array, Shape
@@ -74,7 +73,8 @@ class Nuclear(Part):
     def project_dual(self, u: Array) -> Array:
         """Return the nearest point of the domain of the conjugate: singular values clipped."""
         left, values, right = _svd(_matrix(u))
-        return (left * np.minimum(values, values.dtype.type(self.alpha))) @ right
+        clipped: Array = (left * np.minimum(values, values.dtype.type(self.alpha))) @ right
+        return clipped
 
     def project(self, x: Array) -> Array:
         """Return ``x``: every point is in the domain."""
@@ -168,7 +168,7 @@ class L2Ball(Part):
     def prox(self, v: Array, step: Array | float, out: Array | None = None) -> Array:
         """Return the nearest point of the ball, whatever the step."""
         if np.ndim(step) != 0 and np.ptp(step) != 0:
-            raise ValueError("L2Ball takes one step for the whole block, got different ones")
+            raise ValueError("L2Ball takes one step for the block, got different ones")
         return store(self.project(v), out)
 
     def conjugate(self, u: Array) -> float:
@@ -197,7 +197,7 @@ class L2Ball(Part):
     def zeros(self, x: Array) -> Array:
         """Return where the entries are zero because the radius is."""
         x = np.asarray(x)
-        return (x == 0) & (self.radius == 0)
+        return np.asarray((x == 0) & (self.radius == 0))
 
     def scaled(self, factor: float) -> L2Ball:
         """Return the penalty itself: an indicator has no strength."""

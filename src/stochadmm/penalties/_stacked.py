@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._immutable import set_field
 from ..protocols import Array, Penalty, Shape
@@ -81,7 +80,7 @@ class Stacked(Part):
         return out
 
     @property
-    def conjugate(self) -> Callable[[ArrayLike], float]:
+    def conjugate(self) -> Callable[[Array], float]:
         """``conjugate(u)``: the sum of the conjugates of the parts."""
         self._require("conjugate")
         return self._conjugate
@@ -91,17 +90,18 @@ class Stacked(Part):
         return float(sum(penalty.conjugate(u[rows]) for penalty, rows in self._segments()))
 
     @property
-    def dual_scale(self) -> Callable[[ArrayLike], float]:
+    def dual_scale(self) -> Callable[[Array], float]:
         """``dual_scale(u)``: the largest t in [0, 1] with finite ``conjugate(t * u)``."""
         self._require("dual_scale")
         return self._dual_scale
 
     def _dual_scale(self, u: Array) -> float:
         u = self._checked(u)
-        return min((penalty.dual_scale(u[rows]) for penalty, rows in self._segments()), default=1.0)
+        scales = (penalty.dual_scale(u[rows]) for penalty, rows in self._segments())
+        return min(scales, default=1.0)
 
     @property
-    def project_dual(self) -> Callable[[ArrayLike], Array]:
+    def project_dual(self) -> Callable[[Array], Array]:
         """``project_dual(u)``: the nearest point of the domain of the conjugate."""
         self._require("project_dual")
         return self._project_dual
@@ -124,7 +124,7 @@ class Stacked(Part):
     def zeros(self, x: Array) -> Array:
         """Return the entries set to zero by the prox; where a part cannot tell, the zero ones."""
         x = self._checked(x)
-        out = x == 0
+        out: Array = x == 0
         for penalty, rows in self._segments():
             if hasattr(penalty, "zeros"):
                 out[rows] = penalty.zeros(x[rows])
