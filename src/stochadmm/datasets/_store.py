@@ -123,7 +123,7 @@ def parsed(name: str, files: Sequence[str], read: Callable[..., Arrays]) -> Arra
     copy = cache_folder() / "parsed" / f"{name}-{_md5(key).hexdigest()[:12]}.npz"
     # A copy that cannot be read is as good as none: the files are parsed again and replace it.
     try:
-        with copy.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+        with copy.open("rb") as source, np.load(source, allow_pickle=False) as stored:
             return {field: stored[field] for field in stored.files}
     except (OSError, EOFError, ValueError, zipfile.BadZipFile):
         pass
