@@ -19,7 +19,7 @@ METHODS = ("acc-sadmm", "svrg-admm", "asvrg-admm", "sag-admm", "sdca-admm", "sto
 COLUMNS = (
     "method",
     "objective",
-    "relative gap",
+    "relative_gap",
     "passes",
     "seconds",
     "status",
@@ -213,13 +213,15 @@ def _table(rows: list[dict[str, Any]]) -> Any:
 
     form: dict[str, Callable[[Any], str]] = {
         "objective": "{:.6f}".format,
-        "relative gap": lambda gap: "-" if gap is None else f"{gap:.1e}",
+        "relative_gap": lambda gap: "-" if gap is None else f"{gap:.1e}",
         "passes": "{:.1f}".format,
         "seconds": "{:.2f}".format,
     }
     table = Table(box=None, header_style="bold")
     for column in COLUMNS:
-        table.add_column(column, justify="left" if column in ("method", "status") else "right")
+        table.add_column(
+            column.replace("_", " "), justify="left" if column in ("method", "status") else "right"
+        )
     for row in rows:
         table.add_row(*(form.get(column, str)(row[column]) for column in COLUMNS))
     return table
