@@ -1,0 +1,218 @@
+"""How far from optimal a point is at most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..finite_sum import FiniteSum, Snapshot
+from ..problem import Pair, Problem
+from ..protocols import Array
+from ._composite import Composite, Through
+from ._data import DataTerm, evaluate
+from ._null_space import clear_free_directions
+from ._repair import repaired
+from ._residual import kkt_residual
+from ._scaled import DualPoint, feasible_multiplier, scaled_point
+
+STRENGTHS = ("scaled", "corrected")
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known about a point.
+
+    Attributes
+    ----------
+    objective : float
+        F at ``point``, in float64.
+    point : Pair
+        A feasible pair made from the point asked about, in float64. Where the penalties leave
+        directions free (an intercept, the mean of a signal), f2 is minimized along them, and the
+        better of the two points is returned.
+    bound : float
+        Lower bound on the optimal value, minus infinity when none was found.
+    gap : float or None
+        ``objective - bound``, at least 0; infinite when no bound was found, None when the problem
+        has no certificate: a part without a conjugate, or no feasible point at hand.
+    kind : {"scaled", "corrected", "kkt"}
+        Where the bound comes from; "kkt" when there is none.
+    kkt_residual : float
+        Relative violation of the optimality conditions.
+    candidate : array or None
+        The x2 of a subsampled proximal Newton step, when one was made.
+    candidate_dual : array or None
+        Its multiplier.
+    dual : array
+        The multiplier of the bound.
+    n_passes : float
+        Passes over the data beyond the cache.
+    """
+
+    objective: float
+    point: Pair
+    bound: float
+    gap: float | None
+    kind: str
+    kkt_residual: float
+    candidate: Array | None
+    candidate_dual: Array | None
+    dual: Array
+    n_passes: float
+
+    def relative(self, objective_at_zero: float) -> float | None:
+        """Return the gap over ``max(|F|, |F(0)| / 1000)``, None where there is no gap."""
+        if self.gap is None:
+            return None
+        scale = max(abs(self.objective), 1e-3 * abs(objective_at_zero))
+        if scale == 0.0:
+            return 0.0 if self.gap == 0.0 else np.inf
+        return self.gap / scale
+
+
+def certify(
+    problem: Problem,
+    point: Pair,
+    dual: Array | None = None,
+    cache: Snapshot | None = None,
+    *,
+    strength: str = "scaled",
+) -> Certificate:
+    """Bound the distance of a point's objective from the optimal value.
+
+    Everything is evaluated in float64, also for float32 data. Nothing that is passed in changes.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is minimized.
+    point : Pair
+        Any point; a feasible one is made from it.
+    dual : array, optional
+        An estimate of the multiplier of the constraint, ``L = F + <dual, A1 x1 + A2 x2 - b>``.
+    cache : Snapshot, optional
+        A pass over the data at ``point.x2``; without one, a pass is made.
+    strength : {"scaled", "corrected"}
+        The dual point: the slopes at the point, scaled until they are feasible, which is first
+        order in the error; or these moved by a second-order model of some of the rows.
+
+    Returns
+    -------
+    Certificate
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> from stochadmm.certificates import certify
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), np.eye(2), np.array([3.0, 0.0]), on_coefficients=sa.L1(0.5)
+    ... )
+    >>> found = certify(problem, sa.Pair(np.zeros(0), np.array([2.0, 0.0])))
+    >>> round(found.gap, 12), round(found.objective, 12)
+    (0.0, 1.25)
+    """
+    if strength not in STRENGTHS:
+        raise ValueError(f"strength is {strength!r}, expected one of {', '.join(STRENGTHS)}")
+    x = repaired(problem, point)
+    f2 = problem.f2
+    if x is None or not isinstance(f2, FiniteSum) or not has_certificate(problem):
+        return _without_bound(problem, problem.feasible(point) if x is None else x, dual, cache)
+    at = evaluate(f2, x.x2, cache)
+    form = Composite.of(problem)
+    found = _scaled(problem, f2, form, x, at, dual)
+    return found
+
+
+def has_certificate(problem: Problem) -> bool:
+    """Tell whether every part of a problem offers its conjugate."""
+    f2 = problem.f2
+    if not isinstance(f2, FiniteSum) or not hasattr(f2.loss, "conjugate"):
+        return False
+    if problem.h1 is not None and problem.f1 is not None:
+        return False
+    parts = (problem.h1, problem.f1, problem.h2)
+    if not all(hasattr(part, "conjugate") for part in parts if part is not None):
+        return False
+    try:
+        Composite.of(problem)
+    except NotImplementedError:
+        return False
+    return True
+
+
+def _scaled(
+    problem: Problem,
+    f2: FiniteSum,
+    form: Composite,
+    x: Pair,
+    at: DataTerm,
+    dual: Array | None,
+) -> Certificate:
+    objective = problem.penalty(x) + at.value
+    start = form.from_multiplier(dual)
+    cleared = clear_free_directions(f2, at, form.null_directions())
+    if cleared is None:
+        mu = feasible_multiplier(form, at.gradient, start, rounds=1)[1]
+        found = DualPoint(-np.inf, mu, at.slopes)
+        passes = at.n_passes
+    else:
+        moved, exact = cleared
+        found = scaled_point(f2, form, exact.x, exact.slopes, exact.gradient, start)
+        passes = exact.n_passes
+        if moved.value < at.value and problem.dtype == np.float64:
+            better = repaired(problem, replace(x, x2=moved.x))
+            if better is not None and problem.penalty(better) + moved.value < objective:
+                x, at, objective = better, exact, problem.penalty(better) + moved.value
+    lam = form.to_multiplier(found.mu)
+    return Certificate(
+        objective=objective,
+        point=x,
+        bound=found.bound,
+        gap=max(objective - found.bound, 0.0),
+        kind="scaled",
+        kkt_residual=kkt_residual(problem, x, at.gradient, lam),
+        candidate=None,
+        candidate_dual=None,
+        dual=lam,
+        n_passes=passes,
+    )
+
+
+def _without_bound(
+    problem: Problem, x: Pair, dual: Array | None, cache: Snapshot | None
+) -> Certificate:
+    """Return the certificate of a problem, or of a point, that has only its KKT residual."""
+    f2: Any = problem.f2
+    if isinstance(f2, FiniteSum):
+        at = evaluate(f2, x.x2, cache)
+        value, gradient, passes = at.value, at.gradient, at.n_passes
+    else:
+        value, passes = float(f2.value(x.x2)), 1.0
+        gradient = np.asarray(f2.gradient(x.x2), dtype=np.float64)
+    lam = np.zeros(problem.shape_dual) if dual is None else dual.astype(np.float64)
+    if dual is None and problem.constrained:
+        lam = _least_squares_multiplier(problem, gradient)
+    return Certificate(
+        objective=problem.penalty(x) + value,
+        point=x,
+        bound=-np.inf,
+        gap=None,
+        kind="kkt",
+        kkt_residual=kkt_residual(problem, x, gradient, lam),
+        candidate=None,
+        candidate_dual=None,
+        dual=lam,
+        n_passes=passes,
+    )
+
+
+def _least_squares_multiplier(problem: Problem, gradient: Array) -> Array:
+    try:
+        form = Composite.of(problem)
+    except NotImplementedError:
+        return np.zeros(problem.shape_dual)
+    if any(isinstance(part, Through) for part, _ in form.parts):
+        return np.zeros(problem.shape_dual)
+    return form.to_multiplier(form.absorb(-gradient))

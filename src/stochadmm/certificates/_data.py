@@ -1,0 +1,95 @@
+"""The data term at a point, in float64 whatever the type of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from ..finite_sum import FiniteSum, Snapshot
+from ..protocols import Array
+
+
+@dataclass(frozen=True)
+class DataTerm:
+    """Predictions, slopes (sample weights left out), value and gradient of f2 at ``x``."""
+
+    x: Array
+    predictions: Array
+    slopes: Array
+    value: float
+    gradient: Array
+    n_passes: float
+    """Reads of the data that it took, in the unit of one full gradient."""
+
+
+def sample_weights(f2: FiniteSum) -> Array | None:
+    """Return the weights of the terms, of mean one over the rows, in float64."""
+    if f2.weight is None:
+        return None
+    q = f2.weight.astype(np.float64)
+    return q * (f2.n_terms / q.sum()) if q.ndim == 1 else q
+
+
+def weighted(q: Array | None, u: Array) -> Array:
+    """Return ``u`` times the weights of its rows or entries."""
+    if q is None:
+        return u
+    return u * (q[:, None] if u.ndim > q.ndim else q)
+
+
+def mean_loss(f2: FiniteSum, z: Array) -> float:
+    """Return the value of f2 for given predictions."""
+    q = sample_weights(f2)
+    if q is None or q.ndim == 1:
+        return float(f2.loss.value(z, f2.y, q))
+    columns = range(q.shape[1])
+    shares = q.sum(axis=0) / f2.n_terms
+    return float(
+        sum(
+            shares[c] * f2.loss.value(z[:, c], f2.y[:, c], q[:, c])
+            for c in columns
+            if shares[c] > 0
+        )
+    )
+
+
+def mean_conjugate(f2: FiniteSum, u: Array) -> float:
+    """Return ``(1/n) sum_i q_i loss_i*(u_i)``; rows of weight zero count nothing."""
+    loss: Any = f2.loss
+    q = sample_weights(f2)
+    if q is None:
+        return float(np.sum(loss.conjugate(u, f2.y))) / f2.n_terms
+    if q.ndim == 1:
+        terms = loss.conjugate(u, f2.y)
+    else:
+        columns = range(q.shape[1])
+        terms = np.stack([loss.conjugate(u[:, c], f2.y[:, c]) for c in columns], axis=1)
+    return float((q[q > 0] * terms[q > 0]).sum()) / f2.n_terms
+
+
+def pull_back(f2: FiniteSum, u: Array) -> Array:
+    """Return ``X' (q u) / n`` in float64 for one dual number per prediction."""
+    qu = weighted(sample_weights(f2), u)
+    total = np.zeros(f2.shape)
+    for rows in f2.chunks():
+        total += f2.pull_back(qu[rows], rows)
+    return total / f2.n_terms
+
+
+def evaluate(f2: FiniteSum, x: Array, cache: Snapshot | None = None) -> DataTerm:
+    """Return the data term at ``x``, from ``cache`` where it holds float64 numbers at ``x``."""
+    if cache is not None and f2.dtype == np.float64 and np.array_equal(cache.x, x):
+        slopes = cache.slopes if f2.weight is None else f2.loss.slope(cache.predictions, f2.y)
+        return DataTerm(
+            x, cache.predictions, slopes, mean_loss(f2, cache.predictions), cache.gradient, 0.0
+        )
+    q = sample_weights(f2)
+    shape = (f2.n_terms,) if f2.n_outputs is None else (f2.n_terms, f2.n_outputs)
+    z, u, total = np.empty(shape), np.empty(shape), np.zeros(f2.shape)
+    for rows in f2.chunks():
+        z[rows] = f2.predict(x, rows)
+        u[rows] = f2.loss.slope(z[rows], f2.y[rows])
+        total += f2.pull_back(weighted(None if q is None else q[rows], u[rows]), rows)
+    return DataTerm(x, z, u, mean_loss(f2, z), cast(Array, total / f2.n_terms), 1.0)

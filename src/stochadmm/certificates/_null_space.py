@@ -1,0 +1,166 @@
+"""Directions that no penalty sees: there the gradient of the data term must vanish by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from scipy import linalg
+
+from ..finite_sum import FiniteSum
+from ..protocols import Array
+from ._data import DataTerm, mean_loss, pull_back, sample_weights, weighted
+
+MAX_NEWTON = 30
+MOST_DIRECTIONS = 400
+
+
+class FreeSpace:
+    """Steps ``x + N c`` with the predictions ``X N`` of the directions at hand."""
+
+    def __init__(self, f2: FiniteSum, directions: list[tuple[Any, Any]]) -> None:
+        self.f2, self.directions = f2, directions
+        self.q = sample_weights(f2)
+        self.loss: Any = f2.loss
+        # every (output, direction) pair is one coordinate of c
+        self.moves = [self._predictions(basis) for _, basis in directions]
+        self.size = sum(basis.shape[1] * self._outputs(index).size for index, basis in directions)
+
+    def _outputs(self, index: Any) -> Array:
+        count = 1 if self.f2.n_outputs is None else self.f2.n_outputs
+        chosen = index[1] if isinstance(index, tuple) else slice(None)
+        return np.atleast_1d(np.arange(count)[chosen])
+
+    def _predictions(self, basis: Any) -> Array:
+        d = self.f2.n_features
+        top = basis[:d]
+        if top.nnz == 0:
+            out = np.zeros((self.f2.n_terms, basis.shape[1]))
+        else:
+            dense = np.asarray(top.toarray())
+            out = np.concatenate([self.f2._rows(r) @ dense for r in self.f2.chunks()])
+        if self.f2.intercept:
+            out = out + basis[[d]].toarray()
+        return cast(Array, out)
+
+    def _spread(self, c: Array, steps: list[Any]) -> Array:
+        """Return ``sum_k steps_k c_k`` in the shape of predictions or of x."""
+        rows = steps[0].shape[0]
+        outputs = 1 if self.f2.n_outputs is None else self.f2.n_outputs
+        out, start = np.zeros((rows, outputs)), 0
+        for (index, _), step in zip(self.directions, steps, strict=True):
+            chosen = self._outputs(index)
+            stop = start + step.shape[1] * chosen.size
+            out[:, chosen] += step @ c[start:stop].reshape(step.shape[1], chosen.size)
+            start = stop
+        return out[:, 0] if self.f2.n_outputs is None else out
+
+    def predictions(self, c: Array) -> Array:
+        """Return ``X N c``."""
+        return self._spread(c, self.moves)
+
+    def step(self, c: Array) -> Array:
+        """Return ``N c``."""
+        return self._spread(c, [basis for _, basis in self.directions])
+
+    def gradient(self, u: Array) -> Array:
+        """Return ``N' X'(q u) / n``."""
+        qu = weighted(self.q, u).reshape(self.f2.n_terms, -1)
+        parts = [
+            (move.T @ qu[:, self._outputs(index)]).ravel()
+            for (index, _), move in zip(self.directions, self.moves, strict=True)
+        ]
+        return cast(Array, np.concatenate(parts) / self.f2.n_terms)
+
+    def slope_along(self, z: Array, c: Array) -> float:
+        """Return the derivative of f2 along c at predictions z."""
+        return float(self.gradient(self.loss.slope(z, self.f2.y)) @ c)
+
+    @cached_property
+    def bound(self) -> Array:
+        """Bound on the diagonal of the Hessian."""
+        top = min(float(self.loss.curvature_bound), 1e12)
+        parts = []
+        for (index, _), move in zip(self.directions, self.moves, strict=True):
+            energy = np.einsum("ij,ij->j", move, move) / self.f2.n_terms
+            parts.append(np.repeat(top * energy, self._outputs(index).size))
+        return np.concatenate(parts)
+
+    def bend(self, z: Array, c: Array) -> Array:
+        """Return the change of the slopes at z along c, to first order."""
+        return cast(Array, self.loss.curvature_apply(z, self.f2.y, self.predictions(c)))
+
+    def hessian(self, z: Array) -> Array:
+        """Return ``N' X' (q W) X N / n``."""
+        if self.f2.n_outputs is None:
+            root = np.sqrt(weighted(self.q, self.loss.curvature(z, self.f2.y)))
+            scaled = self.moves[0] * root[:, None]
+            return cast(Array, scaled.T @ scaled / self.f2.n_terms)
+        columns = [self.gradient(self.bend(z, unit)) for unit in np.eye(self.size)]
+        H = np.stack(columns, axis=1)
+        return cast(Array, 0.5 * (H + H.T))
+
+
+def clear_free_directions(
+    f2: FiniteSum, at: DataTerm, directions: list[tuple[Any, Any]]
+) -> tuple[DataTerm, DataTerm] | None:
+    """Minimize f2 over the free directions.
+
+    Returns
+    -------
+    moved, exact : DataTerm
+        The point reached, and the same with slopes and gradient corrected to first order, so
+        that the gradient vanishes along the free directions up to rounding. None when they are
+        too many, or the loss has no curvature.
+    """
+    if not directions or not hasattr(f2.loss, "curvature_apply"):
+        return None if directions else (at, at)
+    space = FreeSpace(f2, directions)
+    if space.size > MOST_DIRECTIONS:
+        return None
+    u, z, total = at.slopes, at.predictions, np.zeros(space.size)
+    scale = np.abs(space.gradient(np.abs(u))).max() + np.finfo(float).tiny
+    for _ in range(MAX_NEWTON):
+        slope = space.gradient(u)
+        if np.abs(slope).max() <= 1e-9 * scale:
+            break
+        move = -(_inverse(space.hessian(z), space.bound) @ slope)
+        ahead = space.predictions(move)
+        step = _step(lambda t, z=z, m=move, a=ahead: space.slope_along(z + t * a, m))
+        total += step * move
+        z = z + step * ahead
+        u = f2.loss.slope(z, f2.y)
+    slope = space.gradient(u)
+    value = mean_loss(f2, z)
+    moved = replace(at, x=at.x + space.step(total), predictions=z, slopes=u, value=value)
+    if not slope.any():
+        return moved, moved
+    linear = -(_inverse(space.hessian(z), space.bound) @ slope)
+    change = space.bend(z, linear)
+    if hasattr(f2.loss, "dual_room") and (f2.loss.dual_room(u, change, f2.y) < 1).any():
+        change = np.zeros_like(u)
+    exact_u = u + change
+    gradient = pull_back(f2, exact_u)
+    exact = replace(moved, slopes=exact_u, gradient=gradient, n_passes=at.n_passes + 0.5)
+    return moved, exact
+
+
+def _step(slope: Any) -> float:
+    """Return a step at which the slope along a descent direction has lost most of its size."""
+    first = slope(0.0)
+    low, high, step = 0.0, np.inf, 1.0
+    for _ in range(40):
+        now = slope(step)
+        if abs(now) <= 0.3 * abs(first):
+            break
+        low, high = (step, high) if now < 0 else (low, step)
+        step = 2.0 * step if high == np.inf else 0.5 * (low + high)
+    return step
+
+
+def _inverse(H: Array, bound: Array) -> Array:
+    """Invert the Hessian, lifted where the loss happens to be straight."""
+    lifted = H + np.diag(1e-14 * np.diag(H) + np.where(np.diag(H) < 1e-8 * bound, bound, 0.0))
+    return cast(Array, linalg.pinvh(lifted))

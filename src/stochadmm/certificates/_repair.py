@@ -1,0 +1,87 @@
+"""Feasible points: into the domain of an indicator without leaving the constraint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..problem import Pair, Problem
+from ..protocols import Array
+
+ROUNDING = 32 * np.finfo(np.float64).eps
+
+
+def repaired(problem: Problem, point: Pair) -> Pair | None:
+    """Return a feasible pair in float64 with finite penalties, made from ``point``.
+
+    None when the constraint determines no block, or when no simple repair leads into the domain
+    of h1: moving single coordinates of x2, or shrinking the point.
+    """
+    if not problem.reducible:
+        return _rounded(problem, Pair(_wide(point.x1), _wide(point.x2)))
+    x = problem.feasible(Pair(_wide(point.x1), _wide(point.x2)))
+    if _finite(problem, x):
+        return x
+    for attempt in (_rounded, _by_coordinates, _shrunk):
+        found = attempt(problem, x)
+        if found is not None:
+            return found
+    return None
+
+
+def _wide(x: Array) -> Array:
+    return np.asarray(x, dtype=np.float64)
+
+
+def _finite(problem: Problem, x: Pair) -> bool:
+    return bool(np.isfinite(problem.penalty(x)))
+
+
+def _rounded(problem: Problem, x: Pair) -> Pair | None:
+    """Project both blocks where that is a matter of rounding only."""
+    if problem.A1 is None or problem.A2 is None:
+        return None
+    moved = Pair(problem._project("h1", x.x1), problem._project("h2", x.x2))
+    size = np.abs(problem.A1.matvec(x.x1)).max(initial=0.0) + np.abs(x.x2).max(initial=0.0)
+    off = np.abs(problem.constraint(moved)).max(initial=0.0)
+    return moved if off <= ROUNDING * size and _finite(problem, moved) else None
+
+
+def _by_coordinates(problem: Problem, x: Pair) -> Pair | None:
+    """Move the coordinates of x2 that rows of A2 with a single entry send out of h1's domain."""
+    A2: Any = problem.A2
+    wanted = problem._project("h1", x.x1)
+    if A2 is None or problem.A1 is None or not hasattr(A2, "tosparse"):
+        return None
+    change = problem.A1.matvec(x.x1 - wanted)
+    S = sparse.csr_array(A2.tosparse())
+    single = np.flatnonzero(np.diff(S.indptr) == 1)
+    first = S.indptr[single]
+    x2 = x.x2.copy()
+    columns, values = S.indices[first], S.data[first]
+    steps = change[single] / (values if change.ndim == 1 else values[:, None])
+    hit = steps != 0
+    if change.ndim == 1:
+        x2[columns[hit]] += steps[hit]
+    else:
+        for row, column in enumerate(columns):
+            x2[column] += np.where(hit[row], steps[row], 0.0)
+    moved = problem.feasible(Pair(x.x1, x2))
+    return moved if _finite(problem, moved) else _rounded(problem, moved)
+
+
+def _shrunk(problem: Problem, x: Pair) -> Pair | None:
+    """Shrink the point towards zero until it is inside."""
+    if not _finite(problem, problem.feasible(Pair(0.0 * x.x1, 0.0 * x.x2))):
+        return None
+    low, high, best = 0.0, 1.0, problem.feasible(Pair(0.0 * x.x1, 0.0 * x.x2))
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        there = problem.feasible(Pair(middle * x.x1, middle * x.x2))
+        if _finite(problem, there):
+            low, best = middle, there
+        else:
+            high = middle
+    return best

@@ -1,0 +1,73 @@
+"""The dual point of the slopes, moved into the dual set by least squares and one common factor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..finite_sum import FiniteSum
+from ..protocols import Array
+from ._composite import Composite
+from ._data import mean_conjugate
+
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class DualPoint:
+    """A lower bound and where it comes from."""
+
+    bound: float
+    mu: Array
+    slopes: Array
+
+
+def lower_bound(
+    f2: FiniteSum, form: Composite, x: Array, u: Array, gradient: Array, mu: Array
+) -> float:
+    """Return D(u, mu), or minus infinity where ``X'(q u)/n + S' mu`` is not zero up to rounding.
+
+    What rounding leaves of that equation is charged at twice the norm of ``x``.
+    """
+    back = form.St @ mu
+    left = float(np.linalg.norm(gradient + back))
+    terms = np.sqrt(float(f2.row_norms2.max()) + f2.intercept) * float(np.abs(u).mean())
+    if left > ROUNDING * (terms + float(np.linalg.norm(back))):
+        return -np.inf
+    total = mean_conjugate(f2, u) + form.conjugate(mu)
+    charge = left * (2.0 * float(np.linalg.norm(x)) + 1.0)
+    return -total - charge if np.isfinite(total) else -np.inf
+
+
+def feasible_multiplier(
+    form: Composite, gradient: Array, mu: Array, rounds: int = 20
+) -> tuple[float, Array]:
+    """Return (t, mu) with ``S' mu = -gradient`` and ``t mu`` in the dual set, t as large as found.
+
+    Projections on the dual set and on the equation take turns.
+    """
+    best_scale, best = -1.0, mu
+    for _ in range(rounds):
+        mu = form.project(mu)
+        for _ in range(2):  # the second time removes what rounding left
+            mu = mu + form.absorb(-gradient - form.St @ mu)
+        scale = form.scale(mu)
+        if scale > best_scale:
+            best_scale, best = scale, mu
+        if scale == 1.0:
+            break
+    return best_scale, best
+
+
+def scaled_point(
+    f2: FiniteSum, form: Composite, x: Array, u: Array, gradient: Array, start: Array
+) -> DualPoint:
+    """Return the bound of slopes ``u`` whose gradient vanishes along the free directions."""
+    t, mu = feasible_multiplier(form, gradient, start)
+    # a point on the edge may fall outside by rounding when scaled
+    for factor in (t, t * (1.0 - 1e-15), t * (1.0 - 1e-14)):
+        bound = lower_bound(f2, form, x, factor * u, factor * gradient, factor * mu)
+        if np.isfinite(bound):
+            break
+    return DualPoint(bound, factor * mu, factor * u)
