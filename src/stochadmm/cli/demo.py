@@ -96,6 +96,7 @@ def generated(n_rows: int) -> Job:
     from stochadmm.datasets import make_graph_fused
 
     data = make_graph_fused(n_rows, 50)
+    assert data.graph is not None
     structure = sa.VStack([sa.Incidence(data.graph, 50), sa.Identity(50)])
     return Job(
         "generated",
