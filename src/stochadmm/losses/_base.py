@@ -9,6 +9,7 @@ import numpy as np
 from ..protocols import Array
 
 _MAX_NEWTON = 200
+_BELOW_ONE = 1.0 - 4.0 * float(np.finfo(np.float64).eps)
 
 
 def as_float(z: Array) -> Array:
@@ -45,13 +46,16 @@ def weighted_mean(terms: Array, weight: Array | None) -> float:
 
 
 def room(u: Array, du: Array, lower: Any, upper: Any) -> Array:
-    """Return the largest t in [0, 1], row by row, with ``lower <= u + t du <= upper``."""
+    """Return the largest t in [0, 1], row by row, with ``lower <= u + t du <= upper``.
+
+    Rounded down, so that ``u + t du`` in float64 is inside.
+    """
     u = np.asarray(u, dtype=np.float64)
     du = np.asarray(du, dtype=np.float64)
     edge = np.where(du > 0, upper, lower)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(du == 0, 1.0, (edge - u) / du)
-    t = np.clip(t, 0.0, 1.0)
+    t = np.where(t < 1.0, np.maximum(t, 0.0) * _BELOW_ONE, 1.0)
     return t.min(axis=1) if t.ndim == 2 else t
 
 
@@ -102,7 +106,7 @@ class Elementwise:
         """Return ``sup_z u z - loss(z, y)``, row by row, summed over the outputs.
 
         It is ``inf`` outside the domain. A ``u`` beyond an end of its interval by at most four
-        units of rounding (of the dtype of ``u``) counts as on it.
+        units of rounding (of the dtype of ``u``, at the size of its finite ends) counts as on it.
         """
         u = as_float(u)
         guard = 4.0 * float(np.finfo(u.dtype).eps)
@@ -110,7 +114,10 @@ class Elementwise:
         y = np.asarray(y, dtype=np.float64)
         lower, upper = self._dual_bounds(y)
         with np.errstate(invalid="ignore"):
-            outside = (u < lower - guard * np.abs(lower)) | (u > upper + guard * np.abs(upper))
+            size = np.maximum(
+                *(np.where(np.isinf(end), 0.0, np.abs(end)) for end in (lower, upper))
+            )
+            outside = (u < lower - guard * size) | (u > upper + guard * size)
             terms = np.where(outside, np.inf, self._conjugates(np.clip(u, lower, upper), y))
         return terms.sum(axis=1) if terms.ndim == 2 else terms
 

@@ -1,9 +1,10 @@
 """Penalties: convex functions with a cheap prox, their conjugates and what solvers ask of them."""
 
-from ._elementwise import L1, Box, ElasticNet, NonNegative, Ridge, Separable, Zero
+from ._elementwise import L1, Box, ElasticNet, NonNegative, Ridge, Zero
 from ._fusion import TotalVariation1D
 from ._groups import GroupL2, RowsL21
 from ._norms import L2Ball, Nuclear
+from ._separable import Separable
 from ._stacked import Stacked
 
 __all__ = [

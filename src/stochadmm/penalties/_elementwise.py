@@ -1,250 +1,16 @@
-"""Penalties that treat every entry by itself: one implementation, several constructors."""
+"""Constructors of penalties that treat every entry by itself."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._immutable import Floats, frozen, set_field
-from ..protocols import Array, Shape
-from ..terms import Elementwise, Term
-from ._base import (
-    GUARD,
-    Part,
-    as_float,
-    check_alpha,
-    check_factor,
-    check_rows,
-    check_weights,
-    eps,
-    per_row,
-    store,
-)
-
-Numbers = float | Floats
-Kind = TypeVar("Kind", bound="ElementwisePenalty")
-
-
-class Coefficients(NamedTuple):
-    """Numbers of ``l1 |x| + l2/2 x^2`` with bounds: one for all, one per row or one per entry."""
-
-    l1: Numbers
-    l2: Numbers
-    lower: Numbers
-    upper: Numbers
-
-
-class ElementwisePenalty(Part):
-    """``sum_j l1_j |x_j| + l2_j/2 x_j^2`` on ``lower_j <= x_j <= upper_j``.
-
-    Every member of the family only says what these numbers are. Two members add up to a third.
-    """
-
-    def _coefficients(self) -> Coefficients:
-        raise NotImplementedError
-
-    @cached_property
-    def _numbers(self) -> Coefficients:
-        return self._coefficients()
-
-    @cached_property
-    def _bounded(self) -> bool:
-        _, _, lower, upper = self._numbers
-        return bool(np.any(np.asarray(lower) > -np.inf) or np.any(np.asarray(upper) < np.inf))
-
-    @cached_property
-    def _curved(self) -> bool:
-        return bool(np.any(self._numbers.l2))
-
-    def _for(self, x: Array) -> Coefficients:
-        if x.ndim == 1:
-            return self._numbers
-        return Coefficients(*(per_row(number, x) for number in self._numbers))
-
-    def value(self, x: Array) -> float:
-        """Return h(x) in float64, ``inf`` outside the bounds."""
-        x = as_float(x)
-        l1, l2, lower, upper = self._for(x)
-        if self._bounded:
-            # compared in the dtype of x: a float32 prox may return the bound rounded to float32
-            low, high = np.asarray(lower, dtype=x.dtype), np.asarray(upper, dtype=x.dtype)
-            if ((x < low) | (x > high)).any():
-                return np.inf
-        size = np.abs(x, dtype=np.float64)
-        return float((size * (l1 + 0.5 * l2 * size)).sum())
-
-    def prox(self, v: Array, step: Array | float, out: Array | None = None) -> Array:
-        """Return ``argmin_u h(u) + sum_j (u_j - v_j)^2 / (2 step_j)``.
-
-        ``step`` is one positive number, one per row, or one per entry.
-        """
-        v = as_float(v)
-        step = per_row(step if np.ndim(step) == 0 else np.asarray(step), v)
-        l1, l2, lower, upper = self._for(v)
-        threshold = step * l1
-        # v minus its clipped self: shorter than sign(v) * max(|v| - t, 0), and exact at zero
-        u = v - np.clip(v, -threshold, threshold)
-        if self._curved:
-            u = u / (1.0 + step * l2)
-        if self._bounded:
-            u = np.clip(u, lower, upper)
-        return store(u.astype(v.dtype, copy=False), out)
-
-    def conjugate(self, u: Array) -> float:
-        """Return ``sup_x <u, x> - h(x)`` in float64, ``inf`` outside the domain.
-
-        An entry beyond the edge of the domain by at most four units of rounding (of the dtype
-        of ``u``) counts as on it.
-        """
-        u = as_float(u)
-        guard = GUARD * eps(u)
-        u = u.astype(np.float64)
-        l1, l2, lower, upper = self._for(u)
-        pull = np.sign(u) * np.maximum(np.abs(u) - l1, 0.0)
-        pull = np.where(np.abs(pull) <= guard * np.asarray(l1), 0.0, pull)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            x = np.where(pull == 0, 0.0, pull / l2)  # infinite where nothing but a bound holds it
-        x = np.clip(x, lower, upper)
-        if np.isinf(x).any():
-            return np.inf
-        size = np.abs(x)
-        return float((u * x - size * (l1 + 0.5 * l2 * size)).sum())
-
-    def _dual_edges(self, u: Array) -> tuple[Array, Array]:
-        l1, l2, lower, upper = (np.asarray(number) for number in self._for(u))
-        low = np.where((lower == -np.inf) & (l2 == 0), -l1, -np.inf)
-        high = np.where((upper == np.inf) & (l2 == 0), l1, np.inf)
-        return np.broadcast_to(low, u.shape), np.broadcast_to(high, u.shape)
-
-    def dual_scale(self, u: Array) -> float:
-        """Return the largest t in [0, 1] with finite ``conjugate(t * u)``."""
-        u = as_float(u)
-        guard = GUARD * eps(u)
-        u = u.astype(np.float64)
-        low, high = self._dual_edges(u)
-        edge = np.where(u > 0, high, -low)
-        size = np.abs(u)
-        over = size > edge * (1.0 + guard)
-        return float((edge[over] / size[over]).min()) if over.any() else 1.0
-
-    def project_dual(self, u: Array) -> Array:
-        """Return the nearest point of the domain of the conjugate."""
-        u = as_float(u)
-        low, high = self._dual_edges(u)
-        return np.clip(u, low, high).astype(u.dtype, copy=False)
-
-    def project(self, x: Array) -> Array:
-        """Return the nearest point within the bounds."""
-        x = as_float(x)
-        if not self._bounded:
-            return x
-        _, _, lower, upper = self._for(x)
-        return np.clip(x, lower, upper).astype(x.dtype, copy=False)
-
-    def zeros(self, x: Array) -> Array:
-        """Return the entries that are zero and that the prox can hold at zero."""
-        x = np.asarray(x)
-        l1, _, lower, upper = (np.asarray(number) for number in self._for(x))
-        mask: Array = (x == 0) & ((l1 > 0) | (lower == 0) | (upper == 0))
-        return mask
-
-    def scaled(self, factor: float) -> ElementwisePenalty:
-        """Return the penalty times ``factor``; bounds stay."""
-        check_factor(factor)
-        l1, l2, lower, upper = self._numbers
-        return Separable(l1 * factor, l2 * factor, lower, upper)
-
-    def check(self, shape: Shape) -> None:
-        """Raise when weights or bounds do not fit a block of this shape."""
-        for field, number in self._numbers._asdict().items():
-            name = "weights" if field in ("l1", "l2") else "bounds"
-            check_rows(number, shape, f"{name} of {type(self).__name__}")
-
-    def terms(self, n_rows: int) -> list[Term]:
-        """Return the numbers for compiled loops."""
-        arrays = [np.asarray(number, dtype=np.float64) for number in self._numbers]
-        width = max((a.shape[1] for a in arrays if a.ndim == 2), default=0)
-        if width:
-            full = [per_row(a, np.empty((0, 0))) for a in arrays]
-            arrays = [np.broadcast_to(a, (n_rows, width)).ravel() for a in full]
-        else:
-            arrays = [np.broadcast_to(a, n_rows).copy() for a in arrays]
-        return [Elementwise(n_rows, *arrays)]
-
-    def __add__(self, other: object) -> Any:
-        if not isinstance(other, ElementwisePenalty):
-            return super().__add__(other)
-        a, b = self._numbers, other._numbers
-        return Separable(
-            _combine(np.add, a.l1, b.l1),
-            _combine(np.add, a.l2, b.l2),
-            _combine(np.maximum, a.lower, b.lower),
-            _combine(np.minimum, a.upper, b.upper),
-        )
-
-
-def _combine(how: Any, a: Numbers, b: Numbers) -> Any:
-    wide = max(np.ndim(a), np.ndim(b)) == 2
-    a, b = (n[:, None] if wide and np.ndim(n) == 1 else n for n in map(np.asarray, (a, b)))
-    return how(a, b)
-
-
-def _number(values: ArrayLike) -> Numbers:
-    return float(values) if np.ndim(values) == 0 else frozen(values)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, eq=False)
-class Separable(ElementwisePenalty):
-    """Any sum of l1, squared l2 and bounds: ``sum_j l1_j |x_j| + l2_j/2 x_j^2``.
-
-    It is what two elementwise penalties add up to; the numbers are one for all rows, one per
-    row, or one per entry.
-
-    Parameters
-    ----------
-    l1, l2 : float or array
-        Non-negative strengths.
-    lower, upper : float or array
-        Bounds, infinite where there is none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm.penalties import L1, NonNegative, Separable
-    >>> L1(0.5) + NonNegative()
-    Separable(l1=0.5, l2=0.0, lower=0.0, upper=inf)
-    >>> Separable(l1=1.0, l2=1.0, upper=2.0).prox(np.array([0.5, 3.0, 9.0]), 1.0)
-    array([0., 1., 2.])
-    """
-
-    l1: ArrayLike = 0.0
-    l2: ArrayLike = 0.0
-    lower: ArrayLike = -np.inf
-    upper: ArrayLike = np.inf
-
-    def __post_init__(self) -> None:
-        for name in ("l1", "l2", "lower", "upper"):
-            set_field(self, name, _number(getattr(self, name)))
-        for name in ("l1", "l2"):
-            values = np.asarray(getattr(self, name))
-            if not ((values >= 0) & (values < np.inf)).all():
-                raise ValueError(f"{name} must hold non-negative numbers")
-        _check_bounds(self.lower, self.upper)
-
-    def _coefficients(self) -> Coefficients:
-        return Coefficients(self.l1, self.l2, self.lower, self.upper)  # type: ignore[arg-type]
-
-
-def _check_bounds(lower: ArrayLike, upper: ArrayLike) -> None:
-    low, high = np.asarray(lower), np.asarray(upper)
-    if np.isnan(low).any() or np.isnan(high).any() or (_combine(np.subtract, low, high) > 0).any():
-        raise ValueError("bounds must satisfy lower <= upper in every entry")
-    if (low == np.inf).any() or (high == -np.inf).any():
-        raise ValueError("bounds leave no finite value; use -inf below and inf above for none")
+from .._immutable import set_field
+from ._base import check_alpha, check_factor, check_weights
+from ._separable import Coefficients, ElementwisePenalty, Numbers, as_number, check_bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,9 +167,9 @@ class Box(_Indicator):
     upper: ArrayLike = np.inf
 
     def __post_init__(self) -> None:
-        set_field(self, "lower", _number(self.lower))
-        set_field(self, "upper", _number(self.upper))
-        _check_bounds(self.lower, self.upper)
+        set_field(self, "lower", as_number(self.lower))
+        set_field(self, "upper", as_number(self.upper))
+        check_bounds(self.lower, self.upper)
 
     def _coefficients(self) -> Coefficients:
         return Coefficients(0.0, 0.0, self.lower, self.upper)  # type: ignore[arg-type]

@@ -58,8 +58,8 @@ class TotalVariation1D(Part):
         """Return 0 in the domain and ``inf`` outside.
 
         The domain holds the ``u`` whose columns sum to zero and whose running sums are at most
-        ``alpha``. Four units of rounding (of the dtype of ``u``) are forgiven for every
-        addition.
+        ``alpha`` in size. The rounding of the entries (four units, in the dtype of ``u``) and of
+        the running sums is forgiven.
         """
         u = as_float(u)
         sums, slack = self._running(u)
@@ -79,12 +79,21 @@ class TotalVariation1D(Part):
     @staticmethod
     def _running(u: Array) -> tuple[Array, Array]:
         wide = u.astype(np.float64)
-        return np.cumsum(wide, axis=0), GUARD * eps(u) * np.abs(wide).sum(axis=0)
+        sums = np.cumsum(wide, axis=0)
+        spread = np.sqrt(len(u)) * np.abs(sums).max(axis=0, initial=0.0)
+        return sums, eps(u) * (GUARD * np.abs(wide).sum(axis=0) + spread)
 
     def project_dual(self, u: Array) -> Array:
-        """Return the nearest point of the domain of the conjugate: ``u`` minus its prox."""
+        """Return the nearest point of the domain of the conjugate: ``u`` minus its prox.
+
+        Rebuilt from its clipped running sums, which makes it sum to zero again after rounding.
+        """
         u = as_float(u)
-        return u - self.prox(u, 1.0)
+        wide = u.astype(np.float64)
+        sums = np.cumsum(wide - self.prox(wide, 1.0), axis=0)
+        np.clip(sums, -self.alpha, self.alpha, out=sums)
+        sums[-1:] = 0.0
+        return np.diff(sums, axis=0, prepend=0.0).astype(u.dtype, copy=False)
 
     def project(self, x: Array) -> Array:
         """Return ``x``: every point is in the domain."""
