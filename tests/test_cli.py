@@ -65,6 +65,20 @@ def test_a_demo_that_cannot_write_says_so_before_it_works(run, tmp_path):
     assert_one_line(run("demo", "--out", tmp_path / "file" / "out"), "cannot write to", "--out")
 
 
+def test_the_demo_reports_every_method_and_draws_both_problems(run, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr("stochadmm.cli.demo.METHODS", ("acc-sadmm",))
+    monkeypatch.setattr("stochadmm.cli.demo.MAX_SECONDS", 0.2)
+    result = run("demo", "--rows", 500, "--out", tmp_path / "out", "--json")
+    assert result.exit_code == 0
+    report = json.loads(result.stdout)
+    assert list(report) == ["digits", "generated"]
+    for (row,) in report.values():
+        assert row["method"] == "acc-sadmm"
+        assert row["relative_gap"] >= 0.0
+    assert len(list((tmp_path / "out").glob("*.png"))) == 4
+
+
 def test_info_tells_versions_threads_and_folders(run, tmp_path):
     result = run("info", "--json")
     assert result.exit_code == 0
