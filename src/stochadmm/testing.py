@@ -47,6 +47,8 @@ def check_loss(
     for scale in (0.1, 1.0, 5.0):
         z = rng.normal(scale=scale, size=shape)
         with _Untouched(z, y):
+            loss.slope(z, y)
+        with _Untouched(z, y):
             _check_slope(loss, z, y)
             _check_curvature(loss, z, y, rng)
             _check_weights(loss, z, y)
@@ -189,11 +191,12 @@ def check_penalty(penalty: Any, shape: Shape, rng: np.random.Generator | int | N
     if hasattr(penalty, "check"):
         penalty.check(shape)
     for trial in range(_N_TRIALS):
-        v = rng.normal(scale=4.0 ** (trial - 2), size=shape)
+        v = rng.normal(scale=4.0 ** (2 - trial), size=shape)
         w = rng.normal(size=shape)
         step = float(rng.exponential())
-        with _Untouched(v, w):
+        with _Untouched(v):
             p = penalty.prox(v, step)
+        with _Untouched(v, w):
             _check_prox(penalty, v, w, p, step)
             _check_penalty_dual(penalty, v, p, step)
             _check_projections(penalty, v, p, step)
@@ -214,7 +217,9 @@ def _check_prox(penalty: Any, v: Array, w: Array, p: Array, step: float) -> None
     _require(p.shape == v.shape, f"prox has shape {p.shape}, expected {v.shape}")
     value = penalty.value(p)
     _require(np.isfinite(value), "prox is outside the domain")
-    for u in (penalty.prox(w, step), penalty.prox(p + 0.1 * w, 0.1 * step)):
+    # points of the domain, and points near p that beat it when it is not the minimizer
+    near = (p + 0.1 * (v - p), 0.9 * p, 1.1 * p)
+    for u in (penalty.prox(w, step), penalty.prox(p + 0.1 * w, 0.1 * step), *near):
         rise = float(((v - p) * (u - p)).sum()) / step
         slack = penalty.value(u) - value - rise
         scale = 1.0 + abs(value) + abs(rise)
@@ -223,9 +228,9 @@ def _check_prox(penalty: Any, v: Array, w: Array, p: Array, step: float) -> None
     inner = float(((v - w) * (p - q)).sum())
     firm = float(((p - q) ** 2).sum()) <= inner + 1e-9 * (1 + abs(inner))
     _require(firm, "prox is not firmly non-expansive")
-    near = penalty.prox(v, 1e-10)
-    target = penalty.project(v) if hasattr(penalty, "project") else near
-    _close(near, target, 1e-6, "prox with a tiny step is not the point itself")
+    still = penalty.prox(v, 1e-10)
+    target = penalty.project(v) if hasattr(penalty, "project") else still
+    _close(still, target, 1e-6, "prox with a tiny step is not the point itself")
 
 
 def _check_penalty_dual(penalty: Any, v: Array, p: Array, step: float) -> None:

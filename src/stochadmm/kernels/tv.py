@@ -21,10 +21,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from ._jit import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fuse_columns(v: Any, threshold: float, out: Any) -> None:
     """Write the prox of every column of ``v`` (n, C) into ``out``."""
     n = v.shape[0]
@@ -38,7 +39,7 @@ def fuse_columns(v: Any, threshold: float, out: Any) -> None:
         _fuse(v[:, c], threshold, out[:, c], knots, slopes, offsets, low, high)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fuse(
     v: Any, t: float, out: Any, knots: Any, slopes: Any, offsets: Any, low: Any, high: Any
 ) -> None:

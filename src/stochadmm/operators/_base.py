@@ -25,6 +25,8 @@ class LinearMap(ByValue):
     """
 
     shape: tuple[int, int]
+    # numpy arrays leave products with an operator to the operator
+    __array_ufunc__ = None
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""

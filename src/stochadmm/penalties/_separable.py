@@ -240,7 +240,7 @@ class Separable(ElementwisePenalty):
 def check_bounds(lower: ArrayLike, upper: ArrayLike) -> None:
     """Refuse bounds that leave nothing between them."""
     low, high = np.asarray(lower), np.asarray(upper)
-    if np.isnan(low).any() or np.isnan(high).any() or (_combine(np.subtract, low, high) > 0).any():
+    if np.isnan(low).any() or np.isnan(high).any() or _combine(np.greater, low, high).any():
         raise ValueError("bounds must satisfy lower <= upper in every entry")
     if (low == np.inf).any() or (high == -np.inf).any():
         raise ValueError("bounds leave no finite value; use -inf below and inf above for none")
