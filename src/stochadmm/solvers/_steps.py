@@ -1,0 +1,230 @@
+"""What the methods are made of: block steps, step lengths, averages, penalty schedules.
+
+    min  h1(x1) + f1(x1) + h2(x2) + f2(x2)     s.t.  A1 x1 + A2 x2 = b
+
+A *force* is a multiplier-like vector p of the constraint's shape; it pulls on block i by Ai' p.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .. import defaults
+from ..operators import Identity
+from ..problem import Pair, Problem
+from ..protocols import Array
+
+# ---------------------------------------------------------------- block steps
+
+
+def step1(problem: Problem, center: Array, force: Array, step: float) -> Array:
+    """Return argmin h1(x) + <grad f1(center) + A1' force, x> + |x - center|^2 / (2 step)."""
+    if problem.A1 is None:
+        return center
+    gradient = problem.A1.rmatvec(force)
+    if problem.f1 is not None:
+        gradient = gradient + problem.f1.gradient(center)
+    x1 = center - step * gradient
+    return x1 if problem.h1 is None else problem.h1.prox(x1, step)
+
+
+def step2(problem: Problem, center: Array, force: Array, gradient: Array, step: float) -> Array:
+    """Return argmin h2(x) + <gradient + A2' force, x> + |x - center|^2 / (2 step)."""
+    if problem.A2 is not None:
+        gradient = gradient + problem.A2.rmatvec(force)
+    x2 = center - step * gradient
+    return x2 if problem.h2 is None else problem.h2.prox(x2, step)
+
+
+def lengths(problem: Problem, curvature: float, pull: float) -> tuple[float, float]:
+    """Return the safe steps of both blocks: 1 / (L1 + pull |A1|^2), 1 / (curvature + pull |A2|^2).
+
+    ``curvature`` is the weight of the x2 step that is due to the loss, ``pull`` the penalty of the
+    constraint. A block without any curvature gets the step 1.
+    """
+    smooth = 0.0 if problem.f1 is None else float(problem.f1.lipschitz)
+    a1, a2 = (0.0 if A is None else float(A.norm2) for A in (problem.A1, problem.A2))
+    first, second = smooth + pull * a1, curvature + pull * a2
+    return 1 / first if first > 0 else 1.0, 1 / second if second > 0 else 1.0
+
+
+def tightness(problem: Problem) -> float | None:
+    """Return s when A1' A1 = s I with s > 0, ``None`` otherwise or without a constraint."""
+    A1: Any = problem.A1
+    if isinstance(A1, Identity):
+        return float(A1.scale) ** 2 or None
+    if A1 is None or not hasattr(A1, "tosparse"):
+        return None
+    kept = problem.__dict__.get("_tightness", 0.0)
+    if kept == 0.0:
+        matrix = sparse.csr_array(A1.tosparse(), dtype=np.float64)
+        gram = sparse.csr_array(matrix.T @ matrix)
+        s = float(gram.diagonal().mean())
+        rest = gram - s * sparse.eye_array(gram.shape[0], format="csr")
+        kept = s if s > 0 and abs(rest).max() <= 1e-12 * s else None
+        problem.__dict__["_tightness"] = kept
+    return kept  # type: ignore[no-any-return]
+
+
+def solve_x1(problem: Problem, x2: Array, dual: Array, beta: float) -> Array:
+    """Return argmin h1(x1) + <dual, A1 x1> + (beta / 2) |A1 x1 + A2 x2 - b|^2, exactly.
+
+    One prox where A1' A1 is a multiple of the identity and f1 is absent; a method that calls this
+    says so with `check_exact_x1`.
+    """
+    if problem.A1 is None or problem.A2 is None:
+        return problem.zeros().x1
+    check_exact_x1(problem, "the exact x1 step")
+    s = tightness(problem) or 1.0
+    rest = problem.A2.matvec(x2) + dual / beta
+    if problem.b is not None:
+        rest = rest - problem.b
+    x1 = problem.A1.rmatvec(rest) / -s
+    return x1 if problem.h1 is None else problem.h1.prox(x1, 1 / (beta * s))
+
+
+def update_x1(problem: Problem, x: Pair, dual: Array, beta: float) -> Array:
+    """Return the x1 step of ADMM from x: exact where it is a prox, linearized at x1 otherwise.
+
+    With A1' A1 = s I and f1 absent the linearized step with its safe length is the exact one.
+    """
+    step, _ = lengths(problem, 0.0, beta)
+    return step1(problem, x.x1, dual + beta * problem.constraint(x), step)
+
+
+def check_exact_x1(problem: Problem, name: str) -> None:
+    """Raise unless the exact x1 step is a prox of h1."""
+    if problem.A1 is None:
+        return
+    if problem.f1 is not None:
+        raise ValueError(f"{name} needs f1 absent; use 'linearized-admm', which steps along f1")
+    if tightness(problem) is None:
+        raise ValueError(
+            f"{name} needs A1 with A1'A1 = s I, such as Identity(p, scale=-1.0); use "
+            "'linearized-admm', which takes any A1"
+        )
+
+
+# ---------------------------------------------------------------- averages
+
+
+@dataclass(frozen=True)
+class Average:
+    """Weighted mean of pairs; adding gives a new average.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mean = Average.empty()
+    >>> for value in (1.0, 4.0):
+    ...     mean = mean.add(Pair(np.zeros(0), np.array([value])), weight=value)
+    >>> mean.weight, mean.value.x2
+    (5.0, array([3.4]))
+    """
+
+    value: Pair | None
+    weight: float
+
+    @classmethod
+    def empty(cls) -> Average:
+        """Return the average of nothing."""
+        return cls(None, 0.0)
+
+    def add(self, x: Pair, weight: float = 1.0) -> Average:
+        """Return the average with one more point of the given weight."""
+        total = self.weight + weight
+        if self.value is None or weight == total:
+            return Average(x, total)
+        return Average(self.value + weight / total * (x - self.value), total)
+
+    def add_sum(self, total: Pair, count: float) -> Average:
+        """Return the average with ``count`` more points of weight 1 whose sum is given."""
+        return self.add(total / count, count)
+
+    def copy(self) -> Average:
+        """Return an average with arrays of its own."""
+        return Average(None if self.value is None else self.value.copy(), self.weight)
+
+
+# ---------------------------------------------------------------- the penalty of the constraint
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A growing penalty of the constraint: beta_s = min(cap, rho^s beta_0) in epoch s.
+
+    Pass it as ``beta`` of the methods with a constant penalty inside an epoch. The multiplier is
+    kept as it is when the penalty changes.
+
+    Examples
+    --------
+    >>> [Continuation(0.5, rho=2.0).at(s) for s in (0, 1, 2, 100)]
+    [0.5, 1.0, 2.0, 10.0]
+    """
+
+    beta0: float | str = "auto"
+    rho: float = 1.5
+    cap: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not (self.rho >= 1 and math.isfinite(self.rho)):
+            raise ValueError(f"rho is {self.rho!r}, expected a number >= 1")
+        if not self.cap > 0:
+            raise ValueError(f"cap is {self.cap!r}, expected a number > 0")
+
+    def at(self, s: int) -> float:
+        """Return the penalty of epoch s."""
+        beta = float(self.beta0)
+        if s * math.log(self.rho) >= math.log(self.cap / beta):
+            return self.cap
+        return beta * self.rho**s
+
+    def following(self, beta: float) -> float:
+        """Return the penalty of the next epoch."""
+        return min(self.cap, self.rho * beta)
+
+
+Beta = float | str | Continuation
+"""A number, "auto", or a schedule."""
+
+
+def first_beta(problem: Problem, requested: Beta) -> float:
+    """Return the penalty of the first epoch."""
+    if isinstance(requested, Continuation):
+        return min(requested.cap, defaults.beta(problem, requested.beta0))
+    return defaults.beta(problem, requested)
+
+
+def next_beta(requested: Beta, beta: float) -> float:
+    """Return the penalty of the epoch after one with ``beta``."""
+    return requested.following(beta) if isinstance(requested, Continuation) else beta
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def sizes(problem: Problem) -> tuple[int, int, int]:
+    """Return the numbers in x1, in x2 and in the multiplier."""
+    first, second, dual = (
+        math.prod(shape) for shape in (problem.shape1, problem.shape2, problem.shape_dual)
+    )
+    return first, second, dual
+
+
+def n_outputs(problem: Problem) -> int:
+    """Return the outputs of a prediction: 1 for vectors, C for (d, C) variables."""
+    return math.prod(problem.shape2[1:])
+
+
+RETURNS = ("last", "ergodic")
+
+
+def check_returns(returns: str) -> None:
+    """Raise unless ``returns`` is a known choice of the output."""
+    if returns not in RETURNS:
+        raise ValueError(f"returns is {returns!r}, expected 'last' or 'ergodic'")
