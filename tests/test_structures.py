@@ -126,7 +126,7 @@ def test_groups_by_name_may_overlap():
         ),
         (lambda: from_edges([(0, 1)], names=["a", "a"]), "names must be unique"),
         (lambda: graph([(0, 1)], names=NAMES, n_features=5), "4 names but n_features is 5"),
-        (lambda: graph("ring"), "unknown graph 'ring'; the only one known by name is 'chain'"),
+        (lambda: graph("ring"), "unknown graph 'ring'; use 'chain'"),
         (lambda: graph("chain"), "a chain needs n_features or names"),
         (lambda: graph((2, 2), n_features=5), "the graph has 4 nodes but there are 5 features"),
         (lambda: graph(np.eye(2)), "use from_edges or from_adjacency"),

@@ -25,7 +25,7 @@ class ByValue:
     def __hash__(self) -> int:
         # arrays count by their shape: cheap, and equal objects still have equal hashes
         values = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
-        return hash((type(self), *(np.shape(v) if _is_array(v) else v for v in values)))
+        return hash((type(self), *(v.shape if _is_array(v) else v for v in values)))
 
 
 def set_field(instance: object, name: str, value: Any) -> None:

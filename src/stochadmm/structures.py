@@ -58,7 +58,9 @@ def graph(
     n = _count(names, n_features)
     if isinstance(source, str):
         if source != "chain":
-            raise ValueError(f"unknown graph {source!r}; the only one known by name is 'chain'")
+            raise ValueError(
+                f"unknown graph {source!r}; use 'chain', or from_edges(glasso_edges(X))"
+            )
         return chain(_needed(n, "a chain"))
     if _is_networkx(source):
         return from_networkx(source, names=names, n_features=n_features)

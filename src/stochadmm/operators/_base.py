@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from .._immutable import ByValue
 from ..protocols import Array
@@ -15,6 +14,7 @@ from ..protocols import Array
 _EXACT_SIDE = 1000
 _EXACT_WORK = 4e9
 _DENSE_SIDE = 256
+_LANCZOS_STEPS = 100
 _ROUNDING = 1.0 + 1e-10
 
 
@@ -88,7 +88,7 @@ class SparseMap(LinearMap):
         return store(matrix @ u, out)
 
     def tosparse(self) -> Any:
-        """Return the operator as a CSR array in float64."""
+        """Return the operator as a CSR array in float64; it is shared, copy it to change it."""
         return self._float64[0]
 
     @cached_property
@@ -137,6 +137,8 @@ def sparse_norm2(matrix: Any) -> float:
         return 0.0
     size = abs(matrix)
     columns = np.flatnonzero(size.sum(axis=0))
+    if columns.size == 0:
+        return 0.0
     size = size[:, columns]
     frobenius = float((size.data**2).sum())
     if min(matrix.shape) <= _EXACT_SIDE:
@@ -163,24 +165,40 @@ def estimated_norm2(
     leading direction with negligible probability, and the margin covers early stopping. Small
     operators are turned into an array instead, and the bound is then certain.
     """
-    n_rows, n_columns = shape
     if min(shape) == 0:
         return 0.0
-    if min(shape) <= _DENSE_SIDE:
-        rows_short = n_rows <= n_columns
-        apply = rmatvec if rows_short else matvec
-        image = np.column_stack([apply(unit) for unit in np.eye(min(shape))])
+    # on the shorter side: A A' or A' A
+    first, second = (rmatvec, matvec) if shape[0] <= shape[1] else (matvec, rmatvec)
+    n = min(shape)
+    if n <= _DENSE_SIDE:
+        image = np.column_stack([first(unit) for unit in np.eye(n)])
         return _largest_eigenvalue(image.T @ image)
-    gram = LinearOperator(
-        (n_columns, n_columns), matvec=lambda x: rmatvec(matvec(np.ravel(x))), dtype=np.float64
+    starts = (np.random.default_rng(seed).standard_normal(n) for seed in range(n_starts))
+    return safety * max(_largest_ritz_value(lambda x: second(first(x)), x) for x in starts)
+
+
+def _largest_ritz_value(gram: Any, start: Array) -> float:
+    """Return the largest Ritz value and its residual, added up, of one Lanczos run.
+
+    The vectors are not kept orthogonal: that costs memory, and rounding only repeats values that
+    have converged.
+    """
+    v, before, beta = start / np.linalg.norm(start), np.zeros_like(start), 0.0
+    diagonal, off = [], []
+    for _ in range(_LANCZOS_STEPS):
+        w = gram(v) - beta * before
+        diagonal.append(float(w @ v))
+        w = w - diagonal[-1] * v
+        beta = float(np.linalg.norm(w))
+        off.append(beta)
+        if beta <= 1e-12 * max(map(abs, diagonal)):
+            break
+        before, v = v, w / beta
+    last = len(diagonal) - 1
+    value, vector = linalg.eigh_tridiagonal(
+        diagonal, off[:-1], select="i", select_range=(last, last)
     )
-    best = 0.0
-    for seed in range(n_starts):
-        start = np.random.default_rng(seed).standard_normal(n_columns)
-        value, vector = eigsh(gram, k=1, which="LA", v0=start, tol=1e-4, maxiter=1000)
-        residual = float(np.linalg.norm(gram @ vector[:, 0] - value[0] * vector[:, 0]))
-        best = max(best, float(value[0]) + residual)
-    return best * safety
+    return float(value[0]) + beta * abs(float(vector[-1, 0]))
 
 
 def _largest_eigenvalue(gram: Array) -> float:

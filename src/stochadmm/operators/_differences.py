@@ -13,7 +13,7 @@ from scipy import sparse
 
 from .._immutable import frozen, set_field
 from ..protocols import Array
-from ._base import LinearMap, SparseMap, as_float, csr, sparse_norm2
+from ._base import LinearMap, SparseMap, as_float, csr, sparse_norm2, store
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Differences(LinearMap):
     n : int
         Number of columns.
     order : int
-        How many times differences are taken; less than n.
+        How many times differences are taken. There are no rows unless it is less than n.
 
     Examples
     --------
@@ -43,19 +43,21 @@ class Differences(LinearMap):
     order: int = 1
 
     def __post_init__(self) -> None:
-        if not 1 <= self.order < self.n:
+        if self.n < 1 or self.order < 1:
             raise ValueError(
-                f"order must be at least 1 and less than n, got order={self.order} and n={self.n}"
+                f"n and order must be at least 1, got n={self.n} and order={self.order}"
             )
 
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
         """Rows and columns: ``(n - order, n)``."""
-        return self.n - self.order, self.n
+        return max(self.n - self.order, 0), self.n
 
     @property
     def norm2(self) -> float:
         """An upper bound on the squared spectral norm, exact for order 1."""
+        if not self.shape[0]:
+            return 0.0
         norm2 = 1.0
         for n in range(self.n, self.n - self.order, -1):
             norm2 *= 2.0 + 2.0 * np.cos(np.pi / n)
@@ -71,12 +73,16 @@ class Differences(LinearMap):
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         u = as_float(u)
+        if not len(u):
+            return store(np.zeros((self.n, *u.shape[1:]), dtype=u.dtype), out)
         for _ in range(self.order - 1):
             u = _adjoint(u, None)
         return _adjoint(u, out)
 
     def tosparse(self) -> Any:
         """Return the operator as a CSR array in float64."""
+        if not self.shape[0]:
+            return sparse.csr_array(self.shape)
         k = self.order
         values = [float((-1) ** (k - j) * comb(k, j)) for j in range(k + 1)]
         matrix = sparse.diags_array(values, offsets=list(range(k + 1)), shape=self.shape)
@@ -172,10 +178,7 @@ class GridDifferences(SparseMap):
     @cached_property
     def norm2(self) -> float:
         """An upper bound on the squared spectral norm, exact for order 1 without a mask."""
-        total = 0.0
-        for n in self.grid:
-            if n > self.order:
-                total += Differences(n, self.order).norm2
+        total = sum(Differences(n, self.order).norm2 for n in self.grid)
         if self.mask is None:
             return total
         return min(total, sparse_norm2(self.tosparse()))
