@@ -69,7 +69,7 @@ class VStack(_Combination):
         set_field(self, "operators", operators)
 
     @cached_property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    def shape(self) -> tuple[int, int]:
         """Sum of the rows, and columns."""
         return sum(op.shape[0] for op in self.operators), self.operators[0].shape[1]
 
@@ -138,7 +138,7 @@ class PadColumns(_Combination):
             raise ValueError(f"n_extra must be non-negative, got {self.n_extra}")
 
     @property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    def shape(self) -> tuple[int, int]:
         """Rows, and columns with the empty ones."""
         return self.A.shape[0], self.A.shape[1] + self.n_extra
 
@@ -197,7 +197,7 @@ class Scaled(_Combination):
         set_field(self, "factor", float(self.factor))
 
     @property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return self.A.shape  # type: ignore[no-any-return]
 
@@ -253,7 +253,7 @@ class Composed(_Combination):
             )
 
     @property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    def shape(self) -> tuple[int, int]:
         """Rows of A, columns of B."""
         return self.A.shape[0], self.B.shape[1]
 

@@ -24,9 +24,13 @@ class LinearMap(ByValue):
     ``A @ x`` applies the operator, ``A @ B`` composes two, ``2.0 * A`` scales one.
     """
 
-    shape: tuple[int, int]
     # numpy arrays leave products with an operator to the operator
     __array_ufunc__ = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        raise NotImplementedError
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""

@@ -49,7 +49,7 @@ class Differences(LinearMap):
             )
 
     @property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    def shape(self) -> tuple[int, int]:
         """Rows and columns: ``(n - order, n)``."""
         return max(self.n - self.order, 0), self.n
 
@@ -164,7 +164,7 @@ class GridDifferences(SparseMap):
         return stencils[(stencils >= 0).all(axis=1)]
 
     @cached_property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    def shape(self) -> tuple[int, int]:
         """Rows, and cells inside the mask."""
         return len(self._stencils), int(self._cells.max()) + 1
 

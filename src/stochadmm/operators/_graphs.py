@@ -78,9 +78,9 @@ class Incidence(SparseMap):
             set_field(self, "signs", signs)
 
     @property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    def shape(self) -> tuple[int, int]:
         """Edges and nodes."""
-        return len(self.edges), self.n_nodes  # type: ignore[arg-type]
+        return np.shape(self.edges)[0], self.n_nodes
 
     def _build(self) -> Any:
         edges = np.asarray(self.edges)
@@ -148,14 +148,14 @@ class Selection(SparseMap):
     @cached_property
     def sizes(self) -> Array:
         """Rows of each group."""
-        return frozen([len(group) for group in self.groups], np.int64)  # type: ignore[arg-type]
+        return frozen([np.size(group) for group in self.groups], np.int64)
 
     @cached_property
     def _columns(self) -> Array:
-        return np.array([j for group in self.groups for j in group], dtype=np.intp)  # type: ignore[union-attr]
+        return np.concatenate([np.empty(0, dtype=np.intp), *self.groups]).astype(np.intp)
 
     @property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    def shape(self) -> tuple[int, int]:
         """Sum of the sizes, and columns."""
         return int(self.sizes.sum()), self.n
 

@@ -41,7 +41,7 @@ class Identity(LinearMap):
             raise ValueError(f"n must be non-negative, got {self.n}")
 
     @property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return self.n, self.n
 
@@ -100,7 +100,7 @@ class Matrix(LinearMap):
         set_field(self, "A", A)
 
     @property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return self.A.shape  # type: ignore[no-any-return]
 
@@ -172,7 +172,7 @@ class Wrapped(LinearMap):
             raise ValueError("Wrapped needs an operator on real numbers, got a complex one")
 
     @property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         n_rows, n_columns = self.operator.shape
         return int(n_rows), int(n_columns)

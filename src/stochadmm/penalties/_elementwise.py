@@ -23,7 +23,9 @@ class _Weighted(ElementwisePenalty):
         set_field(self, "weights", check_weights(self.weights))
 
     def _strength(self) -> Numbers:
-        return float(self.alpha) * (1.0 if self.weights is None else self.weights)  # type: ignore[operator,return-value]
+        if self.weights is None:
+            return float(self.alpha)
+        return float(self.alpha) * np.asarray(self.weights)
 
     def scaled(self, factor: float) -> Any:
         """Return the same penalty with ``alpha * factor``."""
@@ -172,7 +174,7 @@ class Box(_Indicator):
         check_bounds(self.lower, self.upper)
 
     def _coefficients(self) -> Coefficients:
-        return Coefficients(0.0, 0.0, self.lower, self.upper)  # type: ignore[arg-type]
+        return Coefficients(0.0, 0.0, as_number(self.lower), as_number(self.upper))
 
 
 @dataclass(frozen=True, eq=False)

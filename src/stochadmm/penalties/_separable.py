@@ -192,7 +192,7 @@ def _combine(how: Any, a: Numbers, b: Numbers) -> Any:
 
 def as_number(values: ArrayLike) -> Numbers:
     """Return a float or a read-only array."""
-    return float(values) if np.ndim(values) == 0 else frozen(values)  # type: ignore[arg-type]
+    return float(np.asarray(values)) if np.ndim(values) == 0 else frozen(values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +234,7 @@ class Separable(ElementwisePenalty):
         check_bounds(self.lower, self.upper)
 
     def _coefficients(self) -> Coefficients:
-        return Coefficients(self.l1, self.l2, self.lower, self.upper)  # type: ignore[arg-type]
+        return Coefficients(*map(as_number, (self.l1, self.l2, self.lower, self.upper)))
 
 
 def check_bounds(lower: ArrayLike, upper: ArrayLike) -> None:
