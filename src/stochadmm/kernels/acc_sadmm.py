@@ -26,15 +26,16 @@ def inner_loop(
     ``ahead`` receives lambda-tilde after the last step. The ``work`` arrays hold 7 vectors of the
     multiplier's shape, 2 of x1's and 3 of x2's, zero on entry.
     """
+    f, h1, h2, A1, A2 = p.f, p.h1, p.h2, p.A1, p.A2
     n_inner = batches.shape[0]
     pull, lead = beta / momentum, 1 - momentum - anchor
     a1x, a2x, a1y, a2y, a1n, a2n, force = work[0], work[1], work[2], work[3], work[4], work[5], work[6]
     new1, back1 = work1[0], work1[1]
     new2, back2, change = work2[0], work2[1], work2[2]
-    multiply(p.A1, x1, a1x)
-    multiply(p.A2, x2, a2x)
-    multiply(p.A1, y1, a1y)
-    multiply(p.A2, y2, a2y)
+    multiply(A1, x1, a1x)
+    multiply(A2, x2, a2x)
+    multiply(A1, y1, a1y)
+    multiply(A2, y2, a2y)
     copy(dual, ahead)
 
     f_dual, f_ahead, f_force = flat(dual), flat(ahead), flat(force)
@@ -54,16 +55,17 @@ def inner_loop(
             f_dual[j] = f_ahead[j] + beta * anchor / momentum * gap
             f_force[j] = f_dual[j] + pull * (f_a1y[j] + f_a2y[j] - f_b[j])
         if x1.size > 0:
-            multiply_transposed(p.A1, force, back1)
+            multiply_transposed(A1, force, back1)
             for j in range(f_x1.size):
                 f_back1[j] = f_y1[j] - step1 * f_back1[j]
-            prox(p.h1, back1, step1, new1)
-            multiply(p.A1, new1, a1n)
+            prox(h1, back1, step1, new1)
+            multiply(A1, new1, a1n)
 
-        batch_gradient(p.f, batches[k], n_runs, y2, slopes, row_weight, change)
+        following = batches[min(k + 1, n_inner - 1), 0]
+        batch_gradient(f, batches[k], following, n_runs, y2, slopes, row_weight, change)
         for j in range(f_dual.size):
             f_force[j] = f_dual[j] + pull * (f_a1n[j] + f_a2y[j] - f_b[j])
-        multiply_transposed(p.A2, force, back2)
+        multiply_transposed(A2, force, back2)
         for j in range(f_x2.size):
             f_back2[j] += f_full[j] + f_change[j]
         if inverse.size > 0:
@@ -73,8 +75,8 @@ def inner_loop(
         else:
             for j in range(f_x2.size):
                 f_back2[j] = f_y2[j] - step2 * f_back2[j]
-            prox(p.h2, back2, step2, new2)
-        multiply(p.A2, new2, a2n)
+            prox(h2, back2, step2, new2)
+        multiply(A2, new2, a2n)
 
         keep = 1 if k < n_inner - 1 else 0
         for j in range(f_dual.size):

@@ -15,28 +15,28 @@ def flat(array):
 @kernel
 def copy(source, out):
     """Copy an array; far quicker to compile than a slice assignment, which checks shapes."""
-    flat, result = source.reshape(source.size), out.reshape(out.size)
-    for j in range(flat.size):
-        result[j] = flat[j]
+    given, result = flat(source), flat(out)
+    for j in range(given.size):
+        result[j] = given[j]
 
 
 @kernel
 def clear(out):
     """Set an array to zero."""
-    flat = out.reshape(out.size)
-    for j in range(flat.size):
-        flat[j] = 0
+    result = flat(out)
+    for j in range(result.size):
+        result[j] = 0
 
 
 @kernel
 def _csr_product(indptr, indices, data, x, out):
     rows, columns = out.shape
     if columns == 1:
-        flat, result = x.reshape(x.size), out.reshape(out.size)
+        source, result = flat(x), flat(out)
         for i in range(rows):
-            total = flat[0] * 0
+            total = 0.0
             for k in range(indptr[i], indptr[i + 1]):
-                total += data[k] * flat[indices[k]]
+                total += data[k] * source[indices[k]]
             result[i] = total
     else:
         for i in range(rows):
@@ -52,9 +52,9 @@ def _csr_product(indptr, indices, data, x, out):
 def multiply(A, x, out):
     """Write A x into out."""
     if A.kind == codes.SCALED_IDENTITY:
-        flat, result = x.reshape(x.size), out.reshape(out.size)
-        for j in range(flat.size):
-            result[j] = A.scale * flat[j]
+        source, result = flat(x), flat(out)
+        for j in range(source.size):
+            result[j] = A.scale * source[j]
     elif A.kind == codes.SPARSE:
         _csr_product(A.indptr, A.indices, A.data, x, out)
 
@@ -63,9 +63,9 @@ def multiply(A, x, out):
 def multiply_transposed(A, u, out):
     """Write A' u into out."""
     if A.kind == codes.SCALED_IDENTITY:
-        flat, result = u.reshape(u.size), out.reshape(out.size)
-        for j in range(flat.size):
-            result[j] = A.scale * flat[j]
+        source, result = flat(u), flat(out)
+        for j in range(source.size):
+            result[j] = A.scale * source[j]
     elif A.kind == codes.SPARSE:
         _csr_product(A.t_indptr, A.t_indices, A.t_data, u, out)
     else:

@@ -6,25 +6,35 @@ import numpy as np
 
 from . import codes
 from ._jit import kernel
-from .algebra import copy
+from .algebra import copy, flat
+
+
+@kernel
+def _clip(a, lo, hi):
+    # unlike min and max, comparisons without a rule for NaN vectorize
+    a = lo if a < lo else a
+    return hi if a > hi else a
+
+
+@kernel
+def _soft(a, cut):
+    return a - _clip(a, -cut, cut)
 
 
 @kernel
 def _elementwise(h, first, last, v, step, out):
+    l1, l2, lo, hi = h.l1, h.l2, h.lo, h.hi
     columns = v.shape[1]
-    width = columns if h.per_entry else 1
-    for j in range(first, last):
-        for c in range(columns):
-            k = j * width + (c if h.per_entry else 0)
-            a, cut = v[j, c], step * h.l1[k]
-            if a > cut:
-                a -= cut
-            elif a < -cut:
-                a += cut
-            else:
-                a = a * 0
-            a /= 1 + step * h.l2[k]
-            out[j, c] = min(max(a, h.lo[k]), h.hi[k])
+    if columns == 1 or h.per_entry:
+        source, result = flat(v), flat(out)
+        for k in range(first * columns, last * columns):
+            a = _soft(source[k], step * l1[k]) / (1 + step * l2[k])
+            result[k] = _clip(a, lo[k], hi[k])
+    else:
+        for j in range(first, last):
+            cut, shrink = step * l1[j], 1 + step * l2[j]
+            for c in range(columns):
+                out[j, c] = _clip(_soft(v[j, c], cut) / shrink, lo[j], hi[j])
 
 
 @kernel

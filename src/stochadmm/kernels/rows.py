@@ -13,7 +13,8 @@ import numpy as np
 
 from . import codes
 from ._jit import kernel
-from .algebra import clear
+from ._prefetch import prefetch
+from .algebra import clear, flat
 from .scalar import slope, softmax_slope
 
 
@@ -35,51 +36,77 @@ def row_slopes(f, i, z, u):
 
 
 @kernel
-def _dense_single(f, lo, hi, x, old, scale, out, z, u):
-    d = f.X.shape[1]
+def _dense_single(f, lo, hi, jump, x, old, scale, out):
+    # Local names: a view handed to a function once per row would cost more than the row.
+    X, y, weight, offset = f.X, f.y, f.weight, f.offset
+    loss, p0, p1, intercept = f.loss, f.p0, f.p1, f.intercept
+    n, d = X.shape
+    entries, targets, kept = flat(X), flat(y), flat(old)
+    line = 64 // X.itemsize
+    zero = X.dtype.type(0)  # a literal zero would widen the sums of float32 data
     for i in range(lo, hi):
-        z[0] = 0
-        total = z[0]  # of the data's type: a literal zero would widen the sum
+        ahead = min(i + jump, n - 1)
+        for j in range(0, d, line):
+            prefetch(entries, ahead * d + j)
+        prefetch(targets, ahead)
+        if kept.size > 0:
+            prefetch(kept, ahead)
+        z = zero
         for j in range(d):
-            total += f.X[i, j] * x[j]
-        z[0] = total
-        if f.intercept:
-            z[0] += x[d]
-        row_slopes(f, i, z, u)
-        if old.size > 0:
-            u[0] -= old[i, 0]
-        u[0] *= scale
-        change = u[0]
+            z += X[i, j] * x[j]
+        if intercept:
+            z += x[d]
+        if offset.size > 0:
+            z += offset[i, 0]
+        change = slope(loss, p0, p1, z, targets[i])
+        if weight.size > 0:
+            change *= weight[i, 0]
+        if kept.size > 0:
+            change -= kept[i]
+        step = X.dtype.type(scale * change)
         for j in range(d):
-            out[j] += change * f.X[i, j]
-        if f.intercept:
-            out[d] += change
+            out[j] += step * X[i, j]
+        if intercept:
+            out[d] += step
 
 
 @kernel
-def _sparse_single(f, lo, hi, x, old, scale, out, z, u):
-    d = x.size - (1 if f.intercept else 0)
+def _sparse_single(f, lo, hi, jump, x, old, scale, out):
+    indptr, indices, data, y, weight, offset = f.indptr, f.indices, f.data, f.y, f.weight, f.offset
+    loss, p0, p1, intercept = f.loss, f.p0, f.p1, f.intercept
+    d = x.size - (1 if intercept else 0)
+    n, last = indptr.size - 1, data.size - 1
+    targets, kept = flat(y), flat(old)
+    zero = data.dtype.type(0)
     for i in range(lo, hi):
-        z[0] = 0
-        total = z[0]
-        for k in range(f.indptr[i], f.indptr[i + 1]):
-            total += f.data[k] * x[f.indices[k]]
-        z[0] = total
-        if f.intercept:
-            z[0] += x[d]
-        row_slopes(f, i, z, u)
-        if old.size > 0:
-            u[0] -= old[i, 0]
-        u[0] *= scale
-        change = u[0]
-        for k in range(f.indptr[i], f.indptr[i + 1]):
-            out[f.indices[k]] += change * f.data[k]
-        if f.intercept:
-            out[d] += change
+        ahead = min(i + jump, n - 1)
+        first = min(indptr[ahead], last)
+        prefetch(data, first)
+        prefetch(indices, first)
+        prefetch(targets, ahead)
+        if kept.size > 0:
+            prefetch(kept, ahead)
+        z = zero
+        for k in range(indptr[i], indptr[i + 1]):
+            z += data[k] * x[indices[k]]
+        if intercept:
+            z += x[d]
+        if offset.size > 0:
+            z += offset[i, 0]
+        change = slope(loss, p0, p1, z, targets[i])
+        if weight.size > 0:
+            change *= weight[i, 0]
+        if kept.size > 0:
+            change -= kept[i]
+        step = data.dtype.type(scale * change)
+        for k in range(indptr[i], indptr[i + 1]):
+            out[indices[k]] += step * data[k]
+        if intercept:
+            out[d] += step
 
 
 @kernel
-def _sparse_multi(f, lo, hi, x, old, scale, out, z, u):
+def _sparse_rows(f, lo, hi, x, old, scale, out, z, u):
     columns = x.shape[1]
     d = x.shape[0] - (1 if f.intercept else 0)
     for i in range(lo, hi):
@@ -106,8 +133,17 @@ def _sparse_multi(f, lo, hi, x, old, scale, out, z, u):
 
 
 @kernel
-def _dense_multi(f, runs, n_runs, x, old, scale, out, u):
+def _sparse_multi(f, runs, n_runs, x, old, scale, out):
+    z, u = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
+    n = f.y.shape[0]
+    for r in range(runs.size):
+        _sparse_rows(f, runs[r] * n // n_runs, (runs[r] + 1) * n // n_runs, x, old, scale, out, z, u)
+
+
+@kernel
+def _dense_multi(f, runs, n_runs, x, old, scale, out):
     n, d = f.X.shape
+    u = np.empty(x.shape[1], x.dtype)
     size = 0
     for r in range(runs.size):
         size += (runs[r] + 1) * n // n_runs - runs[r] * n // n_runs
@@ -141,24 +177,26 @@ def _dense_multi(f, runs, n_runs, x, old, scale, out, u):
 
 
 @kernel
-def batch_gradient(f, runs, n_runs, x, old, scale, out):
+def batch_gradient(f, runs, following, n_runs, x, old, scale, out):
     """Write scale * sum over the rows of the runs of (slope_i(x) - old_i) a_i into out.
 
     ``x`` and ``out`` are (d, C), ``old`` is (n, C) with the snapshot's slopes, or empty for a plain
-    gradient.
+    gradient. ``following`` is the first run of the next batch, to be fetched ahead.
     """
-    n = f.y.shape[0]
-    columns = x.shape[1]
-    z, u = np.empty(columns, x.dtype), np.empty(columns, x.dtype)
+    n, columns = f.y.shape[0], x.shape[1]
     if columns > 1 and not f.is_sparse:
-        _dense_multi(f, runs, n_runs, x, old, scale, out, u)
+        _dense_multi(f, runs, n_runs, x, old, scale, out)
         return
     clear(out)
+    if columns > 1:
+        _sparse_multi(f, runs, n_runs, x, old, scale, out)
+        return
+    point, result = flat(x), flat(out)
     for r in range(runs.size):
         lo, hi = runs[r] * n // n_runs, (runs[r] + 1) * n // n_runs
-        if columns > 1:
-            _sparse_multi(f, lo, hi, x, old, scale, out, z, u)
-        elif f.is_sparse:
-            _sparse_single(f, lo, hi, x.reshape(x.size), old, scale, out.reshape(out.size), z, u)
+        then = runs[r + 1] if r + 1 < runs.size else following
+        jump = then * n // n_runs - lo
+        if f.is_sparse:
+            _sparse_single(f, lo, hi, jump, point, old, scale, result)
         else:
-            _dense_single(f, lo, hi, x.reshape(x.size), old, scale, out.reshape(out.size), z, u)
+            _dense_single(f, lo, hi, jump, point, old, scale, result)

@@ -12,11 +12,7 @@ from ._jit import kernel
 def slope(code, p0, p1, z, y):
     """Return d loss / d z of an elementwise loss."""
     if code == codes.LOGISTIC:
-        m = y * z
-        if m > 0:
-            e = np.exp(-m)
-            return -y * e / (1 + e)
-        return -y / (1 + np.exp(m))
+        return -y / (1 + np.exp(y * z))  # an overflow to infinity gives the right zero
     if code == codes.SQUARED:
         return p0 * (z - y)
     if code == codes.HUBER:

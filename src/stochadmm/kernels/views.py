@@ -132,9 +132,12 @@ def data_view(f2: FiniteSum) -> DataView:
     loss: Any = f2.loss
     code, p0, p1 = loss.kernel
     if f2.storage == CSR:
-        rows = (np.empty((0, 0), dtype), f2.X.indptr, f2.X.indices, f2.X.data)
+        # unsigned indices spare the compiled loops the test for negative ones
+        unsigned = np.dtype(f"u{f2.X.indices.dtype.itemsize}")
+        pointers, indices = f2.X.indptr.view(unsigned), f2.X.indices.view(unsigned)
+        rows = (np.empty((0, 0), dtype), pointers, indices, f2.X.data)
     else:
-        none = np.empty(0, np.int32)
+        none = np.empty(0, np.uint32)
         rows = (f2.X, none, none, np.empty(0, dtype))
     return DataView(
         f2.storage == CSR, *rows, y, weight, offset, f2.intercept, int(code), float(p0), float(p1)
@@ -143,7 +146,7 @@ def data_view(f2: FiniteSum) -> DataView:
 
 def operator_view(A: Any, dtype: Any) -> OperatorView | None:
     """Return an operator as a scaled identity or in CSR form both ways."""
-    none, empty = np.empty(0, np.int32), np.empty(0, dtype)
+    none, empty = np.empty(0, np.uint32), np.empty(0, dtype)
     if A is None:
         return OperatorView(codes.NOTHING, 0.0, none, none, empty, none, none, empty)
     if isinstance(A, Identity):
@@ -156,7 +159,7 @@ def operator_view(A: Any, dtype: Any) -> OperatorView | None:
     backward = sparse.csr_array(forward.T)
     parts = []
     for M in (forward, backward):
-        parts += [M.indptr.astype(np.int32), M.indices.astype(np.int32), M.data.astype(dtype)]
+        parts += [M.indptr.astype(np.uint32), M.indices.astype(np.uint32), M.data.astype(dtype)]
     return OperatorView(codes.SPARSE, 1.0, *parts)
 
 

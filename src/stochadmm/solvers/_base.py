@@ -136,7 +136,7 @@ def _shaped(values: Any, shape: tuple[int, ...], problem: Problem, name: str) ->
 
 def columns(array: Array) -> Array:
     """Return a contiguous (rows, outputs) view of a block for compiled loops."""
-    return np.ascontiguousarray(array).reshape(array.shape[0], -1)
+    return np.ascontiguousarray(array).reshape(array.shape[0], int(np.prod(array.shape[1:])))
 
 
 def workspace(problem: Problem, counts: tuple[int, int, int]) -> tuple[Array, Array, Array]:

@@ -78,6 +78,8 @@ class AccState(State):
     snapshot: Pair = field(kw_only=True)
     ahead: Array = field(kw_only=True)
     n_inner: int = field(kw_only=True)
+    curvature: float = field(kw_only=True)
+    """Weight of the x2 step that is due to the loss."""
     cycle: int = 0
     values: list[float] = field(default_factory=list)
     """Objective at the snapshots of this cycle."""
@@ -194,11 +196,13 @@ class AccSADMM(Solver):
         n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
         if n_inner < 3 and problem.constrained and self.theta is None:
             raise ValueError(f"n_inner is {n_inner}, expected at least 3; use a smaller batch_size")
+        anchor = self.schedule(problem, n_inner).anchor
         notes = {"beta": beta, "batch_size": runs.batch_size, "n_inner": n_inner, "step": self.step,
                  "sampling": self.sampling}  # fmt: skip
         return AccState(
             x=point, output=point, dual=multiplier, beta=beta, lead=point, snapshot=point,
-            ahead=multiplier, n_inner=n_inner, notes=notes,
+            ahead=multiplier, n_inner=n_inner, curvature=self.curvature(problem, runs, anchor),
+            notes=notes,
         )  # fmt: skip
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
@@ -229,11 +233,10 @@ class AccSADMM(Solver):
     ) -> tuple[Pair, Pair, Pair, Array]:  # fmt: skip
         """Return the last x, the one before, the sum of all but the last, and the last lambda."""
         pull = s.beta / momentum
-        curvature = self.curvature(p, gradient.runs, anchor)
         a1, a2 = (0.0, 0.0) if p.A1 is None or p.A2 is None else (p.A1.norm2, p.A2.norm2)
         step1 = 1 / ((0.0 if p.f1 is None else p.f1.lipschitz) + pull * a1) if p.constrained else 1.0
-        step2 = 1 / max(curvature + pull * a2, 1e-300)
-        inverse = exact_step(p, curvature, pull) if self.metric == "identity" else None
+        step2 = 1 / max(s.curvature + pull * a2, 1e-300)
+        inverse = exact_step(p, s.curvature, pull) if self.metric == "identity" else None
         loop = _compiled if s.engine == "compiled" else _reference
         return loop(p, s, gradient, batches, momentum, anchor, step1, step2, inverse)
 
