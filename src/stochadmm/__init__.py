@@ -37,18 +37,28 @@ from .penalties import (
 )
 from .problem import Pair, Problem
 from .result import Record, Result, Status
-from .solvers import AccSADMM, Schedule
+from .solvers import (
+    AADMM,
+    LADMNE,
+    AccSADMM,
+    Continuation,
+    LinearizedADMM,
+    Schedule,
+)
 from .stopping import AllOf, AnyOf, Gap, Never, Residuals
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AADMM",
     "L1",
+    "LADMNE",
     "AccSADMM",
     "AllOf",
     "AnyOf",
     "Box",
     "Certificate",
+    "Continuation",
     "Differences",
     "ElasticNet",
     "FiniteSum",
@@ -59,6 +69,7 @@ __all__ = [
     "Identity",
     "Incidence",
     "L2Ball",
+    "LinearizedADMM",
     "Logistic",
     "Matrix",
     "Multinomial",

@@ -221,6 +221,11 @@ def n_outputs(problem: Problem) -> int:
     return math.prod(problem.shape2[1:])
 
 
+def pass_size(problem: Problem) -> int:
+    """Return the numbers that a pass over the data leaves behind: predictions and slopes."""
+    return 2 * problem.f2.n_terms * n_outputs(problem)
+
+
 RETURNS = ("last", "ergodic")
 
 
@@ -228,3 +233,9 @@ def check_returns(returns: str) -> None:
     """Raise unless ``returns`` is a known choice of the output."""
     if returns not in RETURNS:
         raise ValueError(f"returns is {returns!r}, expected 'last' or 'ergodic'")
+
+
+def check_count(name: str, value: int) -> None:
+    """Raise unless ``value`` is a whole number >= 1."""
+    if isinstance(value, float) or value < 1:
+        raise ValueError(f"{name} is {value!r}, expected an integer >= 1")
