@@ -40,8 +40,10 @@ from .result import Record, Result, Status
 from .solvers import (
     AADMM,
     LADMNE,
+    VRPDDY,
     AccSADMM,
     Continuation,
+    Katyusha,
     LinearizedADMM,
     Schedule,
 )
@@ -53,6 +55,7 @@ __all__ = [
     "AADMM",
     "L1",
     "LADMNE",
+    "VRPDDY",
     "AccSADMM",
     "AllOf",
     "AnyOf",
@@ -68,6 +71,7 @@ __all__ = [
     "Huber",
     "Identity",
     "Incidence",
+    "Katyusha",
     "L2Ball",
     "LinearizedADMM",
     "Logistic",
