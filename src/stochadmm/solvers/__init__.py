@@ -4,22 +4,42 @@ from ._base import Solver, State, as_solver, get, names, register
 from ._steps import Continuation
 from .aadmm import AADMM
 from .acc_sadmm import AccSADMM, Schedule
+from .admm import ADMM
+from .asvrg_admm import ASVRGADMM
+from .gram import Gram
 from .katyusha import Katyusha
 from .ladm_ne import LADMNE
 from .linearized_admm import LinearizedADMM
+from .opg_admm import OPGADMM
+from .opt_sadmm import OptSADMM
+from .prox_newton import ProxNewton
+from .rda_admm import RDAADMM
+from .sag_admm import SAGADMM
+from .stoc_admm import StocADMM
+from .svrg_admm import SVRGADMM
 from .vr_pddy import VRPDDY
 
 __all__ = [
     "AADMM",
+    "ADMM",
+    "ASVRGADMM",
     "LADMNE",
+    "OPGADMM",
+    "RDAADMM",
+    "SAGADMM",
+    "SVRGADMM",
     "VRPDDY",
     "AccSADMM",
     "Continuation",
+    "Gram",
     "Katyusha",
     "LinearizedADMM",
+    "OptSADMM",
+    "ProxNewton",
     "Schedule",
     "Solver",
     "State",
+    "StocADMM",
     "as_solver",
     "get",
     "names",

@@ -1,0 +1,196 @@
+"""ADMM with exact steps, over-relaxation and a dual step.
+
+    min  h1(x1) + h2(x2) + f2(x2)    s.t.  A1 x1 + A2 x2 = b,      A1'A1 = s I
+
+R. Glowinski, A. Marroco (1975); J. Eckstein, D. P. Bertsekas, Math. Program. 55 (1992); S. Boyd et
+al., "Distributed Optimization and Statistical Learning via ADMM", Found. Trends Mach. Learn. 3
+(2011), doi:10.1561/2200000016.
+
+Code and papers: relaxation = alpha, dual_step = gamma, dual = lambda. One iteration:
+
+    x1+ = argmin h1(x1) + <lambda, A1 x1> + (beta / 2)|A1 x1 + A2 x2 - b|^2          (a prox)
+    mix = alpha A1 x1+ - (1 - alpha)(A2 x2 - b)
+    x2+ = argmin h2(x2) + f2(x2) + <lambda, A2 x2> + (beta / 2)|mix + A2 x2 - b|^2
+    lambda+ = lambda + gamma beta (mix + A2 x2+ - b)
+
+For quadratic losses without h2 the x2 step is a solve with the factor of Q + beta A2'A2, Q from
+one pass; otherwise Newton's method, a few passes and n d^2 operations each. Any beta > 0, alpha in
+(0, 2) with gamma = 1, or gamma in (0, 1.618) with alpha = 1. The mean of the iterates has an
+objective gap and infeasibility O(1/K), the last iterate O(1/sqrt(K)) and no better in general.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from ..metrics import structure_gram
+from ..problem import Pair, Problem
+from ..protocols import Array
+from . import _newton
+from ._base import Solver, State, register, start_point
+from ._steps import (
+    Average,
+    Beta,
+    check_count,
+    check_exact_x1,
+    check_returns,
+    first_beta,
+    next_beta,
+    pass_size,
+    sizes,
+    solve_x1,
+)
+
+GOLDEN = (1 + 5**0.5) / 2
+
+
+@dataclass
+class ADMMState(State):
+    """State of ADMM; ``gram`` is Q of a quadratic loss, ``factor`` that of Q + beta A2'A2."""
+
+    mean: Average = field(kw_only=True)
+    gram: Array | None = field(default=None, repr=False)
+    factor: Array | None = field(default=None, repr=False)
+    factor_beta: float = 0.0
+
+
+Step2 = Callable[[Array, Array], Array]
+
+
+@register
+@dataclass(frozen=True)
+class ADMM(Solver):
+    """ADMM with exact steps.
+
+    Parameters
+    ----------
+    beta : float, "auto" or Continuation
+        Penalty of the constraint.
+    relaxation : float, default=1.6
+        In (0, 2); 1 is plain ADMM.
+    dual_step : float, default=1
+        In (0, 1.618); other values than 1 only without relaxation.
+    n_inner : int, default=10
+        Iterations per epoch.
+    returns : {"last", "ergodic"}
+        Which point is returned: the last iterate, or the mean of all, which has the better proof.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> X, y = np.eye(4), np.array([3.0, 3.0, 0.0, -1.0])
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), X, y, structure=sa.Differences(4), on_structure=sa.L1(0.05)
+    ... )
+    >>> sa.minimize(problem, sa.ADMM()).coef.round(3)
+    array([ 2.9,  2.9,  0. , -0.8])
+    """
+
+    name: ClassVar[str] = "admm"
+    has_kernel: ClassVar[bool] = False
+    needs: ClassVar[dict[str, tuple[str, ...]]] = {
+        "h1": ("prox",), "h2": ("prox",), "f2": _newton.NEEDS,
+    }  # fmt: skip
+
+    beta: Beta = "auto"
+    relaxation: float = 1.6
+    dual_step: float = 1.0
+    n_inner: int = 10
+    returns: str = "last"
+
+    def __post_init__(self) -> None:
+        check_returns(self.returns)
+        check_count("n_inner", self.n_inner)
+        if not 0 < self.relaxation < 2:
+            raise ValueError(f"relaxation is {self.relaxation!r}, expected a number in (0, 2)")
+        if not 0 < self.dual_step < GOLDEN:
+            raise ValueError(f"dual_step is {self.dual_step!r}, expected a number in (0, 1.618)")
+        if self.dual_step != 1 and self.relaxation != 1:
+            raise ValueError("dual_step and relaxation both differ from 1; set one of them to 1")
+
+    def check(self, problem: Problem) -> None:
+        """Raise unless both steps can be made exactly."""
+        super().check(problem)
+        check_exact_x1(problem, self.name)
+        _newton.check_dense(problem, self.name)
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of four square matrices in float64, two passes, the blocks, lambda."""
+        block1, block2, dual = sizes(problem)
+        side = problem.shape2[0]
+        if not _newton.is_quadratic(problem) and block2 <= _newton.COUPLED:
+            side = block2
+        numbers = 3 * block1 + 5 * block2 + 4 * dual + 2 * pass_size(problem)
+        return problem.dtype.itemsize * numbers + 8 * 4 * side**2
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> ADMMState:
+        """Return the state before the first epoch."""
+        point, multiplier = start_point(problem, x, dual)
+        beta = first_beta(problem, self.beta)
+        return ADMMState(
+            x=point, output=point, dual=multiplier, beta=beta, mean=Average.empty(),
+            notes={"beta": beta, "relaxation": self.relaxation, "n_inner": self.n_inner},
+        )  # fmt: skip
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Run ``n_inner`` iterations."""
+        p, s = problem, cast(ADMMState, state)
+        quadratic = _newton.is_quadratic(p) and p.h2 is None
+        step2 = _quadratic_step(p, s) if quadratic else _newton_step(p, s)
+        alpha, x = self.relaxation, s.x
+        for _ in range(self.n_inner):
+            x1 = solve_x1(p, x.x2, s.dual, s.beta)
+            rest = alpha * p.constraint(Pair(x1, x.x2)) - _image(p, x.x2)  # mix - b
+            x = Pair(x1, step2(x.x2, rest + s.dual / s.beta))
+            s.dual = s.dual + self.dual_step * s.beta * (rest + _image(p, x.x2))
+            s.mean = s.mean.add(x)
+        s.x, s.ergodic = x, s.mean.value
+        s.output = x if self.returns == "last" else cast(Pair, s.ergodic)
+        s.beta = next_beta(self.beta, s.beta)
+        s.n_epochs += 1
+
+
+def _image(p: Problem, x2: Array) -> Array:
+    return p.zeros_dual() if p.A2 is None else p.A2.matvec(x2)
+
+
+def _quadratic_step(p: Problem, s: ADMMState) -> Step2:
+    """Return the x2 step by a factor; the gradient is read anew in every epoch."""
+    f2: Any = p.f2
+    at = f2.snapshot(s.x.x2)
+    s.n_passes += 1
+    s.n_gradients += 1
+    if s.gram is None:
+        s.gram, reads = _newton.hessian(f2, at.predictions)
+        s.n_passes += reads
+    gram, pull = s.gram, structure_gram(p)
+    if s.factor is None or s.factor_beta != s.beta:
+        s.factor = _newton.factor(gram + s.beta * _newton.widen(pull, gram))
+        s.factor_beta = s.beta
+    base, gradient, factor = at.x.astype(np.float64), at.gradient.astype(np.float64), s.factor
+
+    def step(u: Array, target: Array) -> Array:
+        slope = gradient + _newton.apply(gram, u - base)
+        if p.A2 is not None:
+            slope = slope + s.beta * p.A2.rmatvec(p.A2.matvec(u) + target)
+        return (u - _newton.solve(factor, slope)).astype(p.dtype)
+
+    return step
+
+
+def _newton_step(p: Problem, s: ADMMState) -> Step2:
+    """Return the x2 step by Newton's method."""
+
+    def step(u: Array, target: Array) -> Array:
+        u, reads, models = _newton.solve_x2(p, u, target, s.beta)
+        s.n_passes += reads
+        s.n_gradients += models
+        return u
+
+    return step
