@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..finite_sum import FiniteSum, Snapshot
 from ..losses import Squared
-from ..metrics import LARGEST_DENSE, structure_gram
+from ..metrics import LARGEST_DENSE
 from ..operators import Identity
 from ..operators import Scaled as ScaledOperator
 from ..penalties import Zero
@@ -27,7 +26,6 @@ from ..quadratic import minimize_quadratic
 
 NEEDS = ("gram", "predict", "slopes", "pull_back", "value_at", "curvature", "curvature_apply")
 FIRST_SHARE, LEAST_SHARE = 1e-3, 1e-7
-MOST_MODELS = 50
 COUPLED = 1500
 """Numbers in x2 up to which outputs with Hessians of their own are treated as one vector."""
 
@@ -175,62 +173,3 @@ class OneBlock:
             return Pair(at.x1, x2), dual, found.penalty
         multiplier = (found.dual / -self.scale).astype(problem.dtype)
         return Pair(found.z.astype(problem.dtype), x2), multiplier, found.penalty
-
-
-# ---------------------------------------------------------------- the x2 subproblem of ADMM
-
-
-def solve_x2(problem: Problem, start: Array, target: Array, beta: float) -> tuple[Array, int, int]:
-    """Return argmin h2(u) + f2(u) + (beta / 2)|A2 u + target|^2, reads of the rows, models.
-
-    Newton's method with the safeguards of this module; at most ``MOST_MODELS`` models.
-    """
-    f2: Any = problem.f2
-    u, share, reads = start.astype(np.float64), FIRST_SHARE, 1
-    gram = beta * structure_gram(problem)
-    z = f2.predict(start)
-
-    def value(w: Array, predictions: Array) -> float:
-        pull = 0.0 if problem.A2 is None else float(np.sum((problem.A2.matvec(w) + target) ** 2))
-        rest = 0.0 if problem.h2 is None else float(problem.h2.value(w))
-        return f2.value_at(predictions) + 0.5 * beta * pull + rest  # type: ignore[no-any-return]
-
-    for models in range(1, MOST_MODELS + 1):  # noqa: B007
-        gradient = f2.pull_back(f2.slopes(z)) / f2.n_terms
-        if problem.A2 is not None:
-            gradient = gradient + beta * problem.A2.rmatvec(problem.A2.matvec(u) + target)
-        H, looked = hessian(f2, z, share)
-        H = H + widen(gram, H)
-        move, decrease = _minimizer(problem, H, gradient, u)
-        ahead = f2.predict((u + move).astype(f2.dtype))
-        reads += looked + 2
-        now = value(u, z)
-        if -decrease <= 1e-15 * abs(now) or float(np.abs(move).max()) <= 1e-13 * np.abs(u).max():
-            break
-        along = partial(_along, value, u, move, z, ahead - z)
-        t = line_search(along, now, decrease)
-        u, z, share = u + t * move, z + t * (ahead - z), next_share(share, t)
-    return u.astype(problem.dtype), reads, models
-
-
-def _along(
-    value: Callable[[Array, Array], float],
-    u: Array,
-    move: Array,
-    z: Array,
-    change: Array,
-    t: float,
-) -> float:
-    return value(u + t * move, z + t * change)
-
-
-def _minimizer(problem: Problem, H: Array, gradient: Array, u: Array) -> tuple[Array, float]:
-    """Return the step to the model's minimizer and the decrease that it promises."""
-    slope = gradient.astype(np.float64)
-    if problem.h2 is None:
-        move = -solve(factor(H), slope)
-        return move, float(np.sum(slope * move))
-    w = minimize_quadratic(H, slope, u, Identity(len(u)), problem.h2, tol=1e-12).z
-    move = w - u
-    rise = float(problem.h2.value(w)) - float(problem.h2.value(u))
-    return move, float(np.sum(slope * move)) + (rise if np.isfinite(rise) else 0.0)

@@ -21,17 +21,16 @@ objective gap and infeasibility O(1/K), the last iterate O(1/sqrt(K)) and no bet
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
-from ..metrics import structure_gram
 from ..problem import Pair, Problem
 from ..protocols import Array
 from . import _newton
 from ._base import Solver, State, register, start_point
+from ._second_block import exact_step2
 from ._steps import (
     Average,
     Beta,
@@ -56,9 +55,6 @@ class ADMMState(State):
     gram: Array | None = field(default=None, repr=False)
     factor: Array | None = field(default=None, repr=False)
     factor_beta: float = 0.0
-
-
-Step2 = Callable[[Array, Array], Array]
 
 
 @register
@@ -141,8 +137,7 @@ class ADMM(Solver):
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Run ``n_inner`` iterations."""
         p, s = problem, cast(ADMMState, state)
-        quadratic = _newton.is_quadratic(p) and p.h2 is None
-        step2 = _quadratic_step(p, s) if quadratic else _newton_step(p, s)
+        step2 = exact_step2(p, s)
         alpha, x = self.relaxation, s.x
         for _ in range(self.n_inner):
             x1 = solve_x1(p, x.x2, s.dual, s.beta)
@@ -158,39 +153,3 @@ class ADMM(Solver):
 
 def _image(p: Problem, x2: Array) -> Array:
     return p.zeros_dual() if p.A2 is None else p.A2.matvec(x2)
-
-
-def _quadratic_step(p: Problem, s: ADMMState) -> Step2:
-    """Return the x2 step by a factor; the gradient is read anew in every epoch."""
-    f2: Any = p.f2
-    at = f2.snapshot(s.x.x2)
-    s.n_passes += 1
-    s.n_gradients += 1
-    if s.gram is None:
-        s.gram, reads = _newton.hessian(f2, at.predictions)
-        s.n_passes += reads
-    gram, pull = s.gram, structure_gram(p)
-    if s.factor is None or s.factor_beta != s.beta:
-        s.factor = _newton.factor(gram + s.beta * _newton.widen(pull, gram))
-        s.factor_beta = s.beta
-    base, gradient, factor = at.x.astype(np.float64), at.gradient.astype(np.float64), s.factor
-
-    def step(u: Array, target: Array) -> Array:
-        slope = gradient + _newton.apply(gram, u - base)
-        if p.A2 is not None:
-            slope = slope + s.beta * p.A2.rmatvec(p.A2.matvec(u) + target)
-        return (u - _newton.solve(factor, slope)).astype(p.dtype)
-
-    return step
-
-
-def _newton_step(p: Problem, s: ADMMState) -> Step2:
-    """Return the x2 step by Newton's method."""
-
-    def step(u: Array, target: Array) -> Array:
-        u, reads, models = _newton.solve_x2(p, u, target, s.beta)
-        s.n_passes += reads
-        s.n_gradients += models
-        return u
-
-    return step

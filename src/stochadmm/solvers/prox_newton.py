@@ -103,7 +103,8 @@ class ProxNewton(Solver):
             at = f2.snapshot(s.x.x2)
             s.n_passes += 1
         H, reads = _newton.hessian(f2, at.predictions, s.share)
-        x, dual, s.penalty = block.minimize(p, H, at.gradient, s.x, s.dual, s.tol, s.penalty)
+        tol = self.tol if _newton.is_quadratic(p) else s.tol
+        x, dual, s.penalty = block.minimize(p, H, at.gradient, s.x, s.dual, tol, s.penalty)
         z = f2.predict(x.x2)
         move, change = x - s.x, z - at.predictions
 
