@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,8 @@ class Loopless:
     There is no epoch length to choose: after every step a coin decides whether the next estimates
     start from a full gradient at the point just visited.
 
-    D. Kovalev, S. Horvath, P. Richtarik, "Don't Jump Through Hoops and Remove Those Loops", ALT 2020,
-    arXiv:1901.08689.
+    D. Kovalev, S. Horvath, P. Richtarik, "Don't Jump Through Hoops and Remove Those Loops",
+    ALT 2020, arXiv:1901.08689.
     """
 
     anchored: Anchored
@@ -42,7 +43,7 @@ class Loopless:
         """
         moves = np.flatnonzero(rng.random(n_steps) < self.probability) + 1
         edges = [0, *(int(k) for k in moves), n_steps]
-        return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        return [slice(a, b) for a, b in pairwise(edges)]
 
     def moved(self, x: Array) -> Loopless:
         """Return the estimator with its anchor at x: one pass."""

@@ -20,7 +20,8 @@ def inner_loop(
     n_inner = batches.shape[0]
     middle, change, moved = work[0], work[1], work[2]
     f_y, f_z, f_mean, f_snapshot = flat(y), flat(z), flat(mean), flat(snapshot)
-    f_middle, f_change, f_moved, f_full = flat(middle), flat(change), flat(moved), flat(full_gradient)
+    f_middle, f_change, f_moved = flat(middle), flat(change), flat(moved)
+    f_full = flat(full_gradient)
     rest = 1 - momentum - anchor
     for k in range(n_inner):
         for j in range(f_y.size):

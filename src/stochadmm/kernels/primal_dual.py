@@ -11,8 +11,8 @@ from .prox import prox
 def dual_step(p, x2, sigma, tight, dual, x1, work, work1):
     """Write prox_{sigma H*}(dual + sigma A2 x2) into dual and the x1 that belongs to it into x1.
 
-    ``tight`` is s of A1' A1 = s I; ``work`` holds 3 vectors of the multiplier's shape, ``work1`` one
-    of x1's.
+    ``tight`` is s of A1' A1 = s I; ``work`` holds 3 vectors of the multiplier's shape, ``work1``
+    one of x1's.
     """
     if dual.size == 0:
         return

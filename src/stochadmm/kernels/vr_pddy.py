@@ -16,13 +16,14 @@ def inner_loop(
 ):  # fmt: skip
     """Run the steps of one span in place.
 
-    ``total1`` and ``total2`` grow by every x. The ``work`` arrays hold 3 vectors of the multiplier's
-    shape, 1 of x1's and 3 of x2's.
+    ``total1`` and ``total2`` grow by every x. The ``work`` arrays hold 3 vectors of the
+    multiplier's shape, 1 of x1's and 3 of x2's.
     """
     n_inner = batches.shape[0]
     change, back, target = work2[0], work2[1], work2[2]
     f_x1, f_x2, f_lead = flat(x1), flat(x2), flat(lead)
-    f_change, f_back, f_target, f_full = flat(change), flat(back), flat(target), flat(full_gradient)
+    f_change, f_back, f_target = flat(change), flat(back), flat(target)
+    f_full = flat(full_gradient)
     f_total1, f_total2 = flat(total1), flat(total2)
     multiply_transposed(p.A2, dual, back)
     for k in range(n_inner):

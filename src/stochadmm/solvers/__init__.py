@@ -15,6 +15,8 @@ from .opt_sadmm import OptSADMM
 from .prox_newton import ProxNewton
 from .rda_admm import RDAADMM
 from .sag_admm import SAGADMM
+from .sdca_admm import SDCAADMM
+from .spdhg import SPDHG
 from .stoc_admm import StocADMM
 from .svrg_admm import SVRGADMM
 from .vr_pddy import VRPDDY
@@ -27,6 +29,8 @@ __all__ = [
     "OPGADMM",
     "RDAADMM",
     "SAGADMM",
+    "SDCAADMM",
+    "SPDHG",
     "SVRGADMM",
     "VRPDDY",
     "AccSADMM",

@@ -2,21 +2,22 @@
 
     min  h2(x2) + (1/n) sum_i f2_i(x2)
 
-Z. Allen-Zhu, "Katyusha: The First Direct Acceleration of Stochastic Gradient Methods", STOC 2017 and
+Z. Allen-Zhu, "Katyusha: The First Direct Acceleration of Stochastic Gradient Methods", STOC 2017,
 JMLR 18 (2018), arXiv:1603.05953.
 
 Code and paper: x = y, ahead = z, snapshot = x~, middle = x (where gradients are taken), momentum =
-tau_1, anchor = tau_2 = 1/2, length = alpha. One epoch s takes a full gradient at the snapshot, then
+tau_1, anchor = tau_2 = 1/2, length = alpha. One epoch s takes a full gradient at the snapshot and
 n_inner steps
 
     x  = tau_1 z + tau_2 x~ + (1 - tau_1 - tau_2) y,     v = variance-reduced gradient at x
     z+ = prox_{alpha h2}(z - alpha v),                   alpha = 1 / (tau_1 L)
     y+ = x + tau_1 (z+ - z)
 
-and the next snapshot, which is what the method returns, is the mean of the y+. The paper's L = 3 Lmax
-for single rows becomes Lf + delta(b) Lmax / tau_2 for batches, never more. With tau_1 = 2 / (s + 4) the
-expected objective gap is O(1/S^2). With strong convexity sigma of h2, tau_1 = min(sqrt(m sigma / L),
-1/2), the y+ have weights (1 + alpha sigma)^k, and the rate is linear: O((n + sqrt(n L / sigma)) log 1/eps).
+and the next snapshot, which is what the method returns, is the mean of the y+. The paper's
+L = 3 Lmax for single rows becomes Lf + delta(b) Lmax / tau_2 for batches, never more. With
+tau_1 = 2 / (s + 4) the expected objective gap is O(1/S^2). With strong convexity sigma of h2,
+tau_1 = min(sqrt(m sigma / L), 1/2), the y+ have weights (1 + alpha sigma)^k, and the rate is
+linear: O((n + sqrt(n L / sigma)) log 1/eps) gradients.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ class Katyusha(Solver):
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
     strong_convexity : float, default=0
-        Modulus of strong convexity of h2, e.g. ``alpha (1 - l1_ratio)`` of an elastic net; positive
-        values choose the weights with the linear rate.
+        Modulus of strong convexity of h2, e.g. the weight of the squares of an elastic net; a
+        positive value chooses the weights with the linear rate.
     step : {"expected", "paper"}
         L = Lf + 2 delta(b) Lmax, or the paper's 3 Lmax.
     sampling : {"blocks", "rows"}
@@ -110,7 +111,8 @@ class Katyusha(Solver):
 
     def runs(self, problem: Problem) -> Runs:
         """Return how batches are drawn."""
-        return defaults.sampling(problem, self.sampling, defaults.batch_size(problem, self.batch_size))
+        b = defaults.batch_size(problem, self.batch_size)
+        return defaults.sampling(problem, self.sampling, b)
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of x, y, z, x~, the sum, three gradients, and two slopes per row."""
@@ -148,9 +150,10 @@ class Katyusha(Solver):
         length = 1 / (momentum * s.curvature)
         growth = 1 + length * self.strong_convexity
         weights = growth ** np.arange(1.0 - s.n_inner, 1.0)  # the largest is 1: none overflows
+        weights /= weights.sum()
         loop = _compiled if s.engine == "compiled" else _reference
         batches = runs.draw(rng, s.n_inner)
-        x2, s.ahead, s.snapshot = loop(p, s, gradient, batches, momentum, length, weights / weights.sum())
+        x2, s.ahead, s.snapshot = loop(p, s, gradient, batches, momentum, length, weights)
 
         s.x, s.output, s.cache = Pair(s.x.x1, x2), Pair(s.x.x1, s.snapshot), None
         rows = s.n_inner * runs.batch_size / p.f2.n_terms

@@ -12,14 +12,17 @@ refresh = p. H is h1 seen through the constraint, H(v) = min h1(x1) s.t. A1 x1 +
     lambda+ = prox_{sigma H*}(lambda + sigma A2 (2 x - lead - gamma (v + A2' lambda)))
     lead+   = x - gamma (v + A2' lambda+)
 
-and with probability p the anchor of v moves to x. Without h2 this is PDDY = PAPC; with h2 it is the
-order of PD3O, which takes gradients in the domain of h2 only. There is no penalty parameter.
+and with probability p the anchor of v moves to x. Without h2 this is PDDY = PAPC; with h2 it is
+the order of PD3O, which takes gradients in the domain of h2 only. There is no penalty parameter.
 
-With gamma sigma |A2|^2 <= 1 and gamma < 2 / (Lf + 8 delta(b) Lmax) the distance of (x, lambda) to a
-solution, plus a multiple of the anchor's Bregman distance, falls in expectation with constant steps:
-monotonicity of the two prox steps gives |z+ - z*|^2 <= |z - z*|^2 - 2 gamma <v - v*, x - x*> +
-gamma^2 |v - v*|^2 with or without h2. The mean of the x has O(1/K), strong convexity gives a linear
-rate; returned is the last x, usually far better than the mean.
+With gamma sigma |A2|^2 <= 1 and gamma < 2 / (Lf + 8 delta(b) Lmax) the distance of (lead, lambda)
+to a solution, plus a multiple of the anchor's Bregman distance, falls in expectation with constant
+steps: monotonicity of the two prox steps gives
+
+    |z+ - z*|^2 <= |z - z*|^2 - 2 gamma <v - v*, x - x*> + gamma^2 |v - v*|^2
+
+with or without h2. The mean of the x has O(1/K), strong convexity gives a linear rate; returned is
+the last x, usually far better than the mean.
 """
 
 from __future__ import annotations
@@ -61,8 +64,8 @@ class VRPDDY(Solver):
     batch_size : int or "auto"
         Rows in a mini-batch.
     step : {"proved", "practical"} or float
-        Primal step: 1 / (Lf + 6 delta(b) Lmax), inside the proved range; 1 / (Lf + 2 delta(b) Lmax),
-        beyond it but usually stable and faster; or a number.
+        Primal step: 1 / (Lf + 6 delta(b) Lmax), inside the proved range; 1 / (Lf + 2 delta(b)
+        Lmax), beyond it but usually stable and faster; or a number.
     sigma : "auto" or float
         Dual step; by default 1 / (step |A2|^2), the largest allowed.
     refresh : float, optional
@@ -114,7 +117,8 @@ class VRPDDY(Solver):
 
     def runs(self, problem: Problem) -> Runs:
         """Return how batches are drawn."""
-        return defaults.sampling(problem, self.sampling, defaults.batch_size(problem, self.batch_size))
+        b = defaults.batch_size(problem, self.batch_size)
+        return defaults.sampling(problem, self.sampling, b)
 
     def length(self, problem: Problem, runs: Runs) -> float:
         """Return the primal step gamma."""
@@ -213,10 +217,10 @@ def _compiled(
     at: Any = gradient.anchored.at
     x, lead, multiplier, total = s.x.copy(), s.lead.copy(), s.dual.copy(), total.copy()
     runs, tight = gradient.anchored.runs, tightness(p) or 1.0
+    blocks = [columns(a) for a in (x.x1, x.x2, lead, multiplier, total.x1, total.x2)]
     inner_loop(
         view(p), batches, runs.n_runs, number(runs.row_weight), columns(at.slopes),
         columns(gradient.anchored.full_gradient), number(s.step), number(s.beta), number(tight),
-        *(columns(a) for a in (x.x1, x.x2, lead, multiplier, total.x1, total.x2)),
-        *workspace(p, (3, 1, 3)),
+        *[*blocks, *workspace(p, (3, 1, 3))],
     )  # fmt: skip
     return x, lead, multiplier, total

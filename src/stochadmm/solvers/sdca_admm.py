@@ -1,0 +1,212 @@
+"""SDCA-ADMM: ADMM on the dual problem, one block of rows at a time.
+
+    min  h1(x1) + h2(x2) + (1/n) sum_i q_i loss_i(a_i' x2)    s.t.  A1 x1 + A2 x2 = b,   A1' A1 = s I
+
+T. Suzuki, "Stochastic Dual Coordinate Ascent with Alternating Direction Multiplier Method", ICML 2014,
+arXiv:1311.0622.
+
+Code and paper: x2 = w (the primal point is the *multiplier* of the dual problem), slopes = the dual
+variables of the rows, u_i with gradient (1/n) sum_i q_i u_i a_i, dual = lambda = y / n, dual2 that of
+h2, residual = R / n = gradient of the slopes + A2' lambda + dual2, scale = n rho. H is h1 seen through
+the constraint. The rows are cut into K blocks I; one step with a random block:
+
+    lambda+ = prox_{s0 H*}(lambda + s0 A2 (w - scale R)),       s0 = 1 / (scale eta_B), R follows
+    u_I+    = prox_{t loss*}(u_I + t X_I (w - scale R)),        t = n / (scale eta_I q), R+ follows
+    w+      = w - scale (R+ - (1 - 1/K) R)                      with R from before the step
+
+and eta_B >= |A2|^2 (plus 1 with h2, which joins the first line), eta_I >= |X_I|^2. Smooth losses with
+local strong convexity give a linear rate; for general convex problems none is known. Returned is the
+last w. No constant of the loss enters, but rho matters: by default the ratio of primal and dual sizes
+at the start, ``rho="search"`` tries five around it. Memory: one number per row and output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..problem import Pair, Problem
+from ..protocols import Array
+from ..sampling import Runs
+from ._base import Solver, State, columns, register, start_point, workspace
+from ._dual_blocks import (
+    block_norms2,
+    compiles,
+    data_step,
+    first_slopes,
+    partition,
+    primal_size,
+    residual,
+    rows_of,
+    search,
+)
+from ._primal_dual import check_positive, check_split, dual_step, pull_back
+from ._steps import check_count, n_outputs, sizes, tightness
+
+SLACK = 1.01
+FRESH = 10  # epochs after which the residual is summed anew, so that rounding does not add up
+
+
+@dataclass
+class SDCAState(State):
+    """State of SDCA-ADMM; ``beta`` is the dual step s0 of h1."""
+
+    slopes: Array = field(kw_only=True)
+    dual2: Array = field(kw_only=True)
+    residual: Array = field(kw_only=True)
+    scale: float = field(kw_only=True)
+    """n rho."""
+
+
+@register
+@dataclass(frozen=True)
+class SDCAADMM(Solver):
+    """Stochastic dual coordinate ascent with ADMM.
+
+    Parameters
+    ----------
+    rho : "auto", "search" or float
+        Penalty of the dual constraint, in the paper's units: from the data, the best of five after
+        one epoch each, or a number.
+    batch_size : int or "auto"
+        Rows in a block.
+    n_inner : int, optional
+        Steps per epoch; by default two passes over the data.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> X, y = np.eye(4), np.array([3.0, 3.0, 0.0, -1.0])
+    >>> problem = sa.Problem.linear(sa.Squared(), X, y, structure=sa.Differences(4),
+    ...                             on_structure=sa.L1(0.05))
+    >>> sa.minimize(problem, sa.SDCAADMM(), max_passes=1000).coef.round(3)
+    array([ 2.9,  2.9,  0. , -0.8])
+    """
+
+    name: ClassVar[str] = "sdca-admm"
+    has_kernel: ClassVar[bool] = True
+    needs: ClassVar[dict[str, tuple[str, ...]]] = {
+        "h1": ("prox",),
+        "h2": ("prox",),
+        "f2": ("predict", "pull_back", "weighted", "prox_conjugate"),
+    }
+
+    rho: float | str = "auto"
+    batch_size: int | str = "auto"
+    n_inner: int | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("rho", self.rho, "auto", "search")
+        if self.n_inner is not None:
+            check_count("n_inner", self.n_inner)
+
+    def check(self, problem: Problem) -> None:
+        """Raise when the multiplier's step is not a prox or the loss has no prox of its conjugate."""
+        super().check(problem)
+        check_split(problem, self.name)
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of one dual number per row and output, and of the small vectors."""
+        block1, block2, dual = sizes(problem)
+        rows = problem.f2.n_terms * n_outputs(problem)
+        return problem.dtype.itemsize * (rows + 2 * block1 + 8 * block2 + 4 * dual)
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> SDCAState:
+        """Return the state before the first epoch: dual variables are the slopes at the start."""
+        point, multiplier = start_point(problem, x, dual)
+        f2: Any = problem.f2
+        if self.rho == "search":
+            middle = self.start_with_rho(problem, point, multiplier, "auto").scale / f2.n_terms
+            found = search(self, "rho", middle * 10.0 ** np.arange(-2, 3), problem, point, multiplier)
+            return cast(SDCAState, found)
+        return self.start_with_rho(problem, point, multiplier, self.rho)
+
+    def start_with_rho(
+        self, problem: Problem, point: Pair, multiplier: Array, rho: float | str
+    ) -> SDCAState:
+        """Return the first state with rho given or from the data."""
+        f2: Any = problem.f2
+        runs = partition(problem, self.batch_size)
+        slopes = first_slopes(f2, point.x2)
+        gradient = residual(problem, slopes, multiplier)
+        if rho == "auto":
+            sums = np.add.reduceat(
+                (slopes.reshape(f2.n_terms, -1) ** 2).sum(axis=1, dtype=np.float64),
+                np.arange(runs.n_runs) * runs.n_rows // runs.n_runs,
+            )
+            spread = np.sqrt(float(block_norms2(f2, runs) @ sums)) / f2.n_terms
+            scale = primal_size(problem, point.x2, gradient) / max(spread, 1e-300)
+        else:
+            scale = float(rho) * f2.n_terms
+        sigma = 1 / (scale * self._spread(problem))
+        return SDCAState(
+            x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes,
+            dual2=np.zeros_like(point.x2), residual=gradient, scale=scale, n_passes=1.0,
+            n_gradients=1.0,
+            notes={"rho": scale / f2.n_terms, "n_blocks": runs.n_runs},
+        )  # fmt: skip
+
+    @staticmethod
+    def _spread(problem: Problem) -> float:
+        """Return eta_B."""
+        a2 = 0.0 if problem.A2 is None else problem.A2.norm2
+        return SLACK * (a2 + (problem.h2 is not None)) or 1.0
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Step two passes' worth of random blocks."""
+        p, s, runs = problem, cast(SDCAState, state), partition(problem, self.batch_size)
+        n_inner = 2 * runs.n_runs if self.n_inner is None else self.n_inner
+        if s.n_epochs % FRESH == FRESH - 1:
+            s.residual = residual(p, s.slopes, s.dual) + s.dual2
+            s.n_passes += 1
+        lengths = 1 / (s.scale * SLACK * np.maximum(block_norms2(p.f2, runs), 1e-300))
+        loop = _compiled if compiles(p, s) else _reference
+        loop(p, s, runs, rng.integers(runs.n_runs, size=n_inner), lengths)
+        s.output = s.x
+        s.n_epochs += 1
+        s.n_passes += n_inner / runs.n_runs
+        s.n_gradients += n_inner / runs.n_runs
+
+
+def _reference(
+    p: Problem, s: SDCAState, runs: Runs, blocks: NDArray[np.int64], lengths: Array
+) -> None:
+    """Run the steps on any objects."""
+    slopes, share = s.slopes, 1 - 1 / runs.n_runs
+    for block in blocks:
+        before, w, x1 = s.residual, s.x.x2, s.x.x1
+        at = w - s.scale * before
+        if p.constrained:
+            x1, multiplier = dual_step(p, at, s.dual, s.beta)
+            s.residual = s.residual + pull_back(p, multiplier - s.dual)
+            s.dual = multiplier
+        if p.h2 is not None:
+            moved = s.dual2 + s.beta * at
+            moved = moved - s.beta * p.h2.prox(moved / s.beta, 1 / s.beta)
+            s.residual = s.residual + (moved - s.dual2)
+            s.dual2 = moved
+        at = w - s.scale * s.residual
+        rows = rows_of(runs, int(block))
+        s.residual = s.residual + data_step(p.f2, rows, at, slopes, float(lengths[block]))
+        s.x = Pair(x1, w - s.scale * (s.residual - share * before))
+
+
+def _compiled(
+    p: Problem, s: SDCAState, runs: Runs, blocks: NDArray[np.int64], lengths: Array
+) -> None:
+    """Run the same steps in ``kernels/sdca_admm.py``."""
+    from ..kernels.sdca_admm import inner_loop
+    from ..kernels.views import view
+
+    number = p.dtype.type
+    s.x, s.dual, s.dual2, s.residual = s.x.copy(), s.dual.copy(), s.dual2.copy(), s.residual.copy()
+    arrays = [columns(a) for a in (s.x.x1, s.x.x2, s.dual, s.dual2, s.residual, s.slopes)]
+    inner_loop(
+        view(p), blocks, runs.n_runs, number(s.scale), number(s.beta), number(tightness(p) or 1.0),
+        lengths.astype(p.dtype), p.h2 is not None, *[*arrays, *workspace(p, (4, 1, 4))],
+    )  # fmt: skip

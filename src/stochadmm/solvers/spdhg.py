@@ -1,0 +1,221 @@
+"""SPDHG: stochastic primal-dual hybrid gradient over blocks of rows and the structure.
+
+    min  h1(x1) + h2(x2) + (1/n) sum_i q_i loss_i(a_i' x2)    s.t.  A1 x1 + A2 x2 = b,   A1' A1 = s I
+
+A. Chambolle, M. J. Ehrhardt, P. Richtarik, C.-B. Schoenlieb, "Stochastic Primal-Dual Hybrid Gradient
+Algorithm with Arbitrary Sampling and Imaging Applications", SIAM J. Optim. 28 (2018),
+arXiv:1706.04957.
+
+Code and paper: slopes = the dual variables y_i of the rows, u_i with gradient (1/n) sum_i q_i u_i a_i;
+dual = lambda, that of the structure; pull = z = sum_i K_i' y_i = gradient of the slopes + A2' lambda;
+ahead = z-bar; step = tau, balance = gamma, chance = p_i. H is h1 seen through the constraint. One step:
+
+    x2+ = prox_{tau h2}(x2 - tau ahead)
+    with p_0 = 1/2:        lambda+ = prox_{sigma_0 H*}(lambda + sigma_0 A2 x2+)
+    else a random block:   u_I+    = prox_{t loss*}(u_I + t X_I x2+),     t = sigma_I n / q
+    pull+ = pull + change,    ahead = pull+ + change / p_i
+
+with sigma_i = gamma / |K_i| and tau = 0.99 min_i p_i / (sigma_i |K_i|^2), K_i the structure or a block.
+The mean of the x2 has O(1/K), strong convexity and smoothness give a linear rate, and the last iterate,
+which is returned, converges almost surely. Losses need no smoothness. gamma matters: by default the
+ratio of dual and primal sizes at the start, ``balance="search"`` tries five around it. Memory: one
+number per row and output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..problem import Pair, Problem
+from ..protocols import Array
+from ..sampling import Runs
+from ._base import Solver, State, columns, register, start_point, workspace
+from ._dual_blocks import (
+    block_norms2,
+    compiles,
+    data_step,
+    first_slopes,
+    partition,
+    primal_size,
+    residual,
+    rows_of,
+    search,
+)
+from ._primal_dual import check_positive, check_split, dual_step, pull_back
+from ._steps import Average, check_count, check_returns, n_outputs, sizes, tightness
+
+STRUCTURE = -1  # the pick that means the block of the structure
+FRESH = 10  # epochs after which ``pull`` is summed anew, so that rounding does not add up
+
+
+@dataclass
+class SPDHGState(State):
+    """State of SPDHG; ``beta`` is sigma_0."""
+
+    slopes: Array = field(kw_only=True)
+    pull: Array = field(kw_only=True)
+    ahead: Array = field(kw_only=True)
+    balance: float = field(kw_only=True)
+    mean: Average = field(kw_only=True)
+
+
+@register
+@dataclass(frozen=True)
+class SPDHG(Solver):
+    """Stochastic primal-dual hybrid gradient.
+
+    Parameters
+    ----------
+    balance : "auto", "search" or float
+        Ratio of dual and primal steps, gamma: from the data, the best of five after one epoch each,
+        or a number.
+    batch_size : int or "auto"
+        Rows in a block.
+    n_inner : int, optional
+        Steps per epoch, half of them on the structure; by default two passes over the data.
+    returns : {"last", "ergodic"}
+        Which point is returned: the last, or the mean of all.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> X, y = np.eye(4), np.array([3.0, 3.0, 0.0, -1.0])
+    >>> problem = sa.Problem.linear(sa.Squared(), X, y, structure=sa.Differences(4),
+    ...                             on_structure=sa.L1(0.05))
+    >>> sa.minimize(problem, sa.SPDHG(), max_passes=1000).coef.round(3)
+    array([ 2.9,  2.9,  0. , -0.8])
+    """
+
+    name: ClassVar[str] = "spdhg"
+    has_kernel: ClassVar[bool] = True
+    needs: ClassVar[dict[str, tuple[str, ...]]] = {
+        "h1": ("prox",),
+        "h2": ("prox",),
+        "f2": ("predict", "pull_back", "weighted", "prox_conjugate"),
+    }
+
+    balance: float | str = "auto"
+    batch_size: int | str = "auto"
+    n_inner: int | None = None
+    returns: str = "last"
+
+    def __post_init__(self) -> None:
+        check_positive("balance", self.balance, "auto", "search")
+        check_returns(self.returns)
+        if self.n_inner is not None:
+            check_count("n_inner", self.n_inner)
+
+    def check(self, problem: Problem) -> None:
+        """Raise when the multiplier's step is not a prox or the loss has no prox of its conjugate."""
+        super().check(problem)
+        check_split(problem, self.name)
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of one dual number per row and output, and of the small vectors."""
+        block1, block2, dual = sizes(problem)
+        rows = problem.f2.n_terms * n_outputs(problem)
+        return problem.dtype.itemsize * (rows + 5 * block1 + 8 * block2 + 5 * dual)
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> SPDHGState:
+        """Return the state before the first epoch: dual variables are the slopes at the start."""
+        point, multiplier = start_point(problem, x, dual)
+        f2: Any = problem.f2
+        slopes = first_slopes(f2, point.x2)
+        pull = residual(problem, slopes, multiplier)
+        if self.balance == "auto" or self.balance == "search":
+            weighted = np.linalg.norm(f2.weighted(slopes).astype(np.float64)) / f2.n_terms
+            balance = float(weighted) / primal_size(problem, point.x2, pull) or 1.0
+        else:
+            balance = float(self.balance)
+        if self.balance == "search":
+            values = balance * 10.0 ** np.arange(-2, 3)
+            return cast(SPDHGState, search(self, "balance", values, problem, point, multiplier))
+        sigma, _, tau = _steps(problem, partition(problem, self.batch_size), balance)
+        return SPDHGState(
+            x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes, pull=pull, ahead=pull,
+            balance=balance, mean=Average.empty(), n_passes=1.0, n_gradients=1.0,
+            notes={"balance": balance, "tau": tau},
+        )  # fmt: skip
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Step the structure and random blocks, two passes' worth of rows on average."""
+        p, s, runs = problem, cast(SPDHGState, state), partition(problem, self.batch_size)
+        n_inner = self.n_inner or round(2 * runs.n_runs / (1 - _share(p)))
+        if s.n_epochs % FRESH == FRESH - 1:
+            exact = residual(p, s.slopes, s.dual)
+            s.pull, s.ahead = exact, s.ahead + (exact - s.pull)
+            s.n_passes += 1
+        picks = rng.integers(runs.n_runs, size=n_inner)
+        picks[rng.random(n_inner) < _share(p)] = STRUCTURE
+        loop = _compiled if compiles(p, s) else _reference
+        total = loop(p, s, runs, picks, *_steps(p, runs, s.balance)[1:])
+
+        s.mean = s.mean.add_sum(total, n_inner)
+        s.ergodic = s.mean.value
+        s.output = s.x if self.returns == "last" else cast(Pair, s.ergodic)
+        passes = np.count_nonzero(picks != STRUCTURE) / runs.n_runs
+        s.n_epochs += 1
+        s.n_passes += passes
+        s.n_gradients += passes
+
+
+def _share(p: Problem) -> float:
+    """Return the chance p_0 of the structure."""
+    return 0.5 if p.constrained else 0.0
+
+
+def _steps(p: Problem, runs: Runs, balance: float) -> tuple[float, Array, float]:
+    """Return sigma_0, the sigma of every block, and tau."""
+    norms = np.sqrt(np.maximum(block_norms2(p.f2, runs), 1e-300))
+    chance = (1 - _share(p)) / runs.n_runs
+    tau = float((chance / (balance * norms)).min())
+    if p.A2 is None:
+        return 1.0, balance / norms, 0.99 * tau
+    structure = max(p.A2.norm2, 1e-300) ** 0.5
+    return balance / structure, balance / norms, 0.99 * min(tau, _share(p) / (balance * structure))
+
+
+def _reference(
+    p: Problem, s: SPDHGState, runs: Runs, picks: NDArray[np.int64], sigmas: Array, tau: float
+) -> Pair:
+    """Run the steps on any objects; return the sum of the iterates."""
+    total, share = p.zeros(), _share(p)
+    for pick in picks:
+        x1, x2 = s.x.x1, s.x.x2 - tau * s.ahead
+        x2 = x2 if p.h2 is None else p.h2.prox(x2, tau)
+        if pick == STRUCTURE:
+            x1, multiplier = dual_step(p, x2, s.dual, s.beta)
+            change, chance = pull_back(p, multiplier - s.dual), share
+            s.dual = multiplier
+        else:
+            rows, chance = rows_of(runs, int(pick)), (1 - share) / runs.n_runs
+            change = data_step(p.f2, rows, x2, s.slopes, float(sigmas[pick]))
+        s.pull = s.pull + change
+        s.ahead = s.pull + change / chance
+        s.x = Pair(x1, x2)
+        total = total + s.x
+    return total
+
+
+def _compiled(
+    p: Problem, s: SPDHGState, runs: Runs, picks: NDArray[np.int64], sigmas: Array, tau: float
+) -> Pair:
+    """Run the same steps in ``kernels/spdhg.py``."""
+    from ..kernels.spdhg import inner_loop
+    from ..kernels.views import view
+
+    number, total = p.dtype.type, p.zeros()
+    s.x, s.dual, s.pull, s.ahead = s.x.copy(), s.dual.copy(), s.pull.copy(), s.ahead.copy()
+    blocks = (s.x.x1, s.x.x2, s.dual, s.pull, s.ahead, s.slopes, total.x1, total.x2)
+    inner_loop(
+        view(p), picks, runs.n_runs, number(_share(p)), number(tau), number(s.beta),
+        number(tightness(p) or 1.0), sigmas.astype(p.dtype),
+        *[*(columns(a) for a in blocks), *workspace(p, (4, 1, 1))],
+    )  # fmt: skip
+    return total
