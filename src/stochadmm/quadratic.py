@@ -114,7 +114,7 @@ def minimize_quadratic(
     ...     np.eye(2), np.array([-3.0, 0.2]), np.zeros(2), Identity(2), L1(1.0)
     ... )
     >>> found.w.round(9)
-    array([2., 0.])
+    array([ 2., -0.])
     """
     model = QuadraticModel(A, h1, h2, np.shape(center), b)
     return model.minimize(
@@ -326,13 +326,14 @@ class _Run:
     @property
     def residual(self) -> float:
         """The larger of the relative residuals."""
-        return float(max(self.primal, self.stationary))
+        worst = float(np.max([self.primal, self.stationary]))
+        return worst if np.isfinite(worst) else np.inf
 
     def choose_penalty(self, given: float | None) -> None:
         """Start from a penalty that is given, or from the sizes of multiplier and structure."""
         usual = float(np.trace(self.H)) / max(float(np.trace(self.model.gram)), 1e-300)
         size, pull = float(np.linalg.norm(self.image)), float(np.linalg.norm(self.dual))
-        guess = 0.1 * usual
+        guess = 0.1 * usual if usual > 0 else 1.0
         if given is not None:
             guess = given
         elif size > 0 and pull > 0:
@@ -350,8 +351,8 @@ class _Run:
             inverse = self._inverse()
             before = self.n_iter
             splitting(inverse, min(stretch, max_iter - self.n_iter))
-            if self.residual <= self.tol:
-                break
+            if self.residual <= self.tol or not np.isfinite(self.residual):
+                break  # solved, or without a minimum
             if self.model.views is not None and self.n_iter >= newton_after:
                 self._newton()
                 newton_after = 2 * self.n_iter + 50
@@ -432,7 +433,8 @@ class _Run:
         primal = stationary = 0.0
         for column in range(outputs):
             view = h if outputs == 1 else _column_view(h, column, outputs)
-            found = _augmented_lagrangian(self, S, view, column)
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = _augmented_lagrangian(self, S, view, column)
             primal, stationary = max(primal, found[0]), max(stationary, found[1])
         if max(primal, stationary) < self.residual:
             self.primal, self.stationary = primal, stationary

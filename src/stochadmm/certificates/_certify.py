@@ -11,6 +11,7 @@ from ..finite_sum import FiniteSum, Snapshot
 from ..problem import Pair, Problem
 from ..protocols import Array
 from ._composite import Composite, Through
+from ._corrected import corrected_point
 from ._data import DataTerm, evaluate
 from ._null_space import clear_free_directions
 from ._repair import repaired
@@ -121,8 +122,10 @@ def certify(
         return _without_bound(problem, problem.feasible(point) if x is None else x, dual, cache)
     at = evaluate(f2, x.x2, cache)
     form = Composite.of(problem)
-    found = _scaled(problem, f2, form, x, at, dual)
-    return found
+    start = form.from_multiplier(dual)
+    if strength == "scaled":
+        return _scaled(problem, f2, form, x, at, start)
+    return _corrected(problem, f2, form, x, at, start)
 
 
 def has_certificate(problem: Problem) -> bool:
@@ -148,10 +151,9 @@ def _scaled(
     form: Composite,
     x: Pair,
     at: DataTerm,
-    dual: Array | None,
+    start: Array,
 ) -> Certificate:
     objective = problem.penalty(x) + at.value
-    start = form.from_multiplier(dual)
     cleared = clear_free_directions(f2, at, form.null_directions())
     if cleared is None:
         mu = feasible_multiplier(form, at.gradient, start, rounds=1)[1]
@@ -176,6 +178,37 @@ def _scaled(
         candidate=None,
         candidate_dual=None,
         dual=lam,
+        n_passes=passes,
+    )
+
+
+def _corrected(
+    problem: Problem, f2: FiniteSum, form: Composite, x: Pair, at: DataTerm, start: Array
+) -> Certificate:
+    """Return the better of the corrected and the scaled bound, with the model's minimizer."""
+    found = corrected_point(f2, form, at, start)
+    if found is None:
+        return _scaled(problem, f2, form, x, at, start)
+    lam = form.to_multiplier(found.mu)
+    passes = at.n_passes + found.n_passes
+    # free directions make the scaled point as dear as the corrected one
+    if not np.isfinite(found.point.bound) or not form.null_directions():
+        other = _scaled(problem, f2, form, x, at, start)
+        if other.bound >= found.point.bound:
+            passes = other.n_passes + found.n_passes
+            return replace(other, candidate=found.candidate, candidate_dual=lam, n_passes=passes)
+    objective = problem.penalty(x) + at.value
+    dual = form.to_multiplier(found.point.mu)
+    return Certificate(
+        objective=objective,
+        point=x,
+        bound=found.point.bound,
+        gap=max(objective - found.point.bound, 0.0),
+        kind="corrected",
+        kkt_residual=kkt_residual(problem, x, at.gradient, dual),
+        candidate=found.candidate,
+        candidate_dual=lam,
+        dual=dual,
         n_passes=passes,
     )
 

@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import lsmr
 
 from ..operators import Identity
-from ..penalties import Zero
+from ..penalties import Stacked, Zero
 from ..problem import Problem
 from ..protocols import Array
 from ..quadratic import unfold
@@ -83,6 +83,7 @@ class Composite:
         self.offset = np.concatenate(offsets) if offsets else np.zeros((0, *outputs))
         self.rows1 = self.parts[0][1] if problem.constrained else slice(0, 0)
         self.mask = self._movable()
+        self._slope_size: float | None = None
         self._solvers: dict[bytes, StructureSolver] = {}
 
     @classmethod
@@ -114,10 +115,24 @@ class Composite:
             found.append((T, np.zeros((T.shape[0], *outputs)), h2))
         return found
 
+    @property
+    def stacked_penalty(self) -> Any:
+        """The penalties of all rows as one."""
+        if len(self.parts) == 1:
+            return self.parts[0][0]
+        return Stacked([(part, rows.stop - rows.start) for part, rows in self.parts])
+
     def _movable(self) -> Array:
         """Return which entries of mu may differ from zero; a free row of a penalty may not."""
         probe = np.random.default_rng(0).standard_normal((self.S.shape[0], *self.shape[1:]))
         return cast(Array, (self.project(probe) != 0) | (self.project(-probe) != 0))
+
+    def slope_size(self, f2: Any) -> float:
+        """Return the mean size of the slopes at zero, whose rounding all slopes share."""
+        if self._slope_size is None:
+            zero = np.zeros((f2.n_terms, *self.shape[1:]))
+            self._slope_size = float(np.abs(f2.loss.slope(zero, f2.y)).mean())
+        return self._slope_size
 
     # ---------------------------------------------------------------- the dual set
 

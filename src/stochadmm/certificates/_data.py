@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from scipy import sparse
 
 from ..finite_sum import FiniteSum, Snapshot
 from ..protocols import Array
+
+GRAM_BYTES = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class DataTerm:
     value: float
     gradient: Array
     n_passes: float
-    """Reads of the data that it took, in the unit of one full gradient."""
+    """Rows read, in units of the whole data."""
 
 
 def sample_weights(f2: FiniteSum) -> Array | None:
@@ -78,13 +81,46 @@ def pull_back(f2: FiniteSum, u: Array) -> Array:
     return total / f2.n_terms
 
 
+def pull_back_block(f2: FiniteSum, block: Any, u: Array) -> Array:
+    """Return ``sum_i u_i a_i`` over the rows of a block, with the intercept's column of ones."""
+    g = block.T @ u
+    if f2.intercept:
+        g = np.concatenate([g, u.sum(axis=0, keepdims=True)])
+    return cast(Array, g)
+
+
+def weighted_gram(f2: FiniteSum, block: Any, curve: Array) -> Array:
+    """Return ``sum_i curve_i a_i a_i'`` over the rows of a block, in float64."""
+    d, features = f2.n_columns, f2.n_features
+    total = np.zeros((d, d))
+    length = max(256, GRAM_BYTES // (8 * features))
+    definite = bool((curve >= 0).all())
+    for start in range(0, block.shape[0], length):
+        part: Any = block[start : start + length]
+        c = curve[start : start + length]
+        right = np.sqrt(c) if definite else c
+        if sparse.issparse(part):
+            scaled = sparse.diags_array(right) @ part
+            product = (scaled.T @ (scaled if definite else part)).toarray()
+        else:
+            scaled = part * right[:, None]
+            product = scaled.T @ (scaled if definite else part)
+        total[:features, :features] += product
+        if f2.intercept:
+            total[-1, :features] += part.T @ c
+            total[-1, -1] += float(c.sum())
+    if f2.intercept:
+        total[:-1, -1] = total[-1, :-1]
+    return total
+
+
 def evaluate(f2: FiniteSum, x: Array, cache: Snapshot | None = None) -> DataTerm:
     """Return the data term at ``x``, from ``cache`` where it holds float64 numbers at ``x``."""
     if cache is not None and f2.dtype == np.float64 and np.array_equal(cache.x, x):
         slopes = cache.slopes if f2.weight is None else f2.loss.slope(cache.predictions, f2.y)
-        return DataTerm(
-            x, cache.predictions, slopes, mean_loss(f2, cache.predictions), cache.gradient, 0.0
-        )
+        entries = f2.weight is not None and f2.weight.ndim == 2
+        value = mean_loss(f2, cache.predictions) if entries else cache.value
+        return DataTerm(x, cache.predictions, slopes, value, cache.gradient, 0.0)
     q = sample_weights(f2)
     shape = (f2.n_terms,) if f2.n_outputs is None else (f2.n_terms, f2.n_outputs)
     z, u, total = np.empty(shape), np.empty(shape), np.zeros(f2.shape)

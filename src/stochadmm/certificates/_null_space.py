@@ -24,6 +24,8 @@ class FreeSpace:
         self.f2, self.directions = f2, directions
         self.q = sample_weights(f2)
         self.loss: Any = f2.loss
+        self.active: Array | None = None
+        """Rows whose slopes may be bent; None for all."""
         # every (output, direction) pair is one coordinate of c
         self.moves = [self._predictions(basis) for _, basis in directions]
         self.size = sum(basis.shape[1] * self._outputs(index).size for index, basis in directions)
@@ -90,12 +92,14 @@ class FreeSpace:
 
     def bend(self, z: Array, c: Array) -> Array:
         """Return the change of the slopes at z along c, to first order."""
-        return cast(Array, self.loss.curvature_apply(z, self.f2.y, self.predictions(c)))
+        change = self.loss.curvature_apply(z, self.f2.y, self.predictions(c))
+        return cast(Array, change if self.active is None else weighted(self.active, change))
 
     def hessian(self, z: Array) -> Array:
         """Return ``N' X' (q W) X N / n``."""
         if self.f2.n_outputs is None:
-            root = np.sqrt(weighted(self.q, self.loss.curvature(z, self.f2.y)))
+            curve = weighted(self.q, self.loss.curvature(z, self.f2.y))
+            root = np.sqrt(curve if self.active is None else self.active * curve)
             scaled = self.moves[0] * root[:, None]
             return cast(Array, scaled.T @ scaled / self.f2.n_terms)
         columns = [self.gradient(self.bend(z, unit)) for unit in np.eye(self.size)]
@@ -132,19 +136,33 @@ def clear_free_directions(
         total += step * move
         z = z + step * ahead
         u = f2.loss.slope(z, f2.y)
-    slope = space.gradient(u)
-    value = mean_loss(f2, z)
-    moved = replace(at, x=at.x + space.step(total), predictions=z, slopes=u, value=value)
-    if not slope.any():
+    moved = replace(
+        at, x=at.x + space.step(total), predictions=z, slopes=u, value=mean_loss(f2, z)
+    )
+    exact = _exact_slopes(space, z, u)
+    if exact is u and not total.any():
         return moved, moved
-    linear = -(_inverse(space.hessian(z), space.bound) @ slope)
-    change = space.bend(z, linear)
-    if hasattr(f2.loss, "dual_room") and (f2.loss.dual_room(u, change, f2.y) < 1).any():
-        change = np.zeros_like(u)
-    exact_u = u + change
-    gradient = pull_back(f2, exact_u)
-    exact = replace(moved, slopes=exact_u, gradient=gradient, n_passes=at.n_passes + 0.5)
-    return moved, exact
+    gradient, passes = pull_back(f2, exact), at.n_passes + 1.0
+    return moved, replace(moved, slopes=exact, gradient=gradient, n_passes=passes)
+
+
+def _exact_slopes(space: FreeSpace, z: Array, u: Array) -> Array:
+    """Return slopes near u whose gradient along the free directions is zero up to rounding."""
+    slope = space.gradient(u)
+    if not slope.any():
+        return u
+    y, loss = space.f2.y, space.loss
+    for _ in range(3):
+        linear = -(_inverse(space.hessian(z), space.bound) @ slope)
+        change = space.bend(z, linear)
+        if not hasattr(loss, "dual_room"):
+            return cast(Array, u + change)
+        inside = loss.dual_room(u, change, y) >= 1
+        if inside.all():
+            return cast(Array, u + change)
+        # saturated rows bend no more: the others take their part
+        space.active = inside if space.active is None else space.active & inside
+    return u
 
 
 def _step(slope: Any) -> float:

@@ -32,7 +32,8 @@ def lower_bound(
     """
     back = form.St @ mu
     left = float(np.linalg.norm(gradient + back))
-    terms = np.sqrt(float(f2.row_norms2.max()) + f2.intercept) * float(np.abs(u).mean())
+    size = form.slope_size(f2) + float(np.abs(u).mean())
+    terms = np.sqrt(float(f2.row_norms2.max()) + f2.intercept) * size
     if left > ROUNDING * (terms + float(np.linalg.norm(back))):
         return -np.inf
     total = mean_conjugate(f2, u) + form.conjugate(mu)

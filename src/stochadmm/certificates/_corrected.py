@@ -1,0 +1,261 @@
+"""The dual point of the slopes, corrected to second order by a model of some of the rows.
+
+With W the curvatures and weights ``omega_i >= 1`` on the rows of a sample, let
+``H = (1/n) sum_i omega_i q_i a_i W_i a_i'`` and let w minimize the model of the objective with
+this Hessian, with multiplier mu: ``g + H (w - x) + S' mu = 0``. The dual point
+``u_i + omega_i W_i a_i'(w - x)`` then satisfies the dual equation exactly, whatever the sample,
+and its bound is second order in ``w - x``; a small sample only costs a factor of about omega.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..finite_sum import FiniteSum
+from ..protocols import Array
+from ..quadratic import FLATTEN, QuadraticModel, QuadraticResult
+from ._composite import LARGEST_DENSE, Composite, Through
+from ._data import DataTerm, pull_back_block, sample_weights, weighted, weighted_gram
+from ._scaled import DualPoint, feasible_multiplier, lower_bound
+
+RUN = 64
+"""Rows are sampled in runs of this length, which memory likes."""
+LEAST_SHARE = 14
+"""The sample holds at least the n-th part of the rows: the price in tightness."""
+HESSIAN_PASSES = 1.0
+CHEAP_WORK = 2e7
+"""Multiplications below which all rows are taken."""
+ROUNDS = 5
+MODEL_TOL = 1e-11
+MODEL_ITER = 1000
+MOST_CAPPED = 0.3
+EDGE = 0.99
+"""How far towards the edge of its domain a held slope goes."""
+LIFT = 0.01
+NEGLIGIBLE = 1e-12
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A dual point with the model's minimizer."""
+
+    point: DualPoint
+    candidate: Array
+    mu: Array
+    n_passes: float
+
+
+class Sample:
+    """Some rows with their predictions, slopes, curvatures and weights."""
+
+    def __init__(self, f2: FiniteSum, at: DataTerm, rows: NDArray[np.intp] | None) -> None:
+        self.f2, self.loss = f2, cast(Any, f2.loss)
+        self.index: Any = slice(None) if rows is None else rows
+        self.size = f2.n_terms if rows is None else len(rows)
+        self.omega = f2.n_terms / self.size
+        self.z, self.u, self.y = (
+            at.predictions[self.index],
+            at.slopes[self.index],
+            f2.y[self.index],
+        )
+        q = sample_weights(f2)
+        self.q = None if q is None else q[self.index]
+        self.block = f2.X if rows is None else f2.X[rows]
+        self.lift = 0.0
+        """Added to the curvatures: any choice keeps the dual equation exact."""
+
+    def predict(self, step: Array) -> Array:
+        """Return ``a_i' step`` of the rows, the intercept's part included, no offset."""
+        z = self.block @ step[: self.f2.n_features]
+        return cast(Array, z + step[-1] if self.f2.intercept else z)
+
+    def bend(self, step: Array) -> Array:
+        """Return the change of the slopes along a step of x, weighted by omega."""
+        return self.omega * self._curve(self.predict(step))
+
+    def _curve(self, v: Array) -> Array:
+        curved = self.loss.curvature_apply(self.z, self.y, v)
+        return cast(Array, curved + self.lift * v if self.lift else curved)
+
+    def pull_back(self, du: Array) -> Array:
+        """Return ``X'(q du) / n`` over the rows."""
+        return pull_back_block(self.f2, self.block, weighted(self.q, du)) / self.f2.n_terms
+
+    def hessian(self, shared: bool, free: Array | None = None) -> Array:
+        """Return H over the rows that are free; of all entries unless the outputs share it."""
+        if self.z.ndim == 1 or shared:
+            unit = np.zeros_like(self.z)
+            unit[..., 0 if unit.ndim == 2 else slice(None)] = 1.0
+            curve = self._curve(unit)
+            curve = curve if curve.ndim == 1 else curve[:, 0]
+            return self._product(weighted(self.q, curve), free)
+        outputs = self.z.shape[1]
+        d = self.f2.n_columns
+        H = np.zeros((d, outputs, d, outputs))
+        for c in range(outputs):
+            unit = np.zeros_like(self.z)
+            unit[:, c] = 1.0
+            curve = weighted(self.q, self._curve(unit))
+            for e in range(c, outputs):
+                if curve[:, e].any():
+                    H[:, e, :, c] = self._product(curve[:, e], free)
+                    H[:, c, :, e] = H[:, e, :, c]
+        return H.reshape(d * outputs, d * outputs)
+
+    def _product(self, curve: Array, free: Array | None) -> Array:
+        """Return ``(omega / n) sum_i curve_i a_i a_i'``."""
+        if free is not None:
+            curve = np.where(free, curve, 0.0)
+        return weighted_gram(self.f2, self.block, curve * (self.omega / self.f2.n_terms))
+
+
+def corrected_point(
+    f2: FiniteSum, form: Composite, at: DataTerm, start: Array
+) -> Corrected | None:
+    """Return the corrected dual point at ``at``; None where the model cannot be made or used."""
+    if any(isinstance(part, Through) for part, _ in form.parts) or not form.parts:
+        return None
+    shared = _shares_curvature(f2, at)
+    coupled = f2.n_outputs is not None and not shared
+    d = f2.n_columns
+    if d > LARGEST_DENSE or (coupled and d * cast(int, f2.n_outputs) > FLATTEN):
+        return None
+    if not hasattr(f2.loss, "curvature_apply"):
+        return None
+    rows = sample_rows(f2)
+    sample = Sample(f2, at, rows)
+    step, du, mu, passes = _solve(sample, form, at, start, shared)
+    reads = passes * sample.size / f2.n_terms
+    if du is None:
+        return Corrected(DualPoint(-np.inf, mu, at.slopes), at.x + step, mu, reads)
+    u = at.slopes.copy()
+    u[sample.index] += du
+    gradient = at.gradient + sample.pull_back(du)
+    t, exact = feasible_multiplier(form, gradient, mu, rounds=4)
+    bound = -np.inf
+    for factor in (t, t * (1.0 - 1e-15), t * (1.0 - 1e-14)):
+        bound = lower_bound(f2, form, at.x, factor * u, factor * gradient, factor * exact)
+        if np.isfinite(bound):
+            break
+    return Corrected(DualPoint(bound, factor * exact, factor * u), at.x + step, mu, reads)
+
+
+def _solve(
+    sample: Sample, form: Composite, at: DataTerm, start: Array, shared: bool
+) -> tuple[Array, Array | None, Array, float]:
+    """Return the step, the change of the slopes if any, the multiplier, and reads of the sample.
+
+    Rows whose slope would leave the domain of the conjugate stop short of its edge; the model is
+    solved again with them held there, so that the other rows take over what they do not do.
+    """
+    H = sample.hessian(shared)
+    first = _minimize(form, H, at.gradient, at.x, at.x, start)
+    reads = 1.0
+    if not first.residual < 1e-4 and _elementwise(sample):
+        # rows on straight pieces of their losses may leave the model without a minimum
+        sample.lift = LIFT * min(float(sample.loss.curvature_bound), 1e6)
+        H = sample.hessian(shared)
+        first = _minimize(form, H, at.gradient, at.x, at.x, start)
+        reads += 1.0
+    step, w, mu = first.w - at.x, first.w, first.dual
+    held, free = np.zeros_like(sample.u), np.ones(sample.size, dtype=bool)
+    for trial in range(ROUNDS):
+        if trial > 0:
+            gradient = at.gradient + sample.pull_back(np.where(_rows(free, held), 0.0, held))
+            found = _minimize(form, sample.hessian(shared, free), gradient, at.x, w, mu)
+            w, mu = found.w, found.dual
+            reads += 2.0
+        change = np.where(_rows(free, held), sample.bend(w - at.x), held)
+        reads += 1.0
+        room = _room(sample, change)
+        out = (room < 1.0) & free
+        # saturated rows have nothing to give: what they leave is a matter of rounding
+        idle = out & (_size(change) <= NEGLIGIBLE * _size(change).max())
+        change[idle], held[idle] = 0.0, 0.0
+        out &= ~idle
+        if not out.any():
+            return step, change, mu, reads
+        if not np.isfinite(change).all() or out.mean() > MOST_CAPPED:
+            return step, None, first.dual, reads
+        held[out] = change[out] * _rows(EDGE * room, change)[out]
+        free &= ~out
+    # what is still outside makes the whole change smaller, and least squares fills the gap
+    return step, change * float(room[out].min()), mu, reads
+
+
+def _minimize(
+    form: Composite, H: Array, gradient: Array, center: Array, start: Array, mu: Array
+) -> QuadraticResult:
+    kept = form.__dict__.get("_model")
+    if kept is None:
+        kept = QuadraticModel(form.S, form.stacked_penalty, None, form.shape, form.offset)
+        form.__dict__["_model"] = kept
+    model = cast(QuadraticModel, kept)
+    return model.minimize(
+        H, gradient, center, start=start, dual=mu, tol=MODEL_TOL, max_iter=MODEL_ITER
+    )
+
+
+def _elementwise(sample: Sample) -> bool:
+    if sample.z.ndim == 1:
+        return True
+    unit = np.zeros_like(sample.z[:50])
+    unit[:, 0] = 1.0
+    return not sample.loss.curvature_apply(sample.z[:50], sample.y[:50], unit)[:, 1:].any()
+
+
+def _rows(numbers: Array, like: Array) -> Array:
+    return numbers if like.ndim == 1 else numbers[:, None]
+
+
+def _size(change: Array) -> Array:
+    return cast(Array, np.abs(change) if change.ndim == 1 else np.abs(change).max(axis=1))
+
+
+def _room(sample: Sample, change: Array) -> Array:
+    if not hasattr(sample.loss, "dual_room"):
+        return np.ones(sample.size)
+    u = sample.u
+    room = np.asarray(sample.loss.dual_room(u, change, sample.y))
+    if sample.q is not None:
+        absent = (sample.q if sample.q.ndim == 1 else sample.q.max(axis=1)) == 0
+        room = np.where(absent, 1.0, room)
+    return room
+
+
+def _shares_curvature(f2: FiniteSum, at: DataTerm) -> bool:
+    """Tell whether all outputs have the same curvature, as those of the squared error."""
+    if f2.n_outputs is None:
+        return True
+    if f2.weight is not None and f2.weight.ndim == 2:
+        return False
+    loss: Any = f2.loss
+    few = slice(0, 100)
+    z, y = at.predictions[few], f2.y[few]
+    unit = np.zeros_like(z)
+    unit[:, 0] = 1.0
+    if loss.curvature_apply(z, y, unit)[:, 1:].any():
+        return False
+    curve = loss.curvature(at.predictions, f2.y)
+    return bool((curve == curve[:, :1]).all())
+
+
+def sample_rows(f2: FiniteSum) -> NDArray[np.intp] | None:
+    """Return the rows of the model, None for all of them.
+
+    As many as a Hessian at the price of a pass allows, and not so few that tightness suffers.
+    """
+    n, d = f2.n_terms, f2.n_columns
+    outputs = 1 if f2.n_outputs is None else f2.n_outputs
+    # a multiplication in a matrix product costs about a thirtieth of reading a number twice
+    work = outputs * (outputs + 1) / 2 * d / 15.0 + 1.0
+    share = max(HESSIAN_PASSES / work, 1.0 / LEAST_SHARE)
+    size = int(max(share * n, min(n, 4 * d), RUN))
+    if size >= 0.7 * n or n * d * d * outputs * outputs <= CHEAP_WORK:
+        return None
+    runs = np.random.default_rng(0).permutation(n // RUN)[: max(1, size // RUN)]
+    return (np.sort(runs)[:, None] * RUN + np.arange(RUN)).ravel()
