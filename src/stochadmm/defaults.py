@@ -14,6 +14,7 @@ from .protocols import Array
 from .sampling import Runs
 
 SMALLEST_BATCH = 100
+NOISE_BATCHES = 32
 
 
 def batch_size(problem: Problem, requested: int | str) -> int:
@@ -57,6 +58,57 @@ def batch_curvature(problem: Problem, runs: Runs) -> float:
     return float(worst / runs.per_batch)
 
 
+def noise(problem: Problem, runs: Runs) -> tuple[float, float]:
+    """Return the norm of the gradient at 0 and the root mean square error of a batch's estimate."""
+    f2: Any = problem.f2
+    zero = problem.zeros().x2
+    full = f2.gradient(zero)
+    rng = np.random.default_rng(0)
+    total = 0.0
+    for batch in runs.draw(rng, NOISE_BATCHES):
+        rows = runs.rows(batch)
+        error = runs.row_weight * len(rows) * f2.gradient_rows(rows, zero) - full
+        total += float(np.sum(np.square(error, dtype=np.float64)))
+    return float(np.linalg.norm(full)), float(np.sqrt(total / NOISE_BATCHES))
+
+
+def radius(problem: Problem) -> float:
+    """Return a guess of the distance from 0 to a solution.
+
+    The data term can fall by at most its value at 0, so a quadratic with the mean curvature of the
+    rows in an average direction has its minimum within the square root of 2 f2(0) / curvature.
+    """
+    f2: Any = problem.f2
+    curvature = float(f2.lipschitz_mean)
+    if hasattr(f2, "row_curvatures"):
+        rows = float(np.mean(f2.row_curvatures, dtype=np.float64))
+        curvature = min(
+            curvature, f2.loss.curvature_bound * rows / min(f2.n_terms, problem.shape2[0])
+        )
+    drop = abs(float(f2.value(problem.zeros().x2)))
+    return float(np.sqrt(2 * drop / curvature)) if curvature > 0 and drop > 0 else 1.0
+
+
+def growth(problem: Problem, runs: Runs, requested: float | str, capped: bool) -> float:
+    """Return c, the growth of the weight of a noisy step with the square root of its number.
+
+    As asked, or noise / distance, which balances the two parts of the bound; ``capped`` asks for the
+    rule c sqrt(k) without a smooth part, where the size of the gradient takes the noise's place.
+    """
+    if requested != "auto":
+        return positive("growth", requested)
+    size, error = noise(problem, runs)
+    return (float(np.sqrt(2 * (size**2 + error**2))) if capped else error) / radius(problem)
+
+
+def positive(name: str, requested: float | str) -> float:
+    """Return a number > 0 that a user gave instead of "auto"."""
+    value = float(requested)
+    if not value > 0 or not np.isfinite(value):
+        raise ValueError(f"{name} is {requested!r}, expected 'auto' or a number > 0")
+    return value
+
+
 def beta(problem: Problem, requested: float | str) -> float:
     """Return the penalty of the constraint: as asked, or the ratio of the scales of dual and primal.
 
@@ -65,10 +117,7 @@ def beta(problem: Problem, requested: float | str) -> float:
     Where the set is unbounded (constraints, squares) the curvature of the loss over |A2|^2 serves.
     """
     if requested != "auto":
-        value = float(requested)
-        if not value > 0 or not np.isfinite(value):
-            raise ValueError(f"beta is {requested!r}, expected 'auto' or a number > 0")
-        return value
+        return positive("beta", requested)
     if problem.A2 is None:
         return 1.0
     curvature = max(problem.f2.lipschitz_mean, 1e-300)

@@ -1,0 +1,134 @@
+"""The inner loop of SAG-ADMM, compiled; step by step the loop of ``solvers/_reduced.py``.
+
+``refresh`` sees the rows of a batch and writes their new slopes into the table as it goes, so a row
+that is drawn twice counts once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._jit import kernel
+from .algebra import clear, flat, multiply
+from .blocks import add, move_x1, move_x2, set_force
+from .rows import row_slopes
+from .scalar import slope
+
+
+@kernel
+def _dense_single(f, lo, hi, x, table, out, narrow):
+    X, y, weight, offset = f.X, f.y, f.weight, f.offset
+    loss, p0, p1, intercept = f.loss, f.p0, f.p1, f.intercept
+    d = X.shape[1]
+    targets, kept = flat(y), flat(table)
+    narrow[0] = 0
+    zero = narrow[0]
+    for i in range(lo, hi):
+        z = zero
+        for j in range(d):
+            z += X[i, j] * x[j]
+        if intercept:
+            z += x[d]
+        if offset.size > 0:
+            z += offset[i, 0]
+        now = slope(loss, p0, p1, z, targets[i])
+        if weight.size > 0:
+            now *= weight[i, 0]
+        narrow[0] = now - kept[i]
+        change = narrow[0]
+        kept[i] = now
+        for j in range(d):
+            out[j] += change * X[i, j]
+        if intercept:
+            out[d] += change
+
+
+@kernel
+def _any(f, lo, hi, x, table, out, z, u):
+    """Refresh the slopes of consecutive rows of any storage with any number of outputs."""
+    columns = x.shape[1]
+    d = x.shape[0] - (1 if f.intercept else 0)
+    indptr, indices, data, X = f.indptr, f.indices, f.data, f.X
+    for i in range(lo, hi):
+        first, last = (indptr[i], indptr[i + 1]) if f.is_sparse else (0, d)
+        for c in range(columns):
+            z[c] = x[d, c] if f.intercept else 0
+        for k in range(first, last):
+            j = indices[k] if f.is_sparse else k
+            value = data[k] if f.is_sparse else X[i, k]
+            for c in range(columns):
+                z[c] += value * x[j, c]
+        row_slopes(f, i, z, u)
+        for c in range(columns):
+            now = u[c]
+            u[c] -= table[i, c]
+            table[i, c] = now
+        for k in range(first, last):
+            j = indices[k] if f.is_sparse else k
+            value = data[k] if f.is_sparse else X[i, k]
+            for c in range(columns):
+                out[j, c] += value * u[c]
+        if f.intercept:
+            for c in range(columns):
+                out[d, c] += u[c]
+
+
+@kernel
+def refresh(f, runs, n_runs, x, table, out):
+    """Write the sum over the rows of the runs of (slope_i(x) - table_i) a_i into out, and the table."""
+    n, columns = f.y.shape[0], x.shape[1]
+    z, u = np.empty(columns, x.dtype), np.empty(columns, x.dtype)
+    clear(out)
+    for r in range(runs.size):
+        lo, hi = runs[r] * n // n_runs, (runs[r] + 1) * n // n_runs
+        if columns == 1 and not f.is_sparse:
+            _dense_single(f, lo, hi, flat(x), table, flat(out), z)
+        else:
+            _any(f, lo, hi, x, table, out, z, u)
+
+
+@kernel
+def _remember(n, runs, n_runs, x, points, mean, share):
+    """Set the points of the rows of the runs to x, and keep the mean of all points."""
+    f_x, f_mean = flat(x), flat(mean)
+    for r in range(runs.size):
+        for i in range(runs[r] * n // n_runs, (runs[r] + 1) * n // n_runs):
+            for j in range(f_x.size):
+                f_mean[j] += share * (f_x[j] - points[i, j])
+                points[i, j] = f_x[j]
+
+
+@kernel
+def inner_loop(
+    p, batches, n_runs, share, table, mean_gradient, points, mean_point, stale, beta, step1, step2,
+    x1, x2, dual, total1, total2, work, work1, work2,
+):  # fmt: skip
+    """Run one epoch in place; ``stale`` is the part of the way from x2 to the mean point.
+
+    The ``work`` arrays hold 3 vectors of the multiplier's shape, 1 of x1's and 3 of x2's.
+    """
+    force, a1x, a2x = work[0], work[1], work[2]
+    back1, back2, change, center = work1[0], work2[0], work2[1], work2[2]
+    f_mean, f_change = flat(mean_gradient), flat(change)
+    f_x2, f_center, f_point = flat(x2), flat(center), flat(mean_point)
+    multiply(p.A1, x1, a1x)
+    multiply(p.A2, x2, a2x)
+    for k in range(batches.shape[0]):
+        set_force(p.b, dual, beta, a1x, a2x, force)
+        move_x1(p, force, step1, x1, a1x, back1)
+
+        refresh(p.f, batches[k], n_runs, x2, table, change)
+        for j in range(f_mean.size):
+            f_mean[j] += share * f_change[j]
+        if points.size > 0:
+            _remember(p.f.y.shape[0], batches[k], n_runs, x2, points, mean_point, share)
+        for j in range(f_x2.size):
+            f_center[j] = f_x2[j]
+            if points.size > 0:
+                f_center[j] += stale * (f_point[j] - f_x2[j])
+        set_force(p.b, dual, beta, a1x, a2x, force)
+        move_x2(p, force, mean_gradient, step2, center, x2, a2x, back2)
+
+        set_force(p.b, dual, beta, a1x, a2x, dual)
+        add(x1, total1)
+        add(x2, total2)

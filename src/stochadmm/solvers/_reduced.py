@@ -1,0 +1,175 @@
+"""The skeleton of stochastic ADMM with variance reduction.
+
+SVRG-, SAG- and ASVRG-ADMM repeat, with v an estimate whose error vanishes at a solution,
+
+    x1+ = argmin h1 + <lambda, A1 x1> + (beta / 2) |A1 x1 + A2 x2 - b|^2
+    x2+ = prox of h2 after a step from a center along v + A2'(lambda + beta (A1 x1+ + A2 x2 - b))
+    lambda+ = lambda + beta (A1 x1+ + A2 x2+ - b)
+
+where x1 is one prox if A1'A1 = s I and f1 is absent, and linearized otherwise. The step of x2 is
+1 / (curvature + beta |A2|^2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import defaults
+from ..problem import Pair, Problem
+from ..protocols import Array
+from ..sampling import Runs
+from ._base import Solver, State, columns, start_point, workspace
+from ._plain import structure_eigen
+from ._steps import (
+    Average, Beta, check_returns, first_beta, lengths, n_outputs, next_beta, sizes, step2, update_x1,
+)  # fmt: skip
+from .stoc_admm import StocADMM, warm_start
+
+Estimate = Callable[[NDArray[np.int64], Array], Array]
+
+
+@dataclass
+class ReducedState(State):
+    """State of a variance-reduced method; ``mean`` is over all iterates of all epochs."""
+
+    n_inner: int = field(kw_only=True)
+    curvature: float = field(kw_only=True)
+    mean: Average = field(default_factory=Average.empty)
+
+
+@dataclass(frozen=True)
+class Reduced(Solver):
+    """What the variance-reduced methods have in common; a method adds its estimate."""
+
+    has_kernel: ClassVar[bool] = True
+    needs: ClassVar[dict[str, tuple[str, ...]]] = {
+        "h1": ("prox",),
+        "h2": ("prox",),
+        "f2": ("gradient", "gradient_change", "lipschitz_max", "lipschitz_mean"),
+    }
+
+    beta: Beta = "auto"
+    batch_size: int | str = "auto"
+    n_inner: int | None = None
+    curvature: float | str = "auto"
+    sampling: str = "blocks"
+    warm_start_passes: float = 0.0
+    returns: str = "last"
+
+    def __post_init__(self) -> None:
+        check_returns(self.returns)
+        if not self.warm_start_passes >= 0:
+            raise ValueError(
+                f"warm_start_passes is {self.warm_start_passes!r}, expected a number >= 0"
+            )
+
+    def check(self, problem: Problem) -> None:
+        """Raise when the problem lacks something this method or its warm start needs."""
+        super().check(problem)
+        if self.warm_start_passes > 0:
+            StocADMM().check(problem)
+
+    def runs(self, problem: Problem) -> Runs:
+        """Return how batches are drawn."""
+        return defaults.sampling(problem, self.sampling, defaults.batch_size(problem, self.batch_size))
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of x, averages, multiplier, work arrays, snapshot and drawn rows."""
+        first, second, dual = sizes(problem)
+        runs, outputs = self.runs(problem), n_outputs(problem)
+        n_inner = defaults.n_inner(runs.n_rows, runs.batch_size, self.n_inner)
+        numbers = 5 * first + 9 * second + 4 * dual + 2 * problem.f2.n_terms * outputs
+        return problem.dtype.itemsize * numbers + 8 * n_inner * runs.per_batch
+
+    def loss_curvature(self, problem: Problem, runs: Runs) -> float:
+        """Return the default weight of the x2 step that is due to the loss."""
+        return problem.f2.lipschitz_mean + 8 * defaults.batch_curvature(problem, runs)
+
+    def first_state(self, problem: Problem, x: Any, dual: Any) -> dict[str, Any]:
+        """Return the fields of the state before the first epoch."""
+        point, multiplier = start_point(problem, x, dual)
+        beta, runs = first_beta(problem, self.beta), self.runs(problem)
+        n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
+        if self.curvature == "auto":
+            curvature = self.loss_curvature(problem, runs)
+        else:
+            curvature = defaults.positive("curvature", self.curvature)
+        notes = {"beta": beta, "batch_size": runs.batch_size, "n_inner": n_inner,
+                 "curvature": curvature, "returns": self.returns}  # fmt: skip
+        return {
+            "x": point, "output": point, "dual": multiplier, "beta": beta, "n_inner": n_inner,
+            "curvature": curvature, "notes": notes,
+        }  # fmt: skip
+
+    def prepare(self, p: Problem, s: ReducedState, rng: np.random.Generator) -> None:
+        """Do what comes before an epoch: the warm start, or the next penalty; forget the cache."""
+        if s.n_epochs > 0:
+            s.beta = next_beta(self.beta, s.beta)
+        elif self.warm_start_passes > 0:
+            first = StocADMM(beta=s.beta, batch_size=self.batch_size, sampling=self.sampling)
+            warm_start(p, s, rng, self.warm_start_passes, first)
+
+    def conclude(
+        self, p: Problem, s: ReducedState, runs: Runs, point: Pair, mean: Pair, full: float = 1.0,
+        per_row: float = 2.0,
+    ) -> None:  # fmt: skip
+        """Count an epoch: full gradients, gradients per row; ``mean`` is that of its iterates."""
+        s.mean = s.mean.add(mean, s.n_inner)
+        s.ergodic = s.mean.value
+        s.output = point if s.ergodic is None or self.returns == "last" else s.ergodic
+        s.cache = None
+        rows = s.n_inner * runs.batch_size / p.f2.n_terms
+        s.n_epochs += 1
+        s.n_passes += full + rows
+        s.n_gradients += full + per_row * rows
+
+
+def reference_loop(
+    p: Problem, s: ReducedState, batches: NDArray[np.int64], estimate: Estimate, curvature: float,
+    center: Callable[[Array], Array] | None = None,
+) -> Pair:  # fmt: skip
+    """Run an epoch's steps on any objects and return the sum of the iterates: the definition."""
+    total = p.zeros()
+    _, step = lengths(p, curvature, s.beta)
+    for batch in batches:
+        x1 = update_x1(p, s.x, s.dual, s.beta)
+        gradient = estimate(batch, s.x.x2)
+        force = s.dual + s.beta * p.constraint(Pair(x1, s.x.x2))
+        middle = s.x.x2 if center is None else center(s.x.x2)
+        s.x = Pair(x1, step2(p, middle, force, gradient, step))
+        s.dual = s.dual + s.beta * p.constraint(s.x)
+        total = total + s.x
+    return total
+
+
+def compiled_loop(
+    p: Problem, s: ReducedState, loop: Callable[..., None], curvature: float, *arguments: Any
+) -> Pair:
+    """Run the same steps by a kernel, whose own arguments come first."""
+    from ..kernels.views import view
+
+    number = p.dtype.type
+    x, dual, total = s.x.copy(), s.dual.copy(), p.zeros()
+    steps = lengths(p, curvature, s.beta)
+    loop(
+        view(p), *arguments, number(s.beta), *(number(t) for t in steps),
+        *(columns(a) for a in (x.x1, x.x2, dual, total.x1, total.x2)), *workspace(p, (3, 1, 3)),
+    )  # fmt: skip
+    s.x, s.dual = x, dual
+    return total
+
+
+def multiplier_for(problem: Problem, gradient: Array) -> Array:
+    """Return the least-squares solution of A2' dual = -gradient."""
+    if problem.A2 is None:
+        return problem.zeros_dual()
+    vectors, values = structure_eigen(problem)
+    kept = values > 1e-10 * values.max(initial=0.0)
+    V = vectors[:, kept]
+    solved = V @ ((V.T @ gradient) / values[kept].reshape((-1,) + (1,) * (gradient.ndim - 1)))
+    return -problem.A2.matvec(solved.astype(problem.dtype))
