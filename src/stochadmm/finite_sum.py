@@ -21,6 +21,8 @@ from .protocols import Array, Loss, Shape
 from .sampling import Runs
 
 CHUNK_BYTES = 1 << 19
+COMPILE_ABOVE = 1 << 20  # bytes of data: below, a NumPy pass takes less time than loading a kernel
+ROWS_PER_SUM = 1 << 14
 GRAM_COLUMNS = 128  # up to here one Gram matrix is cheaper than a Lanczos iteration
 DENSE = "dense"
 CSR = "csr"
@@ -345,7 +347,7 @@ class FiniteSum:
         """Return the mean loss of given predictions."""
         if self.weight is None or self.weight.ndim == 1:
             return self.loss.value(z, self.y, self.weight)
-        return self.loss.value(z, self.y, self.weight) * float(self.weight.sum()) / self.n_terms
+        return self.loss.value(z, self.y, self.weight) * float(self.weight.mean())
 
     def value(self, x: Array) -> float:
         """Return the mean loss at x."""
@@ -360,6 +362,8 @@ class FiniteSum:
         x = np.asarray(x, dtype=self.dtype)
         z = np.empty(self._predictions_shape(self.n_terms), dtype=self.dtype)
         u = np.empty_like(z)
+        if self.compiled:
+            return self._compiled_snapshot(x, z, u)
         total = np.zeros(self.shape, dtype=np.float64)
         for rows in self.chunks(self.dtype.itemsize):
             block = self._rows(rows)
@@ -368,6 +372,32 @@ class FiniteSum:
             total += self._pull_back(block, u[rows])
         gradient = (total / self.n_terms).astype(self.dtype, copy=False)
         return Snapshot(x.copy(), z, u, self.value_at(z), gradient)
+
+    @cached_property
+    def compiled(self) -> bool:
+        """Whether passes are worth a compiled loop: single output, a known loss, enough rows."""
+        plain = self.weight is None or self.weight.ndim == 1
+        known = getattr(self.loss, "kernel", None) is not None
+        return self.n_outputs is None and plain and known and self.n_bytes > COMPILE_ABOVE
+
+    @cached_property
+    def view(self) -> Any:
+        """The rows as compiled loops see them."""
+        from .kernels.views import data_view
+
+        return data_view(self)
+
+    def _compiled_snapshot(self, x: Array, z: Array, u: Array) -> Snapshot:
+        from .kernels.passes import full_pass
+
+        total, value = np.zeros(self.shape), 0.0
+        for start in range(0, self.n_terms, ROWS_PER_SUM):
+            stop = min(start + ROWS_PER_SUM, self.n_terms)
+            part = np.zeros(self.shape, dtype=self.dtype)
+            value += full_pass(self.view, start, stop, x, z, u, part)
+            total += part
+        gradient = (total / self.n_terms).astype(self.dtype, copy=False)
+        return Snapshot(x.copy(), z, u, value / self.n_terms, gradient)
 
     def gradient_change(self, rows: NDArray[np.intp], x: Array, anchor: Snapshot) -> Array:
         """Return the mean over ``rows`` of the terms' gradients at x minus those at the snapshot."""

@@ -1,16 +1,28 @@
-"""Matrices of the x2 step: how far, and in which directions, a step may go."""
+"""Matrices of the x2 step: how far, and in which directions, a step may go.
+
+A data metric is the Hessian of the loss on a sample of rows. Rows are drawn with probabilities that
+mix the uniform ones with ``sum_j x_ij^2 / energy_j``: a column with a handful of entries (a rare
+category) is then seen by every sample, where uniform sampling would miss it and leave the matrix
+singular in its direction.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from .finite_sum import CSR, FiniteSum
 from .problem import Problem
 from .protocols import Array
+from .sampling import Runs
 
 LARGEST_DENSE = 4000
+RIDGE = 1e-10  # of the mean diagonal: collinear columns leave a sampled Hessian singular
+WORST_BLOCK = 3.0  # times the metric's diagonal that a block's may reach before it is lifted
 
 
 def structure_gram(problem: Problem) -> Array:
@@ -57,3 +69,112 @@ def inverse(matrix: Array) -> Array:
     result, _ = lapack.dpotri(factor, lower=1)
     lower = np.tril(result)
     return np.ascontiguousarray(lower + np.tril(result, -1).T)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows drawn for a Hessian, and the factor with which each of them counts."""
+
+    rows: NDArray[np.intp]
+    factor: Array
+
+    @classmethod
+    def every(cls, n: int) -> Sample:
+        """Return all rows, each counting once."""
+        return cls(np.arange(n), np.ones(n))
+
+
+class RowSampler:
+    """Draws rows for Hessians of one finite sum; the probabilities cost two reads of the data."""
+
+    def __init__(self, f2: FiniteSum) -> None:
+        self.f2 = f2
+        energy = np.maximum(column_energies(f2), np.finfo(float).tiny)
+        score = row_scores(f2, energy)
+        total = score.sum()
+        uniform = 1.0 / f2.n_terms
+        self.probability = 0.5 * (score / total + uniform) if total > 0 else np.full_like(score, uniform)
+        self.cumulative = np.cumsum(self.probability)
+
+    def draw(self, size: int, rng: np.random.Generator) -> Sample:
+        """Return about ``size`` rows by systematic sampling; repeated rows are merged."""
+        n = self.f2.n_terms
+        if size >= n:
+            return Sample.every(n)
+        marks = (np.arange(size) + rng.random(size)) * (self.cumulative[-1] / size)
+        drawn = np.minimum(np.searchsorted(self.cumulative, marks), n - 1)
+        rows, count = np.unique(drawn, return_counts=True)
+        return Sample(rows, count / (size * self.probability[rows]) / n * rows.size)
+
+
+def column_energies(f2: FiniteSum, runs: Runs | None = None) -> Array:
+    """Return the mean square of each column of the variable, or the largest over one run of rows."""
+    mean, largest = np.zeros(f2.n_columns), np.zeros(f2.n_columns)
+    n_runs = f2.n_terms if runs is None else runs.n_runs
+    weighted = f2.row_weight is not None
+    if f2.compiled:
+        from .kernels.passes import column_energies as sums
+
+        sums(f2.view, n_runs, weighted, mean, largest)
+        return mean if runs is None else largest
+    squares = f2.X.multiply(f2.X).toarray() if f2.storage == CSR else np.square(f2.X)
+    if f2.intercept:
+        squares = np.column_stack([squares, np.ones(f2.n_terms)])
+    if f2.row_weight is not None:
+        squares = squares * f2.row_weight[:, None]
+    if runs is None:
+        return np.asarray(squares.mean(axis=0), dtype=np.float64)
+    edges = np.arange(n_runs) * f2.n_terms // n_runs
+    sizes = np.diff(np.append(edges, f2.n_terms))
+    sums_ = np.add.reduceat(squares, edges, axis=0) / sizes[:, None]
+    return np.asarray(sums_.max(axis=0), dtype=np.float64)
+
+
+def row_scores(f2: FiniteSum, energy: Array) -> Array:
+    """Return ``sum_j x_ij^2 / energy_j`` of each row, sample weight included."""
+    out = np.empty(f2.n_terms)
+    if f2.compiled:
+        from .kernels.passes import row_scores as scores
+
+        scores(f2.view, f2.row_weight is not None, 1 / energy, out)
+        return out
+    squares = f2.X.multiply(f2.X) if f2.storage == CSR else np.square(f2.X)
+    out[:] = squares @ (1 / energy[: f2.n_features])
+    if f2.intercept:
+        out += 1 / energy[-1]
+    return out if f2.row_weight is None else out * f2.row_weight
+
+
+def sampled_hessian(f2: FiniteSum, sample: Sample, predictions: Array | None) -> Array:
+    """Return the Hessian of the mean loss from a sample of rows, one matrix for all outputs.
+
+    At the predictions of all rows given, or everywhere bounded by the loss's bound without them. With
+    coupled outputs each row counts with its largest diagonal curvature.
+    """
+    loss: Any = f2.loss
+    if predictions is None or not hasattr(loss, "curvature"):
+        curvature = np.full(sample.rows.size, float(loss.curvature_bound))
+    else:
+        at = predictions[sample.rows]
+        curvature = np.asarray(loss.curvature(at, f2.y[sample.rows]), dtype=np.float64)
+        if curvature.ndim == 2:
+            curvature = curvature.max(axis=1)
+    return f2.gram(curvature * sample.factor, sample.rows)
+
+
+def lifted(metric: Array, f2: FiniteSum, runs: Runs) -> Array:
+    """Return a metric whose diagonal no batch exceeds by more than ``WORST_BLOCK`` times.
+
+    A batch is ``per_batch`` runs; with mean energy e and largest energy v of a column over runs, the
+    largest batch mean over an epoch is about v/k (m + 3 sqrt(m) + 3) with m = k e/v expected hits.
+    """
+    mean, largest = column_energies(f2), column_energies(f2, runs)
+    k = runs.per_batch
+    hits = k * mean / np.maximum(largest, np.finfo(float).tiny)
+    worst = largest / k * (hits + 3 * np.sqrt(hits) + 3)
+    result = metric.copy()
+    diagonal = result.diagonal().copy()
+    need = float(f2.loss.curvature_bound) * worst / WORST_BLOCK
+    result.flat[:: len(result) + 1] = np.maximum(diagonal, need)
+    result.flat[:: len(result) + 1] += RIDGE * max(float(diagonal.mean()), 1e-300)
+    return result

@@ -7,6 +7,7 @@ import numpy as np
 from . import codes
 from ._jit import kernel
 from .algebra import copy, flat
+from .tv import fuse_columns
 
 
 @kernel
@@ -65,3 +66,5 @@ def prox(h, v, step, out):
             _elementwise(h, first, last, v, step, out)
         elif h.kinds[t] == codes.GROUP_NORMS:
             _group_norms(h, h.first_group[t], h.first_group[t + 1], v, step, out)
+        else:
+            fuse_columns(v[first:last], step * h.variation[t], out[first:last])
