@@ -1,7 +1,7 @@
 """Gradient estimators: what a method knows of the gradient between passes.
 
-Each is asked for an estimate at a point from a batch of rows, and counts nothing: passes belong to the
-state of the method.
+Each is asked for an estimate at a point from a batch of rows, and counts nothing: passes belong to
+the state of the method.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Fresh:
 class Table:
     """The SAG estimate: the mean of the last gradient seen of every row.
 
-    For linear models a row's gradient is its slope times the row, so the table holds one number per
-    row and output. With ``points`` it also holds where each row was seen last, which nothing
+    For linear models a row's gradient is its slope times the row, so the table holds one number
+    per row and output. With ``points`` it also holds where each row was seen last, which nothing
     compresses. The arrays belong to the state of the method and are changed in place.
     """
 

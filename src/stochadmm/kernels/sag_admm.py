@@ -1,7 +1,7 @@
 """The inner loop of SAG-ADMM, compiled; step by step the loop of ``solvers/_reduced.py``.
 
-``refresh`` sees the rows of a batch and writes their new slopes into the table as it goes, so a row
-that is drawn twice counts once.
+``refresh`` sees the rows of a batch and writes their new slopes into the table as it goes, so a
+row that is drawn twice counts once.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._jit import kernel
+from ._prefetch import prefetch
 from .algebra import clear, flat, multiply
 from .blocks import add, move_x1, move_x2, set_force
 from .rows import row_slopes
@@ -16,14 +17,20 @@ from .scalar import slope
 
 
 @kernel
-def _dense_single(f, lo, hi, x, table, out, narrow):
+def _dense_single(f, lo, hi, jump, x, table, out):
+    # Local names: a view handed to a function once per row would cost more than the row.
     X, y, weight, offset = f.X, f.y, f.weight, f.offset
     loss, p0, p1, intercept = f.loss, f.p0, f.p1, f.intercept
-    d = X.shape[1]
-    targets, kept = flat(y), flat(table)
-    narrow[0] = 0
-    zero = narrow[0]
+    n, d = X.shape
+    entries, targets, kept = flat(X), flat(y), flat(table)
+    line = 64 // X.itemsize
+    zero = X.dtype.type(0)
     for i in range(lo, hi):
+        ahead = min(i + jump, n - 1)
+        for j in range(0, d, line):
+            prefetch(entries, ahead * d + j)
+        prefetch(targets, ahead)
+        prefetch(kept, ahead)
         z = zero
         for j in range(d):
             z += X[i, j] * x[j]
@@ -34,8 +41,7 @@ def _dense_single(f, lo, hi, x, table, out, narrow):
         now = slope(loss, p0, p1, z, targets[i])
         if weight.size > 0:
             now *= weight[i, 0]
-        narrow[0] = now - kept[i]
-        change = narrow[0]
+        change = X.dtype.type(now - kept[i])
         kept[i] = now
         for j in range(d):
             out[j] += change * X[i, j]
@@ -74,15 +80,16 @@ def _any(f, lo, hi, x, table, out, z, u):
 
 
 @kernel
-def refresh(f, runs, n_runs, x, table, out):
-    """Write the sum over the rows of the runs of (slope_i(x) - table_i) a_i into out, and the table."""
+def refresh(f, runs, following, n_runs, x, table, out):
+    """Write the sum over the rows of (slope_i(x) - table_i) a_i into out; renew the table."""
     n, columns = f.y.shape[0], x.shape[1]
     z, u = np.empty(columns, x.dtype), np.empty(columns, x.dtype)
     clear(out)
     for r in range(runs.size):
         lo, hi = runs[r] * n // n_runs, (runs[r] + 1) * n // n_runs
+        then = runs[r + 1] if r + 1 < runs.size else following
         if columns == 1 and not f.is_sparse:
-            _dense_single(f, lo, hi, flat(x), table, flat(out), z)
+            _dense_single(f, lo, hi, then * n // n_runs - lo, flat(x), table, flat(out))
         else:
             _any(f, lo, hi, x, table, out, z, u)
 
@@ -100,10 +107,10 @@ def _remember(n, runs, n_runs, x, points, mean, share):
 
 @kernel
 def inner_loop(
-    p, batches, n_runs, share, table, mean_gradient, points, mean_point, stale, beta, step1, step2,
-    x1, x2, dual, total1, total2, work, work1, work2,
+    p, batches, n_runs, share, table, mean_gradient, points, mean_point, curvature, beta, step1,
+    step2, x1, x2, dual, total1, total2, work, work1, work2,
 ):  # fmt: skip
-    """Run one epoch in place; ``stale`` is the part of the way from x2 to the mean point.
+    """Run one epoch in place; with ``points``, x2 steps start between x2 and the mean point.
 
     The ``work`` arrays hold 3 vectors of the multiplier's shape, 1 of x1's and 3 of x2's.
     """
@@ -111,13 +118,15 @@ def inner_loop(
     back1, back2, change, center = work1[0], work2[0], work2[1], work2[2]
     f_mean, f_change = flat(mean_gradient), flat(change)
     f_x2, f_center, f_point = flat(x2), flat(center), flat(mean_point)
+    n_inner = batches.shape[0]
     multiply(p.A1, x1, a1x)
     multiply(p.A2, x2, a2x)
-    for k in range(batches.shape[0]):
+    for k in range(n_inner):
         set_force(p.b, dual, beta, a1x, a2x, force)
         move_x1(p, force, step1, x1, a1x, back1)
 
-        refresh(p.f, batches[k], n_runs, x2, table, change)
+        following = batches[min(k + 1, n_inner - 1), 0]
+        refresh(p.f, batches[k], following, n_runs, x2, table, change)
         for j in range(f_mean.size):
             f_mean[j] += share * f_change[j]
         if points.size > 0:
@@ -125,7 +134,7 @@ def inner_loop(
         for j in range(f_x2.size):
             f_center[j] = f_x2[j]
             if points.size > 0:
-                f_center[j] += stale * (f_point[j] - f_x2[j])
+                f_center[j] += curvature * step2 * (f_point[j] - f_x2[j])
         set_force(p.b, dual, beta, a1x, a2x, force)
         move_x2(p, force, mean_gradient, step2, center, x2, a2x, back2)
 

@@ -1,10 +1,10 @@
 """The inner loop of the methods without variance reduction, compiled; see ``solvers/_plain.py``.
 
-STOC-, OPG-, RDA-ADMM and OPT-SADMM go through the same step: a batch's gradient, x2, x1, multiplier,
+STOC-, OPG-, RDA-ADMM and OPT-SADMM take the same steps: a batch's gradient, x2, x1, multiplier,
 average. They differ in the point of the gradient (``accelerated``), in what moves x2 (the present
-gradient and force, or with ``averaged`` the means of all past ones, from the start ``origin``), and
-in numbers that are given per step. A ``rotation`` makes the x2 step exact in the constraint: its
-columns are the eigenvectors of A2'A2, ``spectrum`` the eigenvalues.
+gradient and force, or with ``averaged`` the means of all past ones, from the start ``origin``),
+and in numbers that are given per step. A ``rotation`` makes the x2 step exact in the constraint:
+its columns are the eigenvectors of A2'A2, ``spectrum`` the eigenvalues.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from .rows import batch_gradient
 
 
 @kernel
-def _move_exactly(p, force, gradient, weight, beta, rotation, turned, spectrum, x2, a2x, back, work):
+def _move_exactly(
+    p, force, gradient, weight, beta, rotation, turned, spectrum, x2, a2x, back, work
+):  # fmt: skip
+    """Take the x2 step that keeps the constraint's square as it is, in place."""
     multiply_transposed(p.A2, force, back)
     f_gradient, f_back, f_x2 = flat(gradient), flat(back), flat(x2)
     for j in range(f_back.size):
@@ -35,9 +38,9 @@ def _move_exactly(p, force, gradient, weight, beta, rotation, turned, spectrum, 
 
 @kernel
 def inner_loop(
-    p, batches, n_runs, row_weight, none, beta, step1, steps, weights, shares, accelerated, averaged,
-    rotation, turned, spectrum, x1, x2, dual, mean1, mean2, origin, mean_gradient, mean_force,
-    work, work1, work2,
+    p, batches, n_runs, row_weight, none, beta, step1, steps, weights, shares, accelerated,
+    averaged, rotation, turned, spectrum, x1, x2, dual, mean1, mean2, origin, mean_gradient,
+    mean_force, work, work1, work2,
 ):  # fmt: skip
     """Run one epoch in place; ``mean1``, ``mean2`` are the averages that the method keeps.
 
@@ -63,8 +66,9 @@ def inner_loop(
             move_x2(p, mean_force, mean_gradient, steps[k], origin, x2, a2x, back2)
         elif rotation.size > 0:
             _move_exactly(
-                p, force, gradient, weights[k], beta, rotation, turned, spectrum, x2, a2x, back2, point
-            )
+                p, force, gradient, weights[k], beta, rotation, turned, spectrum, x2, a2x, back2,
+                point,
+            )  # fmt: skip
         else:
             move_x2(p, force, gradient, steps[k], x2, x2, a2x, back2)
 

@@ -7,12 +7,14 @@ STOC-, OPG-, RDA-ADMM and OPT-SADMM repeat, with g the mean gradient of a fresh 
     lambda+ = lambda + beta (A1 x1+ + A2 x2+ - b)
     mean+ = mean + share (x+ - mean)
 
-where x1 is one prox if A1'A1 = s I and f1 is absent, and linearized otherwise. The k-th x2 step has
-the weight (inverse step) w_k + beta |A2|^2 with w_k growing like sqrt(k), which averages the noise out.
+where x1 is one prox if A1'A1 = s I and f1 is absent, and linearized otherwise. The k-th x2 step
+has the weight (inverse step) w_k + beta |A2|^2 with w_k growing like sqrt(k), which averages the
+noise out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -43,7 +45,7 @@ class PlainState(State):
 
 @dataclass(frozen=True)
 class Plan:
-    """The numbers of the coming steps: of x2 (linearized), its weight from the loss, of the mean."""
+    """Numbers of the coming steps: length of x2's, its weight from the loss, share of the mean."""
 
     steps: Array
     weights: Array
@@ -76,10 +78,11 @@ class Plain(Solver):
 
     def runs(self, problem: Problem) -> Runs:
         """Return how batches are drawn."""
-        return defaults.sampling(problem, self.sampling, defaults.batch_size(problem, self.batch_size))
+        size = defaults.batch_size(problem, self.batch_size)
+        return defaults.sampling(problem, self.sampling, size)
 
     def memory(self, problem: Problem) -> int:
-        """Return the bytes of x, its average, the multiplier, the work arrays and the drawn rows."""
+        """Return the bytes of x, its average, multiplier, work arrays and drawn rows."""
         first, second, dual = sizes(problem)
         runs = self.runs(problem)
         n_inner = defaults.n_inner(runs.n_rows, runs.batch_size, self.n_inner)
@@ -187,7 +190,8 @@ class Plain(Solver):
         x, mean, dual = s.x.copy(), cast(Pair, s.ergodic).copy(), s.dual.copy()
         extras = self.extras(p, s)
         step1, _ = lengths(p, 0.0, s.beta)
-        inner_loop(
+        loop: Callable[..., None] = inner_loop
+        loop(
             view(p), batches, runs.n_runs, number(runs.row_weight), none, number(s.beta),
             number(step1), *(a.astype(p.dtype) for a in (plan.steps, plan.weights, plan.shares)),
             self.accelerated, PAST[0] in extras,
@@ -213,4 +217,4 @@ def structure_eigen(problem: Problem) -> tuple[Array, Array]:
         values, vectors = np.linalg.eigh(structure_gram(problem))
         kept = np.ascontiguousarray(vectors), np.maximum(values, 0.0)
         problem.__dict__["_structure_eigen"] = kept
-    return kept  # type: ignore[no-any-return]
+    return cast(tuple[Array, Array], kept)

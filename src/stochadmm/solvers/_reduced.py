@@ -26,11 +26,21 @@ from ..sampling import Runs
 from ._base import Solver, State, columns, start_point, workspace
 from ._plain import structure_eigen
 from ._steps import (
-    Average, Beta, check_returns, first_beta, lengths, n_outputs, next_beta, sizes, step2, update_x1,
-)  # fmt: skip
+    Average,
+    Beta,
+    check_returns,
+    first_beta,
+    lengths,
+    n_outputs,
+    next_beta,
+    sizes,
+    step2,
+    update_x1,
+)
 from .stoc_admm import StocADMM, warm_start
 
 Estimate = Callable[[NDArray[np.int64], Array], Array]
+"""From a batch and x2 to a gradient."""
 
 
 @dataclass
@@ -76,7 +86,8 @@ class Reduced(Solver):
 
     def runs(self, problem: Problem) -> Runs:
         """Return how batches are drawn."""
-        return defaults.sampling(problem, self.sampling, defaults.batch_size(problem, self.batch_size))
+        size = defaults.batch_size(problem, self.batch_size)
+        return defaults.sampling(problem, self.sampling, size)
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of x, averages, multiplier, work arrays, snapshot and drawn rows."""
@@ -107,7 +118,7 @@ class Reduced(Solver):
         }  # fmt: skip
 
     def prepare(self, p: Problem, s: ReducedState, rng: np.random.Generator) -> None:
-        """Do what comes before an epoch: the warm start, or the next penalty; forget the cache."""
+        """Do what comes before an epoch: the warm start, or the next penalty."""
         if s.n_epochs > 0:
             s.beta = next_beta(self.beta, s.beta)
         elif self.warm_start_passes > 0:
@@ -131,17 +142,22 @@ class Reduced(Solver):
 
 def reference_loop(
     p: Problem, s: ReducedState, batches: NDArray[np.int64], estimate: Estimate, curvature: float,
-    center: Callable[[Array], Array] | None = None,
+    stale: Array | None = None,
 ) -> Pair:  # fmt: skip
-    """Run an epoch's steps on any objects and return the sum of the iterates: the definition."""
+    """Run an epoch's steps on any objects and return the sum of the iterates: the definition.
+
+    Where ``stale`` is given, the loss's part of the quadratic of the x2 step is centered there.
+    """
     total = p.zeros()
     _, step = lengths(p, curvature, s.beta)
     for batch in batches:
         x1 = update_x1(p, s.x, s.dual, s.beta)
         gradient = estimate(batch, s.x.x2)
         force = s.dual + s.beta * p.constraint(Pair(x1, s.x.x2))
-        middle = s.x.x2 if center is None else center(s.x.x2)
-        s.x = Pair(x1, step2(p, middle, force, gradient, step))
+        center = s.x.x2
+        if stale is not None:
+            center = center + curvature * step * (stale - center)
+        s.x = Pair(x1, step2(p, center, force, gradient, step))
         s.dual = s.dual + s.beta * p.constraint(s.x)
         total = total + s.x
     return total

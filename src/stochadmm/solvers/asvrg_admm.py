@@ -2,11 +2,11 @@
 
     min  h1(x1) + f1(x1) + h2(x2) + (1/n) sum_i f2_i(x2)    s.t.  A1 x1 + A2 x2 = b
 
-Y. Liu, F. Shang, J. Cheng, "Accelerated Variance Reduced Stochastic ADMM", AAAI 2017; Y. Liu et al.,
-IEEE TPAMI 2021.
+Y. Liu, F. Shang, J. Cheng, "Accelerated Variance Reduced Stochastic ADMM", AAAI 2017; Y. Liu
+et al., IEEE TPAMI 2021.
 
-Code and paper: snapshot = x~, momentum = theta, x.x2 = z (the sequence that moves), 1 / curvature =
-eta, dual = beta lambda.
+Code and paper: snapshot = x~, momentum = theta, x.x2 = z (the sequence that moves),
+1 / curvature = eta, dual = beta lambda.
 
 One epoch: a full gradient at the snapshot, then n_inner steps of
 
@@ -20,15 +20,16 @@ with v the variance-reduced gradient at theta z + (1 - theta) x~2. At its end
     x~ = (1 - theta) x~ + theta mean of (x1, z)
     theta+ = (sqrt(theta^4 + 4 theta^2) - theta^2) / 2
 
-Returned is the snapshot. The curvature Lf + delta(b) Lmax / (1 - theta) is the weight that pays for
-the batch's noise; the article has (alpha Lmax) with 1 - theta_0 = delta(b) / (alpha - 1), the same
-with Lmax for Lf. The article's O(1 / S^2) in epochs S is for bounded sets and weighs the constraint by
-that bound. With ``strongly_convex`` theta stays and z and the multiplier are reset as in SVRG-ADMM,
-which gives linear convergence.
+Returned is the snapshot. The curvature Lf + delta(b) Lmax / (1 - theta) pays for the batch's
+noise; the article has alpha Lmax with 1 - theta_0 = delta(b) / (alpha - 1), the same with Lmax for
+Lf. Its O(1 / S^2) in epochs S is for bounded sets, with the constraint weighed by that bound. With
+``strongly_convex`` theta stays and z and the multiplier are reset as in SVRG-ADMM, which gives
+linear convergence.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
@@ -38,7 +39,6 @@ from .. import defaults
 from ..gradients import Anchored
 from ..problem import Pair, Problem
 from ..protocols import Array
-from ..sampling import Runs
 from ._base import State, register
 from ._reduced import Reduced, multiplier_for
 from .svrg_admm import SVRGState, anchored_loop, check_strongly_convex
@@ -49,6 +49,8 @@ class ASVRGState(SVRGState):
     """State of ASVRG-ADMM."""
 
     momentum: float = field(kw_only=True)
+    noise: float = field(kw_only=True)
+    """delta(b) Lmax, what the batches' noise adds to the curvature at theta = 0."""
 
 
 @register
@@ -73,8 +75,8 @@ class ASVRGADMM(Reduced):
     returns : {"last", "ergodic"}
         Which point is the output: the last snapshot, or the mean of all snapshots.
     momentum : float or "auto"
-        theta of the first epoch, between 0 and 1; by default between 1/2 and 9/10, so that the noise
-        adds no more to the curvature than Lf where that is possible.
+        theta of the first epoch, between 0 and 1; by default between 1/2 and 9/10, so that the
+        noise adds no more to the curvature than Lf where that is possible.
     strongly_convex : bool, default=False
         Restart every epoch from the snapshot, with theta as it is; needs h2 absent.
 
@@ -95,7 +97,9 @@ class ASVRGADMM(Reduced):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.momentum != "auto" and not 0 < float(self.momentum) < 1:
-            raise ValueError(f"momentum is {self.momentum!r}, expected 'auto' or a number in (0, 1)")
+            raise ValueError(
+                f"momentum is {self.momentum!r}, expected 'auto' or a number in (0, 1)"
+            )
 
     def check(self, problem: Problem) -> None:
         """Raise when the problem lacks something this method needs."""
@@ -103,25 +107,20 @@ class ASVRGADMM(Reduced):
         if self.strongly_convex:
             check_strongly_convex(problem, self.name)
 
-    def first_momentum(self, problem: Problem, runs: Runs) -> float:
+    def first_momentum(self, problem: Problem, noise: float) -> float:
         """Return theta of the first epoch."""
         if self.momentum != "auto":
             return float(self.momentum)
-        ratio = defaults.batch_curvature(problem, runs) / max(problem.f2.lipschitz_mean, 1e-300)
-        return 1 - min(max(ratio, 0.1), 0.5)
+        return 1 - min(max(noise / max(problem.f2.lipschitz_mean, 1e-300), 0.1), 0.5)
 
-    def curvature_at(self, problem: Problem, runs: Runs, momentum: float) -> float:
-        """Return the weight of the x2 step that is due to the loss."""
-        if self.curvature != "auto":
-            return defaults.positive("curvature", self.curvature)
-        noise = defaults.batch_curvature(problem, runs)
-        return problem.f2.lipschitz_mean + noise / (1 - momentum)
-
-    def start(self, problem: Problem, x: Pair | None = None, dual: Array | None = None) -> ASVRGState:
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> ASVRGState:
         """Return the state before the first epoch; nothing of the start is changed."""
         first = self.first_state(problem, x, dual)
-        momentum = self.first_momentum(problem, self.runs(problem))
-        return ASVRGState(**first, snapshot=first["x"], momentum=momentum)
+        noise = defaults.batch_curvature(problem, self.runs(problem))
+        momentum = self.first_momentum(problem, noise)
+        return ASVRGState(**first, snapshot=first["x"], momentum=momentum, noise=noise)
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
@@ -133,9 +132,10 @@ class ASVRGADMM(Reduced):
         if self.strongly_convex and s.n_epochs > 0:
             s.x, s.dual = s.snapshot, multiplier_for(p, gradient.full_gradient)
         theta, batches = s.momentum, runs.draw(rng, s.n_inner)
-        s.curvature = self.curvature_at(p, runs, theta)
+        if self.curvature == "auto":
+            s.curvature = p.f2.lipschitz_mean + s.noise / (1 - theta)
         total = anchored_loop(p, s, gradient, batches, theta * s.curvature, mix=theta)
         s.snapshot = (1 - theta) * s.snapshot + theta / s.n_inner * total
         if not self.strongly_convex:
-            s.momentum = (np.sqrt(theta**4 + 4 * theta**2) - theta**2) / 2
+            s.momentum = (math.sqrt(theta**4 + 4 * theta**2) - theta**2) / 2
         self.conclude(p, s, runs, s.snapshot, s.snapshot)

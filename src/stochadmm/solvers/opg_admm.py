@@ -2,19 +2,19 @@
 
     min  h1(x1) + f1(x1) + h2(x2) + (1/n) sum_i f2_i(x2)    s.t.  A1 x1 + A2 x2 = b
 
-T. Suzuki, "Dual Averaging and Proximal Gradient Descent for Online Alternating Direction Multiplier
-Method", ICML 2013.
+T. Suzuki, "Dual Averaging and Proximal Gradient Descent for Online Alternating Direction
+Multiplier Method", ICML 2013.
 
 Code and paper: beta = rho, 1 / w_k = eta_k, growth = 1 / eta_0, dual = -lambda.
 
-One step, with g the gradient of a batch at x2 and the metric gamma I - beta eta A2'A2 that turns the
-x2 step into a prox step, gamma = 1 + beta eta |A2|^2:
+One step, with g the gradient of a batch at x2 and the metric gamma I - beta eta A2'A2 that turns
+the x2 step into a prox step, gamma = 1 + beta eta |A2|^2:
 
     x2+ = prox of h2 at x2 - (eta / gamma)(g + A2'(lambda + beta (A1 x1 + A2 x2 - b)))
 
-then x1 and the multiplier as in ADMM. This is the linearized STOC-ADMM; the two differ in the steps,
-here eta_k = eta_0 / sqrt(k), never longer than 1 / L because squared losses would blow up first. The
-expected objective gap and infeasibility of the uniform average are O(1 / sqrt(K)).
+then x1 and the multiplier as in ADMM. This is the linearized STOC-ADMM; the two differ in the
+steps, here eta_k = eta_0 / sqrt(k), never longer than 1 / L because squared losses would blow up
+first. The expected objective gap and infeasibility of the uniform average are O(1 / sqrt(K)).
 """
 
 from __future__ import annotations

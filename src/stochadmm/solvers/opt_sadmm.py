@@ -5,7 +5,7 @@
 S. Azadi, S. Sra, "Towards an Optimal Stochastic Alternating Direction Method of Multipliers",
 ICML 2014. The constants here are derived for this form; those of the article differ.
 
-Code and paper: ergodic = the aggregate sequence x^ag, share = alpha_t = 2 / (t + 1), dual = -lambda.
+Code and paper: ergodic = the aggregate sequence x^ag, share = alpha_t = 2 / (t + 1).
 
 Step t, with g the gradient of a batch at the point between average and iterate:
 
@@ -15,8 +15,8 @@ Step t, with g the gradient of a batch at the point between average and iterate:
     x1 and the multiplier as in ADMM
     x^ag+ = (1 - alpha_t) x^ag + alpha_t x+      for both blocks
 
-Returned is x^ag. Only the smooth part is accelerated: on bounded sets the expected objective gap and
-infeasibility are O(L / K^2 + 1 / K + noise / sqrt(K)).
+Returned is x^ag. Only the smooth part is accelerated: on bounded sets the expected objective gap
+and infeasibility are O(L / K^2 + 1 / K + noise / sqrt(K)).
 """
 
 from __future__ import annotations

@@ -2,19 +2,20 @@
 
     min  h1(x1) + f1(x1) + h2(x2) + (1/n) sum_i f2_i(x2)    s.t.  A1 x1 + A2 x2 = b
 
-T. Suzuki, "Dual Averaging and Proximal Gradient Descent for Online Alternating Direction Multiplier
-Method", ICML 2013.
+T. Suzuki, "Dual Averaging and Proximal Gradient Descent for Online Alternating Direction
+Multiplier Method", ICML 2013.
 
 Code and paper: beta = rho, dual = -lambda, mean_gradient = g-bar, mean_force = the mean of
 lambda + beta (A1 x1 + A2 x2 - b) over all past steps, origin = x2 at the start (0 in the paper).
 
 The k-th step, with g-bar and p-bar the means of all batch gradients and forces up to now:
 
-    x2+ = prox of h2 at origin - step (g-bar + A2' p-bar),   step = k / (L + c sqrt(k) + beta |A2|^2)
+    x2+ = prox of h2 at origin - step (g-bar + A2' p-bar)
+    step = k / (L + c sqrt(k) + beta |A2|^2)
 
-then x1 and the multiplier as in ADMM. The paper's step has L = 0 and c = 1 / eta_0; L keeps the first
-steps of squared losses from blowing up. The expected objective gap and infeasibility of the uniform
-average are O(1 / sqrt(K)). h2 acts with a step that grows, so its sparsity shows early.
+then x1 and the multiplier as in ADMM. The paper's step has L = 0 and c = 1 / eta_0; L keeps the
+first steps of squared losses from blowing up. The expected objective gap and infeasibility of the
+uniform average are O(1 / sqrt(K)). h2 acts with a step that grows, so its sparsity shows early.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ class RDAADMM(Plain):
         _, second, dual = sizes(problem)
         return super().memory(problem) + problem.dtype.itemsize * (2 * second + dual)
 
-    def start(self, problem: Problem, x: Pair | None = None, dual: Array | None = None) -> RDAState:
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> RDAState:
         """Return the state before the first epoch; nothing of the start is changed."""
         first = self.first_state(problem, x, dual)
         return RDAState(

@@ -6,7 +6,7 @@ L. W. Zhong, J. T. Kwok, "Fast Stochastic Alternating Direction Method of Multip
 
 Code and paper: slopes = the table of gradients (one number per row and output for linear models),
 points = the table of x(i), where row i was seen last; mean_gradient, mean_point = their means;
-curvature = L, beta = rho, dual = rho alpha.
+curvature = L, beta = rho.
 
 One step:
 
@@ -18,9 +18,10 @@ One step:
 
 In the form "points" the center is the mean point, as published: the step starts from a stale mean,
 so the first tens of passes move little, and the table of points, n times the size of x2, cannot be
-compressed. In the form "gradients", the default and what most codes run under this name, the center is
-x2; it needs n numbers per output only. The expected objective gap and infeasibility of the average of
-the published form are O(1 / K), linear under strong convexity.
+compressed. In the form "gradients", the default and what most codes run under this name, the
+center is x2; it needs n numbers per output only. The expected objective gap and infeasibility of
+the average of the published form are O(1 / K), linear under strong convexity; there is no proof
+for the other form, whose default step keeps a factor of about four from those seen to diverge.
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import defaults
 from ..gradients import Table
 from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
 from ._base import State, columns, register
 from ._reduced import Reduced, ReducedState, compiled_loop, reference_loop
-from ._steps import lengths, sizes
+from ._steps import sizes
 
 FORMS = ("gradients", "points")
 
@@ -66,7 +68,8 @@ class SAGADMM(Reduced):
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
     curvature : float or "auto"
-        L in the x2 step; Lmax by default, as in the paper. Experiments often tune it.
+        L in the x2 step; by default Lmax in the form "points", as in the paper, and
+        Lf + 4 delta(b) Lmax in the form "gradients". Experiments often tune it.
     sampling : {"blocks", "rows"}
         Batches of consecutive runs of rows, or of single rows as in the paper.
     warm_start_passes : float, default=0
@@ -82,8 +85,9 @@ class SAGADMM(Reduced):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 5))
     >>> y = np.sign(X[:, 0] + 0.1 * rng.standard_normal(200))
-    >>> problem = sa.Problem.linear(sa.Logistic(), X, y, structure=sa.Differences(5),
-    ...                             on_structure=sa.L1(0.01))
+    >>> problem = sa.Problem.linear(
+    ...     sa.Logistic(), X, y, structure=sa.Differences(5), on_structure=sa.L1(0.01)
+    ... )
     >>> sa.SAGADMM(form="points").memory(problem) - sa.SAGADMM().memory(problem)
     8040
     """
@@ -109,10 +113,14 @@ class SAGADMM(Reduced):
         return super().memory(problem) + problem.dtype.itemsize * table
 
     def loss_curvature(self, problem: Problem, runs: Runs) -> float:
-        """Return Lmax, the weight of the paper."""
-        return problem.f2.lipschitz_max
+        """Return the default weight of the x2 step that is due to the loss."""
+        if self.form == "points":
+            return problem.f2.lipschitz_max
+        return problem.f2.lipschitz_mean + 4 * defaults.batch_curvature(problem, runs)
 
-    def start(self, problem: Problem, x: Pair | None = None, dual: Array | None = None) -> SAGState:
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> SAGState:
         """Return the state before the first epoch; nothing of the start is changed."""
         return SAGState(**self.first_state(problem, x, dual))
 
@@ -123,15 +131,10 @@ class SAGADMM(Reduced):
         filled = s.slopes is None
         table = self._table(p, s, runs)
         batches = runs.draw(rng, s.n_inner)
-        _, step = lengths(p, s.curvature, s.beta)
-        stale = s.curvature * step
         if s.engine == "compiled":
-            total = _compiled(p, s, table, batches, stale)
+            total = _compiled(p, s, table, batches)
         else:
-            center = None if table.mean_point is None else (
-                lambda x2: x2 + stale * (table.mean_point - x2)
-            )
-            total = reference_loop(p, s, batches, table.estimate, s.curvature, center)
+            total = reference_loop(p, s, batches, table.estimate, s.curvature, table.mean_point)
         self.conclude(p, s, runs, s.x, total / s.n_inner, float(filled), per_row=1.0)
 
     def _table(self, p: Problem, s: SAGState, runs: Runs) -> Table:
@@ -144,9 +147,7 @@ class SAGADMM(Reduced):
         return Table(p.f2, runs, s.slopes, s.mean_gradient, s.points, s.mean_point)
 
 
-def _compiled(
-    p: Problem, s: SAGState, table: Table, batches: NDArray[np.int64], stale: float
-) -> Pair:
+def _compiled(p: Problem, s: SAGState, table: Table, batches: NDArray[np.int64]) -> Pair:
     """Run the steps in ``kernels/sag_admm.py``, which changes the tables in place."""
     from ..kernels.sag_admm import inner_loop
 
@@ -155,5 +156,5 @@ def _compiled(
     return compiled_loop(
         p, s, inner_loop, s.curvature, batches, table.runs.n_runs, number(1 / p.f2.n_terms),
         columns(table.slopes), columns(table.mean_gradient), points,
-        none if table.mean_point is None else columns(table.mean_point), number(stale),
+        none if table.mean_point is None else columns(table.mean_point), number(s.curvature),
     )  # fmt: skip

@@ -5,22 +5,22 @@
 H. Ouyang, N. He, L. Tran, A. Gray, "Stochastic Alternating Direction Method of Multipliers",
 ICML 2013.
 
-Code and paper: 1 / w_k = eta_{k+1} (the step), beta = beta, dual = -lambda, ergodic = (x-bar, y-bar).
+Code and paper: 1 / w_k = eta_{k+1} (the step), beta = beta, dual = -lambda, ergodic = the bars.
 
 One step, with g the gradient of a batch at x2:
 
     exact       x2+ = x2 - (w_k I + beta A2'A2)^-1 (g + A2'(lambda + beta (A1 x1 + A2 x2 - b)))
     linearized  x2+ = prox of h2 after the step 1 / (w_k + beta |A2|^2) along the same vector
 
-then x1 and the multiplier as in ADMM. The exact form is the paper's; the linearized one is what the
-ACC-SADMM paper compares with, and takes any h2. Steps:
+then x1 and the multiplier as in ADMM. The exact form is the paper's; the linearized one is what
+the ACC-SADMM paper compares with, and takes any h2. Steps:
 
-    "smooth"  w_k = L + c sqrt(k)           smooth losses
-    "sqrt"    w_k = max(L, c sqrt(k))       general convex, eta_0 = 1 / c, capped where it is unsafe
-    "strong"  w_k = L + c k                 strongly convex with modulus c
+    "smooth"  w_k = L + c sqrt(k)         smooth losses
+    "sqrt"    w_k = max(L, c sqrt(k))     general convex: eta_0 = 1 / c, capped where it is unsafe
+    "strong"  w_k = L + c k               strongly convex with modulus c
 
-The expected objective gap and infeasibility of the uniform average are O(1 / sqrt(K)), O(log K / K)
-under strong convexity.
+The expected objective gap and infeasibility of the uniform average are O(1 / sqrt(K)), and
+O(log K / K) under strong convexity.
 """
 
 from __future__ import annotations
@@ -72,8 +72,9 @@ class StocADMM(Plain):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 5))
     >>> y = np.sign(X[:, 0] + 0.1 * rng.standard_normal(200))
-    >>> problem = sa.Problem.linear(sa.Logistic(), X, y, structure=sa.Differences(5),
-    ...                             on_structure=sa.L1(0.01))
+    >>> problem = sa.Problem.linear(
+    ...     sa.Logistic(), X, y, structure=sa.Differences(5), on_structure=sa.L1(0.01)
+    ... )
     >>> result = sa.minimize(problem, sa.StocADMM(batch_size=10), max_passes=40)
     >>> result.objective < 0.5 * problem.objective_at_zero
     True
@@ -99,8 +100,8 @@ class StocADMM(Plain):
         if self.form == "exact":
             if problem.h2 is not None:
                 raise ValueError(
-                    "form='exact' of stoc-admm needs h2 absent; use form='linearized', or stack the "
-                    "penalty of the coefficients into the structure"
+                    "form='exact' of stoc-admm needs h2 absent; use form='linearized', or stack "
+                    "the penalty of the coefficients into the structure"
                 )
             structure_eigen(problem)
 

@@ -13,14 +13,14 @@ One epoch: a full gradient at the snapshot, then n_inner steps of
           v + A2'(lambda + beta (A1 x1+ + A2 x2 - b))
     lambda+ = lambda + beta (A1 x1+ + A2 x2+ - b)
 
-with v the variance-reduced gradient at x2. The next snapshot is the mean of the epoch's x2; the next
-epoch goes on from the last x. With ``strongly_convex`` it starts from the means instead, and from the
-multiplier with A2' lambda = -grad f2(snapshot) in least squares.
+with v the variance-reduced gradient at x2. The next snapshot is the mean of the epoch's x2; the
+next epoch goes on from the last x. With ``strongly_convex`` it starts from the means instead, and
+from the multiplier with A2' lambda = -grad f2(snapshot) in least squares.
 
 The sums of an epoch telescope when the curvature exceeds Lf + 4 delta(b) Lmax; the default is
-Lf + 8 delta(b) Lmax. Then the expected objective gap and infeasibility of the average of all iterates
-are O(1 / K), of the last iterate O(1 / sqrt(K)) in theory and far better than the average in practice;
-the strongly convex variant converges linearly.
+Lf + 8 delta(b) Lmax. Then the expected objective gap and infeasibility of the average of all
+iterates are O(1 / K), those of the last iterate O(1 / sqrt(K)) in theory and far better than the
+average's in practice; the strongly convex variant converges linearly.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ class SVRGADMM(Reduced):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 5))
     >>> y = np.sign(X[:, 0] + 0.1 * rng.standard_normal(200))
-    >>> problem = sa.Problem.linear(sa.Logistic(), X, y, structure=sa.Differences(5),
-    ...                             on_structure=sa.L1(0.01))
+    >>> problem = sa.Problem.linear(
+    ...     sa.Logistic(), X, y, structure=sa.Differences(5), on_structure=sa.L1(0.01)
+    ... )
     >>> sa.minimize(problem, sa.SVRGADMM(), stop=sa.Gap(1e-4)).status.name
     'CONVERGED'
     """
@@ -93,7 +94,9 @@ class SVRGADMM(Reduced):
         if self.strongly_convex:
             check_strongly_convex(problem, self.name)
 
-    def start(self, problem: Problem, x: Pair | None = None, dual: Array | None = None) -> SVRGState:
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> SVRGState:
         """Return the state before the first epoch; nothing of the start is changed."""
         first = self.first_state(problem, x, dual)
         return SVRGState(**first, snapshot=first["x"])
@@ -117,8 +120,8 @@ def check_strongly_convex(problem: Problem, name: str) -> None:
     """Raise when the reset of the multiplier is not defined."""
     if problem.h2 is not None:
         raise ValueError(
-            f"strongly_convex=True of {name} needs h2 absent, because the multiplier is reset from "
-            "the gradient of the loss alone; use strongly_convex=False"
+            f"strongly_convex=True of {name} needs h2 absent, because the multiplier is reset "
+            "from the gradient of the loss alone; use strongly_convex=False"
         )
     structure_eigen(problem)
 
