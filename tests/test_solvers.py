@@ -1,0 +1,524 @@
+"""Every registered method on the same small problems, judged by certificates; equivalences."""
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import stochadmm as sa
+from stochadmm.solvers._steps import Average, Continuation, first_beta, next_beta, solve_x1
+
+API_NAMES = {
+    "acc-sadmm", "svrg-admm", "sag-admm", "sdca-admm", "asvrg-admm", "stoc-admm", "opg-admm",
+    "rda-admm", "opt-sadmm", "admm", "linearized-admm", "ladm-ne", "aadmm", "vr-pddy", "spdhg",
+    "katyusha", "prox-newton", "gram",
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- a dozen problems
+
+
+def rows(n=80, d=8, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    coef = np.repeat(rng.standard_normal(d // 4 + 1), 4)[:d]
+    return rng, X, X @ coef
+
+
+def chain(d):
+    return sa.VStack([sa.Differences(d), sa.Identity(d)])
+
+
+def signs(rng, z):
+    return np.where(z + rng.standard_normal(len(z)) > 0, 1.0, -1.0)
+
+
+def lasso():
+    rng, X, z = rows()
+    y = z + rng.standard_normal(80)
+    return sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.L1(0.1))
+
+
+def sparse_logistic():
+    rng, X, z = rows(seed=1)
+    return sa.Problem.linear(
+        sa.Logistic(), X, signs(rng, z), on_coefficients=sa.ElasticNet(0.04, 0.5), intercept=True,
+        sample_weight=rng.uniform(0.5, 2.0, 80),
+    )  # fmt: skip
+
+
+def identity_structure():
+    rng, X, z = rows(seed=2)
+    return sa.Problem.linear(
+        sa.SquaredHinge(), X, signs(rng, z), structure=sa.Identity(8), on_structure=sa.L1(0.1)
+    )
+
+
+def fused_squared():
+    rng, X, z = rows(seed=3)
+    return sa.Problem.linear(
+        sa.Squared(), X, z + rng.standard_normal(80) + 2.0, structure=chain(8),
+        on_structure=sa.L1(0.1), intercept=True, sample_weight=rng.uniform(0.5, 2.0, 80),
+    )  # fmt: skip
+
+
+def fused_logistic():
+    rng, X, z = rows(seed=4)
+    return sa.Problem.linear(
+        sa.Logistic(), X, signs(rng, z), structure=chain(8), on_structure=sa.L1(0.03)
+    )
+
+
+def graph_logistic_csr():
+    rng, X, z = rows(seed=5)
+    edges = np.array([[0, 1], [1, 2], [2, 3], [4, 5], [5, 6], [6, 7], [0, 3]])
+    X = sparse.csr_array(np.where(np.abs(X) > 0.3, X, 0.0))
+    return sa.Problem.linear(
+        sa.Logistic(), X, signs(rng, z), on_structure=sa.L1(0.03), intercept=True,
+        structure=sa.VStack([sa.Incidence(edges, 8), sa.Identity(8)]),
+    )  # fmt: skip
+
+
+def overlapping_groups():
+    rng, X, z = rows(seed=6)
+    groups = [np.arange(j, j + 4) for j in (0, 2, 4)]
+    return sa.Problem.linear(
+        sa.Squared(), X, z + rng.standard_normal(80), structure=sa.Selection(groups, 8),
+        on_structure=sa.GroupL2(0.2, [4, 4, 4]),
+    )  # fmt: skip
+
+
+def group_huber():
+    rng, X, z = rows(seed=7)
+    groups = [np.arange(j, j + 4) for j in (0, 2, 4)]
+    return sa.Problem.linear(
+        sa.Huber(1.0), X, z + rng.standard_t(3, 80), structure=sa.Selection(groups, 8),
+        on_structure=sa.GroupL2(0.1, [4, 4, 4]), intercept=True,
+    )  # fmt: skip
+
+
+def fused_multinomial():
+    rng, X, z = rows(seed=8)
+    y = np.digitize(z + rng.standard_normal(80), np.quantile(z, [0.33, 0.66]))
+    return sa.Problem.linear(
+        sa.Multinomial(3), X, y, structure=chain(8), on_structure=sa.L1(0.02), intercept=True
+    )
+
+
+def low_rank():
+    rng, X, z = rows(seed=9)
+    Y = np.outer(z, [1.0, -1.0, 0.5]) + rng.standard_normal((80, 3))
+    return sa.Problem.linear(
+        sa.Squared(), X, Y, structure=sa.Identity(8), on_structure=sa.Nuclear(0.3)
+    )
+
+
+def fused_box():
+    rng, X, _ = rows(seed=10)
+    return sa.Problem.linear(
+        sa.Squared(), X, X @ np.repeat([1.0, 0.0, 0.5, -0.5], 2) + rng.standard_normal(80),
+        structure=sa.Differences(8), on_structure=sa.L1(0.1), on_coefficients=sa.Box(0.0, 3.0),
+    )  # fmt: skip
+
+
+def shifted_constraint():
+    """A1 = 2 I and b nonzero, written out by hand."""
+    rng, X, z = rows(seed=11)
+    f2 = sa.FiniteSum(sa.Squared(), X, z + rng.standard_normal(80))
+    return sa.Problem(
+        f2, h1=sa.L1(0.1), A1=sa.Identity(7, scale=2.0), A2=sa.Differences(8), b=np.full(7, 0.3)
+    )
+
+
+def poisson_trend():
+    rng, X, z = rows(seed=12)
+    y = rng.poisson(np.exp(np.clip(0.4 * z, -3, 2)))
+    second = sparse.diags_array([1.0, -2.0, 1.0], offsets=[0, 1, 2], shape=(6, 8))
+    return sa.Problem.linear(
+        sa.Poisson.for_targets(y), X, y, structure=sa.VStack([second, sa.Identity(8)]),
+        on_structure=sa.L1(0.05),
+    )  # fmt: skip
+
+
+PROBLEMS = {
+    make.__name__: make
+    for make in (
+        lasso, sparse_logistic, identity_structure, fused_squared, fused_logistic,
+        graph_logistic_csr, overlapping_groups, group_huber, fused_multinomial, low_rank,
+        fused_box, shifted_constraint, poisson_trend,
+    )
+}  # fmt: skip
+UNCONSTRAINED = {"lasso", "sparse_logistic"}
+QUADRATIC = {
+    "lasso", "fused_squared", "overlapping_groups", "low_rank", "fused_box",
+    "shifted_constraint",
+}  # fmt: skip
+
+
+@cache
+def problem(name):
+    return PROBLEMS[name]()
+
+
+@cache
+def lower_bound(name):
+    """Certified lower bound on the optimum, from an accurate solution; and F at the start."""
+    p = problem(name)
+    result = sa.minimize(p, sa.ProxNewton(), stop=sa.Gap(1e-11), max_passes=1000)
+    found = [sa.certify(p, result.pair, result.dual, strength=s) for s in ("scaled", "corrected")]
+    tightest = min(found, key=lambda c: c.gap)
+    first = p.objective(p.feasible(p.zeros()))
+    assert tightest.gap <= 1e-7 * (first - tightest.bound)
+    return tightest.bound, first
+
+
+# ---------------------------------------------------------------- what each method must reach
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a method must reach: certified gap / gap at zero, after so many passes."""
+
+    passes: float
+    accuracy: float
+    why: str
+    own: bool = False
+    """Whether the method's own point and multiplier must certify it."""
+    steep: float | None = None
+    """Accuracy for the Poisson loss, whose curvature bound is far above what its optimum sees."""
+    cannot: frozenset = frozenset()
+    """Problems that must be refused before the run."""
+    solver: sa.solvers.Solver | None = None
+
+
+EVERYTHING = frozenset(PROBLEMS)
+PROMISES = {
+    "acc-sadmm": Promise(200, 1e-6, "accelerated and restarted", own=True, steep=1e-4),
+    "svrg-admm": Promise(200, 1e-3, "linear in practice; cautious steps", steep=0.2),
+    "svrg-admm, mean": Promise(
+        200, 0.05, "the mean of all iterates forgets the start like 1/K", steep=0.5,
+        solver=sa.SVRGADMM(returns="ergodic"),
+    ),
+    "sag-admm": Promise(200, 1e-4, "linear in practice; fills its table first", steep=0.1),
+    "sag-admm, stale mean": Promise(
+        200, 0.5, "steps from where rows were seen last: slow by nature", steep=1.0,
+        solver=sa.SAGADMM(form="points"),
+    ),
+    "sdca-admm": Promise(200, 1e-6, "linear in practice once its penalty fits", steep=1e-3),
+    "asvrg-admm": Promise(200, 1e-3, "accelerated; momentum outlasts its use", steep=1e-2),
+    "stoc-admm": Promise(100, 0.1, "noise decreases like one over the root of K", steep=0.5),
+    "opg-admm": Promise(100, 0.1, "noise decreases like one over the root of K", steep=0.5),
+    "rda-admm": Promise(100, 0.1, "noise decreases like one over the root of K", steep=0.5),
+    "opt-sadmm": Promise(100, 0.1, "noise decreases like one over the root of K"),
+    "admm": Promise(500, 1e-6, "exact steps; most passes are of inner Newton steps", own=True),
+    "linearized-admm": Promise(500, 1e-6, "linear in practice, not accelerated", own=True),
+    "linearized-admm, mean": Promise(
+        500, 0.05, "the mean of all iterates forgets the start like 1/K",
+        solver=sa.LinearizedADMM(returns="ergodic"),
+    ),
+    "ladm-ne": Promise(500, 1e-6, "the optimal 1/K; its growing penalty slows the end", own=True),
+    "aadmm": Promise(500, 1e-5, "returns a mean; stages that double"),
+    "vr-pddy": Promise(200, 1e-3, "linear in practice; proved steps are short", steep=0.2),
+    "spdhg": Promise(200, 1e-6, "linear in practice once its steps are balanced", steep=1e-3),
+    "katyusha": Promise(
+        100, 1e-6, "accelerated, for problems without a constraint", own=True,
+        cannot=EVERYTHING - UNCONSTRAINED,
+    ),
+    "prox-newton": Promise(100, 1e-9, "second order", own=True),
+    "gram": Promise(
+        3, 1e-9, "exact for quadratic losses", own=True, cannot=EVERYTHING - QUADRATIC
+    ),
+}  # fmt: skip
+CASES = [(label, name) for label in PROMISES for name in PROBLEMS]
+
+
+def test_every_name_of_the_public_contract_is_registered_and_has_a_promise():
+    assert set(sa.solvers.names()) >= API_NAMES
+    assert {label for label in PROMISES if "," not in label} == set(sa.solvers.names())
+
+
+def run(solver, p, passes):
+    """Return the state after so many passes."""
+    return next(state for state in sa.iterate(p, solver) if state.n_passes >= passes)
+
+
+@pytest.mark.parametrize(("label", "name"), CASES, ids=[f"{m}-{p}" for m, p in CASES])
+def test_method_keeps_its_promise_or_refuses_the_problem(label, name):
+    promise, p = PROMISES[label], problem(name)
+    solver = promise.solver or sa.solvers.get(label)()
+    if name in promise.cannot:
+        with pytest.raises((TypeError, ValueError), match=solver.name) as error:
+            sa.minimize(p, solver)
+        assert "\n" not in str(error.value)
+        return
+    state = run(solver, p, promise.passes)
+    bound, first = lower_bound(name)
+    accuracy = promise.accuracy if name != "poisson_trend" else promise.steep or promise.accuracy
+    found = [sa.certify(p, state.output, state.dual, strength=s) for s in ("scaled", "corrected")]
+    reached = min(c.objective for c in found) - bound
+    assert reached <= accuracy * (first - bound), f"{reached / (first - bound):.1e}"
+    if promise.own:
+        assert min(c.gap for c in found) <= accuracy * (first - bound)
+    assert solver.memory(p) > 0
+
+
+@pytest.mark.parametrize("method", sorted(API_NAMES))
+def test_state_resumes_and_float32_stays(method):
+    p = problem("lasso" if method == "katyusha" else "fused_squared")
+    solver, rng = sa.solvers.get(method)(), np.random.default_rng(5)
+    start = sa.Pair(rng.standard_normal(p.shape1), rng.standard_normal(p.shape2))
+    kept = start.copy()
+    state, rng = solver.start(p, start), np.random.default_rng(5)
+    solver.epoch(p, state, rng)
+    other, generator = state.copy(), np.random.default_rng()
+    generator.bit_generator.state = rng.bit_generator.state
+    for _ in range(2):
+        solver.epoch(p, state, rng)
+    for _ in range(2):
+        solver.epoch(p, other, generator)
+    np.testing.assert_array_equal(state.output.x1, other.output.x1)
+    np.testing.assert_array_equal(state.output.x2, other.output.x2)
+    np.testing.assert_array_equal(state.dual, other.dual)
+    np.testing.assert_array_equal(start.x1, kept.x1)
+    np.testing.assert_array_equal(start.x2, kept.x2)
+
+    f = p.f2
+    small = sa.FiniteSum(f.loss, f.X.astype(np.float32), f.y, f.weight, intercept=f.intercept)
+    narrow = replace(p, f2=small)
+    state = solver.start(narrow)
+    for _ in range(3):
+        solver.epoch(narrow, state, rng)
+    for array in (state.output.x1, state.output.x2, state.dual):
+        assert array.dtype == np.float32 and np.isfinite(array).all()
+
+
+# ---------------------------------------------------------------- equivalences
+
+
+def every_row_once(solver, p, state):
+    """Run an epoch whose batches are all rows, each once."""
+
+    class AllRows:
+        def integers(self, n, size):
+            return np.tile(np.arange(n), (size[0], 1))
+
+    solver.epoch(p, state, AllRows())
+
+
+def random_start(p, seed=0):
+    rng = np.random.default_rng(seed)
+    x = sa.Pair(rng.standard_normal(p.shape1), rng.standard_normal(p.shape2))
+    return x, rng.standard_normal(p.shape_dual)
+
+
+@pytest.mark.parametrize("tau", [0.6, 0.9])
+@pytest.mark.parametrize("name", ["fused_logistic", "fused_multinomial", "shifted_constraint"])
+def test_acc_sadmm_with_one_step_per_epoch_is_ladm_ne(name, tau):
+    p = problem(name)
+    theta = sa.Schedule(anchor=0.0, tau=1 - tau, c=1.0)
+    accelerated = sa.AccSADMM(
+        beta=0.2, batch_size=80, n_inner=1, sampling="rows", restart="never", theta=theta
+    )
+    linearized = sa.LADMNE(beta=0.2, tau=tau, n_inner=1)
+    a, b = (solver.start(p, *random_start(p)) for solver in (accelerated, linearized))
+    for _ in range(30):
+        every_row_once(accelerated, p, a)
+        linearized.epoch(p, b, np.random.default_rng(0))
+        np.testing.assert_allclose(a.output.x1, b.output.x1, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(a.output.x2, b.output.x2, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(a.dual, b.dual, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("dual_step", [1.0, 1.5])
+def test_without_relaxation_admm_is_the_plain_one_written_out(dual_step):
+    p = problem("shifted_constraint")
+    X, y, n = p.f2.X, p.f2.y, p.f2.n_terms
+    D, beta = p.A2.tosparse().toarray(), 0.3
+    solver = sa.ADMM(beta=beta, relaxation=1.0, dual_step=dual_step, n_inner=1)
+    start, dual = random_start(p)
+    state, x2 = solver.start(p, start, dual), start.x2
+    for _ in range(20):
+        solver.epoch(p, state, np.random.default_rng(0))
+        v = -(D @ x2 - p.b + dual / beta) / 2
+        x1 = np.sign(v) * np.maximum(np.abs(v) - 0.1 / (4 * beta), 0)
+        right = X.T @ y / n - D.T @ (dual + beta * (2 * x1 - p.b))
+        x2 = np.linalg.solve(X.T @ X / n + beta * D.T @ D, right)
+        dual = dual + dual_step * beta * (2 * x1 + D @ x2 - p.b)
+        np.testing.assert_allclose(state.x.x1, x1, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(state.x.x2, x2, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(state.dual, dual, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "name", ["fused_logistic", "fused_multinomial", "fused_box", "group_huber"]
+)
+def test_second_step_of_admm_is_exact(name):
+    """x2+ satisfies the optimality condition of its subproblem, written with a prox."""
+    p = problem(name)
+    solver = sa.ADMM(beta=0.2, relaxation=1.0, n_inner=1)
+    state = solver.start(p, *random_start(p))
+    for _ in range(5):
+        solver.epoch(p, state, np.random.default_rng(0))
+        x2 = state.x.x2
+        slope = p.f2.gradient(x2) + p.A2.rmatvec(state.dual)  # lambda+ holds the penalty's part
+        moved = x2 - slope if p.h2 is None else p.h2.prox(x2 - slope, 1.0)
+        np.testing.assert_allclose(moved, x2, rtol=0, atol=1e-8)
+
+
+MEANS = [n for n in sorted(API_NAMES) if "returns" in sa.solvers.get(n).__dataclass_fields__]
+
+
+@pytest.mark.parametrize("method", MEANS)
+def test_ergodic_point_is_the_mean_of_the_iterates(method):
+    p = problem("fused_logistic")
+    solver = sa.solvers.get(method)(n_inner=1, returns="last")
+    state, rng, seen = solver.start(p), np.random.default_rng(3), []
+    for _ in range(12):
+        solver.epoch(p, state, rng)
+        seen.append((state.output if method == "asvrg-admm" else state.x).copy())
+    weights = np.arange(1, 13) if method == "opt-sadmm" else np.ones(12)
+    for block in ("x1", "x2"):
+        points = np.array([getattr(x, block) for x in seen])
+        right = np.average(points, axis=0, weights=weights)
+        np.testing.assert_allclose(getattr(state.ergodic, block), right, rtol=0, atol=1e-12)
+
+
+def test_mean_of_aadmm_weighs_its_iterates_by_their_number():
+    p = problem("fused_logistic")
+    solver = sa.AADMM(horizon=15, n_inner=1)
+    state, seen = solver.start(p), []
+    for _ in range(15):
+        solver.epoch(p, state, np.random.default_rng(3))
+        seen.append(state.x.x2)
+    weights = np.arange(1, 16) / 120
+    np.testing.assert_allclose(state.ergodic.x2, weights @ np.array(seen), rtol=0, atol=1e-12)
+
+
+# ---------------------------------------------------------------- what is shared, and its limits
+
+
+class Pull:
+    """f1(x) = |x - 1|^2 / 2."""
+
+    lipschitz = 1.0
+
+    def value(self, x):
+        return 0.5 * float(np.sum((x - 1) ** 2))
+
+    def gradient(self, x):
+        return x - 1
+
+
+def general_problem():
+    rng, X, z = rows(seed=20)
+    f2 = sa.FiniteSum(sa.Squared(), X, z + rng.standard_normal(80))
+    A1, A2 = rng.standard_normal((6, 6)), rng.standard_normal((6, 8))
+    b = rng.standard_normal(6)
+    return sa.Problem(f2, h1=sa.L1(0.2), h2=sa.L1(0.05), f1=Pull(), A1=A1, A2=A2, b=b)
+
+
+@pytest.mark.parametrize("solver", [sa.LinearizedADMM(beta=0.1), sa.LADMNE(beta=0.1)])
+def test_methods_for_any_two_blocks_agree_with_a_conic_solver(solver):
+    import cvxpy as cp
+
+    p = general_problem()
+    x1, x2 = cp.Variable(6), cp.Variable(8)
+    A1, A2 = (A.matvec(np.eye(A.shape[1])) for A in (p.A1, p.A2))
+    objective = (
+        0.2 * cp.norm1(x1) + 0.5 * cp.sum_squares(x1 - 1) + 0.05 * cp.norm1(x2)
+        + cp.sum_squares(p.f2.X @ x2 - p.f2.y) / 160
+    )  # fmt: skip
+    best = cp.Problem(cp.Minimize(objective), [A1 @ x1 + A2 @ x2 == p.b]).solve(cp.CLARABEL)
+    state = run(solver, p, 5000)
+    assert p.objective(state.output) == pytest.approx(best, abs=2e-5)
+    assert np.abs(p.constraint(state.output)).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [("admm", "f1 absent"), ("aadmm", "f1 absent"), ("prox-newton", "f1 absent")],
+)
+def test_refusals_name_the_method_and_the_reason(method, reason):
+    p = general_problem()
+    with pytest.raises(ValueError, match=f"{method} needs {reason}"):
+        sa.minimize(p, method)
+    if method != "aadmm":
+        with pytest.raises(ValueError, match=f"{method} needs A1"):
+            sa.minimize(replace(p, f1=None), method)
+
+
+def test_a_loss_without_curvature_is_refused_by_name():
+    class Plain:
+        curvature_bound = 1.0
+
+        def value(self, z, y, weight=None):
+            return 0.5 * float(np.mean((z - y) ** 2))
+
+        def slope(self, z, y):
+            return z - y
+
+    p = sa.Problem.linear(Plain(), np.eye(3), np.ones(3), on_structure=sa.L1(0.1))
+    with pytest.raises(TypeError, match="prox-newton needs `curvature` of f2"):
+        sa.minimize(p, "prox-newton")
+
+
+def test_exact_first_step_with_a_tight_frame_minimizes_its_subproblem():
+    """A1 = [I; -I] / sqrt(2) has A1'A1 = I without being an identity."""
+    rng = np.random.default_rng(0)
+    A1 = np.vstack([np.eye(4), -np.eye(4)]) / np.sqrt(2)
+    f2 = sa.FiniteSum(sa.Squared(), rng.standard_normal((20, 5)), rng.standard_normal(20))
+    p = sa.Problem(f2, h1=sa.L1(0.3), A1=A1, A2=rng.standard_normal((8, 5)))
+    x2, dual = rng.standard_normal(5), rng.standard_normal(8)
+    x1 = solve_x1(p, x2, dual, 0.7)
+
+    def value(u):
+        r = p.constraint(sa.Pair(u, x2))
+        return p.h1.value(u) + dual @ (A1 @ u) + 0.35 * r @ r
+
+    for _ in range(50):
+        assert value(x1) <= value(x1 + 0.1 * rng.standard_normal(4))
+
+
+def test_averages_and_continuation():
+    rng = np.random.default_rng(0)
+    points = [sa.Pair(rng.standard_normal(2), rng.standard_normal(3)) for _ in range(6)]
+    weights = rng.uniform(0, 1, 6)
+    mean = Average.empty()
+    for x, w in zip(points[:4], weights[:4], strict=True):
+        mean = mean.add(x, w)
+    right = sum(w * x.x2 for x, w in zip(points[:4], weights[:4], strict=True)) / weights[:4].sum()
+    np.testing.assert_allclose(mean.value.x2, right)
+    plain = Average.empty().add(points[0]).add_sum(points[1] + points[2], 2)
+    np.testing.assert_allclose(plain.value.x1, (points[0] + points[1] + points[2]).x1 / 3)
+
+    p, schedule = problem("fused_logistic"), Continuation(0.1, rho=1.5)
+    beta = first_beta(p, schedule)
+    for s in range(20):
+        assert beta == pytest.approx(min(10, 0.1 * 1.5**s)) == schedule.at(s)
+        beta = next_beta(schedule, beta)
+    assert next_beta(0.3, 0.3) == 0.3
+    solver = sa.LinearizedADMM(beta=schedule)
+    state = solver.start(p)
+    solver.epoch(p, state, rng)
+    assert state.beta == pytest.approx(0.15)
+
+
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [
+        (lambda: sa.ADMM(relaxation=2.0), "relaxation"),
+        (lambda: sa.ADMM(dual_step=1.7, relaxation=1.0), "dual_step"),
+        (lambda: sa.ADMM(dual_step=1.5), "both"),
+        (lambda: sa.ADMM(returns="best"), "returns"),
+        (lambda: sa.LinearizedADMM(n_inner=0), "n_inner"),
+        (lambda: sa.LADMNE(tau=0.5), "tau"),
+        (lambda: sa.LADMNE(beta=sa.Continuation(0.1)), "Continuation"),
+        (lambda: sa.AADMM(horizon=0), "horizon"),
+        (lambda: sa.Continuation(rho=0.5), "rho"),
+    ],
+)
+def test_odd_parameters_are_refused(make, word):
+    with pytest.raises(ValueError, match=word):
+        make()
