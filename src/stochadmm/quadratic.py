@@ -534,7 +534,28 @@ def _views(S: Any, h: Any, outputs: Shape) -> tuple[Any, Any] | None:
     made = penalty_view(h, S.shape[0], columns, np.dtype(np.float64))
     if made is None:
         return None
-    return operator_view(as_operator(S), np.dtype(np.float64)), made
+    return operator_view(as_operator(S), np.dtype(np.float64)), _closed(made, h.terms(S.shape[0]))
+
+
+def _closed(view: Any, terms: list[Any]) -> Any:
+    """End every run of groups with a free group, so that none reaches into the next term.
+
+    A group ends where the next one starts. The free one passes the rows of the next term through,
+    and that term, which comes later, overwrites them.
+    """
+    first, starts, strengths, start = [0], [], [], 0
+    for term in terms:
+        if isinstance(term, GroupNorms):
+            starts += [start + int(k) for k in np.cumsum(term.sizes) - term.sizes]
+            starts.append(start + term.size)
+            strengths += [*(float(k) for k in term.weights), 0.0]
+        start += term.size
+        first.append(len(strengths))
+    return view._replace(
+        first_group=np.array(first, np.int64),
+        group_starts=np.array([*starts, start], np.int64),
+        group_weights=np.array(strengths, np.float64),
+    )
 
 
 def _as_sparse(A: Any, d: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from ._residual import kkt_residual
 from ._scaled import DualPoint, feasible_multiplier, scaled_point
 
 STRENGTHS = ("scaled", "corrected")
+ROUNDS = 20
+"""Projections that look for a multiplier of the scaled point."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,9 @@ class Certificate:
         Its multiplier.
     dual : array
         The multiplier of the bound.
+    slopes : array or None
+        The dual numbers of the predictions that belong to the bound, one per row and output: with
+        ``dual`` they make it reproducible.
     n_passes : float
         Passes over the data beyond the cache.
     """
@@ -62,6 +67,7 @@ class Certificate:
     candidate_dual: Array | None
     dual: Array
     n_passes: float
+    slopes: Array | None = field(default=None, repr=False)
 
     def relative(self, objective_at_zero: float) -> float | None:
         """Return the gap over ``max(|F|, |F(0)| / 1000)``, None where there is no gap."""
@@ -156,12 +162,12 @@ def _scaled(
     objective = problem.penalty(x) + at.value
     cleared = clear_free_directions(f2, at, form.null_directions())
     if cleared is None:
-        mu = feasible_multiplier(form, at.gradient, start, rounds=1)[1]
+        mu = feasible_multiplier(form, at.gradient, start, 0.0, rounds=1)[1]
         found = DualPoint(-np.inf, mu, at.slopes)
         passes = at.n_passes
     else:
         moved, exact = cleared
-        found = scaled_point(f2, form, exact.x, exact.slopes, exact.gradient, start)
+        found = scaled_point(f2, form, exact.x, exact.slopes, exact.gradient, start, ROUNDS)
         passes = exact.n_passes
         if moved.value < at.value and problem.dtype == np.float64:
             better = repaired(problem, replace(x, x2=moved.x))
@@ -179,6 +185,7 @@ def _scaled(
         candidate_dual=None,
         dual=lam,
         n_passes=passes,
+        slopes=found.slopes,
     )
 
 
@@ -210,6 +217,7 @@ def _corrected(
         candidate_dual=lam,
         dual=dual,
         n_passes=passes,
+        slopes=found.point.slopes,
     )
 
 

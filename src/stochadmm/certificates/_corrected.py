@@ -20,7 +20,7 @@ from ..protocols import Array
 from ..quadratic import FLATTEN, QuadraticModel, QuadraticResult
 from ._composite import LARGEST_DENSE, Composite, Through
 from ._data import DataTerm, pull_back_block, sample_weights, weighted, weighted_gram
-from ._scaled import DualPoint, feasible_multiplier, lower_bound
+from ._scaled import DualPoint, scaled_point
 
 RUN = 64
 """Rows are sampled in runs of this length, which memory likes."""
@@ -52,11 +52,17 @@ class Corrected:
 class Sample:
     """Some rows with their predictions, slopes, curvatures and weights."""
 
-    def __init__(self, f2: FiniteSum, at: DataTerm, rows: NDArray[np.intp] | None) -> None:
+    def __init__(
+        self,
+        f2: FiniteSum,
+        at: DataTerm,
+        rows: NDArray[np.intp] | None,
+        omega: Array | None = None,
+    ) -> None:
         self.f2, self.loss = f2, cast(Any, f2.loss)
         self.index: Any = slice(None) if rows is None else rows
         self.size = f2.n_terms if rows is None else len(rows)
-        self.omega = f2.n_terms / self.size
+        self.omega: Any = f2.n_terms / self.size if omega is None else omega
         self.z, self.u, self.y = (
             at.predictions[self.index],
             at.slopes[self.index],
@@ -75,7 +81,8 @@ class Sample:
 
     def bend(self, step: Array) -> Array:
         """Return the change of the slopes along a step of x, weighted by omega."""
-        return self.omega * self._curve(self.predict(step))
+        curved = self._curve(self.predict(step))
+        return _rows(self.omega, curved) * curved
 
     def _curve(self, v: Array) -> Array:
         curved = self.loss.curvature_apply(self.z, self.y, v)
@@ -113,21 +120,25 @@ class Sample:
         return weighted_gram(self.f2, self.block, curve * (self.omega / self.f2.n_terms))
 
 
+def has_model(f2: FiniteSum, form: Composite, at: DataTerm) -> bool:
+    """Say whether the second-order model can be made: one dense matrix that fits."""
+    if any(isinstance(part, Through) for part, _ in form.parts) or not form.parts:
+        return False
+    if not hasattr(f2.loss, "curvature_apply") or f2.n_columns > LARGEST_DENSE:
+        return False
+    coupled = f2.n_outputs is not None and not shares_curvature(f2, at)
+    return not coupled or f2.n_columns * cast(int, f2.n_outputs) <= FLATTEN
+
+
 def corrected_point(
-    f2: FiniteSum, form: Composite, at: DataTerm, start: Array
+    f2: FiniteSum, form: Composite, at: DataTerm, start: Array, sample: Sample | None = None
 ) -> Corrected | None:
     """Return the corrected dual point at ``at``; None where the model cannot be made or used."""
-    if any(isinstance(part, Through) for part, _ in form.parts) or not form.parts:
+    if not has_model(f2, form, at):
         return None
-    shared = _shares_curvature(f2, at)
-    coupled = f2.n_outputs is not None and not shared
-    d = f2.n_columns
-    if d > LARGEST_DENSE or (coupled and d * cast(int, f2.n_outputs) > FLATTEN):
-        return None
-    if not hasattr(f2.loss, "curvature_apply"):
-        return None
-    rows = sample_rows(f2)
-    sample = Sample(f2, at, rows)
+    shared = shares_curvature(f2, at)
+    if sample is None:
+        sample = Sample(f2, at, sample_rows(f2))
     step, du, mu, passes = _solve(sample, form, at, start, shared)
     reads = passes * sample.size / f2.n_terms
     if du is None:
@@ -135,13 +146,8 @@ def corrected_point(
     u = at.slopes.copy()
     u[sample.index] += du
     gradient = at.gradient + sample.pull_back(du)
-    t, exact = feasible_multiplier(form, gradient, mu, rounds=4)
-    bound = -np.inf
-    for factor in (t, t * (1.0 - 1e-15), t * (1.0 - 1e-14)):
-        bound = lower_bound(f2, form, at.x, factor * u, factor * gradient, factor * exact)
-        if np.isfinite(bound):
-            break
-    return Corrected(DualPoint(bound, factor * exact, factor * u), at.x + step, mu, reads)
+    point = scaled_point(f2, form, at.x, u, gradient, mu, rounds=4)
+    return Corrected(point, at.x + step, mu, reads)
 
 
 def _solve(
@@ -187,15 +193,19 @@ def _solve(
     return step, change * float(room[out].min()), mu, reads
 
 
-def _minimize(
-    form: Composite, H: Array, gradient: Array, center: Array, start: Array, mu: Array
-) -> QuadraticResult:
+def model_of(form: Composite) -> QuadraticModel:
+    """Return the solver of small problems with the penalties of a form; it is kept with it."""
     kept = form.__dict__.get("_model")
     if kept is None:
         kept = QuadraticModel(form.S, form.stacked_penalty, None, form.shape, form.offset)
         form.__dict__["_model"] = kept
-    model = cast(QuadraticModel, kept)
-    return model.minimize(
+    return cast(QuadraticModel, kept)
+
+
+def _minimize(
+    form: Composite, H: Array, gradient: Array, center: Array, start: Array, mu: Array
+) -> QuadraticResult:
+    return model_of(form).minimize(
         H, gradient, center, start=start, dual=mu, tol=MODEL_TOL, max_iter=MODEL_ITER
     )
 
@@ -208,8 +218,8 @@ def _elementwise(sample: Sample) -> bool:
     return not sample.loss.curvature_apply(sample.z[:50], sample.y[:50], unit)[:, 1:].any()
 
 
-def _rows(numbers: Array, like: Array) -> Array:
-    return numbers if like.ndim == 1 else numbers[:, None]
+def _rows(numbers: Any, like: Array) -> Any:
+    return numbers if like.ndim == 1 or np.ndim(numbers) == 0 else numbers[:, None]
 
 
 def _size(change: Array) -> Array:
@@ -227,7 +237,7 @@ def _room(sample: Sample, change: Array) -> Array:
     return room
 
 
-def _shares_curvature(f2: FiniteSum, at: DataTerm) -> bool:
+def shares_curvature(f2: FiniteSum, at: DataTerm) -> bool:
     """Tell whether all outputs have the same curvature, as those of the squared error."""
     if f2.n_outputs is None:
         return True

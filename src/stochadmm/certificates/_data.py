@@ -100,7 +100,7 @@ def weighted_gram(f2: FiniteSum, block: Any, curve: Array) -> Array:
         c = curve[start : start + length]
         right = np.sqrt(c) if definite else c
         if sparse.issparse(part):
-            scaled = sparse.diags_array(right) @ part
+            scaled: Any = sparse.diags_array(right) @ sparse.csr_array(part)
             product = (scaled.T @ (scaled if definite else part)).toarray()
         else:
             scaled = part * right[:, None]

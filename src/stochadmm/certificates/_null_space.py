@@ -156,10 +156,10 @@ def _exact_slopes(space: FreeSpace, z: Array, u: Array) -> Array:
         linear = -(_inverse(space.hessian(z), space.bound) @ slope)
         change = space.bend(z, linear)
         if not hasattr(loss, "dual_room"):
-            return cast(Array, u + change)
+            return u + change
         inside = loss.dual_room(u, change, y) >= 1
         if inside.all():
-            return cast(Array, u + change)
+            return u + change
         # saturated rows bend no more: the others take their part
         space.active = inside if space.active is None else space.active & inside
     return u

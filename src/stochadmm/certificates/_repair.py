@@ -55,19 +55,15 @@ def _by_coordinates(problem: Problem, x: Pair) -> Pair | None:
     wanted = problem._project("h1", x.x1)
     if A2 is None or problem.A1 is None or not hasattr(A2, "tosparse"):
         return None
-    change = problem.A1.matvec(x.x1 - wanted)
+    right = -problem.A1.matvec(wanted) + (0.0 if problem.b is None else problem.b)
     S = sparse.csr_array(A2.tosparse())
     single = np.flatnonzero(np.diff(S.indptr) == 1)
-    first = S.indptr[single]
     x2 = x.x2.copy()
-    columns, values = S.indices[first], S.data[first]
-    steps = change[single] / (values if change.ndim == 1 else values[:, None])
-    hit = steps != 0
-    if change.ndim == 1:
-        x2[columns[hit]] += steps[hit]
-    else:
-        for row, column in enumerate(columns):
-            x2[column] += np.where(hit[row], steps[row], 0.0)
+    hit = (x.x1 != wanted)[single] if len(x.x1) == S.shape[0] else np.zeros(len(single), bool)
+    for row in single[hit.reshape(len(single), -1).any(axis=1)]:
+        k = S.indptr[row]
+        out = np.asarray(x.x1[row] != wanted[row])
+        x2[S.indices[k]] = np.where(out, right[row] / S.data[k], x2[S.indices[k]])
     moved = problem.feasible(Pair(x.x1, x2))
     return moved if _finite(problem, moved) else _rounded(problem, moved)
 

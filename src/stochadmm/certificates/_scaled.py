@@ -23,6 +23,13 @@ class DualPoint:
     slopes: Array
 
 
+def rounding(f2: FiniteSum, form: Composite, u: Array, mu: Array) -> float:
+    """Return what rounding may leave of ``X'(q u)/n + S' mu = 0``."""
+    size = form.slope_size(f2) + float(np.abs(u).mean())
+    terms = np.sqrt(float(f2.row_norms2.max()) + f2.intercept) * size
+    return ROUNDING * (terms + float(np.linalg.norm(form.St @ mu)))
+
+
 def lower_bound(
     f2: FiniteSum, form: Composite, x: Array, u: Array, gradient: Array, mu: Array
 ) -> float:
@@ -30,11 +37,8 @@ def lower_bound(
 
     What rounding leaves of that equation is charged at twice the norm of ``x``.
     """
-    back = form.St @ mu
-    left = float(np.linalg.norm(gradient + back))
-    size = form.slope_size(f2) + float(np.abs(u).mean())
-    terms = np.sqrt(float(f2.row_norms2.max()) + f2.intercept) * size
-    if left > ROUNDING * (terms + float(np.linalg.norm(back))):
+    left = float(np.linalg.norm(gradient + form.St @ mu))
+    if not left <= rounding(f2, form, u, mu):
         return -np.inf
     total = mean_conjugate(f2, u) + form.conjugate(mu)
     charge = left * (2.0 * float(np.linalg.norm(x)) + 1.0)
@@ -42,30 +46,34 @@ def lower_bound(
 
 
 def feasible_multiplier(
-    form: Composite, gradient: Array, mu: Array, rounds: int = 20
+    form: Composite, gradient: Array, mu: Array, tiny: float, rounds: int = 20
 ) -> tuple[float, Array]:
     """Return (t, mu) with ``S' mu = -gradient`` and ``t mu`` in the dual set, t as large as found.
 
-    Projections on the dual set and on the equation take turns.
+    Projections on the dual set and on the equation take turns. Where they differ by no more than
+    ``tiny``, the projection is taken: no factor brings a cone's edge back inside.
     """
     best_scale, best = -1.0, mu
     for _ in range(rounds):
         mu = form.project(mu)
         for _ in range(2):  # the second time removes what rounding left
             mu = mu + form.absorb(-gradient - form.St @ mu)
-        scale = form.scale(mu)
+        inside = form.project(mu)
+        near = np.where(np.abs(inside - mu) <= tiny, inside, mu)
+        scale = form.scale(near)
         if scale > best_scale:
-            best_scale, best = scale, mu
+            best_scale, best = scale, near
         if scale == 1.0:
             break
     return best_scale, best
 
 
 def scaled_point(
-    f2: FiniteSum, form: Composite, x: Array, u: Array, gradient: Array, start: Array
+    f2: FiniteSum, form: Composite, x: Array, u: Array, gradient: Array, start: Array, rounds: int
 ) -> DualPoint:
     """Return the bound of slopes ``u`` whose gradient vanishes along the free directions."""
-    t, mu = feasible_multiplier(form, gradient, start)
+    tiny = 0.1 * rounding(f2, form, u, start) / (1.0 + np.sqrt(float(form.S.shape[0])))
+    t, mu = feasible_multiplier(form, gradient, start, tiny, rounds)
     # a point on the edge may fall outside by rounding when scaled
     for factor in (t, t * (1.0 - 1e-15), t * (1.0 - 1e-14)):
         bound = lower_bound(f2, form, x, factor * u, factor * gradient, factor * mu)

@@ -148,6 +148,8 @@ def newton_matrix(H, S, h, shifted, weight, out):
 @kernel
 def _subtract_direction(S, h, g, shifted, weight, spread, touched, seen, out):
     """Take the direction of a group that is on, along which its norm is straight, out of D."""
+    if h.group_weights[g] == 0:
+        return
     start, stop = h.group_starts[g], h.group_starts[g + 1]
     norm2, top = 0.0, 0.0
     for j in range(start, stop):
