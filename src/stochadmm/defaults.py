@@ -18,7 +18,7 @@ NOISE_BATCHES = 32
 
 
 def batch_size(problem: Problem, requested: int | str) -> int:
-    """Return a batch size: as asked, or so large that a batch's noise is no longer what limits a step.
+    """Return a batch size: as asked, or so large that its noise no longer limits a step.
 
     The step weight is Lf + 2 Lmax / b, so beyond b = 2 Lmax / Lf longer batches buy nothing; below
     about a hundred rows the work beside the data dominates.
@@ -33,7 +33,7 @@ def batch_size(problem: Problem, requested: int | str) -> int:
 
 
 def n_inner(n_rows: int, b: float, requested: int | None = None) -> int:
-    """Return the inner steps of an epoch: as asked, or two passes over the data, and at least 3."""
+    """Return the inner steps of an epoch: as asked, or two passes over the data, at least 3."""
     steps = round(2 * n_rows / b) if requested is None else int(requested)
     if requested is not None and steps < 1:
         raise ValueError(f"n_inner is {requested}, expected an integer >= 1")
@@ -59,7 +59,7 @@ def batch_curvature(problem: Problem, runs: Runs) -> float:
 
 
 def noise(problem: Problem, runs: Runs) -> tuple[float, float]:
-    """Return the norm of the gradient at 0 and the root mean square error of a batch's estimate."""
+    """Return the norm of the gradient at 0 and the root mean square error of batches there."""
     f2: Any = problem.f2
     zero = problem.zeros().x2
     full = f2.gradient(zero)
@@ -92,8 +92,8 @@ def radius(problem: Problem) -> float:
 def growth(problem: Problem, runs: Runs, requested: float | str, capped: bool) -> float:
     """Return c, the growth of the weight of a noisy step with the square root of its number.
 
-    As asked, or noise / distance, which balances the two parts of the bound; ``capped`` asks for the
-    rule c sqrt(k) without a smooth part, where the size of the gradient takes the noise's place.
+    As asked, or noise / distance, which balances the two parts of the bound. ``capped`` is the
+    rule c sqrt(k) without a smooth part, where the size of a gradient replaces its noise.
     """
     if requested != "auto":
         return positive("growth", requested)
@@ -110,11 +110,12 @@ def positive(name: str, requested: float | str) -> float:
 
 
 def beta(problem: Problem, requested: float | str) -> float:
-    """Return the penalty of the constraint: as asked, or the ratio of the scales of dual and primal.
+    """Return the penalty of the constraint: as asked, or the ratio of dual and primal scales.
 
     beta carries the units of a multiplier over those of A x. The multiplier of a norm-like penalty
-    lives in a bounded set, whose size is the first scale; a gradient step from zero gives the second.
-    Where the set is unbounded (constraints, squares) the curvature of the loss over |A2|^2 serves.
+    lives in a bounded set, whose size is the first scale; a gradient step from zero gives the
+    second. Where the set is unbounded (constraints, squares) the curvature of the loss over |A2|^2
+    serves.
     """
     if requested != "auto":
         return positive("beta", requested)
@@ -128,6 +129,26 @@ def beta(problem: Problem, requested: float | str) -> float:
     if dual is None or primal == 0 or dual == 0:
         return fallback
     return float(min(dual / primal, fallback))
+
+
+def dual_balance(f2: Any, predictions: Array, slopes: Array) -> float:
+    """Return the ratio of moves of the dual variables of the rows to moves of the coefficients.
+
+    A move v of the coefficients changes the variables q_i u_i / n by c q_i a_i'v / n with c the
+    curvature of the loss; along an average direction that is c |X|_F / (n sqrt(d)) per unit. c is
+    between that at the given predictions, where a loss may be flat only for now, and its bound,
+    which may be reached nowhere; half of it, since curvature falls where a model fits.
+    """
+    bound = float(f2.loss.curvature_bound)
+    if not np.isfinite(bound):
+        curvature = _rms(slopes)
+    elif hasattr(f2.loss, "curvature"):
+        curvature = float(np.mean(f2.loss.curvature(predictions, f2.y), dtype=np.float64))
+        curvature = float(np.sqrt(max(curvature, bound / 30) * bound))
+    else:
+        curvature = bound
+    frobenius = float(np.sqrt(np.sum(f2.row_curvatures, dtype=np.float64)))
+    return max(0.5 * curvature * frobenius / (f2.n_terms * np.sqrt(f2.shape[0])), 1e-300)
 
 
 def dual_size(penalty: Any, like: Array) -> float | None:

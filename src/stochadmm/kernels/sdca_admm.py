@@ -11,8 +11,8 @@ from .prox import prox
 
 @kernel
 def inner_loop(
-    p, blocks, n_blocks, scale, sigma, tight, lengths, has_h2, x1, x2, dual, dual2, residual, slopes,
-    work, work1, work2,
+    p, blocks, n_blocks, scale, sigma, tight, lengths, has_h2, x1, x2, dual, dual2, residual,
+    slopes, work, work1, work2,
 ):  # fmt: skip
     """Run one epoch in place.
 
@@ -46,7 +46,8 @@ def inner_loop(
                 f_dual2[j] = new
         for j in range(f_x2.size):
             f_at[j] = f_x2[j] - scale * f_residual[j]
-        data_step(p.f, blocks[k], n_blocks, at, lengths[blocks[k]], slopes, change)
+        following = blocks[min(k + 1, blocks.size - 1)]
+        data_step(p.f, blocks[k], following, n_blocks, at, lengths[blocks[k]], slopes, change)
         for j in range(f_x2.size):
             f_residual[j] += f_change[j]
             f_x2[j] -= scale * (f_residual[j] - share * f_before[j])

@@ -11,8 +11,8 @@ from .prox import prox
 
 @kernel
 def inner_loop(
-    p, picks, n_blocks, share, tau, sigma, tight, sigmas, x1, x2, dual, pull, ahead, slopes, total1,
-    total2, work, work1, work2,
+    p, picks, n_blocks, share, tau, sigma, tight, sigmas, x1, x2, dual, pull, ahead, slopes,
+    total1, total2, work, work1, work2,
 ):  # fmt: skip
     """Run one epoch in place; a pick below zero is the structure.
 
@@ -34,7 +34,12 @@ def inner_loop(
             multiply_transposed(p.A2, old, change)
             chance = share
         else:
-            data_step(p.f, picks[k], n_blocks, x2, sigmas[picks[k]], slopes, change)
+            following = picks[k]
+            for later in range(k + 1, picks.size):
+                if picks[later] >= 0:
+                    following = picks[later]
+                    break
+            data_step(p.f, picks[k], following, n_blocks, x2, sigmas[picks[k]], slopes, change)
             chance = (1 - share) / n_blocks
         for j in range(f_x2.size):
             f_pull[j] += f_change[j]

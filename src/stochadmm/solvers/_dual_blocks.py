@@ -1,6 +1,6 @@
 """Rows in blocks, with one dual variable per prediction: what SDCA-ADMM and SPDHG share.
 
-The dual variable of a row is kept as a slope of its loss, u_i in the domain of the conjugate, so that
+The dual variable of a row is kept as a slope of its loss, u_i in the conjugate's domain, so that
 
     (1/n) sum_i q_i u_i a_i
 
@@ -9,21 +9,23 @@ is the gradient that these slopes stand for (q_i the sample weight, n over the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
-from scipy import sparse
+from scipy.linalg import eigh_tridiagonal
 
 from .. import defaults
-from ..problem import Problem
+from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
 from ._base import Solver, State, choose_engine
 from ._primal_dual import pull_back
 
-SQUARINGS = 2
+SHORT_SIDE = 64
+LANCZOS_STEPS = 12
 SMALLEST_WEIGHT = 1e-12  # rows of weight zero are stepped, but count for nothing
 
 
@@ -34,30 +36,37 @@ def partition(problem: Problem, batch_size: int | str) -> Runs:
 
 
 def block_norms2(f2: Any, runs: Runs) -> Array:
-    """Return a safe bound on the squared spectral norm of every block of rows, kept with f2.
+    """Return a bound on the squared spectral norm of every block of rows, kept with f2.
 
-    From the Gram matrix G of the shorter side, |G| <= |G^k|_F^(1/k) with k = 4, which is at most a
-    factor size^(1/8) above the norm and exact where one direction dominates.
+    With a short side from its Gram matrix G: |G| <= |G^k|_F^(1/k) with k = 4, which is at most a
+    factor side^(1/8) above the norm and exact where one direction dominates. Otherwise by a few
+    Lanczos steps, the largest Ritz value plus its residual.
     """
     kept = f2.__dict__.setdefault("_block_norms2", {})
     if runs.n_runs not in kept:
         edges = np.arange(runs.n_runs + 1) * runs.n_rows // runs.n_runs
-        kept[runs.n_runs] = np.array([
-            _norm2(f2.X[a:b], f2.intercept) for a, b in zip(edges[:-1], edges[1:], strict=True)
-        ])  # fmt: skip
+        kept[runs.n_runs] = np.array([_norm2(f2, int(a), int(b)) for a, b in pairwise(edges)])
     return cast(Array, kept[runs.n_runs])
 
 
-def _norm2(block: Any, intercept: bool) -> float:
-    if sparse.issparse(block):
-        block = block[:, np.unique(block.indices)].toarray()
-    block = np.asarray(block, dtype=np.float64)
-    if intercept:
-        block = np.column_stack([block, np.ones(len(block))])
-    gram = block.T @ block if block.shape[1] < block.shape[0] else block @ block.T
+def _norm2(f2: Any, first: int, last: int) -> float:
+    rows: Any = f2.X[first:last]
+    intercept = float(f2.intercept)
+    length, d = rows.shape
+    ones = np.full(length, intercept)
+    if length > SHORT_SIDE and d > SHORT_SIDE:
+        return _lanczos(lambda v: rows @ (rows.T @ v) + ones * (ones @ v), length)
+    rows = (rows if isinstance(rows, np.ndarray) else rows.toarray()).astype(np.float64)
+    if d < length:
+        rows = np.column_stack([rows, ones]) if intercept else rows
+        return _power_norm(rows.T @ rows)
+    return _power_norm(rows @ rows.T + intercept)
+
+
+def _power_norm(gram: Array) -> float:
     scale, power = 1.0, 1.0
-    for _ in range(SQUARINGS):
-        size = float(np.abs(gram).max(initial=0.0))
+    for _ in range(2):
+        size = float(np.abs(gram).max())
         if size == 0:
             return 0.0
         scale *= size ** (1 / power)
@@ -66,9 +75,31 @@ def _norm2(block: Any, intercept: bool) -> float:
     return float(scale * np.linalg.norm(gram) ** (1 / power))
 
 
-def first_slopes(f2: Any, x2: Array) -> Array:
-    """Return the slopes of the loss at x2, without sample weights: one pass."""
-    return np.ascontiguousarray(f2.loss.slope(f2.predict(x2), f2.y), dtype=f2.dtype)
+def _lanczos(product: Callable[[Array], Array], size: int) -> float:
+    v = np.random.default_rng(0).standard_normal(size)
+    v, before, off = v / np.linalg.norm(v), np.zeros(size), 0.0
+    diagonal, beside = [], []
+    for _ in range(LANCZOS_STEPS):
+        w = product(v) - off * before
+        diagonal.append(float(w @ v))
+        w = w - diagonal[-1] * v
+        off = float(np.linalg.norm(w))
+        if off <= 1e-12 * diagonal[0]:
+            break
+        beside.append(off)
+        before, v = v, w / off
+    values, vectors = eigh_tridiagonal(diagonal, beside[: len(diagonal) - 1])
+    return float(values[-1] + off * abs(vectors[-1, -1]))
+
+
+def first_slopes(f2: Any, x2: Array) -> tuple[Array, float]:
+    """Return the slopes of the loss at x2, without sample weights, and the balance: one pass.
+
+    The balance is the ratio of dual to primal moves that is to be expected.
+    """
+    z = f2.predict(x2)
+    slopes = np.ascontiguousarray(f2.loss.slope(z, f2.y), dtype=f2.dtype)
+    return slopes, defaults.dual_balance(f2, z, slopes)
 
 
 def residual(problem: Problem, slopes: Array, dual: Array) -> Array:
@@ -99,37 +130,21 @@ def rows_of(runs: Runs, block: int) -> slice:
     return slice(int(first), int(last))
 
 
-def primal_size(problem: Problem, x2: Array, gradient: Array) -> float:
-    """Return a guess of the norm of a solution: that of the start, or of a gradient step from it."""
-    step = float(np.linalg.norm(gradient)) / max(problem.f2.lipschitz_mean, 1e-300)
-    return max(float(np.linalg.norm(x2)), step, 1e-300)
-
-
-def compiles(problem: Problem, state: State) -> bool:
-    """Say whether the compiled loop runs: it has every scalar conjugate, not that of softmax."""
-    if state.engine != "compiled":
-        return False
-    from ..kernels import codes
-
-    loss: Any = cast(Any, problem.f2).loss
-    if loss.kernel[0] == codes.MULTINOMIAL:
-        state.engine = "reference"
-    return state.engine == "compiled"
-
-
 def search(
-    solver: Any, name: str, values: Iterable[float], problem: Problem, x: Any, dual: Any
+    solver: Any, name: str, middle: float, problem: Problem, x: Pair, dual: Array
 ) -> State:
-    """Run one epoch with each value of a parameter and return the state with the least objective.
+    """Try five values of a parameter for three epochs each and return the state that got lowest.
 
     The passes of all trials are charged to the state.
     """
     best, least, spent = cast(Any, None), np.inf, np.zeros(2)
-    for value in values:
+    for value in middle * 10.0 ** np.linspace(-1, 1, 5):
         trial: Solver = replace(solver, **{name: float(value)})
         state = trial.start(problem, x, dual)
         state.engine = choose_engine(problem, "auto")
-        trial.epoch(problem, state, np.random.default_rng(0))
+        rng = np.random.default_rng(0)
+        for _ in range(3):
+            trial.epoch(problem, state, rng)
         spent += state.n_passes, state.n_gradients
         objective = problem.objective(problem.feasible(state.output))
         if best is None or objective < least:

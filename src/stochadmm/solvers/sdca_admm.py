@@ -1,23 +1,26 @@
 """SDCA-ADMM: ADMM on the dual problem, one block of rows at a time.
 
-    min  h1(x1) + h2(x2) + (1/n) sum_i q_i loss_i(a_i' x2)    s.t.  A1 x1 + A2 x2 = b,   A1' A1 = s I
+    min  h1(x1) + h2(x2) + (1/n) sum_i q_i loss_i(a_i' x2)
+    s.t. A1 x1 + A2 x2 = b,    A1' A1 = s I
 
-T. Suzuki, "Stochastic Dual Coordinate Ascent with Alternating Direction Multiplier Method", ICML 2014,
-arXiv:1311.0622.
+T. Suzuki, "Stochastic Dual Coordinate Ascent with Alternating Direction Multiplier Method", ICML
+2014, arXiv:1311.0622.
 
-Code and paper: x2 = w (the primal point is the *multiplier* of the dual problem), slopes = the dual
-variables of the rows, u_i with gradient (1/n) sum_i q_i u_i a_i, dual = lambda = y / n, dual2 that of
-h2, residual = R / n = gradient of the slopes + A2' lambda + dual2, scale = n rho. H is h1 seen through
-the constraint. The rows are cut into K blocks I; one step with a random block:
+Code and paper: x2 = w (the primal point is the *multiplier* of the dual problem), slopes = the
+dual variables x of the rows, u_i with gradient (1/n) sum_i q_i u_i a_i, dual = lambda = y / n,
+dual2 that of h2, residual = R = (Z x + B y) / n = gradient of the slopes + A2' lambda + dual2,
+scale = n rho. H is h1 seen through the constraint, H(v) = min h1(x1) s.t. A1 x1 + v = b. The rows
+are cut into K blocks I; one step with a random block:
 
     lambda+ = prox_{s0 H*}(lambda + s0 A2 (w - scale R)),       s0 = 1 / (scale eta_B), R follows
     u_I+    = prox_{t loss*}(u_I + t X_I (w - scale R)),        t = n / (scale eta_I q), R+ follows
     w+      = w - scale (R+ - (1 - 1/K) R)                      with R from before the step
 
-and eta_B >= |A2|^2 (plus 1 with h2, which joins the first line), eta_I >= |X_I|^2. Smooth losses with
-local strong convexity give a linear rate; for general convex problems none is known. Returned is the
-last w. No constant of the loss enters, but rho matters: by default the ratio of primal and dual sizes
-at the start, ``rho="search"`` tries five around it. Memory: one number per row and output.
+and eta_B >= |A2|^2 (plus 1 with h2, which joins the first line), eta_I >= |X_I|^2. Smooth losses
+with local strong convexity give a linear rate; for general convex problems none is known. Returned
+is the last w. No constant of the loss enters the steps, but rho matters: by default it comes from
+the ratio of dual to primal moves that the data let expect; ``rho="search"`` tries five around it.
+Memory: one number per row and output.
 """
 
 from __future__ import annotations
@@ -34,11 +37,9 @@ from ..sampling import Runs
 from ._base import Solver, State, columns, register, start_point, workspace
 from ._dual_blocks import (
     block_norms2,
-    compiles,
     data_step,
     first_slopes,
     partition,
-    primal_size,
     residual,
     rows_of,
     search,
@@ -70,7 +71,7 @@ class SDCAADMM(Solver):
     ----------
     rho : "auto", "search" or float
         Penalty of the dual constraint, in the paper's units: from the data, the best of five after
-        one epoch each, or a number.
+        a short run of each, or a number.
     batch_size : int or "auto"
         Rows in a block.
     n_inner : int, optional
@@ -104,7 +105,7 @@ class SDCAADMM(Solver):
             check_count("n_inner", self.n_inner)
 
     def check(self, problem: Problem) -> None:
-        """Raise when the multiplier's step is not a prox or the loss has no prox of its conjugate."""
+        """Raise when a step is not a prox: of h1, or of the conjugate of the loss."""
         super().check(problem)
         check_split(problem, self.name)
 
@@ -120,29 +121,17 @@ class SDCAADMM(Solver):
         """Return the state before the first epoch: dual variables are the slopes at the start."""
         point, multiplier = start_point(problem, x, dual)
         f2: Any = problem.f2
-        if self.rho == "search":
-            middle = self.start_with_rho(problem, point, multiplier, "auto").scale / f2.n_terms
-            found = search(self, "rho", middle * 10.0 ** np.arange(-2, 3), problem, point, multiplier)
-            return cast(SDCAState, found)
-        return self.start_with_rho(problem, point, multiplier, self.rho)
-
-    def start_with_rho(
-        self, problem: Problem, point: Pair, multiplier: Array, rho: float | str
-    ) -> SDCAState:
-        """Return the first state with rho given or from the data."""
-        f2: Any = problem.f2
         runs = partition(problem, self.batch_size)
-        slopes = first_slopes(f2, point.x2)
+        slopes, balance = first_slopes(f2, point.x2)
+        # the primal and the dual part of the distance to a solution, |w|^2 / scale and
+        # scale sum_I eta_I |u_I|^2, are equal
+        scale = 1 / (balance * max(float(block_norms2(f2, runs).mean()), 1e-300) ** 0.5)
+        if self.rho == "search":
+            found = search(self, "rho", scale / f2.n_terms, problem, point, multiplier)
+            return cast(SDCAState, found)
+        if not isinstance(self.rho, str):
+            scale = self.rho * f2.n_terms
         gradient = residual(problem, slopes, multiplier)
-        if rho == "auto":
-            sums = np.add.reduceat(
-                (slopes.reshape(f2.n_terms, -1) ** 2).sum(axis=1, dtype=np.float64),
-                np.arange(runs.n_runs) * runs.n_rows // runs.n_runs,
-            )
-            spread = np.sqrt(float(block_norms2(f2, runs) @ sums)) / f2.n_terms
-            scale = primal_size(problem, point.x2, gradient) / max(spread, 1e-300)
-        else:
-            scale = float(rho) * f2.n_terms
         sigma = 1 / (scale * self._spread(problem))
         return SDCAState(
             x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes,
@@ -165,7 +154,7 @@ class SDCAADMM(Solver):
             s.residual = residual(p, s.slopes, s.dual) + s.dual2
             s.n_passes += 1
         lengths = 1 / (s.scale * SLACK * np.maximum(block_norms2(p.f2, runs), 1e-300))
-        loop = _compiled if compiles(p, s) else _reference
+        loop = _compiled if s.engine == "compiled" else _reference
         loop(p, s, runs, rng.integers(runs.n_runs, size=n_inner), lengths)
         s.output = s.x
         s.n_epochs += 1

@@ -1,25 +1,27 @@
 """SPDHG: stochastic primal-dual hybrid gradient over blocks of rows and the structure.
 
-    min  h1(x1) + h2(x2) + (1/n) sum_i q_i loss_i(a_i' x2)    s.t.  A1 x1 + A2 x2 = b,   A1' A1 = s I
+    min  h1(x1) + h2(x2) + (1/n) sum_i q_i loss_i(a_i' x2)
+    s.t. A1 x1 + A2 x2 = b,    A1' A1 = s I
 
-A. Chambolle, M. J. Ehrhardt, P. Richtarik, C.-B. Schoenlieb, "Stochastic Primal-Dual Hybrid Gradient
-Algorithm with Arbitrary Sampling and Imaging Applications", SIAM J. Optim. 28 (2018),
+A. Chambolle, M. J. Ehrhardt, P. Richtarik, C.-B. Schoenlieb, "Stochastic Primal-Dual Hybrid
+Gradient Algorithm with Arbitrary Sampling and Imaging Applications", SIAM J. Optim. 28 (2018),
 arXiv:1706.04957.
 
-Code and paper: slopes = the dual variables y_i of the rows, u_i with gradient (1/n) sum_i q_i u_i a_i;
-dual = lambda, that of the structure; pull = z = sum_i K_i' y_i = gradient of the slopes + A2' lambda;
-ahead = z-bar; step = tau, balance = gamma, chance = p_i. H is h1 seen through the constraint. One step:
+Code and paper: slopes = the dual variables y_i of the rows, u_i with gradient (1/n) sum_i q_i u_i
+a_i; dual = lambda, that of the structure; pull = z = sum_i K_i' y_i = gradient of the slopes +
+A2' lambda; ahead = z-bar; step = tau, balance = gamma, chance = p_i. H is h1 seen through the
+constraint, H(v) = min h1(x1) s.t. A1 x1 + v = b. One step:
 
     x2+ = prox_{tau h2}(x2 - tau ahead)
     with p_0 = 1/2:        lambda+ = prox_{sigma_0 H*}(lambda + sigma_0 A2 x2+)
     else a random block:   u_I+    = prox_{t loss*}(u_I + t X_I x2+),     t = sigma_I n / q
     pull+ = pull + change,    ahead = pull+ + change / p_i
 
-with sigma_i = gamma / |K_i| and tau = 0.99 min_i p_i / (sigma_i |K_i|^2), K_i the structure or a block.
-The mean of the x2 has O(1/K), strong convexity and smoothness give a linear rate, and the last iterate,
-which is returned, converges almost surely. Losses need no smoothness. gamma matters: by default the
-ratio of dual and primal sizes at the start, ``balance="search"`` tries five around it. Memory: one
-number per row and output.
+with sigma_i = gamma / |K_i| and tau = 0.99 min_i p_i / (sigma_i |K_i|^2), K_i the structure or a
+block. The mean of the x2 has O(1/K), strong convexity and smoothness give a linear rate, and the
+last iterate, which is returned, converges almost surely. Losses need no smoothness. gamma matters:
+by default the ratio of dual to primal moves that the data let expect; ``balance="search"`` tries
+five around it. Memory: one number per row and output.
 """
 
 from __future__ import annotations
@@ -36,11 +38,9 @@ from ..sampling import Runs
 from ._base import Solver, State, columns, register, start_point, workspace
 from ._dual_blocks import (
     block_norms2,
-    compiles,
     data_step,
     first_slopes,
     partition,
-    primal_size,
     residual,
     rows_of,
     search,
@@ -71,8 +71,8 @@ class SPDHG(Solver):
     Parameters
     ----------
     balance : "auto", "search" or float
-        Ratio of dual and primal steps, gamma: from the data, the best of five after one epoch each,
-        or a number.
+        Ratio of dual and primal steps, gamma: from the data, the best of five after a short run
+        of each, or a number.
     batch_size : int or "auto"
         Rows in a block.
     n_inner : int, optional
@@ -110,7 +110,7 @@ class SPDHG(Solver):
             check_count("n_inner", self.n_inner)
 
     def check(self, problem: Problem) -> None:
-        """Raise when the multiplier's step is not a prox or the loss has no prox of its conjugate."""
+        """Raise when a step is not a prox: of h1, or of the conjugate of the loss."""
         super().check(problem)
         check_split(problem, self.name)
 
@@ -126,20 +126,17 @@ class SPDHG(Solver):
         """Return the state before the first epoch: dual variables are the slopes at the start."""
         point, multiplier = start_point(problem, x, dual)
         f2: Any = problem.f2
-        slopes = first_slopes(f2, point.x2)
-        pull = residual(problem, slopes, multiplier)
-        if self.balance == "auto" or self.balance == "search":
-            weighted = np.linalg.norm(f2.weighted(slopes).astype(np.float64)) / f2.n_terms
-            balance = float(weighted) / primal_size(problem, point.x2, pull) or 1.0
-        else:
-            balance = float(self.balance)
+        slopes, balance = first_slopes(f2, point.x2)
         if self.balance == "search":
-            values = balance * 10.0 ** np.arange(-2, 3)
-            return cast(SPDHGState, search(self, "balance", values, problem, point, multiplier))
+            found = search(self, "balance", balance, problem, point, multiplier)
+            return cast(SPDHGState, found)
+        if not isinstance(self.balance, str):
+            balance = float(self.balance)
+        pull = residual(problem, slopes, multiplier)
         sigma, _, tau = _steps(problem, partition(problem, self.batch_size), balance)
         return SPDHGState(
-            x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes, pull=pull, ahead=pull,
-            balance=balance, mean=Average.empty(), n_passes=1.0, n_gradients=1.0,
+            x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes, pull=pull,
+            ahead=pull, balance=balance, mean=Average.empty(), n_passes=1.0, n_gradients=1.0,
             notes={"balance": balance, "tau": tau},
         )  # fmt: skip
 
@@ -153,7 +150,7 @@ class SPDHG(Solver):
             s.n_passes += 1
         picks = rng.integers(runs.n_runs, size=n_inner)
         picks[rng.random(n_inner) < _share(p)] = STRUCTURE
-        loop = _compiled if compiles(p, s) else _reference
+        loop = _compiled if s.engine == "compiled" else _reference
         total = loop(p, s, runs, picks, *_steps(p, runs, s.balance)[1:])
 
         s.mean = s.mean.add_sum(total, n_inner)
