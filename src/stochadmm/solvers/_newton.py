@@ -7,6 +7,7 @@ the bound always ends in descent: losses with flat pieces need no other safeguar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,13 @@ def check_dense(problem: Problem, name: str) -> None:
         raise ValueError(
             f"{name} works with {d} x {d} matrices; use 'acc-sadmm' above {LARGEST_DENSE} columns"
         )
+
+
+def square_size(problem: Problem) -> int:
+    """Return the numbers in H, outputs with Hessians of their own included."""
+    entries = math.prod(problem.shape2)
+    coupled = entries <= COUPLED and not is_quadratic(problem)
+    return int(entries if coupled else problem.shape2[0]) ** 2
 
 
 # ---------------------------------------------------------------- the data term

@@ -117,11 +117,8 @@ class ADMM(Solver):
     def memory(self, problem: Problem) -> int:
         """Return the bytes of four square matrices in float64, two passes, the blocks, lambda."""
         block1, block2, dual = sizes(problem)
-        side = problem.shape2[0]
-        if not _newton.is_quadratic(problem) and block2 <= _newton.COUPLED:
-            side = block2
         numbers = 3 * block1 + 5 * block2 + 4 * dual + 2 * pass_size(problem)
-        return problem.dtype.itemsize * numbers + 8 * 4 * side**2
+        return problem.dtype.itemsize * numbers + 8 * 4 * _newton.square_size(problem)
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None

@@ -71,11 +71,10 @@ class Gram(Solver):
         _newton.check_dense(problem, self.name)
 
     def memory(self, problem: Problem) -> int:
-        """Return the bytes of four square matrices in float64, a pass and the blocks."""
+        """Return the bytes of the small problem's matrices, a pass and the blocks."""
         block1, block2, dual = sizes(problem)
-        side = problem.shape2[0]
         numbers = 2 * block1 + 3 * block2 + 2 * dual + pass_size(problem)
-        return problem.dtype.itemsize * numbers + 8 * 4 * side**2
+        return problem.dtype.itemsize * numbers + 8 * 8 * _newton.square_size(problem)
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None

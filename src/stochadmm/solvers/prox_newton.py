@@ -28,7 +28,7 @@ from ..problem import Pair, Problem
 from ..protocols import Array
 from . import _newton
 from ._base import Solver, State, register, start_point
-from ._steps import n_outputs, pass_size, sizes
+from ._steps import pass_size, sizes
 
 
 @dataclass
@@ -79,12 +79,10 @@ class ProxNewton(Solver):
         _newton.check_dense(problem, self.name)
 
     def memory(self, problem: Problem) -> int:
-        """Return the bytes of four square matrices in float64, two passes and the blocks."""
+        """Return the bytes of the small problem's matrices, two passes and the blocks."""
         block1, block2, dual = sizes(problem)
-        side = block2 if block2 <= _newton.COUPLED else problem.shape2[0]
-        blocks = 3 * block1 + 4 * block2 + 3 * dual
-        rows = 2 * pass_size(problem) + problem.f2.n_terms * n_outputs(problem)
-        return problem.dtype.itemsize * (blocks + rows) + 8 * 4 * side**2
+        numbers = 3 * block1 + 4 * block2 + 3 * dual + 2 * pass_size(problem)
+        return problem.dtype.itemsize * numbers + 8 * 8 * _newton.square_size(problem)
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None
