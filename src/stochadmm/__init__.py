@@ -5,6 +5,8 @@
 State a problem from parts, ``minimize`` it, read the certificate.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from . import datasets, solvers
 from .certificates import Certificate, certify
 from .driver import iterate, minimize
@@ -61,6 +63,36 @@ from .solvers import (
 )
 from .stopping import AllOf, AnyOf, Gap, Never, Residuals
 
+if TYPE_CHECKING:
+    from .estimators import (
+        FusedLassoClassifier,
+        FusedLassoClassifierCV,
+        FusedLassoRegressor,
+        FusedLassoRegressorCV,
+        GeneralizedLassoClassifier,
+        GeneralizedLassoClassifierCV,
+        GeneralizedLassoRegressor,
+        GeneralizedLassoRegressorCV,
+        GraphFusedClassifier,
+        GraphFusedClassifierCV,
+        GraphFusedRegressor,
+        GraphFusedRegressorCV,
+        LassoRegressor,
+        LassoRegressorCV,
+        OverlappingGroupClassifier,
+        OverlappingGroupClassifierCV,
+        OverlappingGroupRegressor,
+        OverlappingGroupRegressorCV,
+        SparseLogisticClassifier,
+        SparseLogisticClassifierCV,
+        SparseLowRankClassifier,
+        SparseLowRankClassifierCV,
+        SparseLowRankRegressor,
+        SparseLowRankRegressorCV,
+        TrendFilterRegressor,
+        TrendFilterRegressorCV,
+    )
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -85,8 +117,20 @@ __all__ = [
     "Differences",
     "ElasticNet",
     "FiniteSum",
+    "FusedLassoClassifier",
+    "FusedLassoClassifierCV",
+    "FusedLassoRegressor",
+    "FusedLassoRegressorCV",
     "Gap",
+    "GeneralizedLassoClassifier",
+    "GeneralizedLassoClassifierCV",
+    "GeneralizedLassoRegressor",
+    "GeneralizedLassoRegressorCV",
     "Gram",
+    "GraphFusedClassifier",
+    "GraphFusedClassifierCV",
+    "GraphFusedRegressor",
+    "GraphFusedRegressorCV",
     "GridDifferences",
     "GroupL2",
     "Huber",
@@ -94,6 +138,8 @@ __all__ = [
     "Incidence",
     "Katyusha",
     "L2Ball",
+    "LassoRegressor",
+    "LassoRegressorCV",
     "LinearizedADMM",
     "Logistic",
     "Matrix",
@@ -102,6 +148,10 @@ __all__ = [
     "NonNegative",
     "Nuclear",
     "OptSADMM",
+    "OverlappingGroupClassifier",
+    "OverlappingGroupClassifierCV",
+    "OverlappingGroupRegressor",
+    "OverlappingGroupRegressorCV",
     "Pair",
     "Poisson",
     "Problem",
@@ -116,12 +166,20 @@ __all__ = [
     "Selection",
     "Separable",
     "Snapshot",
+    "SparseLogisticClassifier",
+    "SparseLogisticClassifierCV",
+    "SparseLowRankClassifier",
+    "SparseLowRankClassifierCV",
+    "SparseLowRankRegressor",
+    "SparseLowRankRegressorCV",
     "Squared",
     "SquaredHinge",
     "Stacked",
     "Status",
     "StocADMM",
     "TotalVariation1D",
+    "TrendFilterRegressor",
+    "TrendFilterRegressorCV",
     "VStack",
     "Zero",
     "as_operator",
@@ -131,3 +189,18 @@ __all__ = [
     "minimize",
     "solvers",
 ]
+
+_DEFINED_HERE = frozenset(globals())
+
+
+def __getattr__(name: str) -> Any:
+    """Load the estimators, and scikit-learn with them, when the first one is asked for."""
+    if name in __all__ and name not in _DEFINED_HERE:
+        from . import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

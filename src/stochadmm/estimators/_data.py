@@ -1,0 +1,206 @@
+"""From what users pass to what a problem takes: one place for targets, weights and scales."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_array, column_or_1d, validate_data
+
+from ..losses import Huber, Logistic, Multinomial, Poisson, Quantile, Squared, SquaredHinge
+from ..protocols import Array, Loss
+
+REGRESSION_LOSSES = ("squared", "huber", "quantile", "poisson")
+CLASSIFICATION_LOSSES = ("logistic", "squared_hinge")
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows, encoded targets, weights, and how columns were scaled."""
+
+    X: Any = field(repr=False)
+    y: Array = field(repr=False)
+    loss: Loss
+    weight: Array | None
+    intercept: bool
+    offset: Array | None = None
+    vector: bool = True
+    """Whether the user's targets were one column."""
+    center: Array | None = None
+    scale: Array | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count: those of positive weight."""
+        if self.weight is None:
+            return int(self.X.shape[0])
+        rows = self.weight if self.weight.ndim == 1 else self.weight.max(axis=1)
+        return int(np.count_nonzero(rows))
+
+    def standardized(self) -> Data:
+        """Return the data with columns of unit deviation; a copy, CSR indices are shared.
+
+        Dense columns are centered when there is an intercept, which takes the centers up; without
+        one the deviation is that from zero.
+        """
+        weight = None if self.weight is None else self.weight
+        if weight is not None and weight.ndim == 2:
+            weight = weight.max(axis=1)
+        mean, square = _moments(self.X, weight)
+        center = mean if self.intercept else np.zeros_like(mean)
+        variance = np.maximum(square - center**2, 0.0)
+        # a variance within rounding of the mean's square is that of a constant column
+        constant = variance <= 1e-12 * np.maximum(square, np.finfo(np.float64).tiny)
+        scale = np.where(constant, 1.0, np.sqrt(variance)).astype(self.X.dtype)
+        if sparse.issparse(self.X):
+            X = self.X.copy()
+            X.data = self.X.data / scale[self.X.indices]
+            return replace(self, X=X, scale=scale)
+        center = center.astype(self.X.dtype)
+        if self.intercept:
+            return replace(self, X=(self.X - center) / scale, center=center, scale=scale)
+        return replace(self, X=self.X / scale, scale=scale)
+
+    def original(self, coef: Array, intercept: Any) -> tuple[Array, Any]:
+        """Return coefficients and intercept for the columns as the user gave them."""
+        if self.scale is None:
+            return coef, intercept
+        coef = coef / (self.scale if coef.ndim == 1 else self.scale[:, None])
+        if self.center is not None:
+            intercept = intercept - self.center @ coef
+        return coef, intercept
+
+
+def _moments(X: Any, weight: Array | None) -> tuple[Array, Array]:
+    """Return weighted means of the columns and of their squares, in float64."""
+    n = X.shape[0]
+    share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+    if sparse.issparse(X):
+        return X.T @ share, X.multiply(X).T @ share
+    first, second = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for start in range(0, n, 4096):
+        block, part = X[start : start + 4096].astype(np.float64), share[start : start + 4096]
+        first += part @ block
+        second += part @ block**2
+    return first, second
+
+
+def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Return X as float32 or float64 rows or CSR; names of columns are remembered or compared."""
+    return validate_data(
+        estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
+    )
+
+
+def checked_weight(weight: Any, X: Any) -> Array | None:
+    """Return weights >= 0, one per row, or None."""
+    if weight is None:
+        return None
+    return np.asarray(
+        _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+    )
+
+
+def regression_targets(y: Any, X: Any, weight: Array | None) -> tuple[Array, Array | None]:
+    """Return numeric targets and weights; a missing entry of several outputs has weight zero."""
+    if y is None:
+        raise ValueError("this estimator requires y to be passed, but the target y is None")
+    several = np.ndim(y) == 2 or len(getattr(y, "shape", ())) == 2
+    # text and objects are converted, as for X; integers keep no special meaning
+    y = check_array(
+        y, ensure_2d=False, dtype="numeric", input_name="y",
+        ensure_all_finite="allow-nan" if several else True,
+    )  # fmt: skip
+    if y.shape[0] != X.shape[0]:
+        raise ValueError(
+            f"X has {X.shape[0]} rows and y has {y.shape[0]}; found input variables with "
+            "inconsistent numbers of samples, pass one target per row"
+        )
+    y = y.astype(X.dtype, copy=False)
+    missing = np.isnan(y)
+    if not missing.any():
+        return y, weight
+    if missing.all():
+        raise ValueError("y contains NaN only; give at least one target")
+    rows = np.ones(len(y)) if weight is None else weight
+    return np.where(missing, 0, y), np.where(missing, 0.0, rows[:, None])
+
+
+def regression_loss(loss: Any, y: Array) -> Loss:
+    """Return the loss of a name, or the object itself."""
+    if not isinstance(loss, str):
+        return loss  # type: ignore[no-any-return]
+    if loss == "poisson":
+        return Poisson.for_targets(y)
+    known = {"squared": Squared, "huber": Huber, "quantile": Quantile}
+    if loss not in known:
+        raise ValueError(_unknown(loss, REGRESSION_LOSSES))
+    return known[loss]()  # type: ignore[no-any-return]
+
+
+def class_codes(y: Any, X: Any) -> tuple[Array, Array]:
+    """Return the classes, sorted, and the class number of every row."""
+    if y is None:
+        raise ValueError("this estimator requires y to be passed, but the target y is None")
+    y = column_or_1d(y, warn=True)
+    if len(y) != X.shape[0]:
+        raise ValueError(
+            f"X has {X.shape[0]} rows and y has {len(y)}; found input variables with "
+            "inconsistent numbers of samples, pass one label per row"
+        )
+    check_array(y, ensure_2d=False, dtype=None, input_name="y")
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has one class, {classes[0]!r}; a classifier needs two classes at least"
+        )
+    return classes, codes
+
+
+def class_targets(loss: Any, codes: Array, n_classes: int, dtype: Any) -> tuple[Loss, Array]:
+    """Return the loss and its targets: signs for two classes, else numbers or a matrix of signs."""
+    if isinstance(loss, str) and loss not in CLASSIFICATION_LOSSES:
+        raise ValueError(_unknown(loss, CLASSIFICATION_LOSSES))
+    if isinstance(loss, str):
+        binary = n_classes == 2 or loss == "squared_hinge"
+        named = Logistic() if loss == "logistic" else SquaredHinge()
+        loss = named if binary else Multinomial(n_classes)
+    if isinstance(loss, Multinomial):
+        return loss, codes
+    if n_classes == 2:
+        return loss, np.where(codes == 1, 1, -1).astype(dtype)
+    signs = np.full((len(codes), n_classes), -1, dtype=dtype)
+    signs[np.arange(len(codes)), codes] = 1
+    return loss, signs
+
+
+def class_weights(class_weight: Any, classes: Array, codes: Array, weight: Array | None) -> Any:
+    """Return row weights times those of the classes."""
+    if class_weight is None:
+        return weight
+    rows = np.ones(len(codes)) if weight is None else weight
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(f"class_weight is {class_weight!r}, expected 'balanced', a dict or None")
+        mass = np.bincount(codes, rows, len(classes))
+        each = mass.sum() / (len(classes) * np.where(mass > 0, mass, 1.0))
+    else:
+        known = {label: k for k, label in enumerate(classes.tolist())}
+        unknown = [label for label in class_weight if label not in known]
+        if unknown:
+            raise ValueError(
+                f"class_weight names {unknown[0]!r}, which is no class of y; classes are "
+                f"{', '.join(map(repr, known))}"
+            )
+        each = np.ones(len(classes))
+        for label, value in class_weight.items():
+            each[known[label]] = value
+    return rows * each[codes]
+
+
+def _unknown(loss: str, known: tuple[str, ...]) -> str:
+    return f"loss is {loss!r}, expected one of {', '.join(known)}, or a loss object"

@@ -1,0 +1,133 @@
+"""Documentation that all estimators share, written once."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, TypeVar
+
+_SHARED = """
+fit_intercept : bool, default=True
+    Add an unpenalized intercept.
+standardize : bool, default=False
+    Penalize the coefficients of columns of unit deviation; needs a scaled copy of X. ``coef_`` is
+    for the columns as they are.
+unpenalized : sequence of column names or indices, default=()
+    Columns that no penalty and no sign constraint touches. Chains, grids and operators run over
+    the other columns; edges that touch an unpenalized column are dropped.
+positive : bool, default=False
+    Coefficients >= 0.
+solver : str or solver object, default="auto"
+    A name from ``stochadmm.solvers.names()`` or an object.
+tol : float, default=1e-4
+    Relative duality gap to reach. Data of at most 200,000 entries are solved to rounding error.
+max_passes : float, optional
+    Budget in reads of the data; 500 by default, 5000 for small data.
+max_seconds : float, optional
+    Budget in seconds.
+warm_start : bool, default=False
+    Start from the last fit: coefficients and multipliers.
+random_state : int, Generator, RandomState or None, default=0
+    Order of the rows in stochastic methods.
+verbose : bool, default=False
+    Show a progress bar.
+""".strip("\n")
+
+_LOSS = {
+    "regressor": """
+loss : {"squared", "huber", "quantile", "poisson"} or loss object, default="squared"
+    Averaged over the rows; the squared loss is half the square.
+""".strip("\n"),
+    "classifier": """
+loss : {"logistic", "squared_hinge"} or loss object, default="logistic"
+    Averaged over the rows. Several classes: the multinomial loss for "logistic", one against the
+    rest for others.
+class_weight : dict, "balanced" or None, default=None
+    Weights of the classes.
+""".strip("\n"),
+}
+
+_ATTRIBUTES = """
+coef_ : ndarray
+    Coefficients with exact zeros and ties, in scikit-learn's shapes.
+intercept_ : float or ndarray
+    Intercepts, zero without one.
+dual_gap_ : float or None
+    Certified relative duality gap.
+status_ : Status
+    How the solver ended.
+n_passes_, n_iter_ : float, int
+    Reads of the data, and epochs.
+history_ : list of Record
+    One record per epoch.
+dof_, aic_, bic_ : int, float, float
+    Degrees of freedom (intercepts included) and information criteria, NaN where the loss is no
+    likelihood.
+result_ : Result
+    What the solver returned, for the variable of the solver.
+n_features_in_, feature_names_in_
+    Number and names of the columns.
+""".strip("\n")
+
+_CLASSES = """
+classes_ : ndarray
+    The labels.
+""".strip("\n")
+
+_CV = """
+alphas : array-like, optional
+    Strengths to try; by default ``n_alphas`` from the largest useful one down.
+n_alphas : int, default=50
+    Length of the grid.
+eps : float, default=1e-2
+    Smallest over largest alpha of the grid.
+cv : int, splitter or iterable, optional
+    As in scikit-learn; five folds by default, stratified for classifiers.
+scoring : str or callable, optional
+    As in scikit-learn. By default minus the mean loss of the rows left out; for the squared loss
+    minus the mean squared error.
+one_standard_error : bool, default=False
+    Choose the largest alpha within one standard error of the best score.
+n_jobs : int, optional
+    Folds in parallel.
+""".strip("\n")
+
+_CV_ATTRIBUTES = """
+alpha_ : float
+    The chosen strength.
+best_index_ : int
+    Its place in ``alphas_``.
+alphas_ : ndarray of shape (n_alphas,)
+    Strengths tried, from the largest down.
+score_path_ : ndarray of shape (n_alphas, n_folds)
+    Scores of the rows left out, larger is better.
+mse_path_ : ndarray of shape (n_alphas, n_folds)
+    Mean squared errors; only for the squared loss and default scoring.
+""".strip("\n")
+
+T = TypeVar("T", bound=type)
+
+
+def documented(cls: T) -> T:
+    """Fill the places ``{shared}``, ``{attributes}``, ``{cv}`` of a class's docstring."""
+    role = "classifier" if "class_weight" in _fields(cls) else "regressor"
+    attributes = _ATTRIBUTES + ("\n" + _CLASSES if role == "classifier" else "")
+    places = {
+        "{shared}": _LOSS[role] + "\n" + _SHARED,
+        "{attributes}": attributes,
+        "{cv}": _CV,
+        "{cv_attributes}": _CV_ATTRIBUTES,
+    }
+    text = inspect.cleandoc(cls.__doc__ or "")
+    own = text.partition("----------\n")[2].partition("{shared}")[0]
+    if "{cv}" in own:
+        places["{own}\n"] = cls._own_parameters  # type: ignore[attr-defined]
+    else:  # all but alpha, which is the first and has one line of words
+        cls._own_parameters = "".join(own.splitlines(keepends=True)[2:])  # type: ignore[attr-defined]
+    for place, words in places.items():
+        text = text.replace(place, words)
+    cls.__doc__ = text
+    return cls
+
+
+def _fields(cls: Any) -> set[str]:
+    return set(getattr(cls, "__dataclass_fields__", ()))

@@ -1,0 +1,71 @@
+"""What a fit says about itself: information criteria and a summary in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from ..losses import Logistic, Multinomial, Poisson, Squared
+from ..result import Status
+from ._data import Data
+
+
+def criteria(data: Data, mean_loss: float, dof: int) -> tuple[float, float]:
+    """Return AIC and BIC of a fit, NaN for losses that are no likelihood.
+
+    Rows count one each, whatever their weights; the variance of the squared loss is estimated.
+    """
+    n, entries = data.n_rows, data.n_rows
+    if data.y.ndim == 2:
+        several = data.weight is not None and data.weight.ndim == 2
+        entries = int(np.count_nonzero(data.weight)) if several else n * data.y.shape[1]
+    loss: Any = data.loss
+    if isinstance(loss, Squared):
+        square = 2 * mean_loss * n / (entries * loss.curvature_bound)
+        deviance = entries * (np.log(2 * np.pi * max(square, np.finfo(float).tiny)) + 1)
+    elif isinstance(loss, (Logistic, Multinomial)):
+        deviance = 2 * n * mean_loss
+    elif isinstance(loss, Poisson):
+        deviance = 2 * (n * mean_loss + float(gammaln(data.y + 1).sum()))
+    else:
+        return np.nan, np.nan
+    return float(deviance + 2 * dof), float(deviance + np.log(n) * dof)
+
+
+_ENDS = {
+    Status.CONVERGED: "Converged",
+    Status.STOPPED: "Stopped by a callback",
+    Status.MAX_PASSES: "NOT converged, out of passes",
+    Status.MAX_TIME: "NOT converged, out of time",
+    Status.DIVERGED: "DIVERGED",
+    Status.INTERRUPTED: "INTERRUPTED",
+}
+
+
+def summary(model: Any) -> str:
+    """Return the fit in plain words."""
+    result = model.result_
+    ratio = f", l1_ratio = {model.l1_ratio:g}" if hasattr(model, "l1_ratio") else ""
+    classes = f" of {len(model.classes_)} classes" if hasattr(model, "classes_") else ""
+    nonzero = int(np.count_nonzero(model.coef_))
+    lines = [
+        f"{type(model).__name__}{classes} with alpha = {model._last_strength:g}{ratio}",
+        f"{nonzero} of {model.coef_.size} coefficients are not zero, "
+        f"{model.dof_} degrees of freedom",
+    ]
+    if hasattr(model, "levels_"):
+        groups = int(model.levels_.max()) + 1
+        lines.append(f"{groups} sets of equal coefficients along the graph")
+    if hasattr(model, "active_groups_"):
+        lines.append(f"{len(model.active_groups_)} of {model.n_groups_} groups are active")
+    if hasattr(model, "rank_"):
+        lines.append(f"rank {model.rank_} of at most {min(np.atleast_2d(model.coef_).shape)}")
+    lines.append(
+        f"{_ENDS[result.status]}: {result.message}, after {result.n_passes:.0f} passes and "
+        f"{result.seconds:.2g} s by {result.info.get('solver', 'the solver')}"
+    )
+    if np.isfinite(model.aic_):
+        lines.append(f"AIC {model.aic_:.6g}, BIC {model.bic_:.6g}")
+    return "\n".join(lines)

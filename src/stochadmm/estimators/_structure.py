@@ -1,0 +1,185 @@
+"""The penalty of an estimator at strength one, and the problem it makes with the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from .. import structures
+from ..operators import Composed, Identity, Incidence, Selection, VStack, as_operator
+from ..penalties import Separable, Stacked
+from ..problem import Problem
+from ..protocols import Array, Operator, Penalty
+from ._data import Data
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of X as structures see them."""
+
+    n: int
+    names: Sequence[Any] | None
+    free: Array
+    """Mask of the unpenalized columns."""
+    X: Any = field(repr=False)
+
+    @property
+    def penalized(self) -> Array:
+        """Indices of the penalized columns."""
+        return np.flatnonzero(~self.free)
+
+    def spread(self, operator: Operator) -> Operator:
+        """Return an operator on the penalized columns as one on all columns."""
+        if not self.free.any():
+            return operator
+        chosen = Selection([self.penalized], self.n)
+        return chosen if isinstance(operator, Identity) else Composed(operator, chosen)
+
+    def own(self, source: Any) -> Operator:
+        """Return a user's operator, which has one column per penalized column."""
+        operator = as_operator(source, "operator", n_columns=None)
+        if operator.shape[1] != self.penalized.size:
+            left_out = f", {int(self.free.sum())} unpenalized ones left out" * bool(self.free.any())
+            raise ValueError(
+                f"operator has {operator.shape[1]} columns, expected {self.penalized.size}: one per "
+                f"column of X{left_out}"
+            )
+        return self.spread(operator)
+
+    def graph(self, source: Any, random_state: Any = 0) -> Operator:
+        """Return differences along a graph; edges that touch an unpenalized column are dropped.
+
+        Chains, grids and matrices of the right size count the penalized columns only.
+        """
+        if isinstance(source, str) and source == "glasso":
+            edges = structures.glasso_edges(self.X, random_state=random_state)
+            return self._without_free(structures.from_edges(edges, n_features=self.n))
+        square = sparse.issparse(source) or (
+            isinstance(source, np.ndarray) and source.ndim == 2 and source.shape[0] == source.shape[1]
+        )
+        named = not square and not _positional(source)
+        if named or (square and source.shape[0] == self.n):
+            whole = structures.from_adjacency(source) if square else self._edges(source)
+            return self._without_free(whole)
+        return self.spread(structures.graph(source, n_features=self.penalized.size))
+
+    def _edges(self, source: Any) -> Any:
+        names, count = self.names, None if self.names is not None else self.n
+        if isinstance(source, np.ndarray) and not source.size:
+            source = []
+        return structures.graph(source, names=names, n_features=count)
+
+    def _without_free(self, graph: Any) -> Operator:
+        edges = np.asarray(graph.edges)
+        kept = ~self.free[edges].any(axis=1)
+        if kept.all():
+            return graph  # type: ignore[no-any-return]
+        weights = None if graph.weights is None else np.asarray(graph.weights)[kept]
+        signs = None if graph.signs is None else np.asarray(graph.signs)[kept]
+        return Incidence(edges[kept], self.n, weights, signs)
+
+    def groups(self, source: Any, weights: Any) -> tuple[list[Any], Selection]:
+        """Return the labels and the copies of groups, without the unpenalized columns."""
+        if source is None:
+            source = [[j] for j in range(self.n)]
+        count = None if self.names is not None else self.n
+        whole = structures.groups(source, weights, names=self.names, n_features=count)
+        labels = list(source) if hasattr(source, "items") else list(range(len(whole.groups)))
+        members = [[j for j in group if not self.free[j]] for group in _lists(whole)]
+        kept = [g for g, group in enumerate(members) if group]
+        strength = None if whole.weights is None else np.asarray(whole.weights)[kept]
+        return [labels[g] for g in kept], Selection([members[g] for g in kept], self.n, strength)
+
+
+def _lists(selection: Selection) -> list[list[int]]:
+    return [np.asarray(group).tolist() for group in selection.groups]
+
+
+def _positional(source: Any) -> bool:
+    """Say whether a graph counts columns by position: a chain or a grid."""
+    if isinstance(source, str):
+        return True
+    whole = isinstance(source, tuple) and bool(source)
+    return whole and all(isinstance(k, (int, np.integer)) for k in source)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A penalty at alpha = 1: ``sum_k penalty_k(A_k w) + l1 |w|_1 + l2/2 |w|^2``.
+
+    With ``copies`` the variable holds one entry per listed column, and the coefficient of a column
+    is the sum of its copies.
+    """
+
+    terms: list[tuple[Operator, Penalty]] = field(default_factory=list)
+    l1: float = 0.0
+    l2: float = 0.0
+    copies: Array | None = None
+    free: Array | None = None
+    """Mask of entries of the variable that are unpenalized, where it is not that of the columns."""
+    labels: list[Any] | None = None
+    """Names of the groups."""
+    members: list[Array] | None = None
+    """Entries of the variable in each group."""
+
+    def expand(self, X: Any) -> Any:
+        """Return the data for the variable: columns repeated as the copies say."""
+        return X if self.copies is None else X[:, self.copies]
+
+    def fold(self, variable: Array, n: int) -> Array:
+        """Return the coefficients of the columns."""
+        if self.copies is None:
+            return variable
+        out = np.zeros((n, *variable.shape[1:]), dtype=variable.dtype)
+        np.add.at(out, self.copies, variable)
+        return out
+
+    def problem(self, data: Data, free: Array, positive: bool, ridge: bool = True) -> Problem:
+        """Return the problem at alpha = 1; ``ridge=False`` leaves the square out."""
+        free = free if self.free is None else self.free
+        terms = [(A, penalty) for A, penalty in self.terms if A.shape[0]]
+        operator: Any = None
+        penalty: Any = None
+        if len(terms) == 1:
+            operator, penalty = terms[0]
+        elif terms:
+            operator = VStack([A for A, _ in terms])
+            penalty = Stacked([(part, A.shape[0]) for A, part in terms])
+        return Problem.linear(
+            data.loss,
+            self.expand(data.X),
+            data.y,
+            structure=operator,
+            on_structure=penalty,
+            on_coefficients=self._on_coefficients(free, positive, ridge),
+            intercept=data.intercept,
+            sample_weight=data.weight,
+            offset=data.offset,
+        )
+
+    def _on_coefficients(self, free: Array, positive: bool, ridge: bool) -> Separable | None:
+        l2 = self.l2 if ridge else 0.0
+        if not (self.l1 or l2 or positive) or free.all():
+            return None
+        if not free.any():
+            return Separable(self.l1, l2, 0.0 if positive else -np.inf)
+        held = (~free).astype(np.float64)
+        lower = np.where(free, -np.inf, 0.0) if positive else -np.inf
+        return Separable(self.l1 * held, l2 * held, lower)
+
+
+def tied(operator: Any, coef: Array) -> Array:
+    """Return the label of every coefficient: equal along edges whose difference is exactly zero."""
+    A = sparse.csr_array(operator.tosparse())
+    d = A.shape[1]
+    if coef.ndim == 2:
+        return np.stack([tied(operator, column) for column in coef.T], axis=1)
+    pairs = A[np.flatnonzero((operator.matvec(coef) == 0) & (np.diff(A.indptr) == 2))]
+    ends = pairs.indices.reshape(-1, 2)
+    graph = sparse.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(d, d))
+    return np.asarray(connected_components(graph, directed=False)[1])

@@ -1,0 +1,238 @@
+"""Fusion along the columns and along graphs: neighbors share their coefficient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..operators import Differences
+from ..penalties import L1
+from ..problem import Problem
+from ..protocols import Array, Operator
+from ..result import Result
+from ._base import Fitting, StructuredModel
+from ._docs import documented
+from ._roles import Classifier, Regressor
+from ._structure import Columns, Structure, tied
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Fused(StructuredModel):
+    """Total variation along a graph plus an l1 norm."""
+
+    l1_ratio: float = 0.5
+
+    def _operator(self, columns: Columns) -> Operator:
+        return columns.spread(Differences(max(columns.penalized.size, 1)))
+
+    def _structure(self, columns: Columns) -> Structure:
+        if self.l1_ratio == 1 or not columns.penalized.size:
+            return Structure(l1=self.l1_ratio)
+        fusion = (self._operator(columns), L1(1 - self.l1_ratio))
+        return Structure([fusion], l1=self.l1_ratio)
+
+    def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
+        labels = self._labels(fitting, result.coef)
+        self.levels_ = labels if labels.ndim == 1 else np.ascontiguousarray(labels.T)
+        operator = fitting.structure.terms[0][0] if fitting.structure.terms else None
+        self._graph = None if operator is None else _ends(operator)
+
+    def _labels(self, fitting: Fitting, coef: Array) -> Array:
+        if not fitting.structure.terms:
+            every = np.arange(coef.shape[0])
+            return every if coef.ndim == 1 else np.tile(every[:, None], coef.shape[1])
+        return tied(fitting.structure.terms[0][0], coef)
+
+    def _degrees(self, fitting: Fitting, result: Result) -> int:
+        """Return the number of levels, without those that the l1 norm holds at zero."""
+        total = 0
+        coef = result.coef
+        labels = self._labels(fitting, coef)
+        for column, label in zip(
+            coef.reshape(coef.shape[0], -1).T, labels.reshape(coef.shape[0], -1).T, strict=True
+        ):
+            counted = label if self.l1_ratio == 0 else label[column != 0]
+            total += np.unique(counted).size
+        return total
+
+    def plot_coef_graph(self, ax: Any = None, positions: Any = None) -> Any:
+        """Draw the graph with its nodes colored by coefficient.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; returned.
+        positions : array of shape (n_features, 2), optional
+            Places of the columns; a layout by networkx, or a line, when absent.
+
+        Returns
+        -------
+        matplotlib axes
+        """
+        from ._plots import plot_coef_graph
+
+        check_is_fitted(self)
+        edges = np.empty((0, 2), dtype=np.intp) if self._graph is None else self._graph
+        return plot_coef_graph(self.coef_, edges, ax, positions)
+
+
+def _ends(operator: Any) -> Array:
+    A = operator.tosparse()
+    return np.asarray(A.indices[np.repeat(np.diff(A.indptr) == 2, np.diff(A.indptr))]).reshape(-1, 2)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class GraphFused(Fused):
+    """Total variation along any graph."""
+
+    graph: Any = "chain"
+
+    def _operator(self, columns: Columns) -> Operator:
+        return columns.graph(self.graph)
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class FusedLassoRegressor(Regressor, Fused):
+    """Linear regression whose coefficients are piecewise constant along the columns.
+
+    Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_j |w_{j+1} - w_j| + l1_ratio |w|_1)``.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Strength.
+    l1_ratio : float, default=0.5
+        Share of the l1 norm.
+    {shared}
+
+    Attributes
+    ----------
+    levels_ : ndarray, shape of ``coef_``
+        Number of the level of each column; neighbors with the same number are equal.
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import FusedLassoRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 6))
+    >>> y = X @ [0, 0, 1, 1, 1, 0]
+    >>> model = FusedLassoRegressor(alpha=0.1).fit(X, y)
+    >>> model.levels_
+    array([0, 0, 1, 1, 1, 2])
+    """
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class FusedLassoClassifier(Classifier, Fused):
+    """Linear classification whose coefficients are piecewise constant along the columns.
+
+    Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_j |w_{j+1} - w_j| + l1_ratio |w|_1)``.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Strength.
+    l1_ratio : float, default=0.5
+        Share of the l1 norm.
+    {shared}
+
+    Attributes
+    ----------
+    levels_ : ndarray, shape of ``coef_``
+        Number of the level of each column; neighbors with the same number are equal.
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import FusedLassoClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 6))
+    >>> model = FusedLassoClassifier(alpha=0.05).fit(X, X @ [0, 0, 1, 1, 1, 0] > 0)
+    >>> model.levels_
+    array([[0, 0, 1, 1, 1, 2]])
+    """
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class GraphFusedRegressor(Regressor, GraphFused):
+    """Linear regression whose coefficients are piecewise constant along a graph.
+
+    Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_e c_e |w_i - s_e w_j| + l1_ratio |w|_1)``.
+    The penalty ``mu |[G; I] w|_1`` is ``alpha = 2 mu`` with ``l1_ratio = 0.5``.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Strength.
+    l1_ratio : float, default=0.5
+        Share of the l1 norm.
+    graph : object, default="chain"
+        ``"chain"``; edges as pairs of names or indices, or triples with a weight; an adjacency
+        matrix; a networkx graph; a grid shape such as ``(28, 28)``; ``"glasso"`` for the edges that
+        the graphical lasso finds in X (see ``stochadmm.structures.glasso_edges``).
+    {shared}
+
+    Attributes
+    ----------
+    levels_ : ndarray, shape of ``coef_``
+        Number of the level of each column; joined columns with the same number are equal.
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import GraphFusedRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 4))
+    >>> y = X @ [1, 0, 1, 0]
+    >>> GraphFusedRegressor(alpha=0.1, graph=[(0, 2), (1, 3)]).fit(X, y).levels_
+    array([0, 1, 0, 1], dtype=int32)
+    """
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class GraphFusedClassifier(Classifier, GraphFused):
+    """Linear classification whose coefficients are piecewise constant along a graph.
+
+    Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_e c_e |w_i - s_e w_j| + l1_ratio |w|_1)``.
+    The penalty ``mu |[G; I] w|_1`` is ``alpha = 2 mu`` with ``l1_ratio = 0.5``.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Strength.
+    l1_ratio : float, default=0.5
+        Share of the l1 norm.
+    graph : object, default="chain"
+        ``"chain"``; edges as pairs of names or indices, or triples with a weight; an adjacency
+        matrix; a networkx graph; a grid shape such as ``(28, 28)``; ``"glasso"`` for the edges that
+        the graphical lasso finds in X (see ``stochadmm.structures.glasso_edges``).
+    {shared}
+
+    Attributes
+    ----------
+    levels_ : ndarray, shape of ``coef_``
+        Number of the level of each column; joined columns with the same number are equal.
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import GraphFusedClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 4))
+    >>> y = np.where(X @ [1, 0, 1, 0] > 0, "a", "b")
+    >>> model = GraphFusedClassifier(alpha=0.05, graph=[(0, 2), (1, 3)]).fit(X, y)
+    >>> bool(model.coef_[0, 0] == model.coef_[0, 2]), model.coef_[0, 1]
+    (True, 0.0)
+    """

@@ -1,0 +1,165 @@
+"""The l1 norm of any linear map of the coefficients; trend filtering as its best known case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..operators import Differences, Identity
+from ..penalties import L1
+from ..protocols import Operator
+from ..result import Result
+from ._base import Fitting, StructuredModel
+from ._docs import documented
+from ._roles import Classifier, Regressor
+from ._structure import Columns, Structure
+
+LARGEST_RANK = 2000  # columns up to which the rank of the active rows is computed
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Analysis(StructuredModel):
+    """The l1 norm of ``D w``; subclasses say what D is."""
+
+    def _operator(self, columns: Columns) -> Operator:
+        raise NotImplementedError
+
+    def _structure(self, columns: Columns) -> Structure:
+        if not columns.penalized.size:
+            return Structure()
+        return Structure([(self._operator(columns), L1(1.0))])
+
+    def _degrees(self, fitting: Fitting, result: Result) -> int:
+        """Return the dimension of the coefficients with the same rows ``D w`` at zero."""
+        coef = result.coef.reshape(result.coef.shape[0], -1)
+        if not fitting.structure.terms or not fitting.structure.terms[0][0].shape[0]:
+            return int(coef.size)
+        D: Any = fitting.structure.terms[0][0]
+        image = np.abs(D.matvec(coef))
+        zero = image <= 1e-9 * max(float(image.max(initial=0.0)), float(np.abs(coef).max()))
+        if not hasattr(D, "tosparse") or coef.shape[0] > LARGEST_RANK:
+            return int(coef.size - zero.sum())
+        A = sparse.csr_array(D.tosparse())
+        ranks = [_rank(A[np.flatnonzero(column)]) for column in zero.T]
+        return int(coef.size - sum(ranks))
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Generalized(Analysis):
+    """D is the user's."""
+
+    operator: Any = None
+
+    def _operator(self, columns: Columns) -> Operator:
+        if self.operator is None:
+            return columns.spread(Identity(columns.penalized.size))
+        return columns.own(self.operator)
+
+
+def _rank(rows: Any) -> int:
+    return int(np.linalg.matrix_rank(rows.toarray())) if rows.shape[0] else 0
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class GeneralizedLassoRegressor(Regressor, Generalized):
+    """Linear regression with few non-zero entries of ``D w``.
+
+    Minimizes ``mean loss + alpha |D w|_1``.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Strength.
+    operator : array, sparse matrix or LinearOperator, optional
+        D, with one column per penalized column of X; the identity by default.
+    {shared}
+
+    Attributes
+    ----------
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import GeneralizedLassoRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 3))
+    >>> D = np.array([[1.0, -2.0, 0.0], [0.0, 1.0, -1.0]])
+    >>> model = GeneralizedLassoRegressor(alpha=0.1, operator=D).fit(X, X @ [2, 1, 1])
+    >>> bool(np.abs(D @ model.coef_).max() < 1e-12)
+    True
+    """
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class GeneralizedLassoClassifier(Classifier, Generalized):
+    """Linear classification with few non-zero entries of ``D w``.
+
+    Minimizes ``mean loss + alpha |D w|_1``.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Strength.
+    operator : array, sparse matrix or LinearOperator, optional
+        D, with one column per penalized column of X; the identity by default.
+    {shared}
+
+    Attributes
+    ----------
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import GeneralizedLassoClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 3))
+    >>> D = np.array([[1.0, -2.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> model = GeneralizedLassoClassifier(alpha=0.02, operator=D).fit(X, X @ [2, 1, 0] > 0)
+    >>> bool(np.abs(D @ model.coef_[0]).max() < 1e-12)
+    True
+    """
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class TrendFilterRegressor(Regressor, Analysis):
+    """Linear regression whose coefficients are a piecewise polynomial of the column number.
+
+    Minimizes ``mean loss + alpha |D^(order + 1) w|_1`` with D the differences of neighbors: order 0
+    gives steps, order 1 broken lines, order 2 parabolas that meet smoothly.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Strength.
+    order : int, default=1
+        Degree of the pieces.
+    {shared}
+
+    Attributes
+    ----------
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import TrendFilterRegressor
+    >>> signal = np.abs(np.arange(9.0) - 4)
+    >>> model = TrendFilterRegressor(alpha=0.01, fit_intercept=False).fit(np.eye(9), signal)
+    >>> np.flatnonzero(np.abs(np.diff(model.coef_, 2)) > 1e-9) + 1  # the knot
+    array([4])
+    """
+
+    order: int = 1
+
+    def _operator(self, columns: Columns) -> Operator:
+        if not isinstance(self.order, (int, np.integer)) or self.order < 0:
+            raise ValueError(f"order is {self.order!r}, expected an integer >= 0")
+        return columns.spread(Differences(columns.penalized.size, int(self.order) + 1))

@@ -1,0 +1,164 @@
+"""Groups of columns that enter the model together; groups may overlap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..operators import Identity, Matrix, Selection
+from ..penalties import L1, GroupL2
+from ..problem import Problem
+from ..result import Result
+from ._base import Fitting, StructuredModel
+from ._docs import documented
+from ._roles import Classifier, Regressor
+from ._structure import Columns, Structure
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Grouped(StructuredModel):
+    """Norms of overlapping groups, or of latent vectors that live on the groups."""
+
+    l1_ratio: float = 0.0
+    groups: Any = None
+    group_weights: Any = None
+    latent: bool = False
+
+    def _structure(self, columns: Columns) -> Structure:
+        labels, copies = columns.groups(self.groups, self.group_weights)
+        share = 1 - self.l1_ratio
+        members = [np.asarray(group) for group in copies.groups]
+        if not labels or (share == 0 and not self.latent):
+            return Structure(l1=self.l1_ratio, labels=labels, members=members)
+        if self.latent:
+            return _latent(columns, labels, copies, share)
+        norms = GroupL2(share, copies.sizes)
+        return Structure([(copies, norms)], l1=self.l1_ratio, labels=labels, members=members)
+
+    def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
+        labels, members = fitting.structure.labels or [], fitting.structure.members or []
+        self.n_groups_ = len(labels)
+        self.active_groups_ = [
+            label for label, group in zip(labels, members, strict=True) if result.coef[group].any()
+        ]
+
+
+def _latent(columns: Columns, labels: list[Any], copies: Selection, share: float) -> Structure:
+    """Return the latent variant: a variable with one entry per member of a group.
+
+    Its data are columns of X, repeated as often as groups hold them; columns in no group follow,
+    unpenalized by the groups.
+    """
+    listed = np.concatenate([np.asarray(group) for group in copies.groups])
+    alone = np.setdiff1d(np.arange(columns.n), listed)
+    entries = np.concatenate([listed, alone])
+    weights = np.ones(len(labels)) if copies.weights is None else np.asarray(copies.weights)
+    free = np.zeros(entries.size, dtype=bool)
+    free[listed.size :] = columns.free[alone]
+    terms: list[Any] = []
+    if share:
+        first = Identity(entries.size) if not alone.size else Selection(
+            [np.arange(listed.size)], entries.size
+        )
+        terms.append((first, GroupL2(share, copies.sizes, weights)))
+    if share < 1 and columns.penalized.size:
+        place = np.flatnonzero(~columns.free)
+        total = Selection([entries], columns.n).tosparse().T.tocsr()[place]
+        terms.append((Matrix(total), L1(1 - share)))
+    members = np.split(np.arange(listed.size), np.cumsum(copies.sizes)[:-1])
+    return Structure(terms, copies=entries, free=free, labels=labels, members=members)
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class OverlappingGroupRegressor(Regressor, Grouped):
+    """Linear regression with groups of coefficients that are zero or not together.
+
+    Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_g c_g |w_g|_2 + l1_ratio |w|_1)``. The
+    coefficients that remain are those in no vanished group. With ``latent=True`` the norms are
+    those of vectors v_g on the groups with ``w = sum_g v_g``: the coefficients that remain are a
+    union of groups. Overlaps then cost memory: a column is stored once per group that holds it.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Strength.
+    l1_ratio : float, default=0.0
+        Share of the l1 norm.
+    groups : mapping or list, optional
+        Group name to columns, or lists of columns, by name or index. One group per column by
+        default. Columns in no group are penalized by the l1 norm only.
+    group_weights : array or mapping, optional
+        The c_g, all ones by default.
+    latent : bool, default=False
+        Whether groups are switched on (union of groups) instead of off.
+    {shared}
+
+    Attributes
+    ----------
+    active_groups_ : list
+        Names or numbers of the groups that are not zero.
+    n_groups_ : int
+        Number of groups.
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import OverlappingGroupRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 5))
+    >>> y = X @ [2, 1, 0, 0, 0]
+    >>> groups = {"left": [0, 1], "middle": [1, 2, 3], "right": [3, 4]}
+    >>> model = OverlappingGroupRegressor(alpha=0.1, groups=groups, latent=True).fit(X, y)
+    >>> model.active_groups_
+    ['left']
+    """
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class OverlappingGroupClassifier(Classifier, Grouped):
+    """Linear classification with groups of coefficients that are zero or not together.
+
+    Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_g c_g |w_g|_2 + l1_ratio |w|_1)``. The
+    coefficients that remain are those in no vanished group. With ``latent=True`` the norms are
+    those of vectors v_g on the groups with ``w = sum_g v_g``: the coefficients that remain are a
+    union of groups. Overlaps then cost memory: a column is stored once per group that holds it.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Strength.
+    l1_ratio : float, default=0.0
+        Share of the l1 norm.
+    groups : mapping or list, optional
+        Group name to columns, or lists of columns, by name or index. One group per column by
+        default. Columns in no group are penalized by the l1 norm only.
+    group_weights : array or mapping, optional
+        The c_g, all ones by default.
+    latent : bool, default=False
+        Whether groups are switched on (union of groups) instead of off.
+    {shared}
+
+    Attributes
+    ----------
+    active_groups_ : list
+        Names or numbers of the groups that are not zero.
+    n_groups_ : int
+        Number of groups.
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import OverlappingGroupClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 4))
+    >>> y = X[:, 0] + X[:, 1] > 0
+    >>> model = OverlappingGroupClassifier(alpha=0.05, groups=[[0, 1], [1, 2], [2, 3]]).fit(X, y)
+    >>> np.flatnonzero(model.coef_), model.active_groups_
+    (array([0, 1]), [0, 1])
+    """

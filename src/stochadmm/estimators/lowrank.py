@@ -1,0 +1,163 @@
+"""Coefficient matrices that are sparse and of low rank: tasks or classes that share directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..exact import prox_side
+from ..operators import Identity
+from ..penalties import L1, Nuclear, RowsL21
+from ..problem import Problem
+from ..result import Result
+from ._base import Fitting, StructuredModel
+from ._docs import documented
+from ._roles import Classifier, Regressor
+from ._structure import Columns, Structure
+
+SPARSITIES = ("entries", "rows")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SparseLowRank(StructuredModel):
+    """Nuclear norm plus the l1 norm of entries, or the sum of the norms of rows."""
+
+    l1_ratio: float = 0.5
+    sparsity: str = "entries"
+
+    _needs_matrix = True
+
+    def _structure(self, columns: Columns) -> Structure:
+        if self.sparsity not in SPARSITIES:
+            raise ValueError(
+                f"sparsity is {self.sparsity!r}, expected one of {', '.join(SPARSITIES)}"
+            )
+        if not columns.penalized.size:
+            return Structure()
+        whole = columns.spread(Identity(columns.penalized.size))
+        terms: list[Any] = []
+        if self.l1_ratio < 1:
+            terms.append((whole, Nuclear(1 - self.l1_ratio)))
+        if self.l1_ratio > 0:
+            kind: Any = L1 if self.sparsity == "entries" else RowsL21
+            terms.append((whole, kind(self.l1_ratio)))
+        return Structure(terms)
+
+    def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
+        # the two copies of the coefficients, each as its own prox left it
+        low_rank = sparse = result.coef
+        size = fitting.columns.penalized.size
+        both = prox_side(problem, *self._multiplied(fitting, result)) if problem.h1 else None
+        rows = fitting.columns.penalized
+        if both is not None and self.l1_ratio < 1:
+            low_rank = low_rank.copy()
+            low_rank[rows] = both[:size]
+        if both is not None and self.l1_ratio > 0:
+            sparse = sparse.copy()
+            sparse[rows] = both[-size:]
+        self.low_rank_coef_ = self._like_coef(fitting, low_rank)
+        self.sparse_coef_ = self._like_coef(fitting, sparse)
+        self.rank_ = _rank(low_rank[rows])
+
+    def _multiplied(self, fitting: Fitting, result: Result) -> tuple[Any, Any, float]:
+        return result.x2, result.dual, float(result.info.get("beta", 1.0))
+
+    def _like_coef(self, fitting: Fitting, coef: Any) -> Any:
+        x2 = coef if not fitting.data.intercept else np.concatenate([coef, coef[:1] * 0])
+        return self._attributes(fitting, x2)["coef_"]
+
+    def _degrees(self, fitting: Fitting, result: Result) -> int:
+        """Return the parameters of a matrix of that rank on its non-zero rows and columns."""
+        coef = result.coef[fitting.columns.penalized]
+        free = int(np.count_nonzero(result.coef)) - int(np.count_nonzero(coef))
+        rank = _rank(coef)
+        rows, columns = (int(np.count_nonzero(coef.any(axis=axis))) for axis in (1, 0))
+        return free + min(int(np.count_nonzero(coef)), rank * (rows + columns - rank))
+
+
+def _rank(coef: Any) -> int:
+    return int(np.linalg.matrix_rank(coef, tol=None)) if coef.size and coef.any() else 0
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class SparseLowRankRegressor(Regressor, SparseLowRank):
+    """Linear regression of several targets whose coefficients are sparse and of low rank.
+
+    Minimizes ``mean loss + alpha ((1 - l1_ratio) |W|_* + l1_ratio |W|_1)``, with
+    ``sparsity="rows"`` the sum of the norms of the rows of W, one per column of X, in place of
+    ``|W|_1``: columns of X then serve all targets or none. The loss is summed over the targets.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Strength.
+    l1_ratio : float, default=0.5
+        Share of the sparse part.
+    sparsity : {"entries", "rows"}, default="entries"
+        What is sparse.
+    {shared}
+
+    Attributes
+    ----------
+    rank_ : int
+        Rank of ``low_rank_coef_``.
+    low_rank_coef_, sparse_coef_ : ndarray, shape of ``coef_``
+        The coefficients as the two penalties left them: equal up to the tolerance, the first of
+        exact rank, the second with exact zeros.
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import SparseLowRankRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 6))
+    >>> W = np.outer([1, -1, 1, 0, 0, 0], [1, 2, 3])
+    >>> model = SparseLowRankRegressor(alpha=0.1, sparsity="rows").fit(X, X @ W)
+    >>> model.rank_, np.flatnonzero(model.sparse_coef_.any(axis=0))
+    (1, array([0, 1, 2]))
+    """
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class SparseLowRankClassifier(Classifier, SparseLowRank):
+    """Linear classification whose coefficients are sparse and of low rank.
+
+    Minimizes ``mean loss + alpha ((1 - l1_ratio) |W|_* + l1_ratio |W|_1)``, with
+    ``sparsity="rows"`` the sum of the norms of the rows of W, one per column of X, in place of
+    ``|W|_1``: columns of X then serve all classes or none.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Strength.
+    l1_ratio : float, default=0.5
+        Share of the sparse part.
+    sparsity : {"entries", "rows"}, default="entries"
+        What is sparse.
+    {shared}
+
+    Attributes
+    ----------
+    rank_ : int
+        Rank of ``low_rank_coef_``.
+    low_rank_coef_, sparse_coef_ : ndarray, shape of ``coef_``
+        The coefficients as the two penalties left them: equal up to the tolerance, the first of
+        exact rank, the second with exact zeros.
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import SparseLowRankClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 5))
+    >>> y = np.digitize(X[:, 0], [-0.5, 0.5])
+    >>> model = SparseLowRankClassifier(alpha=0.05, sparsity="rows").fit(X, y)
+    >>> model.rank_, np.flatnonzero(model.sparse_coef_.any(axis=0))
+    (1, array([0]))
+    """

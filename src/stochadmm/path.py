@@ -1,0 +1,280 @@
+"""Solutions for many strengths: grids, the largest useful strength, warm-started paths.
+
+A *unit problem* is a problem whose penalties have strength one; its family multiplies them by alpha.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+
+from .certificates._composite import Composite
+from .certificates._data import evaluate
+from .certificates._null_space import clear_free_directions
+from .finite_sum import FiniteSum
+from .problem import Pair, Problem
+from .protocols import Array
+from .quadratic import minimize_quadratic
+from .result import Result
+from .terms import Elementwise
+
+MOST_ROUNDS = 60
+ROUNDED_UP = 1e-6  # the largest strength is returned this much too large, never too small
+
+
+def at_strength(unit: Problem, alpha: float) -> Problem:
+    """Return the problem of a family at strength alpha; data and operators are shared.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> from stochadmm.path import at_strength
+    >>> unit = sa.Problem.linear(sa.Squared(), np.eye(2), np.ones(2), on_coefficients=sa.L1(1.0))
+    >>> at_strength(unit, 0.1).h2
+    L1(alpha=0.1, weights=None)
+    """
+    h1, h2 = (_scaled(part, alpha) for part in (unit.h1, unit.h2))
+    if alpha == 0:
+        return Problem(unit.f2, h2=h2)
+    return unit.with_penalties(h1, h2)
+
+
+def _scaled(penalty: Any, alpha: float) -> Any:
+    return None if penalty is None else penalty.scaled(alpha)
+
+
+def null_model(unit: Problem) -> tuple[Array, Array]:
+    """Return the minimizer of the data term where the penalty vanishes, and the gradient there.
+
+    It is the fit of what is unpenalized: an intercept, free columns, the mean of a fused graph.
+    Both are in float64.
+    """
+    f2 = unit.f2
+    if not isinstance(f2, FiniteSum):
+        raise TypeError("alpha_max needs a FiniteSum as data term; pass alphas instead")
+    directions = Composite.of(unit).null_directions()
+    cleared = clear_free_directions(f2, evaluate(f2, np.zeros(unit.shape2), None), directions)
+    if cleared is None:
+        raise ValueError(
+            "alpha_max is not available: too many coefficients are unpenalized, or the loss has no "
+            "curvature; pass alphas instead"
+        )
+    gradient = cleared[1].gradient.copy()
+    for index, basis in directions:  # what rounding has left there
+        dense = basis.toarray()
+        gradient[index] -= dense @ np.linalg.lstsq(dense, gradient[index], rcond=None)[0]
+    return cleared[0].x, gradient
+
+
+def alpha_max(unit: Problem) -> float:
+    """Return the smallest strength at which the null model is optimal.
+
+    With g the gradient at the null model it is the smallest alpha for which -g is alpha times a
+    subgradient of the penalty at zero: a linear program where the penalty is polyhedral, and the
+    largest ratio ``-<g, w> / penalty(w)`` otherwise, climbed by proximal steps.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> from stochadmm.path import alpha_max
+    >>> unit = sa.Problem.linear(
+    ...     sa.Squared(), np.eye(2), np.array([3.0, 1.0]), on_coefficients=sa.L1(1.0)
+    ... )
+    >>> round(alpha_max(unit), 4)  # |X'y| / n
+    1.5
+    """
+    _, gradient = null_model(unit)
+    size = float(np.abs(gradient).max(initial=0.0))
+    if size == 0:
+        return 0.0
+    direction = np.where(np.abs(gradient) > 1e-12 * size, -gradient / size, 0.0)
+    edges = _dual_edges(unit)
+    if edges is not None:
+        strength = _polyhedral(unit, direction, *edges)
+    else:
+        strength = _climb(unit, direction)
+    return size * strength * (1 + ROUNDED_UP)
+
+
+def _dual_edges(unit: Problem) -> tuple[Array, Array] | None:
+    """Return the unit dual set as an interval per row, h1 above h2; None when it is no box."""
+    low, high = [], []
+    for penalty, rows in ((unit.h1, unit.shape1[0]), (unit.h2, unit.shape2[0])):
+        part: Any = penalty
+        if part is None:
+            low.append(np.zeros(rows))
+            high.append(np.zeros(rows))
+            continue
+        terms = part.terms(rows) if hasattr(part, "terms") else None
+        if terms is None or not all(isinstance(term, Elementwise) for term in terms):
+            return None
+        for term in terms:
+            if term.l1.size != term.size or term.l2.any():
+                return None
+            low.append(np.where(np.isfinite(term.lo), -np.inf, -term.l1))
+            high.append(np.where(np.isfinite(term.hi), np.inf, term.l1))
+    return np.concatenate(low), np.concatenate(high)
+
+
+def _polyhedral(unit: Problem, direction: Array, low: Array, high: Array) -> float:
+    """Return min t with ``A' u + v = direction``, (u, v) in t times the box, largest over outputs."""
+    d = unit.shape2[0]
+    outputs = direction.reshape(d, -1)
+    if unit.h1 is None:
+        edge = np.where(outputs > 0, high[:, None], -low[:, None])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.where(outputs == 0, 0.0, np.abs(outputs) / edge).max())
+    A: Any = unit.A2
+    rows = sparse.hstack([A.tosparse().T, sparse.eye_array(d)]).tocsc()
+    used = (low < 0) | (high > 0)
+    rows, low, high = rows[:, np.flatnonzero(used)], low[used], high[used]
+    m = rows.shape[1]
+    equal = sparse.hstack([rows, sparse.csc_array((d, 1))])
+    above, below = np.flatnonzero(np.isfinite(high)), np.flatnonzero(np.isfinite(low))
+    eye = sparse.eye_array(m, format="csr")
+    bounded = sparse.vstack(
+        [
+            sparse.hstack([eye[above], sparse.csr_array(-high[above, None])]),
+            sparse.hstack([-eye[below], sparse.csr_array(low[below, None])]),
+        ]
+    )
+    cost = np.zeros(m + 1)
+    cost[-1] = 1.0
+    found = 0.0
+    for column in outputs.T:
+        answer = linprog(
+            cost, bounded, np.zeros(bounded.shape[0]), equal, column, bounds=(None, None)
+        )
+        if answer.status != 0:
+            raise ValueError(
+                f"alpha_max is not available: {answer.message}; pass alphas instead"
+            )
+        found = max(found, float(answer.x[-1]))
+    return found
+
+
+def _climb(unit: Problem, direction: Array) -> float:
+    """Return the largest ``<direction, w> / penalty(w)`` by proximal steps.
+
+    The prox w of alpha times the penalty at the direction is zero from the largest ratio on; below
+    it, its own ratio ``alpha + |w|^2 / penalty(w)`` is the next, larger alpha (Dinkelbach's method).
+    """
+    def ratio(w: Array) -> float:
+        value = unit.penalty(unit.feasible(Pair(unit.zeros().x1, w)))
+        return float(np.sum(direction * w)) / value if 0 < value < np.inf else 0.0
+
+    d = unit.shape2[0]
+    alpha = ratio(_projected(unit, direction))
+    H, dual, penalty = np.eye(d), None, None
+    for _ in range(MOST_ROUNDS):
+        if unit.h1 is None:
+            w = _scaled(unit.h2, alpha).prox(direction, 1.0)
+        else:
+            found = minimize_quadratic(
+                H, -direction, np.zeros_like(direction), unit.A2, _scaled(unit.h1, alpha),
+                _scaled(unit.h2, alpha), dual=dual, tol=1e-11, penalty=penalty,
+            )  # fmt: skip
+            w, dual, penalty = found.w, found.dual, found.penalty
+        after = ratio(w)
+        if float(np.abs(w).max()) <= 1e-9 or after <= alpha * (1 + ROUNDED_UP):
+            break
+        alpha = after
+    return max(alpha, ratio(w) if float(np.abs(w).max()) > 1e-9 else alpha)
+
+
+def _projected(unit: Problem, direction: Array) -> Array:
+    h2: Any = unit.h2
+    return direction if h2 is None or not hasattr(h2, "project") else h2.project(direction)  # type: ignore[no-any-return]
+
+
+def alpha_grid(largest: float, n_alphas: int = 50, eps: float = 1e-2) -> Array:
+    """Return strengths from the largest down to ``eps`` times it, evenly spaced in their logarithm.
+
+    Examples
+    --------
+    >>> from stochadmm.path import alpha_grid
+    >>> alpha_grid(1.0, n_alphas=3, eps=0.01)
+    array([1.  , 0.1 , 0.01])
+    """
+    if not n_alphas >= 1 or not 0 < eps < 1:
+        raise ValueError(
+            f"n_alphas is {n_alphas} and eps is {eps}; expected at least one strength and 0 < eps < 1"
+        )
+    if not 0 < largest < np.inf:
+        raise ValueError(
+            f"the largest useful alpha is {largest}: the targets are constant or nothing is "
+            "penalized; pass alphas yourself"
+        )
+    return np.geomspace(largest, eps * largest, n_alphas)
+
+
+def carried(result: Result, ratio: float) -> tuple[Pair, Array]:
+    """Return a start from a solution at another strength: its pair, its multiplier times ``ratio``.
+
+    The multiplier lies in alpha times a set, so that it is scaled with alpha.
+    """
+    return result.pair, (result.dual * ratio).astype(result.dual.dtype)
+
+
+def solve_path(
+    unit: Problem, alphas: Iterable[float], solve: Callable[[Problem, Any], Result]
+) -> Iterator[tuple[float, Problem, Result]]:
+    """Yield (alpha, problem, result) for each strength, each started from the one before.
+
+    ``solve(problem, start)`` returns a result; pair and multiplier are carried along.
+    """
+    start: Any = None
+    before = 0.0
+    for alpha in alphas:
+        problem = at_strength(unit, float(alpha))
+        if start is not None and problem.constrained != (start.dual.size > 0):
+            start = None
+        first = None if start is None else carried(start, alpha / before if before else 1.0)
+        result = solve(problem, first)
+        yield float(alpha), problem, result
+        start, before = result, float(alpha)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Solutions along a grid of strengths.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+        Strengths, in the order solved.
+    coefs, intercepts : ndarray of shape (n_alphas, ...)
+        Coefficients and intercepts in the shapes of ``coef_`` and ``intercept_``.
+    gaps : ndarray of shape (n_alphas,)
+        Certified relative duality gaps, NaN where there is no certificate.
+    dof, aic, bic : ndarray of shape (n_alphas,)
+        Degrees of freedom and information criteria.
+    n_passes : ndarray of shape (n_alphas,)
+        Reads of the data.
+    results : list of Result
+        What the solver returned.
+    feature_names : list or None
+        Names of the columns.
+    """
+
+    alphas: Array
+    coefs: Array
+    intercepts: Array
+    gaps: Array
+    dof: Array
+    aic: Array
+    bic: Array
+    n_passes: Array
+    results: list[Result] = field(repr=False)
+    feature_names: list[Any] | None = None
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the coefficients against alpha; returns the axes (needs matplotlib)."""
+        from .estimators._plots import plot_path
+
+        return plot_path(self, ax)
