@@ -126,6 +126,8 @@ def finish(
     history: list[Record], seconds: float, info: dict[str, Any], generator: Any,
 ) -> Result:  # fmt: skip
     """Return the result: the best point, with exact structure where that costs nothing."""
+    if meter.bound is not None:  # a bound found later certifies earlier points too
+        best = dataclasses.replace(best, bound=meter.bound)
     best = _structured(problem, best, meter, rule)
     coef = best.point.x2
     intercept: Any = None
