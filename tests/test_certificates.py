@@ -226,7 +226,7 @@ def check_soundness(seed):
             assert found.gap >= value - lowest - 1e-12 * scale
             if np.isfinite(found.bound):
                 again = dual_value(problem, found.slopes, found.dual)
-                assert found.bound <= again + 1e-12 * scale, (strength, found.bound - again)
+                assert found.bound <= again + 1e-11 * (scale + abs(again))
     return made, best.gap, scale
 
 
@@ -394,7 +394,7 @@ def test_float32_is_evaluated_in_float64():
         Logistic(), f2.X.astype(np.float32), f2.y, structure=problem.A2.tosparse()[:, :-1],
         on_structure=L1(3e-3), intercept=True,
     )  # fmt: skip
-    best, dual = solve(small)
+    best, _ = solve(small)
     assert best.gap <= 1e-7 and best.objective == pytest.approx(
         true_objective(small, best.point.x2), rel=1e-13
     )

@@ -25,6 +25,8 @@ from .terms import Elementwise, GroupNorms, TotalVariation
 RELAXATION = 1.7
 RIDGE = 1e-11
 HOLD = 1e-3
+UNBOUNDED = 1e8
+"""A step that is longer than this many natural lengths has no end."""
 FLATTEN = 1500
 """Coupled outputs are solved as one vector up to this length."""
 
@@ -176,8 +178,9 @@ class QuadraticModel:
         mu = self._stacked_dual(dual)
         run = _Run(self, np.asarray(H, dtype=np.float64), c, center, w, mu, tol)
         run.choose_penalty(penalty if penalty is not None else self.penalty)
-        run.solve(max_iter)
-        run.project_dual()
+        with np.errstate(over="ignore", invalid="ignore"):  # a problem may have no minimum
+            run.solve(max_iter)
+            run.project_dual()
         self.penalty = run.penalty
         return self._result(run)
 
@@ -306,6 +309,8 @@ class _Run:
         self.force = max(_top(self.c), 1e-300)
         reach = self.force / max(float(np.diag(H).max(initial=0.0)), 1e-300)
         self.length = max(_top(self.at_center), min(reach, 1.0), 1e-300)
+        self.far = UNBOUNDED * max(_top(self.center), _top(self.step), min(reach, 1.0))
+        self.unbounded = False
         self.ridge = RIDGE * max(float(np.trace(H)), np.finfo(float).tiny) / len(H)
 
     @property
@@ -347,15 +352,19 @@ class _Run:
         stretch, newton_after = 50, 50
         if self.model.views is not None and self.dual.any():  # a guess may be all but right
             self._newton()
+            self.unbounded = False
         while self.n_iter < max_iter and self.residual > self.tol:
             inverse = self._inverse()
             before = self.n_iter
             splitting(inverse, min(stretch, max_iter - self.n_iter))
-            if self.residual <= self.tol or not np.isfinite(self.residual):
-                break  # solved, or without a minimum
+            if self.residual <= self.tol:
+                break
             if self.model.views is not None and self.n_iter >= newton_after:
                 self._newton()
                 newton_after = 2 * self.n_iter + 50
+            if self.unbounded or not _top(self.step) <= self.far:
+                self.primal = np.inf
+                break
             self._balance()
             stretch = max(50, self.n_iter - before)
 
@@ -433,8 +442,7 @@ class _Run:
         primal = stationary = 0.0
         for column in range(outputs):
             view = h if outputs == 1 else _column_view(h, column, outputs)
-            with np.errstate(over="ignore", invalid="ignore"):
-                found = _augmented_lagrangian(self, S, view, column)
+            found = _augmented_lagrangian(self, S, view, column)
             primal, stationary = max(primal, found[0]), max(stationary, found[1])
         if max(primal, stationary) < self.residual:
             self.primal, self.stationary = primal, stationary
@@ -471,6 +479,9 @@ def _augmented_lagrangian(run: _Run, S: Any, h: Any, column: int) -> tuple[float
             w, slope = _line_search(look, w, move, slope)
             if _top(slope) > 0.5 * before and before <= 1e3 * run.tol * size:
                 break
+        if not _top(w) <= run.far:
+            run.unbounded = True
+            return np.inf, np.inf
         last, image = primal, run.model.S @ w - shift
         primal = _top(image - z) / max(_top(image), run.length)
         dual = new.copy()

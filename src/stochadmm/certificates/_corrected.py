@@ -44,7 +44,7 @@ class Corrected:
     """A dual point with the model's minimizer."""
 
     point: DualPoint
-    candidate: Array
+    candidate: Array | None
     mu: Array
     n_passes: float
 
@@ -141,38 +141,46 @@ def corrected_point(
         sample = Sample(f2, at, sample_rows(f2))
     step, du, mu, passes = _solve(sample, form, at, start, shared)
     reads = passes * sample.size / f2.n_terms
+    candidate = None if step is None else at.x + step
     if du is None:
-        return Corrected(DualPoint(-np.inf, mu, at.slopes), at.x + step, mu, reads)
+        return Corrected(DualPoint(-np.inf, mu, at.slopes), candidate, mu, reads)
     u = at.slopes.copy()
     u[sample.index] += du
     gradient = at.gradient + sample.pull_back(du)
     point = scaled_point(f2, form, at.x, u, gradient, mu, rounds=4)
-    return Corrected(point, at.x + step, mu, reads)
+    return Corrected(point, candidate, mu, reads)
 
 
 def _solve(
     sample: Sample, form: Composite, at: DataTerm, start: Array, shared: bool
-) -> tuple[Array, Array | None, Array, float]:
-    """Return the step, the change of the slopes if any, the multiplier, and reads of the sample.
+) -> tuple[Array | None, Array | None, Array, float]:
+    """Return the step, the change of the slopes, the multiplier, and reads of the sample.
+
+    Without a minimum of the model there is no step, too far from the optimum no change.
 
     Rows whose slope would leave the domain of the conjugate stop short of its edge; the model is
     solved again with them held there, so that the other rows take over what they do not do.
     """
     H = sample.hessian(shared)
-    first = _minimize(form, H, at.gradient, at.x, at.x, start)
-    reads = 1.0
-    if not first.residual < 1e-4 and _elementwise(sample):
+    first, reads = None, 1.0
+    if H.any():
+        first = _minimize(form, H, at.gradient, at.x, at.x, start)
+    if first is None or (not first.residual < 1e-4 and _elementwise(sample)):
         # rows on straight pieces of their losses may leave the model without a minimum
         sample.lift = LIFT * min(float(sample.loss.curvature_bound), 1e6)
         H = sample.hessian(shared)
         first = _minimize(form, H, at.gradient, at.x, at.x, start)
         reads += 1.0
     step, w, mu = first.w - at.x, first.w, first.dual
+    if not np.isfinite(w).all() or not np.isfinite(mu).all():
+        return None, None, start, reads
     held, free = np.zeros_like(sample.u), np.ones(sample.size, dtype=bool)
     for trial in range(ROUNDS):
         if trial > 0:
             gradient = at.gradient + sample.pull_back(np.where(_rows(free, held), 0.0, held))
             found = _minimize(form, sample.hessian(shared, free), gradient, at.x, w, mu)
+            if not found.residual < 1e-4:  # the rows left do not hold the model
+                return step, None, first.dual, reads
             w, mu = found.w, found.dual
             reads += 2.0
         change = np.where(_rows(free, held), sample.bend(w - at.x), held)
