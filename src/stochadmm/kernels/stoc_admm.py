@@ -47,30 +47,29 @@ def inner_loop(
     The ``work`` arrays hold 3 vectors of the multiplier's shape, 1 of x1's and 3 of x2's.
     """
     n_inner = batches.shape[0]
+    one = shares.dtype.type(1)
     force, a1x, a2x = work[0], work[1], work[2]
     back1, back2, gradient, point = work1[0], work2[0], work2[1], work2[2]
     multiply(p.A1, x1, a1x)
     multiply(p.A2, x2, a2x)
     for k in range(n_inner):
         following = batches[min(k + 1, n_inner - 1), 0]
-        if accelerated:
-            blend(shares[k], x2, mean2, point)
-            batch_gradient(p.f, batches[k], following, n_runs, point, none, row_weight, gradient)
-        else:
-            batch_gradient(p.f, batches[k], following, n_runs, x2, none, row_weight, gradient)
+        blend(shares[k] if accelerated else one, x2, mean2, point)
+        batch_gradient(p.f, batches[k], following, n_runs, point, none, row_weight, gradient)
 
         set_force(p.b, dual, beta, a1x, a2x, force)
         if averaged:
             approach(gradient, shares[k], mean_gradient)
             approach(force, shares[k], mean_force)
-            move_x2(p, mean_force, mean_gradient, steps[k], origin, x2, a2x, back2)
-        elif rotation.size > 0:
+        if rotation.size > 0:
             _move_exactly(
                 p, force, gradient, weights[k], beta, rotation, turned, spectrum, x2, a2x, back2,
                 point,
             )  # fmt: skip
         else:
-            move_x2(p, force, gradient, steps[k], x2, x2, a2x, back2)
+            pulled, along = (mean_force, mean_gradient) if averaged else (force, gradient)
+            center = origin if averaged else x2
+            move_x2(p, pulled, along, steps[k], center, x2, a2x, back2)
 
         set_force(p.b, dual, beta, a1x, a2x, force)
         move_x1(p, force, step1, x1, a1x, back1)

@@ -90,12 +90,16 @@ class Reduced(Solver):
         return defaults.sampling(problem, self.sampling, size)
 
     def memory(self, problem: Problem) -> int:
-        """Return the bytes of x, averages, multiplier, work arrays, snapshot and drawn rows."""
+        """Return the bytes of x, averages, multiplier, work arrays, drawn rows, row numbers."""
         first, second, dual = sizes(problem)
-        runs, outputs = self.runs(problem), n_outputs(problem)
+        runs = self.runs(problem)
         n_inner = defaults.n_inner(runs.n_rows, runs.batch_size, self.n_inner)
-        numbers = 5 * first + 9 * second + 4 * dual + 2 * problem.f2.n_terms * outputs
+        numbers = 5 * first + 9 * second + 4 * dual + self.per_rows(problem)
         return problem.dtype.itemsize * numbers + 8 * n_inner * runs.per_batch
+
+    def per_rows(self, problem: Problem) -> int:
+        """Return the numbers kept for the rows: by default a snapshot's predictions and slopes."""
+        return 2 * problem.f2.n_terms * n_outputs(problem)
 
     def loss_curvature(self, problem: Problem, runs: Runs) -> float:
         """Return the default weight of the x2 step that is due to the loss."""
