@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from .certificates import Certificate, certify
+from .certificates._data import evaluate
 from .exact import as_pair, candidates
-from .finite_sum import Snapshot
+from .finite_sum import FiniteSum, Snapshot
 from .problem import Pair, Problem
 from .protocols import Array
 from .result import Record, Result, Status
@@ -83,6 +84,8 @@ class Meter:
 
     def measure(self, state: State) -> Measured:
         """Return what the state's output is worth, with the tight certificate where it may succeed."""
+        if state.bound is not None and state.cache is not None:
+            return self._own(state, state.cache)
         certificate = certify(self.problem, state.output, state.dual, state.cache)
         measured = self._measured(state, certificate)
         if self._worth_more(measured):
@@ -103,6 +106,27 @@ class Meter:
             c.point, state.output, state.dual, state.beta, c.objective, feasibility, self.bound,
             c.kkt_residual, self.scale(c.objective), state.cache,
         )  # fmt: skip
+
+    def _own(self, state: State, cache: Snapshot) -> Measured:
+        """Measure a feasible output whose method has made the pass and found a bound itself."""
+        if self.bound is None or (state.bound is not None and state.bound > self.bound):
+            self.bound = state.bound
+        value = cache.value
+        if self.problem.dtype != np.float64:  # certified numbers are float64 whatever the data
+            value = evaluate(cast(FiniteSum, self.problem.f2), state.output.x2, cache).value
+        objective = value + self.problem.penalty(state.output)
+        feasibility = float(np.linalg.norm(self.problem.constraint(state.output)))
+        return Measured(
+            state.output, state.output, state.dual, state.beta, objective, feasibility, self.bound,
+            None, self.scale(objective), cache,
+        )  # fmt: skip
+
+    def certified(self, m: Measured) -> Measured:
+        """Return a measurement that its method left uncertified, with a certificate."""
+        c = certify(self.problem, m.pair, m.dual, m.cache, strength="corrected")
+        if c.gap is not None:
+            self.bound = max(c.bound, -np.inf if self.bound is None else self.bound)
+        return dataclasses.replace(m, bound=self.bound, kkt_residual=c.kkt_residual)
 
     def scale(self, objective: float) -> float:
         """Return what a relative gap is relative to."""

@@ -130,6 +130,7 @@ def minimize(
     else:
         run.state = begin(problem, method, start, engine)
         run.rng = np.random.default_rng(random_state)
+    run.state.target = run.meter.tol if run.meter.relative else None
     with run.progress(verbose):
         status = run.loop()
     return run.result(status)

@@ -8,7 +8,6 @@ singular in its direction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -71,19 +70,6 @@ def inverse(matrix: Array) -> Array:
     return np.ascontiguousarray(lower + np.tril(result, -1).T)
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Rows drawn for a Hessian, and the factor with which each of them counts."""
-
-    rows: NDArray[np.intp]
-    factor: Array
-
-    @classmethod
-    def every(cls, n: int) -> Sample:
-        """Return all rows, each counting once."""
-        return cls(np.arange(n), np.ones(n))
-
-
 class RowSampler:
     """Draws rows for Hessians of one finite sum; the probabilities cost two reads of the data."""
 
@@ -96,15 +82,13 @@ class RowSampler:
         self.probability = 0.5 * (score / total + uniform) if total > 0 else np.full_like(score, uniform)
         self.cumulative = np.cumsum(self.probability)
 
-    def draw(self, size: int, rng: np.random.Generator) -> Sample:
-        """Return about ``size`` rows by systematic sampling; repeated rows are merged."""
+    def draw(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], Array]:
+        """Return at most ``size`` rows by systematic sampling, and how often each one counts."""
         n = self.f2.n_terms
-        if size >= n:
-            return Sample.every(n)
         marks = (np.arange(size) + rng.random(size)) * (self.cumulative[-1] / size)
         drawn = np.minimum(np.searchsorted(self.cumulative, marks), n - 1)
         rows, count = np.unique(drawn, return_counts=True)
-        return Sample(rows, count / (size * self.probability[rows]) / n * rows.size)
+        return rows, count / (size * self.probability[rows])
 
 
 def column_energies(f2: FiniteSum, runs: Runs | None = None) -> Array:
@@ -143,23 +127,6 @@ def row_scores(f2: FiniteSum, energy: Array) -> Array:
     if f2.intercept:
         out += 1 / energy[-1]
     return out if f2.row_weight is None else out * f2.row_weight
-
-
-def sampled_hessian(f2: FiniteSum, sample: Sample, predictions: Array | None) -> Array:
-    """Return the Hessian of the mean loss from a sample of rows, one matrix for all outputs.
-
-    At the predictions of all rows given, or everywhere bounded by the loss's bound without them. With
-    coupled outputs each row counts with its largest diagonal curvature.
-    """
-    loss: Any = f2.loss
-    if predictions is None or not hasattr(loss, "curvature"):
-        curvature = np.full(sample.rows.size, float(loss.curvature_bound))
-    else:
-        at = predictions[sample.rows]
-        curvature = np.asarray(loss.curvature(at, f2.y[sample.rows]), dtype=np.float64)
-        if curvature.ndim == 2:
-            curvature = curvature.max(axis=1)
-    return f2.gram(curvature * sample.factor, sample.rows)
 
 
 def lifted(metric: Array, f2: FiniteSum, runs: Runs) -> Array:

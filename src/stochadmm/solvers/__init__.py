@@ -6,6 +6,7 @@ from .aadmm import AADMM
 from .acc_sadmm import AccSADMM, Schedule
 from .admm import ADMM
 from .asvrg_admm import ASVRGADMM
+from .auto import Auto
 from .gram import Gram
 from .katyusha import Katyusha
 from .ladm_ne import LADMNE
@@ -34,6 +35,7 @@ __all__ = [
     "SVRGADMM",
     "VRPDDY",
     "AccSADMM",
+    "Auto",
     "Continuation",
     "Gram",
     "Katyusha",

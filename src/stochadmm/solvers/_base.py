@@ -36,6 +36,10 @@ class State:
     n_gradients: float = 0.0
     """Component gradients / n, the unit of the papers."""
     engine: str = "reference"
+    target: float | None = None
+    """Relative gap that the run asks for; set by the driver."""
+    bound: float | None = None
+    """Lower bound on the optimal value, where the method finds its own."""
     cache: Snapshot | None = field(default=None, repr=False)
     """A pass over the data at ``output``, where the method has made one; never saved."""
     notes: dict[str, Any] = field(default_factory=dict)

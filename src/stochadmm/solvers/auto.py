@@ -1,0 +1,291 @@
+"""The automatic solver: nothing to choose, and it says what it chose.
+
+A problem whose first block can be eliminated, f2(w) + H(S w - o), is solved by second-order steps
+that read the data once each:
+
+    at w: predictions, slopes, objective F(w) and gradient g of all rows      (one read)
+    H_s: the Hessian from a sample of rows that sees rare columns             (a fraction of a read)
+    w+ = argmin <g, . - w> + 1/2 <. - w, H_s (. - w)> + H(S . - o)            (no data: ``quadratic``)
+
+The step is checked by the pass that the next one needs anyway; a bad one is shortened on the
+predictions at hand, and answered with a larger sample and a share of the curvature bound. The model's
+minimizer also corrects the dual point to second order (``certificates``), so that the certificate costs
+no further read; it is asked for when the predicted decrease says that it may succeed.
+
+Quadratic losses take the whole Gram matrix once. Problems that this form does not fit (operators
+without a matrix, thousands of columns, a general A1) go to ACC-SADMM with restarts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from ..certificates._certify import has_certificate
+from ..certificates._composite import Composite, Through
+from ..certificates._corrected import Sample, corrected_point, has_model, model_of, shares_curvature
+from ..certificates._data import DataTerm, evaluate
+from ..exact import project
+from ..finite_sum import FiniteSum, Snapshot
+from ..metrics import RowSampler
+from ..problem import Pair, Problem
+from ..protocols import Array
+from ._base import Solver, State, get, register, start_point
+
+LARGEST_DENSE = 2000
+COUPLED = 1500
+FIRST_TOL, LAST_TOL = 1e-2, 1e-10
+WITHIN_REACH = 50.0
+"""A certificate is tried when the predicted decrease is at most this many times the target."""
+
+
+@dataclass
+class AutoState(State):
+    """State of the second-order route."""
+
+    mu: Array = field(kw_only=True)
+    """Multiplier of the stacked structure S."""
+    sample_size: int = field(kw_only=True)
+    share: float = 0.0
+    """Share of the curvature bound in the model, raised when steps fail."""
+    decrease: float = np.inf
+    """Decrease that the last model predicted: an estimate of the gap before it."""
+
+
+@register
+@dataclass(frozen=True)
+class Auto(Solver):
+    """Choose the method, its parameters and its certificate from the problem.
+
+    Parameters
+    ----------
+    route : {"auto", "newton", "gram", "acc-sadmm"}
+        Second-order steps from samples of rows, the Gram matrix of a quadratic loss, or ACC-SADMM.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 8))
+    >>> y = np.sign(X[:, :4].sum(axis=1) + 0.5 * rng.standard_normal(500))
+    >>> problem = sa.Problem.linear(
+    ...     sa.Logistic(), X, y, structure=sa.Differences(8), on_structure=sa.L1(0.01)
+    ... )
+    >>> result = sa.minimize(problem, stop=sa.Gap(1e-8))
+    >>> result.status.name, result.info["route"]
+    ('CONVERGED', 'newton')
+    """
+
+    name: ClassVar[str] = "auto"
+    has_kernel: ClassVar[bool] = True
+    route: str = "auto"
+
+    def choose(self, problem: Problem) -> tuple[str, str]:
+        """Return the route and the reason, in words."""
+        if self.route != "auto":
+            return self.route, "asked for"
+        reason = _why_not_newton(problem)
+        if reason is not None:
+            return "acc-sadmm", reason
+        if _quadratic(problem):
+            return "gram", "the loss is quadratic: one Gram matrix makes the rows superfluous"
+        f2 = cast(FiniteSum, problem.f2)
+        return "newton", f"{f2.n_columns} columns: a {f2.n_columns} x {f2.n_columns} model is cheap"
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of five square matrices, two passes and the row probabilities."""
+        route, _ = self.choose(problem)
+        if route != "newton":
+            return get(route)().memory(problem)
+        d, outputs = problem.shape2[0], int(np.prod(problem.shape2[1:]))
+        side = d * outputs if d * outputs <= COUPLED else d
+        rows = problem.f2.n_terms
+        return 8 * (5 * side**2 + 2 * rows) + problem.dtype.itemsize * 4 * rows * outputs
+
+    def start(self, problem: Problem, x: Pair | None = None, dual: Array | None = None) -> State:
+        """Return the state of the chosen route."""
+        route, reason = self.choose(problem)
+        if route != "newton":
+            solver = get(route)()
+            solver.check(problem)
+            state = solver.start(problem, x, dual)
+            state.notes |= {"route": route, "reason": reason}
+            return state
+        point, multiplier = start_point(problem, x, dual)
+        point = problem.feasible(point)
+        form, f2 = Composite.of(problem), cast(FiniteSum, problem.f2)
+        given = dual if dual is not None else None
+        mu = form.from_multiplier(None if given is None else multiplier)
+        return AutoState(
+            x=point, output=point, dual=multiplier, beta=1.0, mu=mu,
+            sample_size=first_sample(f2), notes={"route": route, "reason": reason},
+        )  # fmt: skip
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Make one step of the chosen route."""
+        if state.notes["route"] != "newton":
+            get(state.notes["route"])().epoch(problem, state, rng)
+            return
+        s, f2, form = cast(AutoState, state), cast(FiniteSum, problem.f2), Composite.of(problem)
+        if s.bound is None and s.target is not None:
+            s.bound = -np.inf  # nothing is certified before it may succeed
+        snapshot = s.cache
+        if snapshot is None:
+            snapshot = f2.snapshot(s.output.x2)
+            s.n_passes += 1
+            s.n_gradients += 1
+        at = evaluate(f2, s.output.x2.astype(np.float64), snapshot)
+        now = at.value + problem.penalty(s.output)
+        sample = self._sample(problem, s, at, rng)
+        w, mu, promised = self._model(problem, s, form, at, sample, now)
+        taken = self._advance(problem, s, snapshot, w, now, promised)
+        s.mu = s.mu + taken * (mu - s.mu) if taken < 1 else mu
+        s.dual = form.to_multiplier(s.mu).astype(problem.dtype)
+        model = model_of(form)
+        s.beta = model.penalty if model.penalty else 1.0
+        s.n_epochs += 1
+
+    # ---------------------------------------------------------------- the model
+
+    def _sample(
+        self, problem: Problem, s: AutoState, at: DataTerm, rng: np.random.Generator
+    ) -> Sample:
+        f2 = cast(FiniteSum, problem.f2)
+        if s.sample_size >= f2.n_terms:
+            sample = Sample(f2, at, None)
+        else:
+            sampler = problem.__dict__.get("_row_sampler")
+            if sampler is None:
+                sampler = problem.__dict__["_row_sampler"] = RowSampler(f2)
+                s.n_passes += 2
+            rows, omega = sampler.draw(s.sample_size, rng)
+            sample = Sample(f2, at, rows, omega)
+            s.n_passes += rows.size / f2.n_terms
+        bound = float(f2.loss.curvature_bound)
+        sample.lift = s.share * min(bound, 1e6) if s.share else 0.0
+        return sample
+
+    def _model(
+        self, problem: Problem, s: AutoState, form: Composite, at: DataTerm, sample: Sample,
+        now: float,
+    ) -> tuple[Array, Array, float]:  # fmt: skip
+        """Return the model's minimizer, its multiplier, and the decrease it promises."""
+        f2 = cast(FiniteSum, problem.f2)
+        scale = max(abs(now), 1e-3 * abs(problem.objective_at_zero))
+        if s.target is not None and s.decrease <= WITHIN_REACH * s.target * scale:
+            found = corrected_point(f2, form, at, s.mu, sample)
+            if found is not None and found.candidate is not None:
+                s.bound = max(s.bound if s.bound is not None else -np.inf, found.point.bound)
+                promised = now - _upper(problem, at, found.candidate, None)
+                s.decrease = abs(promised)
+                return found.candidate, found.mu, promised
+        H = sample.hessian(shares_curvature(f2, at))
+        tol = float(np.clip(0.03 * np.sqrt(max(s.decrease, 0.0) / scale), LAST_TOL, FIRST_TOL))
+        w, mu = at.x, s.mu
+        model = model_of(form)
+        while True:
+            found_ = model.minimize(H, at.gradient, at.x, start=w, dual=mu, tol=tol)
+            w, mu = found_.w, found_.dual
+            promised = now - _upper(problem, at, w, H)
+            if promised > 0 or tol <= LAST_TOL:
+                break
+            tol = max(tol / 30, LAST_TOL)
+        s.decrease = max(promised, 0.0)
+        return _structured(form, found_, w), mu, promised
+
+    def _advance(
+        self, problem: Problem, s: AutoState, snapshot: Snapshot, w: Array, now: float,
+        promised: float,
+    ) -> float:  # fmt: skip
+        """Move to w, or as far towards it as the objective falls; return the share taken."""
+        f2 = cast(FiniteSum, problem.f2)
+        x2 = w.astype(problem.dtype)
+        there = f2.snapshot(x2)
+        s.n_passes += 1
+        s.n_gradients += 1
+        point = problem.feasible(Pair(s.output.x1, x2))
+        value = there.value + problem.penalty(point)
+        t, slack = 1.0, 1e-14 * abs(now)
+        old = s.output.x2
+        while not value <= now - 1e-3 * t * max(promised, 0.0) + slack and t > 1e-6:
+            t /= 4
+            point = problem.feasible(Pair(s.output.x1, (old + t * (x2 - old)).astype(x2.dtype)))
+            z = snapshot.predictions + t * (there.predictions - snapshot.predictions)
+            value = f2.value_at(z) + problem.penalty(point)
+        poor = now - value < 0.25 * promised
+        if t < 1:
+            s.share = min(1.0, max(10 * s.share, 1e-2))
+            if not value <= now + slack:
+                t, point = 0.0, s.output
+                there = snapshot
+            else:
+                there = f2.snapshot(point.x2)
+                s.n_passes += 1
+        else:
+            s.share = s.share / 10 if s.share > 1e-6 else 0.0
+        if poor or t < 1:
+            s.sample_size = min(2 * s.sample_size, f2.n_terms)
+        s.x = s.output = point
+        s.cache = replace(there, x=point.x2)
+        return t
+
+
+def first_sample(f2: FiniteSum) -> int:
+    """Return how many rows a Hessian takes: about a third of a read's work, and enough of them."""
+    n, d = f2.n_terms, f2.n_columns
+    outputs = 1 if f2.n_outputs is None else f2.n_outputs
+    size = max(10 * n // (d * outputs), 8 * d * outputs, 256)
+    return n if size >= 0.7 * n or n * d * d * outputs**2 <= 2e7 else int(size)
+
+
+def _upper(problem: Problem, at: DataTerm, w: Array, H: Array | None) -> float:
+    """Return the model's value at w; without H only its linear part."""
+    step = w - at.x
+    value = at.value + float(np.vdot(at.gradient, step))
+    if H is not None:
+        flat = step if len(H) == len(step) else step.ravel()
+        value += 0.5 * float(np.vdot(flat, H @ flat))
+    x2 = w.astype(problem.dtype)
+    return value + problem.penalty(problem.feasible(Pair(problem.zeros().x1, x2)))
+
+
+def _structured(form: Composite, found: Any, w: Array) -> Array:
+    """Return w with the exact zeros and ties that the model's prox made, once it is accurate."""
+    if found.residual > 1e-6:
+        return w
+    zero = found.z == 0
+    if not zero.any() or zero.shape[0] != form.S.shape[0]:
+        return w
+    exact = project(form.S, zero, np.zeros(w.shape, dtype=bool), w)
+    close = np.abs(exact - w).max(initial=0.0) <= 1e-5 * max(np.abs(w).max(initial=0.0), 1e-300)
+    return exact if close and not form.offset.any() else w
+
+
+def _quadratic(problem: Problem) -> bool:
+    from ._newton import is_quadratic
+
+    return is_quadratic(problem)
+
+
+def _why_not_newton(problem: Problem) -> str | None:
+    """Return why the second-order route cannot serve, None if it can."""
+    f2 = problem.f2
+    if not isinstance(f2, FiniteSum) or not hasattr(f2.loss, "curvature_apply"):
+        return "the loss offers no curvature"
+    if f2.n_columns > LARGEST_DENSE:
+        return f"{f2.n_columns} columns are too many for a dense model"
+    if problem.h1 is None and problem.h2 is None:
+        return "no penalty"
+    if not has_certificate(problem):
+        return "a part has no conjugate, or an operator no matrix"
+    form = Composite.of(problem)
+    if any(isinstance(part, Through) for part, _ in form.parts):
+        return "A1 is not a multiple of the identity"
+    zero = np.zeros(problem.shape2)
+    small = f2.predict(zero.astype(f2.dtype), slice(0, 100))
+    probe = DataTerm(zero, np.zeros((f2.n_terms, *small.shape[1:])), small, 0.0, zero, 0.0)
+    if not has_model(f2, form, probe):
+        return "the outputs are coupled and too many for a dense model"
+    return None
