@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import lsmr
+from scipy.sparse.linalg import lsmr, splu, spsolve
 
 from ..operators import Identity
 from ..penalties import Stacked, Zero
@@ -23,6 +23,8 @@ from ..protocols import Array
 from ..quadratic import unfold
 
 LARGEST_DENSE = 3000
+MOST_ENTRIES = 30
+"""Per column of S'S, for a sparse factor of large structures."""
 NEGLIGIBLE = 1e-10
 """Squared pivots and eigenvalues below this share of the largest count as zero."""
 
@@ -210,6 +212,8 @@ class StructureSolver:
     mask: Array
     pseudo_inverse: Array | None
     null: Any = field(repr=False)
+    gram: Any = None
+    factor: Any = None
 
     @classmethod
     def build(cls, S: Any, mask: Array) -> StructureSolver:
@@ -224,7 +228,13 @@ class StructureSolver:
             (np.ones(free.size), (free, np.arange(free.size))), (d, free.size)
         )
         if d > LARGEST_DENSE:
-            return cls(rows, mask, None, sparse.hstack([units, _guesses(rows)]).tocsc())
+            null = sparse.hstack([units, _guesses(rows)]).tocsc()
+            wide = sparse.csc_array(rows.T @ rows)
+            if wide.nnz > MOST_ENTRIES * d:
+                return cls(rows, mask, None, null)
+            ridge = 1e-10 * float(wide.diagonal().max(initial=1.0))
+            shifted = sparse.csc_array(wide + ridge * sparse.eye_array(d))
+            return cls(rows, mask, None, null, wide, splu(shifted))
         seen = np.flatnonzero(touched)
         gram = (rows.T @ rows).toarray()[np.ix_(seen, seen)]
         inverse, null = _inverse_and_null(gram)
@@ -239,7 +249,16 @@ class StructureSolver:
         """Return the smallest ``change`` on the masked rows with ``S' change = residual``."""
         if self.pseudo_inverse is not None:
             return cast(Array, self.S @ (self.pseudo_inverse @ residual))
-        return lsmr_columns(self.S.T, residual)
+        if self.factor is None:
+            return lsmr_columns(self.S.T, residual)
+        if self.null.shape[1]:  # the ridge would blow up what least squares leaves alone
+            own = self.null.T @ self.null
+            part = spsolve(sparse.csc_array(own), self.null.T @ residual)
+            residual = residual - self.null @ part.reshape(own.shape[0], *residual.shape[1:])
+        y = self.factor.solve(residual)
+        for _ in range(3):
+            y = y + self.factor.solve(residual - self.gram @ y)
+        return cast(Array, self.S @ y)
 
 
 def _inverse_and_null(gram: Array) -> tuple[Array, Array]:

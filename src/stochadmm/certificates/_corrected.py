@@ -73,6 +73,7 @@ class Sample:
         self.block = f2.X if rows is None else f2.X[rows]
         self.lift = 0.0
         """Added to the curvatures: any choice keeps the dual equation exact."""
+        self._kept: tuple[float, Array] | None = None
 
     def predict(self, step: Array) -> Array:
         """Return ``a_i' step`` of the rows, the intercept's part included, no offset."""
@@ -82,11 +83,11 @@ class Sample:
     def bend(self, step: Array) -> Array:
         """Return the change of the slopes along a step of x, weighted by omega."""
         curved = self._curve(self.predict(step))
-        return _rows(self.omega, curved) * curved
+        return cast(Array, _rows(self.omega, curved) * curved)
 
     def _curve(self, v: Array) -> Array:
-        curved = self.loss.curvature_apply(self.z, self.y, v)
-        return cast(Array, curved + self.lift * v if self.lift else curved)
+        curved: Array = self.loss.curvature_apply(self.z, self.y, v)
+        return curved + self.lift * v if self.lift else curved
 
     def pull_back(self, du: Array) -> Array:
         """Return ``X'(q du) / n`` over the rows."""
@@ -94,6 +95,13 @@ class Sample:
 
     def hessian(self, shared: bool, free: Array | None = None) -> Array:
         """Return H over the rows that are free; of all entries unless the outputs share it."""
+        if free is not None:
+            return self._hessian(shared, free)
+        if self._kept is None or self._kept[0] != self.lift:
+            self._kept = self.lift, self._hessian(shared, None)
+        return self._kept[1]
+
+    def _hessian(self, shared: bool, free: Array | None) -> Array:
         if self.z.ndim == 1 or shared:
             unit = np.zeros_like(self.z)
             unit[..., 0 if unit.ndim == 2 else slice(None)] = 1.0

@@ -95,12 +95,13 @@ def weighted_gram(f2: FiniteSum, block: Any, curve: Array) -> Array:
     total = np.zeros((d, d))
     length = max(256, GRAM_BYTES // (8 * features))
     definite = bool((curve >= 0).all())
+    is_sparse = bool(sparse.issparse(block))
     for start in range(0, block.shape[0], length):
         part: Any = block[start : start + length]
         c = curve[start : start + length]
         right = np.sqrt(c) if definite else c
-        if sparse.issparse(part):
-            scaled: Any = sparse.diags_array(right) @ sparse.csr_array(part)
+        if is_sparse:
+            scaled: Any = sparse.diags_array(right) @ part
             product = (scaled.T @ (scaled if definite else part)).toarray()
         else:
             scaled = part * right[:, None]

@@ -26,7 +26,7 @@ class DualPoint:
 def rounding(f2: FiniteSum, form: Composite, u: Array, mu: Array) -> float:
     """Return what rounding may leave of ``X'(q u)/n + S' mu = 0``."""
     size = form.slope_size(f2) + float(np.abs(u).mean())
-    terms = np.sqrt(float(f2.row_norms2.max()) + f2.intercept) * size
+    terms = float(np.sqrt(float(f2.row_norms2.max()) + f2.intercept)) * size
     return ROUNDING * (terms + float(np.linalg.norm(form.St @ mu)))
 
 
