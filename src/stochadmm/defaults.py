@@ -148,7 +148,7 @@ def dual_balance(f2: Any, predictions: Array, slopes: Array) -> float:
     else:
         curvature = bound
     frobenius = float(np.sqrt(np.sum(f2.row_curvatures, dtype=np.float64)))
-    return max(0.5 * curvature * frobenius / (f2.n_terms * np.sqrt(f2.shape[0])), 1e-300)
+    return float(max(0.5 * curvature * frobenius / (f2.n_terms * f2.shape[0] ** 0.5), 1e-300))
 
 
 def dual_size(penalty: Any, like: Array) -> float | None:

@@ -132,11 +132,14 @@ class SDCAADMM(Solver):
         if not isinstance(self.rho, str):
             scale = self.rho * f2.n_terms
         gradient = residual(problem, slopes, multiplier)
+        dual2 = np.zeros_like(point.x2)
+        if problem.h2 is not None:  # a subgradient of h2, that of the solution at the solution
+            aim = point.x2 - gradient
+            dual2 = aim - problem.h2.prox(aim, 1.0)
         sigma = 1 / (scale * self._spread(problem))
         return SDCAState(
             x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes,
-            dual2=np.zeros_like(point.x2), residual=gradient, scale=scale, n_passes=1.0,
-            n_gradients=1.0,
+            dual2=dual2, residual=gradient + dual2, scale=scale, n_passes=1.0, n_gradients=1.0,
             notes={"rho": scale / f2.n_terms, "n_blocks": runs.n_runs},
         )  # fmt: skip
 

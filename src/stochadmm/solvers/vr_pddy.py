@@ -162,7 +162,10 @@ class VRPDDY(Solver):
         gradients = 2 * passes
         if s.gradient is None:
             chance = runs.batch_size / n if self.refresh is None else self.refresh
-            s.gradient = Loopless.take(p.f2, runs, _prox2(p, s.lead, s.step), min(chance, 1.0))
+            s.gradient = Loopless.take(p.f2, runs, s.x.x2, min(chance, 1.0))
+            if p.h2 is not None:  # the lead that belongs to x if x is a solution
+                back = s.gradient.anchored.full_gradient + pull_back(p, s.dual)
+                s.lead = s.x.x2 - s.step * back
             passes, gradients = passes + 1, gradients + 1
 
         loop = _compiled if s.engine == "compiled" else _reference
