@@ -37,6 +37,7 @@ from ._base import Solver, State, get, register, start_point
 LARGEST_DENSE = 2000
 COUPLED = 1500
 FIRST_TOL, LAST_TOL = 1e-2, 1e-10
+ENOUGH = 0.1
 WITHIN_REACH = 50.0
 """A certificate is tried when the predicted decrease is at most this many times the target."""
 
@@ -50,8 +51,8 @@ class AutoState(State):
     sample_size: int = field(kw_only=True)
     share: float = 0.0
     """Share of the curvature bound in the model, raised when steps fail."""
-    decrease: float = np.inf
-    """Decrease that the last model predicted: an estimate of the gap before it."""
+    model_tol: float = FIRST_TOL
+    """Accuracy that the next model begins with."""
 
 
 @register
@@ -173,27 +174,26 @@ class Auto(Solver):
     ) -> tuple[Array, Array, float]:  # fmt: skip
         """Return the model's minimizer, its multiplier, and the decrease it promises."""
         f2 = cast(FiniteSum, problem.f2)
+        H = sample.hessian(shares_curvature(f2, at))
+        model, w, mu, promised, tol = model_of(form), at.x, s.mu, 0.0, s.model_tol
+        while True:
+            small = model.minimize(H, at.gradient, at.x, start=w, dual=mu, tol=tol)
+            w, mu, before = small.w, small.dual, promised
+            promised = now - _upper(problem, at, w, H)
+            # accurate enough when ten times the accuracy no longer changes what is promised
+            if tol <= LAST_TOL or 0 < promised <= before * (1 + ENOUGH):
+                break
+            tol = max(min(tol, small.residual) / 10, LAST_TOL)
+        s.model_tol = min(30 * tol, FIRST_TOL)
         scale = max(abs(now), 1e-3 * abs(problem.objective_at_zero))
-        if s.target is not None and s.decrease <= WITHIN_REACH * s.target * scale:
-            found = corrected_point(f2, form, at, s.mu, sample)
+        if s.target is not None and promised <= WITHIN_REACH * s.target * scale:
+            found = corrected_point(f2, form, at, mu, sample)
             if found is not None and found.candidate is not None:
                 s.bound = max(s.bound if s.bound is not None else -np.inf, found.point.bound)
-                promised = now - _upper(problem, at, found.candidate, None)
-                s.decrease = abs(promised)
-                return found.candidate, found.mu, promised
-        H = sample.hessian(shares_curvature(f2, at))
-        tol = float(np.clip(0.03 * np.sqrt(max(s.decrease, 0.0) / scale), LAST_TOL, FIRST_TOL))
-        w, mu = at.x, s.mu
-        model = model_of(form)
-        while True:
-            found_ = model.minimize(H, at.gradient, at.x, start=w, dual=mu, tol=tol)
-            w, mu = found_.w, found_.dual
-            promised = now - _upper(problem, at, w, H)
-            if promised > 0 or tol <= LAST_TOL:
-                break
-            tol = max(tol / 30, LAST_TOL)
-        s.decrease = max(promised, 0.0)
-        return _structured(form, found_, w), mu, promised
+                w, mu = found.candidate, found.mu
+                promised = now - _upper(problem, at, w, H)
+                return w, mu, promised
+        return _structured(form, small, w), mu, promised
 
     def _advance(
         self, problem: Problem, s: AutoState, snapshot: Snapshot, w: Array, now: float,
