@@ -306,7 +306,8 @@ class FiniteSum:
 
     def _rows(self, rows: Any) -> Any:
         if self.storage == CSR and isinstance(rows, slice):
-            return _csr_rows(self.X, rows.start or 0, self.n_terms if rows.stop is None else rows.stop)
+            start, stop, _ = rows.indices(self.n_terms)
+            return _csr_rows(self.X, start, stop)
         return self.X[rows]
 
     def predict(self, x: Array, rows: Any = slice(None)) -> Array:
