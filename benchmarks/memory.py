@@ -2,12 +2,12 @@
 
     python benchmarks/memory.py
 
-The first table is ``solver.memory(problem)`` for 1,281,167 rows of 4,096 features and 1,000 classes
-in double precision, with nuclear and l1 norm; nothing of that size is allocated. The second runs
-each method at two small shapes, one with more rows than columns and one the other way round, and
-compares the formula with what Python's allocator saw. A formula holds when the method keeps no
-more, when its peak is at most half as much again as the formula and one full pass, and when the
-formula is at most twice the peak. Exit code 1 when one does not.
+The first table is ``solver.memory(problem)`` for 1,281,167 rows of 4,096 features and 1,000
+classes in double precision, with nuclear and l1 norm; nothing of that size is allocated. The
+second runs each method at two small shapes, one with more rows than columns and one the other way
+round, and compares the formula with what Python's allocator saw. A formula holds when the method
+keeps no more, when its peak is at most half as much again as the formula and one full pass, and
+when the formula is at most twice the peak. Exit code 1 when one does not.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ def at_imagenet_shape() -> None:
     p = low_rank_problem(Shapes(ROWS, (FEATURES, CLASSES)))
     fewer = low_rank_problem(Shapes(2 * BATCH, (FEATURES, CLASSES)))
     print(f"n = {ROWS:,}, d = {FEATURES:,}, C = {CLASSES:,}, b = {BATCH:,}, float64")
-    print(f"one d x C matrix {readable(8 * FEATURES * CLASSES)}, one n x C table "
-          f"{readable(8 * ROWS * CLASSES)}, the data {readable(8 * ROWS * FEATURES)}\n")  # fmt: skip
-    print(
-        f"{'method':18} {'memory':>11} {'without rows':>13} {'matrices':>9}   the paper's figure"
+    matrix, table, data = (
+        readable(8 * a * b) for a, b in ((FEATURES, CLASSES), (ROWS, CLASSES), (ROWS, FEATURES))
     )
+    print(f"one d x C matrix {matrix}, one n x C table {table}, the data {data}\n")
+    print(f"{'method':18} {'memory':>11} {'without rows':>13} {'matrices':>9}   paper")
     for name, solver in sorted(methods(BATCH).items()):
         total, small = solver.memory(p), solver.memory(fewer)
         per_row = (total - small) / (ROWS - 2 * BATCH)
