@@ -14,6 +14,7 @@ from .protocols import Array
 from .sampling import Runs
 
 SMALLEST_BATCH = 100
+FAR = 10.0  # gradient steps between zero and a typical solution
 NOISE_BATCHES = 32
 
 
@@ -113,8 +114,8 @@ def beta(problem: Problem, requested: float | str) -> float:
     """Return the penalty of the constraint: as asked, or the ratio of dual and primal scales.
 
     beta carries the units of a multiplier over those of A x. The multiplier of a norm-like penalty
-    lives in a bounded set, whose size is the first scale; a gradient step from zero gives the
-    second. Where the set is unbounded (constraints, squares) the curvature of the loss over |A2|^2
+    lives in a bounded set, whose size is the first scale; ten gradient steps from zero give the
+    second: with weak penalties solutions lie that far out. Where the set is unbounded (constraints, squares) the curvature of the loss over |A2|^2
     serves.
     """
     if requested != "auto":
@@ -128,7 +129,7 @@ def beta(problem: Problem, requested: float | str) -> float:
     fallback = float(curvature / max(problem.A2.norm2, 1e-300))
     if dual is None or primal == 0 or dual == 0:
         return fallback
-    return float(min(dual / primal, fallback))
+    return float(min(dual / (FAR * primal), fallback))
 
 
 def dual_balance(f2: Any, predictions: Array, slopes: Array) -> float:

@@ -8,7 +8,7 @@ singular in its direction.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from .sampling import Runs
 
 LARGEST_DENSE = 4000
 RIDGE = 1e-10  # of the mean diagonal: collinear columns leave a sampled Hessian singular
+METRIC_ROWS = 20  # per column
 WORST_BLOCK = 3.0  # times the metric's diagonal that a block's may reach before it is lifted
 
 
@@ -42,21 +43,31 @@ def structure_gram(problem: Problem) -> Array:
     return kept
 
 
-def exact_step(problem: Problem, curvature: float, pull: float) -> Array:
-    """Return (curvature I + pull A2'A2)^-1: the x2 step with the constraint kept exact."""
+def check_exact_step(problem: Problem, name: str) -> None:
+    """Raise when the x2 step cannot be solved exactly in a dense metric."""
     if problem.h2 is not None:
         raise ValueError(
-            "metric='identity' needs h2 absent; use metric='none', or stack the penalty of the "
+            f"metric={name!r} needs h2 absent; use metric='none', or stack the penalty of the "
             "coefficients into the structure"
         )
     d = problem.shape2[0]
     if d > LARGEST_DENSE:
         raise ValueError(
-            f"metric='identity' factorizes a {d} x {d} matrix; use metric='none' above {LARGEST_DENSE} "
-            "columns"
+            f"metric={name!r} factorizes a {d} x {d} matrix; use metric='none' above "
+            f"{LARGEST_DENSE} columns"
         )
+
+
+def exact_step(problem: Problem, curvature: float, pull: float, metric: Array | None) -> Array:
+    """Return (curvature M + pull A2'A2)^-1: the x2 step with the constraint kept exact.
+
+    M is the metric given, the identity without one.
+    """
     matrix = pull * structure_gram(problem)
-    matrix.flat[:: d + 1] += curvature
+    if metric is None:
+        matrix.flat[:: len(matrix) + 1] += curvature
+    else:
+        matrix += curvature * metric
     return inverse(matrix).astype(problem.dtype)
 
 
@@ -129,13 +140,46 @@ def row_scores(f2: FiniteSum, energy: Array) -> Array:
     return out if f2.row_weight is None else out * f2.row_weight
 
 
+def row_sampler(problem: Problem) -> RowSampler:
+    """Return the sampler of a problem's rows; it is kept with the problem."""
+    kept = problem.__dict__.get("_row_sampler")
+    if kept is None:
+        kept = problem.__dict__["_row_sampler"] = RowSampler(cast(FiniteSum, problem.f2))
+    return cast(RowSampler, kept)
+
+
+def data_metric(
+    problem: Problem, runs: Runs, rng: np.random.Generator, predictions: Array | None = None
+) -> Array:
+    """Return the matrix of the x2 step: a sampled Hessian, lifted for rare columns.
+
+    At the predictions of all rows, or the bound on it without them; one matrix for all outputs, with
+    a bound on each row's largest eigenvalue.
+    """
+    f2 = cast(FiniteSum, problem.f2)
+    loss: Any = f2.loss
+    n, d, bound = f2.n_terms, f2.n_columns, float(loss.curvature_bound)
+    rows, omega = np.arange(n), np.ones(n)
+    if METRIC_ROWS * d < 0.7 * n:
+        rows, omega = row_sampler(problem).draw(METRIC_ROWS * d, rng)
+    curvature = np.full(rows.size, bound)
+    if predictions is not None and hasattr(loss, "curvature"):
+        local = np.asarray(loss.curvature(predictions[rows], f2.y[rows]), dtype=np.float64)
+        curvature = local if local.ndim == 1 else np.minimum(2 * local.max(axis=1), bound)
+    metric = f2.gram(curvature * omega, rows) * (rows.size / n)
+    return lifted(metric, f2, runs)
+
+
 def lifted(metric: Array, f2: FiniteSum, runs: Runs) -> Array:
     """Return a metric whose diagonal no batch exceeds by more than ``WORST_BLOCK`` times.
 
     A batch is ``per_batch`` runs; with mean energy e and largest energy v of a column over runs, the
     largest batch mean over an epoch is about v/k (m + 3 sqrt(m) + 3) with m = k e/v expected hits.
     """
-    mean, largest = column_energies(f2), column_energies(f2, runs)
+    kept = f2.__dict__.setdefault("_energies", {})
+    if runs not in kept:
+        kept[runs] = column_energies(f2), column_energies(f2, runs)
+    mean, largest = kept[runs]
     k = runs.per_batch
     hits = k * mean / np.maximum(largest, np.finfo(float).tiny)
     worst = largest / k * (hits + 3 * np.sqrt(hits) + 3)
