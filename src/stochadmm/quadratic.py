@@ -177,8 +177,8 @@ class QuadraticModel:
         w = np.array(center if start is None else start, dtype=np.float64)
         mu = self._stacked_dual(dual)
         run = _Run(self, np.asarray(H, dtype=np.float64), c, center, w, mu, tol)
-        run.choose_penalty(penalty if penalty is not None else self.penalty)
         with np.errstate(over="ignore", invalid="ignore"):  # a problem may have no minimum
+            run.choose_penalty(penalty if penalty is not None else self.penalty)
             run.solve(max_iter)
             run.project_dual()
         self.penalty = run.penalty

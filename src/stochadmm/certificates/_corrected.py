@@ -180,7 +180,7 @@ def _solve(
         first = _minimize(form, H, at.gradient, at.x, at.x, start)
         reads += 1.0
     step, w, mu = first.w - at.x, first.w, first.dual
-    if not np.isfinite(w).all() or not np.isfinite(mu).all():
+    if not first.residual < 1e-2:  # no minimum, or none in reach
         return None, None, start, reads
     held, free = np.zeros_like(sample.u), np.ones(sample.size, dtype=bool)
     for trial in range(ROUNDS):
