@@ -1,10 +1,10 @@
 """Exact structure: coefficients whose zeros, ties and rank are exact, made from the prox side.
 
 An iterate satisfies ``A w = z`` only in the limit, so its fused levels are nearly equal and its zeros
-nearly zero. The prox knows better: the rows of z that it sets to zero are the rows of A that vanish at
-the solution. The coefficients are moved to the nearest point where exactly these rows vanish: with at
-most two entries in a row that means setting coefficients to zero and averaging tied ones, whatever the
-weights and signs; other rows need a least-squares projection.
+nearly zero. The prox knows better: the rows of z that it sets to zero are the rows of A that
+vanish at the solution. The coefficients are moved to the nearest point where exactly these rows
+vanish: with at most two entries in a row that means setting coefficients to zero and averaging
+tied ones, whatever the weights and signs; other rows need a least-squares projection.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def candidates(
     free = _zero_coefficients(problem, x2, dual, gradient)
     found: list[Array] = []
     if z is not None:
-        found += _low_rank(problem, z)
+        found += _low_rank(problem, x2, z)
         mask = _zeros(problem.h1, z)
         A2: Any = problem.A2
         if (mask.any() or free.any()) and hasattr(A2, "tosparse"):
@@ -65,9 +65,7 @@ def _zeros(penalty: Any, z: Array) -> Mask:
     return cast(Mask, z == 0)
 
 
-def _zero_coefficients(
-    problem: Problem, x2: Array, dual: Array, gradient: Array | None
-) -> Mask:
+def _zero_coefficients(problem: Problem, x2: Array, dual: Array, gradient: Array | None) -> Mask:
     """Return the entries of x2 that a prox step of h2 sets to zero."""
     none = np.zeros(x2.shape, dtype=bool)
     if problem.h2 is None or gradient is None:
@@ -77,8 +75,8 @@ def _zero_coefficients(
     return _zeros(problem.h2, problem.h2.prox(x2 - step * total.astype(x2.dtype), step))
 
 
-def _low_rank(problem: Problem, z: Array) -> list[Array]:
-    """Return the blocks of z under a nuclear norm that stand for the coefficients themselves."""
+def _low_rank(problem: Problem, x2: Array, z: Array) -> list[Array]:
+    """Return x2 with the block of z under a nuclear norm that stands for the coefficients."""
     A2: Any = problem.A2
     d = problem.shape2[0]
     stacked = problem.h1.parts if isinstance(problem.h1, Stacked) else [(problem.h1, z.shape[0])]
@@ -88,7 +86,7 @@ def _low_rank(problem: Problem, z: Array) -> list[Array]:
         if isinstance(penalty, Nuclear) and hasattr(A2, "tosparse"):
             rows = A2.tosparse()[row : row + size]
             if size <= d and (rows != sparse.eye_array(size, d, format="csr")).nnz == 0:
-                found.append(block)
+                found.append(np.concatenate([block, x2[size:]]))  # an intercept follows
         row += size
     return found
 
@@ -153,7 +151,9 @@ def _scales(graph: Any, i: Array, j: Array, ratio: Array, label: Array) -> Array
         for node in order[1:].tolist():
             above = int(parent[node])
             forward = step.get((above, node))
-            scale[node] = scale[above] * (forward if forward is not None else 1 / step[node, above])
+            scale[node] = scale[above] * (
+                forward if forward is not None else 1 / step[node, above]
+            )
     return scale
 
 
