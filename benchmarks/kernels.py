@@ -2,8 +2,9 @@
 
     python benchmarks/kernels.py
 
-One thread. For dense rows (290,000 x 54, b = 100) and CSR rows (200,000 x 1,000 at 1 %, b = 1,000):
-the inner loop of ACC-SADMM over n rows with all ADMM work, logistic loss, A = [G; I] with 100 edges.
+One thread. For dense rows (290,000 x 54, b = 100) and CSR rows (200,000 x 1,000 at 1 %,
+b = 1,000): the inner loop of ACC-SADMM over n rows with all ADMM work, logistic loss,
+A = [G; I] with 100 edges.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import time
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
-import numpy as np
-from scipy import sparse
-from scipy.special import expit
+import numpy as np  # noqa: E402
+from scipy import sparse  # noqa: E402
+from scipy.special import expit  # noqa: E402
 
-import stochadmm as sa
+import stochadmm as sa  # noqa: E402
 
 EDGES = 100
 

@@ -8,8 +8,18 @@ import stochadmm as sa
 from stochadmm.solvers.acc_sadmm import Schedule
 
 
-def random_problem(rng, *, loss="squared", rows=30, d=6, sparse_data=False, outputs=None,
-                   intercept=False, weights=False, dtype=np.float64):
+def random_problem(
+    rng,
+    *,
+    loss="squared",
+    rows=30,
+    d=6,
+    sparse_data=False,
+    outputs=None,
+    intercept=False,
+    weights=False,
+    dtype=np.float64,
+):
     X = rng.standard_normal((rows, d)).astype(dtype)
     if sparse_data:
         X = sparse.csr_array(np.where(rng.random((rows, d)) < 0.5, X, 0).astype(dtype))
@@ -33,7 +43,8 @@ def random_start(problem, rng):
 @pytest.mark.parametrize("metric", ["none", "identity"])
 @pytest.mark.parametrize("seed", range(3))
 def test_multiplier_identity_from_a_random_infeasible_start(metric, seed):
-    """lambda^ = beta W r(x^) - beta (m-1) theta_2/theta_1(0) r(x0) + lambda~0, at every epoch end."""
+    """lambda^ = beta W r(x^) - beta (m-1) theta_2/theta_1(0) r(x0) + lambda~0, at every epoch
+    end."""
     rng = np.random.default_rng(seed)
     problem = random_problem(rng)
     solver = sa.AccSADMM(beta=0.3, batch_size=3, metric=metric, restart="never")
@@ -99,7 +110,11 @@ def test_corrected_theorem_holds_with_all_rows_in_each_batch(metric):
         epochs = int(rng.integers(1, 6))
         for _ in range(epochs):
             every_row_once(solver, problem, state)
-        theta0, theta, theta2 = schedule.momentum(0), schedule.momentum(epochs - 1), schedule.anchor
+        theta0, theta, theta2 = (
+            schedule.momentum(0),
+            schedule.momentum(epochs - 1),
+            schedule.anchor,
+        )
 
         def distance(x, F_star=F_star, dual_star=dual_star, problem=problem):
             return problem.objective(x) - F_star + dual_star @ problem.constraint(x)
@@ -143,7 +158,8 @@ def every_row_once(solver, problem, state):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("sparse_data", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize(
-    ("loss", "outputs"), [("logistic", None), ("squared", None), ("squared", 3), ("multinomial", 4)]
+    ("loss", "outputs"),
+    [("logistic", None), ("squared", None), ("squared", 3), ("multinomial", 4)],
 )
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("sampling", ["rows", "blocks"])

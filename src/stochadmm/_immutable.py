@@ -52,5 +52,5 @@ def _same(a: Any, b: Any) -> bool:
     if a.shape != b.shape:
         return False
     if hasattr(a, "nnz") or hasattr(b, "nnz"):
-        return abs(a - b).nnz == 0
+        return bool(abs(a - b).nnz == 0)
     return bool(np.array_equal(a, b))

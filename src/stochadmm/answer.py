@@ -1,8 +1,8 @@
 """From states to answers: what a point is worth, and which point is returned.
 
 A lower bound on the optimum belongs to the problem, not to a point, so the best bound seen so far
-certifies every later point. The tight certificate costs a few passes; it is asked for only when the
-objective has nearly stopped to fall, which is when it may succeed.
+certifies every later point. The tight certificate costs a few passes; it is asked for only when
+the objective has nearly stopped to fall, which is when it may succeed.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Meter:
         self.patience = 0
 
     def measure(self, state: State) -> Measured:
-        """Return what the state's output is worth, with the tight certificate where it may succeed."""
+        """Return what the output is worth, with the tight certificate where it may succeed."""
         if state.bound is not None and state.cache is not None:
             return self._own(state, state.cache)
         certificate = certify(self.problem, state.output, state.dual, state.cache)
@@ -158,9 +158,7 @@ def finish(
     if problem.intercept:
         coef, intercept = coef[:-1], coef[-1]
         intercept = float(intercept) if np.ndim(intercept) == 0 else intercept.copy()
-    last = dataclasses.replace(
-        best.record(state, 0.0, 0.0), epoch=state.n_epochs
-    )
+    last = dataclasses.replace(best.record(state, 0.0, 0.0), epoch=state.n_epochs)
     details = {"engine": state.engine, **state.notes, **info}
     notes = getattr(problem.f2, "notes", None)
     if notes:

@@ -115,8 +115,8 @@ def beta(problem: Problem, requested: float | str) -> float:
 
     beta carries the units of a multiplier over those of A x. The multiplier of a norm-like penalty
     lives in a bounded set, whose size is the first scale; ten gradient steps from zero give the
-    second: with weak penalties solutions lie that far out. Where the set is unbounded (constraints, squares) the curvature of the loss over |A2|^2
-    serves.
+    second: with weak penalties solutions lie that far out. Where the set is unbounded
+    (constraints, squares) the curvature of the loss over |A2|^2 serves.
     """
     if requested != "auto":
         return positive("beta", requested)

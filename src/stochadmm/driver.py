@@ -1,7 +1,7 @@
 """The only loop over epochs: measuring, stopping, history, interrupts, messages.
 
-Solving and measuring are timed apart. An interrupt at any moment gives back the last point that was
-measured and the state that belongs to it.
+Solving and measuring are timed apart. An interrupt at any moment gives back the last point that
+was measured and the state that belongs to it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def iterate(
     --------
     >>> from itertools import islice
     >>> import numpy as np, stochadmm as sa
-    >>> problem = sa.Problem.linear(sa.Squared(), np.eye(4), np.arange(4.0),
-    ...                             on_coefficients=sa.L1(0.1))
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), np.eye(4), np.arange(4.0), on_coefficients=sa.L1(0.1)
+    ... )
     >>> [state.n_epochs for state in islice(sa.iterate(problem, "acc-sadmm"), 3)]
     [1, 2, 3]
     """

@@ -1,7 +1,7 @@
 """Exact structure: coefficients whose zeros, ties and rank are exact, made from the prox side.
 
-An iterate satisfies ``A w = z`` only in the limit, so its fused levels are nearly equal and its zeros
-nearly zero. The prox knows better: the rows of z that it sets to zero are the rows of A that
+An iterate satisfies ``A w = z`` only in the limit, so its fused levels are nearly equal and its
+zeros nearly zero. The prox knows better: the rows of z that it sets to zero are the rows of A that
 vanish at the solution. The coefficients are moved to the nearest point where exactly these rows
 vanish: with at most two entries in a row that means setting coefficients to zero and averaging
 tied ones, whatever the weights and signs; other rows need a least-squares projection.
@@ -112,7 +112,7 @@ def _project_column(A: Any, zero_rows: Mask, zero_entries: Mask, x: Array) -> Ar
     rows = rows[np.flatnonzero(sizes > 0)]
     sizes = np.diff(rows.indptr)
     if sizes.size == 0:
-        return cast(Array, np.where(zero_entries, 0, x).astype(x.dtype))
+        return np.where(zero_entries, 0, x).astype(x.dtype)
     if sizes.max() > 2:
         return _least_squares(rows, zero_entries, x)
     fixed = zero_entries.copy()

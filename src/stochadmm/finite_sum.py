@@ -1,8 +1,8 @@
 """The data term: a loss averaged over the rows of a matrix.
 
-Every product with the data that is not inside a compiled loop happens here. A full pass goes through
-the rows in chunks that fit the processor's cache, so that predictions and gradient cost one read of
-the matrix, not two.
+Every product with the data that is not inside a compiled loop happens here. A full pass goes
+through the rows in chunks that fit the processor's cache, so that predictions and gradient cost
+one read of the matrix, not two.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ class FiniteSum:
     # ---------------------------------------------------------------- validation, once
 
     def _check_matrix(self, X: Any) -> Any:
-        if sparse.issparse(X):
+        is_sparse: bool = sparse.issparse(X)
+        if is_sparse:
             if X.format != "csr":
                 self.notes.append(f"X converted from {X.format} to CSR")
             X = X.tocsr()
@@ -114,8 +115,8 @@ class FiniteSum:
         if X.dtype not in (np.float32, np.float64):
             if not np.issubdtype(X.dtype, np.number) and X.dtype != bool:
                 raise ValueError(
-                    f"X has dtype {X.dtype}, expected numbers; encode text columns first, e.g. with "
-                    "sklearn.preprocessing.OneHotEncoder"
+                    f"X has dtype {X.dtype}, expected numbers; encode text columns first, e.g. "
+                    "with sklearn.preprocessing.OneHotEncoder"
                 )
             if np.issubdtype(X.dtype, np.complexfloating):
                 raise ValueError("X is complex, expected real numbers; split it into two columns")
@@ -140,14 +141,14 @@ class FiniteSum:
                 f"X contains NaN, infinite or overflowing values (first in row {bad}); remove or "
                 "impute them, e.g. with sklearn.impute.SimpleImputer, and rescale huge columns"
             )
-        return cast(Array, norms)
+        return norms
 
     def _check_targets(self, y: Any) -> Array:
         y = np.asarray(y)
         if y.ndim not in (1, 2) or y.shape[0] != self.n_terms:
             raise ValueError(
-                f"y has shape {y.shape}, expected ({self.n_terms},) or ({self.n_terms}, C) to match "
-                "the rows of X; pass one target per row"
+                f"y has shape {y.shape}, expected ({self.n_terms},) or ({self.n_terms}, C) to "
+                "match the rows of X; pass one target per row"
             )
         if hasattr(self.loss, "check_targets"):
             y = self.loss.check_targets(y)
@@ -155,29 +156,33 @@ class FiniteSum:
             raise ValueError("y contains NaN or infinite values; remove these rows")
         if np.issubdtype(y.dtype, np.integer) and not hasattr(self.loss, "check_targets"):
             y = y.astype(self.dtype)
-        return y.astype(self.dtype, copy=False) if np.issubdtype(y.dtype, np.floating) else y
+        if np.issubdtype(y.dtype, np.floating):
+            y = y.astype(self.dtype, copy=False)
+        return cast(Array, y)
 
     def _check_weight(self, weight: Any) -> Array | None:
         if weight is None:
             return None
         weight = np.asarray(weight, dtype=np.float64)
-        allowed = {(self.n_terms,)}
+        allowed: set[Shape] = {(self.n_terms,)}
         if self.n_outputs is not None and self.y.ndim == 2:
             allowed.add((self.n_terms, self.n_outputs))
         if weight.shape not in allowed:
             raise ValueError(
-                f"sample_weight has shape {weight.shape}, expected ({self.n_terms},); pass one weight "
-                "per row of X"
+                f"sample_weight has shape {weight.shape}, expected ({self.n_terms},); pass one "
+                "weight per row of X"
             )
         if not np.isfinite(weight).all() or (weight < 0).any():
             raise ValueError(
-                "sample_weight contains negative, NaN or infinite values; use weights >= 0 (0 drops "
-                "a row)"
+                "sample_weight contains negative, NaN or infinite values; use weights >= 0 (0 "
+                "drops a row)"
             )
         rows = weight if weight.ndim == 1 else weight.max(axis=1)
         total = rows.sum()
         if total <= 0:
-            raise ValueError("sample_weight is zero everywhere; give at least one row a weight > 0")
+            raise ValueError(
+                "sample_weight is zero everywhere; give at least one row a weight > 0"
+            )
         return np.ascontiguousarray(weight * (self.n_terms / total), dtype=self.dtype)
 
     def _check_offset(self, offset: Any) -> Array | None:
@@ -186,10 +191,11 @@ class FiniteSum:
         offset = np.ascontiguousarray(offset, dtype=self.dtype)
         if offset.shape != self._predictions_shape(self.n_terms) or not np.isfinite(offset).all():
             raise ValueError(
-                f"offset has shape {offset.shape}, expected {self._predictions_shape(self.n_terms)} "
-                "with finite values; pass one number per prediction"
+                f"offset has shape {offset.shape}, expected "
+                f"{self._predictions_shape(self.n_terms)} with finite values; pass one "
+                "number per prediction"
             )
-        return offset
+        return cast(Array, offset)
 
     # ---------------------------------------------------------------- facts
 
@@ -251,8 +257,10 @@ class FiniteSum:
             top = float(np.linalg.eigvalsh(self.gram())[-1]) * (1 + 1e-9)
         else:
             start = np.ones(d, dtype=np.float64)
-            product = LinearOperator((d, d), matvec=self._gram_product, dtype=np.float64)  # type: ignore[call-arg]
-            top = 1.01 * float(eigsh(product, k=1, v0=start, tol=3e-3, return_eigenvectors=False)[0])
+            product = LinearOperator((d, d), matvec=self._gram_product, dtype=np.float64)
+            top = 1.01 * float(
+                eigsh(product, k=1, v0=start, tol=3e-3, return_eigenvectors=False)[0]
+            )
         mean = float(self.row_curvatures.astype(np.float64).mean())
         return float(self.loss.curvature_bound * min(top, mean))
 
@@ -272,8 +280,10 @@ class FiniteSum:
             rows = slice(edges[first], edges[last])
             block = self.X[rows]
             if root is not None:
-                block = sparse.diags_array(root[rows]) @ block if self.storage == CSR else (
-                    block * root[rows, None]
+                block = (
+                    sparse.diags_array(root[rows]) @ block
+                    if self.storage == CSR
+                    else (block * root[rows, None])
                 )
             sizes = np.diff(edges[first : last + 1])
             which = np.repeat(np.arange(last - first), sizes)
@@ -332,7 +342,7 @@ class FiniteSum:
         if self.weight is None:
             return u
         q = self.weight[rows]
-        return u * (q[:, None] if u.ndim > q.ndim else q)
+        return cast(Array, u * (q[:, None] if u.ndim > q.ndim else q))
 
     def pull_back(self, u: Array, rows: Any = slice(None)) -> Array:
         """Return ``sum_i u_i a_i`` over some rows (with the intercept's column of ones)."""
@@ -401,7 +411,7 @@ class FiniteSum:
         return Snapshot(x.copy(), z, u, value / self.n_terms, gradient)
 
     def gradient_change(self, rows: NDArray[np.intp], x: Array, anchor: Snapshot) -> Array:
-        """Return the mean over ``rows`` of the terms' gradients at x minus those at the snapshot."""
+        """Return the mean over ``rows`` of the gradients at x minus those at the snapshot."""
         block = self.X[rows]
         change = self.slopes(self._predict(block, x, rows), rows) - anchor.slopes[rows]
         return self._pull_back(block, change) / len(rows)
@@ -412,7 +422,7 @@ class FiniteSum:
         return self._pull_back(block, self.slopes(self._predict(block, x, rows), rows)) / len(rows)
 
     def gram(self, curvature: Array | None = None, rows: Any = None) -> Array:
-        """Return ``mean_i c_i q_i a_i a_i'`` in float64, intercept included, over all or some rows.
+        """Return ``mean_i c_i q_i a_i a_i'`` in float64 over all or some rows, with intercept.
 
         ``curvature`` (c_i, one number per row used) is 1 when absent.
         """
@@ -473,7 +483,7 @@ def _check_loss(loss: Any) -> Loss:
     for member in ("value", "slope", "curvature_bound"):
         if not hasattr(loss, member):
             raise TypeError(
-                f"loss {type(loss).__name__} has no `{member}`; a loss offers value(z, y, weight), "
-                "slope(z, y) and curvature_bound"
+                f"loss {type(loss).__name__} has no `{member}`; a loss offers value(z, y, "
+                "weight), slope(z, y) and curvature_bound"
             )
     return cast(Loss, loss)

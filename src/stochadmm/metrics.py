@@ -1,9 +1,9 @@
 """Matrices of the x2 step: how far, and in which directions, a step may go.
 
-A data metric is the Hessian of the loss on a sample of rows. Rows are drawn with probabilities that
-mix the uniform ones with ``sum_j x_ij^2 / energy_j``: a column with a handful of entries (a rare
-category) is then seen by every sample, where uniform sampling would miss it and leave the matrix
-singular in its direction.
+A data metric is the Hessian of the loss on a sample of rows. Rows are drawn with probabilities
+that mix the uniform ones with ``sum_j x_ij^2 / energy_j``: a column with a handful of entries (a
+rare category) is then seen by every sample, where uniform sampling would miss it and leave the
+matrix singular in its direction.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ class RowSampler:
         score = row_scores(f2, energy)
         total = score.sum()
         uniform = 1.0 / f2.n_terms
-        self.probability = 0.5 * (score / total + uniform) if total > 0 else np.full_like(score, uniform)
+        self.probability = (
+            0.5 * (score / total + uniform) if total > 0 else np.full_like(score, uniform)
+        )
         self.cumulative = np.cumsum(self.probability)
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], Array]:
@@ -103,7 +105,7 @@ class RowSampler:
 
 
 def column_energies(f2: FiniteSum, runs: Runs | None = None) -> Array:
-    """Return the mean square of each column of the variable, or the largest over one run of rows."""
+    """Return the mean square of each column, or the largest over one run of rows."""
     mean, largest = np.zeros(f2.n_columns), np.zeros(f2.n_columns)
     n_runs = f2.n_terms if runs is None else runs.n_runs
     weighted = f2.row_weight is not None
@@ -153,7 +155,8 @@ def data_metric(
 ) -> Array:
     """Return the matrix of the x2 step: a sampled Hessian, lifted for rare columns.
 
-    At the predictions of all rows, or the bound on it without them; one matrix for all outputs, with
+    At the predictions of all rows, or the bound on it without them; one matrix for all outputs,
+    with
     a bound on each row's largest eigenvalue.
     """
     f2 = cast(FiniteSum, problem.f2)
@@ -173,7 +176,8 @@ def data_metric(
 def lifted(metric: Array, f2: FiniteSum, runs: Runs) -> Array:
     """Return a metric whose diagonal no batch exceeds by more than ``WORST_BLOCK`` times.
 
-    A batch is ``per_batch`` runs; with mean energy e and largest energy v of a column over runs, the
+    A batch is ``per_batch`` runs; with mean energy e and largest energy v of a column over runs,
+    the
     largest batch mean over an epoch is about v/k (m + 3 sqrt(m) + 3) with m = k e/v expected hits.
     """
     kept = f2.__dict__.setdefault("_energies", {})

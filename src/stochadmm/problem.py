@@ -1,6 +1,6 @@
 """The two-block problem: its statement, its objective, its constraint, its checks.
 
-    min  h1(x1) + f1(x1) + h2(x2) + f2(x2)     s.t.  A1 x1 + A2 x2 = b
+min  h1(x1) + f1(x1) + h2(x2) + f2(x2)     s.t.  A1 x1 + A2 x2 = b
 """
 
 from __future__ import annotations
@@ -62,8 +62,9 @@ class Problem:
     --------
     >>> import numpy as np, stochadmm as sa
     >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0])
-    >>> problem = sa.Problem.linear(sa.Logistic(), X, y, structure=sa.Identity(2),
-    ...                             on_structure=sa.L1(0.1))
+    >>> problem = sa.Problem.linear(
+    ...     sa.Logistic(), X, y, structure=sa.Identity(2), on_structure=sa.L1(0.1)
+    ... )
     >>> problem.shape1, problem.shape2
     ((2,), (2,))
     """
@@ -105,25 +106,28 @@ class Problem:
         for name in ("h1", "f1", "b"):
             if getattr(self, name) is not None:
                 raise ValueError(
-                    f"{name} is given without A1 and A2; pass the constraint, or move the penalty to h2"
+                    f"{name} is given without A1 and A2; pass the constraint, or move the "
+                    "penalty to h2"
                 )
 
     def _check_constraint(self) -> None:
         A1, A2 = cast(Operator, self.A1), cast(Operator, self.A2)
         if A2.shape[1] != self.f2.shape[0]:
             raise ValueError(
-                f"A2 has {A2.shape[1]} columns, expected {self.f2.shape[0]} to match the variable of "
-                "f2 (columns of X, one more with an intercept); pad or transpose it"
+                f"A2 has {A2.shape[1]} columns, expected {self.f2.shape[0]} to match the variable "
+                "of f2 (columns of X, one more with an intercept); pad or transpose it"
             )
         if A1.shape[0] != A2.shape[0]:
             raise ValueError(
-                f"A1 has {A1.shape[0]} rows and A2 has {A2.shape[0]}; both need one row per constraint"
+                f"A1 has {A1.shape[0]} rows and A2 has {A2.shape[0]}; both need one row "
+                "per constraint"
             )
         if self.b is not None:
             b = np.array(self.b, dtype=self.dtype)
             if b.shape != self.shape_dual:
                 raise ValueError(
-                    f"b has shape {b.shape}, expected {self.shape_dual}: one number per row of A1 and A2"
+                    f"b has shape {b.shape}, expected {self.shape_dual}: one number per row of "
+                    "A1 and A2"
                 )
             if not np.isfinite(b).all():
                 raise ValueError("b contains NaN or infinite values; replace them")
@@ -143,7 +147,9 @@ class Problem:
         sample_weight: Any = None,
         offset: Any = None,
     ) -> Problem:
-        """State a linear model: mean loss + on_structure(structure @ coef) + on_coefficients(coef).
+        """State a linear model.
+
+        Minimized is mean loss + on_structure(structure @ coef) + on_coefficients(coef).
 
         Parameters
         ----------
@@ -187,8 +193,8 @@ class Problem:
         A: Operator = Identity(d) if structure is None else as_operator(structure, "structure")
         if A.shape[1] != d:
             raise ValueError(
-                f"structure has {A.shape[1]} columns, expected {d}, the number of columns of X; it acts "
-                "on the coefficients without the intercept"
+                f"structure has {A.shape[1]} columns, expected {d}, the number of columns of X; "
+                "it acts on the coefficients without the intercept"
             )
         _check_shape(on_structure, "on_structure", (A.shape[0], *f2.shape[1:]))
         A2 = PadColumns(A, 1) if intercept else A
@@ -259,7 +265,7 @@ class Problem:
         return total
 
     def objective(self, x: Pair) -> float:
-        """Return F at the pair as it is; meaningful where the constraint holds (see ``feasible``)."""
+        """Return F at the pair as it is; ``feasible`` makes a pair where that means something."""
         return self.penalty(x) + float(self.f2.value(x.x2))
 
     @cached_property
@@ -278,8 +284,9 @@ class Problem:
     def feasible(self, x: Pair) -> Pair:
         """Return a point that satisfies the constraint, made from one block of x.
 
-        With A1 a multiple of the identity, x2 is kept and x1 follows; else with A2 one, x1 is kept.
-        Otherwise x itself comes back, feasible or not. x2 is first moved into the domain of h2.
+        With A1 a multiple of the identity, x2 is kept and x1 follows; else with A2 one, x1 is
+        kept. Otherwise x itself comes back, feasible or not. x2 is first moved into the domain of
+        h2.
         """
         if not self.constrained:
             return Pair(x.x1, self._project("h2", x.x2))

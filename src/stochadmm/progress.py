@@ -26,7 +26,9 @@ def bar(solver: Any, max_passes: float, rule: Rule) -> Iterator[Callable[[Record
         task = progress.add_task(name, total=total, state="")
 
         def show(record: Record) -> None:
-            state = f"{record.passes:.0f} passes, F = {record.objective:.6g}, {rule.describe(record)}"
+            state = (
+                f"{record.passes:.0f} passes, F = {record.objective:.6g}, {rule.describe(record)}"
+            )
             progress.update(task, completed=record.passes, state=state)
 
         yield show

@@ -130,11 +130,12 @@ class Result:
         text = json.dumps(plain, default=_plain)
         try:
             with open(path, "wb") as file:
-                np.savez(file, meta=np.frombuffer(text.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+                meta = np.frombuffer(text.encode(), np.uint8)
+                np.savez(file, **(arrays | {"meta": meta}))  # type: ignore[arg-type]
         except OSError as error:
             raise OSError(
-                f"cannot write {path}: {error.strerror or error}; choose a folder that exists and is "
-                "writable"
+                f"cannot write {path}: {error.strerror or error}; choose a folder that exists and "
+                "is writable"
             ) from error
         return path
 

@@ -2,8 +2,8 @@
 
 The n rows are cut into ``n_runs`` consecutive runs of nearly equal length (they differ by at most
 one row) and a batch is ``per_batch`` runs drawn independently and uniformly. Each row of a batch
-counts with the weight ``n_runs / (n_rows * per_batch)``, which makes a batch mean unbiased whatever
-the lengths. Single rows, as the papers sample them, are the case ``n_runs = n_rows``.
+counts with the weight ``n_runs / (n_rows * per_batch)``, which makes a batch mean unbiased
+whatever the lengths. Single rows, as the papers sample them, are the case ``n_runs = n_rows``.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ class Gap:
     relative : bool, default=True
         Whether ``tol`` is relative.
 
-    Where no certificate exists the KKT residual, a relative number, takes the place of the relative
-    gap.
+    Where no certificate exists the KKT residual, a relative number, takes the place of the
+    relative gap.
 
     Examples
     --------

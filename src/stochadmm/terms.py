@@ -1,4 +1,4 @@
-"""Penalties described as plain numbers, for compiled code: consecutive terms on the rows of a block."""
+"""Penalties as plain numbers for compiled code: consecutive terms on the rows of a block."""
 
 from __future__ import annotations
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
-
-F = TypeVar("F")
 
 # Reassociation and contraction let dot products vectorize; NaN and infinity keep their meaning.
 # NumPy's error model divides without a test for zero, which would keep loops from vectorizing.
@@ -26,12 +24,12 @@ _STAMP = tuple(
 )
 
 
-def kernel(function: F) -> F:
+def kernel(function: Any) -> Any:
     """Compile on first call and keep the machine code on disk where a folder can be written."""
     try:
         compiled: Any = numba.njit(cache=True, **OPTIONS)(function)
     except RuntimeError:  # no folder for the cache: compile in every process
-        return numba.njit(**OPTIONS)(function)  # type: ignore[no-any-return]
+        return numba.njit(**OPTIONS)(function)
     with suppress(AttributeError):
         compiled._cache._cache_file._source_stamp = _STAMP
-    return compiled  # type: ignore[no-any-return]
+    return compiled

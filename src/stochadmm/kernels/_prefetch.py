@@ -1,7 +1,7 @@
 """Ask the processor for rows before they are needed.
 
-Runs of rows are drawn at random, so the hardware cannot guess the next one; asking for it while the
-present one is being worked on hides the latency of memory.
+Runs of rows are drawn at random, so the hardware cannot guess the next one; asking for it while
+the present one is being worked on hides the latency of memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The inner loop of ACC-SADMM, compiled; step by step the loop of ``solvers/acc_sadmm.py``.
 
-Products with A1 and A2 are kept for x and for the extrapolated point y, which is a combination of two
-x's, so a step costs one product with each operator and one with each transpose. ``inverse`` is either
-empty (linearized x2 step with ``step2`` and the prox of h2) or the inverse matrix of the x2 step.
+Products with A1 and A2 are kept for x and for the extrapolated point y, which is a combination of
+two x's, so a step costs one product with each operator and one with each transpose. ``inverse`` is
+either empty (linearized x2 step with ``step2`` and the prox of h2) or the inverse matrix of the x2
+step.
 """
 
 from __future__ import annotations
@@ -21,15 +22,24 @@ def inner_loop(
     step1, step2, inverse, x1, x2, y1, y2, before1, before2, total1, total2, dual, ahead,
     work, work1, work2,
 ):  # fmt: skip
-    """Run one epoch in place; ``dual`` holds lambda-tilde on entry, lambda of the last step on exit.
+    """Run one epoch in place.
 
+    ``dual`` holds lambda-tilde on entry and lambda of the last step on exit.
     ``ahead`` receives lambda-tilde after the last step. The ``work`` arrays hold 7 vectors of the
     multiplier's shape, 2 of x1's and 3 of x2's, zero on entry.
     """
     f, h1, h2, A1, A2 = p.f, p.h1, p.h2, p.A1, p.A2
     n_inner = batches.shape[0]
     pull, lead = beta / momentum, 1 - momentum - anchor
-    a1x, a2x, a1y, a2y, a1n, a2n, force = work[0], work[1], work[2], work[3], work[4], work[5], work[6]
+    a1x, a2x, a1y, a2y, a1n, a2n, force = (
+        work[0],
+        work[1],
+        work[2],
+        work[3],
+        work[4],
+        work[5],
+        work[6],
+    )
     new1, back1 = work1[0], work1[1]
     new2, back2, change = work2[0], work2[1], work2[2]
     multiply(A1, x1, a1x)

@@ -1,10 +1,10 @@
 """Mini-batch gradients of a linear model: every row is read once.
 
-A batch is a list of runs; run r covers the rows r * n // n_runs up to the start of run r + 1. For each
-row the prediction, the slope and the step back happen while the row is in the first-level cache, and
-the slope of the snapshot is one stored number per output, so a variance-reduced gradient costs what a
-plain one does. With several outputs the rows of a dense batch are gathered once and two matrix
-products do the work.
+A batch is a list of runs; run r covers the rows r * n // n_runs up to the start of run r + 1. For
+each row the prediction, the slope and the step back happen while the row is in the first-level
+cache, and the slope of the snapshot is one stored number per output, so a variance-reduced
+gradient costs what a plain one does. With several outputs the rows of a dense batch are gathered
+once and two matrix products do the work.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .scalar import slope, softmax_slope
 
 @kernel
 def row_slopes(f, i, z, u):
-    """Write the slopes of row i at predictions z (offset not yet added) into u, weight included."""
+    """Write the weighted slopes of row i at predictions z, offset not yet added, into u."""
     if f.offset.size > 0:
         for c in range(z.size):
             z[c] += f.offset[i, c]
@@ -137,7 +137,9 @@ def _sparse_multi(f, runs, n_runs, x, old, scale, out):
     z, u = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
     n = f.y.shape[0]
     for r in range(runs.size):
-        _sparse_rows(f, runs[r] * n // n_runs, (runs[r] + 1) * n // n_runs, x, old, scale, out, z, u)
+        _sparse_rows(
+            f, runs[r] * n // n_runs, (runs[r] + 1) * n // n_runs, x, old, scale, out, z, u
+        )
 
 
 @kernel
@@ -180,8 +182,8 @@ def _dense_multi(f, runs, n_runs, x, old, scale, out):
 def batch_gradient(f, runs, following, n_runs, x, old, scale, out):
     """Write scale * sum over the rows of the runs of (slope_i(x) - old_i) a_i into out.
 
-    ``x`` and ``out`` are (d, C), ``old`` is (n, C) with the snapshot's slopes, or empty for a plain
-    gradient. ``following`` is the first run of the next batch, to be fetched ahead.
+    ``x`` and ``out`` are (d, C), ``old`` is (n, C) with the snapshot's slopes, or empty for a
+    plain gradient. ``following`` is the first run of the next batch, to be fetched ahead.
     """
     n, columns = f.y.shape[0], x.shape[1]
     if columns > 1 and not f.is_sparse:

@@ -119,7 +119,9 @@ def _build(problem: Problem) -> tuple[ProblemView | None, str | None]:
     b = np.zeros((problem.shape_dual[0], columns), problem.dtype)
     if problem.b is not None:
         b[:] = problem.b.reshape(b.shape)
-    return ProblemView(data_view(f2), penalties[0], penalties[1], operators[0], operators[1], b), None
+    return ProblemView(
+        data_view(f2), penalties[0], penalties[1], operators[0], operators[1], b
+    ), None
 
 
 def data_view(f2: FiniteSum) -> DataView:

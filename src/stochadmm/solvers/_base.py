@@ -88,8 +88,8 @@ class Solver:
                 owner = value if hasattr(value, member) else getattr(value, "loss", None)
                 if not hasattr(owner, member):
                     raise TypeError(
-                        f"{self.name} needs `{member}` of {part} ({type(value).__name__}), which it "
-                        "does not offer; choose another solver or add the method"
+                        f"{self.name} needs `{member}` of {part} ({type(value).__name__}), which "
+                        "it does not offer; choose another solver or add the method"
                     )
 
 
@@ -123,8 +123,10 @@ def start_point(problem: Problem, x: Any, dual: Any) -> tuple[Pair, Array]:
     else:
         x2 = _shaped(x, problem.shape2, problem, "start")
         pair = problem.feasible(Pair(problem.zeros().x1, x2)).copy()
-    multiplier = problem.zeros_dual() if dual is None else (
-        _shaped(dual, problem.shape_dual, problem, "dual")
+    multiplier = (
+        problem.zeros_dual()
+        if dual is None
+        else (_shaped(dual, problem.shape_dual, problem, "dual"))
     )
     return pair, multiplier
 
@@ -132,7 +134,9 @@ def start_point(problem: Problem, x: Any, dual: Any) -> tuple[Pair, Array]:
 def _shaped(values: Any, shape: tuple[int, ...], problem: Problem, name: str) -> Array:
     array = np.array(values, dtype=problem.dtype)
     if array.shape != shape:
-        raise ValueError(f"{name} has shape {array.shape}, expected {shape}; pass an array that fits")
+        raise ValueError(
+            f"{name} has shape {array.shape}, expected {shape}; pass an array that fits"
+        )
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinite values; start from finite numbers")
     return array

@@ -2,8 +2,8 @@
 
     min  h1(x1) + f1(x1) + h2(x2) + (1/n) sum_i f2_i(x2)    s.t.  A1 x1 + A2 x2 = b
 
-C. Fang, F. Cheng, Z. Lin, "Faster and Non-ergodic O(1/K) Stochastic Alternating Direction Method of
-Multipliers", NIPS 2017, with the corrections listed in ``docs/explain/acc-sadmm.md``.
+C. Fang, F. Cheng, Z. Lin, "Faster and Non-ergodic O(1/K) Stochastic Alternating Direction Method
+of Multipliers", NIPS 2017, with the corrections listed in ``docs/explain/acc-sadmm.md``.
 
 Code and paper: momentum = theta_1, anchor = theta_2, lead = y (the extrapolated point), snapshot =
 x~, ahead = lambda~, multiplier = lambda, output = x^ (what is returned), pull = beta / theta_1.
@@ -11,14 +11,16 @@ x~, ahead = lambda~, multiplier = lambda, output = x^ (what is returned), pull =
 One epoch: a full gradient at the snapshot, then n_inner steps of
 
     lambda = lambda~ + (beta theta_2 / theta_1)(A1 x1 + A2 x2 - A x~)
-    x1+ = argmin h1 + <grad f1(y1) + A1'(lambda + pull (A1 y1 + A2 y2 - b)), x1> + |x1 - y1|^2 / (2 step1)
-    x2+ = argmin h2 + <v + A2'(lambda + pull (A1 x1+ + A2 y2 - b)), x2> + |x2 - y2|^2 / (2 step2)
+    x1+ = argmin h1 + <grad f1(y1) + A1'(lambda + pull (A1 y1 + A2 y2 - b)), x1>
+                 + |x1 - y1|^2 / (2 step1)
+    x2+ = argmin h2 + <v + A2'(lambda + pull (A1 x1+ + A2 y2 - b)), x2>
+                 + |x2 - y2|^2 / (2 step2)
     lambda~ = lambda + beta (A1 x1+ + A2 x2+ - b)
     y = x+ + (1 - theta_1 - theta_2)(x+ - x)
 
 with v the variance-reduced gradient at y2. The expected objective gap and infeasibility of the
-output, an average over the last epoch only, are O(1/K); without a constraint the other schedule gives
-O(1/S^2) in epochs S.
+output, an average over the last epoch only, are O(1/K); without a constraint the other schedule
+gives O(1/S^2) in epochs S.
 """
 
 from __future__ import annotations
@@ -37,7 +39,6 @@ from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
 from ._base import Solver, State, columns, register, start_point, workspace
-
 
 METRICS = ("auto", "none", "identity", "data", "hessian")
 AUTOMATIC_METRIC = 1000  # columns up to which a dense metric is affordable without asking
@@ -119,9 +120,9 @@ class AccSADMM(Solver):
         Hessian from a sample of rows, or that Hessian itself, refreshed at restarts. "auto" is
         "data" where that is affordable, else "none".
     kappa : float, default=4
-        Weight of a data metric. Proved are about 1.3 + 2 l, with l the largest curvature of a batch
-        in that metric, 20 to 35 on data with rare columns; 4 works in practice with the lift of
-        ``metrics.lifted``, and restarts keep the best point when it does not.
+        Weight of a data metric. Proved are about 1.3 + 2 l, with l the largest curvature of a
+        batch in that metric, 20 to 35 on data with rare columns; 4 works in practice with the lift
+        of ``metrics.lifted``, and restarts keep the best point when it does not.
     restart : {"auto", "never"} or int
         Begin anew from the output and its multiplier when progress slows, never, or every so many
         epochs.
@@ -134,8 +135,9 @@ class AccSADMM(Solver):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 5))
     >>> y = np.sign(X[:, 0] + 0.1 * rng.standard_normal(200))
-    >>> problem = sa.Problem.linear(sa.Logistic(), X, y, structure=sa.Differences(5),
-    ...                             on_structure=sa.L1(0.01))
+    >>> problem = sa.Problem.linear(
+    ...     sa.Logistic(), X, y, structure=sa.Differences(5), on_structure=sa.L1(0.01)
+    ... )
     >>> sa.minimize(problem, sa.AccSADMM(), stop=sa.Gap(1e-4)).status.name
     'CONVERGED'
     """
@@ -167,7 +169,9 @@ class AccSADMM(Solver):
             raise ValueError(f"kappa is {self.kappa!r}, expected a number > 0")
         whole = isinstance(self.restart, int) and self.restart >= 1
         if not whole and self.restart not in ("auto", "never"):
-            raise ValueError(f"restart is {self.restart!r}, expected 'auto', 'never' or an integer >= 1")
+            raise ValueError(
+                f"restart is {self.restart!r}, expected 'auto', 'never' or an integer >= 1"
+            )
 
     @classmethod
     def paper(cls, beta: float | str = "auto", batch_size: int | str = 100) -> AccSADMM:
@@ -212,7 +216,7 @@ class AccSADMM(Solver):
         return f2.lipschitz_mean + defaults.batch_curvature(problem, runs) / anchor
 
     def memory(self, problem: Problem) -> int:
-        """Return the bytes of x, y, x~ and the sum of both blocks, G, the multipliers and slopes."""
+        """Return the bytes of x, y, x~, the sum of x, G, the multipliers and the slopes."""
         block1, block2, dual = (
             int(np.prod(s)) for s in (problem.shape1, problem.shape2, problem.shape_dual)
         )
@@ -221,20 +225,28 @@ class AccSADMM(Solver):
 
     # ---------------------------------------------------------------- the method
 
-    def start(self, problem: Problem, x: Pair | None = None, dual: Array | None = None) -> AccState:
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> AccState:
         """Return the state before the first epoch; nothing of the start is changed."""
         point, multiplier = start_point(problem, x, dual)
         beta, runs = defaults.beta(problem, self.beta), self.runs(problem)
         n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
         if n_inner < 3 and problem.constrained and self.theta is None:
-            raise ValueError(f"n_inner is {n_inner}, expected at least 3; use a smaller batch_size")
+            raise ValueError(
+                f"n_inner is {n_inner}, expected at least 3; use a smaller batch_size"
+            )
         kind = self.kind(problem)
         if kind != "none":
             check_exact_step(problem, kind)
         anchor = self.schedule(problem, n_inner).anchor
-        weight = self.kappa if kind in ("data", "hessian") else self.curvature(problem, runs, anchor)
-        notes = {"metric": kind, "beta": beta, "batch_size": runs.batch_size, "n_inner": n_inner, "step": self.step,
-                 "sampling": self.sampling}  # fmt: skip
+        weight = (
+            self.kappa if kind in ("data", "hessian") else self.curvature(problem, runs, anchor)
+        )
+        notes = {
+            "metric": kind, "beta": beta, "batch_size": runs.batch_size, "n_inner": n_inner,
+            "step": self.step, "sampling": self.sampling,
+        }  # fmt: skip
         return AccState(
             x=point, output=point, dual=multiplier, beta=beta, lead=point, snapshot=point,
             ahead=multiplier, n_inner=n_inner, curvature=weight, notes=notes,
@@ -270,7 +282,9 @@ class AccSADMM(Solver):
         """Return the last x, the one before, the sum of all but the last, and the last lambda."""
         pull = s.beta / momentum
         a1, a2 = (0.0, 0.0) if p.A1 is None or p.A2 is None else (p.A1.norm2, p.A2.norm2)
-        step1 = 1 / ((0.0 if p.f1 is None else p.f1.lipschitz) + pull * a1) if p.constrained else 1.0
+        step1 = (
+            1 / ((0.0 if p.f1 is None else p.f1.lipschitz) + pull * a1) if p.constrained else 1.0
+        )
         step2 = 1 / max(s.curvature + pull * a2, 1e-300)
         exact = self.kind(p) != "none"
         inverse = exact_step(p, s.curvature, pull, s.matrix) if exact else None

@@ -3,14 +3,14 @@
 A problem whose first block can be eliminated, f2(w) + H(S w - o), is solved by second-order steps
 that read the data once each:
 
-    at w: predictions, slopes, objective F(w) and gradient g of all rows      (one read)
-    H_s: the Hessian from a sample of rows that sees rare columns             (a fraction of a read)
-    w+ = argmin <g, . - w> + 1/2 <. - w, H_s (. - w)> + H(S . - o)            (no data: ``quadratic``)
+    at w: predictions, slopes, objective F(w) and gradient g of all rows     (one read)
+    H_s: the Hessian from a sample of rows that sees rare columns            (a fraction of a read)
+    w+ = argmin <g, . - w> + 1/2 <. - w, H_s (. - w)> + H(S . - o)           (no data)
 
 The step is checked by the pass that the next one needs anyway; a bad one is shortened on the
-predictions at hand, and answered with a larger sample and a share of the curvature bound. The model's
-minimizer also corrects the dual point to second order (``certificates``), so that the certificate costs
-no further read; it is asked for when the predicted decrease says that it may succeed.
+predictions at hand, and answered with a larger sample and a share of the curvature bound. The
+model's minimizer also corrects the dual point to second order (``certificates``), so that the
+certificate costs no further read; it is made when the promised decrease says that it may succeed.
 
 Quadratic losses take the whole Gram matrix once. Problems that this form does not fit (operators
 without a matrix, thousands of columns, a general A1) go to ACC-SADMM with restarts.
@@ -25,7 +25,13 @@ import numpy as np
 
 from ..certificates._certify import has_certificate
 from ..certificates._composite import Composite, Through
-from ..certificates._corrected import Sample, corrected_point, has_model, model_of, shares_curvature
+from ..certificates._corrected import (
+    Sample,
+    corrected_point,
+    has_model,
+    model_of,
+    shares_curvature,
+)
 from ..certificates._data import DataTerm, evaluate
 from ..exact import project
 from ..finite_sum import FiniteSum, Snapshot
@@ -93,7 +99,10 @@ class Auto(Solver):
         if _quadratic(problem):
             return "gram", "the loss is quadratic: one Gram matrix makes the rows superfluous"
         f2 = cast(FiniteSum, problem.f2)
-        return "newton", f"{f2.n_columns} columns: a {f2.n_columns} x {f2.n_columns} model is cheap"
+        return (
+            "newton",
+            f"{f2.n_columns} columns: a {f2.n_columns} x {f2.n_columns} model is cheap",
+        )
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of five square matrices, two passes and the row probabilities."""
