@@ -25,6 +25,8 @@ from .terms import Elementwise, GroupNorms, TotalVariation
 RELAXATION = 1.7
 RIDGE = 1e-11
 HOLD = 1e-3
+ROUGH = 1e-4
+"""Relative residuals from here on are left to the splitting alone."""
 UNBOUNDED = 1e8
 """A step that is longer than this many natural lengths has no end."""
 FLATTEN = 1500
@@ -349,8 +351,11 @@ class _Run:
     def solve(self, max_iter: int) -> None:
         """Alternate between stretches of the splitting and Newton's method."""
         splitting = self._python if self.model.views is None else self._compiled
-        stretch, newton_after = 50, 50
-        if self.model.views is not None and self.dual.any():  # a guess may be all but right
+        # Newton's systems are dear: they pay when many digits are asked for
+        rough = self.tol >= ROUGH
+        stretch, newton_after = 50, 400 if rough else 50
+        if self.model.views is not None and self.dual.any() and not rough:
+            # a guess may be all but right
             self._newton()
             self.unbounded = False
         while self.n_iter < max_iter and self.residual > self.tol:
@@ -545,28 +550,7 @@ def _views(S: Any, h: Any, outputs: Shape) -> tuple[Any, Any] | None:
     made = penalty_view(h, S.shape[0], columns, np.dtype(np.float64))
     if made is None:
         return None
-    return operator_view(as_operator(S), np.dtype(np.float64)), _closed(made, h.terms(S.shape[0]))
-
-
-def _closed(view: Any, terms: list[Any]) -> Any:
-    """End every run of groups with a free group, so that none reaches into the next term.
-
-    A group ends where the next one starts. The free one passes the rows of the next term through,
-    and that term, which comes later, overwrites them.
-    """
-    first, starts, strengths, start = [0], [], [], 0
-    for term in terms:
-        if isinstance(term, GroupNorms):
-            starts += [start + int(k) for k in np.cumsum(term.sizes) - term.sizes]
-            starts.append(start + term.size)
-            strengths += [*(float(k) for k in term.weights), 0.0]
-        start += term.size
-        first.append(len(strengths))
-    return view._replace(
-        first_group=np.array(first, np.int64),
-        group_starts=np.array([*starts, start], np.int64),
-        group_weights=np.array(strengths, np.float64),
-    )
+    return operator_view(as_operator(S), np.dtype(np.float64)), made
 
 
 def _as_sparse(A: Any, d: int) -> Any:

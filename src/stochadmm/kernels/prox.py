@@ -42,7 +42,7 @@ def _elementwise(h, first, last, v, step, out):
 def _group_norms(h, first_group, last_group, v, step, out):
     columns = v.shape[1]
     for g in range(first_group, last_group):
-        start, stop = h.group_starts[g], h.group_starts[g + 1]
+        start, stop = h.group_starts[g], h.group_stops[g]
         norm = 0.0
         for j in range(start, stop):
             for c in range(columns):

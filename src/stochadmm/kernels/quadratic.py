@@ -111,7 +111,7 @@ def _elementwise_weight(h, first, last, penalty, shifted, z, weight):
 def _group_weight(h, first_group, last_group, penalty, shifted, weight):
     columns = shifted.shape[1]
     for g in range(first_group, last_group):
-        start, stop = h.group_starts[g], h.group_starts[g + 1]
+        start, stop = h.group_starts[g], h.group_stops[g]
         norm = 0.0
         for j in range(start, stop):
             for c in range(columns):
@@ -150,7 +150,7 @@ def _subtract_direction(S, h, g, shifted, weight, spread, touched, seen, out):
     """Take the direction of a group that is on, along which its norm is straight, out of D."""
     if h.group_weights[g] == 0:
         return
-    start, stop = h.group_starts[g], h.group_starts[g + 1]
+    start, stop = h.group_starts[g], h.group_stops[g]
     norm2, top = 0.0, 0.0
     for j in range(start, stop):
         norm2 += shifted[j, 0] * shifted[j, 0]

@@ -48,6 +48,7 @@ class PenaltyView(NamedTuple):
     per_entry: bool
     first_group: Array
     group_starts: Array
+    group_stops: Array
     group_weights: Array
     variation: Array
 
@@ -180,6 +181,7 @@ def penalty_view(penalty: Any, n_rows: int, columns: int, dtype: Any) -> Penalty
     numbers[2], numbers[3] = -np.inf, np.inf
     kinds, starts, first_group, variation = [], [0], [0], []
     group_starts: list[int] = []
+    group_stops: list[int] = []
     group_weights: list[float] = []
     for term in terms:
         start, stop = starts[-1], starts[-1] + term.size
@@ -191,17 +193,19 @@ def penalty_view(penalty: Any, n_rows: int, columns: int, dtype: Any) -> Penalty
                 numbers[row, start * width : stop * width] = spread
         elif isinstance(term, GroupNorms):
             kinds.append(codes.GROUP_NORMS)
-            group_starts += [start + int(s) for s in np.cumsum(term.sizes) - term.sizes]
+            ends = start + np.cumsum(term.sizes)
+            group_starts += [int(s) for s in ends - term.sizes]
+            group_stops += [int(s) for s in ends]
             group_weights += [float(w) for w in term.weights]
         else:
             kinds.append(codes.TOTAL_VARIATION)
             variation[-1] = term.weight
         starts.append(stop)
         first_group.append(len(group_weights))
-    group_starts.append(starts[-1])
     l1, l2, lo, hi = (np.ascontiguousarray(row, dtype=dtype) for row in numbers)
     return PenaltyView(
         np.array(kinds, np.int64), np.array(starts, np.int64), l1, l2, lo, hi, per_entry,
         np.array(first_group, np.int64), np.array(group_starts, np.int64),
+        np.array(group_stops, np.int64),
         np.array(group_weights, dtype), np.array(variation, dtype),
     )  # fmt: skip
