@@ -73,6 +73,8 @@ class Sample:
         self.block = f2.X if rows is None else f2.X[rows]
         self.lift = 0.0
         """Added to the curvatures: any choice keeps the dual equation exact."""
+        self.single = False
+        """Make H in float32: it shapes the model only, the dual equation is closed on the rows."""
         self._kept: tuple[float, Array] | None = None
 
     def predict(self, step: Array) -> Array:
@@ -125,7 +127,8 @@ class Sample:
         """Return ``(omega / n) sum_i curve_i a_i a_i'``."""
         if free is not None:
             curve = np.where(free, curve, 0.0)
-        return weighted_gram(self.f2, self.block, curve * (self.omega / self.f2.n_terms))
+        numbers = curve * (self.omega / self.f2.n_terms)
+        return weighted_gram(self.f2, self.block, numbers, self.single)
 
 
 def has_model(f2: FiniteSum, form: Composite, at: DataTerm) -> bool:

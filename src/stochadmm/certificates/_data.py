@@ -89,8 +89,11 @@ def pull_back_block(f2: FiniteSum, block: Any, u: Array) -> Array:
     return cast(Array, g)
 
 
-def weighted_gram(f2: FiniteSum, block: Any, curve: Array) -> Array:
-    """Return ``sum_i curve_i a_i a_i'`` over the rows of a block, in float64."""
+def weighted_gram(f2: FiniteSum, block: Any, curve: Array, single: bool = False) -> Array:
+    """Return ``sum_i curve_i a_i a_i'`` over the rows of a block, in float64.
+
+    With ``single`` the products of dense rows are made in float32, twice as fast.
+    """
     d, features = f2.n_columns, f2.n_features
     total = np.zeros((d, d))
     length = max(256, GRAM_BYTES // (8 * features))
@@ -105,6 +108,8 @@ def weighted_gram(f2: FiniteSum, block: Any, curve: Array) -> Array:
             product = (scaled.T @ (scaled if definite else part)).toarray()
         else:
             scaled = part * right[:, None]
+            if single and definite:
+                scaled = scaled.astype(np.float32, copy=False)
             product = scaled.T @ (scaled if definite else part)
         total[:features, :features] += product
         if f2.intercept:

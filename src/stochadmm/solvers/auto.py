@@ -41,6 +41,7 @@ from ..protocols import Array
 from ._base import Solver, State, get, register, start_point
 
 LARGEST_DENSE = 2000
+SINGLE = 256  # columns from which on the model's Hessian is made in float32
 COUPLED = 1500
 FIRST_TOL, LAST_TOL = 1e-2, 1e-10
 ENOUGH = 0.1
@@ -131,6 +132,8 @@ class Auto(Solver):
         return AutoState(
             x=point, output=point, dual=multiplier, beta=1.0, mu=mu,
             sample_size=first_sample(f2), notes={"route": route, "reason": reason},
+            cache=replace(f2.snapshot(point.x2), x=point.x2), n_passes=1.0, n_gradients=1.0,
+            bound=-np.inf,  # nothing is certified before it may succeed
         )  # fmt: skip
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
@@ -139,8 +142,6 @@ class Auto(Solver):
             get(state.notes["route"])().epoch(problem, state, rng)
             return
         s, f2, form = cast(AutoState, state), cast(FiniteSum, problem.f2), Composite.of(problem)
-        if s.bound is None and s.target is not None:
-            s.bound = -np.inf  # nothing is certified before it may succeed
         snapshot = s.cache
         if snapshot is None:
             snapshot = f2.snapshot(s.output.x2)
@@ -173,6 +174,7 @@ class Auto(Solver):
             rows, omega = sampler.draw(s.sample_size, rng)
             sample = Sample(f2, at, rows, omega)
             s.n_passes += rows.size / f2.n_terms
+        sample.single = f2.n_columns >= SINGLE
         bound = float(f2.loss.curvature_bound)
         sample.lift = s.share * min(bound, 1e6) if s.share else 0.0
         return sample
