@@ -45,8 +45,9 @@ SINGLE = 256  # columns from which on the model's Hessian is made in float32
 COUPLED = 1500
 FIRST_TOL, LAST_TOL = 1e-2, 1e-10
 ENOUGH = 0.1
-WITHIN_REACH = 50.0
-"""A certificate is tried when the predicted decrease is at most this many times the target."""
+WITHIN_REACH, WITHIN_NEWTONS_REACH = 50.0, 1e4
+"""A certificate is tried when the promised decrease is at most this many times the target: with a
+sample of rows, and with all of them, when the next gap is about the square of this one."""
 
 
 @dataclass
@@ -127,8 +128,7 @@ class Auto(Solver):
         point, multiplier = start_point(problem, x, dual)
         point = problem.feasible(point)
         form, f2 = Composite.of(problem), cast(FiniteSum, problem.f2)
-        given = dual if dual is not None else None
-        mu = form.from_multiplier(None if given is None else multiplier)
+        mu = form.from_multiplier(None if dual is None else multiplier)
         return AutoState(
             x=point, output=point, dual=multiplier, beta=1.0, mu=mu,
             sample_size=first_sample(f2), notes={"route": route, "reason": reason},
@@ -197,7 +197,8 @@ class Auto(Solver):
             tol = max(min(tol, small.residual) / 10, LAST_TOL)
         s.model_tol = min(30 * tol, FIRST_TOL)
         scale = max(abs(now), 1e-3 * abs(problem.objective_at_zero))
-        if s.target is not None and promised <= WITHIN_REACH * s.target * scale:
+        reach = WITHIN_REACH if sample.size < f2.n_terms else WITHIN_NEWTONS_REACH
+        if s.target is not None and promised <= reach * s.target * scale:
             found = corrected_point(f2, form, at, mu, sample)
             if found is not None and found.candidate is not None:
                 s.bound = max(s.bound if s.bound is not None else -np.inf, found.point.bound)
