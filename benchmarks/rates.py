@@ -174,7 +174,7 @@ def solver_for(name: str, K: int, instance: str) -> sa.solvers.Solver:
     if name == "aadmm":
         wanted["horizon"] = K
     if name == "acc-sadmm":
-        wanted |= {"step": "paper", "restart": "never", "sampling": "rows"}
+        wanted |= {"step": "paper", "metric": "none", "restart": "never", "sampling": "rows"}
     if "returns" in fields:
         wanted["returns"] = "last"
     return kind(**wanted)
@@ -304,7 +304,11 @@ def figure(results: dict, out: Path) -> None:
         for column, kind in enumerate(("ergodic", "last")):
             if kind in found:
                 panel = panels["ab".index(instance), column]
-                panel.loglog(grid, np.maximum(found[kind], 1e-14), marker=".", label=name)
+                number = list(THEORY).index(name)
+                panel.loglog(
+                    grid, np.maximum(found[kind], 1e-14), marker=".", label=name,
+                    color=plt.get_cmap("tab20")(number), ls=("-", "--", "-.")[number % 3],
+                )  # fmt: skip
     for row, instance in enumerate("ab"):
         for column, kind in enumerate(("mean of the iterates", "last iterate")):
             panel = panels[row, column]

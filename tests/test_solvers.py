@@ -8,10 +8,18 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.solvers._steps import Average, Continuation, first_beta, next_beta, solve_x1
+from stochadmm.solvers._steps import (
+    Average,
+    Continuation,
+    adapted_beta,
+    first_beta,
+    next_beta,
+    solve_x1,
+)
 
 API_NAMES = {
-    "acc-sadmm", "svrg-admm", "sag-admm", "sdca-admm", "asvrg-admm", "stoc-admm", "opg-admm",
+    "auto", "acc-sadmm", "svrg-admm", "sag-admm", "sdca-admm", "asvrg-admm", "stoc-admm",
+    "opg-admm",
     "rda-admm", "opt-sadmm", "admm", "linearized-admm", "ladm-ne", "aadmm", "vr-pddy", "spdhg",
     "katyusha", "prox-newton", "gram",
 }  # fmt: skip
@@ -195,6 +203,7 @@ class Promise:
 
 EVERYTHING = frozenset(PROBLEMS)
 PROMISES = {
+    "auto": Promise(100, 1e-6, "chooses among the methods below", own=True),
     "acc-sadmm": Promise(200, 1e-6, "accelerated and restarted", own=True, steep=1e-4),
     "svrg-admm": Promise(200, 1e-3, "linear in practice; cautious steps", steep=0.2),
     "svrg-admm, mean": Promise(
@@ -212,14 +221,14 @@ PROMISES = {
     "opg-admm": Promise(100, 0.1, "noise decreases like one over the root of K", steep=0.5),
     "rda-admm": Promise(100, 0.1, "noise decreases like one over the root of K", steep=0.5),
     "opt-sadmm": Promise(100, 0.1, "noise decreases like one over the root of K"),
-    "admm": Promise(500, 1e-6, "exact steps; most passes are of inner Newton steps", own=True),
+    "admm": Promise(2000, 1e-6, "exact steps; most passes are of inner Newton steps", own=True),
     "linearized-admm": Promise(500, 1e-6, "linear in practice, not accelerated", own=True),
     "linearized-admm, mean": Promise(
         500, 0.05, "the mean of all iterates forgets the start like 1/K",
         solver=sa.LinearizedADMM(returns="ergodic"),
     ),
-    "ladm-ne": Promise(500, 1e-6, "the optimal 1/K; its growing penalty slows the end", own=True),
-    "aadmm": Promise(500, 1e-5, "returns a mean; stages that double"),
+    "ladm-ne": Promise(500, 1e-4, "the optimal 1/K; its growing penalty slows the end", own=True),
+    "aadmm": Promise(500, 1e-3, "returns a mean of slow stages that double"),
     "vr-pddy": Promise(200, 1e-3, "linear in practice; proved steps are short", steep=0.2),
     "spdhg": Promise(200, 1e-6, "linear in practice once its steps are balanced", steep=1e-3),
     "katyusha": Promise(
@@ -319,7 +328,13 @@ def test_acc_sadmm_with_one_step_per_epoch_is_ladm_ne(name, tau):
     p = problem(name)
     theta = sa.Schedule(anchor=0.0, tau=1 - tau, c=1.0)
     accelerated = sa.AccSADMM(
-        beta=0.2, batch_size=80, n_inner=1, sampling="rows", restart="never", theta=theta
+        beta=0.2,
+        batch_size=80,
+        n_inner=1,
+        sampling="rows",
+        metric="none",
+        restart="never",
+        theta=theta,
     )
     linearized = sa.LADMNE(beta=0.2, tau=tau, n_inner=1)
     a, b = (solver.start(p, *random_start(p)) for solver in (accelerated, linearized))
@@ -481,6 +496,21 @@ def test_exact_first_step_with_a_tight_frame_minimizes_its_subproblem():
         assert value(x1) <= value(x1 + 0.1 * rng.standard_normal(4))
 
 
+def random_states(p):
+    """Return a pair whose constraint is far from met, x2 before it, and a multiplier."""
+    x, dual = random_start(p)
+    return x, x.x2 + 1e-6, dual
+
+
+def test_balancing_raises_the_penalty_when_the_constraint_lags_and_ends():
+    p = problem("fused_logistic")
+    state = random_states(p)
+    assert adapted_beta("auto", p, 1, *state, 0.1) == pytest.approx(1.0)
+    x = p.feasible(state[0])
+    assert adapted_beta("auto", p, 1, x, x.x2 + 1.0, state[2], 0.1) <= 0.1
+    assert adapted_beta("auto", p, 31, *state, 0.1) == 0.1
+
+
 def test_averages_and_continuation():
     rng = np.random.default_rng(0)
     points = [sa.Pair(rng.standard_normal(2), rng.standard_normal(3)) for _ in range(6)]
@@ -499,6 +529,7 @@ def test_averages_and_continuation():
         assert beta == pytest.approx(min(10, 0.1 * 1.5**s)) == schedule.at(s)
         beta = next_beta(schedule, beta)
     assert next_beta(0.3, 0.3) == 0.3
+    assert adapted_beta(0.3, p, 1, *random_states(p), 0.3) == 0.3
     solver = sa.LinearizedADMM(beta=schedule)
     state = solver.start(p)
     solver.epoch(p, state, rng)

@@ -189,6 +189,7 @@ class Continuation:
         return min(self.cap, self.rho * beta)
 
 
+BALANCED = 30
 Beta = float | str | Continuation
 """A number, "auto", or a schedule."""
 
@@ -203,6 +204,49 @@ def first_beta(problem: Problem, requested: Beta) -> float:
 def next_beta(requested: Beta, beta: float) -> float:
     """Return the penalty of the epoch after one with ``beta``."""
     return requested.following(beta) if isinstance(requested, Continuation) else beta
+
+
+def balanced_beta(problem: Problem, x: Pair, before2: Array, dual: Array, beta: float) -> float:
+    """Return the penalty that makes primal and dual residual of ADMM equal, both relative.
+
+    The residuals are r = A1 x1 + A2 x2 - b and beta A2 (x2 - before2). As in OSQP the penalty
+    changes only by a factor of at least 5, here also by at most 10.
+    """
+    if problem.A1 is None or problem.A2 is None:
+        return beta
+    images = (problem.A1.matvec(x.x1), problem.A2.matvec(x.x2), problem.zeros_dual())
+    if problem.b is not None:
+        images = (*images[:2], problem.b)
+    primal = _ratio(problem.constraint(x), *images)
+    moved = _ratio(beta * problem.A2.matvec(x.x2 - before2), dual)
+    if primal == 0 or moved == 0:
+        return beta
+    factor = min(10.0, max(0.1, math.sqrt(primal / moved)))
+    return beta * factor if factor >= 5 or factor <= 0.2 else beta
+
+
+def adapted_beta(
+    requested: Beta,
+    problem: Problem,
+    n_epochs: int,
+    x: Pair,
+    before2: Array,
+    dual: Array,
+    beta: float,
+) -> float:
+    """Return the penalty of the epoch after ``n_epochs``, for methods that may change it.
+
+    A schedule is followed, a number kept, and "auto" balanced for the first ``BALANCED`` epochs:
+    finitely many changes leave every proof intact.
+    """
+    if requested == "auto" and n_epochs <= BALANCED:
+        return balanced_beta(problem, x, before2, dual, beta)
+    return next_beta(requested, beta)
+
+
+def _ratio(part: Array, *whole: Array) -> float:
+    size = max(float(np.linalg.norm(w)) for w in whole)
+    return float(np.linalg.norm(part)) / size if size > 0 else 0.0
 
 
 # ---------------------------------------------------------------- sizes

@@ -34,11 +34,11 @@ from ._second_block import exact_step2
 from ._steps import (
     Average,
     Beta,
+    adapted_beta,
     check_count,
     check_exact_x1,
     check_returns,
     first_beta,
-    next_beta,
     pass_size,
     sizes,
     solve_x1,
@@ -65,7 +65,7 @@ class ADMM(Solver):
     Parameters
     ----------
     beta : float, "auto" or Continuation
-        Penalty of the constraint.
+        Penalty of the constraint; "auto" balances the residuals after the first 30 epochs each.
     relaxation : float, default=1.6
         In (0, 2); 1 is plain ADMM.
     dual_step : float, default=1
@@ -139,13 +139,13 @@ class ADMM(Solver):
         for _ in range(self.n_inner):
             x1 = solve_x1(p, x.x2, s.dual, s.beta)
             rest = alpha * p.constraint(Pair(x1, x.x2)) - _image(p, x.x2)  # mix - b
-            x = Pair(x1, step2(x.x2, rest + s.dual / s.beta))
+            before, x = x.x2, Pair(x1, step2(x.x2, rest + s.dual / s.beta))
             s.dual = s.dual + self.dual_step * s.beta * (rest + _image(p, x.x2))
             s.mean = s.mean.add(x)
         s.x, s.ergodic = x, s.mean.value
         s.output = x if self.returns == "last" else cast(Pair, s.ergodic)
-        s.beta = next_beta(self.beta, s.beta)
         s.n_epochs += 1
+        s.beta = adapted_beta(self.beta, p, s.n_epochs, x, before, s.dual, s.beta)
 
 
 def _image(p: Problem, x2: Array) -> Array:
