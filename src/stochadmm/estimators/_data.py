@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_array, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    assert_all_finite,
+    check_array,
+    column_or_1d,
+    validate_data,
+)
 
 from ..losses import Huber, Logistic, Multinomial, Poisson, Quantile, Squared, SquaredHinge
 from ..protocols import Array, Loss
@@ -108,12 +114,11 @@ def regression_targets(y: Any, X: Any, weight: Array | None) -> tuple[Array, Arr
     """Return numeric targets and weights; a missing entry of several outputs has weight zero."""
     if y is None:
         raise ValueError("this estimator requires y to be passed, but the target y is None")
-    several = np.ndim(y) == 2 or len(getattr(y, "shape", ())) == 2
-    # text and objects are converted, as for X; integers keep no special meaning
     y = check_array(
-        y, ensure_2d=False, dtype="numeric", input_name="y",
-        ensure_all_finite="allow-nan" if several else True,
-    )  # fmt: skip
+        y, ensure_2d=False, dtype="numeric", ensure_all_finite="allow-nan", input_name="y"
+    )
+    if y.ndim == 1:  # with one output, a row without target says nothing
+        assert_all_finite(y, input_name="y")
     if y.shape[0] != X.shape[0]:
         raise ValueError(
             f"X has {X.shape[0]} rows and y has {y.shape[0]}; found input variables with "

@@ -21,7 +21,7 @@ solver : str or solver object, default="auto"
 tol : float, default=1e-4
     Relative duality gap to reach. Data of at most 200,000 entries are solved to rounding error.
 max_passes : float, optional
-    Budget in reads of the data; 500 by default, 5000 for small data.
+    Budget in reads of the data; 500 by default, 1000 for small data.
 max_seconds : float, optional
     Budget in seconds.
 warm_start : bool, default=False

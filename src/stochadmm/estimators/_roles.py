@@ -209,4 +209,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
     def _shaped(self, coef: Array, intercept: Any) -> tuple[Array, Any]:
         if coef.ndim == 1:
             return coef[None, :], np.reshape(intercept, 1)
+        if isinstance(self._loss, Multinomial):
+            # probabilities do not change when one number is added to all scores
+            intercept = intercept - np.mean(intercept)
         return np.ascontiguousarray(coef.T), np.asarray(intercept)

@@ -21,7 +21,8 @@ from ..result import Record, Result, Status
 from ..stopping import Gap
 
 SMALL = 200_000  # entries of X: below, the last digits cost less than a second
-SMALL_PASSES, MANY_PASSES = 5000.0, 500.0
+SMALL_PASSES, MANY_PASSES = 1000.0, 500.0
+ROUNDING = {"float64": 1e-14, "float32": 1e-6}  # relative gaps that small problems aim at
 PATIENCE = 3  # epochs without progress after which rounding is what is left
 
 
@@ -83,7 +84,7 @@ def solve(
     result = minimize(
         problem,
         default_solver(problem) if isinstance(solver, str) and solver == "auto" else solver,
-        stop=Gap(0.0 if small else tol),
+        stop=Gap(min(tol, ROUNDING[problem.dtype.name]) if small else tol),
         max_passes=passes,
         max_seconds=max_seconds,
         start=start,

@@ -60,6 +60,8 @@ class SparseLowRank(StructuredModel):
         self.low_rank_coef_ = self._like_coef(fitting, low_rank)
         self.sparse_coef_ = self._like_coef(fitting, sparse)
         self.rank_ = _rank(low_rank[rows])
+        rounding = 1e-10 * np.abs(self.coef_).max()
+        self.coef_[(self.sparse_coef_ == 0) & (np.abs(self.coef_) <= rounding)] = 0
 
     def _multiplied(self, fitting: Fitting, result: Result) -> tuple[Any, Any, float]:
         return result.x2, result.dual, float(result.info.get("beta", 1.0))
