@@ -59,17 +59,24 @@ def mean_loss(f2: FiniteSum, z: Array) -> float:
 
 
 def mean_conjugate(f2: FiniteSum, u: Array) -> float:
-    """Return ``(1/n) sum_i q_i loss_i*(u_i)``; rows of weight zero count nothing."""
+    """Return ``(1/n) sum_i q_i (loss_i*(u_i) - <u_i, offset_i>)``.
+
+    It is the conjugate in the predictions without the offset, ``sup_z <u, z> - loss(z + offset)``.
+    Rows of weight zero count nothing.
+    """
     loss: Any = f2.loss
     q = sample_weights(f2)
+    shift = 0.0
+    if f2.offset is not None:
+        shift = float(np.vdot(weighted(q, u), f2.offset)) / f2.n_terms
     if q is None:
-        return float(np.sum(loss.conjugate(u, f2.y))) / f2.n_terms
+        return float(np.sum(loss.conjugate(u, f2.y))) / f2.n_terms - shift
     if q.ndim == 1:
         terms = loss.conjugate(u, f2.y)
     else:
         columns = range(q.shape[1])
         terms = np.stack([loss.conjugate(u[:, c], f2.y[:, c]) for c in columns], axis=1)
-    return float((q[q > 0] * terms[q > 0]).sum()) / f2.n_terms
+    return float((q[q > 0] * terms[q > 0]).sum()) / f2.n_terms - shift
 
 
 def pull_back(f2: FiniteSum, u: Array) -> Array:
