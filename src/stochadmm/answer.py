@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from .problem import Pair, Problem
 from .protocols import Array
 from .result import Record, Result, Status
 from .solvers._base import State
-from .stopping import Gap, Rule
+from .stopping import Rule, wanted_gap
 
 FLOOR = 1e-3  # relative gaps are taken relative to at least this share of F(0)
 
@@ -71,23 +71,46 @@ class Measured:
         )  # fmt: skip
 
 
+class Memory(NamedTuple):
+    """What a meter knows after some measurements."""
+
+    bound: float | None = None
+    """Best lower bound on the optimal value."""
+    previous: float = np.inf
+    """Objective of the measurement before."""
+    patience: int = 0
+    """Measurements to wait before the next tight certificate."""
+
+
 class Meter:
     """Measures points of one problem and remembers the best lower bound."""
 
-    def __init__(self, problem: Problem, rule: Rule) -> None:
+    def __init__(self, problem: Problem, rule: Rule, memory: Memory | None = None) -> None:
         self.problem = problem
-        self.tol = rule.tol if isinstance(rule, Gap) else None
-        self.relative = not isinstance(rule, Gap) or rule.relative
-        self.bound: float | None = None
-        self.previous = np.inf
-        self.patience = 0
+        wanted = wanted_gap(rule)
+        self.tol = None if wanted is None else wanted.tol
+        self.relative = wanted is None or wanted.relative
+        self.bound, self.previous, self.patience = Memory() if memory is None else memory
+
+    @property
+    def memory(self) -> Memory:
+        """What a later run may start from."""
+        return Memory(self.bound, self.previous, self.patience)
+
+    @property
+    def target(self) -> float | None:
+        """The relative gap that the run waits for, None when it does not wait for one."""
+        if self.tol is None or self.relative:
+            return self.tol
+        return self.tol / max(self.scale(self.problem.objective_at_zero), 1e-300)
 
     def measure(self, state: State) -> Measured:
         """Return what the output is worth, with the tight certificate where it may succeed."""
-        if state.bound is not None and state.cache is not None:
-            return self._own(state, state.cache)
-        certificate = certify(self.problem, state.output, state.dual, state.cache)
-        measured = self._measured(state, certificate)
+        if state.bound is not None and state.cache is not None and self.tol is not None:
+            measured = self._own(state, state.cache)
+        else:
+            certificate = certify(self.problem, state.output, state.dual, state.cache)
+            measured = self._measured(state, certificate)
         if self._worth_more(measured):
             tight = certify(
                 self.problem, state.output, state.dual, state.cache, strength="corrected"
@@ -121,6 +144,10 @@ class Meter:
             None, self.scale(objective), cache,
         )  # fmt: skip
 
+    def renewed(self, m: Measured) -> Measured:
+        """Return a measurement with the best bound known by now."""
+        return m if m.bound == self.bound else dataclasses.replace(m, bound=self.bound)
+
     def certified(self, m: Measured) -> Measured:
         """Return a measurement that its method left uncertified, with a certificate."""
         c = certify(self.problem, m.pair, m.dual, m.cache, strength="corrected")
@@ -145,15 +172,27 @@ class Meter:
         return abs(self.previous - m.objective) <= 10 * target and self.patience <= 0
 
 
+class Resumable(NamedTuple):
+    """What a later run needs to go on as if there had been no end."""
+
+    state: State
+    generator: Any
+    best: Measured
+    memory: Memory
+
+
 def finish(
     problem: Problem, state: State, best: Measured, meter: Meter, status: Status, rule: Rule,
     history: list[Record], seconds: float, info: dict[str, Any], generator: Any,
 ) -> Result:  # fmt: skip
     """Return the result: the best point, with exact structure where that costs nothing."""
+    kept = Resumable(state.copy(), generator, dataclasses.replace(best, cache=None), meter.memory)
+    if best.gap == np.inf:  # the run ended before its method asked for a certificate
+        best = meter.certified(best)
     if meter.bound is not None:  # a bound found later certifies earlier points too
         best = dataclasses.replace(best, bound=meter.bound)
-    best = _structured(problem, best, meter, rule)
-    coef = best.point.x2
+    best = _structured(problem, best, meter)
+    coef = best.point.x2.astype(problem.dtype, copy=False)
     intercept: Any = None
     if problem.intercept:
         coef, intercept = coef[:-1], coef[-1]
@@ -169,11 +208,11 @@ def finish(
         relative_gap=best.relative_gap, kkt_residual=best.kkt_residual, status=status,
         message=rule.describe(last), n_epochs=state.n_epochs, n_passes=state.n_passes,
         n_gradients=state.n_gradients, seconds=seconds, ergodic=state.ergodic, history=history,
-        info=details, state=(state.copy(), generator),
+        info=details, state=kept,
     )  # fmt: skip
 
 
-def _structured(problem: Problem, best: Measured, meter: Meter, rule: Rule) -> Measured:
+def _structured(problem: Problem, best: Measured, meter: Meter) -> Measured:
     """Return the best point with exact structure if it still meets what was reached before."""
     gradient = None if best.cache is None else best.cache.gradient
     if gradient is None and problem.h2 is not None and np.isfinite(best.objective):
@@ -182,11 +221,19 @@ def _structured(problem: Problem, best: Measured, meter: Meter, rule: Rule) -> M
     if best.gap is not None and meter.tol is not None:
         target = meter.tol * (best.scale if meter.relative else 1.0)
         allowed = best.objective + max(0.0, 0.5 * (target - best.gap), 0.1 * best.gap)
-    for x2 in candidates(problem, best.point.x2, best.dual, best.beta, gradient):
-        point = as_pair(problem, x2)
-        value = problem.objective(point)
+    x2 = best.point.x2.astype(problem.dtype, copy=False)
+    for candidate in candidates(problem, x2, best.dual, best.beta, gradient):
+        point = as_pair(problem, candidate.astype(np.float64))
+        value = _objective(problem, point)
         if value <= allowed:
             return dataclasses.replace(
                 best, point=point, objective=value, scale=meter.scale(value), cache=None
             )
     return best
+
+
+def _objective(problem: Problem, x: Pair) -> float:
+    """Return F at a float64 pair, in float64 whatever the data."""
+    if isinstance(problem.f2, FiniteSum) and problem.dtype != np.float64:
+        return problem.penalty(x) + evaluate(problem.f2, x.x2).value
+    return problem.objective(x)

@@ -14,6 +14,7 @@ from .protocols import Array
 from .sampling import Runs
 
 SMALLEST_BATCH = 100
+MANY_STEPS = 20  # batches in a pass over few rows: epochs of a handful of steps average too little
 FAR = 10.0  # gradient steps between zero and a typical solution
 NOISE_BATCHES = 32
 
@@ -30,7 +31,7 @@ def batch_size(problem: Problem, requested: int | str) -> int:
             raise ValueError(f"batch_size is {requested!r}, expected 'auto' or an integer >= 1")
         return min(int(requested), n)
     useful = 2 * problem.f2.lipschitz_max / max(problem.f2.lipschitz_mean, 1e-300)
-    return int(max(1, min(n // 4, max(SMALLEST_BATCH, min(useful, 10 * SMALLEST_BATCH)))))
+    return int(max(1, min(n // MANY_STEPS, max(SMALLEST_BATCH, min(useful, 10 * SMALLEST_BATCH)))))
 
 
 def n_inner(n_rows: int, b: float, requested: int | None = None) -> int:

@@ -10,12 +10,12 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from .answer import Measured, Meter, finish
+from .answer import Measured, Meter, Resumable, finish
 from .problem import Pair, Problem
 from .result import Record, Result, Status
 from .solvers import as_solver
@@ -131,7 +131,7 @@ def minimize(
     else:
         run.state = begin(problem, method, start, engine)
         run.rng = np.random.default_rng(random_state)
-    run.state.target = run.meter.tol if run.meter.relative else None
+    run.state.target = run.meter.target
     with run.progress(verbose):
         status = run.loop()
     return run.result(status)
@@ -169,12 +169,13 @@ class Run:
                 "resume has no state (a result that was loaded from a file keeps none); pass "
                 "start=result to begin at its point"
             )
-        state, generator = resume.state
-        self.state = state.copy()
+        kept: Resumable = resume.state
+        self.state = kept.state.copy()
+        self.best, self.meter = kept.best, Meter(self.problem, self.rule, kept.memory)
         if engine != "auto":
             self.state.engine = choose_engine(self.problem, engine)
         self.rng = np.random.default_rng()
-        self.rng.bit_generator.state = generator
+        self.rng.bit_generator.state = kept.generator
         self.history = list(resume.history)
         self.before = resume.seconds
         if self.history:
@@ -187,7 +188,8 @@ class Run:
         generator = self.rng.bit_generator.state
         kept = self.state.copy()
         try:
-            self._measure(record=False)
+            if self.best is None:
+                self._measure(record=False)
             while status is None:
                 if _bytes(self.state) < KEEP_COPY_BELOW:
                     kept, generator = self.state.copy(), self.rng.bit_generator.state
@@ -198,6 +200,7 @@ class Run:
         except KeyboardInterrupt:
             self.state = kept
             self.rng.bit_generator.state = generator
+            self.history = [r for r in self.history if r.epoch <= kept.n_epochs]
             status = Status.INTERRUPTED
         return status
 
@@ -207,6 +210,7 @@ class Run:
         self.measuring += time.perf_counter() - clock
         if self.best is None or measured.better_than(self.best):
             self.best = measured
+        self.best = self.meter.renewed(self.best)
         if record:
             self.history.append(measured.record(self.state, self.solving, self.measuring))
         return measured
@@ -218,7 +222,7 @@ class Run:
         stop = self.callback is not None and bool(self.callback(record, self.state))
         if not math.isfinite(measured.objective) and not np.isfinite(self.state.output.x2).all():
             return Status.DIVERGED
-        if self.rule(record):
+        if self.rule(record) or self._best_is_enough(record):
             return Status.CONVERGED
         if stop:
             return Status.STOPPED
@@ -227,6 +231,15 @@ class Run:
         if self.max_seconds is not None and self.seconds >= self.max_seconds:
             return Status.MAX_TIME
         return None
+
+    def _best_is_enough(self, record: Record) -> bool:
+        """Say whether a bound that was found later certifies the best point."""
+        best = self.best
+        if best is None or best.gap is None or best.objective >= record.objective:
+            return False
+        return self.rule(
+            replace(record, objective=best.objective, gap=best.gap, relative_gap=best.relative_gap)
+        )
 
     @property
     def seconds(self) -> float:

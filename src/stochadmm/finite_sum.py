@@ -356,9 +356,16 @@ class FiniteSum:
 
     def value_at(self, z: Array) -> float:
         """Return the mean loss of given predictions."""
-        if self.weight is None or self.weight.ndim == 1:
-            return self.loss.value(z, self.y, self.weight)
-        return self.loss.value(z, self.y, self.weight) * float(self.weight.mean())
+        return self._loss_sum(z, slice(None)) / self.n_terms
+
+    def _loss_sum(self, z: Array, rows: Any) -> float:
+        """Return the weighted sum of the losses of some rows, from the loss's weighted mean."""
+        y = self.y[rows]
+        if self.weight is None:
+            return self.loss.value(z, y) * len(y)
+        q = self.weight[rows]
+        total = float(q.sum(dtype=np.float64)) / (1 if q.ndim == 1 else q.shape[1])
+        return self.loss.value(z, y, q) * total if total > 0 else 0.0
 
     def value(self, x: Array) -> float:
         """Return the mean loss at x."""
@@ -375,14 +382,15 @@ class FiniteSum:
         u = np.empty_like(z)
         if self.compiled:
             return self._compiled_snapshot(x, z, u)
-        total = np.zeros(self.shape, dtype=np.float64)
+        total, value = np.zeros(self.shape, dtype=np.float64), 0.0
         for rows in self.chunks(self.dtype.itemsize):
             block = self._rows(rows)
             z[rows] = self._predict(block, x, rows)
             u[rows] = self.slopes(z[rows], rows)
+            value += self._loss_sum(z[rows], rows)
             total += self._pull_back(block, u[rows])
         gradient = (total / self.n_terms).astype(self.dtype, copy=False)
-        return Snapshot(x.copy(), z, u, self.value_at(z), gradient)
+        return Snapshot(x.copy(), z, u, value / self.n_terms, gradient)
 
     @cached_property
     def compiled(self) -> bool:

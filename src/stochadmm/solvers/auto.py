@@ -13,7 +13,8 @@ model's minimizer also corrects the dual point to second order (``certificates``
 certificate costs no further read; it is made when the promised decrease says that it may succeed.
 
 Quadratic losses take the whole Gram matrix once. Problems that this form does not fit (operators
-without a matrix, thousands of columns, a general A1) go to ACC-SADMM with restarts.
+without a matrix, thousands of columns, a general A1) go to ACC-SADMM with restarts, or to SDCA-ADMM
+when there are fewer rows than columns.
 """
 
 from __future__ import annotations
@@ -70,8 +71,9 @@ class Auto(Solver):
 
     Parameters
     ----------
-    route : {"auto", "newton", "gram", "acc-sadmm"}
-        Second-order steps from samples of rows, the Gram matrix of a quadratic loss, or ACC-SADMM.
+    route : {"auto", "newton", "gram", "sdca-admm", "acc-sadmm"}
+        Second-order steps from samples of rows, the Gram matrix of a quadratic loss, steps in the
+        dual variables of few rows, or ACC-SADMM.
 
     Examples
     --------
@@ -97,7 +99,8 @@ class Auto(Solver):
             return self.route, "asked for"
         reason = _why_not_newton(problem)
         if reason is not None:
-            return "acc-sadmm", reason
+            few = problem.f2.n_terms < problem.shape2[0] and _dual_rows(problem)
+            return "sdca-admm" if few else "acc-sadmm", reason
         if _quadratic(problem):
             return "gram", "the loss is quadratic: one Gram matrix makes the rows superfluous"
         f2 = cast(FiniteSum, problem.f2)
@@ -273,6 +276,15 @@ def _structured(form: Composite, found: Any, w: Array) -> Array:
     exact = project(form.S, zero, np.zeros(w.shape, dtype=bool), w)
     close = np.abs(exact - w).max(initial=0.0) <= 1e-5 * max(np.abs(w).max(initial=0.0), 1e-300)
     return exact if close and not form.offset.any() else w
+
+
+def _dual_rows(problem: Problem) -> bool:
+    """Say whether the dual variables of the rows, fewer than the columns, can be stepped in."""
+    try:
+        get("sdca-admm")().check(problem)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _quadratic(problem: Problem) -> bool:
