@@ -15,11 +15,13 @@ from .stopping import Rule
 def bar(solver: Any, max_passes: float, rule: Rule) -> Iterator[Callable[[Record], None]]:
     """Show passes made, objective and gap; yields the function that updates it."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
     name = getattr(solver, "name", type(solver).__name__)
+    whole = Column(no_wrap=True, min_width=len(name))  # narrow terminals cut the numbers instead
     layout = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"),
-        TimeElapsedColumn(),
+        TextColumn("{task.description}", table_column=whole), BarColumn(20),
+        TextColumn("{task.fields[state]}"), TimeElapsedColumn(),
     )  # fmt: skip
     total = max_passes if math.isfinite(max_passes) else None
     with Progress(*layout, transient=False) as progress:
