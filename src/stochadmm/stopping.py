@@ -125,3 +125,15 @@ class AllOf:
     def describe(self, record: Record) -> str:
         """Return all rules in words."""
         return " and ".join(rule.describe(record) for rule in self.rules)
+
+
+def wanted_gap(rule: Rule) -> Gap | None:
+    """Return the gap that ends a run by this rule: of alternatives, the one met first."""
+    if isinstance(rule, Gap):
+        return rule
+    parts = [wanted_gap(part) for part in getattr(rule, "rules", ())]
+    gaps = [gap for gap in parts if gap is not None]
+    if not gaps:
+        return None
+    choose = min if isinstance(rule, AllOf) else max
+    return choose(gaps, key=lambda gap: gap.tol)
