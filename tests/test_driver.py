@@ -1,0 +1,441 @@
+"""The one loop: records, rules, statuses, interrupts, resuming, starts, engines."""
+
+import itertools
+import re
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import stochadmm as sa
+from stochadmm.solvers import State
+from stochadmm.stopping import Gap
+
+N, D = 60, 6
+
+
+def problem(loss="logistic", dtype=np.float64, alpha=0.02, **options):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, D))
+    z = X @ np.repeat([1.0, -0.5], 3)
+    if loss == "logistic":
+        part, y = sa.Logistic(), np.where(z + rng.standard_normal(N) > 0, 1.0, -1.0)
+    else:
+        part, y = sa.Squared(), z + rng.standard_normal(N)
+    return sa.Problem.linear(
+        part, X.astype(dtype), y, structure=sa.VStack([sa.Differences(D), sa.Identity(D)]),
+        on_structure=sa.L1(alpha), **options,
+    )  # fmt: skip
+
+
+class OwnLoss:
+    """Squared error with nothing but the required members."""
+
+    curvature_bound = 1.0
+
+    def value(self, z, y, weight=None):
+        return float(np.average((z - y) ** 2, weights=weight)) / 2
+
+    def slope(self, z, y):
+        return z - y
+
+
+# ---------------------------------------------------------------- records and rules
+
+
+def test_there_is_one_record_per_epoch_with_growing_counts():
+    result = sa.minimize(problem(), "acc-sadmm", stop=sa.Never(), max_passes=20)
+    assert [r.epoch for r in result.history] == list(range(1, result.n_epochs + 1))
+    for name in ("passes", "gradients", "seconds", "seconds_measuring"):
+        values = [getattr(r, name) for r in result.history]
+        assert all(a < b for a, b in itertools.pairwise([0.0, *values]))
+    last = result.history[-1]
+    assert last.passes == result.n_passes and last.gradients == result.n_gradients
+    assert all(isinstance(r.nonzeros, int) and 0 <= r.nonzeros <= D for r in result.history)
+    for r in result.history:
+        assert r.gap >= 0 and r.relative_gap == pytest.approx(r.gap / r.objective)
+    assert result.info["seconds_solving"] + result.info["seconds_measuring"] <= result.seconds
+
+
+def test_objectives_of_the_records_are_at_least_the_optimum():
+    p = problem()
+    best = sa.minimize(p, stop=1e-12).objective
+    result = sa.minimize(p, "acc-sadmm", stop=sa.Never(), max_passes=60)
+    assert min(r.objective for r in result.history) >= best - 1e-12
+    assert result.objective <= min(r.objective for r in result.history) + 1e-15
+
+
+@pytest.mark.parametrize("solver", ["auto", "acc-sadmm", "admm"])
+def test_gap_is_relative_or_absolute(solver):
+    p = problem()
+    relative = sa.minimize(p, solver, stop=sa.Gap(1e-4), max_passes=500)
+    assert relative.converged and relative.relative_gap <= 1e-4
+    assert relative.gap <= 1e-4 * relative.objective
+    absolute = sa.minimize(p, solver, stop=sa.Gap(1e-5, relative=False), max_passes=500)
+    assert absolute.converged and absolute.gap <= 1e-5
+    assert "relative duality gap" in relative.message and "1.00e-04" in relative.message
+    assert "relative" not in absolute.message and "1.00e-05" in absolute.message
+
+
+def test_relative_gap_has_a_floor_for_optima_at_zero():
+    X = np.random.default_rng(0).standard_normal((30, 3))
+    y = X @ np.array([1.0, -2.0, 0.5])
+    p = sa.Problem.linear(sa.Squared(), X, y, on_structure=sa.Zero())
+    result = sa.minimize(p, "acc-sadmm", stop=sa.Gap(1e-6), max_passes=2000)
+    assert result.converged
+    assert result.objective < 1e-6 * p.objective_at_zero
+    assert result.relative_gap == pytest.approx(result.gap / (1e-3 * p.objective_at_zero))
+
+
+@pytest.mark.parametrize("solver", ["acc-sadmm", "svrg-admm", "linearized-admm"])
+def test_a_looser_tolerance_stops_earlier(solver):
+    passes = [
+        sa.minimize(problem(), solver, stop=tol, max_passes=2000).n_passes
+        for tol in (1e-1, 1e-3, 1e-5)
+    ]
+    assert passes[0] < passes[1] < passes[2]
+
+
+def test_a_number_is_a_relative_gap_and_the_default_is_1e_6():
+    p = problem()
+    assert "1.00e-03" in sa.minimize(p, stop=1e-3).message
+    assert "1.00e-06" in sa.minimize(p).message
+
+
+def test_residuals_stop_a_problem_without_certificate():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, D))
+    f2 = sa.FiniteSum(OwnLoss(), X, X[:, 0] + rng.standard_normal(N))
+    p = sa.Problem(f2, h1=sa.L1(0.05), A1=sa.Identity(D, scale=-1.0), A2=sa.Identity(D))
+    result = sa.minimize(p, "acc-sadmm", stop=sa.Residuals(1e-5), max_passes=1000)
+    assert result.converged and result.gap is None and result.relative_gap is None
+    assert result.kkt_residual <= 1e-5 and result.feasibility <= 1e-5
+    assert "feasibility" in result.message and "1.00e-05" in result.message
+    by_gap = sa.minimize(p, "acc-sadmm", stop=sa.Gap(1e-4), max_passes=1000)
+    assert by_gap.converged and "KKT residual" in by_gap.message
+    certified = sa.Problem.linear(sa.Squared(), X, f2.y, on_structure=sa.L1(0.05))
+    best = sa.minimize(certified, stop=1e-10)
+    assert result.objective == pytest.approx(best.objective, rel=1e-6)
+
+
+def test_rules_combine():
+    p = problem()
+    loose, tight, never = sa.Gap(1e-2), sa.Gap(1e-5), sa.Never()
+
+    def passes(rule):
+        return sa.minimize(p, "acc-sadmm", stop=rule, max_passes=400).n_passes
+
+    assert passes(sa.AnyOf(loose, never)) == passes(loose)
+    assert passes(sa.AllOf(loose, tight)) >= passes(sa.AnyOf(loose, tight))
+    both = sa.minimize(p, "acc-sadmm", stop=sa.AllOf(loose, sa.Gap(1e-3)), max_passes=400)
+    assert both.converged and " and " in both.message
+    stopped = sa.minimize(p, "acc-sadmm", stop=sa.AllOf(loose, never), max_passes=10)
+    assert stopped.status is sa.Status.MAX_PASSES
+    assert " or " in sa.AnyOf(loose, tight).describe(stopped.history[-1])
+
+
+def test_rules_are_plain_functions_of_a_record():
+    record = sa.Record(1, 1.0, 1.0, 0.0, 0.0, 2.0, 1e-8, 1e-3, 5e-4, 1e-7, 3)
+    assert Gap(1e-3)(record) and not Gap(1e-4)(record)
+    assert Gap(1e-3, relative=False)(record) and not Gap(9e-4, relative=False)(record)
+    assert sa.Residuals(1e-6)(record) and not sa.Residuals(1e-7 / 2)(record)
+    unknown = replace(record, gap=None, relative_gap=None, kkt_residual=None)
+    assert not Gap(1.0)(unknown) and not sa.Residuals(1.0)(unknown)
+    assert "not available" in Gap(1.0).describe(unknown)
+    assert "no stopping rule" in sa.Never().describe(record)
+
+
+# ---------------------------------------------------------------- statuses
+
+
+def test_budget_in_passes():
+    result = sa.minimize(problem(), "acc-sadmm", stop=sa.Never(), max_passes=7)
+    assert result.status is sa.Status.MAX_PASSES and not result.converged
+    assert result.history[-2].passes < 7 <= result.n_passes if len(result.history) > 1 else True
+
+
+def test_budget_in_seconds():
+    began = time.perf_counter()
+    result = sa.minimize(
+        problem(), "acc-sadmm", stop=sa.Never(), max_passes=np.inf, max_seconds=0.3
+    )
+    assert result.status is sa.Status.MAX_TIME
+    assert 0.3 <= result.seconds <= time.perf_counter() - began < 20
+
+
+def test_callback_gets_record_and_state_and_may_stop():
+    seen = []
+
+    def callback(record, state):
+        seen.append((record, state.n_epochs, state.output.x2.copy()))
+        return len(seen) == 3
+
+    result = sa.minimize(problem(), "acc-sadmm", stop=sa.Never(), callback=callback)
+    assert result.status is sa.Status.STOPPED and result.n_epochs == 3
+    assert [record for record, _, _ in seen] == result.history
+    assert [n for _, n, _ in seen] == [1, 2, 3]
+    assert not np.array_equal(seen[0][2], seen[1][2])
+
+
+def test_an_error_in_a_callback_is_not_swallowed():
+    def callback(record, state):
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        sa.minimize(problem(), "acc-sadmm", callback=callback)
+
+
+@dataclass(frozen=True)
+class Diverging:
+    """Gradient steps that are far too long, then not even finite."""
+
+    def start(self, problem, x=None, dual=None):
+        zero = problem.zeros()
+        return State(x=zero, output=zero, dual=problem.zeros_dual(), beta=1.0)
+
+    def epoch(self, problem, state, rng):
+        x2 = state.x.x2 - 1e80 * (problem.f2.gradient(state.x.x2) + 1.0)
+        state.x = state.output = problem.feasible(sa.Pair(state.x.x1, x2))
+        state.n_epochs += 1
+        state.n_passes += 1
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_divergence_is_named_and_the_best_point_returned():
+    p = problem("squared")
+    result = sa.minimize(p, Diverging(), max_passes=100)
+    assert result.status is sa.Status.DIVERGED
+    assert np.isfinite(result.coef).all()
+    assert result.objective == pytest.approx(p.objective_at_zero)
+    assert result.gap is None or np.isfinite(result.gap)
+
+
+# ---------------------------------------------------------------- interrupts
+
+
+class InterruptedAt:
+    """A method that is interrupted half-way through some epoch, with its state half changed."""
+
+    def __init__(self, method, when):
+        self.method, self.when = method, when
+        self.has_kernel = getattr(method, "has_kernel", False)
+
+    def start(self, problem, x=None, dual=None):
+        return self.method.start(problem, x, dual)
+
+    def epoch(self, problem, state, rng):
+        if state.n_epochs == self.when:
+            rng.random(17)
+            state.output = sa.Pair(np.nan * state.output.x1, np.nan * state.output.x2)
+            state.n_passes += 100
+            raise KeyboardInterrupt
+        self.method.epoch(problem, state, rng)
+
+
+def same(a, b):
+    for name in ("coef", "x1", "x2", "dual"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    assert (a.objective, a.gap, a.n_epochs) == (b.objective, b.gap, b.n_epochs)
+    assert (a.n_passes, a.n_gradients) == (b.n_passes, b.n_gradients)
+
+
+def through(p, solver, epochs, **options):
+    """Run exactly so many epochs."""
+    return sa.minimize(
+        p, solver, stop=sa.Never(), max_passes=1e9,
+        callback=lambda record, state: record.epoch >= epochs, **options,
+    )  # fmt: skip
+
+
+METHODS = {
+    "acc-sadmm": sa.AccSADMM(batch_size=5),
+    "acc-sadmm, restarted": sa.AccSADMM(batch_size=5, restart=2),
+    "svrg-admm": sa.SVRGADMM(batch_size=5),
+    "sag-admm": sa.SAGADMM(batch_size=5),
+    "stoc-admm": sa.StocADMM(batch_size=5),
+    "sdca-admm": sa.SDCAADMM(),
+    "admm": sa.ADMM(),
+    "auto": sa.Auto(),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("when", [0, 1, 4])
+def test_an_interrupt_inside_an_epoch_returns_the_last_consistent_point(name, when):
+    p, method = problem(), METHODS[name]
+    result = sa.minimize(p, InterruptedAt(method, when), stop=sa.Never(), max_passes=1e9)
+    assert result.status is sa.Status.INTERRUPTED
+    assert result.n_epochs == when == len(result.history)
+    assert np.isfinite(result.coef).all() and np.isfinite(result.objective)
+    if when:
+        same(result, through(p, method, when))
+    same(sa.minimize(p, method, stop=sa.Never(), resume=result, max_passes=1e9,
+                     callback=lambda r, s: r.epoch >= 6),
+         through(p, method, 6))  # fmt: skip
+
+
+@pytest.mark.parametrize("nth", [1, 2, 4])
+def test_an_interrupt_while_measuring_returns_the_last_measured_point(nth, monkeypatch):
+    from stochadmm import answer
+
+    p, method, calls = problem(), METHODS["acc-sadmm"], itertools.count(1)
+    measure = answer.Meter.measure
+
+    def interrupted(self, state):
+        if next(calls) == nth:
+            raise KeyboardInterrupt
+        return measure(self, state)
+
+    monkeypatch.setattr(answer.Meter, "measure", interrupted)
+    result = sa.minimize(p, method, stop=sa.Never(), max_passes=1e9)
+    monkeypatch.undo()
+    assert result.status is sa.Status.INTERRUPTED
+    assert result.n_epochs == len(result.history) == max(nth - 2, 0)
+    assert np.isfinite(result.objective)
+    again = sa.minimize(p, method, stop=sa.Never(), resume=result, max_passes=1e9,
+                        callback=lambda r, s: r.epoch >= 5)  # fmt: skip
+    same(again, through(p, method, 5))
+
+
+def test_an_interrupt_inside_the_callback_returns_a_consistent_point():
+    p, method = problem(), METHODS["acc-sadmm"]
+
+    def callback(record, state):
+        if record.epoch == 3:
+            raise KeyboardInterrupt
+
+    result = sa.minimize(p, method, stop=sa.Never(), callback=callback)
+    assert result.status is sa.Status.INTERRUPTED and np.isfinite(result.objective)
+    again = sa.minimize(p, method, stop=sa.Never(), resume=result, max_passes=1e9,
+                        callback=lambda r, s: r.epoch >= 5)  # fmt: skip
+    same(again, through(p, method, 5))
+    assert [r.epoch for r in again.history] == [1, 2, 3, 4, 5]
+
+
+# ---------------------------------------------------------------- resuming
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("engine", ["auto", "reference"])
+def test_resuming_equals_going_straight_through_bit_by_bit(name, engine):
+    p, method = problem(), METHODS[name]
+    first = through(p, method, 3, engine=engine)
+    kept = first.coef.copy(), len(first.history)
+    second = sa.minimize(p, method, stop=sa.Never(), resume=first, max_passes=1e9,
+                         callback=lambda r, s: r.epoch >= 7)  # fmt: skip
+    straight = through(p, method, 7, engine=engine)
+    same(second, straight)
+    assert [r.epoch for r in second.history] == [r.epoch for r in straight.history]
+    assert [r.objective for r in second.history] == [r.objective for r in straight.history]
+    assert second.seconds > first.seconds
+    np.testing.assert_array_equal(first.coef, kept[0])
+    assert len(first.history) == kept[1]
+
+
+def test_a_converged_run_resumes_to_a_tighter_tolerance():
+    p = problem()
+    loose = sa.minimize(p, "acc-sadmm", stop=1e-2, max_passes=1000)
+    tight = sa.minimize(p, "acc-sadmm", stop=1e-6, max_passes=1000, resume=loose)
+    assert loose.relative_gap > 1e-6 >= tight.relative_gap
+    assert tight.n_passes > loose.n_passes and tight.converged
+
+
+def test_a_loaded_result_says_that_it_cannot_be_resumed(tmp_path):
+    p = problem()
+    loaded = sa.Result.load(sa.minimize(p, "acc-sadmm", max_passes=5).save(tmp_path / "a"))
+    with pytest.raises(ValueError, match="start=result"):
+        sa.minimize(p, "acc-sadmm", resume=loaded)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_same_seed_same_bits_other_seed_other_rows(name):
+    p, method = problem(), METHODS[name]
+    a, b = through(p, method, 3, random_state=5), through(p, method, 3, random_state=5)
+    same(a, b)
+    c = through(p, method, 3, random_state=np.random.default_rng(5))
+    same(a, c)
+    if name not in ("auto", "admm"):
+        assert not np.array_equal(a.x2, through(p, method, 3, random_state=6).x2)
+
+
+# ---------------------------------------------------------------- iterate, starts, engines
+
+
+def test_iterate_yields_the_state_after_every_epoch():
+    p, method = problem(), METHODS["acc-sadmm"]
+    states = [(s.n_epochs, s.output.x2.copy()) for s in itertools.islice(sa.iterate(p, method), 4)]
+    assert [n for n, _ in states] == [1, 2, 3, 4]
+    run = through(p, method, 4)
+    np.testing.assert_array_equal(run.state.state.output.x2, states[-1][1])
+    other = next(sa.iterate(p, method, random_state=3))
+    assert not np.array_equal(other.output.x2, states[0][1])
+
+
+@pytest.mark.parametrize("solver", ["auto", "acc-sadmm", "admm", "svrg-admm"])
+def test_every_kind_of_start_begins_there(solver):
+    p = problem()
+    best = sa.minimize(p, stop=1e-10)
+    point = p.feasible(sa.Pair(np.zeros(p.shape1), best.coef))
+    for start in (best.coef, best.coef.tolist(), point):
+        result = sa.minimize(p, solver, start=start, stop=1e-6, max_passes=5)
+        assert result.objective <= best.objective * (1 + 1e-9)
+    for start in ((point, best.dual), best):  # the multiplier too: nothing is left to do
+        result = sa.minimize(p, solver, start=start, stop=1e-6, max_passes=5)
+        assert result.converged and result.n_epochs == 1
+
+
+def test_a_start_at_the_optimum_is_not_made_worse():
+    p = problem()
+    best = sa.minimize(p, stop=1e-12)
+    result = sa.minimize(p, "stoc-admm", start=best, stop=sa.Never(), max_passes=5)
+    assert result.objective <= best.objective * (1 + 1e-12)
+
+
+def test_compiled_engine_is_refused_with_a_reason():
+    X = np.random.default_rng(0).standard_normal((N, D))
+    own = sa.Problem.linear(OwnLoss(), X, X[:, 0], on_structure=sa.L1(0.1))
+    with pytest.raises(ValueError, match=r"loss OwnLoss has no compiled form; use engine='auto'"):
+        sa.minimize(own, "acc-sadmm", engine="compiled")
+    result = sa.minimize(own, "acc-sadmm", max_passes=50)
+    assert result.info["engine"] == "reference" and np.isfinite(result.coef).all()
+    low_rank = sa.Problem.linear(sa.Squared(), X, X[:, :2], on_structure=sa.Nuclear(0.1))
+    with pytest.raises(ValueError, match="Nuclear"):
+        sa.minimize(low_rank, "acc-sadmm", engine="compiled")
+    with pytest.raises(ValueError, match="compiled"):
+        sa.minimize(problem(), "admm", engine="compiled")
+    assert sa.minimize(problem(), "acc-sadmm", max_passes=5).info["engine"] == "compiled"
+    reference = sa.minimize(problem(), "acc-sadmm", max_passes=5, engine="reference")
+    assert reference.info["engine"] == "reference"
+
+
+@pytest.mark.parametrize("solver", ["auto", "acc-sadmm", "svrg-admm", "admm"])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_float32_stays_float32_and_numbers_are_float64(solver, loss):
+    p = problem(loss, dtype=np.float32, intercept=True)
+    result = sa.minimize(p, solver, stop=1e-4, max_passes=500)
+    for name in ("coef", "x1", "x2", "dual"):
+        assert getattr(result, name).dtype == np.float32, name
+    assert isinstance(result.intercept, float) and isinstance(result.objective, float)
+    assert result.converged
+    exact = sa.minimize(problem(loss, intercept=True), stop=1e-9)
+    assert result.objective == pytest.approx(exact.objective, rel=2e-4)
+
+
+def test_info_names_what_was_chosen():
+    result = sa.minimize(problem(), "acc-sadmm", max_passes=5)
+    for name in ("engine", "beta", "batch_size", "n_inner", "solver", "seconds_solving"):
+        assert name in result.info
+    assert result.info["solver"] == "acc-sadmm"
+    auto = sa.minimize(problem())
+    assert auto.info["solver"] == "auto" and auto.info["route"] and auto.info["reason"]
+
+
+def test_verbose_shows_a_bar_and_silence_is_the_default(capfd):
+    sa.minimize(problem(), "acc-sadmm", max_passes=10)
+    quiet = capfd.readouterr()
+    assert quiet.out == quiet.err == ""
+    sa.minimize(problem(), "acc-sadmm", max_passes=10, verbose=True)
+    shown = capfd.readouterr()
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.out + shown.err)
+    assert "acc-sadmm" in text and "passes" in text
