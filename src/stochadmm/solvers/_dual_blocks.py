@@ -10,9 +10,9 @@ is the gradient that these slopes stand for (q_i the sample weight, n over the s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
@@ -22,12 +22,56 @@ from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
 from ._base import Solver, State, choose_engine
-from ._primal_dual import pull_back
+from ._primal_dual import check_split, pull_back
+from ._steps import check_count, n_outputs, sizes
 
 SHORT_SIDE = 64
 LANCZOS_STEPS = 20
 LANCZOS_MARGIN = 1.05
 SMALLEST_WEIGHT = 1e-12  # rows of weight zero are stepped, but count for nothing
+
+
+@dataclass(frozen=True)
+class DualBlocks(Solver):
+    """A method with a dual variable per prediction, stepped in blocks of rows.
+
+    Parameters
+    ----------
+    batch_size : int or "auto"
+        Rows in a block.
+    n_inner : int, optional
+        Steps per epoch; by default two passes over the data.
+    """
+
+    has_kernel: ClassVar[bool] = True
+    needs: ClassVar[dict[str, tuple[str, ...]]] = {
+        "h1": ("prox",),
+        "h2": ("prox",),
+        "f2": ("predict", "pull_back", "weighted", "prox_conjugate"),
+    }
+
+    batch_size: int | str = "auto"
+    n_inner: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_inner is not None:
+            check_count("n_inner", self.n_inner)
+
+    def check(self, problem: Problem) -> None:
+        """Raise when a step is not a prox: of h1, or of the conjugate of the loss."""
+        super().check(problem)
+        check_split(problem, self.name)
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of one dual number per row and output, and of the small vectors."""
+        block1, block2, dual = sizes(problem)
+        rows = problem.f2.n_terms * n_outputs(problem)
+        return problem.dtype.itemsize * (rows + 5 * block1 + 8 * block2 + 5 * dual)
+
+
+def sums_anew(state: State) -> bool:
+    """Say whether this epoch sums what it keeps up to date anew: rounding must not add up."""
+    return state.n_epochs % 10 == 9
 
 
 def partition(problem: Problem, batch_size: int | str) -> Runs:

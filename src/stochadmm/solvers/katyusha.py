@@ -35,7 +35,7 @@ from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
 from ._base import Solver, State, columns, register, start_point, workspace
-from ._steps import n_outputs, sizes
+from ._steps import pass_size, sizes
 
 ANCHOR = 0.5
 
@@ -117,7 +117,7 @@ class Katyusha(Solver):
     def memory(self, problem: Problem) -> int:
         """Return the bytes of x, y, z, x~, the sum, three gradients, and two slopes per row."""
         _, block, _ = sizes(problem)
-        return problem.dtype.itemsize * (9 * block + 2 * problem.f2.n_terms * n_outputs(problem))
+        return problem.dtype.itemsize * (9 * block + pass_size(problem))
 
     def momentum(self, s: KatyushaState) -> float:
         """Return tau_1 of the next epoch."""

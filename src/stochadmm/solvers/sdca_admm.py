@@ -34,8 +34,9 @@ from numpy.typing import NDArray
 from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
-from ._base import Solver, State, columns, register, start_point, workspace
+from ._base import State, columns, register, start_point, workspace
 from ._dual_blocks import (
+    DualBlocks,
     block_norms2,
     data_step,
     first_slopes,
@@ -43,12 +44,12 @@ from ._dual_blocks import (
     residual,
     rows_of,
     search,
+    sums_anew,
 )
-from ._primal_dual import check_positive, check_split, dual_step, pull_back
-from ._steps import check_count, n_outputs, sizes, tightness
+from ._primal_dual import check_positive, dual_step, pull_back
+from ._steps import tightness
 
 SLACK = 1.01
-FRESH = 10  # epochs after which the residual is summed anew, so that rounding does not add up
 
 
 @dataclass
@@ -64,18 +65,18 @@ class SDCAState(State):
 
 @register
 @dataclass(frozen=True)
-class SDCAADMM(Solver):
+class SDCAADMM(DualBlocks):
     """Stochastic dual coordinate ascent with ADMM.
 
     Parameters
     ----------
-    rho : "auto", "search" or float
-        Penalty of the dual constraint, in the paper's units: from the data, the best of five after
-        a short run of each, or a number.
     batch_size : int or "auto"
         Rows in a block.
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
+    rho : "auto", "search" or float
+        Penalty of the dual constraint, in the paper's units: from the data, the best of five after
+        a short run of each, or a number.
 
     Examples
     --------
@@ -88,32 +89,12 @@ class SDCAADMM(Solver):
     """
 
     name: ClassVar[str] = "sdca-admm"
-    has_kernel: ClassVar[bool] = True
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "h1": ("prox",),
-        "h2": ("prox",),
-        "f2": ("predict", "pull_back", "weighted", "prox_conjugate"),
-    }
 
     rho: float | str = "auto"
-    batch_size: int | str = "auto"
-    n_inner: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_positive("rho", self.rho, "auto", "search")
-        if self.n_inner is not None:
-            check_count("n_inner", self.n_inner)
-
-    def check(self, problem: Problem) -> None:
-        """Raise when a step is not a prox: of h1, or of the conjugate of the loss."""
-        super().check(problem)
-        check_split(problem, self.name)
-
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of one dual number per row and output, and of the small vectors."""
-        block1, block2, dual = sizes(problem)
-        rows = problem.f2.n_terms * n_outputs(problem)
-        return problem.dtype.itemsize * (rows + 2 * block1 + 8 * block2 + 4 * dual)
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None
@@ -153,7 +134,7 @@ class SDCAADMM(Solver):
         """Step two passes' worth of random blocks."""
         p, s, runs = problem, cast(SDCAState, state), partition(problem, self.batch_size)
         n_inner = 2 * runs.n_runs if self.n_inner is None else self.n_inner
-        if s.n_epochs % FRESH == FRESH - 1:
+        if sums_anew(s):
             s.residual = residual(p, s.slopes, s.dual) + s.dual2
             s.n_passes += 1
         lengths = 1 / (s.scale * SLACK * np.maximum(block_norms2(p.f2, runs), 1e-300))

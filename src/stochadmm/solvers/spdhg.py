@@ -35,8 +35,9 @@ from numpy.typing import NDArray
 from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
-from ._base import Solver, State, columns, register, start_point, workspace
+from ._base import State, columns, register, start_point, workspace
 from ._dual_blocks import (
+    DualBlocks,
     block_norms2,
     data_step,
     first_slopes,
@@ -44,12 +45,12 @@ from ._dual_blocks import (
     residual,
     rows_of,
     search,
+    sums_anew,
 )
-from ._primal_dual import check_positive, check_split, dual_step, pull_back
-from ._steps import Average, check_count, check_returns, n_outputs, sizes, tightness
+from ._primal_dual import check_positive, dual_step, pull_back
+from ._steps import Average, check_returns, tightness
 
 STRUCTURE = -1  # the pick that means the block of the structure
-FRESH = 10  # epochs after which ``pull`` is summed anew, so that rounding does not add up
 
 
 @dataclass
@@ -65,18 +66,18 @@ class SPDHGState(State):
 
 @register
 @dataclass(frozen=True)
-class SPDHG(Solver):
+class SPDHG(DualBlocks):
     """Stochastic primal-dual hybrid gradient.
 
     Parameters
     ----------
-    balance : "auto", "search" or float
-        Ratio of dual and primal steps, gamma: from the data, the best of five after a short run
-        of each, or a number.
     batch_size : int or "auto"
         Rows in a block.
     n_inner : int, optional
         Steps per epoch, half of them on the structure; by default two passes over the data.
+    balance : "auto", "search" or float
+        Ratio of dual and primal steps, gamma: from the data, the best of five after a short run
+        of each, or a number.
     returns : {"last", "ergodic"}
         Which point is returned: the last, or the mean of all.
 
@@ -91,34 +92,14 @@ class SPDHG(Solver):
     """
 
     name: ClassVar[str] = "spdhg"
-    has_kernel: ClassVar[bool] = True
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "h1": ("prox",),
-        "h2": ("prox",),
-        "f2": ("predict", "pull_back", "weighted", "prox_conjugate"),
-    }
 
     balance: float | str = "auto"
-    batch_size: int | str = "auto"
-    n_inner: int | None = None
     returns: str = "last"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_positive("balance", self.balance, "auto", "search")
         check_returns(self.returns)
-        if self.n_inner is not None:
-            check_count("n_inner", self.n_inner)
-
-    def check(self, problem: Problem) -> None:
-        """Raise when a step is not a prox: of h1, or of the conjugate of the loss."""
-        super().check(problem)
-        check_split(problem, self.name)
-
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of one dual number per row and output, and of the small vectors."""
-        block1, block2, dual = sizes(problem)
-        rows = problem.f2.n_terms * n_outputs(problem)
-        return problem.dtype.itemsize * (rows + 5 * block1 + 8 * block2 + 5 * dual)
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None
@@ -144,7 +125,7 @@ class SPDHG(Solver):
         """Step the structure and random blocks, two passes' worth of rows on average."""
         p, s, runs = problem, cast(SPDHGState, state), partition(problem, self.batch_size)
         n_inner = self.n_inner or round(2 * runs.n_runs / (1 - _share(p)))
-        if s.n_epochs % FRESH == FRESH - 1:
+        if sums_anew(s):
             exact = residual(p, s.slopes, s.dual)
             s.pull, s.ahead = exact, s.ahead + (exact - s.pull)
             s.n_passes += 1

@@ -40,7 +40,7 @@ from ..protocols import Array
 from ..sampling import Runs
 from ._base import Solver, State, columns, register, start_point, workspace
 from ._primal_dual import check_positive, check_split, dual_step, pull_back
-from ._steps import Average, check_returns, n_outputs, sizes, tightness
+from ._steps import Average, check_returns, pass_size, sizes, tightness
 
 
 @dataclass
@@ -131,8 +131,8 @@ class VRPDDY(Solver):
     def memory(self, problem: Problem) -> int:
         """Return the bytes of the points, lambda, the full gradient, and two slopes per row."""
         block1, block2, dual = sizes(problem)
-        slopes = 2 * problem.f2.n_terms * n_outputs(problem)
-        return problem.dtype.itemsize * (5 * block1 + 10 * block2 + 5 * dual + slopes)
+        small = 5 * block1 + 10 * block2 + 5 * dual
+        return problem.dtype.itemsize * (small + pass_size(problem))
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None
