@@ -38,7 +38,8 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
     """A linear model with a structured penalty, ``mean loss + alpha penalty(coef)``.
 
     Subclasses say what the penalty is at alpha = 1 (``_structure``) and what more can be read off
-    the solution (``_inspect``); roles (regressor, classifier) say what targets and predictions are.
+    the solution (``_inspect``); roles (regressor, classifier) say what targets and predictions
+    are.
     """
 
     alpha: float = 0.01
@@ -104,7 +105,8 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
             data = replace(data, y=data.y[:, None], offset=tall)
         if self.standardize:
             data = data.standardized()
-        names = getattr(self, "feature_names_in_", None)
+        named = getattr(self, "feature_names_in_", None)
+        names = None if named is None else list(named)
         columns = Columns(X.shape[1], names, self._free(X.shape[1], names), data.X)
         structure = self._structure(columns)
         return Fitting(
@@ -116,7 +118,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
             raise ValueError(
                 f"unpenalized is the string {self.unpenalized!r}; pass a list of columns"
             )
-        index = _Columns(None if names is None else list(names), n)
+        index = _Columns(names, n)
         mask = np.zeros(n, dtype=bool)
         mask[[index(column) for column in self.unpenalized]] = True
         return mask
@@ -141,7 +143,8 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
     def _warm(self, problem: Problem) -> Any:
         """Return the last solution as a start, when it is wanted and fits."""
         before: Result | None = getattr(self, "result_", None) if self.warm_start else None
-        if before is None or before.x2.shape != problem.shape2 or before.x1.shape != problem.shape1:
+        shapes = problem.shape1, problem.shape2
+        if before is None or (before.x1.shape, before.x2.shape) != shapes:
             return None
         last = self._last_strength
         return carried(before, self._strength / last if last else 1.0)
@@ -239,7 +242,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         return Path(
             np.asarray(descending(alphas)), np.stack(coefs), np.stack(intercepts), np.array(gaps),
             np.array(dof), np.array(aic), np.array(bic), np.array([r.n_passes for r in results]),
-            list(results), fitting.columns.names and list(fitting.columns.names),
+            list(results), fitting.columns.names,
         )  # fmt: skip
 
     def _walk(self, fitting: Fitting, alphas: Any) -> Iterator[float]:

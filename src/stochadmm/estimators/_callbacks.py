@@ -12,7 +12,7 @@ except ImportError:  # before scikit-learn 1.9
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Nothing to support."""
 
-    def with_callbacks(method: Any) -> Any:  # type: ignore[misc]
+    def with_callbacks(method: Any) -> Any:
         """Return the method as it is."""
         return method
 

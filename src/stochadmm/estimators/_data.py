@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -61,9 +61,10 @@ class Data:
         # a variance within rounding of the mean's square is that of a constant column
         constant = variance <= 1e-12 * np.maximum(square, np.finfo(np.float64).tiny)
         scale = np.where(constant, 1.0, np.sqrt(variance)).astype(self.X.dtype)
-        if sparse.issparse(self.X):
-            X = self.X.copy()
-            X.data = self.X.data / scale[self.X.indices]
+        given: Any = self.X
+        if not isinstance(given, np.ndarray):
+            triple = (given.data / scale[given.indices], given.indices, given.indptr)
+            X = sparse.csr_array(triple, shape=given.shape, copy=False)
             return replace(self, X=X, scale=scale)
         center = center.astype(self.X.dtype)
         if self.intercept:
@@ -84,7 +85,7 @@ def _moments(X: Any, weight: Array | None) -> tuple[Array, Array]:
     """Return weighted means of the columns and of their squares, in float64."""
     n = X.shape[0]
     share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
-    if sparse.issparse(X):
+    if not isinstance(X, np.ndarray):
         return X.T @ share, X.multiply(X).T @ share
     first, second = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     for start in range(0, n, 4096):
@@ -105,9 +106,7 @@ def checked_weight(weight: Any, X: Any) -> Array | None:
     """Return weights >= 0, one per row, or None."""
     if weight is None:
         return None
-    return np.asarray(
-        _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
-    )
+    return np.asarray(_check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True))
 
 
 def regression_targets(y: Any, X: Any, weight: Array | None) -> tuple[Array, Array | None]:
@@ -137,13 +136,13 @@ def regression_targets(y: Any, X: Any, weight: Array | None) -> tuple[Array, Arr
 def regression_loss(loss: Any, y: Array) -> Loss:
     """Return the loss of a name, or the object itself."""
     if not isinstance(loss, str):
-        return loss  # type: ignore[no-any-return]
+        return cast(Loss, loss)
     if loss == "poisson":
         return Poisson.for_targets(y)
     known = {"squared": Squared, "huber": Huber, "quantile": Quantile}
     if loss not in known:
         raise ValueError(_unknown(loss, REGRESSION_LOSSES))
-    return known[loss]()  # type: ignore[no-any-return]
+    return cast(Loss, known[loss]())
 
 
 def class_codes(y: Any, X: Any) -> tuple[Array, Array]:
@@ -167,7 +166,7 @@ def class_codes(y: Any, X: Any) -> tuple[Array, Array]:
 
 
 def class_targets(loss: Any, codes: Array, n_classes: int, dtype: Any) -> tuple[Loss, Array]:
-    """Return the loss and its targets: signs for two classes, else numbers or a matrix of signs."""
+    """Return the loss and its targets: signs, class numbers, or a matrix of signs."""
     if isinstance(loss, str) and loss not in CLASSIFICATION_LOSSES:
         raise ValueError(_unknown(loss, CLASSIFICATION_LOSSES))
     if isinstance(loss, str):
@@ -190,7 +189,7 @@ def class_weights(class_weight: Any, classes: Array, codes: Array, weight: Array
     rows = np.ones(len(codes)) if weight is None else weight
     if isinstance(class_weight, str):
         if class_weight != "balanced":
-            raise ValueError(f"class_weight is {class_weight!r}, expected 'balanced', a dict or None")
+            raise ValueError(f"class_weight is {class_weight!r}, expected 'balanced' or a dict")
         mass = np.bincount(codes, rows, len(classes))
         each = mass.sum() / (len(classes) * np.where(mass > 0, mass, 1.0))
     else:

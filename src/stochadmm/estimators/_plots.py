@@ -88,7 +88,8 @@ def plot_coef_graph(coef: Array, edges: Array, ax: Any = None, positions: Any = 
     places = np.asarray(_layout(values.size, edges) if positions is None else positions, float)
     if places.shape != (values.size, 2):
         raise ValueError(
-            f"positions have shape {places.shape}, expected ({values.size}, 2): one place per column"
+            f"positions have shape {places.shape}, expected ({values.size}, 2), one place per "
+            "column"
         )
     ax.add_collection(LineCollection(list(places[edges]), colors="0.8", zorder=1))
     top = float(np.abs(values).max()) or 1.0

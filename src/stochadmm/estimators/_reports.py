@@ -19,8 +19,9 @@ def criteria(data: Data, mean_loss: float, dof: int) -> tuple[float, float]:
     """
     n, entries = data.n_rows, data.n_rows
     if data.y.ndim == 2:
-        several = data.weight is not None and data.weight.ndim == 2
-        entries = int(np.count_nonzero(data.weight)) if several else n * data.y.shape[1]
+        entries = n * data.y.shape[1]
+        if data.weight is not None and data.weight.ndim == 2:
+            entries = int(np.count_nonzero(data.weight))
     loss: Any = data.loss
     if isinstance(loss, Squared):
         square = 2 * mean_loss * n / (entries * loss.curvature_bound)

@@ -172,7 +172,9 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         p = cast(Any, self._loss).mean(z)
         if z.ndim == 1:
             return np.column_stack([1 - p, p])
-        return cast(Array, p if isinstance(self._loss, Multinomial) else p / p.sum(axis=1)[:, None])
+        if not isinstance(self._loss, Multinomial):  # one against the rest
+            p = p / p.sum(axis=1, keepdims=True)
+        return cast(Array, p)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:

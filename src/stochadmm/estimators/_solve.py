@@ -1,4 +1,4 @@
-"""How estimators call the solvers: method, budget, accuracy, and what they say about the outcome."""
+"""How estimators call the solvers: method, budget, accuracy, and what is said of the outcome."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import solvers
@@ -22,7 +21,7 @@ from ..stopping import Gap
 
 SMALL = 200_000  # entries of X: below, the last digits cost less than a second
 SMALL_PASSES, MANY_PASSES = 1000.0, 500.0
-ROUNDING = {"float64": 1e-14, "float32": 1e-6}  # relative gaps that small problems aim at
+ROUNDING = {"float64": 1e-14, "float32": 1e-7}  # relative gaps that small problems aim at
 PATIENCE = 3  # epochs without progress after which rounding is what is left
 
 
@@ -77,7 +76,11 @@ def solve(
     polish = Polish(tol) if small else None
     passes = max_passes if max_passes is not None else SMALL_PASSES if small else MANY_PASSES
 
+    beta = 1.0
+
     def after(record: Record, state: Any) -> bool:
+        nonlocal beta
+        beta = float(state.beta)
         asked = callback is not None and bool(callback(record, state))
         return asked or (polish is not None and polish(record, state))
 
@@ -92,10 +95,10 @@ def solve(
         random_state=_generator(random_state),
         verbose=verbose,
     )
-    return _judged(result, tol)
+    return _judged(result, tol, beta)
 
 
-def _judged(result: Result, tol: float) -> Result:
+def _judged(result: Result, tol: float, beta: float) -> Result:
     """Return the result without its state, judged by the tolerance that the user asked for."""
     reached = result.relative_gap if result.gap is not None else result.kkt_residual
     ended = (Status.STOPPED, Status.MAX_PASSES, Status.MAX_TIME)
@@ -106,7 +109,7 @@ def _judged(result: Result, tol: float) -> Result:
         result,
         status=Status.CONVERGED if met else result.status,
         message=f"relative {what} {shown}, asked for {tol:.2e}",
-        info={"beta": result.state[0].beta} | result.info,
+        info={"beta": beta} | result.info,
         state=None,
     )
 
@@ -142,7 +145,7 @@ def warn_unless_converged(name: str, result: Result, X: Any, standardize: bool) 
 
 def _spread_of_columns(X: Any) -> float:
     """Return the powers of ten between the largest and the smallest norm of a column."""
-    squares = X.multiply(X) if sparse.issparse(X) else np.square(X, dtype=np.float64)
+    squares = np.square(X, dtype=np.float64) if isinstance(X, np.ndarray) else X.multiply(X)
     sums = np.asarray(squares.sum(axis=0)).ravel()
     sums = sums[sums > 0]
     return 0.5 * float(np.log10(sums.max() / sums.min())) if sums.size else 0.0

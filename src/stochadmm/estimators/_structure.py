@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +22,7 @@ class Columns:
     """The columns of X as structures see them."""
 
     n: int
-    names: Sequence[Any] | None
+    names: list[Any] | None
     free: Array
     """Mask of the unpenalized columns."""
     X: Any = field(repr=False)
@@ -44,10 +43,9 @@ class Columns:
         """Return a user's operator, which has one column per penalized column."""
         operator = as_operator(source, "operator", n_columns=None)
         if operator.shape[1] != self.penalized.size:
-            left_out = f", {int(self.free.sum())} unpenalized ones left out" * bool(self.free.any())
             raise ValueError(
-                f"operator has {operator.shape[1]} columns, expected {self.penalized.size}: one per "
-                f"column of X{left_out}"
+                f"operator has {operator.shape[1]} columns, expected {self.penalized.size}: one "
+                f"per column of X, without the {int(self.free.sum())} unpenalized ones"
             )
         return self.spread(operator)
 
@@ -59,9 +57,8 @@ class Columns:
         if isinstance(source, str) and source == "glasso":
             edges = structures.glasso_edges(self.X, random_state=random_state)
             return self._without_free(structures.from_edges(edges, n_features=self.n))
-        square = sparse.issparse(source) or (
-            isinstance(source, np.ndarray) and source.ndim == 2 and source.shape[0] == source.shape[1]
-        )
+        matrix = sparse.issparse(source) or isinstance(source, np.ndarray)
+        square = matrix and source.ndim == 2 and source.shape[0] == source.shape[1]
         named = not square and not _positional(source)
         if named or (square and source.shape[0] == self.n):
             whole = structures.from_adjacency(source) if square else self._edges(source)
@@ -121,7 +118,7 @@ class Structure:
     l2: float = 0.0
     copies: Array | None = None
     free: Array | None = None
-    """Mask of entries of the variable that are unpenalized, where it is not that of the columns."""
+    """Mask of the unpenalized entries of the variable, where it is not that of the columns."""
     labels: list[Any] | None = None
     """Names of the groups."""
     members: list[Array] | None = None
@@ -174,7 +171,7 @@ class Structure:
 
 
 def tied(operator: Any, coef: Array) -> Array:
-    """Return the label of every coefficient: equal along edges whose difference is exactly zero."""
+    """Return labels of the coefficients: one for all that ties of exactly zero connect."""
     A = sparse.csr_array(operator.tosparse())
     d = A.shape[1]
     if coef.ndim == 2:

@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, indexable
 
 from ..losses import Squared
 from ..path import alpha_grid
@@ -52,6 +52,7 @@ class PathCV:
         return self.alpha_
 
     def _fit(self: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> Any:
+        X, y, sample_weight, offset = indexable(X, y, sample_weight, offset)
         model = self._plain()
         fitting = model._prepare(X, y, sample_weight, offset)
         alphas = self.alphas
@@ -74,7 +75,7 @@ class PathCV:
 
     def _plain(self: Any) -> Any:
         """Return the estimator without cross-validation, with the same parameters."""
-        base = next(c for c in type(self).__mro__ if not issubclass(c, PathCV))
+        base: Any = next(c for c in type(self).__mro__ if not issubclass(c, PathCV))
         names = base._get_param_names()
         return base(**{name: getattr(self, name) for name in names})
 
@@ -95,7 +96,7 @@ def _fold(
         return None if array is None else _safe_indexing(array, rows)
 
     held = part(X, test), part(y, test), part(weight, test), part(offset, test)
-    fitting = model._prepare(part(X, train), part(y, train), part(weight, train), part(offset, train))
+    fitting = model._prepare(*(part(array, train) for array in (X, y, weight, offset)))
     scorer = None if scoring is None else check_scoring(model, scoring)
     scores = []
     for _ in model._walk(fitting, alphas):
@@ -444,7 +445,8 @@ class SparseLowRankRegressorCV(PathCV, SparseLowRankRegressor):
     >>> import numpy as np
     >>> from stochadmm import SparseLowRankRegressorCV
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
-    >>> model = SparseLowRankRegressorCV(n_alphas=5, cv=3).fit(X, X[:, :2] @ [[1, 2, 0], [1, 2, 0]])
+    >>> Y = X[:, :2] @ [[1, 2, 0], [1, 2, 0]]
+    >>> model = SparseLowRankRegressorCV(n_alphas=5, cv=3).fit(X, Y)
     >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
     ((5, 3), True)
     """

@@ -81,7 +81,8 @@ class Fused(StructuredModel):
 
 def _ends(operator: Any) -> Array:
     A = operator.tosparse()
-    return np.asarray(A.indices[np.repeat(np.diff(A.indptr) == 2, np.diff(A.indptr))]).reshape(-1, 2)
+    sizes = np.diff(A.indptr)
+    return np.asarray(A.indices[np.repeat(sizes == 2, sizes)]).reshape(-1, 2)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -177,8 +178,8 @@ class GraphFusedRegressor(Regressor, GraphFused):
         Share of the l1 norm.
     graph : object, default="chain"
         ``"chain"``; edges as pairs of names or indices, or triples with a weight; an adjacency
-        matrix; a networkx graph; a grid shape such as ``(28, 28)``; ``"glasso"`` for the edges that
-        the graphical lasso finds in X (see ``stochadmm.structures.glasso_edges``).
+        matrix; a networkx graph; a grid shape such as ``(28, 28)``; ``"glasso"`` for the edges
+        that the graphical lasso finds in X (see ``stochadmm.structures.glasso_edges``).
     {shared}
 
     Attributes
@@ -215,8 +216,8 @@ class GraphFusedClassifier(Classifier, GraphFused):
         Share of the l1 norm.
     graph : object, default="chain"
         ``"chain"``; edges as pairs of names or indices, or triples with a weight; an adjacency
-        matrix; a networkx graph; a grid shape such as ``(28, 28)``; ``"glasso"`` for the edges that
-        the graphical lasso finds in X (see ``stochadmm.structures.glasso_edges``).
+        matrix; a networkx graph; a grid shape such as ``(28, 28)``; ``"glasso"`` for the edges
+        that the graphical lasso finds in X (see ``stochadmm.structures.glasso_edges``).
     {shared}
 
     Attributes

@@ -132,8 +132,8 @@ class GeneralizedLassoClassifier(Classifier, Generalized):
 class TrendFilterRegressor(Regressor, Analysis):
     """Linear regression whose coefficients are a piecewise polynomial of the column number.
 
-    Minimizes ``mean loss + alpha |D^(order + 1) w|_1`` with D the differences of neighbors: order 0
-    gives steps, order 1 broken lines, order 2 parabolas that meet smoothly.
+    Minimizes ``mean loss + alpha |D^(order + 1) w|_1`` with D the differences of neighbors: order
+    0 gives steps, order 1 broken lines, order 2 parabolas that meet smoothly.
 
     Parameters
     ----------
@@ -160,6 +160,7 @@ class TrendFilterRegressor(Regressor, Analysis):
     order: int = 1
 
     def _operator(self, columns: Columns) -> Operator:
-        if not isinstance(self.order, (int, np.integer)) or self.order < 0:
-            raise ValueError(f"order is {self.order!r}, expected an integer >= 0")
-        return columns.spread(Differences(columns.penalized.size, int(self.order) + 1))
+        order: Any = self.order
+        if not isinstance(order, (int, np.integer)) or order < 0:
+            raise ValueError(f"order is {order!r}, expected an integer >= 0")
+        return columns.spread(Differences(columns.penalized.size, int(order) + 1))

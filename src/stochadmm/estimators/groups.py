@@ -59,8 +59,10 @@ def _latent(columns: Columns, labels: list[Any], copies: Selection, share: float
     free[listed.size :] = columns.free[alone]
     terms: list[Any] = []
     if share:
-        first = Identity(entries.size) if not alone.size else Selection(
-            [np.arange(listed.size)], entries.size
+        first = (
+            Identity(entries.size)
+            if not alone.size
+            else Selection([np.arange(listed.size)], entries.size)
         )
         terms.append((first, GroupL2(share, copies.sizes, weights)))
     if share < 1 and columns.penalized.size:
