@@ -1,6 +1,6 @@
 """``auto`` on awkward data and on random small problems: certified at 1e-6, or listed.
 
-    python benchmarks/robustness.py [--random 100]
+python benchmarks/robustness.py [--random 100]
 """
 
 from __future__ import annotations

@@ -207,8 +207,7 @@ def main() -> None:
     except ImportError:
         figure, panels = None, [None] * 3
     held = [
-        report(instance, seeds, axes)
-        for instance, axes in zip(instances, panels, strict=True)
+        report(instance, seeds, axes) for instance, axes in zip(instances, panels, strict=True)
     ]
     if figure is not None:
         panels[0].set_ylabel("F - F*, mean over seeds")

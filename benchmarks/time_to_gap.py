@@ -5,8 +5,8 @@ storage.
 
 Graph-guided fused logistic regression with unit rows, A = [G; I], mu = 1e-5, 1e-4, 1e-3. One
 thread. The clock runs from raw arrays to the returned result: building the problem, set-up, steps
-and certificates; only compilation is excluded, by a run on a small part of the same data. "oracle" is
-when the objective first is within the gap of a certified optimum, "certified" when ``minimize``
+and certificates; only compilation is excluded, by a run on a small part of the same data. "oracle"
+is when the objective first is within the gap of a certified optimum, "certified" when ``minimize``
 returns with that certificate. Needs the data folder (STOCHADMM_DATA).
 """
 

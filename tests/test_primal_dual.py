@@ -329,9 +329,7 @@ def test_katyusha_agrees_with_scikit_learn():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 10))
     y = X[:, :3] @ np.array([1.0, -2.0, 0.5]) + 0.1 * rng.standard_normal(200)
-    problem = sa.Problem.linear(
-        sa.Squared(), X, y, on_coefficients=sa.L1(0.1), intercept=True
-    )
+    problem = sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.L1(0.1), intercept=True)
     result = sa.minimize(problem, sa.Katyusha(), stop=sa.Gap(1e-10), max_passes=500)
     other = Lasso(alpha=0.1, tol=1e-12, max_iter=10_000).fit(X, y)
     np.testing.assert_allclose(result.coef, other.coef_, rtol=0, atol=1e-5)

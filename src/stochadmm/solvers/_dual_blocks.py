@@ -157,7 +157,7 @@ def residual(problem: Problem, slopes: Array, dual: Array) -> Array:
 def data_step(f2: Any, rows: slice, x2: Array, slopes: Array, sigma: float) -> Array:
     """Step the slopes of a block at x2, in place, and return the change of their gradient.
 
-        u+ = prox_{t loss*}(u + t a'x2),    t = sigma n / q
+    u+ = prox_{t loss*}(u + t a'x2),    t = sigma n / q
     """
     old, z = slopes[rows].copy(), f2.predict(x2, rows)
     step: Any = sigma * f2.n_terms
@@ -175,9 +175,7 @@ def rows_of(runs: Runs, block: int) -> slice:
     return slice(int(first), int(last))
 
 
-def search(
-    solver: Any, name: str, middle: float, problem: Problem, x: Pair, dual: Array
-) -> State:
+def search(solver: Any, name: str, middle: float, problem: Problem, x: Pair, dual: Array) -> State:
     """Try five values of a parameter for three epochs each and return the state that got lowest.
 
     The passes of all trials are charged to the state.

@@ -1,6 +1,6 @@
 """What the primal-dual methods share: the step of the multiplier and its capability check.
 
-    H(v) = min h1(x1)  s.t.  A1 x1 + v = b        lambda+ = prox_{sigma H*}(lambda + sigma A2 x2)
+H(v) = min h1(x1)  s.t.  A1 x1 + v = b        lambda+ = prox_{sigma H*}(lambda + sigma A2 x2)
 """
 
 from __future__ import annotations

@@ -132,8 +132,10 @@ class Katyusha(Solver):
         point, multiplier = start_point(problem, x, dual)
         runs, f2 = self.runs(problem), problem.f2
         n_inner = defaults.n_inner(f2.n_terms, runs.batch_size, self.n_inner)
-        curvature = 3 * f2.lipschitz_max if self.step == "paper" else (
-            f2.lipschitz_mean + defaults.batch_curvature(problem, runs) / ANCHOR
+        curvature = (
+            3 * f2.lipschitz_max
+            if self.step == "paper"
+            else (f2.lipschitz_mean + defaults.batch_curvature(problem, runs) / ANCHOR)
         )
         return KatyushaState(
             x=point, output=point, dual=multiplier, beta=1.0, ahead=point.x2, snapshot=point.x2,

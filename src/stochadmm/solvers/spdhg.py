@@ -85,8 +85,9 @@ class SPDHG(DualBlocks):
     --------
     >>> import numpy as np, stochadmm as sa
     >>> X, y = np.eye(4), np.array([3.0, 3.0, 0.0, -1.0])
-    >>> problem = sa.Problem.linear(sa.Squared(), X, y, structure=sa.Differences(4),
-    ...                             on_structure=sa.L1(0.05))
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), X, y, structure=sa.Differences(4), on_structure=sa.L1(0.05)
+    ... )
     >>> sa.minimize(problem, sa.SPDHG(), max_passes=1000).coef.round(3)
     array([ 2.9,  2.9,  0. , -0.8])
     """
