@@ -429,3 +429,12 @@ def test_other_penalties_share_the_data():
     problem = linear(on_structure=sa.L1(0.1))
     other = problem.with_penalties(sa.L1(0.2), None)
     assert other.f2 is problem.f2 and other.A2 is problem.A2 and other.h1.alpha == 0.2
+
+
+def test_the_scale_of_tolerances_is_finite_where_zero_is_not_allowed():
+    problem = two_block(h1=sa.Box(0.5, 1.0))
+    assert problem.objective(problem.zeros()) == np.inf
+    assert problem.objective_at_zero == pytest.approx(np.mean(rows()[1] ** 2) / 2)
+    result = sa.minimize(problem, stop=1e-6, max_passes=500)
+    assert result.converged and np.isfinite(result.objective)
+    assert (result.coef >= 0.5).all() and (result.coef <= 1.0).all()

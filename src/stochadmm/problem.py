@@ -308,8 +308,13 @@ class Problem:
 
     @cached_property
     def objective_at_zero(self) -> float:
-        """F at the feasible point made from 0: the scale of relative tolerances."""
-        return self.objective(self.feasible(self.zeros()))
+        """F at the feasible point made from 0: the scale of relative tolerances.
+
+        f2 alone where that point is outside the domain of a penalty.
+        """
+        zero = self.feasible(self.zeros())
+        value = self.objective(zero)
+        return value if np.isfinite(value) else float(self.f2.value(zero.x2))
 
     def with_penalties(self, h1: Penalty | None, h2: Penalty | None) -> Problem:
         """Return the same problem with other penalties; data and operators are shared."""
