@@ -53,7 +53,7 @@ def room(u: Array, du: Array, lower: Any, upper: Any) -> Array:
     u = np.asarray(u, dtype=np.float64)
     du = np.asarray(du, dtype=np.float64)
     edge = np.where(du > 0, upper, lower)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         t = np.where(du == 0, 1.0, (edge - u) / du)
     t = np.where(t < 1.0, np.maximum(t, 0.0) * _BELOW_ONE, 1.0)
     return t.min(axis=1) if t.ndim == 2 else t
