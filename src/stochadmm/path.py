@@ -1,6 +1,7 @@
 """Solutions for many strengths: grids, the largest useful strength, warm-started paths.
 
-A *unit problem* is a problem whose penalties have strength one; its family multiplies them by alpha.
+A *unit problem* is a problem whose penalties have strength one; its family multiplies them by
+alpha.
 """
 
 from __future__ import annotations
@@ -58,16 +59,19 @@ def null_model(unit: Problem) -> tuple[Array, Array]:
     if not isinstance(f2, FiniteSum):
         raise TypeError("alpha_max needs a FiniteSum as data term; pass alphas instead")
     directions = Composite.of(unit).null_directions()
-    cleared = clear_free_directions(f2, evaluate(f2, np.zeros(unit.shape2), None), directions)
+    zero = evaluate(f2, np.zeros(unit.shape2), None)
+    cleared = clear_free_directions(f2, zero, directions)
     if cleared is None:
         raise ValueError(
-            "alpha_max is not available: too many coefficients are unpenalized, or the loss has no "
-            "curvature; pass alphas instead"
+            "alpha_max is not available: too many coefficients are unpenalized, or the loss has "
+            "no curvature; pass alphas instead"
         )
     gradient = cleared[1].gradient.copy()
     for index, basis in directions:  # what rounding has left there
         dense = basis.toarray()
         gradient[index] -= dense @ np.linalg.lstsq(dense, gradient[index], rcond=None)[0]
+    rounding = 1e-13 * np.abs(zero.slopes).mean() * np.sqrt(f2.row_norms2.max())
+    gradient[np.abs(gradient) <= rounding] = 0.0
     return cleared[0].x, gradient
 
 
@@ -122,7 +126,7 @@ def _dual_edges(unit: Problem) -> tuple[Array, Array] | None:
 
 
 def _polyhedral(unit: Problem, direction: Array, low: Array, high: Array) -> float:
-    """Return min t with ``A' u + v = direction``, (u, v) in t times the box, largest over outputs."""
+    """Return min t with ``A' u + v = direction``, (u, v) in t times the box; largest output."""
     d = unit.shape2[0]
     outputs = direction.reshape(d, -1)
     if unit.h1 is None:
@@ -147,13 +151,11 @@ def _polyhedral(unit: Problem, direction: Array, low: Array, high: Array) -> flo
     cost[-1] = 1.0
     found = 0.0
     for column in outputs.T:
-        answer = linprog(
+        answer = linprog(  # type: ignore[call-overload]
             cost, bounded, np.zeros(bounded.shape[0]), equal, column, bounds=(None, None)
         )
         if answer.status != 0:
-            raise ValueError(
-                f"alpha_max is not available: {answer.message}; pass alphas instead"
-            )
+            raise ValueError(f"alpha_max is not available: {answer.message}; pass alphas instead")
         found = max(found, float(answer.x[-1]))
     return found
 
@@ -162,8 +164,10 @@ def _climb(unit: Problem, direction: Array) -> float:
     """Return the largest ``<direction, w> / penalty(w)`` by proximal steps.
 
     The prox w of alpha times the penalty at the direction is zero from the largest ratio on; below
-    it, its own ratio ``alpha + |w|^2 / penalty(w)`` is the next, larger alpha (Dinkelbach's method).
+    it, its own ratio ``alpha + |w|^2 / penalty(w)`` is the next, larger alpha (Dinkelbach's
+    method).
     """
+
     def ratio(w: Array) -> float:
         value = unit.penalty(unit.feasible(Pair(unit.zeros().x1, w)))
         return float(np.sum(direction * w)) / value if 0 < value < np.inf else 0.0
@@ -189,11 +193,11 @@ def _climb(unit: Problem, direction: Array) -> float:
 
 def _projected(unit: Problem, direction: Array) -> Array:
     h2: Any = unit.h2
-    return direction if h2 is None or not hasattr(h2, "project") else h2.project(direction)  # type: ignore[no-any-return]
+    return np.asarray(h2.project(direction)) if hasattr(h2, "project") else direction
 
 
 def alpha_grid(largest: float, n_alphas: int = 50, eps: float = 1e-2) -> Array:
-    """Return strengths from the largest down to ``eps`` times it, evenly spaced in their logarithm.
+    """Return strengths from the largest down to ``eps`` times it, evenly spaced in logarithm.
 
     Examples
     --------
@@ -203,7 +207,7 @@ def alpha_grid(largest: float, n_alphas: int = 50, eps: float = 1e-2) -> Array:
     """
     if not n_alphas >= 1 or not 0 < eps < 1:
         raise ValueError(
-            f"n_alphas is {n_alphas} and eps is {eps}; expected at least one strength and 0 < eps < 1"
+            f"n_alphas is {n_alphas} and eps is {eps}; expected at least one and 0 < eps < 1"
         )
     if not 0 < largest < np.inf:
         raise ValueError(
@@ -214,9 +218,9 @@ def alpha_grid(largest: float, n_alphas: int = 50, eps: float = 1e-2) -> Array:
 
 
 def carried(result: Result, ratio: float) -> tuple[Pair, Array]:
-    """Return a start from a solution at another strength: its pair, its multiplier times ``ratio``.
+    """Return a start from a solution at another strength.
 
-    The multiplier lies in alpha times a set, so that it is scaled with alpha.
+    The multiplier lies in alpha times a set, so that it is scaled by the ratio of the alphas.
     """
     return result.pair, (result.dual * ratio).astype(result.dual.dtype)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -133,11 +134,13 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         warn_unless_converged(type(self).__name__, result, fitting.data.X, self.standardize)
         return self
 
-    def _solve(self, problem: Problem, start: Any, callback: Any = None) -> Result:
+    def _solve(
+        self, problem: Problem, start: Any, callback: Any = None, memory: Any = None
+    ) -> Result:
         return solve(
             problem, solver=self.solver, tol=self.tol, max_passes=self.max_passes,
             max_seconds=self.max_seconds, start=start, random_state=self.random_state,
-            verbose=bool(self.verbose), callback=callback,
+            verbose=bool(self.verbose), callback=callback, memory=memory,
         )  # fmt: skip
 
     def _warm(self, problem: Problem) -> Any:
@@ -247,7 +250,8 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
 
     def _walk(self, fitting: Fitting, alphas: Any) -> Iterator[float]:
         """Fit this estimator to one alpha after the other, from the largest down."""
-        for alpha, problem, result in solve_path(fitting.unit, descending(alphas), self._solve):
+        solve = partial(self._solve, memory={})
+        for alpha, problem, result in solve_path(fitting.unit, descending(alphas), solve):
             self._set(fitting, problem, result)
             warn_unless_converged(type(self).__name__, result, fitting.data.X, self.standardize)
             yield alpha

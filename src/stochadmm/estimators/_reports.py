@@ -57,7 +57,7 @@ def summary(model: Any) -> str:
         f"{model.dof_} degrees of freedom",
     ]
     if hasattr(model, "levels_"):
-        groups = int(model.levels_.max()) + 1
+        groups = sum(np.unique(row).size for row in np.atleast_2d(model.levels_))
         lines.append(f"{groups} sets of equal coefficients along the graph")
     if hasattr(model, "active_groups_"):
         lines.append(f"{len(model.active_groups_)} of {model.n_groups_} groups are active")

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..losses import Squared
 from ..metrics import LARGEST_DENSE
 from ..problem import Problem
 from ..result import Record, Result, Status
+from ..solvers import Solver, State
 from ..stopping import Gap
 
 SMALL = 200_000  # entries of X: below, the last digits cost less than a second
@@ -59,6 +61,34 @@ class Polish:
         return self.best <= self.tol and self.idle >= PATIENCE
 
 
+@dataclass(frozen=True)
+class Remembering(Solver):
+    """A method that starts with the Gram matrix of a run on the same data."""
+
+    solver: Any
+    gram: Any
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether the method has a compiled loop."""
+        return bool(getattr(self.solver, "has_kernel", False))
+
+    def check(self, problem: Problem) -> None:
+        """Raise when the method cannot serve the problem."""
+        self.solver.check(problem)
+
+    def start(self, problem: Problem, x: Any = None, dual: Any = None) -> State:
+        """Return the method's first state, with the matrix in it where it has a place."""
+        state: State = self.solver.start(problem, x, dual)
+        if hasattr(state, "gram"):
+            state.gram = self.gram
+        return state
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Make an epoch of the method."""
+        self.solver.epoch(problem, state, rng)
+
+
 def solve(
     problem: Problem,
     *,
@@ -70,8 +100,17 @@ def solve(
     random_state: Any,
     verbose: bool,
     callback: Callable[[Record, Any], Any] | None,
+    memory: dict[str, Any] | None = None,
 ) -> Result:
-    """Solve to the tolerance, and small problems to rounding error."""
+    """Solve to the tolerance, and small problems to rounding error.
+
+    ``memory`` carries what belongs to the data from one call to the next: the Gram matrix.
+    """
+    automatic = isinstance(solver, str) and solver == "auto"
+    method = solvers.as_solver(default_solver(problem) if automatic else solver)
+    name = getattr(method, "name", type(method).__name__)
+    if memory:
+        method = Remembering(method, memory["gram"])
     small = math.prod(np.shape(problem.f2.X)) <= SMALL  # type: ignore[attr-defined]
     polish = Polish(tol) if small else None
     passes = max_passes if max_passes is not None else SMALL_PASSES if small else MANY_PASSES
@@ -81,12 +120,14 @@ def solve(
     def after(record: Record, state: Any) -> bool:
         nonlocal beta
         beta = float(state.beta)
+        if memory is not None and getattr(state, "gram", None) is not None:
+            memory["gram"] = state.gram
         asked = callback is not None and bool(callback(record, state))
         return asked or (polish is not None and polish(record, state))
 
     result = minimize(
         problem,
-        default_solver(problem) if isinstance(solver, str) and solver == "auto" else solver,
+        method,
         stop=Gap(min(tol, ROUNDING[problem.dtype.name]) if small else tol),
         max_passes=passes,
         max_seconds=max_seconds,
@@ -95,10 +136,10 @@ def solve(
         random_state=_generator(random_state),
         verbose=verbose,
     )
-    return _judged(result, tol, beta)
+    return _judged(result, tol, {"beta": beta} | result.info | {"solver": name})
 
 
-def _judged(result: Result, tol: float, beta: float) -> Result:
+def _judged(result: Result, tol: float, info: dict[str, Any]) -> Result:
     """Return the result without its state, judged by the tolerance that the user asked for."""
     reached = result.relative_gap if result.gap is not None else result.kkt_residual
     ended = (Status.STOPPED, Status.MAX_PASSES, Status.MAX_TIME)
@@ -109,7 +150,7 @@ def _judged(result: Result, tol: float, beta: float) -> Result:
         result,
         status=Status.CONVERGED if met else result.status,
         message=f"relative {what} {shown}, asked for {tol:.2e}",
-        info={"beta": beta} | result.info,
+        info=info,
         state=None,
     )
 

@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils.validation import _num_samples
 
 from ..losses import Squared
 from ..path import alpha_grid
@@ -53,6 +54,8 @@ class PathCV:
 
     def _fit(self: Any, X: Any, y: Any, sample_weight: Any, offset: Any) -> Any:
         X, y, sample_weight, offset = indexable(X, y, sample_weight, offset)
+        if _num_samples(X) < 2:
+            raise ValueError("cross-validation needs several rows, got n_samples = 1")
         model = self._plain()
         fitting = model._prepare(X, y, sample_weight, offset)
         alphas = self.alphas

@@ -36,7 +36,7 @@ class Fused(StructuredModel):
 
     def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
         labels = self._labels(fitting, result.coef)
-        self.levels_ = labels if labels.ndim == 1 else np.ascontiguousarray(labels.T)
+        self.levels_ = np.ascontiguousarray(labels.T, dtype=np.intp).reshape(self.coef_.shape)
         operator = fitting.structure.terms[0][0] if fitting.structure.terms else None
         self._graph = None if operator is None else _ends(operator)
 
@@ -196,7 +196,7 @@ class GraphFusedRegressor(Regressor, GraphFused):
     >>> X = rng.standard_normal((200, 4))
     >>> y = X @ [1, 0, 1, 0]
     >>> GraphFusedRegressor(alpha=0.1, graph=[(0, 2), (1, 3)]).fit(X, y).levels_
-    array([0, 1, 0, 1], dtype=int32)
+    array([0, 1, 0, 1])
     """
 
 
@@ -234,6 +234,6 @@ class GraphFusedClassifier(Classifier, GraphFused):
     >>> X = rng.standard_normal((300, 4))
     >>> y = np.where(X @ [1, 0, 1, 0] > 0, "a", "b")
     >>> model = GraphFusedClassifier(alpha=0.05, graph=[(0, 2), (1, 3)]).fit(X, y)
-    >>> bool(model.coef_[0, 0] == model.coef_[0, 2]), model.coef_[0, 1]
+    >>> bool(model.coef_[0, 0] == model.coef_[0, 2]), float(model.coef_[0, 1])
     (True, 0.0)
     """

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..operators import Identity, Matrix, Selection
 from ..penalties import L1, GroupL2
@@ -67,7 +68,8 @@ def _latent(columns: Columns, labels: list[Any], copies: Selection, share: float
         terms.append((first, GroupL2(share, copies.sizes, weights)))
     if share < 1 and columns.penalized.size:
         place = np.flatnonzero(~columns.free)
-        total = Selection([entries], columns.n).tosparse().T.tocsr()[place]
+        cells = (entries, np.arange(entries.size))
+        total = sparse.csr_array((np.ones(entries.size), cells), (columns.n, entries.size))[place]
         terms.append((Matrix(total), L1(1 - share)))
     members = np.split(np.arange(listed.size), np.cumsum(copies.sizes)[:-1])
     return Structure(terms, copies=entries, free=free, labels=labels, members=members)

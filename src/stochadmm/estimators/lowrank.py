@@ -159,7 +159,7 @@ class SparseLowRankClassifier(Classifier, SparseLowRank):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((300, 5))
     >>> y = np.digitize(X[:, 0], [-0.5, 0.5])
-    >>> model = SparseLowRankClassifier(alpha=0.05, sparsity="rows").fit(X, y)
+    >>> model = SparseLowRankClassifier(alpha=0.1, sparsity="rows").fit(X, y)
     >>> model.rank_, np.flatnonzero(model.sparse_coef_.any(axis=0))
     (1, array([0]))
     """

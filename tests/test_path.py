@@ -1,0 +1,209 @@
+"""Paths, the largest useful strength, and strengths chosen by cross-validation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LassoCV, enet_path
+
+import stochadmm as sa
+from stochadmm.estimators.cv import best_index
+from stochadmm.path import alpha_grid, alpha_max, at_strength, null_model, solve_path
+
+
+def sample(n=60, d=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    return X, X @ np.array([1.0, 1.0, 0.0, 0.0, -1.0, -1.0])[:d] + 0.5 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.5])
+def test_a_path_is_that_of_scikit_learn(l1_ratio):
+    X, y = sample()
+    centered, target = X - X.mean(axis=0), y - y.mean()
+    path = sa.LassoRegressor(l1_ratio=l1_ratio).path(X, y, n_alphas=10)
+    alphas, coefs, _ = enet_path(
+        centered, target, l1_ratio=l1_ratio, alphas=path.alphas, tol=1e-12, max_iter=100_000
+    )
+    np.testing.assert_array_equal(alphas, path.alphas)
+    np.testing.assert_allclose(path.coefs, coefs.T, atol=1e-6)
+    largest = np.abs(centered.T @ target).max() / (len(y) * l1_ratio)
+    np.testing.assert_allclose(path.alphas, np.geomspace(largest, largest / 100, 10), rtol=1e-5)
+    assert path.gaps.max() < 1e-8
+    assert path.dof[0] == 1 and path.dof[-1] == 7
+
+
+def test_every_point_of_a_path_is_the_fit_at_its_alpha():
+    X, y = sample()
+    path = sa.GraphFusedClassifier(graph=(2, 3)).path(X, y > 0, n_alphas=6)
+    assert path.coefs.shape == (6, 1, 6) and path.intercepts.shape == (6, 1)
+    for alpha, coef, bic in zip(path.alphas, path.coefs, path.bic, strict=True):
+        model = sa.GraphFusedClassifier(graph=(2, 3), alpha=alpha).fit(X, y > 0)
+        np.testing.assert_allclose(coef, model.coef_, atol=1e-6)
+        np.testing.assert_allclose(bic, model.bic_, rtol=1e-6)
+
+
+def test_a_path_leaves_the_estimator_alone_and_sorts_alphas():
+    X, y = sample()
+    model = sa.LassoRegressor()
+    path = model.path(X, y, alphas=[0.01, 1.0, 0.1])
+    assert path.alphas.tolist() == [1.0, 0.1, 0.01]
+    assert not hasattr(model, "coef_")
+    with pytest.raises(ValueError, match="alphas must be non-negative"):
+        model.path(X, y, alphas=[])
+
+
+def test_warm_starts_save_passes():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30_000, 10))
+    y = X @ np.repeat([1.0, 0.0], 5) + rng.standard_normal(30_000) > 0
+    model = sa.FusedLassoClassifier(tol=1e-4)
+    path = model.path(X, y, n_alphas=8)
+    cold = [
+        sa.FusedLassoClassifier(tol=1e-4, alpha=alpha).fit(X, y).n_passes_ for alpha in path.alphas
+    ]
+    assert path.gaps.max() <= 1e-4
+    assert path.n_passes.sum() < 0.8 * sum(cold)
+
+
+def test_the_gram_matrix_is_made_once_along_a_path():
+    X, y = sample(n=50_000)
+    path = sa.FusedLassoRegressor().path(X, y, n_alphas=6)
+    cold = [sa.FusedLassoRegressor(alpha=a).fit(X, y).n_passes_ for a in path.alphas[1:]]
+    assert path.n_passes[1:].sum() < sum(cold)
+    single = sa.FusedLassoRegressor(alpha=path.alphas[3]).fit(X, y)
+    np.testing.assert_allclose(path.coefs[3], single.coef_, atol=1e-7)
+
+
+def test_the_multiplier_is_carried_in_proportion_to_alpha():
+    X, y = sample()
+    unit = sa.Problem.linear(
+        sa.Squared(), X, y, structure=sa.Differences(6), on_structure=sa.L1(1.0)
+    )
+    seen = []
+
+    def solve(problem, start):
+        seen.append(start)
+        return sa.minimize(problem, "gram", stop=sa.Gap(1e-10))
+
+    found = list(solve_path(unit, [0.2, 0.1], solve))
+    assert seen[0] is None
+    np.testing.assert_allclose(seen[1][1], 0.5 * found[0][2].dual)
+    np.testing.assert_array_equal(seen[1][0].x2, found[0][2].x2)
+
+
+def test_strength_zero_has_no_structure():
+    X, y = sample()
+    unit = sa.Problem.linear(
+        sa.Squared(), X, y, structure=sa.Differences(6), on_structure=sa.L1(1.0)
+    )
+    assert not at_strength(unit, 0.0).constrained
+    exact = np.linalg.lstsq(X, y, rcond=None)[0]
+    model = sa.FusedLassoRegressor(alpha=0.0, fit_intercept=False).fit(X, y)
+    np.testing.assert_allclose(model.coef_, exact, atol=1e-8)
+
+
+def test_the_null_model_is_the_fit_of_what_is_free():
+    X, y = sample()
+    unit = sa.Problem.linear(
+        sa.Squared(), X, y, structure=sa.Differences(6), on_structure=sa.L1(1.0), intercept=True
+    )
+    x2, gradient = null_model(unit)
+    design = np.column_stack([X.sum(axis=1), np.ones(len(X))])
+    level, intercept = np.linalg.lstsq(design, y, rcond=None)[0]
+    np.testing.assert_allclose(x2, [level] * 6 + [intercept], atol=1e-8)
+    assert abs(gradient[:6].sum()) < 1e-12 and abs(gradient[-1]) < 1e-12
+
+
+def test_alpha_max_of_a_chain_by_hand():
+    X, y = sample()
+    unit = sa.Problem.linear(
+        sa.Squared(), X, y, structure=sa.Differences(6), on_structure=sa.L1(1.0)
+    )
+    _, gradient = null_model(unit)
+    running = np.abs(np.cumsum(gradient))[:-1].max()
+    np.testing.assert_allclose(alpha_max(unit), running, rtol=1e-5)
+
+
+def test_alpha_max_of_groups_and_rows_by_hand():
+    X, y = sample()
+    Y = np.column_stack([y, X[:, 0]])
+    gradient = X.T @ (Y - Y.mean(axis=0)) / len(X)
+    rows = sa.SparseLowRankRegressor(l1_ratio=1.0, sparsity="rows").alpha_max(X, Y)
+    np.testing.assert_allclose(rows, np.linalg.norm(gradient, axis=1).max(), rtol=1e-5)
+    nuclear = sa.SparseLowRankRegressor(l1_ratio=0.0).alpha_max(X, Y)
+    np.testing.assert_allclose(nuclear, np.linalg.norm(gradient, 2), rtol=1e-5)
+    groups = [[0, 1], [2, 3], [4, 5]]
+    model = sa.OverlappingGroupRegressor(groups=groups, group_weights=[1.0, 1.0, 2.0])
+    norms = [np.linalg.norm(gradient[g, 0]) / c for g, c in zip(groups, [1, 1, 2], strict=True)]
+    np.testing.assert_allclose(model.alpha_max(X, y), max(norms), rtol=1e-5)
+
+
+@pytest.mark.parametrize("groups", [[[0, 1, 2], [2, 3, 4], [4, 5, 0]], [[0, 1], [1, 2, 3]]])
+@pytest.mark.parametrize("latent", [False, True])
+@pytest.mark.parametrize("l1_ratio", [0.0, 0.4, 1.0])
+def test_alpha_max_of_overlapping_groups(groups, latent, l1_ratio):
+    X, y = sample()
+    options = {"groups": groups, "latent": latent, "l1_ratio": l1_ratio}
+    largest = sa.OverlappingGroupRegressor(**options).alpha_max(X, y)
+    listed = sorted({j for group in groups for j in group})
+    above = sa.OverlappingGroupRegressor(alpha=1.01 * largest, **options).fit(X, y)
+    below = sa.OverlappingGroupRegressor(alpha=0.99 * largest, **options).fit(X, y)
+    inside = listed if l1_ratio == 0 else slice(None)
+    assert np.abs(above.coef_[inside]).max() < 1e-9 < np.abs(below.coef_[inside]).max()
+
+
+@pytest.mark.parametrize("name", ["LassoRegressor", "FusedLassoRegressor"])
+def test_alpha_max_with_signs(name):
+    X, y = sample()
+    model = getattr(sa, name)(positive=True)
+    largest = model.alpha_max(X, y)
+    above = getattr(sa, name)(positive=True, alpha=1.01 * largest).fit(X, y)
+    below = getattr(sa, name)(positive=True, alpha=0.99 * largest).fit(X, y)
+    assert not above.coef_.any() and below.coef_.any()
+
+
+def test_there_is_no_largest_alpha_of_a_square():
+    X, y = sample()
+    with pytest.raises(ValueError, match="choose l1_ratio > 0"):
+        sa.LassoRegressor(l1_ratio=0.0).alpha_max(X, y)
+    with pytest.raises(ValueError, match="targets are constant"):
+        sa.LassoRegressor().path(X, np.ones(len(X)))
+    with pytest.raises(ValueError, match="0 < eps < 1"):
+        alpha_grid(1.0, eps=2.0)
+
+
+def test_cross_validation_is_that_of_scikit_learn():
+    X, y = sample()
+    model = sa.LassoRegressorCV(n_alphas=12, cv=4).fit(X, y)
+    reference = LassoCV(alphas=model.alphas_, cv=4, tol=1e-12, max_iter=100_000).fit(X, y)
+    np.testing.assert_allclose(model.mse_path_, reference.mse_path_, rtol=1e-6)
+    assert model.alpha_ == reference.alpha_
+    np.testing.assert_allclose(model.coef_, reference.coef_, atol=1e-7)
+    assert model.alphas_[model.best_index_] == model.alpha_
+
+
+def test_the_one_standard_error_rule_chooses_the_larger_alpha():
+    X, y = sample()
+    best = sa.FusedLassoRegressorCV(n_alphas=8, cv=4).fit(X, y)
+    simple = sa.FusedLassoRegressorCV(n_alphas=8, cv=4, one_standard_error=True).fit(X, y)
+    assert simple.alpha_ >= best.alpha_
+    scores = simple.score_path_
+    error = scores[best.best_index_].std(ddof=1) / 2
+    assert scores[simple.best_index_].mean() >= scores[best.best_index_].mean() - error
+    assert best_index(np.array([[1.0], [2.0]]), True) == 1
+
+
+def test_scoring_weights_and_missing_targets_in_cross_validation():
+    X, y = sample()
+    weight = np.linspace(0.5, 2, len(y))
+    classifier = sa.SparseLogisticClassifierCV(n_alphas=4, cv=3, scoring="accuracy")
+    classifier.fit(X, y > 0, sample_weight=weight)
+    assert 0.7 < classifier.score_path_.max() <= 1
+    Y = np.column_stack([y, -y])
+    Y[::7, 0] = np.nan
+    tasks = sa.SparseLowRankRegressorCV(n_alphas=4, cv=3).fit(X, Y, sample_weight=weight)
+    assert tasks.coef_.shape == (2, 6) and np.isfinite(tasks.mse_path_).all()
+    counts = np.random.default_rng(0).poisson(np.exp(X[:, 0]))
+    rates = sa.LassoRegressorCV(n_alphas=4, cv=3, loss="poisson", alphas=[0.1, 0.01])
+    assert not hasattr(rates.fit(X, counts, offset=0.1 * X[:, 1]), "mse_path_")
