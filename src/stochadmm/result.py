@@ -8,6 +8,7 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -143,12 +144,12 @@ class Result:
     def load(cls, path: str | Path) -> Result:
         """Read a result written by ``save``."""
         try:
-            with np.load(path, allow_pickle=False) as data:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as data:
                 arrays = dict(data)
             plain = json.loads(arrays.pop("meta").tobytes())
         except FileNotFoundError:
             raise
-        except (ValueError, KeyError, OSError, EOFError) as error:
+        except (ValueError, KeyError, OSError, EOFError, BadZipFile) as error:
             raise ValueError(
                 f"{path} is not a saved result ({error}); write one with Result.save"
             ) from error
