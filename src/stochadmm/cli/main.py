@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from stochadmm.cli import data, demo, info
+from stochadmm.cli import data, demo, info, reproduce
 
 
 class OneLineErrors(TyperGroup):
@@ -59,6 +59,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("info")(info.info)
+app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 
 

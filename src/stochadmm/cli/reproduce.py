@@ -1,0 +1,78 @@
+"""``stochadmm reproduce``: the paper's experiments, from runs to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+_Targets = Annotated[
+    list[str],
+    typer.Argument(help="fig1, fig2, fig3, table1, table2, memory, all, or a YAML file."),
+]
+_Data = Annotated[
+    list[str] | None,
+    typer.Option("--datasets", help="Only these data sets: names, separated by commas."),
+]
+
+
+def reproduce(
+    targets: _Targets,
+    out: Annotated[Path, typer.Option(help="Folder for runs, figures and the report.")] = Path(
+        "out/reproduce"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="Minutes instead of hours.")] = False,
+    datasets: _Data = None,
+) -> None:
+    """Run the paper's experiments and write table, figures and report.html.
+
+    What is finished is kept: the same command goes on after an interrupt.
+    """
+    from rich.console import Console
+
+    from stochadmm.experiments import reproduce as run
+
+    chosen = [name for part in datasets or () for name in part.split(",") if name] or None
+    console = Console(stderr=True)
+    try:
+        with _watch(console) as watch:
+            path = run(targets, out, quick=quick, datasets=chosen, watch=watch)
+    except KeyboardInterrupt:
+        console.print("Interrupted. Finished runs are kept; the same command goes on.")
+        raise typer.Exit(130) from None
+    typer.echo(f"Wrote {path}")
+
+
+@contextmanager
+def _watch(console: Any) -> Iterator[Any]:
+    """Show a bar with the time left; the work is counted in rows times passes."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import TimeRemainingColumn as TimeLeft
+
+    layout = (
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeLeft(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*layout, console=console, transient=True, speed_estimate_period=120) as bar:
+        yield _Bar(bar, bar.add_task("", total=None))
+
+
+class _Bar:
+    def __init__(self, bar: Any, task: Any) -> None:
+        self.bar, self.task = bar, task
+
+    def begin(self, total: float) -> None:
+        self.bar.update(self.task, total=total)
+
+    def advance(self, cost: float, doing: str) -> None:
+        self.bar.update(self.task, advance=cost, **({"description": doing} if doing else {}))
+
+    def say(self, line: str) -> None:
+        self.bar.console.print(line)

@@ -1,0 +1,218 @@
+"""Doing pieces of work: optima, tuned settings and runs, each kept as soon as it is finished.
+
+An interrupt loses one piece at most, and the same command goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..finite_sum import FiniteSum
+from ..problem import Pair, Problem
+from ..solvers._base import State
+from . import methods, problems
+from .methods import METHODS, Setting
+from .pieces import Piece, Watch
+from .problems import Optimum, Sample
+from .store import Store, fingerprint, finite
+from .tuning import Tuned, tune
+
+FORMAT = 1  # raise when the meaning of what is kept changes
+SMALL = 1e-9  # relative gap at which a run has nothing left to show
+HOPELESS = 100.0  # times the objective at zero: a run beyond has diverged
+
+
+class Bench:
+    """Does pieces of work; data and problem are loaded when the first piece needs them."""
+
+    def __init__(self, store: Store, watch: Watch) -> None:
+        self.store, self.watch = store, watch
+        self._rows: tuple[Any, Sample] | None = None
+        self._problem: tuple[Any, Problem] | None = None
+        self._warm: set[tuple[str, str, str]] = set()
+
+    def do(self, piece: Piece) -> dict[str, Any]:
+        """Return a piece of work, from the folder if it is finished."""
+        kept = self.store.get(piece.key, self.fingerprint(piece))
+        if kept is not None:
+            self.watch.advance(piece.cost, "")
+            return kept
+        content = getattr(self, f"_{piece.kind}")(piece)
+        self.store.put(piece.key, self.fingerprint(piece), content)
+        return self.store.get(piece.key, self.fingerprint(piece)) or content
+
+    def fingerprint(self, piece: Piece) -> str:
+        """Return the fingerprint of everything that a piece depends on."""
+        e, spec = piece.experiment, dataclasses.replace(piece.spec, without=[])
+        real = problems.RECIPES[spec.name].here
+        parts: list[Any] = [FORMAT, piece.kind, spec, real]
+        if piece.kind != "sizes":
+            parts += [e.problem, e.strength(piece.variant)]
+        if piece.kind == "tuning":
+            parts += [piece.method, e.tuning]
+        if piece.kind == "runs":
+            setting = self.setting(piece)
+            parts += [piece.method, setting, piece.seed, e.passes, e.seconds]
+        return fingerprint(*parts)
+
+    def setting(self, piece: Piece) -> Setting:
+        """Return the tuned setting of a method, with the steps of the variant."""
+        source = METHODS[piece.method].tuned_as
+        if source is None:
+            return Setting()
+        tuned = Tuned.from_plain(self.tuned(piece, source))
+        return dataclasses.replace(
+            tuned.setting, factor=tuned.setting.factor * piece.variant.factor
+        )
+
+    def tuned(self, piece: Piece, method: str) -> dict[str, Any]:
+        """Return a finished tuning."""
+        wanted = dataclasses.replace(piece, kind="tuning", method=method, seed=None)
+        kept = self.store.get(wanted.key, self.fingerprint(wanted))
+        if kept is None:
+            raise ValueError(f"{method} is not tuned yet on {piece.spec.name}")
+        return {k: v for k, v in kept.items() if k != "fingerprint"}
+
+    def optimum(self, piece: Piece) -> Optimum:
+        """Return the certified optimum of a problem."""
+        kept = self.do(dataclasses.replace(piece, kind="optima", method="", seed=None))
+        gap = kept["gap"]
+        return Optimum(
+            kept["value"], np.inf if gap is None else gap, kept["seconds"], kept["certified"]
+        )
+
+    # ---------------------------------------------------------------- the work
+
+    def rows(self, piece: Piece) -> Sample:
+        """Return the data set of a piece; the last one is remembered."""
+        quick = piece.experiment.is_quick
+        known = (dataclasses.replace(piece.spec, without=[], graph=""), quick)
+        if self._rows is None or self._rows[0] != known:
+            self._rows = self._problem = None  # two large data sets are never held at once
+            self._rows = (known, problems.sample(piece.spec, quick))
+            if self._rows[1].note:
+                self.watch.say(self._rows[1].note)
+        return self._rows[1]
+
+    def problem(self, piece: Piece) -> Problem:
+        """Return the problem of a piece; the last one is remembered."""
+        known = (piece.experiment.name, piece.spec, piece.experiment.strength(piece.variant))
+        rows = self.rows(piece)
+        if self._problem is None or self._problem[0] != known:
+            built = problems.build(piece.experiment, piece.spec, piece.variant, rows)
+            self._problem = (known, built)
+        return self._problem[1]
+
+    def _sizes(self, piece: Piece) -> dict[str, Any]:
+        rows = self.rows(piece)
+        train, test = rows.data.X.shape, rows.data.X_test.shape  # type: ignore[union-attr]
+        self.watch.advance(piece.cost, f"{piece.spec.name}: loaded")
+        return {
+            "n": train[0], "d": train[1], "n_test": test[0], "outputs": rows.n_outputs,
+            "note": rows.note,
+        }  # fmt: skip
+
+    def _optima(self, piece: Piece) -> dict[str, Any]:
+        problem = self.problem(piece)
+        found = problems.optimum(problem, 2 * piece.experiment.seconds)
+        self._warm.add((piece.experiment.name, piece.spec.name, "auto"))
+        self.watch.advance(piece.cost, f"{piece.spec.name}: optimum")
+        return dataclasses.asdict(found) | {
+            "gap": finite(found.gap), "rows_of_a": problem.shape_dual[0],
+            "lipschitz_max": problem.f2.lipschitz_max, "lipschitz_mean": problem.f2.lipschitz_mean,
+        }  # fmt: skip
+
+    def _tuning(self, piece: Piece) -> dict[str, Any]:
+        doing = f"{piece.spec.name}: tuning {METHODS[piece.method].label}"
+
+        def advance(share: float) -> None:
+            self.watch.advance(share * piece.cost, doing)
+
+        problem = self.problem(piece)
+        self._warm_up(piece, problem)
+        tuned = tune(
+            piece.method, problem, piece.spec.batch, piece.experiment.tuning, advance
+        ).plain()
+        return tuned | {"objective": finite(tuned["objective"])}
+
+    def _runs(self, piece: Piece) -> dict[str, Any]:
+        setting, best = self.setting(piece), self.optimum(piece)
+        problem = self.problem(piece)
+        self._warm_up(piece, problem)
+        doing = f"{piece.spec.name}: {METHODS[piece.method].label}, seed {piece.seed}"
+        held = problems.held_out(piece.experiment, self.rows(piece))
+        done = 0.0
+
+        def advance(passes: float) -> None:
+            nonlocal done
+            share = min(passes / piece.experiment.passes, 1.0)
+            self.watch.advance((share - done) * piece.cost, doing)
+            done = share
+
+        records, status = run(piece, problem, held, setting, best, advance)
+        advance(np.inf)
+        return {
+            "method": piece.method, "seed": piece.seed, "setting": setting, "status": status,
+            "records": records,
+        }  # fmt: skip
+
+    def _warm_up(self, piece: Piece, problem: Problem) -> None:
+        """Compile: one epoch that does not count, once per method and data set."""
+        key = (piece.experiment.name, piece.spec.name, piece.method)
+        if key not in self._warm:
+            solver, state = methods.start(piece.method, problem, piece.spec.batch, Setting())
+            solver.epoch(problem, state, np.random.default_rng(0))
+            self._warm.add(key)
+
+
+def run(
+    piece: Piece, problem: Problem, held: FiniteSum, setting: Setting, best: Optimum,
+    advance: Callable[[float], None],
+) -> tuple[list[dict[str, Any]], str]:  # fmt: skip
+    """Return the records of one run and how it ended; only solving is timed."""
+    experiment, records = piece.experiment, []
+    problem = dataclasses.replace(problem)  # without what earlier runs have left with it
+    rng = np.random.default_rng(piece.seed)
+
+    def measure(point: Pair, name: str, state: State, seconds: float) -> float:
+        feasible, value = problems.feasible_value(problem, point)
+        records.append(
+            {
+                "point": name, "epoch": state.n_epochs, "passes": state.n_gradients,
+                "reads": state.n_passes, "seconds": seconds, "objective": finite(value),
+                "test_loss": finite(held.value(feasible.x2)),
+                "test_error": problems.test_error(held, feasible.x2),
+                "feasibility": finite(float(np.linalg.norm(problem.constraint(point)))),
+            }
+        )  # fmt: skip
+        return value
+
+    with np.errstate(all="ignore"):
+        clock = time.perf_counter()
+        solver, state = methods.start(piece.method, problem, piece.spec.batch, setting)
+        seconds = time.perf_counter() - clock
+        state.target = problems.TOLERANCE
+        measure(state.output, "last", dataclasses.replace(state, n_gradients=0.0), 0.0)
+        limit = HOPELESS * abs(problem.objective_at_zero)
+        nothing_left = SMALL * abs(best.value)
+        while True:
+            clock = time.perf_counter()
+            solver.epoch(problem, state, rng)
+            seconds += time.perf_counter() - clock
+            value = measure(state.output, "last", state, seconds)
+            if METHODS[piece.method].ergodic and state.ergodic is not None:
+                measure(state.ergodic, "ergodic", state, seconds)
+            advance(state.n_gradients)
+            if not value <= limit:
+                return records, "diverged"
+            if best.certified and value - best.value <= max(best.floor, nothing_left):
+                return records, "solved"
+            if state.n_gradients >= experiment.passes:
+                return records, "passes"
+            if seconds >= experiment.seconds:
+                return records, "seconds"

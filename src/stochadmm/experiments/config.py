@@ -1,0 +1,250 @@
+"""Experiments as data: one YAML file each, read into dataclasses with errors that name the place.
+
+A file has the fields of :class:`Experiment`; its section ``quick`` replaces some of them for the
+short form.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+CONFIGS = Path(__file__).parent / "configs"
+PROBLEMS = ("lasso", "fused", "multitask")
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """A data set of an experiment.
+
+    Attributes
+    ----------
+    name : str
+        A recipe of ``problems.RECIPES``.
+    batch : int
+        Rows in a mini-batch.
+    rows : int or None
+        Random sample of so many training rows; all of them by default.
+    graph : {"glasso", "given"}
+        Edges between columns: estimated from the rows, or those that the data come with.
+    without : list of str
+        Methods that are left out on this data set.
+    """
+
+    name: str
+    batch: int
+    rows: int | None = None
+    graph: str = "glasso"
+    without: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The same experiment with other steps or another penalty.
+
+    ``factor`` multiplies the curvature of every method, so that 0.5 doubles the steps.
+    """
+
+    name: str
+    title: str = ""
+    factor: float = 1.0
+    mu: float | None = None
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The trials that every method gets: as many for each, of ``passes`` passes each.
+
+    ``factors`` multiply the curvature from theory, ``betas`` the automatic penalty of the
+    constraint. ``rhos`` are the growth factors of the penalty; ACC-SADMM, whose penalty has no
+    such number, tries ``more_betas`` instead.
+    """
+
+    passes: float
+    factors: list[float]
+    betas: list[float]
+    rhos: list[float]
+    more_betas: list[float]
+
+    @property
+    def n_trials(self) -> int:
+        """Trials of one method."""
+        return len(self.factors) + len(self.betas) + len(self.rhos)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure of the paper.
+
+    Attributes
+    ----------
+    name, title : str
+        Of the figure.
+    problem : {"lasso", "fused", "multitask"}
+        What is minimized.
+    mu : float
+        Strength of the penalty; of both norms for "multitask".
+    passes : float
+        Budget of a run in effective passes: component gradients / n.
+    seconds : float
+        Budget of a run in seconds of solving.
+    seeds : list of int
+        One run each.
+    methods : list of str
+        Keys of ``methods.METHODS``.
+    datasets, variants, tuning
+        See :class:`DataSpec`, :class:`Variant`, :class:`Tuning`.
+    """
+
+    name: str
+    title: str
+    problem: str
+    mu: float
+    passes: float
+    seconds: float
+    seeds: list[int]
+    methods: list[str]
+    datasets: list[DataSpec]
+    variants: list[Variant]
+    tuning: Tuning
+    is_quick: bool = False
+
+    def strength(self, variant: Variant) -> float:
+        """Return the penalty of a variant."""
+        return self.mu if variant.mu is None else variant.mu
+
+
+def names() -> list[str]:
+    """Return the names of the experiments that come with the package."""
+    return sorted(path.stem for path in CONFIGS.glob("*.yaml"))
+
+
+def load(
+    source: str | Path, *, quick: bool = False, datasets: list[str] | None = None
+) -> Experiment:
+    """Return an experiment.
+
+    Parameters
+    ----------
+    source : str or Path
+        A name of ``names()`` or a YAML file.
+    quick : bool
+        Apply the section ``quick``.
+    datasets : list of str, optional
+        Keep these data sets only.
+
+    Examples
+    --------
+    >>> from stochadmm import experiments
+    >>> experiments.load("fig1", quick=True).problem
+    'lasso'
+    """
+    path = Path(source)
+    if path.suffix not in (".yaml", ".yml"):
+        if str(source) not in names():
+            raise ValueError(unknown("experiment", str(source), names()))
+        path = CONFIGS / f"{source}.yaml"
+    content = _read(path)
+    short = content.pop("quick", None) or {}
+    if quick:
+        if not isinstance(short, dict):
+            raise ValueError(f"{path.name}: quick is {short!r}, expected a section of fields")
+        content |= short
+        content["is_quick"] = True
+    experiment: Experiment = _build(Experiment, content, path.name)
+    _check(experiment, path.name)
+    if datasets is None:
+        return experiment
+    return dataclasses.replace(
+        experiment, datasets=[spec for spec in experiment.datasets if spec.name in datasets]
+    )
+
+
+def unknown(kind: str, name: str, known: list[str]) -> str:
+    """Return the line that says that a name is not known, and which is near."""
+    near = get_close_matches(name, known, n=2, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"there is no {kind} {name!r}; {hint}known: {', '.join(known)}"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        import yaml
+    except ImportError as error:
+        raise OSError(
+            "PyYAML is missing; install it with: pip install 'stochadmm[experiments]'"
+        ) from error
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path.name} is not valid YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path.name} holds {type(content).__name__}, expected named fields")
+    return content
+
+
+def _build(kind: type[Any], content: Any, where: str) -> Any:
+    """Return a dataclass from a mapping; errors name the field."""
+    if not isinstance(content, dict):
+        raise ValueError(f"{where} is {content!r}, expected named fields")
+    hints = typing.get_type_hints(kind)
+    known = {f.name: f for f in dataclasses.fields(kind)}
+    for name in content:
+        if name not in known:
+            raise ValueError(f"{where}: {unknown('field', str(name), list(known))}")
+    for name, f in known.items():
+        required = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        if required and name not in content:
+            raise ValueError(f"{where}: the field {name!r} is missing")
+    values = {name: _value(hints[name], v, f"{where}: {name}") for name, v in content.items()}
+    return kind(**values)
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        return _build(typing.cast(type[Any], hint), value, where)
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is list:
+        if not isinstance(value, list) or (not value and arguments[0] is not str):
+            raise ValueError(f"{where} is {value!r}, expected a list with at least one entry")
+        return [_value(arguments[0], v, f"{where}[{k}]") for k, v in enumerate(value)]
+    if origin is types.UnionType:
+        return None if value is None else _value(arguments[0], value, where)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        note = "; YAML reads 1e-5 as text, write 1.0e-5" if hint is float else ""
+        raise ValueError(f"{where} is {value!r}, expected {hint.__name__}{note}")
+    return value
+
+
+def _check(experiment: Experiment, where: str) -> None:
+    from .methods import METHODS
+    from .problems import RECIPES
+
+    if experiment.problem not in PROBLEMS:
+        raise ValueError(f"{where}: {unknown('problem', experiment.problem, list(PROBLEMS))}")
+    excluded = [name for spec in experiment.datasets for name in spec.without]
+    for name in [*experiment.methods, *excluded]:
+        if name not in METHODS:
+            raise ValueError(f"{where}: {unknown('method', name, list(METHODS))}")
+    for spec in experiment.datasets:
+        if spec.name not in RECIPES:
+            raise ValueError(f"{where}: {unknown('data set', spec.name, list(RECIPES))}")
+        if spec.graph not in ("glasso", "given"):
+            raise ValueError(f"{where}: graph is {spec.graph!r}, expected 'glasso' or 'given'")
+    tuning = experiment.tuning
+    if len(tuning.rhos) != len(tuning.more_betas):
+        raise ValueError(
+            f"{where}: tuning has {len(tuning.rhos)} rhos and {len(tuning.more_betas)} "
+            "more_betas, expected as many: every method gets the same number of trials"
+        )
+    positive = {"passes": experiment.passes, "seconds": experiment.seconds, "mu": experiment.mu}
+    for name, number in positive.items():
+        if not number > 0:
+            raise ValueError(f"{where}: {name} is {number!r}, expected a number > 0")

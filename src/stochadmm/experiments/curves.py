@@ -1,0 +1,136 @@
+"""Finished runs as curves: gaps over passes and seconds, one array per seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..protocols import Array
+from .problems import Optimum
+
+if TYPE_CHECKING:
+    from .pieces import Piece
+
+Key = tuple[str, str, str, str, str]
+"""Experiment, variant, data set, method, point ("last" or "ergodic")."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One run of one method: arrays over its records; gaps are at least ``floor``."""
+
+    passes: Array
+    seconds: Array
+    gap: Array
+    test_loss: Array
+    test_error: Array
+    floor: float
+    scale: float
+    """Absolute optimal value, which relative gaps are relative to."""
+    status: str = "passes"
+
+    def along(self, axis: str) -> Array:
+        """Return the horizontal axis: "passes" or "seconds"."""
+        return self.seconds if axis == "seconds" else self.passes
+
+    def reaches(self, relative_gap: float, axis: str) -> float:
+        """Return where the gap first falls to a share of the optimum, inf when it never does."""
+        below = np.flatnonzero(self.gap <= relative_gap * self.scale)
+        return float(self.along(axis)[below[0]]) if below.size else np.inf
+
+
+@dataclass
+class Curves:
+    """All runs: curves by key and seed, and the rows of the tidy table."""
+
+    runs: dict[Key, dict[int, Curve]] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, piece: Piece, content: dict[str, Any], best: Optimum) -> None:
+        """Take in a finished run."""
+        names = (piece.experiment.name, piece.variant.name, piece.spec.name, piece.method)
+        start = content["records"][0]
+        for point in ("last", "ergodic"):
+            records = [r for r in content["records"] if r["point"] == point]
+            if not records:
+                continue
+            if point == "ergodic":  # both begin at the same point
+                records = [start | {"point": point}, *records]
+            for record in records:
+                self.rows.append(self._row(names, content, record, best))
+            seed = int(content["seed"])
+            key = (*names, point)
+            self.runs.setdefault(key, {})[seed] = curve(records, best, content["status"])
+
+    @staticmethod
+    def _row(
+        names: tuple[str, str, str, str], content: dict[str, Any], record: dict[str, Any],
+        best: Optimum,
+    ) -> dict[str, Any]:  # fmt: skip
+        objective = record["objective"]
+        kept = ("epoch", "passes", "seconds", "test_loss", "test_error", "feasibility")
+        return {
+            "experiment": names[0], "variant": names[1], "dataset": names[2], "method": names[3],
+            "point": record["point"], "seed": content["seed"], "status": content["status"],
+            "objective": objective, "floor": best.floor,
+            "gap": None if objective is None else objective - best.value,
+        } | {name: record[name] for name in kept}  # fmt: skip
+
+    def keys(self, experiment: str, variant: str, dataset: str | None = None) -> Iterator[Key]:
+        """Yield the keys of one figure, or of one of its columns."""
+        for key in self.runs:
+            if key[:2] == (experiment, variant) and dataset in (None, key[2]):
+                yield key
+
+    def datasets(self, experiment: str, variant: str) -> list[str]:
+        """Return the columns of a figure."""
+        return list(dict.fromkeys(key[2] for key in self.keys(experiment, variant)))
+
+    def get(
+        self, experiment: str, variant: str, dataset: str, method: str, point: str
+    ) -> dict[int, Curve]:
+        """Return the runs of one method, empty when there are none."""
+        return self.runs.get((experiment, variant, dataset, method, point), {})
+
+
+def curve(records: list[dict[str, Any]], best: Optimum, status: str) -> Curve:
+    """Return the arrays of one run."""
+    columns = {
+        name: np.array([np.nan if r[name] is None else r[name] for r in records], dtype=float)
+        for name in ("passes", "seconds", "objective", "test_loss", "test_error")
+    }
+    objective = np.where(np.isfinite(columns["objective"]), columns["objective"], np.inf)
+    gap = np.maximum(objective - best.value, best.floor)
+    return Curve(
+        columns["passes"], columns["seconds"], gap, columns["test_loss"], columns["test_error"],
+        best.floor, max(abs(best.value), 1e-300), status,
+    )  # fmt: skip
+
+
+def advantage(a: Curve, b: Curve, axis: str = "passes", points: int = 50) -> float:
+    """Return by how many powers of ten a's gap is below b's, on average over their common range.
+
+    Between records the logarithm of a gap is interpolated; the range begins where both have made
+    their first epoch and ends where the first of them ends. A run that has diverged counts with
+    its worst finite gap from there on. Without a certified optimum the answer is NaN.
+    """
+    x, y = a.along(axis), b.along(axis)
+    if len(x) < 2 or len(y) < 2 or not np.isfinite(a.floor + b.floor):
+        return float("nan")
+    start = max(x[1], y[1])
+    ends = [t[-1] for t, c in ((x, a), (y, b)) if c.status not in ("diverged", "solved")]
+    stop = min(ends) if ends else max(x[-1], y[-1])
+    if not stop > start:
+        stop = start
+    grid = np.linspace(start, stop, points)
+    return float(np.mean(_logarithm(b, y, grid) - _logarithm(a, x, grid)))
+
+
+def _logarithm(c: Curve, x: Array, grid: Array) -> Array:
+    finite = np.isfinite(c.gap)
+    worst = float(c.gap[finite].max(initial=c.floor))
+    values = np.log10(np.where(finite, c.gap, max(worst, c.scale)))
+    return np.interp(grid, x, values)

@@ -1,0 +1,136 @@
+"""Figures in the paper's layout: a column per data set, gap above, test loss below."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .config import Experiment, Variant
+from .curves import Curve, Curves, Key
+from .methods import METHODS
+
+COLORS = {
+    "stoc-admm": "#7f7f7f",
+    "opt-sadmm": "#9467bd",
+    "svrg-admm": "#1f77b4",
+    "sag-admm": "#2ca02c",
+    "acc-sadmm": "#d62728",
+    "acc-sadmm-reset": "#ff9896",
+    "sdca-admm": "#8c564b",
+    "auto": "#111111",
+}
+AXES = {"passes": "effective passes", "seconds": "seconds"}
+INK, GRID = "#222222", "#e4e4e4"
+
+
+def draw(curves: Curves, experiment: Experiment, variant: Variant, folder: Path) -> list[Path]:
+    """Write a figure over passes and one over seconds, PNG and SVG; return the PNG files."""
+    from matplotlib import rc_context
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for axis in AXES:
+        # no date and fixed ids: the same runs give the same file
+        with rc_context({"svg.hashsalt": "stochadmm", "font.size": 9}):
+            figure = _figure(curves, experiment, variant, axis)
+            stem = folder / f"{experiment.name}-{variant.name}-{axis}"
+            figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+            figure.savefig(stem.with_suffix(".png"), dpi=130)
+        written.append(stem.with_suffix(".png"))
+    return written
+
+
+def _figure(curves: Curves, experiment: Experiment, variant: Variant, axis: str) -> Any:
+    from matplotlib.figure import Figure
+
+    columns = curves.datasets(experiment.name, variant.name)
+    figure = Figure(figsize=(max(2.7 * len(columns), 6.0), 5.6), layout="constrained")
+    grid = figure.subplots(2, len(columns), squeeze=False, sharex="col")
+    lines: dict[str, Any] = {}
+    for k, dataset in enumerate(columns):
+        top, bottom = grid[0, k], grid[1, k]
+        for key in curves.keys(experiment.name, variant.name, dataset):
+            label = METHODS[key[3]].label + ("-ERG" if key[4] == "ergodic" else "")
+            runs = list(curves.runs[key].values())
+            lines[label] = _line(top, runs, axis, "gap", key)
+            _line(bottom, runs, axis, _second(experiment, runs), key)
+        _dress(top, bottom, dataset, axis)
+        shown = [
+            run
+            for key in curves.keys(experiment.name, variant.name, dataset)
+            if METHODS[key[3]].in_paper
+            for run in curves.runs[key].values()
+        ]
+        if shown:
+            _limits(top, bottom, shown, experiment)
+    grid[0, 0].set_ylabel("objective gap")
+    grid[1, 0].set_ylabel("test error" if experiment.problem == "multitask" else "test loss")
+    title = variant.title or variant.name
+    figure.suptitle(f"{experiment.title}: {title}" if title not in experiment.title
+                    else experiment.title, color=INK)  # fmt: skip
+    figure.legend(
+        lines.values(), lines.keys(), loc="outside lower center",
+        ncols=min(int(figure.get_figwidth() / 1.6), len(lines)),
+        frameon=False,
+    )  # fmt: skip
+    return figure
+
+
+def _second(experiment: Experiment, runs: list[Curve]) -> str:
+    """Return what the lower row shows: errors for many classes, losses otherwise."""
+    errors = experiment.problem == "multitask" and np.isfinite(runs[0].test_error).any()
+    return "test_error" if errors else "test_loss"
+
+
+def _line(axes: Any, runs: list[Curve], axis: str, what: str, key: Key) -> Any:
+    """Draw the mean over the seeds with their range; return the line."""
+    length = min(len(run.passes) for run in runs)
+    x = np.mean([run.along(axis)[:length] for run in runs], axis=0)
+    y = np.array([getattr(run, what)[:length] for run in runs])
+    y = np.where(np.isfinite(y), y, np.nan)
+    with np.errstate(all="ignore"):
+        middle = np.exp(np.mean(np.log(y), axis=0)) if what == "gap" else np.mean(y, axis=0)
+    # a horizontal axis over several powers of ten cannot show where it begins
+    shown = slice(1, None) if axis == "seconds" else slice(None)
+    ergodic = key[4] == "ergodic"
+    (line,) = axes.plot(
+        x[shown], middle[shown], color=COLORS[key[3]], linewidth=1.0 if ergodic else 1.5,
+        linestyle=":" if ergodic else "-", marker="o" if key[3] == "auto" else None,
+        markersize=3, zorder=3 if key[3] in ("acc-sadmm", "auto") else 2,
+    )  # fmt: skip
+    if len(runs) > 1:
+        axes.fill_between(
+            x[shown], y.min(axis=0)[shown], y.max(axis=0)[shown], color=COLORS[key[3]], alpha=0.15,
+            linewidth=0,
+        )  # fmt: skip
+    return line
+
+
+def _dress(top: Any, bottom: Any, dataset: str, axis: str) -> None:
+    top.set_title(dataset, color=INK)
+    top.set_yscale("log")
+    bottom.set_xlabel(AXES[axis])
+    if axis == "seconds":
+        bottom.set_xscale("log")
+    for axes in (top, bottom):
+        axes.grid(color=GRID, linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(colors=INK)
+
+
+def _limits(top: Any, bottom: Any, runs: list[Curve], experiment: Experiment) -> None:
+    """Show the range of the paper's methods: the gap below its start, no diverged test losses."""
+    gaps = [run.gap[0] for run in runs if np.isfinite(run.gap[0])]
+    if gaps:
+        lowest = min(run.gap[np.isfinite(run.gap)].min(initial=gaps[0]) for run in runs)
+        top.set_ylim(max(lowest / 30, 1e-14), 3 * max(gaps))
+    what = _second(experiment, runs)
+    ends = np.array([v for run in runs for v in getattr(run, what)[1:] if np.isfinite(v)])
+    if ends.size:
+        low, first = ends.min(), getattr(runs[0], what)[0]
+        high = min(np.quantile(ends, 0.95), first) if np.isfinite(first) else ends.max()
+        room = 0.08 * max(high - low, 1e-3 * abs(low), 1e-12)
+        bottom.set_ylim(low - room, max(high, low) + 2 * room)

@@ -1,0 +1,211 @@
+"""One self-contained page: claims with their evidence, figures, tables, machine facts."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import claims, tables
+from .claims import FAILS, HOLDS, RULE, Claim
+from .config import Experiment
+from .curves import Curves
+from .pieces import pieces
+from .store import Store
+from .tables import Table
+
+if TYPE_CHECKING:
+    from .bench import Bench
+
+CLASSES = {HOLDS: "holds", FAILS: "fails"}
+
+
+def write(
+    store: Store, bench: Bench, chosen: list[Experiment], wanted: list[str], curves: Curves,
+    quick: bool,
+) -> Path:  # fmt: skip
+    """Write the tidy table, figures, tables, claims and the report; return the report's path."""
+    facts = tables.environment() | {"form": "quick" if quick else "full"}
+    store.write(store.folder / "environment.json", json.dumps(facts, indent=2))
+    by_dataset = _kept(bench, chosen, "sizes")
+    notes = list(dict.fromkeys(kept["note"] for kept in by_dataset.values() if kept["note"]))
+    made: list[Table] = []
+    if "table1" in wanted:
+        made.append(tables.rates_table(curves))
+    if by_dataset:
+        made.append(tables.sizes_table(quick, by_dataset))
+    if "memory" in wanted:
+        made.append(tables.memory_table())
+    decided: list[Claim] = []
+    pictures: list[tuple[str, Path]] = []
+    if curves.runs:
+        store.table(curves.rows)
+        optima = _kept(bench, chosen, "optima")
+        made += [tables.optima_table(optima), tables.tuning_table(bench, chosen)]
+        pictures = _figures(curves, chosen, store)
+    if curves.runs or "memory" in wanted:
+        sizes = tables.memory() if "memory" in wanted else {}
+        decided = [c for c in claims.decide_all(curves, sizes) if c.evidence]
+        text = json.dumps([dataclasses.asdict(c) for c in decided], indent=2)
+        store.write(store.folder / "claims.json", text)
+    for table in made:
+        _write_csv(store, table)
+    page = _page(chosen, decided, pictures, made, facts, notes, quick)
+    return store.write(store.folder / "report.html", page)
+
+
+def _kept(bench: Bench, chosen: list[Experiment], kind: str) -> dict[Any, Any]:
+    """Return finished pieces of a kind: sizes by data set, optima by figure and data set."""
+    found: dict[Any, Any] = {}
+    for experiment in chosen:
+        for piece in pieces(experiment):
+            if piece.kind == kind:
+                mu = f"{experiment.name}, μ = {experiment.strength(piece.variant):g}"
+                key = piece.spec.name if kind == "sizes" else (mu, piece.spec.name)
+                found.setdefault(key, bench.do(piece))
+    return found
+
+
+def _figures(curves: Curves, chosen: list[Experiment], store: Store) -> list[tuple[str, Path]]:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return []
+    from .figures import AXES, draw
+
+    made = []
+    for experiment in chosen:
+        for variant in experiment.variants:
+            paths = draw(curves, experiment, variant, store.folder / "figures")
+            title = f"{experiment.name}: {experiment.title}, {variant.title or variant.name}"
+            made += [(f"{title}, over {name}", path)
+                     for name, path in zip(AXES.values(), paths, strict=True)]  # fmt: skip
+    return made
+
+
+def _write_csv(store: Store, table: Table) -> None:
+    def cell(text: str) -> str:
+        return f'"{text}"' if "," in text or '"' in text else text
+
+    lines = [",".join(map(cell, row)) for row in (table.columns, *table.rows)]
+    store.write(store.folder / "tables" / f"{table.name}.csv", "\n".join(lines) + "\n")
+
+
+# ---------------------------------------------------------------- the page
+
+
+def _page(
+    chosen: list[Experiment], decided: list[Claim], pictures: list[tuple[str, Path]],
+    made: list[Table], facts: dict[str, str], notes: list[str], quick: bool,
+) -> str:  # fmt: skip
+    style = files("stochadmm.experiments").joinpath("style.css").read_text(encoding="utf-8")
+    parts = [_head(chosen, facts, notes, quick, bool(decided), bool(pictures))]
+    if decided:
+        counts = [sum(c.verdict == v for c in decided) for v in (HOLDS, FAILS, claims.OPEN)]
+        parts.append('<h2 id="claims">Claims</h2>')
+        parts.append(
+            f"<p>{counts[0]} hold, {counts[1]} do not hold, {counts[2]} are not decidable with "
+            "these runs.</p>"
+        )
+        parts += [_claim(claim) for claim in decided]
+        parts.append(f'<p class="soft"><b>Rule.</b> {escape(RULE)}</p>')
+    if pictures:
+        parts.append('<h2 id="figures">Figures</h2>')
+        parts.append(
+            '<p class="soft">Lines are means over the seeds (geometric for gaps), bands their '
+            "range; dotted lines are averages of the iterates (-ERG). Passes count component "
+            "gradients, full gradients and warm starts included; seconds exclude measuring and "
+            "tuning.</p>"
+        )
+        parts += [_picture(title, path) for title, path in pictures]
+    if made:
+        parts.append('<h2 id="tables">Tables</h2>')
+        parts += [_table(table) for table in made]
+    parts.append('<h2 id="machine">Versions and machine</h2>')
+    cells = [(name, value) for name, value in facts.items()]
+    parts.append(_table(Table("machine", "", (), cells)))
+    body = "\n".join(parts)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<link rel="icon" href="data:,">\n'
+        f"<title>stochadmm: reproduction</title>\n<style>\n{style}</style>\n</head>\n"
+        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _head(
+    chosen: list[Experiment], facts: dict[str, str], notes: list[str], quick: bool,
+    has_claims: bool, has_figures: bool,
+) -> str:  # fmt: skip
+    links = [("claims", has_claims), ("figures", has_figures), ("tables", True), ("machine", True)]
+    shown = "".join(f'<a href="#{name}">{name}</a>' for name, there in links if there)
+    lines = [
+        "<h1>Accelerated stochastic ADMM: the experiments again</h1>",
+        '<p class="soft">C. Fang, F. Cheng, Z. Lin, “Faster and Non-ergodic O(1/K) Stochastic '
+        "Alternating Direction Method of Multipliers”, NIPS 2017, reproduced with stochadmm "
+        f"{escape(facts['stochadmm'])}.</p>",
+        f"<nav>{shown}</nav>",
+    ]
+    if quick:
+        lines.append(
+            '<div class="card"><b>Quick form.</b> Fewer seeds and passes, samples of the rows: it '
+            "shows that everything runs and where it points; the full form decides.</div>"
+        )
+    if notes:
+        items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+        lines.append(f'<div class="card"><b>Stand-ins.</b><ul>{items}</ul></div>')
+    seeds = ", ".join(f"{e.name}: {len(e.seeds)} seeds, {e.passes:g} passes" for e in chosen)
+    if seeds:
+        lines.append(f'<p class="soft">{escape(seeds)}.</p>')
+    return "\n".join(lines)
+
+
+def _claim(claim: Claim) -> str:
+    rows = "".join(
+        f'<tr><td class="tight">{escape(e.where)}</td><td class="tight text-{_class(e.verdict)}">'
+        f"{e.verdict}</td><td>{escape(e.text)}</td></tr>"
+        for e in claim.evidence
+    )
+    note = f'<p class="soft">{escape(claim.note)}</p>' if claim.note else ""
+    words = {HOLDS: "hold", FAILS: "do not", claims.OPEN: "undecided"}
+    counts = [f"{sum(e.verdict == v for e in claim.evidence)} {w}" for v, w in words.items()]
+    return (
+        f'<div class="card" id="claim-{claim.name}"><div class="claim">'
+        f"<b>{escape(claim.statement)}</b>"
+        f'<span class="badge {_class(claim.verdict)}">{claim.verdict}</span></div>{note}'
+        f"<details><summary>Evidence: {len(claim.evidence)} comparisons ({', '.join(counts)})"
+        f'</summary><div class="wide"><table>{rows}</table></div></details></div>'
+    )
+
+
+def _class(verdict: str) -> str:
+    return CLASSES.get(verdict, "open")
+
+
+def _picture(title: str, path: Path) -> str:
+    data = base64.b64encode(path.read_bytes()).decode("ascii")
+    return (
+        f'<figure class="card"><div class="wide"><img alt="{escape(title)}" '
+        f'src="data:image/png;base64,{data}"></div><figcaption>{escape(title)}</figcaption>'
+        "</figure>"
+    )
+
+
+def _table(table: Table) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in table.rows
+    )
+    title = f"<h3>{escape(table.title)}</h3>" if table.title else ""
+    note = f'<p class="soft">{escape(table.note)}</p>' if table.note else ""
+    head = f"<thead><tr>{head}</tr></thead>" if head else ""
+    return (
+        f'<section class="card">{title}<div class="wide"><table>{head}<tbody>{rows}</tbody>'
+        f"</table></div>{note}</section>"
+    )

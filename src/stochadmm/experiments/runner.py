@@ -1,0 +1,92 @@
+"""From names to a report: what is asked for, what is done already, and the rest.
+
+Everything finished is found in the folder again, so that only what is missing is run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .. import datasets as data_sets
+from . import problems
+from .bench import Bench
+from .config import Experiment, load, names, unknown
+from .curves import Curves
+from .pieces import Silent, Watch, pieces
+from .store import Store
+
+TABLES = ("table1", "table2", "memory")
+
+
+def reproduce(
+    targets: list[str], out: str | Path, *, quick: bool = False,
+    datasets: list[str] | None = None, watch: Watch | None = None,
+) -> Path:  # fmt: skip
+    """Run what is missing, then write table, figures and report; return the report's path.
+
+    Parameters
+    ----------
+    targets : list of str
+        Names of experiments, of tables (``table1``, ``table2``, ``memory``), YAML files, or
+        ``["all"]``.
+    out : path
+        Folder for everything that is written.
+    quick : bool
+        The short form.
+    datasets : list of str, optional
+        Keep these data sets only.
+    watch : Watch, optional
+        Who is told about the progress.
+    """
+    from . import report
+
+    watch = watch or Silent()
+    chosen, tables, with_runs = _chosen(targets, quick, datasets)
+    store = Store(Path(out))
+    if not quick:
+        _fetch(chosen)
+    bench = Bench(store, watch)
+    work = [
+        piece
+        for experiment in chosen
+        for piece in pieces(experiment)
+        if with_runs or piece.kind == "sizes"
+    ]
+    watch.begin(sum(piece.cost for piece in work))
+    curves = Curves()
+    for piece in work:
+        content = bench.do(piece)
+        if piece.kind == "runs":
+            curves.add(piece, content, bench.optimum(piece))
+    watch.say("writing the table, the figures and the report")
+    return report.write(store, bench, chosen, tables, curves, quick)
+
+
+def _chosen(
+    targets: list[str], quick: bool, datasets: list[str] | None
+) -> tuple[list[Experiment], list[str], bool]:
+    """Return the experiments and tables asked for, and whether there are runs to make."""
+    known = [*names(), *TABLES, "all"]
+    figures: list[str] = []
+    for target in targets:
+        if target not in known and not target.endswith((".yaml", ".yml")):
+            raise ValueError(unknown("experiment", target, known))
+        figures += names() if target == "all" else [] if target in TABLES else [target]
+    tables = [name for name in TABLES if name in targets or "all" in targets]
+    listed = dict.fromkeys(figures or (names() if "table2" in tables else []))
+    every = [load(name, quick=quick) for name in listed]
+    offered = list(dict.fromkeys(spec.name for e in every for spec in e.datasets))
+    for name in datasets or ():
+        if name not in offered:
+            raise ValueError(unknown("data set", name, offered))
+    chosen = [load(name, quick=quick, datasets=datasets) for name in listed]
+    return [e for e in chosen if e.datasets], tables, bool(figures)
+
+
+def _fetch(chosen: list[Experiment]) -> None:
+    """Find every file before the work begins, so that a missing one is told at once."""
+    for name in dict.fromkeys(spec.name for e in chosen for spec in e.datasets):
+        recipe = problems.RECIPES[name]
+        if recipe.files_of is not None and not recipe.here:
+            for path in data_sets.describe(recipe.files_of).files:
+                data_sets.fetch(path)

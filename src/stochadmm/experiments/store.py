@@ -1,0 +1,101 @@
+"""Files of an output folder: one small JSON file per finished piece of work, and one table.
+
+A file is written under another name and then renamed, so that it is whole or absent. It carries a
+fingerprint of everything that its content depends on; with another fingerprint it counts as
+absent.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+COLUMNS = (
+    "experiment", "variant", "dataset", "method", "point", "seed", "epoch", "passes", "seconds",
+    "objective", "gap", "floor", "test_loss", "test_error", "feasibility", "status",
+)  # fmt: skip
+
+
+class Store:
+    """The folder of one reproduction."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise OSError(
+                f"cannot write to {folder} ({error.strerror}); name another folder with --out"
+            ) from error
+
+    def path(self, key: tuple[str, ...]) -> Path:
+        """Return the file of a piece of work."""
+        return self.folder.joinpath(*key[:-1], f"{key[-1]}.json")
+
+    def get(self, key: tuple[str, ...], fingerprint: str) -> dict[str, Any] | None:
+        """Return what was finished under this key, None when there is nothing that fits."""
+        try:
+            content: dict[str, Any] = json.loads(self.path(key).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return content if content.get("fingerprint") == fingerprint else None
+
+    def put(self, key: tuple[str, ...], fingerprint: str, content: dict[str, Any]) -> None:
+        """Keep a finished piece of work."""
+        path = self.path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"fingerprint": fingerprint} | content, default=_plain)
+        self.write(path, text)
+
+    def write(self, path: Path, text: str) -> Path:
+        """Write a text file that is never seen half written."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(path.name + ".part")
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+        return path
+
+    def table(self, rows: list[dict[str, Any]]) -> list[Path]:
+        """Write the tidy table as CSV, and as Parquet where pandas and pyarrow are here."""
+        path = self.folder / "table.csv"
+        temporary = path.with_suffix(".part")
+        with temporary.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.DictWriter(stream, COLUMNS)
+            writer.writeheader()
+            writer.writerows(rows)
+        os.replace(temporary, path)
+        try:
+            import pandas as pd
+            import pyarrow  # noqa: F401
+        except ImportError:
+            return [path]
+        columns = path.with_suffix(".parquet")
+        pd.DataFrame(rows, columns=list(COLUMNS)).to_parquet(columns)
+        return [path, columns]
+
+
+def fingerprint(*parts: Any) -> str:
+    """Return a short text that changes with any of the parts."""
+    text = json.dumps(parts, sort_keys=True, default=_plain)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def finite(number: float | None) -> float | None:
+    """Return a number that JSON can hold."""
+    return None if number is None or not math.isfinite(number) else float(number)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: getattr(value, name) for name in value.__dataclass_fields__}
+    if hasattr(value, "item"):
+        return value.item()
+    return str(value)
