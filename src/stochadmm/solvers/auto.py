@@ -13,8 +13,8 @@ model's minimizer also corrects the dual point to second order (``certificates``
 certificate costs no further read; it is made when the promised decrease says that it may succeed.
 
 Quadratic losses take the whole Gram matrix once. Problems that this form does not fit (operators
-without a matrix, thousands of columns, a general A1) go to ACC-SADMM with restarts, or to SDCA-ADMM
-when there are fewer rows than columns.
+without a matrix, thousands of columns, a general A1) go to ACC-SADMM with restarts, or to
+SDCA-ADMM when there are fewer rows than columns.
 """
 
 from __future__ import annotations
