@@ -35,6 +35,7 @@ class Bench:
         self._rows: tuple[Any, Sample] | None = None
         self._problem: tuple[Any, Problem] | None = None
         self._warm: set[tuple[str, str, str]] = set()
+        self._told: set[str] = set()
 
     def do(self, piece: Piece) -> dict[str, Any]:
         """Return a piece of work, from the folder if it is finished."""
@@ -95,8 +96,10 @@ class Bench:
         if self._rows is None or self._rows[0] != known:
             self._rows = self._problem = None  # two large data sets are never held at once
             self._rows = (known, problems.sample(piece.spec, quick))
-            if self._rows[1].note:
-                self.watch.say(self._rows[1].note)
+            note = self._rows[1].note
+            if note and note not in self._told:
+                self._told.add(note)
+                self.watch.say(note)
         return self._rows[1]
 
     def problem(self, piece: Piece) -> Problem:

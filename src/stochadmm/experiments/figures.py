@@ -65,6 +65,8 @@ def _figure(curves: Curves, experiment: Experiment, variant: Variant, axis: str)
         ]
         if shown:
             _limits(top, bottom, shown, experiment)
+        for key in curves.keys(experiment.name, variant.name, dataset):
+            _below(top, list(curves.runs[key].values()), axis, key)
     grid[0, 0].set_ylabel("objective gap")
     grid[1, 0].set_ylabel("test error" if experiment.problem == "multitask" else "test loss")
     title = variant.title or variant.name
@@ -106,6 +108,17 @@ def _line(axes: Any, runs: list[Curve], axis: str, what: str, key: Key) -> Any:
             linewidth=0,
         )  # fmt: skip
     return line
+
+
+def _below(axes: Any, runs: list[Curve], axis: str, key: Key) -> None:
+    """Mark where a method leaves the picture at its lower edge."""
+    bottom = axes.get_ylim()[0]
+    leaving = [run.reaches(bottom / run.scale, axis) for run in runs]
+    if np.isfinite(leaving).all():
+        axes.plot(
+            np.mean(leaving), bottom, marker="v", color=COLORS[key[3]], markersize=6,
+            clip_on=False, zorder=4,
+        )  # fmt: skip
 
 
 def _dress(top: Any, bottom: Any, dataset: str, axis: str) -> None:

@@ -117,7 +117,8 @@ def _page(
         parts.append('<h2 id="figures">Figures</h2>')
         parts.append(
             '<p class="soft">Lines are means over the seeds (geometric for gaps), bands their '
-            "range; dotted lines are averages of the iterates (-ERG). Passes count component "
+            "range; dotted lines are averages of the iterates (-ERG); a triangle at the lower "
+            "edge marks a method that leaves the picture there. Passes count component "
             "gradients, full gradients and warm starts included; seconds exclude measuring and "
             "tuning.</p>"
         )
