@@ -385,8 +385,8 @@ def test_objective_and_constraint_by_hand():
     rng = np.random.default_rng(1)
     A, b = rng.standard_normal((3, D)), rng.standard_normal(3)
     problem = sa.Problem(
-        sa.FiniteSum(sa.Squared(), X, y), h1=sa.L1(0.3), h2=sa.Ridge(0.2), A1=sa.Identity(3, scale=2.0),
-        A2=A, b=b,
+        sa.FiniteSum(sa.Squared(), X, y), h1=sa.L1(0.3), h2=sa.Ridge(0.2),
+        A1=sa.Identity(3, scale=2.0), A2=A, b=b,
     )  # fmt: skip
     x = sa.Pair(rng.standard_normal(3), rng.standard_normal(D))
     np.testing.assert_allclose(problem.constraint(x), 2 * x.x1 + A @ x.x2 - b)

@@ -1,0 +1,158 @@
+"""Results: written and read without pickle, history as a frame, clear errors."""
+
+import dataclasses
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+
+import stochadmm as sa
+
+
+def solved(outputs=None, intercept=True, solver="acc-sadmm", dtype=np.float64, **options):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 5)).astype(dtype)
+    y = rng.standard_normal(40 if outputs is None else (40, outputs))
+    problem = sa.Problem.linear(
+        sa.Squared(), X, y, structure=sa.Differences(5), on_structure=sa.L1(0.1),
+        intercept=intercept,
+    )  # fmt: skip
+    return problem, sa.minimize(problem, solver, max_passes=20, **options)
+
+
+@pytest.mark.parametrize("outputs", [None, 3])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("solver", ["auto", "acc-sadmm", "linearized-admm"])
+def test_save_and_load_give_the_same_result(tmp_path, outputs, intercept, solver):
+    _, result = solved(outputs, intercept, solver)
+    path = result.save(tmp_path / "fit")
+    assert path == tmp_path / "fit.npz" and path.exists()
+    loaded = sa.Result.load(path)
+    for field in dataclasses.fields(sa.Result):
+        a, b = getattr(result, field.name), getattr(loaded, field.name)
+        if field.name in ("coef", "x1", "x2", "dual"):
+            np.testing.assert_array_equal(a, b)
+            assert a.dtype == b.dtype
+        elif field.name == "intercept":
+            np.testing.assert_array_equal(np.asarray(a, float), np.asarray(b, float))
+            assert type(a) is type(b)
+        elif field.name == "ergodic":
+            assert (a is None) == (b is None)
+            if a is not None:
+                np.testing.assert_array_equal(a.x1, b.x1)
+                np.testing.assert_array_equal(a.x2, b.x2)
+        elif field.name == "state":
+            assert b is None
+        elif field.name == "info":
+            assert a.keys() == b.keys()
+        else:
+            assert a == b, field.name
+
+
+def test_a_saved_result_holds_no_pickle(tmp_path):
+    _, result = solved(2)
+    path = result.save(tmp_path / "fit.npz")
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    assert all(array.dtype != object for array in arrays.values())
+    plain = json.loads(arrays["meta"].tobytes())
+    assert plain["status"] == result.status.value and len(plain["history"]) == len(result.history)
+    assert b"\x80\x04" not in arrays["meta"].tobytes()
+
+
+def test_a_loaded_result_is_a_start(tmp_path):
+    problem, result = solved(stop=1e-8)
+    loaded = sa.Result.load(result.save(tmp_path / "fit"))
+    again = sa.minimize(problem, "acc-sadmm", start=loaded, stop=1e-6, max_passes=10)
+    assert again.objective <= result.objective * (1 + 1e-9)
+    np.testing.assert_array_equal(loaded.pair.x2, result.pair.x2)
+
+
+def test_float32_and_infinite_numbers_survive(tmp_path):
+    _, result = solved(dtype=np.float32)
+    odd = dataclasses.replace(result, gap=np.inf, relative_gap=np.inf, kkt_residual=None)
+    loaded = sa.Result.load(odd.save(tmp_path / "odd"))
+    assert loaded.coef.dtype == np.float32
+    assert loaded.gap == np.inf and loaded.kkt_residual is None
+
+
+def test_errors_of_writing_name_the_file_and_the_remedy(tmp_path):
+    _, result = solved()
+    with pytest.raises(OSError, match="writable") as error:
+        result.save(tmp_path / "missing" / "fit.npz")
+    assert "missing" in str(error.value) and "\n" not in str(error.value)
+    with pytest.raises(OSError, match="writable"):
+        result.save(os.devnull + "/fit")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"not a result", b"PK\x03\x04 cut short", b"\x93NUMPY garbage"],
+    ids=["empty", "text", "broken zip", "broken array"],
+)
+def test_files_that_are_no_result_are_refused(tmp_path, content):
+    path = tmp_path / "fit.npz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="not a saved result") as error:
+        sa.Result.load(path)
+    assert "fit.npz" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_other_archives_and_cut_files_are_refused(tmp_path):
+    other = tmp_path / "other.npz"
+    np.savez(other, a=np.ones(3))
+    with pytest.raises(ValueError, match=r"not a saved result.*Result\.save"):
+        sa.Result.load(other)
+    _, result = solved()
+    path = result.save(tmp_path / "fit")
+    path.write_bytes(path.read_bytes()[:-300])
+    with pytest.raises(ValueError, match="not a saved result"):
+        sa.Result.load(path)
+    with pytest.raises(FileNotFoundError):
+        sa.Result.load(tmp_path / "nothing.npz")
+
+
+def test_pickled_objects_in_a_file_are_not_run(tmp_path):
+    path = tmp_path / "evil.npz"
+    np.savez(path, meta=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(ValueError, match="not a saved result"):
+        sa.Result.load(path)
+
+
+def test_another_format_is_named(tmp_path):
+    _, result = solved()
+    path = result.save(tmp_path / "fit")
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    plain = json.loads(arrays.pop("meta").tobytes()) | {"format": 99}
+    np.savez(path, meta=np.frombuffer(json.dumps(plain).encode(), np.uint8), **arrays)
+    with pytest.raises(ValueError, match="another version"):
+        sa.Result.load(path)
+
+
+def test_history_as_a_frame_with_pandas():
+    pd = pytest.importorskip("pandas")
+    _, result = solved()
+    frame = result.as_frame()
+    assert isinstance(frame, pd.DataFrame) and len(frame) == len(result.history)
+    assert list(frame.columns) == [f.name for f in dataclasses.fields(sa.Record)]
+    assert frame["objective"].tolist() == [r.objective for r in result.history]
+
+
+def test_history_as_a_dict_without_pandas(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    _, result = solved()
+    columns = result.as_frame()
+    assert isinstance(columns, dict)
+    assert columns["epoch"] == list(range(1, result.n_epochs + 1))
+    assert columns["passes"][-1] == result.n_passes
+
+
+def test_a_result_says_whether_it_converged_and_is_immutable():
+    _, result = solved(stop=1e-2)
+    assert result.converged is (result.status is sa.Status.CONVERGED)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.coef = None
+    assert "state=" not in repr(result)
