@@ -108,10 +108,11 @@ class Meter:
         """Return what the output is worth, with the tight certificate where it may succeed."""
         if state.bound is not None and state.cache is not None and self.tol is not None:
             measured = self._own(state, state.cache)
+            helpless = measured.objective >= self.previous  # no step left to certify itself by
         else:
             certificate = certify(self.problem, state.output, state.dual, state.cache)
-            measured = self._measured(state, certificate)
-        if self._worth_more(measured):
+            measured, helpless = self._measured(state, certificate), True
+        if helpless and self._worth_more(measured):
             tight = certify(
                 self.problem, state.output, state.dual, state.cache, strength="corrected"
             )

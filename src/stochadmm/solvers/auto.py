@@ -206,6 +206,8 @@ class Auto(Solver):
             if found is not None and found.candidate is not None:
                 s.bound = max(s.bound if s.bound is not None else -np.inf, found.point.bound)
                 w, mu = found.candidate, found.mu
+                # a larger sample makes the next bound tighter and the next step better
+                s.sample_size = max(s.sample_size, min(2 * s.sample_size, affordable(f2, 40)))
                 promised = now - _upper(problem, at, w, H)
                 return w, mu, promised
         return _structured(form, small, w), mu, promised
@@ -247,11 +249,17 @@ class Auto(Solver):
         return t
 
 
+def affordable(f2: FiniteSum, work: int) -> int:
+    """Return the rows whose Hessian takes the work of ``work / 30`` reads of the data."""
+    outputs = 1 if f2.n_outputs is None else f2.n_outputs
+    return min(f2.n_terms, work * f2.n_terms // (f2.n_columns * outputs))
+
+
 def first_sample(f2: FiniteSum) -> int:
     """Return how many rows a Hessian takes: about a third of a read's work, and enough of them."""
     n, d = f2.n_terms, f2.n_columns
     outputs = 1 if f2.n_outputs is None else f2.n_outputs
-    size = max(10 * n // (d * outputs), 8 * d * outputs, 256)
+    size = max(affordable(f2, 10), 8 * d * outputs, 256)
     return n if size >= 0.7 * n or n * d * d * outputs**2 <= 2e7 else int(size)
 
 
