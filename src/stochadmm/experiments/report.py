@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -105,12 +106,8 @@ def _page(
     style = files("stochadmm.experiments").joinpath("style.css").read_text(encoding="utf-8")
     parts = [_head(chosen, facts, notes, quick, bool(decided), bool(pictures))]
     if decided:
-        counts = [sum(c.verdict == v for c in decided) for v in (HOLDS, FAILS, claims.OPEN)]
         parts.append('<h2 id="claims">Claims</h2>')
-        parts.append(
-            f"<p>{counts[0]} hold, {counts[1]} do not hold, {counts[2]} are not decidable with "
-            "these runs.</p>"
-        )
+        parts.append(f"<p>Of {len(decided)} claims: {_counts(c.verdict for c in decided)}.</p>")
         parts += [_claim(claim) for claim in decided]
         parts.append(f'<p class="soft"><b>Rule.</b> {escape(RULE)}</p>')
     if pictures:
@@ -173,15 +170,29 @@ def _claim(claim: Claim) -> str:
         for e in claim.evidence
     )
     note = f'<p class="soft">{escape(claim.note)}</p>' if claim.note else ""
-    words = {HOLDS: "hold", FAILS: "do not", claims.OPEN: "undecided"}
-    counts = [f"{sum(e.verdict == v for e in claim.evidence)} {w}" for v, w in words.items()]
+    places: dict[str, list[str]] = {}
+    for e in claim.evidence:
+        places.setdefault(e.where, []).append(e.verdict)
+    chips = "".join(
+        f'<span class="chip text-{_class(verdict)}">{escape(place)}: {verdict}</span>'
+        for place, found in places.items()
+        for verdict in [claims.everywhere(found)]
+    )
+    counts = _counts(e.verdict for e in claim.evidence)
     return (
         f'<div class="card" id="claim-{claim.name}"><div class="claim">'
         f"<b>{escape(claim.statement)}</b>"
-        f'<span class="badge {_class(claim.verdict)}">{claim.verdict}</span></div>{note}'
-        f"<details><summary>Evidence: {len(claim.evidence)} comparisons ({', '.join(counts)})"
+        f'<span class="badge {_class(claim.verdict)}">{claim.verdict}</span></div>'
+        f"{note}<div>{chips}</div>"
+        f"<details><summary>Evidence: {len(claim.evidence)} comparisons ({counts})"
         f'</summary><div class="wide"><table>{rows}</table></div></details></div>'
     )
+
+
+def _counts(verdicts: Iterable[str]) -> str:
+    found = list(verdicts)
+    words = {HOLDS: "hold", FAILS: "do not hold", claims.OPEN: "not decidable"}
+    return ", ".join(f"{found.count(v)} {w}" for v, w in words.items() if v in found)
 
 
 def _class(verdict: str) -> str:
