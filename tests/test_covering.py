@@ -22,6 +22,7 @@ KNOWN = {
         BOUNDS: """
             huber-box-shifted-none-yes-dense
             huber-non-negative-incidence-none-no-csr
+            huber-outputs-ball-linear-operator-entries-no-dense
             huber-outputs-box-csr-entries-yes-dense
             huber-outputs-non-negative-vstack-entries-offset-dense
             logistic-non-negative-pylops-some-zero-no-dense
