@@ -47,13 +47,25 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks(
-    [
-        sa.LassoRegressorCV(n_alphas=2, cv=2, eps=0.1),
-        sa.SparseLogisticClassifierCV(n_alphas=2, cv=2, eps=0.1),
-    ]
-)
+QUICK = ("LassoRegressorCV", "SparseLogisticClassifierCV")
+
+
+def searches(names):
+    return [make(name, n_alphas=2, cv=2, eps=0.01) for name in names]
+
+
+@parametrize_with_checks(searches(QUICK))
 def test_scikit_learn_contract_of_cross_validation(estimator, check):
+    check_quietly(estimator, check)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(searches(name for name in TWIN.values() if name not in QUICK))
+def test_scikit_learn_contract_of_all_cross_validation(estimator, check):
+    check_quietly(estimator, check)
+
+
+def check_quietly(estimator, check):
     with warnings.catch_warnings():
         # halves of ten rows may be separable, or have a class with one row
         warnings.simplefilter("ignore")

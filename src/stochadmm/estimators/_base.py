@@ -201,11 +201,12 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
 
     def _largest(self, fitting: Fitting) -> float:
         structure, data = fitting.structure, fitting.data
-        penalized = structure.l1 or any(A.shape[0] for A, _ in structure.terms)
-        if not penalized:
+        if not structure.l1 and not any(A.shape[0] for A, _ in structure.terms):
+            if not structure.l2:
+                return 0.0  # nothing is penalized: every fit is the null model
             raise ValueError(
-                "there is no largest alpha: the penalty is a square, or nothing is penalized; "
-                "choose l1_ratio > 0, or pass alphas"
+                "there is no largest alpha: the penalty is a square; choose l1_ratio > 0, or pass "
+                "alphas"
             )
         plain = structure.problem(data, fitting.columns.free, self.positive, ridge=False)
         return alpha_max(plain)

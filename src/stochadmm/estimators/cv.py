@@ -60,7 +60,8 @@ class PathCV:
         fitting = model._prepare(X, y, sample_weight, offset)
         alphas = self.alphas
         if alphas is None:
-            alphas = alpha_grid(model._largest(fitting), self.n_alphas, self.eps)
+            # a largest alpha of zero means that all alphas give the same model
+            alphas = alpha_grid(model._largest(fitting) or 1.0, self.n_alphas, self.eps)
         self.alphas_ = np.array(descending(alphas))
         folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y))
         scores = Parallel(n_jobs=self.n_jobs)(
