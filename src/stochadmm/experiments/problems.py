@@ -28,7 +28,8 @@ from ..stopping import Gap
 from ..structures import glasso_edges
 from .config import DataSpec, Experiment, Variant
 
-TOLERANCE = 1e-10  # relative gap asked of an optimum
+TOLERANCE, ENOUGH = 1e-10, 1e-8
+"""Relative gaps of an optimum: what is asked for, and what stops the search for a better one."""
 TEST_SHARE = 0.2
 
 
@@ -201,14 +202,22 @@ def test_error(held: FiniteSum, x2: Array) -> float | None:
 
 
 def optimum(problem: Problem, seconds: float) -> Optimum:
-    """Return the optimal value by the automatic solver, with the gap that certifies it."""
-    clock = time.perf_counter()
-    found = minimize(problem, "auto", stop=Gap(TOLERANCE), max_passes=3000.0, max_seconds=seconds)
-    known = found.gap is not None and np.isfinite(found.gap)
-    return Optimum(
-        found.objective, float(found.gap) if known and found.gap is not None else np.inf,
-        time.perf_counter() - clock, known,
-    )  # fmt: skip
+    """Return the optimal value with the gap that certifies it.
+
+    By the automatic solver; where that is not enough, methods for coupled outputs go on from its
+    point. A lower bound holds for every point, so the best bound certifies the lowest value.
+    """
+    clock, value, bound, start = time.perf_counter(), np.inf, -np.inf, None
+    for solver in ("auto", "spdhg", "ladm-ne"):
+        found = minimize(
+            problem, solver, stop=Gap(TOLERANCE), max_passes=1e5, max_seconds=seconds, start=start
+        )
+        value, start = min(value, found.objective), found
+        if found.gap is not None:
+            bound = max(bound, found.objective - found.gap)
+        if value - bound <= ENOUGH * abs(value):
+            break
+    return Optimum(value, value - bound, time.perf_counter() - clock, bool(np.isfinite(bound)))
 
 
 def feasible_value(problem: Problem, point: Pair) -> tuple[Pair, float]:
@@ -235,7 +244,8 @@ def _fused(n_rows: int, n_features: int, spec: DataSpec) -> Dataset:
 
 def _classes(spec: DataSpec) -> Dataset:
     rows = round((spec.rows or 20_000) / (1 - TEST_SHARE))
-    n_features, n_tasks = (256, 50) if (spec.rows or 20_000) > 5_000 else (64, 20)
+    # with few rows few outputs, whose optimum can be certified in seconds
+    n_features, n_tasks = (256, 50) if (spec.rows or 20_000) > 5_000 else (32, 12)
     return datasets.make_low_rank_tasks(
         rows, n_features, n_tasks, rank=5, response="classes", signal=8.0
     )
@@ -272,6 +282,9 @@ RECIPES = {
     "dna": Recipe(_dna, paper="2,400,000 + 600,000 x 800"),
     "dna-methylation": Recipe(
         partial(_file, "dna-methylation"), "dna-methylation", _dna, "generated sequences",
+    ),
+    "dna-statlog": Recipe(
+        partial(_file, "dna-statlog"), "dna-statlog", _digits, "scikit-learn's digits"
     ),
     "usps": Recipe(partial(_file, "usps"), "usps", _digits, "scikit-learn's digits"),
     "coil20": Recipe(partial(_file, "coil20"), "coil20", _digits, "scikit-learn's digits"),
