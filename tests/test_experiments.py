@@ -344,6 +344,7 @@ def test_an_advantage_is_counted_in_powers_of_ten():
     fast, slow = curve(0.2), curve(0.1)
     assert advantage(fast, slow) == pytest.approx(0.1 * 21, rel=0.01)
     assert advantage(slow, fast) == pytest.approx(-advantage(fast, slow))
+    assert advantage(fast, slow, at_end=True) == pytest.approx(0.1 * 40)
     assert advantage(fast, fast) == 0
     diverged = Curve(*(np.array(a) for a in ([0, 2], [0, 1], [1, np.inf], [0, 0], [0, 0])),
                      1e-12, 1.0, "diverged")  # fmt: skip
@@ -362,6 +363,7 @@ def test_a_faster_method_is_told_from_a_slower_one():
     assert verdicts(made(acc_sadmm=0.05, **rivals))["lasso"] == claims.FAILS
     assert verdicts(made(acc_sadmm=0.1, **rivals))["lasso"] == claims.OPEN
     assert verdicts(made(acc_sadmm=0.2))["lasso"] == claims.OPEN
+    assert verdicts(made(acc_sadmm=0.2, **rivals))["lasso-end"] == claims.HOLDS
     # faster than three of four is not faster than all
     assert verdicts(made(acc_sadmm=0.2, **(rivals | {"svrg_admm": 0.4})))["lasso"] == claims.FAILS
 

@@ -14,6 +14,7 @@ from .problems import Optimum
 if TYPE_CHECKING:
     from .pieces import Piece
 
+POINTS = 50  # of the grid on which two curves are compared
 Key = tuple[str, str, str, str, str]
 """Experiment, variant, data set, method, point ("last" or "ergodic")."""
 
@@ -110,12 +111,13 @@ def curve(records: list[dict[str, Any]], best: Optimum, status: str) -> Curve:
     )  # fmt: skip
 
 
-def advantage(a: Curve, b: Curve, axis: str = "passes", points: int = 50) -> float:
+def advantage(a: Curve, b: Curve, axis: str = "passes", *, at_end: bool = False) -> float:
     """Return by how many powers of ten a's gap is below b's, on average over their common range.
 
     Between records the logarithm of a gap is interpolated; the range begins where both have made
     their first epoch and ends where the first of them ends. A run that has diverged counts with
-    its worst finite gap from there on. Without a certified optimum the answer is NaN.
+    its worst finite gap from there on. Without a certified optimum the answer is NaN. ``at_end``
+    compares at the end of the range only.
     """
     x, y = a.along(axis), b.along(axis)
     if len(x) < 2 or len(y) < 2 or not np.isfinite(a.floor + b.floor):
@@ -125,7 +127,7 @@ def advantage(a: Curve, b: Curve, axis: str = "passes", points: int = 50) -> flo
     stop = min(ends) if ends else max(x[-1], y[-1])
     if not stop > start:
         stop = start
-    grid = np.linspace(start, stop, points)
+    grid = np.linspace(stop if at_end else start, stop, POINTS)
     return float(np.mean(_logarithm(b, y, grid) - _logarithm(a, x, grid)))
 
 
