@@ -135,6 +135,23 @@ def test_finished_runs_are_skipped(tiny, tmp_path, monkeypatch, no_figures):
     assert rows_of(tmp_path / "out") == before
 
 
+def test_the_progress_adds_up(tiny, tmp_path, no_figures):
+    class Watch:
+        def begin(self, total):
+            self.total, self.done = total, 0.0
+
+        def advance(self, cost, doing):
+            self.done += cost
+
+        def say(self, line):
+            pass
+
+    for _ in range(2):
+        watch = Watch()
+        experiments.reproduce([str(tiny)], tmp_path / "out", watch=watch)
+        assert watch.done == pytest.approx(watch.total)
+
+
 def test_an_interrupt_loses_one_run_at_most(tiny, tmp_path, monkeypatch, no_figures):
     done, whole = [], bench.run
 

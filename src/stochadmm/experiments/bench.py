@@ -37,15 +37,19 @@ class Bench:
         self._warm: set[tuple[str, str, str]] = set()
         self._told: set[str] = set()
 
+    def kept(self, piece: Piece) -> dict[str, Any] | None:
+        """Return a finished piece of work."""
+        return self.store.get(piece.key, self.fingerprint(piece))
+
     def do(self, piece: Piece) -> dict[str, Any]:
         """Return a piece of work, from the folder if it is finished."""
-        kept = self.store.get(piece.key, self.fingerprint(piece))
+        kept = self.kept(piece)
         if kept is not None:
             self.watch.advance(piece.cost, "")
             return kept
         content = getattr(self, f"_{piece.kind}")(piece)
         self.store.put(piece.key, self.fingerprint(piece), content)
-        return self.store.get(piece.key, self.fingerprint(piece)) or content
+        return self.kept(piece) or content
 
     def fingerprint(self, piece: Piece) -> str:
         """Return the fingerprint of everything that a piece depends on."""
@@ -74,14 +78,15 @@ class Bench:
     def tuned(self, piece: Piece, method: str) -> dict[str, Any]:
         """Return a finished tuning."""
         wanted = dataclasses.replace(piece, kind="tuning", method=method, seed=None)
-        kept = self.store.get(wanted.key, self.fingerprint(wanted))
+        kept = self.kept(wanted)
         if kept is None:
             raise ValueError(f"{method} is not tuned yet on {piece.spec.name}")
         return {k: v for k, v in kept.items() if k != "fingerprint"}
 
     def optimum(self, piece: Piece) -> Optimum:
         """Return the certified optimum of a problem."""
-        kept = self.do(dataclasses.replace(piece, kind="optima", method="", seed=None))
+        wanted = dataclasses.replace(piece, kind="optima", method="", seed=None)
+        kept = self.kept(wanted) or self.do(wanted)
         gap = kept["gap"]
         return Optimum(
             kept["value"], np.inf if gap is None else gap, kept["seconds"], kept["certified"]

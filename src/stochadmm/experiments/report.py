@@ -67,7 +67,7 @@ def _kept(bench: Bench, chosen: list[Experiment], kind: str) -> dict[Any, Any]:
             if piece.kind == kind:
                 mu = f"{experiment.name}, μ = {experiment.strength(piece.variant):g}"
                 key = piece.spec.name if kind == "sizes" else (mu, piece.spec.name)
-                found.setdefault(key, bench.do(piece))
+                found.setdefault(key, bench.kept(piece))
     return found
 
 
