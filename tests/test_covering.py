@@ -14,47 +14,11 @@ from benchmarks.covering import LEVELS, Case, build, certified_gap, meaningless,
 import stochadmm as sa
 
 TABLE = table()
-BOUNDS = "auto: bounds through an operator: iterates near the edge count as outside"
 MODEL = "auto: the model of coupled outputs takes too long"
 KNOWN = {
-    name: reason
-    for reason, names in {
-        BOUNDS: """
-            huber-box-shifted-none-yes-dense
-            huber-non-negative-incidence-none-no-csr
-            huber-outputs-ball-linear-operator-entries-no-dense
-            huber-outputs-box-csr-entries-yes-dense
-            huber-outputs-non-negative-vstack-entries-offset-dense
-            logistic-non-negative-pylops-some-zero-no-dense
-            logistic-non-negative-second-differences-some-zero-no-csr
-            logistic-outputs-non-negative-csr-none-no-dense
-            logistic-outputs-non-negative-linear-operator-some-zero-no-dense
-            logistic-outputs-non-negative-with-h2-none-offset-csr
-            multinomial-box-dense-rows-yes-dense
-            poisson-ball-dense-rows-no-csr
-            poisson-box-differences-some-zero-yes-csr
-            poisson-box-with-h2-some-zero-offset-dense
-            quantile-box-second-differences-some-zero-offset-csr
-            quantile-non-negative-shifted-none-no-dense
-            squared-box-pylops-none-no-csr
-            squared-non-negative-composed-rows-yes-dense
-            squared-non-negative-scaled-some-zero-no-dense
-            squared-outputs-ball-with-h2-entries-no-dense
-            squared-outputs-box-grid-none-yes-dense
-            squared-outputs-non-negative-differences-some-zero-offset-dense
-            unhalved-box-scaled-rows-no-csr
-            unhalved-non-negative-grid-none-yes-dense
-            huber-box-selection-rows-no-dense
-            logistic-box-identity-rows-no-dense
-            logistic-box-linear-operator-none-offset-csr
-            logistic-outputs-box-incidence-some-zero-offset-dense
-        """,
-        MODEL: """
-            huber-outputs-group-l2-selection-entries-yes-dense
-            huber-outputs-nuclear-shifted-entries-offset-csr
-        """,
-    }.items()
-    for name in names.split()
+    "huber-outputs-non-negative-vstack-entries-offset-dense": MODEL,
+    "huber-outputs-group-l2-selection-entries-yes-dense": MODEL,
+    "huber-outputs-nuclear-shifted-entries-offset-csr": MODEL,
 }
 
 

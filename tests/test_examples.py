@@ -48,9 +48,6 @@ def test_the_own_penalty_agrees_with_a_conic_solver():
     assert result.objective == pytest.approx(model.value, rel=1e-5)
 
 
-@pytest.mark.xfail(
-    raises=np.linalg.LinAlgError, reason="norm2 of the complete graph of 8 nodes", strict=False
-)
 def test_the_own_operator_agrees_with_the_library_s():
     problem, result = solved("own_operator.py")
     first, second = np.triu_indices(8, k=1)

@@ -177,19 +177,8 @@ def optimum(name):
     return conic_optimum(problem(name))
 
 
-KNOWN = {
-    "increasing_logistic": "a cone through an operator: no feasible point is made of iterates"
-}
-
-
-def cases():
-    for name in PROBLEMS:
-        marks = [pytest.mark.xfail(reason=KNOWN[name], strict=False)] if name in KNOWN else []
-        yield pytest.param(name, marks=marks)
-
-
 @pytest.mark.parametrize("solver", ["auto", "acc-sadmm"])
-@pytest.mark.parametrize("name", list(cases()))
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_certified_gap_and_agreement_with_a_conic_solver(name, solver):
     p = problem(name)
     result = sa.minimize(p, solver, stop=sa.Gap(1e-6), max_passes=600, max_seconds=15.0)

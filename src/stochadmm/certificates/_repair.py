@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -11,6 +11,11 @@ from ..problem import Pair, Problem
 from ..protocols import Array
 
 ROUNDING = 32 * np.finfo(np.float64).eps
+
+
+ROUNDS, BEYOND = 60, 1.5
+"""Reflections that look for a point inside a domain, and how far each goes."""
+LARGEST_DENSE = 2000
 
 
 def repaired(problem: Problem, point: Pair) -> Pair | None:
@@ -24,7 +29,7 @@ def repaired(problem: Problem, point: Pair) -> Pair | None:
     x = problem.feasible(Pair(_wide(point.x1), _wide(point.x2)))
     if _finite(problem, x):
         return x
-    for attempt in (_rounded, _by_coordinates, _shrunk):
+    for attempt in (_rounded, _by_coordinates, _by_least_squares, _shrunk):
         found = attempt(problem, x)
         if found is not None:
             return found
@@ -60,12 +65,51 @@ def _by_coordinates(problem: Problem, x: Pair) -> Pair | None:
     single = np.flatnonzero(np.diff(S.indptr) == 1)
     x2 = x.x2.copy()
     hit = (x.x1 != wanted)[single] if len(x.x1) == S.shape[0] else np.zeros(len(single), bool)
-    for row in single[hit.reshape(len(single), -1).any(axis=1)]:
+    for row in single[hit.any(axis=tuple(range(1, hit.ndim)))]:
         k = S.indptr[row]
         out = np.asarray(x.x1[row] != wanted[row])
         x2[S.indices[k]] = np.where(out, right[row] / S.data[k], x2[S.indices[k]])
     moved = problem.feasible(Pair(x.x1, x2))
     return moved if _finite(problem, moved) else _rounded(problem, moved)
+
+
+def _by_least_squares(problem: Problem, x: Pair) -> Pair | None:
+    """Move x2 by the smallest change that sends x1 into the domain of h1, a little inside it.
+
+    One round is enough where the rows of A2 are independent; otherwise reflections find a point
+    inside after a few, if the domain has an inside.
+    """
+    A2: Any = problem.A2
+    if A2 is None or problem.A1 is None or problem._inverse_scale is None:
+        return None
+    if problem._inverse_scale[0] != 1:
+        return None
+    d = problem.shape2[0]
+    if d > LARGEST_DENSE:
+        return None
+    S = A2.tosparse().toarray() if hasattr(A2, "tosparse") else A2.matvec(np.eye(d))
+    inverse = _pseudo_inverse(problem, S)
+    scale = problem._inverse_scale[1]
+    for beyond in (1.0, BEYOND):
+        moved = x
+        for _ in range(1 if beyond == 1.0 else ROUNDS):
+            change = problem._project("h1", moved.x1) - moved.x1
+            x2 = moved.x2 - scale * beyond * (inverse @ change)
+            moved = problem.feasible(Pair(moved.x1, x2))
+            if _finite(problem, moved):
+                return moved
+            near = _rounded(problem, moved)
+            if near is not None:
+                return near
+    return None
+
+
+def _pseudo_inverse(problem: Problem, S: Array) -> Array:
+    """Return the pseudo-inverse of A2; it is kept with the problem."""
+    kept = problem.__dict__.get("_structure_pseudo_inverse")
+    if kept is None:
+        kept = problem.__dict__["_structure_pseudo_inverse"] = np.linalg.pinv(S)
+    return cast(Array, kept)
 
 
 def _shrunk(problem: Problem, x: Pair) -> Pair | None:

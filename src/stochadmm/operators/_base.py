@@ -207,8 +207,11 @@ def _largest_ritz_value(gram: Any, start: Array) -> float:
 
 def _largest_eigenvalue(gram: Array) -> float:
     last = len(gram) - 1
-    top = linalg.eigvalsh(gram, subset_by_index=[last, last], check_finite=False)
-    return max(0.0, float(top[0])) * _ROUNDING
+    try:
+        top = linalg.eigvalsh(gram, subset_by_index=[last, last], check_finite=False)[0]
+    except linalg.LinAlgError:  # the routine for few eigenvalues fails on some repeated ones
+        top = np.linalg.eigvalsh(gram)[-1]
+    return max(0.0, float(top)) * _ROUNDING
 
 
 def csr(data: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> Any:

@@ -358,9 +358,10 @@ class AccSADMM(Solver):
 
 def slowed_down(values: list[float]) -> bool:
     """Say whether the last decrease is less than half of the best one of this cycle."""
-    if len(values) < 3:
+    known = [v for v in values if np.isfinite(v)]
+    if len(known) < 3:
         return False
-    drops = -np.diff(values)
+    drops = -np.diff(known)
     return bool(drops[-1] < 0.5 * drops.max())
 
 

@@ -34,6 +34,7 @@ from ..certificates._corrected import (
     shares_curvature,
 )
 from ..certificates._data import DataTerm, evaluate
+from ..certificates._repair import repaired
 from ..exact import project
 from ..finite_sum import FiniteSum, Snapshot
 from ..metrics import RowSampler
@@ -45,6 +46,7 @@ LARGEST_DENSE = 2000
 SINGLE = 256  # columns from which on the model's Hessian is made in float32
 COUPLED = 1500
 FIRST_TOL, LAST_TOL = 1e-2, 1e-10
+PATIENCE = 4
 ENOUGH = 0.1
 WITHIN_REACH, WITHIN_NEWTONS_REACH = 50.0, 1e4
 """A certificate is tried when the promised decrease is at most this many times the target: with a
@@ -60,6 +62,10 @@ class AutoState(State):
     sample_size: int = field(kw_only=True)
     share: float = 0.0
     """Share of the curvature bound in the model, raised when steps fail."""
+    refused: int = 0
+    """Steps in a row that did not lower the objective."""
+    other: State | None = None
+    """State of ACC-SADMM, which takes over from steps that keep being refused."""
     model_tol: float = FIRST_TOL
     """Accuracy that the next model begins with."""
 
@@ -129,7 +135,7 @@ class Auto(Solver):
             state.notes |= {"route": route, "reason": reason}
             return state
         point, multiplier = start_point(problem, x, dual)
-        point = problem.feasible(point)
+        point = _inside(problem, point)
         form, f2 = Composite.of(problem), cast(FiniteSum, problem.f2)
         mu = form.from_multiplier(None if dual is None else multiplier)
         return AutoState(
@@ -145,6 +151,9 @@ class Auto(Solver):
             get(state.notes["route"])().epoch(problem, state, rng)
             return
         s, f2, form = cast(AutoState, state), cast(FiniteSum, problem.f2), Composite.of(problem)
+        if s.refused >= PATIENCE:
+            self._hand_over(problem, s, rng)
+            return
         snapshot = s.cache
         if snapshot is None:
             snapshot = f2.snapshot(s.output.x2)
@@ -159,6 +168,21 @@ class Auto(Solver):
         s.dual = form.to_multiplier(s.mu).astype(problem.dtype)
         model = model_of(form)
         s.beta = model.penalty if model.penalty else 1.0
+        s.n_epochs += 1
+
+    def _hand_over(self, problem: Problem, s: AutoState, rng: np.random.Generator) -> None:
+        """Go on with ACC-SADMM from the point reached; it needs no model of the loss."""
+        solver = get("acc-sadmm")()
+        if s.other is None:
+            s.other = solver.start(problem, s.output, s.dual)
+            s.other.engine = s.engine if _compiles(problem) else "reference"
+            s.notes["reason"] += "; its steps stopped helping, ACC-SADMM took over"
+        passes, gradients = s.other.n_passes, s.other.n_gradients
+        solver.epoch(problem, s.other, rng)
+        s.n_passes += s.other.n_passes - passes
+        s.n_gradients += s.other.n_gradients - gradients
+        s.x, s.output, s.dual, s.beta = s.other.x, s.other.output, s.other.dual, s.other.beta
+        s.cache = None
         s.n_epochs += 1
 
     # ---------------------------------------------------------------- the model
@@ -218,17 +242,17 @@ class Auto(Solver):
     ) -> float:  # fmt: skip
         """Move to w, or as far towards it as the objective falls; return the share taken."""
         f2 = cast(FiniteSum, problem.f2)
-        x2 = w.astype(problem.dtype)
+        point = _inside(problem, Pair(s.output.x1, w.astype(problem.dtype)))
+        x2 = point.x2
         there = f2.snapshot(x2)
         s.n_passes += 1
         s.n_gradients += 1
-        point = problem.feasible(Pair(s.output.x1, x2))
         value = there.value + problem.penalty(point)
         t, slack = 1.0, 1e-14 * abs(now)
         old = s.output.x2
         while not value <= now - 1e-3 * t * max(promised, 0.0) + slack and t > 1e-6:
             t /= 4
-            point = problem.feasible(Pair(s.output.x1, (old + t * (x2 - old)).astype(x2.dtype)))
+            point = _inside(problem, Pair(s.output.x1, (old + t * (x2 - old)).astype(x2.dtype)))
             z = snapshot.predictions + t * (there.predictions - snapshot.predictions)
             value = f2.value_at(z) + problem.penalty(point)
         poor = now - value < 0.25 * promised
@@ -244,9 +268,21 @@ class Auto(Solver):
             s.share = s.share / 10 if s.share > 1e-6 else 0.0
         if poor or t < 1:
             s.sample_size = min(2 * s.sample_size, f2.n_terms)
+        s.refused = 0 if value < now else s.refused + 1
         s.x = s.output = point
         s.cache = replace(there, x=point.x2)
         return t
+
+
+def _inside(problem: Problem, x: Pair) -> Pair:
+    """Return a feasible pair near x inside the domain of the penalties, where one is found."""
+    near = problem.feasible(x)
+    if np.isfinite(problem.penalty(near)):
+        return near
+    found = repaired(problem, near)
+    if found is None:
+        return near
+    return Pair(found.x1.astype(problem.dtype), found.x2.astype(problem.dtype))
 
 
 def affordable(f2: FiniteSum, work: int) -> int:
@@ -271,7 +307,7 @@ def _upper(problem: Problem, at: DataTerm, w: Array, H: Array | None) -> float:
         flat = step if len(H) == len(step) else step.ravel()
         value += 0.5 * float(np.vdot(flat, H @ flat))
     x2 = w.astype(problem.dtype)
-    return value + problem.penalty(problem.feasible(Pair(problem.zeros().x1, x2)))
+    return value + problem.penalty(_inside(problem, Pair(problem.zeros().x1, x2)))
 
 
 def _structured(form: Composite, found: Any, w: Array) -> Array:
@@ -284,6 +320,12 @@ def _structured(form: Composite, found: Any, w: Array) -> Array:
     exact = project(form.S, zero, np.zeros(w.shape, dtype=bool), w)
     close = np.abs(exact - w).max(initial=0.0) <= 1e-5 * max(np.abs(w).max(initial=0.0), 1e-300)
     return exact if close and not form.offset.any() else w
+
+
+def _compiles(problem: Problem) -> bool:
+    from ..kernels import views
+
+    return views.why_not(problem) is None
 
 
 def _dual_rows(problem: Problem) -> bool:
