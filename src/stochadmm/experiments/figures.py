@@ -113,12 +113,24 @@ def _line(axes: Any, runs: list[Curve], axis: str, what: str, key: Key) -> Any:
 def _below(axes: Any, runs: list[Curve], axis: str, key: Key) -> None:
     """Mark where a method leaves the picture at its lower edge."""
     bottom = axes.get_ylim()[0]
-    leaving = [run.reaches(bottom / run.scale, axis) for run in runs]
+    leaving = [_crossing(run, axis, bottom) for run in runs]
     if np.isfinite(leaving).all():
         axes.plot(
             np.mean(leaving), bottom, marker="v", color=COLORS[key[3]], markersize=6,
             clip_on=False, zorder=4,
         )  # fmt: skip
+
+
+def _crossing(run: Curve, axis: str, level: float) -> float:
+    """Return where the line of a run, as drawn, falls below a level; inf when it does not."""
+    x, below = run.along(axis), np.flatnonzero(run.gap <= level)
+    if not below.size:
+        return np.inf
+    k = int(below[0])
+    if k <= (1 if axis == "seconds" else 0):
+        return float(x[k])
+    y = np.log(run.gap[k - 1 : k + 1])
+    return float(x[k] + (x[k - 1] - x[k]) * (np.log(level) - y[1]) / (y[0] - y[1]))
 
 
 def _dress(top: Any, bottom: Any, dataset: str, axis: str) -> None:
