@@ -1,4 +1,4 @@
-"""``stochadmm demo``: two graph-guided fused models, fitted by every method there is."""
+"""``stochadmm demo``: two graph-guided fused models, fitted by several methods."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-# The method of the paper first; the others stand beside it as they become available.
-METHODS = ("acc-sadmm", "svrg-admm", "asvrg-admm", "sag-admm", "sdca-admm", "stoc-admm", "admm")
+# The default, the method of the paper, and one of each kind that the paper compares with: more
+# would only mean more compiling.
+METHODS = ("auto", "acc-sadmm", "svrg-admm", "stoc-admm", "admm")
 COLUMNS = (
     "method",
     "objective",
@@ -28,7 +29,7 @@ COLUMNS = (
 )
 TOLERANCE = 1e-4
 MAX_PASSES = 5000.0  # a read of the small problem takes milliseconds: time is the limit
-MAX_SECONDS = 8.0
+MAX_SECONDS = 6.0
 
 
 @dataclass(frozen=True)
@@ -135,13 +136,13 @@ def compare(job: Job, methods: list[str], console: Any) -> dict[str, Any]:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 # The first epoch ever compiles; the run that counts should not wait for it.
                 clock = time.perf_counter()
-                solve(max_passes=1.0)
+                solve(max_passes=MAX_PASSES if name == "auto" else 1.0)
                 compiling += time.perf_counter() - clock
                 results[name] = solve(
                     max_passes=MAX_PASSES, max_seconds=MAX_SECONDS, callback=show
                 )
             progress.update(task, completed=MAX_SECONDS)
-    console.print(f"One epoch of each beforehand, compilation included: {compiling:.1f} s")
+    console.print(f"Compiling and warming up beforehand: {compiling:.1f} s")
     return results
 
 
@@ -170,11 +171,13 @@ def _logistic(X: Any, y: Any, structure: Any, strength: float) -> Any:
 
 def _paint_curves(axes: Any, job: Job, results: dict[str, Any]) -> None:
     for name, result in results.items():
-        records = [record for record in result.history if record.gap]
+        records = [r for r in result.history if r.gap and np.isfinite(r.gap)]
         gaps = [record.gap / abs(record.objective) for record in records]
-        axes.plot([record.passes for record in records], gaps, marker=".", label=name)
+        marker = "." if len(records) < 40 else ""
+        axes.plot([record.passes for record in records], gaps, marker=marker, label=name)
     axes.axhline(TOLERANCE, color="0.6", linewidth=0.8)
-    axes.set(xlabel="passes over the data", ylabel="certified relative gap", yscale="log")
+    axes.set(xlabel="passes over the data", ylabel="certified relative gap")
+    axes.set(xscale="log", yscale="log")
     axes.set_title(job.title, fontsize="small")
     axes.legend(frameon=False)
 
