@@ -12,7 +12,17 @@ from typer.testing import CliRunner
 
 from stochadmm import experiments
 from stochadmm.cli.main import app
-from stochadmm.experiments import bench, claims, config, methods, problems, report, tables, tuning
+from stochadmm.experiments import (
+    bench,
+    claims,
+    config,
+    methods,
+    problems,
+    recipes,
+    report,
+    tables,
+    tuning,
+)
 from stochadmm.experiments.curves import Curve, Curves, advantage
 from stochadmm.experiments.methods import METHODS, Setting
 from stochadmm.experiments.pieces import pieces
@@ -267,7 +277,7 @@ def test_shipped_experiments_are_valid(name, quick):
 def test_missing_files_have_a_stand_in_that_says_so(tmp_path, monkeypatch):
     monkeypatch.delenv("STOCHADMM_DATA", raising=False)
     monkeypatch.setenv("STOCHADMM_CACHE", str(tmp_path))
-    for name, recipe in problems.RECIPES.items():
+    for name, recipe in recipes.RECIPES.items():
         spec = config.DataSpec(name, 50, rows=150)
         assert recipe.here or recipe.stand_in is not None
         rows = problems.sample(spec, quick=True)

@@ -19,6 +19,7 @@ from . import methods, problems
 from .methods import METHODS, Setting
 from .pieces import Piece, Watch
 from .problems import Optimum, Sample
+from .recipes import RECIPES
 from .store import Store, fingerprint, finite
 from .tuning import Tuned, tune
 
@@ -54,7 +55,7 @@ class Bench:
     def fingerprint(self, piece: Piece) -> str:
         """Return the fingerprint of everything that a piece depends on."""
         e, spec = piece.experiment, dataclasses.replace(piece.spec, without=[])
-        real = problems.RECIPES[spec.name].here
+        real = RECIPES[spec.name].here
         parts: list[Any] = [FORMAT, piece.kind, spec, real]
         if piece.kind != "sizes":
             parts += [e.problem, e.strength(piece.variant)]

@@ -225,7 +225,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
 
 def _check(experiment: Experiment, where: str) -> None:
     from .methods import METHODS
-    from .problems import RECIPES
+    from .recipes import RECIPES
 
     if experiment.problem not in PROBLEMS:
         raise ValueError(f"{where}: {unknown('problem', experiment.problem, list(PROBLEMS))}")

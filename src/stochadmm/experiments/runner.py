@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from .. import datasets as data_sets
-from . import problems
 from .bench import Bench
 from .config import Experiment, load, names, unknown
 from .curves import Curves
 from .pieces import Silent, Watch, pieces
+from .recipes import RECIPES
 from .store import Store
 
 TABLES = ("table1", "table2", "memory")
@@ -86,7 +86,7 @@ def _chosen(
 def _fetch(chosen: list[Experiment]) -> None:
     """Find every file before the work begins, so that a missing one is told at once."""
     for name in dict.fromkeys(spec.name for e in chosen for spec in e.datasets):
-        recipe = problems.RECIPES[name]
+        recipe = RECIPES[name]
         if recipe.files_of is not None and not recipe.here:
             for path in data_sets.describe(recipe.files_of).files:
                 data_sets.fetch(path)

@@ -21,7 +21,7 @@ from .config import DataSpec, Experiment, load, names
 from .curves import Curves
 from .methods import METHODS, n_inner
 from .pieces import pieces
-from .problems import RECIPES
+from .recipes import RECIPES
 
 if TYPE_CHECKING:
     from .bench import Bench

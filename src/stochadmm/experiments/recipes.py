@@ -1,0 +1,108 @@
+"""Where the data sets of the experiments come from.
+
+A data set whose files are not here is replaced in the quick form by what scikit-learn ships or by
+a generated one of the same kind, and its note says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .. import datasets
+from ..datasets import Dataset
+from .config import DataSpec
+
+TEST_SHARE = 0.2  # of the rows, where a data set has no test part
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Where a data set comes from, and what takes its place when the files are missing."""
+
+    load: Callable[[DataSpec], Dataset]
+    files_of: str | None = None
+    stand_in: Callable[[DataSpec], Dataset] | None = None
+    stand_in_name: str = ""
+    paper: str = ""
+    """Train / test rows, columns and name in the paper."""
+
+    @property
+    def here(self) -> bool:
+        """Whether every file is in the data folder or the cache."""
+        if self.files_of is None:
+            return True
+        return all(datasets.find(path) for path in datasets.describe(self.files_of).files)
+
+
+def _file(name: str, spec: DataSpec, **options: Any) -> Dataset:
+    return datasets.load(name, **options)
+
+
+def _dna(spec: DataSpec) -> Dataset:
+    # The paper's size; a quarter more rows are the test part.
+    return datasets.make_onehot_dna(round((spec.rows or 2_400_000) / (1 - TEST_SHARE)))
+
+
+def _fused(n_rows: int, n_features: int, spec: DataSpec) -> Dataset:
+    return datasets.make_graph_fused(min(spec.rows or n_rows, n_rows) * 5 // 4, n_features)
+
+
+def _classes(spec: DataSpec) -> Dataset:
+    rows = round((spec.rows or 20_000) / (1 - TEST_SHARE))
+    # with few rows few outputs, whose optimum can be certified in seconds
+    n_features, n_tasks = (256, 50) if (spec.rows or 20_000) > 5_000 else (32, 12)
+    return datasets.make_low_rank_tasks(
+        rows, n_features, n_tasks, rank=5, response="classes", signal=8.0
+    )
+
+
+def _shipped(name: str, spec: DataSpec, task: str = "binary") -> Dataset:
+    from sklearn import datasets as shipped
+
+    if name == "digits":
+        X, y = shipped.load_digits(return_X_y=True)
+        y = np.where(y % 2 == 0, 1.0, -1.0) if task == "binary" else y.astype(np.int64)
+        return Dataset(name, X, y, grid=(8, 8))
+    X, y = shipped.load_breast_cancer(return_X_y=True)
+    return Dataset(name, X, np.where(y == 1, 1.0, -1.0))
+
+
+_digits = partial(_shipped, "digits", task="classes")
+RECIPES = {
+    "protein": Recipe(
+        partial(_file, "protein"), "protein", partial(_shipped, "breast cancer"),
+        "scikit-learn's breast cancer data", "72,876 + 72,875 x 74, called a9a",
+    ),
+    "a9a": Recipe(
+        partial(_file, "a9a"), "a9a", partial(_fused, 6000, 123), "a generated set", "",
+    ),
+    "covertype": Recipe(
+        partial(_file, "covtype", split=True), "covtype", partial(_fused, 20_000, 54),
+        "a generated set", "290,506 + 290,506 x 54",
+    ),
+    "mnist": Recipe(
+        partial(_file, "mnist", task="even-odd"), "mnist", partial(_shipped, "digits"),
+        "scikit-learn's digits", "60,000 + 10,000 x 784",
+    ),
+    "dna": Recipe(_dna, paper="2,400,000 + 600,000 x 800"),
+    "dna-methylation": Recipe(
+        partial(_file, "dna-methylation"), "dna-methylation", _dna, "generated sequences",
+    ),
+    "dna-statlog": Recipe(
+        partial(_file, "dna-statlog"), "dna-statlog", _digits, "scikit-learn's digits"
+    ),
+    "usps": Recipe(partial(_file, "usps"), "usps", _digits, "scikit-learn's digits"),
+    "coil20": Recipe(partial(_file, "coil20"), "coil20", _digits, "scikit-learn's digits"),
+    "clinc150": Recipe(
+        partial(_file, "clinc150", max_features=1000), "clinc150", _classes, "a generated set",
+    ),
+    "school": Recipe(partial(_file, "school"), "school", _classes, "a generated set"),
+    "digits": Recipe(_digits),
+    "many-classes": Recipe(_classes, paper="1,281,167 + 50,000 x 4,096, 1,000 classes: ImageNet"),
+    "generated": Recipe(partial(_fused, 2000, 20)),
+}  # fmt: skip
