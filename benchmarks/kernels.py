@@ -48,7 +48,11 @@ def inner_loop(X, y, batch_size: int):
     A = sa.VStack([sa.Incidence(edges, d), sa.Identity(d)])
     problem = sa.Problem.linear(sa.Logistic(), X, y, structure=A, on_structure=sa.L1(1e-5))
     solver = sa.AccSADMM(
-        beta=1e-4, batch_size=batch_size, n_inner=round(X.shape[0] / batch_size), restart="never"
+        beta=1e-4,
+        batch_size=batch_size,
+        n_inner=round(X.shape[0] / batch_size),
+        metric="none",
+        restart="never",
     )
     state = solver.start(problem)
     state.engine = "compiled"

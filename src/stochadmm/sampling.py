@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-LONGEST_RUN = 32
+LONGEST_RUN = 40
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Runs:
 
     @classmethod
     def blocks(cls, n_rows: int, batch_size: int) -> Runs:
-        """Return batches of about four or more runs, each of at most ``LONGEST_RUN`` rows."""
-        length = min(max(batch_size // 4, 1), LONGEST_RUN)
+        """Return batches of about three or more runs, each of at most ``LONGEST_RUN`` rows."""
+        length = min(max(batch_size // 3, 1), LONGEST_RUN)
         n_runs = max(n_rows // length, 1)
         return cls(n_rows, n_runs, max(1, round(batch_size * n_runs / n_rows)))
 

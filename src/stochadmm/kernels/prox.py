@@ -23,12 +23,13 @@ def _soft(a, cut):
 
 
 @kernel
-def _elementwise(h, first, last, v, step, out):
-    l1, l2, lo, hi = h.l1, h.l2, h.lo, h.hi
+def _elementwise(l1, l2, lo, hi, per_entry, first, last, v, step, out):
     columns = v.shape[1]
-    if columns == 1 or h.per_entry:
+    if columns == 1 or per_entry:
         source, result = flat(v), flat(out)
-        for k in range(first * columns, last * columns):
+        start = np.uint64(first * columns)  # unsigned: a test for negative ones stops vectors
+        for i in range((last - first) * columns):
+            k = start + np.uint64(i)
             a = _soft(source[k], step * l1[k]) / (1 + step * l2[k])
             result[k] = _clip(a, lo[k], hi[k])
     else:
@@ -63,7 +64,7 @@ def prox(h, v, step, out):
     for t in range(h.kinds.size):
         first, last = h.starts[t], h.starts[t + 1]
         if h.kinds[t] == codes.ELEMENTWISE:
-            _elementwise(h, first, last, v, step, out)
+            _elementwise(h.l1, h.l2, h.lo, h.hi, h.per_entry, first, last, v, step, out)
         elif h.kinds[t] == codes.GROUP_NORMS:
             _group_norms(h, h.first_group[t], h.first_group[t + 1], v, step, out)
         else:

@@ -36,73 +36,83 @@ def row_slopes(f, i, z, u):
 
 
 @kernel
-def _dense_single(f, lo, hi, jump, x, old, scale, out):
-    # Local names: a view handed to a function once per row would cost more than the row.
+def _dense_single(f, runs, following, n_runs, x, old, scale, out):
+    # Local names: a view handed to a function once per row or run would cost more than the rows.
     X, y, weight, offset = f.X, f.y, f.weight, f.offset
     loss, p0, p1, intercept = f.loss, f.p0, f.p1, f.intercept
     n, d = X.shape
     entries, targets, kept = flat(X), flat(y), flat(old)
     line = 64 // X.itemsize
     zero = X.dtype.type(0)  # a literal zero would widen the sums of float32 data
-    for i in range(lo, hi):
-        ahead = min(i + jump, n - 1)
-        for j in range(0, d, line):
-            prefetch(entries, ahead * d + j)
-        prefetch(targets, ahead)
-        if kept.size > 0:
-            prefetch(kept, ahead)
-        z = zero
-        for j in range(d):
-            z += X[i, j] * x[j]
-        if intercept:
-            z += x[d]
-        if offset.size > 0:
-            z += offset[i, 0]
-        change = slope(loss, p0, p1, z, targets[i])
-        if weight.size > 0:
-            change *= weight[i, 0]
-        if kept.size > 0:
-            change -= kept[i]
-        step = X.dtype.type(scale * change)
-        for j in range(d):
-            out[j] += step * X[i, j]
-        if intercept:
-            out[d] += step
+    for r in range(runs.size):
+        lo, hi = runs[r] * n // n_runs, (runs[r] + 1) * n // n_runs
+        jump = (runs[r + 1] if r + 1 < runs.size else following) * n // n_runs - lo
+        for i in range(lo, hi, line):
+            ahead = min(i + jump, n - 1)
+            prefetch(targets, ahead)
+            if kept.size > 0:
+                prefetch(kept, ahead)
+        for i in range(lo, hi):
+            ahead = min(i + jump, n - 1) * d
+            for j in range(0, d, line):
+                prefetch(entries, ahead + j)
+            z = zero
+            for j in range(d):
+                z += X[i, j] * x[j]
+            if intercept:
+                z += x[d]
+            if offset.size > 0:
+                z += offset[i, 0]
+            change = slope(loss, p0, p1, z, targets[i])
+            if weight.size > 0:
+                change *= weight[i, 0]
+            if kept.size > 0:
+                change -= kept[i]
+            step = X.dtype.type(scale * change)
+            for j in range(d):
+                out[j] += step * X[i, j]
+            if intercept:
+                out[d] += step
 
 
 @kernel
-def _sparse_single(f, lo, hi, jump, x, old, scale, out):
+def _sparse_single(f, runs, following, n_runs, x, old, scale, out):
     indptr, indices, data, y, weight, offset = f.indptr, f.indices, f.data, f.y, f.weight, f.offset
     loss, p0, p1, intercept = f.loss, f.p0, f.p1, f.intercept
     d = x.size - (1 if intercept else 0)
     n, last = indptr.size - 1, data.size - 1
     targets, kept = flat(y), flat(old)
+    line = 64 // data.itemsize
     zero = data.dtype.type(0)
-    for i in range(lo, hi):
-        ahead = min(i + jump, n - 1)
-        first = min(indptr[ahead], last)
-        prefetch(data, first)
-        prefetch(indices, first)
-        prefetch(targets, ahead)
-        if kept.size > 0:
-            prefetch(kept, ahead)
-        z = zero
-        for k in range(indptr[i], indptr[i + 1]):
-            z += data[k] * x[indices[k]]
-        if intercept:
-            z += x[d]
-        if offset.size > 0:
-            z += offset[i, 0]
-        change = slope(loss, p0, p1, z, targets[i])
-        if weight.size > 0:
-            change *= weight[i, 0]
-        if kept.size > 0:
-            change -= kept[i]
-        step = data.dtype.type(scale * change)
-        for k in range(indptr[i], indptr[i + 1]):
-            out[indices[k]] += step * data[k]
-        if intercept:
-            out[d] += step
+    for r in range(runs.size):
+        lo, hi = runs[r] * n // n_runs, (runs[r] + 1) * n // n_runs
+        jump = (runs[r + 1] if r + 1 < runs.size else following) * n // n_runs - lo
+        for i in range(lo, hi, line):
+            ahead = min(i + jump, n - 1)
+            prefetch(targets, ahead)
+            if kept.size > 0:
+                prefetch(kept, ahead)
+        for i in range(lo, hi):
+            first = min(indptr[min(i + jump, n - 1)], last)
+            prefetch(data, first)
+            prefetch(indices, first)
+            z = zero
+            for k in range(indptr[i], indptr[i + 1]):
+                z += data[k] * x[indices[k]]
+            if intercept:
+                z += x[d]
+            if offset.size > 0:
+                z += offset[i, 0]
+            change = slope(loss, p0, p1, z, targets[i])
+            if weight.size > 0:
+                change *= weight[i, 0]
+            if kept.size > 0:
+                change -= kept[i]
+            step = data.dtype.type(scale * change)
+            for k in range(indptr[i], indptr[i + 1]):
+                out[indices[k]] += step * data[k]
+            if intercept:
+                out[d] += step
 
 
 @kernel
@@ -185,20 +195,14 @@ def batch_gradient(f, runs, following, n_runs, x, old, scale, out):
     ``x`` and ``out`` are (d, C), ``old`` is (n, C) with the snapshot's slopes, or empty for a
     plain gradient. ``following`` is the first run of the next batch, to be fetched ahead.
     """
-    n, columns = f.y.shape[0], x.shape[1]
+    columns = x.shape[1]
     if columns > 1 and not f.is_sparse:
         _dense_multi(f, runs, n_runs, x, old, scale, out)
         return
     clear(out)
     if columns > 1:
         _sparse_multi(f, runs, n_runs, x, old, scale, out)
-        return
-    point, result = flat(x), flat(out)
-    for r in range(runs.size):
-        lo, hi = runs[r] * n // n_runs, (runs[r] + 1) * n // n_runs
-        then = runs[r + 1] if r + 1 < runs.size else following
-        jump = then * n // n_runs - lo
-        if f.is_sparse:
-            _sparse_single(f, lo, hi, jump, point, old, scale, result)
-        else:
-            _dense_single(f, lo, hi, jump, point, old, scale, result)
+    elif f.is_sparse:
+        _sparse_single(f, runs, following, n_runs, flat(x), old, scale, flat(out))
+    else:
+        _dense_single(f, runs, following, n_runs, flat(x), old, scale, flat(out))
