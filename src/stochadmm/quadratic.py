@@ -25,6 +25,8 @@ from .terms import Elementwise, GroupNorms, TotalVariation
 RELAXATION = 1.7
 RIDGE = 1e-11
 HOLD = 1e-3
+SYSTEMS = 80
+"""Linear systems that one run of Newton's method may take."""
 ROUGH = 1e-4
 """Relative residuals from here on are left to the splitting alone."""
 UNBOUNDED = 1e8
@@ -472,7 +474,10 @@ def _augmented_lagrangian(run: _Run, S: Any, h: Any, column: int) -> tuple[float
         augmented(S, h, shift, dual, penalty, at, shifted, z, new, weight)
         return cast(Array, c + H @ at[:, 0] + hold * (at - anchor)[:, 0] + St @ new[:, 0])
 
+    began = run.n_iter
     for _ in range(40):
+        if run.n_iter - began > SYSTEMS:
+            break  # a stretch of the splitting costs less than further systems
         slope = look(w)
         for _ in range(25):
             if _top(slope) <= 0.1 * run.tol * size:
