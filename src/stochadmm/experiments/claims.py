@@ -210,7 +210,8 @@ def _growth(curves: Curves) -> Claim:
         "growth", "The growth of the penalty in ACC-SADMM has no bad influence",
         everywhere(e.verdict for e in evidence), evidence,
         "Compared with the same method whose schedule begins anew every five epochs, which resets "
-        f"the penalty; it holds when no seed loses more than {MARGIN} powers of ten.",
+        "the penalty, and the momentum with it; it holds when no seed loses more than "
+        f"{MARGIN} powers of ten.",
     )  # fmt: skip
 
 

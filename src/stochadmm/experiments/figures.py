@@ -42,11 +42,17 @@ def draw(curves: Curves, experiment: Experiment, variant: Variant, folder: Path)
     return written
 
 
+def title(experiment: Experiment, variant: Variant) -> str:
+    """Return the title of a figure, in which nothing is said twice."""
+    words = variant.title or variant.name
+    return experiment.title if words in experiment.title else f"{experiment.title}: {words}"
+
+
 def _figure(curves: Curves, experiment: Experiment, variant: Variant, axis: str) -> Any:
     from matplotlib.figure import Figure
 
     columns = curves.datasets(experiment.name, variant.name)
-    figure = Figure(figsize=(max(2.7 * len(columns), 6.0), 5.6), layout="constrained")
+    figure = Figure(figsize=(max(2.4 * len(columns), 6.0), 5.6), layout="constrained")
     grid = figure.subplots(2, len(columns), squeeze=False, sharex="col")
     lines: dict[str, Any] = {}
     for k, dataset in enumerate(columns):
@@ -64,14 +70,12 @@ def _figure(curves: Curves, experiment: Experiment, variant: Variant, axis: str)
             for run in curves.runs[key].values()
         ]
         if shown:
-            _limits(top, bottom, shown, experiment)
+            _limits(top, bottom, shown, experiment, axis)
         for key in curves.keys(experiment.name, variant.name, dataset):
             _below(top, list(curves.runs[key].values()), axis, key)
     grid[0, 0].set_ylabel("objective gap")
     grid[1, 0].set_ylabel("test error" if experiment.problem == "multitask" else "test loss")
-    title = variant.title or variant.name
-    figure.suptitle(f"{experiment.title}: {title}" if title not in experiment.title
-                    else experiment.title, color=INK)  # fmt: skip
+    figure.suptitle(title(experiment, variant), color=INK)
     figure.legend(
         lines.values(), lines.keys(), loc="outside lower center",
         ncols=min(int(figure.get_figwidth() / 1.6), len(lines)),
@@ -134,11 +138,15 @@ def _crossing(run: Curve, axis: str, level: float) -> float:
 
 
 def _dress(top: Any, bottom: Any, dataset: str, axis: str) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     top.set_title(dataset, color=INK)
     top.set_yscale("log")
     bottom.set_xlabel(AXES[axis])
     if axis == "seconds":
         bottom.set_xscale("log")
+        bottom.xaxis.set_major_locator(LogLocator(numticks=5))
+        bottom.xaxis.set_minor_formatter(NullFormatter())  # they overlap below one power of ten
     for axes in (top, bottom):
         axes.grid(color=GRID, linewidth=0.6)
         axes.set_axisbelow(True)
@@ -146,16 +154,17 @@ def _dress(top: Any, bottom: Any, dataset: str, axis: str) -> None:
         axes.tick_params(colors=INK)
 
 
-def _limits(top: Any, bottom: Any, runs: list[Curve], experiment: Experiment) -> None:
+def _limits(top: Any, bottom: Any, runs: list[Curve], experiment: Experiment, axis: str) -> None:
     """Show the range of the paper's methods: the gap below its start, no diverged test losses."""
-    gaps = [run.gap[0] for run in runs if np.isfinite(run.gap[0])]
-    if gaps:
-        lowest = min(run.gap[np.isfinite(run.gap)].min(initial=gaps[0]) for run in runs)
-        top.set_ylim(max(lowest / 30, 1e-14), 3 * max(gaps))
+    first = 1 if axis == "seconds" else 0
+    gaps = np.concatenate([run.gap[first:] for run in runs])
+    gaps = gaps[np.isfinite(gaps)]
+    if gaps.size:
+        top.set_ylim(max(gaps.min() / 5, 1e-14), min(2 * gaps.max(), 3 * runs[0].gap[0]))
     what = _second(experiment, runs)
     ends = np.array([v for run in runs for v in getattr(run, what)[1:] if np.isfinite(v)])
     if ends.size:
-        low, first = ends.min(), getattr(runs[0], what)[0]
-        high = min(np.quantile(ends, 0.95), first) if np.isfinite(first) else ends.max()
+        low, start = ends.min(), getattr(runs[0], what)[0]
+        high = min(np.quantile(ends, 0.95), start) if np.isfinite(start) else ends.max()
         room = 0.08 * max(high - low, 1e-3 * abs(low), 1e-12)
         bottom.set_ylim(low - room, max(high, low) + 2 * room)

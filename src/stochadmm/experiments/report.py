@@ -76,14 +76,14 @@ def _figures(curves: Curves, chosen: list[Experiment], store: Store) -> list[tup
         import matplotlib  # noqa: F401
     except ImportError:
         return []
-    from .figures import AXES, draw
+    from .figures import AXES, draw, title
 
     made = []
     for experiment in chosen:
         for variant in experiment.variants:
             paths = draw(curves, experiment, variant, store.folder / "figures")
-            title = f"{experiment.name}: {experiment.title}, {variant.title or variant.name}"
-            made += [(f"{title}, over {name}", path)
+            words = f"{experiment.name}: {title(experiment, variant)}"
+            made += [(f"{words}, over {name}", path)
                      for name, path in zip(AXES.values(), paths, strict=True)]  # fmt: skip
     return made
 
