@@ -175,7 +175,7 @@ def sizes_table(quick: bool, optima: dict[str, dict[str, Any]]) -> Table:
                 f"{used['n']:,} + {used['n_test']:,}",
                 f"{used['d']:,}" + (f" x {used['outputs']}" if used["outputs"] else ""),
                 f"{n_inner(used['n'], spec.batch):,}",
-                used["note"] or "as described",
+                used["note"] or ("files" if RECIPES[name].files_of else "generated or shipped"),
             )
         rows.append((name, *cells[:2], f"{spec.batch}", cells[2], RECIPES[name].paper, here,
                      cells[3]))  # fmt: skip
