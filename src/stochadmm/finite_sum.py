@@ -275,8 +275,8 @@ class FiniteSum:
         edges = np.arange(runs.n_runs + 1) * runs.n_rows // runs.n_runs
         root = None if self.row_weight is None else np.sqrt(self.row_weight)
         # sums over the runs of a chunk are dense for dense rows only
-        width = self.n_features if self.storage == DENSE else 1 + self.X.nnz // self.n_terms
-        per_chunk = max(1, 8 * CHUNK_BYTES // (8 * width * runs.length))
+        width = 8 * self.n_features if self.storage == DENSE else 1 + self.X.nnz // self.n_terms
+        per_chunk = max(1, CHUNK_BYTES // (width * runs.length))
         for first in range(0, runs.n_runs, per_chunk):
             last = min(first + per_chunk, runs.n_runs)
             rows = slice(edges[first], edges[last])

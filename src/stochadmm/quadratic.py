@@ -25,7 +25,7 @@ from .terms import Elementwise, GroupNorms, TotalVariation
 RELAXATION = 1.7
 RIDGE = 1e-11
 HOLD = 1e-3
-SYSTEMS = 80
+SYSTEMS = 150
 """Linear systems that one run of Newton's method may take."""
 ROUGH = 1e-4
 """Relative residuals from here on are left to the splitting alone."""
