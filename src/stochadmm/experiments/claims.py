@@ -97,7 +97,7 @@ def compare(
     last = [np.array([c[s].gap[-1] for s in seeds]) for c in (a, b)]
     text = (
         f"{names}: {_range(by_passes)} powers of ten by passes, {_range(by_time)} by time; "
-        f"last gaps {_mean(last[0])} and {_mean(last[1])} ({len(seeds)} seeds)"
+        f"last gaps {_mean(last[0])} and {_mean(last[1])} ({_ends(a, b, seeds)})"
     )
     return Evidence(where, decide(by_passes), text)
 
@@ -274,6 +274,13 @@ def readable(n_bytes: float) -> str:
             return f"{n_bytes:.4g} {unit}"
         n_bytes /= 1024
     return f"{n_bytes:.4g} TiB"
+
+
+def _ends(a: dict[int, Curve], b: dict[int, Curve], seeds: list[int]) -> str:
+    """Return the number of seeds, and of runs that have diverged."""
+    lost = [sum(c[s].status == "diverged" for s in seeds) for c in (a, b)]
+    words = f"; diverged: {lost[0]} and {lost[1]}" if any(lost) else ""
+    return f"{len(seeds)} seeds{words}"
 
 
 def _range(numbers: list[float]) -> str:

@@ -14,6 +14,7 @@ from .problems import Optimum
 if TYPE_CHECKING:
     from .pieces import Piece
 
+WORST = 10.0
 POINTS = 50  # of the grid on which two curves are compared
 Key = tuple[str, str, str, str, str]
 """Experiment, variant, data set, method, point ("last" or "ergodic")."""
@@ -115,9 +116,9 @@ def advantage(a: Curve, b: Curve, axis: str = "passes", *, at_end: bool = False)
     """Return by how many powers of ten a's gap is below b's, on average over their common range.
 
     Between records the logarithm of a gap is interpolated; the range begins where both have made
-    their first epoch and ends where the first of them ends. A run that has diverged counts with
-    its worst finite gap from there on. Without a certified optimum the answer is NaN. ``at_end``
-    compares at the end of the range only.
+    their first epoch and ends where the first of them ends. Gaps count as ``WORST`` times that of
+    the start at most, so that a run that has diverged stays comparable. Without a certified
+    optimum the answer is NaN. ``at_end`` compares at the end of the range only.
     """
     x, y = a.along(axis), b.along(axis)
     if len(x) < 2 or len(y) < 2 or not np.isfinite(a.floor + b.floor):
@@ -132,7 +133,5 @@ def advantage(a: Curve, b: Curve, axis: str = "passes", *, at_end: bool = False)
 
 
 def _logarithm(c: Curve, x: Array, grid: Array) -> Array:
-    finite = np.isfinite(c.gap)
-    worst = float(c.gap[finite].max(initial=c.floor))
-    values = np.log10(np.where(finite, c.gap, max(worst, c.scale)))
-    return np.interp(grid, x, values)
+    values: Array = np.log10(np.minimum(c.gap, WORST * c.gap[0]))
+    return np.asarray(np.interp(grid, x, values))
