@@ -25,7 +25,8 @@ RULE = (
     "A is faster than B when, for every seed, the mean over their common range of passes of "
     f"log10(gap of B / gap of A) is above {MARGIN}; it does not hold when every seed is below "
     f"-{MARGIN}; otherwise, or with fewer than two seeds, it is not decidable. Gaps are to "
-    "certified optima; what lies below a certificate counts as equal. At the end: the same at the "
+    "certified optima; below a certificate they count as equal, above ten times that of the start "
+    "too. At the end: the same at the "
     "last pass that both have made. Times stand beside, and do not decide. A claim about all "
     "data sets does not hold as soon as it fails on one."
 )
