@@ -231,3 +231,18 @@ def test_start_is_not_changed_and_odd_parameters_are_refused():
     for bad in ({"beta": -1.0}, {"batch_size": 0}, {"sampling": "odd"}, {"n_inner": 2}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             sa.AccSADMM(**bad).start(problem)
+
+
+def test_wide_indices_of_csr_rows_give_the_same_bits():
+    rng = np.random.default_rng(2)
+    problem = random_problem(rng, loss="logistic", rows=200, sparse_data=True)
+    f = problem.f2
+    wide = f.X.copy()
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    same = sa.Problem.linear(f.loss, wide, f.y, structure=problem.A2, on_structure=problem.h1)
+    results = [
+        sa.minimize(p, "acc-sadmm", stop=sa.Never(), max_passes=20, engine="compiled")
+        for p in (problem, same)
+    ]
+    assert same.f2.X.indices.dtype == np.int64
+    np.testing.assert_array_equal(results[0].x2, results[1].x2)

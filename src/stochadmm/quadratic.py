@@ -25,8 +25,8 @@ from .terms import Elementwise, GroupNorms, TotalVariation
 RELAXATION = 1.7
 RIDGE = 1e-11
 HOLD = 1e-3
-SYSTEMS = 150
-"""Linear systems that one run of Newton's method may take."""
+DEAR, SYSTEMS = 700, 80
+"""From so many columns on, one run of Newton's method may take so many linear systems."""
 ROUGH = 1e-4
 """Relative residuals from here on are left to the splitting alone."""
 UNBOUNDED = 1e8
@@ -476,7 +476,7 @@ def _augmented_lagrangian(run: _Run, S: Any, h: Any, column: int) -> tuple[float
 
     began = run.n_iter
     for _ in range(40):
-        if run.n_iter - began > SYSTEMS:
+        if len(H) >= DEAR and run.n_iter - began > SYSTEMS:
             break  # a stretch of the splitting costs less than further systems
         slope = look(w)
         for _ in range(25):

@@ -30,7 +30,7 @@ HESSIAN_PASSES = 1.0
 CHEAP_WORK = 2e7
 """Multiplications below which all rows are taken."""
 ROUNDS = 5
-MODEL_TOL = 1e-10
+MODEL_TOL = 1e-11
 MODEL_ITER = 1000
 MOST_CAPPED = 0.3
 EDGE = 0.99

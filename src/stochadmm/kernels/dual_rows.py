@@ -175,7 +175,7 @@ def _sparse_single(f, lo, hi, jump, x, sigma, slopes, out, zero):
     step, share = sigma * n, 1 / n
     for i in range(lo, hi):
         ahead = min(i + jump, n - 1)
-        first = min(indptr[ahead], last)
+        first = min(np.int64(indptr[ahead]), last)
         prefetch(data, first)
         prefetch(indices, first)
         prefetch(slopes, ahead)

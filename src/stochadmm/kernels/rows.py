@@ -93,7 +93,7 @@ def _sparse_single(f, runs, following, n_runs, x, old, scale, out):
             if kept.size > 0:
                 prefetch(kept, ahead)
         for i in range(lo, hi):
-            first = min(indptr[min(i + jump, n - 1)], last)
+            first = min(np.int64(indptr[min(i + jump, n - 1)]), last)
             prefetch(data, first)
             prefetch(indices, first)
             z = zero
