@@ -14,19 +14,11 @@ from benchmarks.covering import LEVELS, Case, build, certified_gap, meaningless,
 import stochadmm as sa
 
 TABLE = table()
-MODEL = "auto: the model of coupled outputs takes too long"
-KNOWN = {
-    "huber-outputs-non-negative-vstack-entries-offset-dense": MODEL,
-    "huber-outputs-group-l2-selection-entries-yes-dense": MODEL,
-    "huber-outputs-nuclear-shifted-entries-offset-csr": MODEL,
-}
 
 
 def cases():
     for number, case in enumerate(TABLE):
-        reason = KNOWN.get(str(case))
-        marks = [pytest.mark.xfail(reason=reason, strict=False)] if reason else []
-        yield pytest.param(case, number % 6 == 0, id=str(case), marks=marks)
+        yield pytest.param(case, number % 6 == 0, id=str(case))
 
 
 @pytest.mark.parametrize(("case", "conic"), list(cases()))
@@ -56,7 +48,6 @@ def test_the_table_contains_every_pair_that_makes_sense():
         for b in LEVELS[g]
     }
     assert found == every - without
-    assert set(KNOWN) <= set(map(str, TABLE))
 
 
 @pytest.mark.parametrize(

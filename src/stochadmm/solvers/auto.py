@@ -62,10 +62,12 @@ class AutoState(State):
     sample_size: int = field(kw_only=True)
     share: float = 0.0
     """Share of the curvature bound in the model, raised when steps fail."""
+    shortened: int = 0
+    """Steps that had to be shortened."""
     refused: int = 0
     """Steps in a row that did not lower the objective."""
     other: State | None = None
-    """State of ACC-SADMM, which takes over from steps that keep being refused."""
+    """State of the method that takes over from steps that keep being refused."""
     model_tol: float = FIRST_TOL
     """Accuracy that the next model begins with."""
 
@@ -151,7 +153,7 @@ class Auto(Solver):
             get(state.notes["route"])().epoch(problem, state, rng)
             return
         s, f2, form = cast(AutoState, state), cast(FiniteSum, problem.f2), Composite.of(problem)
-        if s.refused >= PATIENCE:
+        if s.refused >= PATIENCE or s.shortened >= PATIENCE - 1:
             self._hand_over(problem, s, rng)
             return
         snapshot = s.cache
@@ -171,12 +173,12 @@ class Auto(Solver):
         s.n_epochs += 1
 
     def _hand_over(self, problem: Problem, s: AutoState, rng: np.random.Generator) -> None:
-        """Go on with ACC-SADMM from the point reached; it needs no model of the loss."""
-        solver = get("acc-sadmm")()
+        """Go on from the point reached with a method that needs no model of the loss."""
+        solver = get("sdca-admm" if _dual_rows(problem) else "acc-sadmm")()
         if s.other is None:
             s.other = solver.start(problem, s.output, s.dual)
             s.other.engine = s.engine if _compiles(problem) else "reference"
-            s.notes["reason"] += "; its steps stopped helping, ACC-SADMM took over"
+            s.notes["reason"] += f"; its steps stopped helping, {solver.name} took over"
         passes, gradients = s.other.n_passes, s.other.n_gradients
         solver.epoch(problem, s.other, rng)
         s.n_passes += s.other.n_passes - passes
@@ -257,6 +259,7 @@ class Auto(Solver):
             value = f2.value_at(z) + problem.penalty(point)
         poor = now - value < 0.25 * promised
         if t < 1:
+            s.shortened += 1
             s.share = min(1.0, max(10 * s.share, 1e-2))
             if not value <= now + slack:
                 t, point = 0.0, s.output
