@@ -568,7 +568,7 @@ def _as_sparse(A: Any, d: int) -> Any:
 
 def _tall(x: Array) -> Array:
     wide = np.asarray(x, dtype=np.float64)
-    return wide.reshape(len(wide), -1)
+    return wide.reshape(len(wide), int(np.prod(wide.shape[1:])))
 
 
 def _top(x: Array) -> float:

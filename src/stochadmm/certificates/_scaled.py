@@ -12,6 +12,8 @@ from ._composite import Composite
 from ._data import mean_conjugate
 
 ROUNDING = 1e-12
+FARTHEST = 20.0
+"""How many times longer than the point at hand a solution is taken to be at most."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +37,13 @@ def lower_bound(
 ) -> float:
     """Return D(u, mu), or minus infinity where ``X'(q u)/n + S' mu`` is not zero up to rounding.
 
-    What rounding leaves of that equation is charged at twice the norm of ``x``.
+    What rounding leaves of that equation is charged at many times the norm of ``x``.
     """
     left = float(np.linalg.norm(gradient + form.St @ mu))
     if not left <= rounding(f2, form, u, mu):
         return -np.inf
     total = mean_conjugate(f2, u) + form.conjugate(mu)
-    charge = left * (2.0 * float(np.linalg.norm(x)) + 1.0)
+    charge = FARTHEST * left * (float(np.linalg.norm(x)) + 1.0)
     return -total - charge if np.isfinite(total) else -np.inf
 
 
