@@ -37,7 +37,7 @@ from ..certificates._data import DataTerm, evaluate
 from ..certificates._repair import repaired
 from ..exact import project
 from ..finite_sum import FiniteSum, Snapshot
-from ..metrics import RowSampler
+from ..metrics import row_sampler
 from ..problem import Pair, Problem
 from ..protocols import Array
 from ._base import Solver, State, get, register, start_point
@@ -196,11 +196,9 @@ class Auto(Solver):
         if s.sample_size >= f2.n_terms:
             sample = Sample(f2, at, None)
         else:
-            sampler = problem.__dict__.get("_row_sampler")
-            if sampler is None:
-                sampler = problem.__dict__["_row_sampler"] = RowSampler(f2)
+            if "_row_sampler" not in problem.__dict__:
                 s.n_passes += 2
-            rows, omega = sampler.draw(s.sample_size, rng)
+            rows, omega = row_sampler(problem).draw(s.sample_size, rng)
             sample = Sample(f2, at, rows, omega)
             s.n_passes += rows.size / f2.n_terms
         sample.single = f2.n_columns >= SINGLE
