@@ -190,12 +190,12 @@ def run(
 
     def measure(point: Pair, name: str, state: State, seconds: float) -> float:
         feasible, value = problems.feasible_value(problem, point)
+        loss, error = problems.test_losses(held, feasible.x2)
         records.append(
             {
                 "point": name, "epoch": state.n_epochs, "passes": state.n_gradients,
                 "reads": state.n_passes, "seconds": seconds, "objective": finite(value),
-                "test_loss": finite(held.value(feasible.x2)),
-                "test_error": problems.test_error(held, feasible.x2),
+                "test_loss": finite(loss), "test_error": error,
                 "feasibility": finite(float(np.linalg.norm(problem.constraint(point)))),
             }
         )  # fmt: skip

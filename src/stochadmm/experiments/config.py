@@ -47,13 +47,15 @@ class DataSpec:
 class Variant:
     """The same experiment with other steps or another penalty.
 
-    ``factor`` multiplies the curvature of every method, so that 0.5 doubles the steps.
+    ``factor`` multiplies the curvature of every tuned method, so that 0.5 doubles the steps;
+    ``without`` names methods that are left out, such as those that it does not change.
     """
 
     name: str
     title: str = ""
     factor: float = 1.0
     mu: float | None = None
+    without: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,8 @@ def _check(experiment: Experiment, where: str) -> None:
 
     if experiment.problem not in PROBLEMS:
         raise ValueError(f"{where}: {unknown('problem', experiment.problem, list(PROBLEMS))}")
-    excluded = [name for spec in experiment.datasets for name in spec.without]
+    parts = [*experiment.datasets, *experiment.variants]
+    excluded = [name for part in parts for name in part.without]
     for name in [*experiment.methods, *excluded]:
         if name not in METHODS:
             raise ValueError(f"{where}: {unknown('method', name, list(METHODS))}")

@@ -76,7 +76,8 @@ def pieces(experiment: Experiment) -> Iterator[Piece]:
     for spec in experiment.datasets:
         yield Piece("sizes", experiment, spec, experiment.variants[0])
         for variant in experiment.variants:
-            chosen = [name for name in experiment.methods if name not in spec.without]
+            left_out = {*spec.without, *variant.without}
+            chosen = [name for name in experiment.methods if name not in left_out]
             yield Piece("optima", experiment, spec, variant)
             for name in chosen:
                 if METHODS[name].tuned_as == name:

@@ -175,13 +175,14 @@ def _many(rows: Sample) -> Any:
     return Squared() if rows.data.tasks is not None else Multinomial(rows.n_outputs)
 
 
-def test_error(held: FiniteSum, x2: Array) -> float | None:
-    """Return the share of wrong predictions, None for regression."""
+def test_losses(held: FiniteSum, x2: Array) -> tuple[float, float | None]:
+    """Return the mean loss and the share of wrong predictions, None for regression."""
     scores, y = held.predict(x2), held.y
+    loss = held.value_at(scores)
     if y.ndim == 2:
-        return None
+        return loss, None
     guess = np.argmax(scores, axis=1) if scores.ndim == 2 else np.where(scores > 0, 1.0, -1.0)
-    return float(np.mean(guess != y))
+    return loss, float(np.mean(guess != y))
 
 
 def optimum(problem: Problem, seconds: float) -> Optimum:
