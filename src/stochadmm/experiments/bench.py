@@ -57,7 +57,7 @@ class Bench:
         e, spec = piece.experiment, dataclasses.replace(piece.spec, without=[])
         real = RECIPES[spec.name].here
         parts: list[Any] = [FORMAT, piece.kind, spec, real]
-        if piece.kind != "sizes":
+        if piece.kind not in ("sizes", "graphs"):
             parts += [e.problem, e.strength(piece.variant)]
         if piece.kind == "tuning":
             parts += [piece.method, e.tuning]
@@ -93,6 +93,16 @@ class Bench:
             kept["value"], np.inf if gap is None else gap, kept["seconds"], kept["certified"]
         )
 
+    def edges(self, piece: Piece) -> Any:
+        """Return the estimated edges between columns, None for problems without them."""
+        if piece.experiment.problem != "fused" or piece.spec.graph != "glasso":
+            return None
+        wanted = dataclasses.replace(
+            piece, kind="graphs", variant=piece.experiment.variants[0], method="", seed=None
+        )
+        kept = self.kept(wanted) or self.do(wanted)
+        return np.asarray(kept["edges"], dtype=np.intp).reshape(-1, 2)
+
     # ---------------------------------------------------------------- the work
 
     def rows(self, piece: Piece) -> Sample:
@@ -113,7 +123,9 @@ class Bench:
         known = (piece.experiment.name, piece.spec, piece.experiment.strength(piece.variant))
         rows = self.rows(piece)
         if self._problem is None or self._problem[0] != known:
-            built = problems.build(piece.experiment, piece.spec, piece.variant, rows)
+            built = problems.build(
+                piece.experiment, piece.spec, piece.variant, rows, self.edges(piece)
+            )
             self._problem = (known, built)
         return self._problem[1]
 
@@ -125,6 +137,13 @@ class Bench:
             "n": train[0], "d": train[1], "n_test": test[0], "outputs": rows.n_outputs,
             "note": rows.note,
         }  # fmt: skip
+
+    def _graphs(self, piece: Piece) -> dict[str, Any]:
+        rows, clock = self.rows(piece), time.perf_counter()
+        edges = problems.estimated(rows)
+        seconds = time.perf_counter() - clock
+        self.watch.advance(piece.cost, f"{piece.spec.name}: graph")
+        return {"edges": edges.tolist(), "seconds": seconds}
 
     def _optima(self, piece: Piece) -> dict[str, Any]:
         problem = self.problem(piece)

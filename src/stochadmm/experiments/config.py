@@ -231,7 +231,7 @@ def _check(experiment: Experiment, where: str) -> None:
 
     if experiment.problem not in PROBLEMS:
         raise ValueError(f"{where}: {unknown('problem', experiment.problem, list(PROBLEMS))}")
-    parts = [*experiment.datasets, *experiment.variants]
+    parts: list[DataSpec | Variant] = [*experiment.datasets, *experiment.variants]
     excluded = [name for part in parts for name in part.without]
     for name in [*experiment.methods, *excluded]:
         if name not in METHODS:

@@ -35,7 +35,7 @@ class Silent:
 
 @dataclass(frozen=True)
 class Piece:
-    """One piece of work; ``seed`` is None for optima and tuning."""
+    """One piece of work; ``seed`` is None for all but runs."""
 
     kind: str
     experiment: Experiment
@@ -50,7 +50,7 @@ class Piece:
         form = "quick" if self.experiment.is_quick else "full"
         place = (form, self.kind, self.experiment.name, self.spec.name)
         mu = f"mu{self.experiment.strength(self.variant):g}"
-        if self.kind == "sizes":
+        if self.kind in ("sizes", "graphs"):
             return place
         if self.kind == "optima":
             return (*place, mu)
@@ -64,6 +64,7 @@ class Piece:
         rows = self.spec.rows or 100_000
         passes = {
             "sizes": 1.0,
+            "graphs": 10.0,
             "optima": 50.0,
             "tuning": self.experiment.tuning.n_trials * self.experiment.tuning.passes,
             "runs": self.experiment.passes,
@@ -75,6 +76,8 @@ def pieces(experiment: Experiment) -> Iterator[Piece]:
     """Yield the work of an experiment in an order in which nothing waits for later pieces."""
     for spec in experiment.datasets:
         yield Piece("sizes", experiment, spec, experiment.variants[0])
+        if experiment.problem == "fused" and spec.graph == "glasso":
+            yield Piece("graphs", experiment, spec, experiment.variants[0])
         for variant in experiment.variants:
             left_out = {*spec.without, *variant.without}
             chosen = [name for name in experiment.methods if name not in left_out]

@@ -138,15 +138,17 @@ def _by_tasks(data: Dataset, note: str) -> Sample:
 # ---------------------------------------------------------------- problems
 
 
-def build(experiment: Experiment, spec: DataSpec, variant: Variant, rows: Sample) -> Problem:
-    """Return the problem of an experiment on a data set."""
+def build(
+    experiment: Experiment, spec: DataSpec, variant: Variant, rows: Sample, edges: Any = None
+) -> Problem:
+    """Return the problem of an experiment on a data set; ``edges`` are those of ``estimated``."""
     mu, data = experiment.strength(variant), rows.data
     d = data.X.shape[1]
     if experiment.problem == "lasso":
         loss = Squared(half=False)
         return Problem.linear(loss, data.X, data.y, on_structure=L1(mu))
     if experiment.problem == "fused":
-        structure = VStack([differences(spec, data), Identity(d)])
+        structure = VStack([differences(spec, data, edges), Identity(d)])
         return Problem.linear(Logistic(), data.X, data.y, structure=structure, on_structure=L1(mu))
     return Problem.linear(
         _many(rows), data.X, data.y, sample_weight=rows.weight, on_structure=Nuclear(mu),
@@ -154,12 +156,18 @@ def build(experiment: Experiment, spec: DataSpec, variant: Variant, rows: Sample
     )  # fmt: skip
 
 
-def differences(spec: DataSpec, data: Dataset) -> Any:
-    """Return the operator of a graph over the columns."""
+def estimated(rows: Sample) -> Array:
+    """Return the edges between columns that the graphical lasso finds."""
+    return glasso_edges(rows.data.X)
+
+
+def differences(spec: DataSpec, data: Dataset, edges: Any = None) -> Any:
+    """Return the operator of a graph over the columns: the given one, or that of ``edges``."""
     d = data.X.shape[1]
     if spec.graph == "given" and data.grid is not None:
         return GridDifferences(data.grid)
-    edges = data.graph if spec.graph == "given" else None
+    if spec.graph == "given" and data.graph is not None:
+        return Incidence(data.graph, d)
     return Incidence(glasso_edges(data.X) if edges is None else edges, d)
 
 
