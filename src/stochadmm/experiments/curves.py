@@ -112,6 +112,48 @@ def curve(records: list[dict[str, Any]], best: Optimum, status: str) -> Curve:
     )  # fmt: skip
 
 
+def speed_up(a: Curve, b: Curve, axis: str = "passes") -> float:
+    """Return how many times as fast a is as b: passes, or seconds, that b and a need to a gap.
+
+    The geometric mean over gaps, evenly spread in powers of ten from where both have made their
+    first epoch down to the smallest that either reaches. A gap counts as reached when it is first
+    met, between records by interpolation of its logarithm; one that is not reached counts as
+    reached at the end of the longer run, which favours the method that fails. A diverged run
+    reaches nothing. NaN without a certified optimum, when both diverge, or when neither gets below
+    the certificate.
+    """
+    if len(a.gap) < 2 or len(b.gap) < 2 or not np.isfinite(a.floor + b.floor):
+        return float("nan")
+    curves = [c for c in (a, b) if c.status != "diverged"]
+    if not curves:
+        return float("nan")
+    bottom = min(float(c.gap.min()) for c in curves)
+    top = max(min(float(c.gap[1]) for c in curves), bottom)
+    if bottom >= a.gap[0]:
+        return float("nan")
+    end = max(float(c.along(axis)[-1]) for c in curves)
+    levels = np.geomspace(top, bottom, POINTS)
+    ours, theirs = (_first_met(c, axis, levels, end) for c in (a, b))
+    return float(np.exp(np.mean(np.log(theirs / ours))))
+
+
+def _first_met(c: Curve, axis: str, levels: Array, end: float) -> Array:
+    """Return where a run first meets each gap, ``end`` where it does not."""
+    x, met = c.along(axis), np.full(len(levels), end)
+    if c.status == "diverged":
+        return met
+    lowest = np.log(np.minimum.accumulate(c.gap))
+    for k, level in enumerate(np.log(levels)):
+        below = np.flatnonzero(lowest <= level + 1e-12)
+        if below.size:
+            j = max(int(below[0]), 1)
+            fall = lowest[j - 1] - lowest[j]
+            share = (lowest[j - 1] - level) / fall if fall > 0 else 1.0
+            met[k] = x[j - 1] + min(max(share, 0.0), 1.0) * (x[j] - x[j - 1])
+    earliest: Array = np.maximum(met, 1e-3 * end)  # a ratio needs numbers above zero
+    return earliest
+
+
 def advantage(a: Curve, b: Curve, axis: str = "passes", *, at_end: bool = False) -> float:
     """Return by how many powers of ten a's gap is below b's, on average over their common range.
 

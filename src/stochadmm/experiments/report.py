@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import claims, tables
-from .claims import FAILS, HOLDS, RULE, Claim
 from .config import Experiment
 from .curves import Curves
 from .pieces import pieces
 from .store import Store
 from .tables import Table
+from .verdicts import FAILS, HOLDS, OPEN, RULE, Claim, Evidence
 
 if TYPE_CHECKING:
     from .bench import Bench
 
 CLASSES = {HOLDS: "holds", FAILS: "fails"}
+MARKS = {"holds": "✓", "fails": "✗", "open": "–"}
 
 
 def write(
@@ -108,6 +109,12 @@ def _page(
     if decided:
         parts.append('<h2 id="claims">Claims</h2>')
         parts.append(f"<p>Of {len(decided)} claims: {_counts(c.verdict for c in decided)}.</p>")
+        parts.append(
+            '<p class="soft">A number is how many times as fast, or how many times smaller the '
+            'gap at the end, as a range over the seeds: <span class="text-holds">✓ holds</span>, '
+            '<span class="text-fails">✗ does not hold</span>, <span class="text-open">– not '
+            "decidable</span>.</p>"
+        )
         parts += [_claim(claim) for claim in decided]
         parts.append(f'<p class="soft"><b>Rule.</b> {escape(RULE)}</p>')
     if pictures:
@@ -164,34 +171,59 @@ def _head(
 
 
 def _claim(claim: Claim) -> str:
-    rows = "".join(
-        f'<tr><td class="tight">{escape(e.where)}</td><td class="tight text-{_class(e.verdict)}">'
-        f"{e.verdict}</td><td>{escape(e.text)}</td></tr>"
-        for e in claim.evidence
-    )
     note = f'<p class="soft">{escape(claim.note)}</p>' if claim.note else ""
-    places: dict[str, list[str]] = {}
-    for e in claim.evidence:
-        places.setdefault(e.where, []).append(e.verdict)
-    chips = "".join(
-        f'<span class="chip text-{_class(verdict)}">{escape(place)}: {verdict}</span>'
-        for place, found in places.items()
-        for verdict in [claims.everywhere(found)]
+    others = {
+        "by gap alone": claim.by_gap, "by speed alone": claim.by_speed,
+        "by seconds instead of passes": claim.by_time,
+    }  # fmt: skip
+    said = "; ".join(f"{words}: {verdict}" for words, verdict in others.items() if verdict)
+    beside = f'<p class="soft">{said[0].upper()}{said[1:]}.</p>' if said else ""
+    texts = "".join(
+        f'<tr><td class="tight">{escape(e.where)}</td><td class="tight">{escape(e.against)}</td>'
+        f'<td class="tight text-{_class(e.verdict)}">{e.verdict}</td>'
+        f'<td class="tight">{escape(e.figure)}</td><td>{escape(e.text)}</td></tr>'
+        for e in claim.evidence
     )
     counts = _counts(e.verdict for e in claim.evidence)
     return (
         f'<div class="card" id="claim-{claim.name}"><div class="claim">'
         f"<b>{escape(claim.statement)}</b>"
         f'<span class="badge {_class(claim.verdict)}">{claim.verdict}</span></div>'
-        f"{note}<div>{chips}</div>"
+        f"{note}{_matrix(claim.evidence)}{beside}"
         f"<details><summary>Evidence: {len(claim.evidence)} comparisons ({counts})"
-        f'</summary><div class="wide"><table>{rows}</table></div></details></div>'
+        f'</summary><div class="wide"><table class="stack">{texts}</table></div></details></div>'
+    )
+
+
+def _matrix(evidence: list[Evidence]) -> str:
+    """Return the numbers that decided, a row per place and a column per rival."""
+    rows = list(dict.fromkeys(e.where for e in evidence))
+    columns = list(dict.fromkeys(e.against for e in evidence))
+    cells = {(e.where, e.against): e for e in evidence}
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = ""
+    for row in rows:
+        found = [cells.get((row, name)) for name in columns]
+        body += f"<tr><th>{escape(row)}</th>" + "".join(map(_cell, found)) + "</tr>"
+    return (
+        f'<div class="wide"><table class="matrix"><thead><tr><th></th>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(e: Evidence | None) -> str:
+    if e is None:
+        return "<td></td>"
+    kind = _class(e.verdict)
+    return (
+        f'<td class="text-{kind}" title="{e.verdict}"><span class="mark">{MARKS[kind]}</span> '
+        f"{escape(e.figure)}</td>"
     )
 
 
 def _counts(verdicts: Iterable[str]) -> str:
     found = list(verdicts)
-    words = {HOLDS: "hold", FAILS: "do not hold", claims.OPEN: "not decidable"}
+    words = {HOLDS: "hold", FAILS: "do not hold", OPEN: "not decidable"}
     return ", ".join(f"{found.count(v)} {w}" for v, w in words.items() if v in found)
 
 
