@@ -3,8 +3,6 @@
 import csv
 import json
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -107,29 +105,6 @@ def test_everything_is_written_and_agrees(tiny, tmp_path, run):
             for kind in ("png", "svg"):
                 assert (out / "figures" / f"fig1-{name}-{axis}.{kind}").stat().st_size > 1000
     assert {p.stem for p in (out / "tables").iterdir()} == {"table2", "memory", "optima", "tuning"}
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
-@pytest.mark.parametrize("width", [1280, 390])
-def test_the_report_opens_in_a_browser(tiny, tmp_path, width):
-    pytest.importorskip("matplotlib")
-    page = experiments.reproduce([str(tiny)], tmp_path / "out")
-    shot = tmp_path / "shot.png"
-    script = (
-        "<script>window.onload = () => { const all = [...document.images];"
-        "document.title = all.filter(i => i.naturalWidth > 100 && i.clientWidth > 100).length"
-        " + '/' + all.length + '/' + (document.documentElement.scrollWidth <= innerWidth); }"
-        "</script></head>"
-    )
-    page.write_text(page.read_text().replace("</head>", script))
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
-    finished = subprocess.run(
-        ["chromium", *options, f"--window-size={width},2000", f"--screenshot={shot}",
-         "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    assert "<title>4/4/true</title>" in finished.stdout
-    assert "CONSOLE" not in finished.stderr
 
 
 def test_finished_runs_are_skipped(tiny, tmp_path, monkeypatch, no_figures):

@@ -230,7 +230,10 @@ def optima_table(optima: dict[tuple[str, str], dict[str, Any]]) -> Table:
 
 def environment() -> dict[str, str]:
     """Return versions and machine facts."""
-    facts = {"python": platform.python_version(), "system": platform.platform()}
+    facts = {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
     facts["processor"] = _processor()
     facts["cores"] = str(os.cpu_count())
     facts["threads of BLAS"] = _threads()
