@@ -110,10 +110,10 @@ def _page(
         parts.append('<h2 id="claims">Claims</h2>')
         parts.append(f"<p>Of {len(decided)} claims: {_counts(c.verdict for c in decided)}.</p>")
         parts.append(
-            '<p class="soft">A number is how many times as fast, or how many times smaller the '
-            'gap at the end, as a range over the seeds: <span class="text-holds">✓ holds</span>, '
-            '<span class="text-fails">✗ does not hold</span>, <span class="text-open">– not '
-            "decidable</span>.</p>"
+            '<p class="soft">Gap: how many times smaller after the same passes; speed: how many '
+            "times fewer passes to the same gap; as ranges over the seeds. "
+            '<span class="text-holds">✓ holds</span>, <span class="text-fails">✗ does not '
+            'hold</span>, <span class="text-open">– not decidable</span>.</p>'
         )
         parts += [_claim(claim) for claim in decided]
         parts.append(f'<p class="soft"><b>Rule.</b> {escape(RULE)}</p>')
@@ -214,10 +214,10 @@ def _matrix(evidence: list[Evidence]) -> str:
 def _cell(e: Evidence | None) -> str:
     if e is None:
         return "<td></td>"
-    kind = _class(e.verdict)
+    kind, figure = _class(e.verdict), escape(e.figure).replace(", ", "<br>")
     return (
-        f'<td class="text-{kind}" title="{e.verdict}"><span class="mark">{MARKS[kind]}</span> '
-        f"{escape(e.figure)}</td>"
+        f'<td class="text-{kind}" title="{e.verdict}"><span class="mark">{MARKS[kind]}</span>'
+        f"<span>{figure}</span></td>"
     )
 
 
