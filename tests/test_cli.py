@@ -1,6 +1,7 @@
 """The command line: exit codes, one-line errors, JSON for programs."""
 
 import json
+import socket
 
 import pytest
 from typer.testing import CliRunner
@@ -58,6 +59,33 @@ def test_every_command_has_help(run, command):
 )
 def test_bad_usage_is_one_line_and_code_2(run, command, parts):
     assert_one_line(run(*command.split()), *parts)
+
+
+@pytest.mark.parametrize(
+    ("command", "parts"),
+    [
+        ("reproduce", ["Missing argument", "reproduce --help"]),
+        ("reproduce fig11", ["'fig11'", "did you mean fig1"]),
+        ("reproduce fig1 --datasets covertyp", ["'covertyp'", "did you mean covertype"]),
+        ("reproduce nowhere.yaml", ["cannot read nowhere.yaml"]),
+        ("reproduce fig1 --datasets mnist", ["mnist/", "STOCHADMM_DATA"]),
+    ],
+)
+def test_reproduce_tells_wrong_names_and_missing_files_in_one_line(run, tmp_path, command, parts):
+    result = run(*command.split(), *(("--out", tmp_path / "out") if "fig" in command else ()))
+    assert_one_line(result, *parts)
+    assert "Traceback" not in result.output
+
+
+def test_reproduce_without_network_is_one_line(run, tmp_path, monkeypatch):
+    # nothing listens on a port that was free a moment ago
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    monkeypatch.setenv("STOCHADMM_DATA_URL", f"http://localhost:{port}")
+    result = run("reproduce", "fig1", "--datasets", "protein", "--out", tmp_path / "out")
+    assert_one_line(result, "protein/", "STOCHADMM_DATA")
+    assert "Traceback" not in result.output
 
 
 def test_a_demo_that_cannot_write_says_so_before_it_works(run, tmp_path):

@@ -60,8 +60,14 @@ def _watch(console: Any) -> Iterator[Any]:
         TimeLeft(),
         TextColumn("{task.description}"),
     )
-    with Progress(*layout, console=console, transient=True, speed_estimate_period=120) as bar:
+    bar = Progress(
+        *layout, console=console, transient=True, speed_estimate_period=120,
+        disable=not console.is_terminal,
+    )  # fmt: skip
+    try:
         yield _Bar(bar, bar.add_task("", total=None))
+    finally:
+        bar.stop()
 
 
 class _Bar:
@@ -70,6 +76,7 @@ class _Bar:
 
     def begin(self, total: float) -> None:
         self.bar.update(self.task, total=total)
+        self.bar.start()  # not before names and files are known to be right
 
     def advance(self, cost: float, doing: str) -> None:
         self.bar.update(self.task, advance=cost, **({"description": doing} if doing else {}))

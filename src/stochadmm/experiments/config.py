@@ -183,6 +183,8 @@ def _read(path: Path) -> dict[str, Any]:
         ) from error
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise OSError(f"cannot read {path} ({error.strerror})") from error
     except yaml.YAMLError as error:
         raise ValueError(f"{path.name} is not valid YAML: {error}") from error
     if not isinstance(content, dict):
