@@ -264,6 +264,16 @@ def test_missing_files_have_a_stand_in_that_says_so(tmp_path, monkeypatch):
         np.testing.assert_allclose(norms, 1.0, rtol=1e-5)
 
 
+def test_sets_are_cut_to_sizes_that_can_be_certified():
+    digits = problems.sample(config.DataSpec("digits", 50, columns=16, outputs=3), quick=True)
+    assert digits.data.X.shape[1] == 16
+    assert digits.n_outputs == 3
+    with pytest.raises(ValueError, match="cannot be averaged to 5"):
+        problems.sample(config.DataSpec("digits", 50, columns=25), quick=True)
+    made = problems.sample(config.DataSpec("many-classes", 50, 200, 12, 6), quick=True)
+    assert (made.data.X.shape, made.n_outputs) == ((200, 12), 6)
+
+
 def test_tables_alone_need_no_runs(tmp_path, run):
     result = run("memory", "table1", "--out", tmp_path)
     assert result.exit_code == 0

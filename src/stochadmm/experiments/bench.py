@@ -54,8 +54,11 @@ class Bench:
 
     def fingerprint(self, piece: Piece) -> str:
         """Return the fingerprint of everything that a piece depends on."""
-        e, spec = piece.experiment, dataclasses.replace(piece.spec, without=[])
-        real = RECIPES[spec.name].here
+        e, real = piece.experiment, RECIPES[piece.spec.name].here
+        spec = dataclasses.asdict(piece.spec) | {"without": []}
+        for name in ("columns", "outputs"):  # where they are not set, nothing depends on them
+            if spec[name] is None:
+                del spec[name]
         parts: list[Any] = [FORMAT, piece.kind, spec, real]
         if piece.kind not in ("sizes", "graphs"):
             parts += [e.problem, e.strength(piece.variant)]

@@ -30,6 +30,11 @@ class DataSpec:
         Rows in a mini-batch.
     rows : int or None
         Random sample of so many training rows; all of them by default.
+    columns : int or None
+        About so many columns: images are averaged over squares, of texts the most frequent words
+        are kept, generated rows have so many. All of them by default.
+    outputs : int or None
+        The first so many classes or tasks; all of them by default.
     graph : {"glasso", "given"}
         Edges between columns: estimated from the rows, or those that the data come with.
     without : list of str
@@ -39,6 +44,8 @@ class DataSpec:
     name: str
     batch: int
     rows: int | None = None
+    columns: int | None = None
+    outputs: int | None = None
     graph: str = "glasso"
     without: list[str] = field(default_factory=list)
 

@@ -20,7 +20,7 @@ from ..protocols import Array
 from ..stopping import Gap
 from ..structures import glasso_edges
 from .config import DataSpec, Experiment, Variant
-from .recipes import RECIPES, TEST_SHARE
+from .recipes import RECIPES, TEST_SHARE, smaller
 
 TOLERANCE, ENOUGH = 1e-10, 1e-8
 """Relative gaps of an optimum: what is asked for, and what stops the search for a better one."""
@@ -71,7 +71,7 @@ def sample(spec: DataSpec, quick: bool) -> Sample:
         note = f"{spec.name} is not here: {recipe.stand_in_name} instead"
     else:
         data = recipe.load(spec)
-    data = _fewer(_split(data), spec.rows)
+    data = _fewer(_split(smaller(data, spec)), spec.rows)
     data = replace(data, X=_rows(data.X), X_test=_rows(data.X_test))
     if data.tasks is None:
         return Sample(data, note=note)

@@ -7,7 +7,7 @@ a generated one of the same kind, and its note says so.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -54,11 +54,50 @@ def _fused(n_rows: int, n_features: int, spec: DataSpec) -> Dataset:
 
 def _classes(spec: DataSpec) -> Dataset:
     rows = round((spec.rows or 20_000) / (1 - TEST_SHARE))
-    # with few rows few outputs, whose optimum can be certified in seconds
-    n_features, n_tasks = (256, 50) if (spec.rows or 20_000) > 5_000 else (32, 12)
     return datasets.make_low_rank_tasks(
-        rows, n_features, n_tasks, rank=5, response="classes", signal=8.0
+        rows, spec.columns or 256, spec.outputs or 50, rank=5, response="classes", signal=8.0
     )
+
+
+def _words(spec: DataSpec) -> Dataset:
+    return datasets.load("clinc150", max_features=spec.columns or 1000)
+
+
+def smaller(data: Dataset, spec: DataSpec) -> Dataset:
+    """Return an image set with fewer pixels, and any set with fewer classes or tasks."""
+    if spec.columns is not None and data.grid is not None:
+        data = _averaged(data, round(spec.columns**0.5))
+    labels, test = (
+        (data.tasks, data.tasks_test) if data.tasks is not None else (data.y, data.y_test)
+    )
+    if spec.outputs is None or labels.dtype.kind not in "iu":
+        return data
+    data = _kept(data, labels < spec.outputs, "")
+    if test is not None:
+        data = _kept(data, test < spec.outputs, "_test")
+    names = data.task_names
+    return replace(data, task_names=None if names is None else names[: spec.outputs])
+
+
+def _kept(data: Dataset, chosen: Any, part: str) -> Dataset:
+    """Return a data set with the chosen rows of its training or test part."""
+    fields = {f"{name}{part}": getattr(data, f"{name}{part}") for name in ("X", "y", "tasks")}
+    return replace(data, **{k: v[chosen] for k, v in fields.items() if v is not None})
+
+
+def _averaged(data: Dataset, side: int) -> Dataset:
+    """Return images of side x side pixels, means over squares of the original ones."""
+    old: Any = data.grid
+    step = old[0] // side
+    if (step * side, step * side) != tuple(old):
+        raise ValueError(f"images of {old[0]} x {old[1]} pixels cannot be averaged to {side}")
+
+    def small(X: Any) -> Any:
+        if X is None:
+            return None
+        return np.reshape(X, (-1, side, step, side, step)).mean(axis=(2, 4)).reshape(len(X), -1)
+
+    return replace(data, X=small(data.X), X_test=small(data.X_test), grid=(side, side))
 
 
 def _shipped(name: str, spec: DataSpec, task: str = "binary") -> Dataset:
@@ -99,7 +138,7 @@ RECIPES = {
     "usps": Recipe(partial(_file, "usps"), "usps", _digits, "scikit-learn's digits"),
     "coil20": Recipe(partial(_file, "coil20"), "coil20", _digits, "scikit-learn's digits"),
     "clinc150": Recipe(
-        partial(_file, "clinc150", max_features=1000), "clinc150", _classes, "a generated set",
+        _words, "clinc150", _classes, "a generated set",
     ),
     "school": Recipe(partial(_file, "school"), "school", _classes, "a generated set"),
     "digits": Recipe(_digits),
