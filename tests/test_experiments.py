@@ -3,6 +3,9 @@
 import csv
 import json
 import re
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -163,6 +166,37 @@ def test_an_interrupt_loses_one_run_at_most(tiny, tmp_path, monkeypatch, no_figu
     experiments.reproduce([str(tiny)], tmp_path / "out")
     assert not set(done) & set(again)
     assert len(done) + len(again) == 2 * 8 * 2
+
+
+def test_a_killed_process_loses_one_run_at_most(tiny, tmp_path, monkeypatch, no_figures):
+    out = tmp_path / "out"
+    command = "from stochadmm.cli.main import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", command, "reproduce", str(tiny), "--out", str(out)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    runs = out / "full" / "runs"
+    try:
+        end = time.monotonic() + 200  # compiling comes first
+        while len(list(runs.rglob("*.json"))) < 3 and time.monotonic() < end:
+            assert process.poll() is None
+            time.sleep(0.01)
+    finally:
+        process.kill()
+        process.wait()
+    kept = {path: path.stat().st_mtime_ns for path in runs.rglob("*.json")}
+    assert 3 <= len(kept) < 2 * 8 * 2
+
+    again, whole = [], bench.run
+
+    def counted(piece, *arguments):
+        again.append(piece.key)
+        return whole(piece, *arguments)
+
+    monkeypatch.setattr(bench, "run", counted)
+    experiments.reproduce([str(tiny)], out)
+    assert len(kept) + len(again) == 2 * 8 * 2
+    assert all(path.stat().st_mtime_ns == written for path, written in kept.items())
 
 
 def test_an_interrupt_at_the_command_line_says_how_to_go_on(tiny, tmp_path, run, monkeypatch):
