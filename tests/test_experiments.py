@@ -298,6 +298,18 @@ def test_missing_files_have_a_stand_in_that_says_so(tmp_path, monkeypatch):
         np.testing.assert_allclose(norms, 1.0, rtol=1e-5)
 
 
+def test_a_variant_is_run_on_its_data_sets_only(tiny):
+    only = TINY.replace("factor: 0.5}", "factor: 0.5, datasets: [digits], without: [auto]}")
+    tiny.write_text(only)
+    assert {piece.variant.name for piece in pieces(config.load(tiny))} == {"theory"}
+    tiny.write_text(only.replace("[digits]", "[generated]"))
+    work = [piece for piece in pieces(config.load(tiny)) if piece.variant.name == "larger"]
+    assert {piece.method for piece in work if piece.kind == "runs"} == {*METHODS} - {"auto"}
+    tiny.write_text(only.replace("[digits]", "[digit]"))
+    with pytest.raises(ValueError, match="did you mean digits"):
+        config.load(tiny)
+
+
 def test_sets_are_cut_to_sizes_that_can_be_certified():
     digits = problems.sample(config.DataSpec("digits", 50, columns=16, outputs=3), quick=True)
     assert digits.data.X.shape[1] == 16

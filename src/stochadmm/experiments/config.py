@@ -55,7 +55,8 @@ class Variant:
     """The same experiment with other steps or another penalty.
 
     ``factor`` multiplies the curvature of every tuned method, so that 0.5 doubles the steps;
-    ``without`` names methods that are left out, such as those that it does not change.
+    ``without`` names methods that are left out, such as those that it does not change, and
+    ``datasets`` the data sets that it is run on, all of them by default.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Variant:
     factor: float = 1.0
     mu: float | None = None
     without: list[str] = field(default_factory=list)
+    datasets: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -250,6 +252,10 @@ def _check(experiment: Experiment, where: str) -> None:
             raise ValueError(f"{where}: {unknown('data set', spec.name, list(RECIPES))}")
         if spec.graph not in ("glasso", "given"):
             raise ValueError(f"{where}: graph is {spec.graph!r}, expected 'glasso' or 'given'")
+    for variant in experiment.variants:
+        for name in variant.datasets:
+            if name not in RECIPES:
+                raise ValueError(f"{where}: {unknown('data set', name, list(RECIPES))}")
     tuning = experiment.tuning
     if len(tuning.rhos) != len(tuning.more_betas):
         raise ValueError(

@@ -79,6 +79,8 @@ def pieces(experiment: Experiment) -> Iterator[Piece]:
         if experiment.problem == "fused" and spec.graph == "glasso":
             yield Piece("graphs", experiment, spec, experiment.variants[0])
         for variant in experiment.variants:
+            if variant.datasets and spec.name not in variant.datasets:
+                continue
             left_out = {*spec.without, *variant.without}
             chosen = [name for name in experiment.methods if name not in left_out]
             yield Piece("optima", experiment, spec, variant)

@@ -82,6 +82,8 @@ def _figures(curves: Curves, chosen: list[Experiment], store: Store) -> list[tup
     made = []
     for experiment in chosen:
         for variant in experiment.variants:
+            if not curves.datasets(experiment.name, variant.name):
+                continue
             paths = draw(curves, experiment, variant, store.folder / "figures")
             words = f"{experiment.name}: {title(experiment, variant)}"
             made += [(f"{words}, over {name}", path)
