@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,20 @@ def draw(curves: Curves, experiment: Experiment, variant: Variant, folder: Path)
             figure = _figure(curves, experiment, variant, axis)
             stem = folder / f"{experiment.name}-{variant.name}-{axis}"
             figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
-            figure.savefig(stem.with_suffix(".png"), dpi=130)
+            _save_png(figure, stem.with_suffix(".png"))
         written.append(stem.with_suffix(".png"))
     return written
+
+
+def _save_png(figure: Any, path: Path) -> None:
+    """Write a PNG file with a palette: a third of the size, and the same to the eye."""
+    from PIL import Image
+
+    buffer = BytesIO()
+    figure.savefig(buffer, dpi=140, format="png")
+    with Image.open(buffer) as image:
+        few = image.convert("RGB").quantize(192, dither=Image.Dither.NONE)
+        few.save(path, optimize=True)
 
 
 def title(experiment: Experiment, variant: Variant) -> str:
