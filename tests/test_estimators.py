@@ -10,6 +10,8 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stochadmm as sa
@@ -354,6 +356,31 @@ def test_latent_groups_switch_on_unions():
     assert overlap.active_groups_ == [0, 1]
 
 
+@pytest.mark.parametrize("sparsity", ["entries", "rows"])
+def test_with_one_output_the_nuclear_norm_is_the_length(sparsity):
+    X, y = sample()
+    column = sa.SparseLowRankRegressor(alpha=0.3, sparsity=sparsity).fit(X, y[:, None])
+    vector = sa.SparseLowRankRegressor(alpha=0.3, sparsity=sparsity).fit(X, y)
+    np.testing.assert_allclose(vector.coef_, column.coef_[0], atol=1e-7)
+    group = sa.OverlappingGroupRegressor(alpha=0.3, l1_ratio=0.5, groups=[range(6)]).fit(X, y)
+    np.testing.assert_allclose(vector.coef_, group.coef_, atol=1e-7)
+    assert vector.rank_ == column.rank_ == 1 and vector.dof_ == column.dof_
+    assert vector.low_rank_coef_.shape == vector.sparse_coef_.shape == vector.coef_.shape
+
+
+def test_a_penalty_of_the_coefficients_themselves_needs_no_constraint():
+    X, y = sample()
+    groups = [[0, 1, 2], [2, 3], [4, 5]]
+    latent = sa.OverlappingGroupRegressor(alpha=0.3, groups=groups, latent=True).fit(X, y)
+    assert latent.result_.dual.size == 0
+    # a positive model keeps the constraint, and large coefficients stay as they are
+    both = [
+        sa.GeneralizedLassoRegressor(alpha=0.1, operator=D, positive=True).fit(X, np.abs(y))
+        for D in (None, np.eye(6))
+    ]
+    assert_same(*both)
+
+
 def test_planted_levels_and_rank_are_recovered():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 20))
@@ -480,6 +507,35 @@ def test_a_warm_start_is_warm():
     assert model.n_passes_ < cold
     model.fit(X[:, :5], y)  # another shape starts anew
     assert model.status_ is sa.Status.CONVERGED
+
+
+def test_the_length_of_a_grid_may_be_given_as_alphas():
+    X, y = sample()
+    by_name = sa.FusedLassoRegressorCV(n_alphas=4, cv=2).fit(X, y)
+    by_number = sa.FusedLassoRegressorCV(alphas=4, cv=2).fit(X, y)
+    np.testing.assert_array_equal(by_number.alphas_, by_name.alphas_)
+    path = sa.FusedLassoRegressor().path(X, y, alphas=4)
+    np.testing.assert_array_equal(path.alphas, by_name.alphas_)
+
+
+def test_of_equal_scores_the_largest_alpha_is_chosen():
+    from stochadmm.estimators.cv import best_index
+
+    scores = np.array([[-1.0, -2.0], [-0.5, -1.0], [-0.5 + 1e-12, -1.0], [-0.9, -1.1]])
+    assert best_index(scores, one_standard_error=False) == 1
+
+
+def test_folds_are_solved_well_enough_to_choose_and_the_last_fit_to_rounding():
+    X, y = sample(classes=2)
+    model = sa.FusedLassoClassifierCV(n_alphas=5, cv=2).fit(X, y)
+    assert model.dual_gap_ < 1e-12
+    plain = sa.FusedLassoClassifier()
+    halves = list(StratifiedKFold(2).split(X, y))
+    for k, (train, test) in enumerate(halves):
+        for place, alpha in enumerate(model.alphas_):
+            fit = clone(plain).set_params(alpha=alpha).fit(X[train], y[train])
+            loss = log_loss(y[test], fit.predict_proba(X[test]))
+            assert model.score_path_[place, k] == pytest.approx(-loss, rel=1e-3)
 
 
 def test_the_summary_is_in_words():

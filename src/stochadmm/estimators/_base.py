@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -58,8 +59,6 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
     random_state: Any = 0
     verbose: bool = False
 
-    _needs_matrix = False
-
     # ---------------------------------------------------------------- for subclasses
 
     def _structure(self, columns: Columns) -> Structure:
@@ -101,14 +100,12 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         self._check_parameters()
         X = checked_rows(self, X, reset=True)
         data = self._targets(X, y, checked_weight(sample_weight, X), offset)
-        if self._needs_matrix and len(np.shape(data.y)) == 1 and data.vector:
-            tall = None if data.offset is None else data.offset[:, None]
-            data = replace(data, y=data.y[:, None], offset=tall)
         if self.standardize:
             data = data.standardized()
         named = getattr(self, "feature_names_in_", None)
         names = None if named is None else list(named)
-        columns = Columns(X.shape[1], names, self._free(X.shape[1], names), data.X)
+        free = self._free(X.shape[1], names)
+        columns = Columns(X.shape[1], names, free, data.X, not data.vector)
         structure = self._structure(columns)
         return Fitting(
             data, columns, structure, structure.problem(data, columns.free, self.positive)
@@ -134,13 +131,11 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         warn_unless_converged(type(self).__name__, result, fitting.data.X, self.standardize)
         return self
 
-    def _solve(
-        self, problem: Problem, start: Any, callback: Any = None, memory: Any = None
-    ) -> Result:
+    def _solve(self, problem: Problem, start: Any, callback: Any = None, **options: Any) -> Result:
         return solve(
             problem, solver=self.solver, tol=self.tol, max_passes=self.max_passes,
             max_seconds=self.max_seconds, start=start, random_state=self.random_state,
-            verbose=bool(self.verbose), callback=callback, memory=memory,
+            verbose=bool(self.verbose), callback=callback, **options,
         )  # fmt: skip
 
     def _warm(self, problem: Problem) -> Any:
@@ -159,8 +154,6 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         coef = fitting.structure.fold(x2[:d], fitting.columns.n)
         coef, intercept = fitting.data.original(coef, intercept)
         dtype = fitting.data.X.dtype
-        if self._needs_matrix and fitting.data.vector and coef.shape[-1:] == (1,):
-            coef, intercept = coef[:, 0], intercept[0]
         shaped = self._shaped(coef.astype(dtype, copy=False), np.asarray(intercept, dtype=dtype))
         return {"coef_": shaped[0], "intercept_": shaped[1]}
 
@@ -178,10 +171,10 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         self.n_iter_ = result.n_epochs
         self.history_ = result.history
         self._last_strength = self._strength
+        self._inspect(fitting, problem, result)
         self.dof_ = self._degrees(fitting, result) + fitting.data.intercept * _outputs(result)
         value = result.objective - problem.penalty(problem.feasible(Pair(problem.zeros().x1, x2)))
         self.aic_, self.bic_ = _reports.criteria(fitting.data, value, self.dof_)
-        self._inspect(fitting, problem, result)
 
     # ---------------------------------------------------------------- paths
 
@@ -221,8 +214,8 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         ----------
         X, y, sample_weight, offset
             As for ``fit``.
-        alphas : array-like, optional
-            Strengths; by default a grid from ``alpha_max`` down.
+        alphas : array-like or int, optional
+            Strengths, or how many; by default ``n_alphas`` from ``alpha_max`` down.
         n_alphas : int, default=50
             Length of the grid.
         eps : float, default=1e-2
@@ -235,8 +228,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         """
         model = _twin(self)
         fitting = model._prepare(X, y, sample_weight, offset)
-        if alphas is None:
-            alphas = alpha_grid(model._largest(fitting), n_alphas, eps)
+        alphas = model._grid(fitting, alphas, n_alphas, eps)
         found = [
             (model.coef_, model.intercept_, model.dof_, model.aic_, model.bic_, model.result_)
             for _ in model._walk(fitting, alphas)
@@ -244,15 +236,26 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         coefs, intercepts, dof, aic, bic, results = zip(*found, strict=True)
         gaps = [np.nan if r.relative_gap is None else r.relative_gap for r in results]
         return Path(
-            np.asarray(descending(alphas)), np.stack(coefs), np.stack(intercepts), np.array(gaps),
+            np.asarray(alphas), np.stack(coefs), np.stack(intercepts), np.array(gaps),
             np.array(dof), np.array(aic), np.array(bic), np.array([r.n_passes for r in results]),
             list(results), fitting.columns.names,
         )  # fmt: skip
 
-    def _walk(self, fitting: Fitting, alphas: Any) -> Iterator[float]:
+    def _grid(self, fitting: Fitting, alphas: Any, n_alphas: int, eps: float) -> list[float]:
+        """Return the strengths asked for, from the largest down."""
+        if isinstance(alphas, numbers.Integral):
+            alphas, n_alphas = None, int(alphas)
+        if alphas is None:
+            # a largest alpha of zero means that all alphas give the same model
+            alphas = alpha_grid(self._largest(fitting) or 1.0, n_alphas, eps)
+        return descending(alphas)
+
+    def _walk(
+        self, fitting: Fitting, alphas: list[float], last_digits: bool = True
+    ) -> Iterator[float]:
         """Fit this estimator to one alpha after the other, from the largest down."""
-        solve = partial(self._solve, memory={})
-        for alpha, problem, result in solve_path(fitting.unit, descending(alphas), solve):
+        solve = partial(self._solve, memory={}, last_digits=last_digits)
+        for alpha, problem, result in solve_path(fitting.unit, alphas, solve):
             self._set(fitting, problem, result)
             warn_unless_converged(type(self).__name__, result, fitting.data.X, self.standardize)
             yield alpha

@@ -19,7 +19,8 @@ positive : bool, default=False
 solver : str or solver object, default="auto"
     A name from ``stochadmm.solvers.names()`` or an object.
 tol : float, default=1e-4
-    Relative duality gap to reach. Data of at most 200,000 entries are solved to rounding error.
+    Relative duality gap to reach. Small problems (columns times targets times rows or columns, at
+    most 200,000) are solved to rounding error, in the folds of a cross-validation to 1e-9.
 max_passes : float, optional
     Budget in reads of the data; 500 by default, 1000 for small data.
 max_seconds : float, optional
@@ -74,8 +75,8 @@ classes_ : ndarray
 """.strip("\n")
 
 _CV = """
-alphas : array-like, optional
-    Strengths to try; by default ``n_alphas`` from the largest useful one down.
+alphas : array-like or int, optional
+    Strengths to try, or how many; by default ``n_alphas`` from the largest useful one down.
 n_alphas : int, default=50
     Length of the grid.
 eps : float, default=1e-2

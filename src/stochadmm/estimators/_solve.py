@@ -21,9 +21,10 @@ from ..result import Record, Result, Status
 from ..solvers import Solver, State
 from ..stopping import Gap
 
-SMALL = 200_000  # entries of X: below, the last digits cost less than a second
+SMALL = 200_000  # multiplications of a step: below, the last digits cost less than a second
 SMALL_PASSES, MANY_PASSES = 1000.0, 500.0
 ROUNDING = {"float64": 1e-14, "float32": 1e-7}  # relative gaps that small problems aim at
+ENOUGH_TO_CHOOSE = 1e-9  # the same in cross-validation, whose fits are compared and thrown away
 PATIENCE = 3  # epochs without progress after which rounding is what is left
 
 
@@ -101,8 +102,9 @@ def solve(
     verbose: bool,
     callback: Callable[[Record, Any], Any] | None,
     memory: dict[str, Any] | None = None,
+    last_digits: bool = True,
 ) -> Result:
-    """Solve to the tolerance, and small problems to rounding error.
+    """Solve to the tolerance, and small problems to rounding error if ``last_digits``.
 
     ``memory`` carries what belongs to the data from one call to the next: the Gram matrix.
     """
@@ -111,8 +113,10 @@ def solve(
     name = getattr(method, "name", type(method).__name__)
     if memory:
         method = Remembering(method, memory["gram"])
-    small = math.prod(np.shape(problem.f2.X)) <= SMALL  # type: ignore[attr-defined]
-    polish = Polish(tol) if small else None
+    small = _work(problem) <= SMALL
+    polish = Polish(tol) if small and last_digits else None
+    rounding = ROUNDING[problem.dtype.name]
+    aim = rounding if last_digits else max(rounding, ENOUGH_TO_CHOOSE)
     passes = max_passes if max_passes is not None else SMALL_PASSES if small else MANY_PASSES
 
     beta = 1.0
@@ -128,7 +132,7 @@ def solve(
     result = minimize(
         problem,
         method,
-        stop=Gap(min(tol, ROUNDING[problem.dtype.name]) if small else tol),
+        stop=Gap(min(tol, aim) if small else tol),
         max_passes=passes,
         max_seconds=max_seconds,
         start=start,
@@ -137,6 +141,12 @@ def solve(
         verbose=verbose,
     )
     return _judged(result, tol, {"beta": beta} | result.info | {"solver": name})
+
+
+def _work(problem: Problem) -> int:
+    """Return the multiplications of a pass or of a square matrix, whichever are more."""
+    rows, outputs = problem.f2.n_terms, math.prod(problem.shape2[1:])
+    return max(rows, problem.shape2[0]) * problem.shape2[0] * outputs
 
 
 def _judged(result: Result, tol: float, info: dict[str, Any]) -> Result:

@@ -26,6 +26,8 @@ class Columns:
     free: Array
     """Mask of the unpenalized columns."""
     X: Any = field(repr=False)
+    several: bool = False
+    """Whether the coefficients of a column are several numbers: targets or classes."""
 
     @property
     def penalized(self) -> Array:
@@ -142,7 +144,10 @@ class Structure:
         terms = [(A, penalty) for A, penalty in self.terms if A.shape[0]]
         operator: Any = None
         penalty: Any = None
-        if len(terms) == 1:
+        on_coefficients: Any = self._on_coefficients(free, positive, ridge)
+        if len(terms) == 1 and on_coefficients is None and isinstance(terms[0][0], Identity):
+            on_coefficients = terms[0][1]  # its prox needs no splitting
+        elif len(terms) == 1:
             operator, penalty = terms[0]
         elif terms:
             operator = VStack([A for A, _ in terms])
@@ -153,7 +158,7 @@ class Structure:
             data.y,
             structure=operator,
             on_structure=penalty,
-            on_coefficients=self._on_coefficients(free, positive, ridge),
+            on_coefficients=on_coefficients,
             intercept=data.intercept,
             sample_weight=data.weight,
             offset=data.offset,

@@ -14,9 +14,7 @@ from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import _num_samples
 
 from ..losses import Squared
-from ..path import alpha_grid
 from ..protocols import Array
-from ._base import descending
 from ._docs import documented
 from ._plots import standard_error
 from .fused import (
@@ -33,6 +31,8 @@ from .generalized import (
 from .groups import OverlappingGroupClassifier, OverlappingGroupRegressor
 from .lowrank import SparseLowRankClassifier, SparseLowRankRegressor
 from .plain import LassoRegressor, SparseLogisticClassifier
+
+TIED = 1e-8
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -58,11 +58,7 @@ class PathCV:
             raise ValueError("cross-validation needs several rows, got n_samples = 1")
         model = self._plain()
         fitting = model._prepare(X, y, sample_weight, offset)
-        alphas = self.alphas
-        if alphas is None:
-            # a largest alpha of zero means that all alphas give the same model
-            alphas = alpha_grid(model._largest(fitting) or 1.0, self.n_alphas, self.eps)
-        self.alphas_ = np.array(descending(alphas))
+        self.alphas_ = np.array(model._grid(fitting, self.alphas, self.n_alphas, self.eps))
         folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y))
         scores = Parallel(n_jobs=self.n_jobs)(
             delayed(_fold)(
@@ -103,7 +99,7 @@ def _fold(
     fitting = model._prepare(*(part(array, train) for array in (X, y, weight, offset)))
     scorer = None if scoring is None else check_scoring(model, scoring)
     scores = []
-    for _ in model._walk(fitting, alphas):
+    for _ in model._walk(fitting, alphas.tolist(), last_digits=False):
         if scorer is None:
             scores.append(-model._held_out_loss(*held))
         elif weight is None:
@@ -116,6 +112,8 @@ def _fold(
 def best_index(scores: Array, one_standard_error: bool) -> int:
     """Return the place of the best mean score, or of the first within one standard error of it.
 
+    Of scores that differ by less than the accuracy of the fits the first is best.
+
     Examples
     --------
     >>> import numpy as np
@@ -126,9 +124,8 @@ def best_index(scores: Array, one_standard_error: bool) -> int:
     """
     mean = scores.mean(axis=1)
     best = int(np.argmax(mean))
-    if not one_standard_error:
-        return best
-    return int(np.argmax(mean >= mean[best] - standard_error(scores)[best]))
+    room = standard_error(scores)[best] if one_standard_error else 0.0
+    return int(np.argmax(mean >= mean[best] - max(room, TIED * abs(mean[best]))))
 
 
 @documented

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..exact import prox_side
 from ..operators import Identity
-from ..penalties import L1, Nuclear, RowsL21
+from ..penalties import L1, GroupL2, Nuclear, RowsL21
 from ..problem import Problem
 from ..result import Result
 from ._base import Fitting, StructuredModel
@@ -27,22 +27,22 @@ class SparseLowRank(StructuredModel):
     l1_ratio: float = 0.5
     sparsity: str = "entries"
 
-    _needs_matrix = True
-
     def _structure(self, columns: Columns) -> Structure:
         if self.sparsity not in SPARSITIES:
             raise ValueError(
                 f"sparsity is {self.sparsity!r}, expected one of {', '.join(SPARSITIES)}"
             )
-        if not columns.penalized.size:
+        size = columns.penalized.size
+        if not size:
             return Structure()
-        whole = columns.spread(Identity(columns.penalized.size))
+        whole = columns.spread(Identity(size))
         terms: list[Any] = []
-        if self.l1_ratio < 1:
-            terms.append((whole, Nuclear(1 - self.l1_ratio)))
+        if self.l1_ratio < 1:  # the nuclear norm of one column is its length
+            share = 1 - self.l1_ratio
+            terms.append((whole, Nuclear(share) if columns.several else GroupL2(share, [size])))
         if self.l1_ratio > 0:
-            kind: Any = L1 if self.sparsity == "entries" else RowsL21
-            terms.append((whole, kind(self.l1_ratio)))
+            rows = columns.several and self.sparsity == "rows"
+            terms.append((whole, RowsL21(self.l1_ratio) if rows else L1(self.l1_ratio)))
         return Structure(terms)
 
     def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
@@ -72,11 +72,11 @@ class SparseLowRank(StructuredModel):
 
     def _degrees(self, fitting: Fitting, result: Result) -> int:
         """Return the parameters of a matrix of that rank on its non-zero rows and columns."""
-        coef = result.coef[fitting.columns.penalized]
-        free = int(np.count_nonzero(result.coef)) - int(np.count_nonzero(coef))
-        rank = _rank(coef)
-        rows, columns = (int(np.count_nonzero(coef.any(axis=axis))) for axis in (1, 0))
-        return free + min(int(np.count_nonzero(coef)), rank * (rows + columns - rank))
+        held = np.atleast_2d(self.sparse_coef_)[:, fitting.columns.penalized]
+        free = int(np.count_nonzero(result.coef[fitting.columns.free]))
+        rows, columns = (int(np.count_nonzero(held.any(axis=axis))) for axis in (1, 0))
+        rank = self.rank_
+        return free + min(int(np.count_nonzero(held)), rank * max(rows + columns - rank, 0))
 
 
 def _rank(coef: Any) -> int:
