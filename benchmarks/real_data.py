@@ -1,0 +1,516 @@
+"""Structured models against scikit-learn's plain l1 and l2 models on real data.
+
+    python benchmarks/real_data.py [--datasets usps,school] [--quick] [--page docs/real-data.md]
+
+Repeated splits into training and test rows; within the training rows every model chooses its
+strength on the same inner folds, from a grid of the same length, by the same held-out loss. One
+row per split and model goes to ``out/real_data/table.csv``; finished data sets are kept in files
+of their own and not run again. Columns are scaled by their deviation in the training rows where a
+case says so. Needs the data folder (STOCHADMM_DATA).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
+from rich.progress import Progress  # noqa: E402
+from scipy import sparse  # noqa: E402
+from sklearn.base import BaseEstimator, RegressorMixin, clone  # noqa: E402
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge  # noqa: E402
+from sklearn.metrics import log_loss  # noqa: E402
+from sklearn.model_selection import (  # noqa: E402
+    GridSearchCV,
+    KFold,
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+)
+
+import stochadmm as sa  # noqa: E402
+
+OUT = Path("out/real_data")
+STRENGTHS = 12  # strengths of every grid
+EPS = 0.002  # smallest over largest strength where there is a largest one
+RIDGE_EPS = 1e-7  # the same for squares, whose range is wider
+
+Split = tuple[Any, Any, Any, Any]
+"""Training rows and targets, test rows and targets."""
+
+
+# ---------------------------------------------------------------- plain models
+
+
+class Tasks(RegressorMixin, BaseEstimator):
+    """A model for every column of Y on the rows that have it, or one for all of them."""
+
+    def __init__(self, base: Any = None, pooled: bool = False) -> None:
+        self.base, self.pooled = base, pooled
+
+    def fit(self, X: Any, Y: Any) -> Tasks:
+        """Fit; targets that are missing are NaN."""
+        rows, tasks = np.nonzero(~np.isnan(Y))
+        one = clone(self.base).fit(X[rows], Y[rows, tasks]) if self.pooled else None
+        self.models_ = [
+            one or clone(self.base).fit(X[rows[tasks == t]], Y[rows[tasks == t], t])
+            for t in range(Y.shape[1])
+        ]
+        self.coef_ = np.stack([model.coef_ for model in self.models_[: 1 if one else None]])
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Return predictions for every task."""
+        return np.stack([model.predict(X) for model in self.models_], axis=1)
+
+
+def squared_error(model: Any, X: Any, Y: Any) -> float:
+    """Return minus the mean squared error of the targets that are there."""
+    return -float(np.nanmean((model.predict(X) - Y) ** 2))
+
+
+def logistic(l1: bool, X: Any, y: Any) -> tuple[Any, str, Any]:
+    """Return scikit-learn's logistic regression, the name of its strength, and a grid."""
+    several = np.unique(y).size > 2
+    if l1:
+        solver = "saga" if several else "liblinear"
+        model = LogisticRegression(solver=solver, l1_ratio=1.0, tol=1e-3, max_iter=500)
+        model.set_params(intercept_scaling=100.0)  # liblinear penalizes the intercept
+        each = (y[:, None] == np.unique(y)).astype(float)
+        slopes = np.abs(X.T @ (each - each.mean(axis=0))).max() / len(y)
+        alphas = np.geomspace(slopes, EPS * slopes, STRENGTHS)
+    else:
+        model = LogisticRegression(max_iter=2000)
+        alphas = energy(X) * np.geomspace(1.0, RIDGE_EPS, STRENGTHS)
+    model.set_params(fit_intercept=not sparse.issparse(X))
+    return model, "C", 1 / (len(y) * alphas)
+
+
+def tasks(l1: bool, X: Any, Y: Any, pooled: bool = False) -> tuple[Any, str, Any]:
+    """Return one lasso or ridge per task, the name of its strength, and a grid."""
+    if not l1:  # scikit-learn's ridge sums over the rows
+        rows = np.sum(~np.isnan(Y)) / (1 if pooled else Y.shape[1])
+        grid = rows * energy(X) * np.geomspace(1.0, RIDGE_EPS, STRENGTHS)
+        return Tasks(Ridge(fit_intercept=False), pooled), "base__alpha", grid
+    known = np.where(np.isnan(Y), 0.0, Y)
+    slopes = np.abs(X.T @ known) / np.sum(~np.isnan(Y), axis=0)
+    grid = np.geomspace(slopes.max(), EPS * slopes.max(), STRENGTHS)
+    return Tasks(Lasso(fit_intercept=False, max_iter=10_000)), "base__alpha", grid
+
+
+def energy(X: Any) -> float:
+    """Return the mean squared norm of the rows."""
+    return float((X.multiply(X) if sparse.issparse(X) else X * X).sum() / X.shape[0])
+
+
+def plain(make: Callable[..., Any], l1: bool, **options: Any) -> Callable[..., Any]:
+    """Return a maker of searches over the strength of a plain model."""
+
+    def search(X: Any, y: Any, folds: Any) -> Any:
+        model, name, grid = make(l1, X, y, **options)
+        scoring = squared_error if np.ndim(y) == 2 else "neg_log_loss"
+        return GridSearchCV(model, {name: grid}, cv=folds, scoring=scoring)
+
+    return search
+
+
+def structured(kind: str, **params: Any) -> Callable[..., Any]:
+    """Return a maker of our searches over the strength."""
+
+    def search(X: Any, y: Any, folds: Any) -> Any:
+        cls = getattr(sa, kind + "CV")
+        return cls(n_alphas=STRENGTHS, eps=EPS, cv=folds, max_seconds=30.0, **params)
+
+    return search
+
+
+PLAIN = {"plain l1": plain(logistic, True), "plain l2": plain(logistic, False)}
+
+
+# ---------------------------------------------------------------- cases
+
+
+@dataclass(frozen=True)
+class Case:
+    """A data set in one size, with the models that are compared on it."""
+
+    dataset: str
+    case: str
+    splits: Callable[[int], Iterator[Split]]
+    """Splits for a number of repetitions."""
+    models: dict[str, Callable[..., Any]]
+    repetitions: int = 10
+    per_repetition: int = 1
+    inner: int = 4
+    scale: bool = False
+    notes: str = ""
+    references: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    """Plain models."""
+
+
+def folds(X: Any, y: Any, k: int = 5) -> Callable[[int], Iterator[Split]]:
+    """Return repeated stratified folds."""
+
+    def splits(repetitions: int) -> Iterator[Split]:
+        outer = RepeatedStratifiedKFold(n_splits=k, n_repeats=repetitions, random_state=0)
+        for train, test in outer.split(X, y):
+            yield X[train], y[train], X[test], y[test]
+
+    return splits
+
+
+def draws(X: Any, y: Any, X_test: Any, y_test: Any, rows: int) -> Callable[[int], Iterator[Split]]:
+    """Return random balanced training rows of a number; the test rows are always the same."""
+
+    def splits(repetitions: int) -> Iterator[Split]:
+        classes = np.unique(y)
+        for seed in range(repetitions):
+            rng = np.random.default_rng(seed)
+            chosen = np.concatenate(
+                [
+                    rng.choice(np.flatnonzero(y == c), rows // len(classes), replace=False)
+                    for c in classes
+                ]
+            )
+            yield X[chosen], y[chosen], X_test, y_test
+
+    return splits
+
+
+def p53() -> Iterator[Case]:
+    """Yield the mutation of p53 from genes in overlapping pathways."""
+    data = sa.datasets.load("p53-pathways")
+    keep = np.sort(np.argsort(-data.X.var(axis=0), kind="stable")[:500])
+    groups = restricted(data.groups, keep, at_least=2)
+    weights = {name: np.sqrt(len(group)) for name, group in groups.items()}
+    shared = {"groups": groups, "group_weights": weights}
+    yield Case(
+        "p53-pathways", "mutated or not", folds(data.X[:, keep], data.y),
+        {
+            "pathways": structured("OverlappingGroupClassifier", **shared),
+            "pathways + l1": structured("OverlappingGroupClassifier", l1_ratio=0.3, **shared),
+        },
+        repetitions=2, per_repetition=5, scale=True, references=PLAIN,
+        notes=f"50 rows, the 500 genes of largest variance, {len(groups)} pathways",
+    )  # fmt: skip
+
+
+def breast() -> Iterator[Case]:
+    """Yield two outcomes of breast tumours from genes with a protein network."""
+    for target, words in (("er", "receptor status"), ("metastasis", "metastasis")):
+        data = sa.datasets.load("breast-cancer-graph", target=target, merge_probes=True)
+        keep, edges = np.unique(data.graph, return_inverse=True)
+        graph = edges.reshape(-1, 2)
+        yield Case(
+            "breast-cancer-graph", words, folds(data.X[:, keep], data.y),
+            {
+                "network": structured("GraphFusedClassifier", graph=graph, l1_ratio=0.5),
+                "network, more fusion": structured(
+                    "GraphFusedClassifier", graph=graph, l1_ratio=0.2
+                ),
+            },
+            repetitions=3, per_repetition=5, scale=True, references=PLAIN,
+            notes=f"{len(data.y)} rows, the {len(keep)} genes with a neighbour in the network, "
+            f"{len(graph)} edges",
+        )  # fmt: skip
+
+
+def digits(dataset: str, pair: tuple[int, int], sizes: tuple[int, ...]) -> Iterator[Case]:
+    """Yield two digits told apart on the grid of pixels, from few and from more rows."""
+    data = sa.datasets.load(dataset)
+    side = data.grid[0]
+    edge = (side - 20) // 2 if side > 20 else 0  # the frame of MNIST is nearly empty
+    inner = np.arange(side * side).reshape(side, side)[edge : side - edge, edge : side - edge]
+    grid, columns = inner.shape, inner.ravel()
+
+    def two(X: Any, y: Any) -> tuple[Any, Any]:
+        rows = np.isin(y, pair)
+        return np.ascontiguousarray(X[rows][:, columns]), y[rows]
+
+    parts = *two(data.X, data.y), *two(data.X_test, data.y_test)
+    for rows in sizes:
+        yield Case(
+            dataset, f"{pair[0]} or {pair[1]}, {rows} rows", draws(*parts, rows),
+            {
+                "pixel grid": structured("GraphFusedClassifier", graph=grid, l1_ratio=0.1),
+                "pixel grid + l1": structured("GraphFusedClassifier", graph=grid, l1_ratio=0.5),
+            },
+            references=PLAIN,
+            notes=f"{grid[0]} x {grid[1]} pixels, {len(parts[3]):,} test rows",
+        )  # fmt: skip
+
+
+def dna() -> Iterator[Case]:
+    """Yield methylation from letters, neighbouring positions or the letters of a position tied."""
+    data = sa.datasets.load("dna-methylation", sparse=False)
+    rng = np.random.default_rng(0)
+    test = rng.permutation(len(data.y_test))[:10_000]
+    groups = {name: group.tolist() for name, group in data.groups.items()}
+    for rows in (200, 1000, 4000):
+        yield Case(
+            "dna-methylation", f"6mA, {rows} rows",
+            draws(data.X, data.y, data.X_test[test], data.y_test[test], rows),
+            {
+                "position chain": structured(
+                    "GraphFusedClassifier", graph=data.graph, l1_ratio=0.5
+                ),
+                "letter groups": structured("OverlappingGroupClassifier", groups=groups),
+            },
+            references=PLAIN,
+            notes=f"{data.X.shape[1]} columns: 41 positions, 4 letters; 10,000 test rows",
+        )  # fmt: skip
+
+
+def school() -> Iterator[Case]:
+    """Yield the exam scores of schools, one task each."""
+    data = sa.datasets.load("school")
+    largest = np.argsort(-np.bincount(data.tasks), kind="stable")[:30]
+    rows = np.isin(data.tasks, largest)
+    varied = data.X[rows].std(axis=0) > 0
+    X, y = data.X[rows][:, varied], data.y[rows]
+    task = np.searchsorted(np.sort(largest), data.tasks[rows])
+
+    def splits(share: float) -> Callable[[int], Iterator[Split]]:
+        def each(repetitions: int) -> Iterator[Split]:
+            for seed in range(repetitions):
+                chosen = np.random.default_rng(seed).random(len(y)) < share
+                Y = np.full((len(y), 30), np.nan)
+                Y[np.arange(len(y)), task] = y
+                Y -= np.nanmean(Y[chosen], axis=0)
+                yield X[chosen], Y[chosen], X[~chosen], Y[~chosen]
+
+        return each
+
+    plain_models = {
+        "plain l1": plain(tasks, True),
+        "plain l2": plain(tasks, False),
+        "plain l2, one for all": plain(tasks, False, pooled=True),
+    }
+    shared: dict[str, Any] = {"fit_intercept": False}
+    for share in (0.1, 0.5):
+        yield Case(
+            "school", f"{share:.0%} of the pupils", splits(share),
+            {
+                "low rank": structured("SparseLowRankRegressor", l1_ratio=0.0, **shared),
+                "low rank + rows": structured(
+                    "SparseLowRankRegressor", l1_ratio=0.3, sparsity="rows", **shared
+                ),
+            },
+            repetitions=5, inner=3, scale=True, references=plain_models,
+            notes=f"the 30 largest schools, {len(y):,} pupils, {int(varied.sum())} columns, "
+            "scores centered per school; explained variance within schools",
+        )  # fmt: skip
+
+
+def clinc() -> Iterator[Case]:
+    """Yield the intent of short requests, many classes and few rows each."""
+    data = sa.datasets.load("clinc150", min_df=5)
+    few = np.arange(0, 150, 10)
+    train, test = np.isin(data.y, few), np.isin(data.y_test, few)
+    used = np.flatnonzero(np.diff(sparse.csc_array(data.X[np.flatnonzero(train)]).indptr) >= 5)
+    X, X_test = data.X[np.flatnonzero(train)], data.X_test[np.flatnonzero(test)]
+    X, X_test = sparse.csr_array(X[:, used]), sparse.csr_array(X_test[:, used])
+    shared: dict[str, Any] = {"fit_intercept": False, "tol": 1e-2, "solver": "katyusha"}
+    for per_class in (5, 20):
+        yield Case(
+            "clinc150", f"{per_class} requests per intent",
+            draws(X, data.y[train], X_test, data.y_test[test], 15 * per_class),
+            {"low rank": structured("SparseLowRankClassifier", l1_ratio=0.0, **shared)},
+            repetitions=5, inner=3, references=PLAIN,
+            notes=f"every tenth of the 150 intents, {len(used)} words, {test.sum():,} test rows, "
+            "no intercept, gap 1e-2",
+        )  # fmt: skip
+
+
+def restricted(groups: Any, keep: Any, at_least: int) -> dict[str, list[int]]:
+    """Return the groups on some of the columns, without those that nearly vanish."""
+    place = {column: j for j, column in enumerate(keep.tolist())}
+    inside = {name: [place[j] for j in g.tolist() if j in place] for name, g in groups.items()}
+    return {name: group for name, group in inside.items() if len(group) >= at_least}
+
+
+CASES: dict[str, Callable[[], Iterator[Case]]] = {
+    "p53-pathways": p53,
+    "breast-cancer-graph": breast,
+    "mnist": lambda: digits("mnist", (4, 9), (50, 200, 1000)),
+    "usps": lambda: digits("usps", (3, 5), (50, 200, 1000)),
+    "dna-methylation": dna,
+    "school": school,
+    "clinc150": clinc,
+}
+
+
+# ---------------------------------------------------------------- running
+
+
+def scaled(X: Any, X_test: Any) -> tuple[Any, Any]:
+    """Return both parts with columns of mean 0 and deviation 1 in the first."""
+    mean, deviation = X.mean(axis=0), X.std(axis=0)
+    deviation[deviation == 0] = 1.0
+    return (X - mean) / deviation, (X_test - mean) / deviation
+
+
+def judged(model: Any, X: Any, y: Any) -> dict[str, float]:
+    """Return the score (accuracy, explained variance) and the loss on the test rows."""
+    if np.ndim(y) == 2:
+        error = -squared_error(model, X, y)
+        return {"score": 1 - error / float(np.nanmean(y**2)), "loss": error}
+    p = np.clip(model.predict_proba(X), 1e-12, 1.0)
+    loss = log_loss(y, p / p.sum(axis=1, keepdims=True), labels=model.classes_)
+    return {"score": float(np.mean(model.predict(X) == y)), "loss": loss}
+
+
+def described(model: Any) -> dict[str, Any]:
+    """Return the size of a fitted model, and where the chosen strength lies."""
+    best = getattr(model, "best_estimator_", model)
+    coef = np.atleast_2d(best.coef_)
+    out: dict[str, Any] = {
+        "nonzeros": int(np.count_nonzero(coef)),
+        "place": int(model.best_index_),
+        "rank": int(np.linalg.matrix_rank(coef)) if coef.shape[0] > 1 else np.nan,
+    }
+    if hasattr(best, "levels_"):
+        levels = np.atleast_2d(best.levels_)
+        out["levels"] = sum(np.unique(v[w != 0]).size for v, w in zip(levels, coef, strict=True))
+    if hasattr(best, "active_groups_"):
+        out["groups"] = len(best.active_groups_)
+    if hasattr(best, "rank_"):
+        out["rank"] = best.rank_
+    if hasattr(best, "dual_gap_"):
+        out["gap"] = best.dual_gap_
+    return out
+
+
+def run(case: Case, repetitions: int, advance: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Return a row per split and model."""
+    rows = []
+    for split, (X, y, X_test, y_test) in enumerate(case.splits(repetitions)):
+        if case.scale:
+            X, X_test = scaled(X, X_test)
+        kind = KFold if np.ndim(y) == 2 else StratifiedKFold
+        inner = list(kind(case.inner, shuffle=True, random_state=split).split(X, y))
+        for name, make in (case.references | case.models).items():
+            advance(f"{case.dataset}, {case.case}: {name}")
+            start = time.process_time()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                model = make(X, y, inner).fit(X, y)
+            rows.append(
+                {
+                    "dataset": case.dataset, "case": case.case, "notes": case.notes,
+                    "model": name, "plain": name in case.references, "split": split,
+                    "rows": X.shape[0], "test_rows": X_test.shape[0], "columns": X.shape[1],
+                    **judged(model, X_test, y_test), **described(model),
+                    "seconds": time.process_time() - start,
+                    "warnings": sum("onverge" in str(w.category) for w in caught),
+                }
+            )  # fmt: skip
+    return rows
+
+
+def run_all(names: list[str], quick: bool) -> pd.DataFrame:
+    """Run what is not finished and return the whole table."""
+    folder = OUT / ("quick" if quick else "full")
+    folder.mkdir(parents=True, exist_ok=True)
+    with Progress() as progress:
+        for name in names:
+            if (folder / f"{name}.csv").exists():
+                progress.console.print(f"{name}: finished before")
+                continue
+            cases = list(CASES[name]())
+            counts = [1 if quick else case.repetitions for case in cases]
+            fits = sum(
+                count * case.per_repetition * len(case.references | case.models)
+                for count, case in zip(counts, cases, strict=True)
+            )
+            bar = progress.add_task(name, total=fits)
+
+            def advance(text: str, bar: Any = bar) -> None:
+                progress.update(bar, advance=1, description=text)
+
+            rows: list[dict[str, Any]] = []
+            for count, case in zip(counts, cases, strict=True):
+                rows += run(case, count, advance)
+            progress.update(bar, completed=fits, description=name)
+            pd.DataFrame(rows).to_csv(folder / f"{name}.csv", index=False)
+    done = [folder / f"{name}.csv" for name in CASES if (folder / f"{name}.csv").exists()]
+    table = pd.concat([pd.read_csv(path) for path in done], ignore_index=True)
+    table.to_csv(OUT / "table.csv", index=False)
+    return table
+
+
+# ---------------------------------------------------------------- reading the table
+
+
+def standard_error(values: Any, rows: float, test_rows: float, repeated_folds: bool) -> float:
+    """Return the standard error of a mean over splits whose training rows overlap.
+
+    Nadeau and Bengio's correction; where training rows are drawn anew from many, the plain one.
+    """
+    share = test_rows / rows if repeated_folds else 0.0
+    return (
+        float(np.std(values, ddof=1) * np.sqrt(1 / len(values) + share))
+        if len(values) > 1
+        else 0.0
+    )
+
+
+def compared(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a line per case and model, with the paired difference from the best plain model."""
+    lines = []
+    for (dataset, case), part in table.groupby(["dataset", "case"], sort=False):
+        scores = part.pivot(index="split", columns="model", values="score")
+        means = part[part.plain].groupby("model", sort=False)["score"].mean()
+        best = means.idxmax()
+        repeated = dataset in ("p53-pathways", "breast-cancer-graph", "school")
+        for model, own in part.groupby("model", sort=False):
+            sizes = float(own.rows.mean()), float(own.test_rows.mean()), repeated
+            difference = (scores[model] - scores[best]).to_numpy()
+            lines.append(
+                {
+                    "dataset": dataset, "case": case, "model": model, "notes": own.notes.iloc[0],
+                    "plain": bool(own.plain.iloc[0]), "best plain": model == best,
+                    "score": own.score.mean(), "score_se": standard_error(own.score, *sizes),
+                    "loss": own.loss.mean(), "loss_se": standard_error(own.loss, *sizes),
+                    "difference": difference.mean(),
+                    "difference_se": standard_error(difference, *sizes),
+                    "wins": int(np.sum(difference > 0)), "losses": int(np.sum(difference < 0)),
+                    "splits": len(own), "seconds": own.seconds.mean(),
+                    **{
+                        name: own[name].median() if name in own else np.nan
+                        for name in ("nonzeros", "levels", "groups", "rank")
+                    },
+                    "warnings": int(own.warnings.sum()),
+                }
+            )  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+def main() -> None:
+    """Run, write the table, the figure and the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--datasets", default=",".join(CASES))
+    parser.add_argument("--quick", action="store_true", help="one repetition")
+    parser.add_argument("--page", type=Path, help="write a Markdown page")
+    options = parser.parse_args()
+    names = options.datasets.split(",")
+    unknown = [name for name in names if name not in CASES]
+    if unknown:
+        parser.error(f"unknown data set {unknown[0]!r}, expected one of {', '.join(CASES)}")
+    lines = compared(run_all(names, options.quick))
+    lines.to_csv(OUT / "compared.csv", index=False)
+    hidden = ["notes", "plain", "best plain", "splits"]
+    print(lines.drop(columns=hidden).to_string(index=False, float_format=lambda v: f"{v:.4g}"))
+
+
+if __name__ == "__main__":
+    main()
