@@ -6,12 +6,17 @@ PYTEST_ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := $(VENV)/.peers
+# make bench: short or long; DOCS names a page whose tables are replaced
+FORM ?= short
+DOCS ?=
 
-.PHONY: help demo test lint format clean
+.PHONY: help demo test bench lint format clean
 
 help:
 	@echo "make demo    fit two structured models, with a table and figures in out/demo"
 	@echo "make test    tests and doctests, without the slow ones (PYTEST_ARGS=...)"
+	@echo "make bench   compare with other packages, with a table and a page in out/bench (FORM=long: hours)"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  let ruff rewrite the sources"
 	@echo "make clean   remove caches and outputs"
@@ -31,6 +36,19 @@ test: export MKL_NUM_THREADS = 1
 test: export OMP_NUM_THREADS = 1
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+
+$(PEERS): $(READY)
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[peers]"
+	@touch $@
+
+# One thread for everybody.
+bench: export OPENBLAS_NUM_THREADS = 1
+bench: export MKL_NUM_THREADS = 1
+bench: export OMP_NUM_THREADS = 1
+bench: export NUMBA_NUM_THREADS = 1
+bench: $(PEERS)
+	$(BIN)/benchopt run benchmarks/peers --config benchmarks/peers/$(FORM).yml --no-cache --no-plot --output out/bench/$(FORM).parquet
+	$(BIN)/python benchmarks/peers/summary.py out/bench/$(FORM).parquet $(if $(DOCS),--docs $(DOCS))
 
 lint: $(READY)
 	$(BIN)/ruff check .
