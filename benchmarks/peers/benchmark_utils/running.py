@@ -20,7 +20,7 @@ class Certified(StoppingCriterion):
         super().__init__(strategy=strategy, key_to_monitor=key_to_monitor, minimize=minimize)
 
     def init_stop_val(self):
-        return 1.0 if self.strategy == "tolerance" else 0
+        return self.solver.first if self.strategy == "tolerance" else 0
 
     def check_convergence(self, objective_list):
         last = objective_list[-1]
@@ -35,7 +35,7 @@ class Solver(BaseSolver):
 
     serves: tuple[tuple[str, str], ...] = ()
     sampling_strategy = "tolerance"
-    factor = 0.1  # from one tolerance to the next
+    first, factor = 1.0, 0.1  # tolerances: the first, and from one to the next
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)

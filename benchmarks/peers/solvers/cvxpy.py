@@ -10,7 +10,7 @@ class Solver(Base):
 
     name = "cvxpy"
     parameters: ClassVar = {"cone_solver": ["clarabel", "scs"]}
-    factor = 1e-3
+    first, factor = 1e-4, 1e-3
     serves = EVERYTHING
 
     def rehearse(self):
