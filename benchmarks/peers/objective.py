@@ -22,7 +22,7 @@ class Objective(BaseObjective):
     def evaluate_result(self, coef):
         value = self.task.value(coef)
         floor = self.optimum.gap(self.optimum.value)
-        return {"value": value, "gap": self.optimum.gap(value), "floor": floor}
+        return {"gap": self.optimum.gap(value), "value": value, "floor": floor}
 
     def get_objective(self):
         return {"task": self.task}

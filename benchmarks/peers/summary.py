@@ -24,7 +24,15 @@ PACKAGES = (
     "stochadmm", "numpy", "scipy", "numba", "scikit-learn", "celer", "skglm", "cyanure", "copt",
     "pyproximal", "cvxpy", "clarabel", "scs", "benchopt",
 )  # fmt: skip
+SHORTEST = 1e-4  # seconds that a figure shows
 OFFLINE = "plotly.min.js"
+VIEW = {
+    "gap over time": {
+        "plot_kind": "objective_curve",
+        "scale": "loglog",
+        "objective_curve_objective_column": "objective_gap",
+    }
+}
 
 
 def read(file: Path) -> pd.DataFrame:
@@ -107,22 +115,23 @@ def figure(frame: pd.DataFrame, file: Path) -> None:
 
     problems, solvers = frame["problem"].unique(), sorted(frame["solver"].unique())
     ours = [name for name in solvers if "stochadmm" in name]
-    order = ours + [name for name in solvers if name not in ours]
-    colors = dict(zip(order, plt.get_cmap("tab20").colors, strict=False))
+    peers = [name for name in solvers if name not in ours]
+    looks = {name: {"color": "black", "linewidth": 1.8} for name in ours}
+    for name, line, marker in zip(ours, ("-", "--", ":", "-."), "*ovs", strict=False):
+        looks[name] |= {"linestyle": line, "marker": marker, "markersize": 8 - 4 * (line != "-")}
+    for name, color in zip(peers, plt.get_cmap("tab10").colors, strict=False):
+        looks[name] = {"color": color, "linewidth": 1.2, "marker": "."}
     columns = min(3, len(problems))
     lines = -(-len(problems) // columns)
     canvas, axes = plt.subplots(
         lines, columns, figsize=(4.6 * columns, 3.6 * lines), squeeze=False, layout="constrained"
     )
     for ax, problem in zip(axes.flat, problems, strict=False):
-        of_problem = frame[(frame["problem"] == problem) & (frame["time"] > 0)]
-        for solver in order:
+        of_problem = frame[(frame["problem"] == problem) & (frame["time"] > SHORTEST)]
+        for solver, look in looks.items():
             curve = of_problem[of_problem["solver"] == solver].sort_values("time")
             if len(curve):
-                ax.loglog(
-                    curve["time"], curve["gap"].cummin(), marker=".", color=colors[solver],
-                    linewidth=2.5 if solver in ours else 1.2, label=solver,
-                )  # fmt: skip
+                ax.loglog(curve["time"], curve["gap"].cummin(), label=solver, **look)
         ax.set(title=problem, xlabel="seconds", ylabel="relative gap, proved")
         ax.grid(alpha=0.3)
     for ax in axes.flat[len(problems) :]:
@@ -130,7 +139,7 @@ def figure(frame: pd.DataFrame, file: Path) -> None:
     handles = {}
     for ax in axes.flat:
         handles |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-    handles = {name: handles[name] for name in order if name in handles}
+    handles = {name: handles[name] for name in looks if name in handles}
     canvas.legend(handles.values(), handles, loc="outside lower center", ncols=6, fontsize="small")
     for kind in ("png", "svg"):
         canvas.savefig(file.with_suffix(f".{kind}"), dpi=120)
@@ -147,7 +156,7 @@ def page(file: Path) -> Path:
     benchmark = Benchmark(Path(__file__).parent)
     with redirect_stdout(StringIO()):
         plot_benchmark_html(
-            file, benchmark, config={}, display=False, html_home=file.parent / "index.html"
+            file, benchmark, {"plot_configs": VIEW}, False, html_home=file.parent / "index.html"
         )
     written = file.parent / f"{benchmark.name}_{benchmark.name}_{file.stem}.html"
     (file.parent / OFFLINE).write_text(get_plotlyjs(), encoding="utf-8")
