@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from scipy import sparse
 
 from ..finite_sum import FiniteSum, Snapshot
 from ..protocols import Array
-
-GRAM_BYTES = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -94,37 +91,6 @@ def pull_back_block(f2: FiniteSum, block: Any, u: Array) -> Array:
     if f2.intercept:
         g = np.concatenate([g, u.sum(axis=0, keepdims=True)])
     return cast(Array, g)
-
-
-def weighted_gram(f2: FiniteSum, block: Any, curve: Array, single: bool = False) -> Array:
-    """Return ``sum_i curve_i a_i a_i'`` over the rows of a block, in float64.
-
-    With ``single`` the products of dense rows are made in float32, twice as fast.
-    """
-    d, features = f2.n_columns, f2.n_features
-    total = np.zeros((d, d))
-    length = max(256, GRAM_BYTES // (8 * features))
-    definite = bool((curve >= 0).all())
-    is_sparse = bool(sparse.issparse(block))
-    for start in range(0, block.shape[0], length):
-        part: Any = block[start : start + length]
-        c = curve[start : start + length]
-        right = np.sqrt(c) if definite else c
-        if is_sparse:
-            scaled: Any = sparse.diags_array(right) @ part
-            product = (scaled.T @ (scaled if definite else part)).toarray()
-        else:
-            scaled = part * right[:, None]
-            if single and definite:
-                scaled = scaled.astype(np.float32, copy=False)
-            product = scaled.T @ (scaled if definite else part)
-        total[:features, :features] += product
-        if f2.intercept:
-            total[-1, :features] += part.T @ c
-            total[-1, -1] += float(c.sum())
-    if f2.intercept:
-        total[:-1, -1] = total[-1, :-1]
-    return total
 
 
 def evaluate(f2: FiniteSum, x: Array, cache: Snapshot | None = None) -> DataTerm:
