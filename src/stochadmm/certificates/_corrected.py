@@ -153,12 +153,13 @@ def has_model(f2: FiniteSum, form: Composite, at: DataTerm) -> bool:
 
 def corrected_point(
     f2: FiniteSum, form: Composite, at: DataTerm, start: Array, sample: Sample | None = None,
-    near: Array | None = None, tol: float = MODEL_TOL,
+    near: Array | None = None, tol: float = MODEL_TOL, penalty: float | None = None,
 ) -> Corrected | None:  # fmt: skip
     """Return the corrected dual point at ``at``; None where the model cannot be made or used.
 
     ``start`` and ``near`` are first guesses of the multiplier and of the model's minimizer;
-    ``tol`` is the accuracy of the model: the bound loses about as much relative to the optimum.
+    ``tol`` is the accuracy of the model: the bound loses about as much relative to the optimum;
+    ``penalty`` is a first one for its splitting.
     """
     if not has_model(f2, form, at):
         return None
@@ -166,7 +167,7 @@ def corrected_point(
     if sample is None:
         sample = Sample(f2, at, sample_rows(f2))
     near = at.x if near is None else near
-    step, du, mu, passes = _solve(sample, form, at, near, start, shared, tol)
+    step, du, mu, passes = _solve(sample, form, at, near, start, shared, tol, penalty)
     reads = passes * sample.size / f2.n_terms
     candidate = None if step is None else at.x + step
     if du is None:
@@ -186,6 +187,7 @@ def _solve(
     start: Array,
     shared: bool,
     tol: float,
+    penalty: float | None,
 ) -> tuple[Array | None, Array | None, Array, float]:
     """Return the step, the change of the slopes, the multiplier, and reads of the sample.
 
@@ -197,12 +199,12 @@ def _solve(
     H = sample.hessian(shared)
     first, reads = None, 1.0
     if H.any():
-        first = _minimize(form, H, at.gradient, at.x, near, start, tol)
+        first = _minimize(form, H, at.gradient, at.x, near, start, tol, penalty)
     if first is None or (not first.residual < 1e-4 and _elementwise(sample)):
         # rows on straight pieces of their losses may leave the model without a minimum
         sample.lift = LIFT * min(float(sample.loss.curvature_bound), 1e6)
         H = sample.hessian(shared)
-        first = _minimize(form, H, at.gradient, at.x, near, start, tol)
+        first = _minimize(form, H, at.gradient, at.x, near, start, tol, penalty)
         reads += 1.0
     step, w, mu = first.w - at.x, first.w, first.dual
     if not first.residual < 1e-2:  # no minimum, or none in reach
@@ -211,7 +213,9 @@ def _solve(
     for trial in range(ROUNDS):
         if trial > 0:
             gradient = at.gradient + sample.pull_back(np.where(_rows(free, held), 0.0, held))
-            found = _minimize(form, sample.hessian(shared, free), gradient, at.x, w, mu, tol)
+            found = _minimize(
+                form, sample.hessian(shared, free), gradient, at.x, w, mu, tol, first.penalty
+            )
             if not found.residual < 1e-4:  # the rows left do not hold the model
                 return step, None, first.dual, reads
             w, mu = found.w, found.dual
@@ -245,10 +249,17 @@ def model_of(form: Composite) -> QuadraticModel:
 
 def _minimize(
     form: Composite, H: Array, gradient: Array, center: Array, start: Array, mu: Array,
-    tol: float,
+    tol: float, penalty: float | None,
 ) -> QuadraticResult:  # fmt: skip
     return model_of(form).minimize(
-        H, gradient, center, start=start, dual=mu, tol=tol, max_iter=MODEL_ITER
+        H,
+        gradient,
+        center,
+        start=start,
+        dual=mu,
+        tol=tol,
+        max_iter=MODEL_ITER,
+        penalty=penalty,
     )
 
 

@@ -20,9 +20,6 @@ FLATTEN = 1500
 LEAST = 1e-10
 """Smallest relative residual that is asked for when the accuracy is found on the way."""
 
-USABLE = 0.1
-"""Relative residual up to which a run says something about the penalty of the next one."""
-
 Accept = Callable[[Array], bool]
 
 
@@ -122,7 +119,8 @@ def minimize_quadratic(
 class QuadraticModel:
     """The penalties and the structure of small problems, prepared for many H, c and centers.
 
-    The penalty of the splitting is remembered from one problem to the next.
+    Nothing but the last inverse is remembered from one problem to the next, so that equal problems
+    have equal answers.
     """
 
     def __init__(
@@ -149,7 +147,6 @@ class QuadraticModel:
             self.b[: T.shape[0]] = T @ b
         self.first = T.shape[0]
         self.gram = np.asarray((self.St @ self.S).toarray())
-        self.penalty: float | None = None
         self._kept: tuple[tuple[Array, float], Array] | None = None
         self.views = compiled_views(self.S, self.h, outputs)
 
@@ -180,7 +177,7 @@ class QuadraticModel:
         mu = self._stacked_dual(dual)
         run = Run(self, np.asarray(H, dtype=np.float64), c, center, w, mu, tol)
         with np.errstate(over="ignore", invalid="ignore"):  # a problem may have no minimum
-            run.choose_penalty(penalty if penalty is not None else self.penalty)
+            run.choose_penalty(penalty)
             run.solve(max_iter)
             while accept is not None and not accept(run.w):
                 if run.tol <= LEAST or run.n_iter >= max_iter or run.unbounded:
@@ -188,7 +185,6 @@ class QuadraticModel:
                 run.tol = max(min(run.tol, run.residual) / 10, LEAST)
                 run.solve(max_iter)
             run.project_dual()
-        self.penalty = run.penalty if run.residual <= USABLE else None
         return self._result(run)
 
     def inverse_of(self, run: Run) -> Array:
@@ -225,10 +221,9 @@ class QuadraticModel:
         found = inner.minimize(
             H, np.ravel(c), np.ravel(center), start=None if start is None else np.ravel(start),
             dual=mu.ravel(), tol=tol, max_iter=max_iter,
-            penalty=penalty if penalty is not None else self.penalty,
+            penalty=penalty,
             accept=None if accept is None else lambda w: accept(w.reshape(self.shape)),
         )  # fmt: skip
-        self.penalty = found.penalty if found.residual <= USABLE else None
         mu = found.dual.reshape(self.b.shape)
         w = found.w.reshape(self.shape)
         return self._pack(

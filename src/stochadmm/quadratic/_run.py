@@ -93,22 +93,21 @@ class Run:
         """Go on until both residuals are at most ``tol``."""
         splitting = self._python if self.model.views is None else self._compiled
         stretch = max(50, len(self.H) // 8)  # a new penalty costs about so many iterations
+        can_newton = self.model.views is not None
+        near = max(self.tol, NEAR) if can_newton else self.tol
         while self.n_iter < max_iter and self.residual > self.tol:
-            if self.model.views is not None and (
-                self.residual <= NEAR or self.n_iter >= self.next_newton
-            ):
-                reached = self.residual
+            if can_newton and (self.residual <= near or self.n_iter >= self.next_newton):
+                if self.residual <= near:
+                    near = self.tol  # if this does not do, the splitting goes on alone
                 self._newton()
                 self.next_newton = 2 * self.n_iter + 50
                 if self.unbounded or self.residual <= self.tol:
                     break
-                if reached <= NEAR and self.residual > 0.1 * reached:
-                    break  # rounding
             before, was = self.n_iter, self.penalty
-            splitting(self.model.inverse_of(self), min(stretch, max_iter - self.n_iter))
+            splitting(self.model.inverse_of(self), min(stretch, max_iter - self.n_iter), near)
             if self.residual <= self.tol:
                 self._measure()  # the inverse may be worth less than it seems
-                if self.model.views is None:
+                if near == self.tol:
                     break
             if not top(self.step) <= self.far:
                 self.unbounded = True
@@ -150,18 +149,18 @@ class Run:
 
     # ---------------------------------------------------------------- splitting
 
-    def _compiled(self, inverse: Array, n_iter: int) -> None:
+    def _compiled(self, inverse: Array, n_iter: int, tol: float) -> None:
         from ..kernels.quadratic import splitting
 
         assert self.model.views is not None
         S, h = self.model.views
         done, self.primal, self.stationary = splitting(
             inverse, -self.c, S, h, self.shift, self.penalty, RELAXATION, self.step, self.image,
-            self.dual, n_iter, 10, self.tol, self.length, self.force,
+            self.dual, n_iter, 10, tol, self.length, self.force,
         )  # fmt: skip
         self.n_iter += done
 
-    def _python(self, inverse: Array, n_iter: int) -> None:
+    def _python(self, inverse: Array, n_iter: int, tol: float) -> None:
         """Run the loop of ``kernels.quadratic.splitting`` for penalties without a view."""
         S, St, penalty = self.model.S, self.model.St, self.penalty
         shape = self.model.b.shape
@@ -179,7 +178,7 @@ class Run:
                 self.primal = top(image - self.image) / max(top(image), self.length)
                 left, size = top(St @ (self.dual - exact)), top(St @ self.dual)
                 self.stationary = left / max(size, self.force)
-                if self.residual <= self.tol:
+                if self.residual <= tol:
                     break
 
     # ---------------------------------------------------------------- Newton

@@ -56,6 +56,8 @@ FAITHFUL = 0.8
 most its inverse."""
 DEAR = 30
 """Multiplications per row of the data from which on a sampled Hessian counts as dear."""
+USABLE = 0.1
+"""Residual of a model up to which it says something about the penalty of the next one."""
 TOO_FLAT = 0.8
 """A sample whose curvature along a poor step is below this share of the true one is doubled."""
 ENOUGH = 0.1
@@ -82,6 +84,8 @@ class AutoState(State):
     """State of the method that takes over from steps that keep being refused."""
     kept: Sample | None = field(default=None, repr=False)
     """Rows and Hessian for the next step too, where they are dear and still true."""
+    penalty: float | None = None
+    """First penalty of the next model's splitting."""
     faithful: bool = False
     """Whether the last step did what its model had promised."""
     bend: float = 0.0
@@ -189,8 +193,7 @@ class Auto(Solver):
         s.kept = sample if s.faithful and _dear(sample) else None
         s.mu = s.mu + taken * (mu - s.mu) if taken < 1 else mu
         s.dual = form.to_multiplier(s.mu).astype(problem.dtype)
-        model = model_of(form)
-        s.beta = model.penalty if model.penalty else 1.0
+        s.beta = 1.0 if s.penalty is None else s.penalty
         s.n_epochs += 1
 
     def _hand_over(self, problem: Problem, s: AutoState, rng: np.random.Generator) -> None:
@@ -245,16 +248,18 @@ class Auto(Solver):
             return 0 < promised <= before * (1 + ENOUGH)
 
         small = model_of(form).minimize(
-            H, at.gradient, at.x, dual=s.mu, tol=s.model_tol, accept=accurate
+            H, at.gradient, at.x, dual=s.mu, tol=s.model_tol, penalty=s.penalty, accept=accurate
         )
         w, mu = small.w, small.dual
+        s.penalty = small.penalty if small.residual <= USABLE else None
         s.model_tol = min(30 * small.residual, FIRST_TOL)
         scale = max(abs(now), 1e-3 * abs(problem.objective_at_zero))
         share = sample.size / f2.n_terms
         reach = WITHIN_REACH * share if share < 1 else WITHIN_NEWTONS_REACH
         if s.target is not None and promised <= reach * s.target * scale:
-            tol = max(CERTIFICATE_SHARE * s.target, MODEL_TOL)
-            found = corrected_point(f2, form, at, mu, sample, w, tol)
+            # with all rows the minimizer is next to the solution: its digits are worth having
+            tol = max(CERTIFICATE_SHARE * s.target, MODEL_TOL) if share < 1 else MODEL_TOL
+            found = corrected_point(f2, form, at, mu, sample, w, tol, s.penalty)
             if found is not None and found.candidate is not None:
                 s.bound = max(s.bound if s.bound is not None else -np.inf, found.point.bound)
                 w, mu = found.candidate, found.mu
