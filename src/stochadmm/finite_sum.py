@@ -91,6 +91,15 @@ class FiniteSum:
         self.n_outputs: int | None = outputs
         self.weight = self._check_weight(sample_weight)
         self.offset = self._check_offset(offset)
+        self.kept: dict[str, Any] | None = None
+
+    def remember(self) -> None:
+        """Let methods keep what a later run on the same rows can use, a path's next strength.
+
+        By default nothing is kept, so that equal runs do equal work.
+        """
+        if self.kept is None:
+            self.kept = {}
 
     # ---------------------------------------------------------------- validation, once
 
@@ -328,7 +337,11 @@ class FiniteSum:
         return self._predict(self._rows(rows), x, rows)
 
     def _predict(self, block: Any, x: Array, rows: Any) -> Array:
-        z = block @ x[: self.n_features]
+        slopes = x[: self.n_features]
+        if slopes.any():
+            z = block @ slopes
+        else:  # no need to read the rows
+            z = np.zeros((block.shape[0], *x.shape[1:]), dtype=self.dtype)
         if self.intercept:
             z += x[-1]
         if self.offset is not None:

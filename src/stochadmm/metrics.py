@@ -135,12 +135,16 @@ def row_scores(f2: FiniteSum, energy: Array) -> Array:
     return out if f2.row_weight is None else out * f2.row_weight
 
 
-def row_sampler(problem: Problem) -> RowSampler:
-    """Return the sampler of a problem's rows; it is kept with the problem."""
-    kept = problem.__dict__.get("_row_sampler")
-    if kept is None:
-        kept = problem.__dict__["_row_sampler"] = RowSampler(cast(FiniteSum, problem.f2))
-    return cast(RowSampler, kept)
+def row_sampler(f2: FiniteSum) -> RowSampler:
+    """Return the sampler of the rows of a finite sum; it is kept with it."""
+    if not has_sampler(f2):
+        f2.__dict__["_row_sampler"] = RowSampler(f2)
+    return cast(RowSampler, f2.__dict__["_row_sampler"])
+
+
+def has_sampler(f2: FiniteSum) -> bool:
+    """Say whether the two reads of a sampler have been made."""
+    return "_row_sampler" in f2.__dict__
 
 
 def data_metric(
@@ -157,7 +161,7 @@ def data_metric(
     n, d, bound = f2.n_terms, f2.n_columns, float(loss.curvature_bound)
     rows, omega = np.arange(n), np.ones(n)
     if METRIC_ROWS * d < 0.7 * n:
-        rows, omega = row_sampler(problem).draw(METRIC_ROWS * d, rng)
+        rows, omega = row_sampler(f2).draw(METRIC_ROWS * d, rng)
     curvature = np.full(rows.size, bound)
     if predictions is not None and hasattr(loss, "curvature"):
         local = np.asarray(loss.curvature(predictions[rows], f2.y[rows]), dtype=np.float64)

@@ -43,12 +43,17 @@ NEGLIGIBLE = 1e-12
 
 @dataclass(frozen=True)
 class Corrected:
-    """A dual point with the model's minimizer."""
+    """A dual point with the model's minimizer, where it has one."""
 
     point: DualPoint
-    candidate: Array | None
+    model: QuadraticResult | None
     mu: Array
     n_passes: float
+
+    @property
+    def candidate(self) -> Array | None:
+        """The model's minimizer: a step of Newton's method."""
+        return None if self.model is None else self.model.w
 
 
 class Sample:
@@ -167,16 +172,15 @@ def corrected_point(
     if sample is None:
         sample = Sample(f2, at, sample_rows(f2))
     near = at.x if near is None else near
-    step, du, mu, passes = _solve(sample, form, at, near, start, shared, tol, penalty)
+    model, du, mu, passes = _solve(sample, form, at, near, start, shared, tol, penalty)
     reads = passes * sample.size / f2.n_terms
-    candidate = None if step is None else at.x + step
     if du is None:
-        return Corrected(DualPoint(-np.inf, mu, at.slopes), candidate, mu, reads)
+        return Corrected(DualPoint(-np.inf, mu, at.slopes), model, mu, reads)
     u = at.slopes.copy()
     u[sample.index] += du
     gradient = at.gradient + sample.pull_back(du)
     point = scaled_point(f2, form, at.x, u, gradient, mu, rounds=4)
-    return Corrected(point, candidate, mu, reads)
+    return Corrected(point, model, mu, reads)
 
 
 def _solve(
@@ -188,10 +192,10 @@ def _solve(
     shared: bool,
     tol: float,
     penalty: float | None,
-) -> tuple[Array | None, Array | None, Array, float]:
-    """Return the step, the change of the slopes, the multiplier, and reads of the sample.
+) -> tuple[QuadraticResult | None, Array | None, Array, float]:
+    """Return the model, the change of the slopes, the multiplier, and reads of the sample.
 
-    Without a minimum of the model there is no step, too far from the optimum no change.
+    Without a minimum there is no model, too far from the optimum no change.
 
     Rows whose slope would leave the domain of the conjugate stop short of its edge; the model is
     solved again with them held there, so that the other rows take over what they do not do.
@@ -206,7 +210,7 @@ def _solve(
         H = sample.hessian(shared)
         first = _minimize(form, H, at.gradient, at.x, near, start, tol, penalty)
         reads += 1.0
-    step, w, mu = first.w - at.x, first.w, first.dual
+    w, mu = first.w, first.dual
     if not first.residual < 1e-2:  # no minimum, or none in reach
         return None, None, start, reads
     held, free = np.zeros_like(sample.u), np.ones(sample.size, dtype=bool)
@@ -217,7 +221,7 @@ def _solve(
                 form, sample.hessian(shared, free), gradient, at.x, w, mu, tol, first.penalty
             )
             if not found.residual < 1e-4:  # the rows left do not hold the model
-                return step, None, first.dual, reads
+                return first, None, first.dual, reads
             w, mu = found.w, found.dual
             reads += 2.0
         change = np.where(_rows(free, held), sample.bend(w - at.x), held)
@@ -229,13 +233,13 @@ def _solve(
         change[idle], held[idle] = 0.0, 0.0
         out &= ~idle
         if not out.any():
-            return step, change, mu, reads
+            return first, change, mu, reads
         if not np.isfinite(change).all() or out.mean() > MOST_CAPPED:
-            return step, None, first.dual, reads
+            return first, None, first.dual, reads
         held[out] = change[out] * _rows(EDGE * room, change)[out]
         free &= ~out
     # what is still outside makes the whole change smaller, and least squares fills the gap
-    return step, change * float(room[out].min()), mu, reads
+    return first, change * float(room[out].min()), mu, reads
 
 
 def model_of(form: Composite) -> QuadraticModel:

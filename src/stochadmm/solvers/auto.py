@@ -38,7 +38,7 @@ from ..certificates._data import DataTerm, evaluate
 from ..certificates._repair import repaired
 from ..exact import project
 from ..finite_sum import FiniteSum, Snapshot
-from ..metrics import row_sampler
+from ..metrics import has_sampler, row_sampler
 from ..problem import Pair, Problem
 from ..protocols import Array
 from ._base import Solver, State, get, register, start_point
@@ -82,8 +82,10 @@ class AutoState(State):
     """Steps in a row that did not lower the objective."""
     other: State | None = None
     """State of the method that takes over from steps that keep being refused."""
+    sample: Sample | None = field(default=None, repr=False)
+    """Rows and Hessian of the last step."""
     kept: Sample | None = field(default=None, repr=False)
-    """Rows and Hessian for the next step too, where they are dear and still true."""
+    """The same for the next step too, where they are dear and still true."""
     penalty: float | None = None
     """First penalty of the next model's splitting."""
     faithful: bool = False
@@ -162,12 +164,25 @@ class Auto(Solver):
         point = _inside(problem, point)
         form, f2 = Composite.of(problem), cast(FiniteSum, problem.f2)
         mu = form.from_multiplier(None if dual is None else multiplier)
-        return AutoState(
+        state = AutoState(
             x=point, output=point, dual=multiplier, beta=1.0, mu=mu,
             sample_size=first_sample(f2), notes={"route": route, "reason": reason},
-            cache=replace(f2.snapshot(point.x2), x=point.x2), n_passes=1.0, n_gradients=1.0,
             bound=-np.inf,  # nothing is certified before it may succeed
         )  # fmt: skip
+        self._recall(f2, state)
+        if state.cache is None:
+            state.cache = replace(f2.snapshot(point.x2), x=point.x2)
+            state.n_passes = state.n_gradients = 1.0
+        return state
+
+    def _recall(self, f2: FiniteSum, state: AutoState) -> None:
+        """Begin with what a run on the same rows has left: last pass, sample, sizes."""
+        before: AutoState | None = None if f2.kept is None else f2.kept.get("auto")
+        if before is None:
+            return
+        state.sample_size, state.penalty = before.sample_size, before.penalty
+        if before.cache is not None and np.array_equal(before.cache.x, state.output.x2):
+            state.cache, state.kept = before.cache, before.sample
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make one step of the chosen route."""
@@ -190,7 +205,10 @@ class Auto(Solver):
         H = sample.hessian(shares_curvature(f2, at))
         s.bend = _curvature(H, w - at.x)
         taken = self._advance(problem, s, snapshot, w, now, promised)
+        s.sample = sample
         s.kept = sample if s.faithful and _dear(sample) else None
+        if f2.kept is not None:
+            f2.kept["auto"] = s
         s.mu = s.mu + taken * (mu - s.mu) if taken < 1 else mu
         s.dual = form.to_multiplier(s.mu).astype(problem.dtype)
         s.beta = 1.0 if s.penalty is None else s.penalty
@@ -222,9 +240,8 @@ class Auto(Solver):
         if s.sample_size >= f2.n_terms:
             sample = Sample(f2, at, None)
         else:
-            if "_row_sampler" not in problem.__dict__:
-                s.n_passes += 2
-            rows, omega = row_sampler(problem).draw(s.sample_size, rng)
+            s.n_passes += 0 if has_sampler(f2) else 2
+            rows, omega = row_sampler(f2).draw(s.sample_size, rng)
             sample = Sample(f2, at, rows, omega)
             s.n_passes += rows.size / f2.n_terms
         sample.single = f2.n_columns >= SINGLE
@@ -260,9 +277,9 @@ class Auto(Solver):
             # with all rows the minimizer is next to the solution: its digits are worth having
             tol = max(CERTIFICATE_SHARE * s.target, MODEL_TOL) if share < 1 else MODEL_TOL
             found = corrected_point(f2, form, at, mu, sample, w, tol, s.penalty)
-            if found is not None and found.candidate is not None:
+            if found is not None and found.model is not None:
                 s.bound = max(s.bound if s.bound is not None else -np.inf, found.point.bound)
-                w, mu = found.candidate, found.mu
+                w, mu = _structured(form, found.model, found.model.w), found.mu
                 # a larger sample makes the next bound tighter and the next step better
                 s.sample_size = max(s.sample_size, min(2 * s.sample_size, affordable(f2, 40)))
                 promised = now - _upper(problem, at, w, H)
