@@ -224,6 +224,8 @@ def _structured(problem: Problem, best: Measured, meter: Meter) -> Measured:
         allowed = best.objective + max(0.0, 0.5 * (target - best.gap), 0.1 * best.gap)
     x2 = best.point.x2.astype(problem.dtype, copy=False)
     for candidate in candidates(problem, x2, best.dual, best.beta, gradient):
+        if np.array_equal(candidate, x2):
+            return best
         point = as_pair(problem, candidate.astype(np.float64))
         value = _objective(problem, point)
         if value <= allowed:

@@ -17,6 +17,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.sparse.linalg import lsmr
 
+from .finite_sum import FiniteSum
 from .operators import Identity
 from .penalties import Nuclear, Stacked
 from .problem import Pair, Problem
@@ -50,9 +51,19 @@ def candidates(
         if (mask.any() or free.any()) and hasattr(A2, "tosparse"):
             found.append(project(A2.tosparse(), mask, free, x2))
     elif gradient is not None and problem.h2 is not None:
-        step = 1 / max(problem.f2.lipschitz_mean, 1e-300)
+        step = _short_step(problem)
         found.append(problem.h2.prox(x2 - step * gradient.astype(x2.dtype), step))
     return found
+
+
+def _short_step(problem: Problem) -> float:
+    """Return a step below 1 / Lf that costs no read: exact zeros need any, not a long one."""
+    f2: Any = problem.f2
+    if isinstance(f2, FiniteSum):
+        largest = float(f2.loss.curvature_bound) * float(f2.row_curvatures.mean(dtype=np.float64))
+    else:
+        largest = f2.lipschitz_mean
+    return 1 / max(largest, 1e-300)
 
 
 def _splits(problem: Problem) -> bool:
@@ -71,7 +82,7 @@ def _zero_coefficients(problem: Problem, x2: Array, dual: Array, gradient: Array
     if problem.h2 is None or gradient is None:
         return none
     total = gradient if problem.A2 is None else gradient + problem.A2.rmatvec(dual)
-    step = 1 / max(problem.f2.lipschitz_mean, 1e-300)
+    step = _short_step(problem)
     return _zeros(problem.h2, problem.h2.prox(x2 - step * total.astype(x2.dtype), step))
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from .dense import weighted_gram
 from .protocols import Array, Loss, Shape
 from .sampling import Runs
 
@@ -90,6 +91,15 @@ class FiniteSum:
         self.n_outputs: int | None = outputs
         self.weight = self._check_weight(sample_weight)
         self.offset = self._check_offset(offset)
+        self.kept: dict[str, Any] | None = None
+
+    def remember(self) -> None:
+        """Let methods keep what a later run on the same rows can use, a path's next strength.
+
+        By default nothing is kept, so that equal runs do equal work.
+        """
+        if self.kept is None:
+            self.kept = {}
 
     # ---------------------------------------------------------------- validation, once
 
@@ -327,7 +337,11 @@ class FiniteSum:
         return self._predict(self._rows(rows), x, rows)
 
     def _predict(self, block: Any, x: Array, rows: Any) -> Array:
-        z = block @ x[: self.n_features]
+        slopes = x[: self.n_features]
+        if slopes.any():
+            z = block @ slopes
+        else:  # no need to read the rows
+            z = np.zeros((block.shape[0], *x.shape[1:]), dtype=self.dtype)
         if self.intercept:
             z += x[-1]
         if self.offset is not None:
@@ -436,29 +450,17 @@ class FiniteSum:
 
         ``curvature`` (c_i, one number per row used) is 1 when absent.
         """
-        d, n = self.n_columns, self.n_terms if rows is None else len(rows)
-        total = np.zeros((d, d))
         weight = self.row_weight
-        for part in self.chunks() if rows is None else _parts(n, self.n_features):
-            chosen = part if rows is None else rows[part]
-            block = self._rows(chosen)
-            scale = np.ones(block.shape[0]) if curvature is None else curvature[part]
-            if weight is not None:
-                scale = scale * weight[chosen]
-            root = np.sqrt(scale)
-            if self.storage == CSR:
-                scaled = sparse.diags_array(root).astype(np.float64) @ block
-                product = (scaled.T @ scaled).toarray()
-            else:
-                scaled = block * root[:, None]
-                product = scaled.T @ scaled
-            total[: self.n_features, : self.n_features] += product
-            if self.intercept:
-                total[-1, : self.n_features] += scaled.T @ root
-                total[-1, -1] += float(scale.sum())
-        if self.intercept:
-            total[:-1, -1] = total[-1, :-1]
-        return total / n
+        if rows is None:
+            numbers = np.ones(self.n_terms) if curvature is None else curvature
+            numbers = numbers if weight is None else numbers * weight
+            return weighted_gram(self.X, numbers, self.intercept) / self.n_terms
+        total = np.zeros((self.n_columns, self.n_columns))
+        for part in _parts(len(rows), self.n_features):
+            numbers = np.ones(len(rows[part])) if curvature is None else curvature[part]
+            numbers = numbers if weight is None else numbers * weight[rows[part]]
+            total += weighted_gram(self.X[rows[part]], numbers, self.intercept)
+        return total / len(rows)
 
     def _gram_product(self, v: Array) -> Array:
         v = np.asarray(v, dtype=self.dtype).ravel()

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
+from .dense import inverse
 from .finite_sum import CSR, FiniteSum
 from .problem import Problem
 from .protocols import Array
@@ -68,17 +68,10 @@ def exact_step(problem: Problem, curvature: float, pull: float, metric: Array | 
         matrix.flat[:: len(matrix) + 1] += curvature
     else:
         matrix += curvature * metric
-    return inverse(matrix).astype(problem.dtype)
-
-
-def inverse(matrix: Array) -> Array:
-    """Return the inverse of a symmetric positive definite matrix, exactly symmetric."""
-    factor, info = lapack.dpotrf(matrix, lower=1)
-    if info != 0:
+    found = inverse(matrix)
+    if found is None:
         raise np.linalg.LinAlgError("the matrix of the x2 step is not positive definite")
-    result, _ = lapack.dpotri(factor, lower=1)
-    lower = np.tril(result)
-    return np.ascontiguousarray(lower + np.tril(result, -1).T)
+    return found.astype(problem.dtype)
 
 
 class RowSampler:
@@ -107,7 +100,7 @@ class RowSampler:
 def column_energies(f2: FiniteSum, runs: Runs | None = None) -> Array:
     """Return the mean square of each column, or the largest over one run of rows."""
     mean, largest = np.zeros(f2.n_columns), np.zeros(f2.n_columns)
-    n_runs = f2.n_terms if runs is None else runs.n_runs
+    n_runs = 1 if runs is None else runs.n_runs
     weighted = f2.row_weight is not None
     if f2.compiled:
         from .kernels.passes import column_energies as sums
@@ -142,12 +135,16 @@ def row_scores(f2: FiniteSum, energy: Array) -> Array:
     return out if f2.row_weight is None else out * f2.row_weight
 
 
-def row_sampler(problem: Problem) -> RowSampler:
-    """Return the sampler of a problem's rows; it is kept with the problem."""
-    kept = problem.__dict__.get("_row_sampler")
-    if kept is None:
-        kept = problem.__dict__["_row_sampler"] = RowSampler(cast(FiniteSum, problem.f2))
-    return cast(RowSampler, kept)
+def row_sampler(f2: FiniteSum) -> RowSampler:
+    """Return the sampler of the rows of a finite sum; it is kept with it."""
+    if not has_sampler(f2):
+        f2.__dict__["_row_sampler"] = RowSampler(f2)
+    return cast(RowSampler, f2.__dict__["_row_sampler"])
+
+
+def has_sampler(f2: FiniteSum) -> bool:
+    """Say whether the two reads of a sampler have been made."""
+    return "_row_sampler" in f2.__dict__
 
 
 def data_metric(
@@ -164,7 +161,7 @@ def data_metric(
     n, d, bound = f2.n_terms, f2.n_columns, float(loss.curvature_bound)
     rows, omega = np.arange(n), np.ones(n)
     if METRIC_ROWS * d < 0.7 * n:
-        rows, omega = row_sampler(problem).draw(METRIC_ROWS * d, rng)
+        rows, omega = row_sampler(f2).draw(METRIC_ROWS * d, rng)
     curvature = np.full(rows.size, bound)
     if predictions is not None and hasattr(loss, "curvature"):
         local = np.asarray(loss.curvature(predictions[rows], f2.y[rows]), dtype=np.float64)

@@ -230,8 +230,11 @@ def solve_path(
 ) -> Iterator[tuple[float, Problem, Result]]:
     """Yield (alpha, problem, result) for each strength, each started from the one before.
 
-    ``solve(problem, start)`` returns a result; pair and multiplier are carried along.
+    ``solve(problem, start)`` returns a result; pair, multiplier, and what the method has kept of
+    the data are carried along.
     """
+    if isinstance(unit.f2, FiniteSum):
+        unit.f2.remember()
     start: Any = None
     before = 0.0
     for alpha in alphas:

@@ -16,6 +16,7 @@ from scipy import linalg, sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import lsmr, splu, spsolve
 
+from ..dense import inverse
 from ..operators import Identity
 from ..penalties import Stacked, Zero
 from ..problem import Problem
@@ -237,9 +238,9 @@ class StructureSolver:
             return cls(rows, mask, None, null, wide, splu(shifted))
         seen = np.flatnonzero(touched)
         gram = (rows.T @ rows).toarray()[np.ix_(seen, seen)]
-        inverse, null = _inverse_and_null(gram)
+        solved, null = _inverse_and_null(gram)
         full = np.zeros((d, d))
-        full[np.ix_(seen, seen)] = inverse
+        full[np.ix_(seen, seen)] = solved
         lifted = np.zeros((d, null.shape[1]))
         lifted[seen] = null
         basis = sparse.hstack([units, sparse.csc_array(lifted)]).tocsc()
@@ -267,11 +268,9 @@ def _inverse_and_null(gram: Array) -> tuple[Array, Array]:
         return gram, np.zeros((0, 0))
     root = np.sqrt(np.diag(gram))
     scaled = gram / np.outer(root, root)
-    factor, info = linalg.lapack.dpotrf(scaled, lower=1)
-    if info == 0 and np.diag(factor).min() ** 2 > NEGLIGIBLE:
-        half, _ = linalg.lapack.dpotri(factor, lower=1)
-        inverse = np.tril(half) + np.tril(half, -1).T
-        return inverse / np.outer(root, root), np.zeros((size, 0))
+    found = inverse(scaled)
+    if found is not None and 1 / np.diag(found).max() > NEGLIGIBLE:
+        return found / np.outer(root, root), np.zeros((size, 0))
     values, vectors = linalg.eigh(gram)
     live = values > NEGLIGIBLE * values[-1]
     return (vectors[:, live] / values[live]) @ vectors[:, live].T, vectors[:, ~live]

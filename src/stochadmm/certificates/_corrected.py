@@ -9,17 +9,19 @@ and its bound is second order in ``w - x``; a small sample only costs a factor o
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dense import weighted_gram
 from ..finite_sum import FiniteSum
 from ..protocols import Array
 from ..quadratic import FLATTEN, QuadraticModel, QuadraticResult
 from ._composite import LARGEST_DENSE, Composite, Through
-from ._data import DataTerm, pull_back_block, sample_weights, weighted, weighted_gram
+from ._data import DataTerm, pull_back_block, sample_weights, weighted
 from ._scaled import DualPoint, scaled_point
 
 RUN = 64
@@ -41,12 +43,17 @@ NEGLIGIBLE = 1e-12
 
 @dataclass(frozen=True)
 class Corrected:
-    """A dual point with the model's minimizer."""
+    """A dual point with the model's minimizer, where it has one."""
 
     point: DualPoint
-    candidate: Array | None
+    model: QuadraticResult | None
     mu: Array
     n_passes: float
+
+    @property
+    def candidate(self) -> Array | None:
+        """The model's minimizer: a step of Newton's method."""
+        return None if self.model is None else self.model.w
 
 
 class Sample:
@@ -77,6 +84,12 @@ class Sample:
         """Make H in float32: it shapes the model only, the dual equation is closed on the rows."""
         self._kept: tuple[float, Array] | None = None
 
+    def renewed(self, at: DataTerm) -> Sample:
+        """Return the same rows and curvatures with the slopes of another point."""
+        other = copy(self)
+        other.u = at.slopes[self.index]
+        return other
+
     def predict(self, step: Array) -> Array:
         """Return ``a_i' step`` of the rows, the intercept's part included, no offset."""
         z = self.block @ step[: self.f2.n_features]
@@ -97,11 +110,13 @@ class Sample:
 
     def hessian(self, shared: bool, free: Array | None = None) -> Array:
         """Return H over the rows that are free; of all entries unless the outputs share it."""
-        if free is not None:
-            return self._hessian(shared, free)
         if self._kept is None or self._kept[0] != self.lift:
             self._kept = self.lift, self._hessian(shared, None)
-        return self._kept[1]
+        if free is None:
+            return self._kept[1]
+        if 2 * np.count_nonzero(~free) < free.size:  # the rows that are not free cost less
+            return self._kept[1] - self._hessian(shared, ~free)
+        return self._hessian(shared, free)
 
     def _hessian(self, shared: bool, free: Array | None) -> Array:
         if self.z.ndim == 1 or shared:
@@ -125,10 +140,10 @@ class Sample:
 
     def _product(self, curve: Array, free: Array | None) -> Array:
         """Return ``(omega / n) sum_i curve_i a_i a_i'``."""
+        numbers, block = curve * (self.omega / self.f2.n_terms), self.block
         if free is not None:
-            curve = np.where(free, curve, 0.0)
-        numbers = curve * (self.omega / self.f2.n_terms)
-        return weighted_gram(self.f2, self.block, numbers, self.single)
+            numbers, block = numbers[free], block[free]
+        return weighted_gram(block, numbers, self.f2.intercept, self.single)
 
 
 def has_model(f2: FiniteSum, form: Composite, at: DataTerm) -> bool:
@@ -142,32 +157,45 @@ def has_model(f2: FiniteSum, form: Composite, at: DataTerm) -> bool:
 
 
 def corrected_point(
-    f2: FiniteSum, form: Composite, at: DataTerm, start: Array, sample: Sample | None = None
-) -> Corrected | None:
-    """Return the corrected dual point at ``at``; None where the model cannot be made or used."""
+    f2: FiniteSum, form: Composite, at: DataTerm, start: Array, sample: Sample | None = None,
+    near: Array | None = None, tol: float = MODEL_TOL, penalty: float | None = None,
+) -> Corrected | None:  # fmt: skip
+    """Return the corrected dual point at ``at``; None where the model cannot be made or used.
+
+    ``start`` and ``near`` are first guesses of the multiplier and of the model's minimizer;
+    ``tol`` is the accuracy of the model: the bound loses about as much relative to the optimum;
+    ``penalty`` is a first one for its splitting.
+    """
     if not has_model(f2, form, at):
         return None
     shared = shares_curvature(f2, at)
     if sample is None:
         sample = Sample(f2, at, sample_rows(f2))
-    step, du, mu, passes = _solve(sample, form, at, start, shared)
+    near = at.x if near is None else near
+    model, du, mu, passes = _solve(sample, form, at, near, start, shared, tol, penalty)
     reads = passes * sample.size / f2.n_terms
-    candidate = None if step is None else at.x + step
     if du is None:
-        return Corrected(DualPoint(-np.inf, mu, at.slopes), candidate, mu, reads)
+        return Corrected(DualPoint(-np.inf, mu, at.slopes), model, mu, reads)
     u = at.slopes.copy()
     u[sample.index] += du
     gradient = at.gradient + sample.pull_back(du)
     point = scaled_point(f2, form, at.x, u, gradient, mu, rounds=4)
-    return Corrected(point, candidate, mu, reads)
+    return Corrected(point, model, mu, reads)
 
 
 def _solve(
-    sample: Sample, form: Composite, at: DataTerm, start: Array, shared: bool
-) -> tuple[Array | None, Array | None, Array, float]:
-    """Return the step, the change of the slopes, the multiplier, and reads of the sample.
+    sample: Sample,
+    form: Composite,
+    at: DataTerm,
+    near: Array,
+    start: Array,
+    shared: bool,
+    tol: float,
+    penalty: float | None,
+) -> tuple[QuadraticResult | None, Array | None, Array, float]:
+    """Return the model, the change of the slopes, the multiplier, and reads of the sample.
 
-    Without a minimum of the model there is no step, too far from the optimum no change.
+    Without a minimum there is no model, too far from the optimum no change.
 
     Rows whose slope would leave the domain of the conjugate stop short of its edge; the model is
     solved again with them held there, so that the other rows take over what they do not do.
@@ -175,23 +203,25 @@ def _solve(
     H = sample.hessian(shared)
     first, reads = None, 1.0
     if H.any():
-        first = _minimize(form, H, at.gradient, at.x, at.x, start)
+        first = _minimize(form, H, at.gradient, at.x, near, start, tol, penalty)
     if first is None or (not first.residual < 1e-4 and _elementwise(sample)):
         # rows on straight pieces of their losses may leave the model without a minimum
         sample.lift = LIFT * min(float(sample.loss.curvature_bound), 1e6)
         H = sample.hessian(shared)
-        first = _minimize(form, H, at.gradient, at.x, at.x, start)
+        first = _minimize(form, H, at.gradient, at.x, near, start, tol, penalty)
         reads += 1.0
-    step, w, mu = first.w - at.x, first.w, first.dual
+    w, mu = first.w, first.dual
     if not first.residual < 1e-2:  # no minimum, or none in reach
         return None, None, start, reads
     held, free = np.zeros_like(sample.u), np.ones(sample.size, dtype=bool)
     for trial in range(ROUNDS):
         if trial > 0:
             gradient = at.gradient + sample.pull_back(np.where(_rows(free, held), 0.0, held))
-            found = _minimize(form, sample.hessian(shared, free), gradient, at.x, w, mu)
+            found = _minimize(
+                form, sample.hessian(shared, free), gradient, at.x, w, mu, tol, first.penalty
+            )
             if not found.residual < 1e-4:  # the rows left do not hold the model
-                return step, None, first.dual, reads
+                return first, None, first.dual, reads
             w, mu = found.w, found.dual
             reads += 2.0
         change = np.where(_rows(free, held), sample.bend(w - at.x), held)
@@ -203,13 +233,13 @@ def _solve(
         change[idle], held[idle] = 0.0, 0.0
         out &= ~idle
         if not out.any():
-            return step, change, mu, reads
+            return first, change, mu, reads
         if not np.isfinite(change).all() or out.mean() > MOST_CAPPED:
-            return step, None, first.dual, reads
+            return first, None, first.dual, reads
         held[out] = change[out] * _rows(EDGE * room, change)[out]
         free &= ~out
     # what is still outside makes the whole change smaller, and least squares fills the gap
-    return step, change * float(room[out].min()), mu, reads
+    return first, change * float(room[out].min()), mu, reads
 
 
 def model_of(form: Composite) -> QuadraticModel:
@@ -222,10 +252,18 @@ def model_of(form: Composite) -> QuadraticModel:
 
 
 def _minimize(
-    form: Composite, H: Array, gradient: Array, center: Array, start: Array, mu: Array
-) -> QuadraticResult:
+    form: Composite, H: Array, gradient: Array, center: Array, start: Array, mu: Array,
+    tol: float, penalty: float | None,
+) -> QuadraticResult:  # fmt: skip
     return model_of(form).minimize(
-        H, gradient, center, start=start, dual=mu, tol=MODEL_TOL, max_iter=MODEL_ITER
+        H,
+        gradient,
+        center,
+        start=start,
+        dual=mu,
+        tol=tol,
+        max_iter=MODEL_ITER,
+        penalty=penalty,
     )
 
 

@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from scipy import sparse
 
 from ..finite_sum import FiniteSum, Snapshot
 from ..protocols import Array
-
-GRAM_BYTES = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -96,44 +93,17 @@ def pull_back_block(f2: FiniteSum, block: Any, u: Array) -> Array:
     return cast(Array, g)
 
 
-def weighted_gram(f2: FiniteSum, block: Any, curve: Array, single: bool = False) -> Array:
-    """Return ``sum_i curve_i a_i a_i'`` over the rows of a block, in float64.
-
-    With ``single`` the products of dense rows are made in float32, twice as fast.
-    """
-    d, features = f2.n_columns, f2.n_features
-    total = np.zeros((d, d))
-    length = max(256, GRAM_BYTES // (8 * features))
-    definite = bool((curve >= 0).all())
-    is_sparse = bool(sparse.issparse(block))
-    for start in range(0, block.shape[0], length):
-        part: Any = block[start : start + length]
-        c = curve[start : start + length]
-        right = np.sqrt(c) if definite else c
-        if is_sparse:
-            scaled: Any = sparse.diags_array(right) @ part
-            product = (scaled.T @ (scaled if definite else part)).toarray()
-        else:
-            scaled = part * right[:, None]
-            if single and definite:
-                scaled = scaled.astype(np.float32, copy=False)
-            product = scaled.T @ (scaled if definite else part)
-        total[:features, :features] += product
-        if f2.intercept:
-            total[-1, :features] += part.T @ c
-            total[-1, -1] += float(c.sum())
-    if f2.intercept:
-        total[:-1, -1] = total[-1, :-1]
-    return total
-
-
 def evaluate(f2: FiniteSum, x: Array, cache: Snapshot | None = None) -> DataTerm:
     """Return the data term at ``x``, from ``cache`` where it holds float64 numbers at ``x``."""
-    if cache is not None and f2.dtype == np.float64 and np.array_equal(cache.x, x):
+    reads = 0.0
+    known = cache is not None and f2.dtype == np.float64 and np.array_equal(cache.x, x)
+    if not known and f2.compiled and f2.dtype == np.float64:
+        cache, reads, known = f2.snapshot(x), 1.0, True
+    if known and cache is not None:
         slopes = cache.slopes if f2.weight is None else f2.loss.slope(cache.predictions, f2.y)
         entries = f2.weight is not None and f2.weight.ndim == 2
         value = mean_loss(f2, cache.predictions) if entries else cache.value
-        return DataTerm(x, cache.predictions, slopes, value, cache.gradient, 0.0)
+        return DataTerm(x, cache.predictions, slopes, value, cache.gradient, reads)
     q = sample_weights(f2)
     shape = (f2.n_terms,) if f2.n_outputs is None else (f2.n_terms, f2.n_outputs)
     z, u, total = np.empty(shape), np.empty(shape), np.zeros(f2.shape)

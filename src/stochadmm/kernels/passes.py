@@ -134,3 +134,14 @@ def row_scores(f, weighted, inverse_energy, out):
         if f.intercept:
             total += inverse_energy[d - 1]
         out[i] = total * (f.weight[i, 0] if weighted else 1.0)
+
+
+@kernel
+def sparse_gram(indptr, indices, data, numbers, out):
+    """Add ``sum_i numbers_i a_i a_i'`` of sparse rows to the lower triangle of out."""
+    for i in range(numbers.size):
+        for k in range(indptr[i], indptr[i + 1]):
+            row, value = indices[k], numbers[i] * data[k]
+            for m in range(indptr[i], indptr[i + 1]):
+                if indices[m] <= row:
+                    out[row, indices[m]] += value * data[m]

@@ -27,6 +27,7 @@ import numpy as np
 from ..certificates._certify import has_certificate
 from ..certificates._composite import Composite, Through
 from ..certificates._corrected import (
+    MODEL_TOL,
     Sample,
     corrected_point,
     has_model,
@@ -37,20 +38,33 @@ from ..certificates._data import DataTerm, evaluate
 from ..certificates._repair import repaired
 from ..exact import project
 from ..finite_sum import FiniteSum, Snapshot
-from ..metrics import row_sampler
+from ..metrics import has_sampler, row_sampler
 from ..problem import Pair, Problem
 from ..protocols import Array
 from ._base import Solver, State, get, register, start_point
+from ._newton import at_predictions
 
 LARGEST_DENSE = 2000
 SINGLE = 256  # columns from which on the model's Hessian is made in float32
 COUPLED = 1500
-FIRST_TOL, LAST_TOL = 1e-2, 1e-10
+FIRST_TOL = 1e-2
 PATIENCE = 4
+CERTIFICATE_SHARE = 0.01
+"""Accuracy of the certificate's model, relative to the target."""
+FAITHFUL = 0.8
+"""A Hessian is used again when the decrease was at least this share of the promised one, and at
+most its inverse."""
+DEAR = 30
+"""Multiplications per row of the data from which on a sampled Hessian counts as dear."""
+USABLE = 0.1
+"""Residual of a model up to which it says something about the penalty of the next one."""
+TOO_FLAT = 0.8
+"""A sample whose curvature along a poor step is below this share of the true one is doubled."""
 ENOUGH = 0.1
-WITHIN_REACH, WITHIN_NEWTONS_REACH = 50.0, 1e4
-"""A certificate is tried when the promised decrease is at most this many times the target: with a
-sample of rows, and with all of them, when the next gap is about the square of this one."""
+WITHIN_REACH, WITHIN_NEWTONS_REACH = 3.0, 1e4
+"""A certificate is tried when the promised decrease is at most this many times the target. With a
+sample of rows the bound is too small by about the decrease over the share of the rows; with all of
+them by about its square."""
 
 
 @dataclass
@@ -63,11 +77,21 @@ class AutoState(State):
     share: float = 0.0
     """Share of the curvature bound in the model, raised when steps fail."""
     shortened: int = 0
-    """Steps that had to be shortened."""
+    """Steps that had to be shortened, less those that had not."""
     refused: int = 0
     """Steps in a row that did not lower the objective."""
     other: State | None = None
     """State of the method that takes over from steps that keep being refused."""
+    sample: Sample | None = field(default=None, repr=False)
+    """Rows and Hessian of the last step."""
+    kept: Sample | None = field(default=None, repr=False)
+    """The same for the next step too, where they are dear and still true."""
+    penalty: float | None = None
+    """First penalty of the next model's splitting."""
+    faithful: bool = False
+    """Whether the last step did what its model had promised."""
+    bend: float = 0.0
+    """The model's curvature along its step."""
     model_tol: float = FIRST_TOL
     """Accuracy that the next model begins with."""
 
@@ -140,12 +164,25 @@ class Auto(Solver):
         point = _inside(problem, point)
         form, f2 = Composite.of(problem), cast(FiniteSum, problem.f2)
         mu = form.from_multiplier(None if dual is None else multiplier)
-        return AutoState(
+        state = AutoState(
             x=point, output=point, dual=multiplier, beta=1.0, mu=mu,
             sample_size=first_sample(f2), notes={"route": route, "reason": reason},
-            cache=replace(f2.snapshot(point.x2), x=point.x2), n_passes=1.0, n_gradients=1.0,
             bound=-np.inf,  # nothing is certified before it may succeed
         )  # fmt: skip
+        self._recall(f2, state)
+        if state.cache is None:
+            state.cache = replace(f2.snapshot(point.x2), x=point.x2)
+            state.n_passes = state.n_gradients = 1.0
+        return state
+
+    def _recall(self, f2: FiniteSum, state: AutoState) -> None:
+        """Begin with what a run on the same rows has left: last pass, sample, sizes."""
+        before: AutoState | None = None if f2.kept is None else f2.kept.get("auto")
+        if before is None:
+            return
+        state.sample_size, state.penalty = before.sample_size, before.penalty
+        if before.cache is not None and np.array_equal(before.cache.x, state.output.x2):
+            state.cache, state.kept = before.cache, before.sample
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make one step of the chosen route."""
@@ -165,11 +202,16 @@ class Auto(Solver):
         now = at.value + problem.penalty(s.output)
         sample = self._sample(problem, s, at, rng)
         w, mu, promised = self._model(problem, s, form, at, sample, now)
+        H = sample.hessian(shares_curvature(f2, at))
+        s.bend = _curvature(H, w - at.x)
         taken = self._advance(problem, s, snapshot, w, now, promised)
+        s.sample = sample
+        s.kept = sample if s.faithful and _dear(sample) else None
+        if f2.kept is not None:
+            f2.kept["auto"] = s
         s.mu = s.mu + taken * (mu - s.mu) if taken < 1 else mu
         s.dual = form.to_multiplier(s.mu).astype(problem.dtype)
-        model = model_of(form)
-        s.beta = model.penalty if model.penalty else 1.0
+        s.beta = 1.0 if s.penalty is None else s.penalty
         s.n_epochs += 1
 
     def _hand_over(self, problem: Problem, s: AutoState, rng: np.random.Generator) -> None:
@@ -193,12 +235,13 @@ class Auto(Solver):
         self, problem: Problem, s: AutoState, at: DataTerm, rng: np.random.Generator
     ) -> Sample:
         f2 = cast(FiniteSum, problem.f2)
+        if s.kept is not None:
+            return s.kept.renewed(at)
         if s.sample_size >= f2.n_terms:
             sample = Sample(f2, at, None)
         else:
-            if "_row_sampler" not in problem.__dict__:
-                s.n_passes += 2
-            rows, omega = row_sampler(problem).draw(s.sample_size, rng)
+            s.n_passes += 0 if has_sampler(f2) else 2
+            rows, omega = row_sampler(f2).draw(s.sample_size, rng)
             sample = Sample(f2, at, rows, omega)
             s.n_passes += rows.size / f2.n_terms
         sample.single = f2.n_columns >= SINGLE
@@ -213,23 +256,30 @@ class Auto(Solver):
         """Return the model's minimizer, its multiplier, and the decrease it promises."""
         f2 = cast(FiniteSum, problem.f2)
         H = sample.hessian(shares_curvature(f2, at))
-        model, w, mu, promised, tol = model_of(form), at.x, s.mu, 0.0, s.model_tol
-        while True:
-            small = model.minimize(H, at.gradient, at.x, start=w, dual=mu, tol=tol)
-            w, mu, before = small.w, small.dual, promised
-            promised = now - _upper(problem, at, w, H)
-            # accurate enough when ten times the accuracy no longer changes what is promised
-            if tol <= LAST_TOL or 0 < promised <= before * (1 + ENOUGH):
-                break
-            tol = max(min(tol, small.residual) / 10, LAST_TOL)
-        s.model_tol = min(30 * tol, FIRST_TOL)
+        promised = 0.0
+
+        def accurate(w: Array) -> bool:
+            """Say whether ten times the accuracy no longer changes what is promised."""
+            nonlocal promised
+            before, promised = promised, now - _upper(problem, at, w, H)
+            return 0 < promised <= before * (1 + ENOUGH)
+
+        small = model_of(form).minimize(
+            H, at.gradient, at.x, dual=s.mu, tol=s.model_tol, penalty=s.penalty, accept=accurate
+        )
+        w, mu = small.w, small.dual
+        s.penalty = small.penalty if small.residual <= USABLE else None
+        s.model_tol = min(30 * small.residual, FIRST_TOL)
         scale = max(abs(now), 1e-3 * abs(problem.objective_at_zero))
-        reach = WITHIN_REACH if sample.size < f2.n_terms else WITHIN_NEWTONS_REACH
+        share = sample.size / f2.n_terms
+        reach = WITHIN_REACH * share if share < 1 else WITHIN_NEWTONS_REACH
         if s.target is not None and promised <= reach * s.target * scale:
-            found = corrected_point(f2, form, at, mu, sample)
-            if found is not None and found.candidate is not None:
+            # with all rows the minimizer is next to the solution: its digits are worth having
+            tol = max(CERTIFICATE_SHARE * s.target, MODEL_TOL) if share < 1 else MODEL_TOL
+            found = corrected_point(f2, form, at, mu, sample, w, tol, s.penalty)
+            if found is not None and found.model is not None:
                 s.bound = max(s.bound if s.bound is not None else -np.inf, found.point.bound)
-                w, mu = found.candidate, found.mu
+                w, mu = _structured(form, found.model, found.model.w), found.mu
                 # a larger sample makes the next bound tighter and the next step better
                 s.sample_size = max(s.sample_size, min(2 * s.sample_size, affordable(f2, 40)))
                 promised = now - _upper(problem, at, w, H)
@@ -248,31 +298,48 @@ class Auto(Solver):
         s.n_passes += 1
         s.n_gradients += 1
         value = there.value + problem.penalty(point)
-        t, slack = 1.0, 1e-14 * abs(now)
-        old = s.output.x2
-        while not value <= now - 1e-3 * t * max(promised, 0.0) + slack and t > 1e-6:
-            t /= 4
-            point = _inside(problem, Pair(s.output.x1, (old + t * (x2 - old)).astype(x2.dtype)))
-            z = snapshot.predictions + t * (there.predictions - snapshot.predictions)
-            value = f2.value_at(z) + problem.penalty(point)
-        poor = now - value < 0.25 * promised
-        if t < 1:
+        t, slack, old = 1.0, 1e-14 * abs(now), s.output.x2
+        change = there.predictions - snapshot.predictions
+        if not value <= now - 1e-3 * max(promised, 0.0) + slack:
+            t, point, value = self._shortened(problem, s.output, x2 - old, snapshot, change)
             s.shortened += 1
             s.share = min(1.0, max(10 * s.share, 1e-2))
             if not value <= now + slack:
-                t, point = 0.0, s.output
-                there = snapshot
+                t, point, there = 0.0, s.output, snapshot
             else:
-                there = f2.snapshot(point.x2)
-                s.n_passes += 1
+                there = at_predictions(f2, point.x2, snapshot.predictions + t * change)
+                s.n_passes += 0.5
         else:
             s.share = s.share / 10 if s.share > 1e-6 else 0.0
-        if poor or t < 1:
+            s.shortened = max(s.shortened - 1, 0)
+        s.faithful = t == 1 and FAITHFUL * promised <= now - value <= promised / FAITHFUL
+        if now - value < 0.25 * promised and s.bend < TOO_FLAT * _bend(f2, snapshot, change):
             s.sample_size = min(2 * s.sample_size, f2.n_terms)
         s.refused = 0 if value < now else s.refused + 1
         s.x = s.output = point
         s.cache = replace(there, x=point.x2)
         return t
+
+    def _shortened(
+        self, problem: Problem, start: Pair, step: Array, snapshot: Snapshot, change: Array
+    ) -> tuple[float, Pair, float]:
+        """Minimize along a step that leads too far, on the predictions at hand."""
+        f2 = cast(FiniteSum, problem.f2)
+        step = step.astype(problem.dtype)
+
+        def point(t: float) -> Pair:
+            return _inside(problem, Pair(start.x1, start.x2 + problem.dtype.type(t) * step))
+
+        def value(t: float) -> float:
+            return f2.value_at(snapshot.predictions + t * change) + problem.penalty(point(t))
+
+        t, best = 0.5, value(0.5)
+        while t > 1e-6:
+            shorter = value(t / 2)
+            if not shorter < best:
+                break
+            t, best = t / 2, shorter
+        return t, point(t), best
 
 
 def _inside(problem: Problem, x: Pair) -> Pair:
@@ -284,6 +351,19 @@ def _inside(problem: Problem, x: Pair) -> Pair:
     if found is None:
         return near
     return Pair(found.x1.astype(problem.dtype), found.x2.astype(problem.dtype))
+
+
+def _dear(sample: Sample) -> bool:
+    """Say whether the Hessian of a sample costs more than the pass of a step."""
+    f2 = sample.f2
+    return sample.size < f2.n_terms and sample.size * f2.n_columns > DEAR * f2.n_terms
+
+
+def _bend(f2: FiniteSum, snapshot: Snapshot, change: Array) -> float:
+    """Return the curvature of f2 along a change of its predictions."""
+    loss: Any = f2.loss
+    curved = f2.weighted(loss.curvature_apply(snapshot.predictions, f2.y, change))
+    return float(np.vdot(change, curved)) / f2.n_terms
 
 
 def affordable(f2: FiniteSum, work: int) -> int:
@@ -300,13 +380,16 @@ def first_sample(f2: FiniteSum) -> int:
     return n if size >= 0.7 * n or n * d * d * outputs**2 <= 2e7 else int(size)
 
 
-def _upper(problem: Problem, at: DataTerm, w: Array, H: Array | None) -> float:
-    """Return the model's value at w; without H only its linear part."""
+def _curvature(H: Array, step: Array) -> float:
+    """Return <step, H step>."""
+    flat = step if len(H) == len(step) else step.ravel()
+    return float(np.vdot(flat, H @ flat))
+
+
+def _upper(problem: Problem, at: DataTerm, w: Array, H: Array) -> float:
+    """Return the model's value at w."""
     step = w - at.x
-    value = at.value + float(np.vdot(at.gradient, step))
-    if H is not None:
-        flat = step if len(H) == len(step) else step.ravel()
-        value += 0.5 * float(np.vdot(flat, H @ flat))
+    value = at.value + float(np.vdot(at.gradient, step)) + 0.5 * _curvature(H, step)
     x2 = w.astype(problem.dtype)
     return value + problem.penalty(_inside(problem, Pair(problem.zeros().x1, x2)))
 

@@ -88,9 +88,13 @@ class Gram(Solver):
         p, s, f2 = problem, cast(GramState, state), cast(Any, problem.f2)
         at = f2.snapshot(s.x.x2)
         s.n_passes += 1
+        if s.gram is None and f2.kept is not None:
+            s.gram = f2.kept.get("gram")
         if s.gram is None:
             s.gram, reads = _newton.hessian(f2, at.predictions)
             s.n_passes += reads
+        if f2.kept is not None:
+            f2.kept["gram"] = s.gram
         block = _newton.OneBlock.of(p, self.name)
         s.x, s.dual, s.penalty = block.minimize(
             p, s.gram, at.gradient, s.x, s.dual, self.tol, s.penalty

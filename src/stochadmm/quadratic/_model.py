@@ -1,0 +1,254 @@
+"""The penalties of small problems, prepared once for many quadratics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from scipy import sparse
+
+from ..penalties import Stacked
+from ..protocols import Array, Shape
+from ._parts import Flat, as_sparse, compiled_views, unfold
+from ._run import Run
+
+FLATTEN = 1500
+"""Coupled outputs are solved as one vector up to this length."""
+
+LEAST = 1e-10
+"""Smallest relative residual that is asked for when the accuracy is found on the way."""
+
+Accept = Callable[[Array], bool]
+
+
+@dataclass(frozen=True)
+class QuadraticResult:
+    """Solution of the small problem.
+
+    Attributes
+    ----------
+    w : array
+        The minimizer.
+    z : array
+        ``A w - b`` with the exact zeros that the prox of h1 makes.
+    dual : array
+        Multiplier of ``A w - b = z``, in the dual set of h1.
+    dual2 : array or None
+        The subgradient of h2 at w, in its dual set.
+    residual : float
+        The larger of two relative numbers: what is left of
+        ``c + H (w - x) + A' dual + dual2 = 0``, and of ``A w - b = z``.
+    n_iter : int
+        Iterations of the splitting plus Newton steps.
+    penalty : float
+        Penalty of the splitting at the end, a good first value for the next problem.
+    """
+
+    w: Array
+    z: Array
+    dual: Array
+    dual2: Array | None
+    residual: float
+    n_iter: int
+    penalty: float
+
+
+def minimize_quadratic(
+    H: Array,
+    c: Array,
+    center: Array,
+    A: Any,
+    h1: Any,
+    h2: Any = None,
+    *,
+    b: Array | None = None,
+    start: Array | None = None,
+    dual: Array | None = None,
+    tol: float = 1e-10,
+    max_iter: int = 5000,
+    penalty: float | None = None,
+) -> QuadraticResult:
+    """Minimize a quadratic plus ``h1(A w - b) + h2(w)``.
+
+    Parameters
+    ----------
+    H : array of shape (d, d) or (d C, d C)
+        Positive semidefinite; for w of shape (d, C) either one matrix for all columns or the
+        matrix of all entries in row-major order.
+    c, center : array of shape (d,) or (d, C)
+        Gradient at the center, and the center x.
+    A : Operator or matrix
+        Structure.
+    h1, h2 : Penalty
+        Penalties of the structure and, optionally, of w itself.
+    b : array, optional
+        Subtracted from ``A w``.
+    start, dual : array, optional
+        First guesses of w (the center otherwise) and of the multiplier.
+    tol : float, default=1e-10
+        For both relative residuals.
+    max_iter : int, default=5000
+        Most iterations of the splitting.
+    penalty : float, optional
+        First penalty of the splitting, e.g. that of a similar problem.
+
+    Returns
+    -------
+    QuadraticResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.operators import Identity
+    >>> from stochadmm.penalties import L1
+    >>> from stochadmm.quadratic import minimize_quadratic
+    >>> found = minimize_quadratic(
+    ...     np.eye(2), np.array([-3.0, 0.2]), np.zeros(2), Identity(2), L1(1.0)
+    ... )
+    >>> found.w.round(9)
+    array([ 2., -0.])
+    """
+    model = QuadraticModel(A, h1, h2, np.shape(center), b)
+    return model.minimize(
+        H, c, center, start=start, dual=dual, tol=tol, max_iter=max_iter, penalty=penalty
+    )
+
+
+class QuadraticModel:
+    """The penalties and the structure of small problems, prepared for many H, c and centers.
+
+    Nothing but the last inverse is remembered from one problem to the next, so that equal problems
+    have equal answers.
+    """
+
+    def __init__(
+        self, A: Any, h1: Any, h2: Any = None, shape: Shape = (), b: Array | None = None
+    ) -> None:
+        d, outputs = shape[0], shape[1:]
+        matrix = as_sparse(A, d)
+        self.shape, self.matrix = shape, matrix
+        self.b1 = 0.0 if b is None else b
+        T, simple = unfold(h1, matrix.shape[0], outputs)
+        self.unfold1 = None if T.shape[0] == T.shape[1] else T
+        blocks, parts = [T @ matrix], [(simple, T.shape[0])]
+        self.unfold2 = None
+        if h2 is not None:
+            T2, simple2 = unfold(h2, d, outputs)
+            blocks.append(T2)
+            parts.append((simple2, T2.shape[0]))
+            self.unfold2 = T2
+        self.S = sparse.csr_array(sparse.vstack(blocks))
+        self.St = sparse.csr_array(self.S.T)
+        self.h = parts[0][0] if h2 is None else Stacked(parts)
+        self.b = np.zeros((self.S.shape[0], *outputs))
+        if b is not None:
+            self.b[: T.shape[0]] = T @ b
+        self.first = T.shape[0]
+        self.gram = np.asarray((self.St @ self.S).toarray())
+        self._kept: tuple[tuple[Array, float], Array] | None = None
+        self.views = compiled_views(self.S, self.h, outputs)
+
+    def minimize(
+        self,
+        H: Array,
+        c: Array,
+        center: Array,
+        *,
+        start: Array | None = None,
+        dual: Array | None = None,
+        tol: float = 1e-10,
+        max_iter: int = 5000,
+        penalty: float | None = None,
+        accept: Accept | None = None,
+    ) -> QuadraticResult:
+        """Solve one problem; see `minimize_quadratic`.
+
+        With ``accept`` the accuracy is found on the way: from ``tol`` on it grows tenfold, down to
+        ``LEAST``, until ``accept(w)`` is true. The inverse of the last H is kept: do not change H
+        in place.
+        """
+        if H.shape[0] != self.shape[0] or (
+            len(self.shape) == 2 and self._coupled() and c.size <= FLATTEN
+        ):
+            return self._flattened(H, c, center, start, dual, tol, max_iter, penalty, accept)
+        w = np.array(center if start is None else start, dtype=np.float64)
+        mu = self._stacked_dual(dual)
+        run = Run(self, np.asarray(H, dtype=np.float64), c, center, w, mu, tol)
+        with np.errstate(over="ignore", invalid="ignore"):  # a problem may have no minimum
+            run.choose_penalty(penalty)
+            run.solve(max_iter)
+            while accept is not None and not accept(run.w):
+                if run.tol <= LEAST or run.n_iter >= max_iter or run.unbounded:
+                    break
+                run.tol = max(min(run.tol, run.residual) / 10, LEAST)
+                run.solve(max_iter)
+            run.project_dual()
+        return self._result(run)
+
+    def inverse_of(self, run: Run) -> Array:
+        """Return the inverse that a run's splitting needs; the last one is kept."""
+        key = (run.H, run.penalty)
+        if self._kept is None or self._kept[0][0] is not key[0] or self._kept[0][1] != key[1]:
+            self._kept = key, run.inverse()
+        return self._kept[1]
+
+    def _coupled(self) -> bool:
+        """Whether the penalty ties the outputs together in a way that Newton must know."""
+        return self.views is not None and bool(self.views[1].kinds.any())
+
+    def _stacked_dual(self, dual: Array | None) -> Array:
+        mu = np.zeros_like(self.b)
+        if dual is None:
+            return mu
+        if dual.shape == self.b.shape:
+            mu[:] = dual
+        elif self.unfold1 is None:
+            mu[: self.first] = dual
+        return mu
+
+    def _flattened(
+        self, H: Array, c: Array, center: Array, start: Any, dual: Any, tol: float,
+        max_iter: int, penalty: float | None, accept: Accept | None,
+    ) -> QuadraticResult:  # fmt: skip
+        """Solve for all entries as one vector."""
+        outputs = self.shape[1]
+        inner = self._vector_model()
+        if H.shape[0] == self.shape[0]:
+            H = np.kron(H, np.eye(outputs))
+        mu = self._stacked_dual(dual)
+        found = inner.minimize(
+            H, np.ravel(c), np.ravel(center), start=None if start is None else np.ravel(start),
+            dual=mu.ravel(), tol=tol, max_iter=max_iter,
+            penalty=penalty,
+            accept=None if accept is None else lambda w: accept(w.reshape(self.shape)),
+        )  # fmt: skip
+        mu = found.dual.reshape(self.b.shape)
+        w = found.w.reshape(self.shape)
+        return self._pack(
+            w, found.z.reshape(self.b.shape), mu, found.residual, found.n_iter, found.penalty
+        )
+
+    def _vector_model(self) -> QuadraticModel:
+        kept = self.__dict__.get("_vector")
+        if kept is None:
+            outputs = self.shape[1]
+            S = sparse.csr_array(sparse.kron(self.S, sparse.eye_array(outputs)))
+            flat = Flat(self.h, self.b.shape)
+            size = self.shape[0] * outputs
+            kept = self._vector = QuadraticModel(S, flat, None, (size,), self.b.ravel())
+        return cast(QuadraticModel, kept)
+
+    def _result(self, run: Run) -> QuadraticResult:
+        return self._pack(run.w, run.z, run.mu, run.residual, run.n_iter, run.penalty)
+
+    def _pack(
+        self, w: Array, z: Array, mu: Array, residual: float, n_iter: int, penalty: float
+    ) -> QuadraticResult:
+        own, image, dual2 = mu[: self.first], z[: self.first], None
+        if self.unfold1 is not None:
+            own, image = self.unfold1.T @ own, self.matrix @ w - self.b1
+        if self.unfold2 is not None:
+            dual2 = self.unfold2.T @ mu[self.first :]
+        return QuadraticResult(w, image, own, dual2, residual, n_iter, penalty)

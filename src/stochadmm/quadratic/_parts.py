@@ -1,0 +1,104 @@
+"""Penalties and operators in the forms that the small problem needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from scipy import sparse
+
+from ..operators import as_operator
+from ..penalties import L1, Stacked
+from ..protocols import Array, Shape
+from ..terms import Elementwise, GroupNorms, TotalVariation
+
+
+def tall(x: Array) -> Array:
+    """Return a block as a float64 matrix with one column per output."""
+    wide = np.asarray(x, dtype=np.float64)
+    return wide.reshape(len(wide), int(np.prod(wide.shape[1:])))
+
+
+def top(x: Array) -> float:
+    """Return the largest absolute value."""
+    return float(np.abs(x).max(initial=0.0))
+
+
+def compiled_views(S: Any, h: Any, outputs: Shape) -> tuple[Any, Any] | None:
+    from ..kernels.views import operator_view, penalty_view
+
+    columns = outputs[0] if outputs else 1
+    made = penalty_view(h, S.shape[0], columns, np.dtype(np.float64))
+    if made is None:
+        return None
+    return operator_view(as_operator(S), np.dtype(np.float64)), made
+
+
+def as_sparse(A: Any, d: int) -> Any:
+    if hasattr(A, "tosparse"):
+        A = A.tosparse()
+    elif hasattr(A, "matvec"):
+        A = A.matvec(np.eye(d))
+    return sparse.csr_array(A).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Flat:
+    """A penalty of a matrix as one of the vector of its entries."""
+
+    penalty: Any
+    shape: Shape
+
+    def value(self, x: Array) -> float:
+        return float(self.penalty.value(x.reshape(self.shape)))
+
+    def prox(self, v: Array, step: float, out: Array | None = None) -> Array:
+        result = self.penalty.prox(v.reshape(self.shape), step).ravel()
+        if out is None:
+            return cast(Array, result)
+        out[:] = result
+        return out
+
+    def project_dual(self, u: Array) -> Array:
+        return cast(Array, self.penalty.project_dual(u.reshape(self.shape)).ravel())
+
+    def terms(self, n_rows: int) -> Any:
+        made = self.penalty.terms(self.shape[0]) if hasattr(self.penalty, "terms") else None
+        if made is None:
+            return None
+        outputs, found = self.shape[1], []
+        for term in made:
+            if isinstance(term, Elementwise):
+                numbers = [term.l1, term.l2, term.lo, term.hi]
+                wide = [n if n.size != term.size else np.repeat(n, outputs) for n in numbers]
+                found.append(Elementwise(term.size * outputs, *wide))
+            elif isinstance(term, GroupNorms):
+                found.append(GroupNorms(term.sizes * outputs, term.weights))  # type: ignore[arg-type]
+            else:
+                return None
+        return found
+
+
+def unfold(penalty: Any, n_rows: int, outputs: Shape = ()) -> tuple[Any, Any]:
+    """Write a penalty as ``simple(T x)`` where the dual set of ``simple`` spans whole coordinates.
+
+    A total variation becomes the l1 norm of differences; everything else stays, with T = I.
+
+    Returns
+    -------
+    T : CSR array
+    simple : Penalty
+    """
+    if isinstance(penalty, Stacked):
+        made = [unfold(part, size, outputs) for part, size in penalty.parts if size]
+        if all(T.shape[0] == T.shape[1] for T, _ in made):
+            return sparse.csr_array(sparse.eye_array(n_rows)), penalty
+        T = sparse.csr_array(sparse.block_diag([T for T, _ in made]))
+        return T, Stacked([(simple, T.shape[0]) for T, simple in made])
+    terms = penalty.terms(n_rows) if hasattr(penalty, "terms") else None
+    if terms and len(terms) == 1 and isinstance(terms[0], TotalVariation):
+        ones: Any = np.ones(max(n_rows - 1, 0))
+        D = sparse.diags_array([-ones, ones], offsets=[0, 1], shape=(ones.size, n_rows))
+        return sparse.csr_array(D), L1(terms[0].weight)
+    return sparse.csr_array(sparse.eye_array(n_rows)), penalty

@@ -1,0 +1,202 @@
+"""One solution of the small problem in progress: the splitting, and when Newton takes over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from ..dense import inverse
+from ..protocols import Array
+from ._newton import RIDGE, augmented_lagrangian, column_view
+from ._parts import tall, top
+
+if TYPE_CHECKING:
+    from ._model import QuadraticModel
+
+RELAXATION = 1.7
+NEAR = 1e-6
+"""Relative residual from which on Newton's method needs few systems."""
+LONG = 400
+"""Iterations of the splitting after which Newton's method is tried all the same."""
+UNBOUNDED = 1e8
+"""A step that is longer than this many natural lengths has no end."""
+
+
+class Run:
+    """One solution in progress, relative to the center so that small steps are exact."""
+
+    def __init__(
+        self,
+        model: QuadraticModel,
+        H: Array,
+        c: Array,
+        center: Array,
+        w: Array,
+        mu: Array,
+        tol: float,
+    ) -> None:
+        self.model, self.H, self.tol = model, H, tol
+        self.center = tall(center)
+        self.c = tall(c)
+        self.step = np.ascontiguousarray(tall(w) - self.center)
+        self.at_center = model.S @ self.center - tall(model.b)
+        self.shift = np.ascontiguousarray(-self.at_center)
+        self.dual = np.ascontiguousarray(tall(mu))
+        self.image = np.ascontiguousarray(self.at_center + model.S @ self.step)
+        self.primal = self.stationary = np.inf
+        self.n_iter = 0
+        self.next_newton = LONG
+        self.penalty = 1.0
+        # sizes below which a number is zero for the relative residuals
+        self.force = max(top(self.c), 1e-300)
+        reach = self.force / max(float(np.diag(H).max(initial=0.0)), 1e-300)
+        self.length = max(top(self.at_center), min(reach, 1.0), 1e-300)
+        self.far = UNBOUNDED * max(top(self.center), top(self.step), min(reach, 1.0))
+        self.unbounded = False
+        self.ridge = RIDGE * max(float(np.trace(H)), np.finfo(float).tiny) / len(H)
+
+    @property
+    def w(self) -> Array:
+        """The minimizer, in the shape of the center."""
+        return cast(Array, (self.center + self.step).reshape(self.model.shape))
+
+    @property
+    def z(self) -> Array:
+        """The structure of the minimizer as the prox leaves it."""
+        return self.image.reshape(self.model.b.shape)
+
+    @property
+    def mu(self) -> Array:
+        """The multiplier."""
+        return self.dual.reshape(self.model.b.shape)
+
+    @property
+    def residual(self) -> float:
+        """The larger of the relative residuals."""
+        worst = float(np.max([self.primal, self.stationary]))
+        return worst if np.isfinite(worst) else np.inf
+
+    def choose_penalty(self, given: float | None) -> None:
+        """Start from a penalty that is given, or from the sizes of multiplier and structure."""
+        usual = float(np.trace(self.H)) / max(float(np.trace(self.model.gram)), 1e-300)
+        size, pull = float(np.linalg.norm(self.image)), float(np.linalg.norm(self.dual))
+        guess = 0.1 * usual if usual > 0 else 1.0
+        if given is not None:
+            guess = given
+        elif size > 0 and pull > 0:
+            guess = pull / size
+        self.penalty = float(np.clip(guess, 1e-7 * usual, 1e4 * usual)) if usual > 0 else guess
+        self.usual = usual if usual > 0 else max(guess, 1.0)
+
+    def solve(self, max_iter: int) -> None:
+        """Go on until both residuals are at most ``tol``."""
+        splitting = self._python if self.model.views is None else self._compiled
+        stretch = max(50, len(self.H) // 8)  # a new penalty costs about so many iterations
+        can_newton = self.model.views is not None
+        near = max(self.tol, NEAR) if can_newton else self.tol
+        while self.n_iter < max_iter and self.residual > self.tol:
+            if can_newton and (self.residual <= near or self.n_iter >= self.next_newton):
+                if self.residual <= near:
+                    near = self.tol  # if this does not do, the splitting goes on alone
+                self._newton()
+                self.next_newton = 2 * self.n_iter + 50
+                if self.unbounded or self.residual <= self.tol:
+                    break
+            before, was = self.n_iter, self.penalty
+            splitting(self.model.inverse_of(self), min(stretch, max_iter - self.n_iter), near)
+            if self.residual <= self.tol:
+                self._measure()  # the inverse may be worth less than it seems
+                if near == self.tol:
+                    break
+            if not top(self.step) <= self.far:
+                self.unbounded = True
+                break
+            self._balance()
+            if self.penalty == was:
+                stretch = max(stretch, self.n_iter - before)
+        if self.unbounded:
+            self.primal = np.inf
+
+    def _measure(self) -> None:
+        """Measure stationarity from its definition."""
+        pull = self.model.St @ self.dual
+        self.stationary = top(self.c + self.H @ self.step + pull) / max(top(pull), self.force)
+
+    def inverse(self) -> Array:
+        """Return (H + penalty S'S)^-1."""
+        matrix = self.H + self.penalty * self.model.gram
+        matrix.flat[:: len(matrix) + 1] += self.ridge
+        found = inverse(matrix)
+        return cast(Array, np.linalg.pinv(matrix, hermitian=True)) if found is None else found
+
+    def _balance(self) -> None:
+        """Move the penalty towards equal residuals, each in the unit of its own side."""
+        length, force = top(self.image), top(self.model.St @ self.dual)
+        primal = self.primal * max(length, self.length) * force
+        stationary = self.stationary * max(force, self.force) * length
+        if primal > 0 and stationary > 0:
+            ratio = float(np.clip(np.sqrt(primal / stationary), 0.1, 10.0))
+            if ratio > 2 or ratio < 0.5:
+                new = self.penalty * ratio
+                self.penalty = float(np.clip(new, 1e-9 * self.usual, 1e6 * self.usual))
+
+    def project_dual(self) -> None:
+        """Remove what rounding puts outside the dual set, and measure the rest again."""
+        if hasattr(self.model.h, "project_dual"):
+            self.dual = tall(self.model.h.project_dual(self.mu))
+            self._measure()
+
+    # ---------------------------------------------------------------- splitting
+
+    def _compiled(self, inverse: Array, n_iter: int, tol: float) -> None:
+        from ..kernels.quadratic import splitting
+
+        assert self.model.views is not None
+        S, h = self.model.views
+        done, self.primal, self.stationary = splitting(
+            inverse, -self.c, S, h, self.shift, self.penalty, RELAXATION, self.step, self.image,
+            self.dual, n_iter, 10, tol, self.length, self.force,
+        )  # fmt: skip
+        self.n_iter += done
+
+    def _python(self, inverse: Array, n_iter: int, tol: float) -> None:
+        """Run the loop of ``kernels.quadratic.splitting`` for penalties without a view."""
+        S, St, penalty = self.model.S, self.model.St, self.penalty
+        shape = self.model.b.shape
+        for k in range(n_iter):
+            pull = penalty * (self.image + self.shift) - self.dual
+            self.step = inverse @ (St @ pull - self.c)
+            image = S @ self.step - self.shift
+            exact = self.dual + penalty * (image - self.image)
+            mixed = RELAXATION * image + (1 - RELAXATION) * self.image
+            ahead = mixed + self.dual / penalty
+            self.image = tall(self.model.h.prox(ahead.reshape(shape), 1 / penalty))
+            self.dual = penalty * (ahead - self.image)
+            self.n_iter += 1
+            if (k + 1) % 10 == 0 or k + 1 == n_iter:
+                self.primal = top(image - self.image) / max(top(image), self.length)
+                left, size = top(St @ (self.dual - exact)), top(St @ self.dual)
+                self.stationary = left / max(size, self.force)
+                if self.residual <= tol:
+                    break
+
+    # ---------------------------------------------------------------- Newton
+
+    def _newton(self) -> None:
+        """Run the augmented Lagrangian, output by output where there are several."""
+        assert self.model.views is not None
+        S, h = self.model.views
+        outputs = self.c.shape[1]
+        if outputs > 1 and h.kinds.any():
+            return
+        kept = (self.step.copy(), self.image.copy(), self.dual.copy())
+        primal = stationary = 0.0
+        for column in range(outputs):
+            view = h if outputs == 1 else column_view(h, column, outputs)
+            found = augmented_lagrangian(self, S, view, column)
+            primal, stationary = max(primal, found[0]), max(stationary, found[1])
+        if max(primal, stationary) < self.residual:
+            self.primal, self.stationary = primal, stationary
+        else:
+            self.step, self.image, self.dual = kept
