@@ -133,6 +133,7 @@ def figure(frame: pd.DataFrame, file: Path) -> None:
             if len(curve):
                 ax.loglog(curve["time"], curve["gap"].cummin(), label=solver, **look)
         ax.set(title=problem, xlabel="seconds", ylabel="relative gap, proved")
+        ax.xaxis.set_minor_formatter(mpl.ticker.NullFormatter())
         ax.grid(alpha=0.3)
     for ax in axes.flat[len(problems) :]:
         ax.axis("off")
