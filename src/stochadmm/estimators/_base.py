@@ -105,7 +105,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         named = getattr(self, "feature_names_in_", None)
         names = None if named is None else list(named)
         free = self._free(X.shape[1], names)
-        columns = Columns(X.shape[1], names, free, data.X, not data.vector)
+        columns = Columns(X.shape[1], names, free, data.X, data.outputs > 1)
         structure = self._structure(columns)
         return Fitting(
             data, columns, structure, structure.problem(data, columns.free, self.positive)

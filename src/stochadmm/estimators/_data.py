@@ -39,6 +39,12 @@ class Data:
     scale: Array | None = None
 
     @property
+    def outputs(self) -> int:
+        """Coefficients of a column of X: one per target or class."""
+        count = self.loss.n_outputs(self.y) if hasattr(self.loss, "n_outputs") else None
+        return int(count or (1 if self.y.ndim == 1 else self.y.shape[1]))
+
+    @property
     def n_rows(self) -> int:
         """Rows that count: those of positive weight."""
         if self.weight is None:
