@@ -20,11 +20,12 @@ from .certificates._null_space import clear_free_directions
 from .finite_sum import FiniteSum
 from .problem import Pair, Problem
 from .protocols import Array
-from .quadratic import minimize_quadratic
+from .quadratic import Implicit, minimize_quadratic
 from .result import Result
 from .terms import Elementwise
 
-MOST_ROUNDS = 60
+MOST_ROUNDS, MOST_STEPS = 60, 1000
+SMALL_ENOUGH = 300  # columns up to which a dense identity costs nothing
 ROUNDED_UP = 1e-6  # the largest strength is returned this much too large, never too small
 
 
@@ -172,23 +173,28 @@ def _climb(unit: Problem, direction: Array) -> float:
         value = unit.penalty(unit.feasible(Pair(unit.zeros().x1, w)))
         return float(np.sum(direction * w)) / value if 0 < value < np.inf else 0.0
 
-    d = unit.shape2[0]
     alpha = ratio(_projected(unit, direction))
-    H, dual, penalty = np.eye(d), None, None
+    H: Any = Implicit(lambda w: w, np.ones(unit.shape2[0]))
+    dual, penalty, tol, last = None, None, 1e-3, 1e-6
+    if unit.shape2[0] <= SMALL_ENOUGH:
+        H, last = np.eye(unit.shape2[0]), 1e-11
     for _ in range(MOST_ROUNDS):
         if unit.h1 is None:
             w = _scaled(unit.h2, alpha).prox(direction, 1.0)
         else:
             found = minimize_quadratic(
                 H, -direction, np.zeros_like(direction), unit.A2, _scaled(unit.h1, alpha),
-                _scaled(unit.h2, alpha), dual=dual, tol=1e-11, penalty=penalty,
+                _scaled(unit.h2, alpha), dual=dual, tol=tol, penalty=penalty,
+                max_iter=MOST_STEPS,
             )  # fmt: skip
             w, dual, penalty = found.w, found.dual, found.penalty
-        after = ratio(w)
-        if float(np.abs(w).max()) <= 1e-9 or after <= alpha * (1 + ROUNDED_UP):
-            break
-        alpha = after
-    return max(alpha, ratio(w) if float(np.abs(w).max()) > 1e-9 else alpha)
+        after = ratio(w) if float(np.abs(w).max()) > 1e-9 else 0.0
+        if after <= alpha * (1 + ROUNDED_UP):
+            if tol <= last or unit.h1 is None:
+                break
+            tol = max(tol / 100, last)
+        alpha = max(after, alpha)
+    return alpha
 
 
 def _projected(unit: Problem, direction: Array) -> Array:

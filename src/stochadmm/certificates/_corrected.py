@@ -9,17 +9,20 @@ and its bound is second order in ``w - x``; a small sample only costs a factor o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from ..dense import weighted_gram
 from ..finite_sum import FiniteSum
 from ..protocols import Array
-from ..quadratic import FLATTEN, QuadraticModel, QuadraticResult
+from ..quadratic import FLATTEN, Implicit, QuadraticModel, QuadraticResult
 from ._composite import LARGEST_DENSE, Composite, Through
 from ._data import DataTerm, pull_back_block, sample_weights, weighted
 from ._scaled import DualPoint, scaled_point
@@ -39,6 +42,8 @@ EDGE = 0.99
 """How far towards the edge of its domain a held slope goes."""
 LIFT = 0.01
 NEGLIGIBLE = 1e-12
+LARGEST_IMPLICIT = 20_000
+"""Columns up to which a model is solved by conjugate gradients."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,9 @@ class Sample:
         """Added to the curvatures: any choice keeps the dual equation exact."""
         self.single = False
         """Make H in float32: it shapes the model only, the dual equation is closed on the rows."""
-        self._kept: tuple[float, Array] | None = None
+        self._kept: tuple[float, Any] | None = None
+        self._curvature: Callable[[Array], Array] | None = None
+        self._turned: Any = None
 
     def renewed(self, at: DataTerm) -> Sample:
         """Return the same rows and curvatures with the slopes of another point."""
@@ -101,15 +108,30 @@ class Sample:
         return cast(Array, _rows(self.omega, curved) * curved)
 
     def _curve(self, v: Array) -> Array:
-        curved: Array = self.loss.curvature_apply(self.z, self.y, v)
+        if self._curvature is None:
+            if hasattr(self.loss, "curvature_operator"):
+                self._curvature = self.loss.curvature_operator(self.z, self.y)
+            else:
+                self._curvature = partial(self.loss.curvature_apply, self.z, self.y)
+        curved: Array = self._curvature(v)
         return curved + self.lift * v if self.lift else curved
 
     def pull_back(self, du: Array) -> Array:
         """Return ``X'(q du) / n`` over the rows."""
-        return pull_back_block(self.f2, self.block, weighted(self.q, du)) / self.f2.n_terms
+        if self._turned is None and sparse.issparse(self.block):
+            self._turned = sparse.csr_array(
+                cast(Any, self.block).T
+            ).T  # products with it go by rows
+        block = self.block if self._turned is None else self._turned
+        return pull_back_block(self.f2, block, weighted(self.q, du)) / self.f2.n_terms
 
-    def hessian(self, shared: bool, free: Array | None = None) -> Array:
-        """Return H over the rows that are free; of all entries unless the outputs share it."""
+    def hessian(self, shared: bool, free: Array | None = None) -> Any:
+        """Return H over the rows that are free; of all entries unless the outputs share it.
+
+        Too many columns, or coupled outputs with too many entries, make it an operator.
+        """
+        if is_implicit(self.f2, shared):
+            return self._operator(free)
         if self._kept is None or self._kept[0] != self.lift:
             self._kept = self.lift, self._hessian(shared, None)
         if free is None:
@@ -117,6 +139,33 @@ class Sample:
         if 2 * np.count_nonzero(~free) < free.size:  # the rows that are not free cost less
             return self._kept[1] - self._hessian(shared, ~free)
         return self._hessian(shared, free)
+
+    def _operator(self, free: Array | None) -> Implicit:
+        if self._kept is None or self._kept[0] != self.lift:
+            self._kept = self.lift, Implicit(self._apply(None), self._metric())
+        kept: Implicit = self._kept[1]
+        return kept if free is None else Implicit(self._apply(free), kept.metric)
+
+    def _apply(self, free: Array | None) -> Callable[[Array], Array]:
+        def apply(step: Array) -> Array:
+            curved = self.bend(step)
+            return self.pull_back(
+                curved if free is None else np.where(_rows(free, curved), curved, 0)
+            )
+
+        return apply
+
+    def _metric(self) -> Array:
+        """Return a matrix for all outputs alike that resembles H, or its diagonal."""
+        curve = np.asarray(self.loss.curvature(self.z, self.y), dtype=np.float64) + self.lift
+        curve = weighted(self.q, curve)
+        numbers = curve if curve.ndim == 1 else curve.mean(axis=1)
+        numbers = numbers * (self.omega / self.f2.n_terms)
+        if self.f2.n_columns <= LARGEST_DENSE:
+            return weighted_gram(self.block, numbers, self.f2.intercept, self.single)
+        block: Any = self.block
+        squares = cast(Any, block).power(2) if sparse.issparse(block) else np.square(block)
+        return pull_back_block(self.f2, squares, numbers)
 
     def _hessian(self, shared: bool, free: Array | None) -> Array:
         if self.z.ndim == 1 or shared:
@@ -147,13 +196,19 @@ class Sample:
 
 
 def has_model(f2: FiniteSum, form: Composite, at: DataTerm) -> bool:
-    """Say whether the second-order model can be made: one dense matrix that fits."""
+    """Say whether the second-order model can be made: a matrix that fits, or its products."""
     if any(isinstance(part, Through) for part, _ in form.parts) or not form.parts:
         return False
-    if not hasattr(f2.loss, "curvature_apply") or f2.n_columns > LARGEST_DENSE:
+    if not hasattr(f2.loss, "curvature_apply"):
         return False
-    coupled = f2.n_outputs is not None and not shares_curvature(f2, at)
-    return not coupled or f2.n_columns * cast(int, f2.n_outputs) <= FLATTEN
+    return not is_implicit(f2, shares_curvature(f2, at)) or form.S.shape[1] <= LARGEST_IMPLICIT
+
+
+def is_implicit(f2: FiniteSum, shared: bool) -> bool:
+    """Say whether the Hessian is too large to be made."""
+    if f2.n_columns > LARGEST_DENSE:
+        return True
+    return f2.n_outputs is not None and not shared and f2.n_columns * f2.n_outputs > FLATTEN
 
 
 def corrected_point(

@@ -10,6 +10,9 @@ import numpy as np
 from ..finite_sum import FiniteSum, Snapshot
 from ..protocols import Array
 
+ROWS = 1 << 16
+"""Rows whose conjugates are taken at a time."""
+
 
 @dataclass(frozen=True)
 class DataTerm:
@@ -67,7 +70,9 @@ def mean_conjugate(f2: FiniteSum, u: Array) -> float:
     if f2.offset is not None:
         shift = float(np.vdot(weighted(q, u), f2.offset)) / f2.n_terms
     if q is None:
-        return float(np.sum(loss.conjugate(u, f2.y))) / f2.n_terms - shift
+        parts = [slice(k, k + ROWS) for k in range(0, f2.n_terms, ROWS)]
+        total = sum(float(np.sum(loss.conjugate(u[part], f2.y[part]))) for part in parts)
+        return total / f2.n_terms - shift
     if q.ndim == 1:
         terms = loss.conjugate(u, f2.y)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,10 +75,18 @@ class Multinomial:
 
     def curvature_apply(self, z: Array, y: Array, v: Array) -> Array:
         """Return ``(diag(p) - p p') v``, row by row."""
+        return self.curvature_operator(z, y)(v)
+
+    def curvature_operator(self, z: Array, y: Array) -> Callable[[Array], Array]:
+        """Return ``curvature_apply`` for many v at the same predictions."""
         p = _softmax(as_float(z))
-        pv: Array = p * v
-        image: Array = pv - p * pv.sum(axis=1, keepdims=True)
-        return image
+
+        def apply(v: Array) -> Array:
+            pv: Array = p * v
+            image: Array = pv - p * pv.sum(axis=1, keepdims=True)
+            return image
+
+        return apply
 
     def conjugate(self, u: Array, y: Array) -> Array:
         """Return ``sup_z <u, z> - loss(z, y)``, row by row.

@@ -10,6 +10,9 @@ from scipy import linalg
 from ..protocols import Array, Shape
 from ._base import GUARD, Part, as_float, check_alpha, check_factor, eps, store
 
+LEADING = 1e-2
+"""Share of the largest singular value from which on the others may come from a Gram matrix."""
+
 
 @dataclass(frozen=True)
 class Nuclear(Part):
@@ -46,9 +49,11 @@ class Nuclear(Part):
 
         The rank is exact: it is the number of singular values of ``v`` above the threshold.
         """
-        left, values, right = _svd(_matrix(v))
-        rank = int((values > step * self.alpha).sum())
-        return left[:, :rank], values[:rank] - values.dtype.type(step * self.alpha), right[:rank]
+        threshold = step * self.alpha
+        quick = _leading(_matrix(v), threshold)
+        left, values, right = _svd(_matrix(v)) if quick is None else quick
+        rank = int((values > threshold).sum())
+        return left[:, :rank], values[:rank] - values.dtype.type(threshold), right[:rank]
 
     def prox(self, v: Array, step: float, out: Array | None = None) -> Array:
         """Return ``argmin_u h(u) + |u - v|^2 / (2 step)``: singular values soft-thresholded."""
@@ -118,6 +123,26 @@ def _matrix(x: Array) -> Array:
     x = as_float(x)
     _check_matrix(x.shape)
     return x
+
+
+def _leading(x: Array, threshold: float) -> tuple[Array, Array, Array] | None:
+    """Return the singular triples above a threshold from the smaller Gram matrix of a long matrix.
+
+    Squaring loses digits of what is small beside the largest value: None unless the threshold is
+    large enough, or where there is nothing to win.
+    """
+    if x.shape[0] < x.shape[1]:
+        turned = _leading(x.T, threshold)
+        return None if turned is None else (turned[2].T, turned[1], turned[0].T)
+    if x.shape[1] < 16 or x.shape[0] < 4 * x.shape[1] or x.dtype != np.float64:
+        return None
+    squares, vectors = np.linalg.eigh(x.T @ x)
+    values = np.sqrt(np.maximum(squares[::-1], 0.0))
+    if not threshold >= LEADING * values[0] > 0:
+        return None
+    kept = int((values > threshold).sum())
+    right = vectors[:, ::-1][:, :kept].T
+    return (x @ right.T) / values[:kept], values[:kept], right
 
 
 def _svd(v: Array) -> tuple[Array, Array, Array]:

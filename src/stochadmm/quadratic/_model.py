@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import sparse
 
 from ..penalties import Stacked
 from ..protocols import Array, Shape
+from ._implicit import Implicit, ImplicitRun
 from ._parts import Flat, as_sparse, compiled_views, unfold
 from ._run import Run
 
@@ -56,7 +58,7 @@ class QuadraticResult:
 
 
 def minimize_quadratic(
-    H: Array,
+    H: Any,
     c: Array,
     center: Array,
     A: Any,
@@ -76,7 +78,7 @@ def minimize_quadratic(
     ----------
     H : array of shape (d, d) or (d C, d C)
         Positive semidefinite; for w of shape (d, C) either one matrix for all columns or the
-        matrix of all entries in row-major order.
+        matrix of all entries in row-major order; or an `Implicit` one.
     c, center : array of shape (d,) or (d, C)
         Gradient at the center, and the center x.
     A : Operator or matrix
@@ -146,13 +148,14 @@ class QuadraticModel:
         if b is not None:
             self.b[: T.shape[0]] = T @ b
         self.first = T.shape[0]
-        self.gram = np.asarray((self.St @ self.S).toarray())
-        self._kept: tuple[tuple[Array, float], Array] | None = None
+        self.sparse_gram = sparse.csr_array(self.St @ self.S)
+        self.gram_trace = float(self.sparse_gram.diagonal().sum())
+        self._kept: tuple[tuple[Any, float], Any] | None = None
         self.views = compiled_views(self.S, self.h, outputs)
 
     def minimize(
         self,
-        H: Array,
+        H: Any,
         c: Array,
         center: Array,
         *,
@@ -167,15 +170,16 @@ class QuadraticModel:
 
         With ``accept`` the accuracy is found on the way: from ``tol`` on it grows tenfold, down to
         ``LEAST``, until ``accept(w)`` is true. The inverse of the last H is kept: do not change H
-        in place.
+        in place. It may be an `Implicit` one.
         """
-        if H.shape[0] != self.shape[0] or (
-            len(self.shape) == 2 and self._coupled() and c.size <= FLATTEN
-        ):
+        if self._flattens(H, c.size):
             return self._flattened(H, c, center, start, dual, tol, max_iter, penalty, accept)
         w = np.array(center if start is None else start, dtype=np.float64)
         mu = self._stacked_dual(dual)
-        run = Run(self, np.asarray(H, dtype=np.float64), c, center, w, mu, tol)
+        if isinstance(H, Implicit):
+            run: Run = ImplicitRun(self, H, c, center, w, mu, tol)
+        else:
+            run = Run(self, np.asarray(H, dtype=np.float64), c, center, w, mu, tol)
         with np.errstate(over="ignore", invalid="ignore"):  # a problem may have no minimum
             run.choose_penalty(penalty)
             run.solve(max_iter)
@@ -187,12 +191,25 @@ class QuadraticModel:
             run.project_dual()
         return self._result(run)
 
-    def inverse_of(self, run: Run) -> Array:
+    @cached_property
+    def gram(self) -> Array:
+        """S'S as a dense matrix."""
+        return np.asarray(self.sparse_gram.toarray())
+
+    def inverse_of(self, run: Run) -> Any:
         """Return the inverse that a run's splitting needs; the last one is kept."""
         key = (run.H, run.penalty)
         if self._kept is None or self._kept[0][0] is not key[0] or self._kept[0][1] != key[1]:
             self._kept = key, run.inverse()
         return self._kept[1]
+
+    def _flattens(self, H: Any, size: int) -> bool:
+        """Whether all entries are solved for as one vector."""
+        if isinstance(H, Implicit):
+            return False
+        return H.shape[0] != self.shape[0] or (
+            len(self.shape) == 2 and self._coupled() and size <= FLATTEN
+        )
 
     def _coupled(self) -> bool:
         """Whether the penalty ties the outputs together in a way that Newton must know."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class Run:
     def __init__(
         self,
         model: QuadraticModel,
-        H: Array,
+        H: Any,
         c: Array,
         center: Array,
         w: Array,
@@ -37,6 +37,9 @@ class Run:
         tol: float,
     ) -> None:
         self.model, self.H, self.tol = model, H, tol
+        metric = H.metric if hasattr(H, "metric") else H
+        diagonal = metric if metric.ndim == 1 else np.diag(metric)
+        trace = float(diagonal.sum())
         self.center = tall(center)
         self.c = tall(c)
         self.step = np.ascontiguousarray(tall(w) - self.center)
@@ -50,11 +53,12 @@ class Run:
         self.penalty = 1.0
         # sizes below which a number is zero for the relative residuals
         self.force = max(top(self.c), 1e-300)
-        reach = self.force / max(float(np.diag(H).max(initial=0.0)), 1e-300)
+        reach = self.force / max(float(diagonal.max(initial=0.0)), 1e-300)
         self.length = max(top(self.at_center), min(reach, 1.0), 1e-300)
         self.far = UNBOUNDED * max(top(self.center), top(self.step), min(reach, 1.0))
         self.unbounded = False
-        self.ridge = RIDGE * max(float(np.trace(H)), np.finfo(float).tiny) / len(H)
+        self.ridge = RIDGE * max(trace, np.finfo(float).tiny) / len(diagonal)
+        self.usual = trace / max(model.gram_trace, 1e-300)
 
     @property
     def w(self) -> Array:
@@ -79,7 +83,7 @@ class Run:
 
     def choose_penalty(self, given: float | None) -> None:
         """Start from a penalty that is given, or from the sizes of multiplier and structure."""
-        usual = float(np.trace(self.H)) / max(float(np.trace(self.model.gram)), 1e-300)
+        usual = self.usual
         size, pull = float(np.linalg.norm(self.image)), float(np.linalg.norm(self.dual))
         guess = 0.1 * usual if usual > 0 else 1.0
         if given is not None:
@@ -91,9 +95,9 @@ class Run:
 
     def solve(self, max_iter: int) -> None:
         """Go on until both residuals are at most ``tol``."""
-        splitting = self._python if self.model.views is None else self._compiled
-        stretch = max(50, len(self.H) // 8)  # a new penalty costs about so many iterations
-        can_newton = self.model.views is not None
+        can_newton = self.model.views is not None and not hasattr(self.H, "metric")
+        splitting = self._compiled if can_newton else self._python
+        stretch = max(50, len(self.step) // 8)  # a new penalty costs about so many iterations
         near = max(self.tol, NEAR) if can_newton else self.tol
         while self.n_iter < max_iter and self.residual > self.tol:
             if can_newton and (self.residual <= near or self.n_iter >= self.next_newton):
@@ -121,9 +125,12 @@ class Run:
     def _measure(self) -> None:
         """Measure stationarity from its definition."""
         pull = self.model.St @ self.dual
-        self.stationary = top(self.c + self.H @ self.step + pull) / max(top(pull), self.force)
+        self.stationary = top(self.c + self._times(self.step) + pull) / max(top(pull), self.force)
 
-    def inverse(self) -> Array:
+    def _times(self, step: Array) -> Array:
+        return cast(Array, self.H @ step)
+
+    def inverse(self) -> Any:
         """Return (H + penalty S'S)^-1."""
         matrix = self.H + self.penalty * self.model.gram
         matrix.flat[:: len(matrix) + 1] += self.ridge
@@ -160,7 +167,7 @@ class Run:
         )  # fmt: skip
         self.n_iter += done
 
-    def _python(self, inverse: Array, n_iter: int, tol: float) -> None:
+    def _python(self, inverse: Any, n_iter: int, tol: float) -> None:
         """Run the loop of ``kernels.quadratic.splitting`` for penalties without a view."""
         S, St, penalty = self.model.S, self.model.St, self.penalty
         shape = self.model.b.shape

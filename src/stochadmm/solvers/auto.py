@@ -25,12 +25,14 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ..certificates._certify import has_certificate
-from ..certificates._composite import Composite, Through
+from ..certificates._composite import LARGEST_DENSE, Composite, Through
 from ..certificates._corrected import (
+    LARGEST_IMPLICIT,
     MODEL_TOL,
     Sample,
     corrected_point,
     has_model,
+    is_implicit,
     model_of,
     shares_curvature,
 )
@@ -41,10 +43,10 @@ from ..finite_sum import FiniteSum, Snapshot
 from ..metrics import has_sampler, row_sampler
 from ..problem import Pair, Problem
 from ..protocols import Array
+from ..quadratic import Implicit
 from ._base import Solver, State, get, register, start_point
 from ._newton import at_predictions
 
-LARGEST_DENSE = 2000
 SINGLE = 256  # columns from which on the model's Hessian is made in float32
 COUPLED = 1500
 FIRST_TOL = 1e-2
@@ -83,7 +85,7 @@ class AutoState(State):
     other: State | None = None
     """State of the method that takes over from steps that keep being refused."""
     sample: Sample | None = field(default=None, repr=False)
-    """Rows and Hessian of the last step."""
+    """Rows and Hessian of the last step, for a run that follows on the same rows."""
     kept: Sample | None = field(default=None, repr=False)
     """The same for the next step too, where they are dear and still true."""
     penalty: float | None = None
@@ -136,6 +138,8 @@ class Auto(Solver):
         if _quadratic(problem):
             return "gram", "the loss is quadratic: one Gram matrix makes the rows superfluous"
         f2 = cast(FiniteSum, problem.f2)
+        if f2.n_columns > LARGEST_DENSE:
+            return "newton", f"{f2.n_columns} columns: a model from products with some rows"
         return (
             "newton",
             f"{f2.n_columns} columns: a {f2.n_columns} x {f2.n_columns} model is cheap",
@@ -205,10 +209,9 @@ class Auto(Solver):
         H = sample.hessian(shares_curvature(f2, at))
         s.bend = _curvature(H, w - at.x)
         taken = self._advance(problem, s, snapshot, w, now, promised)
-        s.sample = sample
         s.kept = sample if s.faithful and _dear(sample) else None
         if f2.kept is not None:
-            f2.kept["auto"] = s
+            s.sample, f2.kept["auto"] = sample, s
         s.mu = s.mu + taken * (mu - s.mu) if taken < 1 else mu
         s.dual = form.to_multiplier(s.mu).astype(problem.dtype)
         s.beta = 1.0 if s.penalty is None else s.penalty
@@ -275,7 +278,8 @@ class Auto(Solver):
         reach = WITHIN_REACH * share if share < 1 else WITHIN_NEWTONS_REACH
         if s.target is not None and promised <= reach * s.target * scale:
             # with all rows the minimizer is next to the solution: its digits are worth having
-            tol = max(CERTIFICATE_SHARE * s.target, MODEL_TOL) if share < 1 else MODEL_TOL
+            exact = share == 1 and not isinstance(H, Implicit)
+            tol = MODEL_TOL if exact else max(CERTIFICATE_SHARE * s.target, MODEL_TOL)
             found = corrected_point(f2, form, at, mu, sample, w, tol, s.penalty)
             if found is not None and found.model is not None:
                 s.bound = max(s.bound if s.bound is not None else -np.inf, found.point.bound)
@@ -376,17 +380,19 @@ def first_sample(f2: FiniteSum) -> int:
     """Return how many rows a Hessian takes: about a third of a read's work, and enough of them."""
     n, d = f2.n_terms, f2.n_columns
     outputs = 1 if f2.n_outputs is None else f2.n_outputs
-    size = max(affordable(f2, 10), 8 * d * outputs, 256)
+    enough = 4 * d if is_implicit(f2, False) else 8 * d * outputs
+    size = max(affordable(f2, 10), enough, 256)
     return n if size >= 0.7 * n or n * d * d * outputs**2 <= 2e7 else int(size)
 
 
-def _curvature(H: Array, step: Array) -> float:
+def _curvature(H: Any, step: Array) -> float:
     """Return <step, H step>."""
-    flat = step if len(H) == len(step) else step.ravel()
+    same = isinstance(H, Implicit) or len(H) == len(step)
+    flat = step if same else step.ravel()
     return float(np.vdot(flat, H @ flat))
 
 
-def _upper(problem: Problem, at: DataTerm, w: Array, H: Array) -> float:
+def _upper(problem: Problem, at: DataTerm, w: Array, H: Any) -> float:
     """Return the model's value at w."""
     step = w - at.x
     value = at.value + float(np.vdot(at.gradient, step)) + 0.5 * _curvature(H, step)
@@ -432,8 +438,8 @@ def _why_not_newton(problem: Problem) -> str | None:
     f2 = problem.f2
     if not isinstance(f2, FiniteSum) or not hasattr(f2.loss, "curvature_apply"):
         return "the loss offers no curvature"
-    if f2.n_columns > LARGEST_DENSE:
-        return f"{f2.n_columns} columns are too many for a dense model"
+    if f2.n_columns > LARGEST_IMPLICIT:
+        return f"{f2.n_columns} columns are too many for a model"
     if problem.h1 is None and problem.h2 is None:
         return "no penalty"
     if not has_certificate(problem):
@@ -445,5 +451,5 @@ def _why_not_newton(problem: Problem) -> str | None:
     small = f2.predict(zero.astype(f2.dtype), slice(0, 100))
     probe = DataTerm(zero, np.zeros((f2.n_terms, *small.shape[1:])), small, 0.0, zero, 0.0)
     if not has_model(f2, form, probe):
-        return "the outputs are coupled and too many for a dense model"
+        return "its losses or penalties allow no model"
     return None
