@@ -83,10 +83,12 @@ class RowSampler:
         score = row_scores(f2, energy)
         total = score.sum()
         uniform = 1.0 / f2.n_terms
-        self.probability = (
-            0.5 * (score / total + uniform) if total > 0 else np.full_like(score, uniform)
-        )
-        self.cumulative = np.cumsum(self.probability)
+        if total > 0:
+            score *= 0.5 / total
+            score += 0.5 * uniform
+        else:
+            score[:] = uniform
+        self.cumulative = np.cumsum(score, out=score)
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], Array]:
         """Return at most ``size`` rows by systematic sampling, and how often each one counts."""
@@ -94,7 +96,8 @@ class RowSampler:
         marks = (np.arange(size) + rng.random(size)) * (self.cumulative[-1] / size)
         drawn = np.minimum(np.searchsorted(self.cumulative, marks), n - 1)
         rows, count = np.unique(drawn, return_counts=True)
-        return rows, count / (size * self.probability[rows])
+        before = np.where(rows > 0, self.cumulative[rows - 1], 0.0)
+        return rows, count / (size * (self.cumulative[rows] - before))
 
 
 def column_energies(f2: FiniteSum, runs: Runs | None = None) -> Array:

@@ -78,7 +78,8 @@ def scaled_point(
     t, mu = feasible_multiplier(form, gradient, start, tiny, rounds)
     # a point on the edge may fall outside by rounding when scaled
     for factor in (t, t * (1.0 - 1e-15), t * (1.0 - 1e-14)):
-        bound = lower_bound(f2, form, x, factor * u, factor * gradient, factor * mu)
+        shrunk = u if factor == 1.0 else factor * u
+        bound = lower_bound(f2, form, x, shrunk, factor * gradient, factor * mu)
         if np.isfinite(bound):
             break
-    return DualPoint(bound, factor * mu, factor * u)
+    return DualPoint(bound, factor * mu, shrunk)

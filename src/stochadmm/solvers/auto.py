@@ -58,6 +58,8 @@ FAITHFUL = 0.8
 most its inverse."""
 DEAR = 30
 """Multiplications per row of the data from which on a sampled Hessian counts as dear."""
+LARGE, MOST = 1 << 26, 10
+"""Of data with so many bytes no more than every so-manieth row is copied for a sample."""
 USABLE = 0.1
 """Residual of a model up to which it says something about the penalty of the next one."""
 TOO_FLAT = 0.8
@@ -302,9 +304,13 @@ class Auto(Solver):
         s.n_passes += 1
         s.n_gradients += 1
         value = there.value + problem.penalty(point)
-        t, slack, old = 1.0, 1e-14 * abs(now), s.output.x2
-        change = there.predictions - snapshot.predictions
+        t, slack, old, ahead = 1.0, 1e-14 * abs(now), s.output.x2, there.predictions
+
+        def full_bend() -> float:
+            return _bend(f2, snapshot, ahead - snapshot.predictions)
+
         if not value <= now - 1e-3 * max(promised, 0.0) + slack:
+            change = there.predictions - snapshot.predictions
             t, point, value = self._shortened(problem, s.output, x2 - old, snapshot, change)
             s.shortened += 1
             s.share = min(1.0, max(10 * s.share, 1e-2))
@@ -317,7 +323,7 @@ class Auto(Solver):
             s.share = s.share / 10 if s.share > 1e-6 else 0.0
             s.shortened = max(s.shortened - 1, 0)
         s.faithful = t == 1 and FAITHFUL * promised <= now - value <= promised / FAITHFUL
-        if now - value < 0.25 * promised and s.bend < TOO_FLAT * _bend(f2, snapshot, change):
+        if now - value < 0.25 * promised and s.bend < TOO_FLAT * full_bend():
             s.sample_size = min(2 * s.sample_size, f2.n_terms)
         s.refused = 0 if value < now else s.refused + 1
         s.x = s.output = point
@@ -373,7 +379,8 @@ def _bend(f2: FiniteSum, snapshot: Snapshot, change: Array) -> float:
 def affordable(f2: FiniteSum, work: int) -> int:
     """Return the rows whose Hessian takes the work of ``work / 30`` reads of the data."""
     outputs = 1 if f2.n_outputs is None else f2.n_outputs
-    return min(f2.n_terms, work * f2.n_terms // (f2.n_columns * outputs))
+    rows = work * f2.n_terms // (f2.n_columns * outputs)
+    return min(f2.n_terms, rows if f2.n_bytes < LARGE else min(rows, f2.n_terms // MOST))
 
 
 def first_sample(f2: FiniteSum) -> int:
