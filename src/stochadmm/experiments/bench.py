@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ..driver import minimize
 from ..finite_sum import FiniteSum
 from ..problem import Pair, Problem
 from ..solvers._base import State
+from ..stopping import Gap
 from . import methods, problems
 from .methods import METHODS, Setting
 from .pieces import Piece, Watch
@@ -193,12 +195,22 @@ class Bench:
         }  # fmt: skip
 
     def _warm_up(self, piece: Piece, problem: Problem) -> None:
-        """Compile: one epoch that does not count, once per method and data set."""
+        """Compile: work that does not count, once per method and data set.
+
+        One epoch, or a whole solve by the automatic solver, which changes its method on the way.
+        """
         key = (piece.experiment.name, piece.spec.name, piece.method)
-        if key not in self._warm:
+        if key in self._warm:
+            return
+        if piece.method == "auto":
+            minimize(
+                problem, "auto", stop=Gap(problems.TOLERANCE),
+                max_passes=piece.experiment.passes, max_seconds=piece.experiment.seconds,
+            )  # fmt: skip
+        else:
             solver, state = methods.start(piece.method, problem, piece.spec.batch, Setting())
             solver.epoch(problem, state, np.random.default_rng(0))
-            self._warm.add(key)
+        self._warm.add(key)
 
 
 def run(
