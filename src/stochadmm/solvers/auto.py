@@ -58,6 +58,10 @@ FAITHFUL = 0.8
 most its inverse."""
 DEAR = 30
 """Multiplications per row of the data from which on a sampled Hessian counts as dear."""
+FEW, FEW_STEPS = 10, 8
+"""A run begins with at most so many steps on every so-manieth row,"""
+FEW_ROWS = 20
+"""where these are so many per column."""
 LARGE, MOST = 1 << 26, 10
 """Of data with so many bytes no more than every so-manieth row is copied for a sample."""
 USABLE = 0.1
@@ -94,6 +98,8 @@ class AutoState(State):
     """First penalty of the next model's splitting."""
     faithful: bool = False
     """Whether the last step did what its model had promised."""
+    promised: float = np.inf
+    """Decrease that the last model promised."""
     bend: float = 0.0
     """The model's curvature along its step."""
     model_tol: float = FIRST_TOL
@@ -176,10 +182,32 @@ class Auto(Solver):
             bound=-np.inf,  # nothing is certified before it may succeed
         )  # fmt: skip
         self._recall(f2, state)
+        few = _few(f2)
+        if x is None and dual is None and state.cache is None and few is not None:
+            self._start_from_few(problem, form, state, few)
         if state.cache is None:
-            state.cache = replace(f2.snapshot(point.x2), x=point.x2)
-            state.n_passes = state.n_gradients = 1.0
+            state.cache = replace(f2.snapshot(state.output.x2), x=state.output.x2)
+            state.n_passes += 1.0
+            state.n_gradients += 1.0
         return state
+
+    def _start_from_few(
+        self, problem: Problem, form: Composite, state: AutoState, few: FiniteSum
+    ) -> None:
+        """Begin where some of the rows lead: their steps cost a fraction of a read each."""
+        small = replace(problem, f2=few)
+        s = cast(AutoState, self.start(small))
+        rng, share = np.random.default_rng(0), few.n_terms / problem.f2.n_terms
+        for _ in range(FEW_STEPS):
+            self.epoch(small, s, rng)
+            value = cast(Snapshot, s.cache).value + problem.penalty(s.output)
+            # beyond this, these rows would tell of themselves only
+            if s.shortened or s.promised <= 0.1 * few.n_columns / few.n_terms * abs(value):
+                break
+        state.x = state.output = s.output
+        state.mu, state.dual = s.mu, s.dual
+        state.penalty, state.model_tol = s.penalty, s.model_tol
+        state.n_passes, state.n_gradients = share * s.n_passes, share * s.n_gradients
 
     def _recall(self, f2: FiniteSum, state: AutoState) -> None:
         """Begin with what a run on the same rows has left: last pass, sample, sizes."""
@@ -210,6 +238,7 @@ class Auto(Solver):
         w, mu, promised = self._model(problem, s, form, at, sample, now)
         H = sample.hessian(shares_curvature(f2, at))
         s.bend = _curvature(H, w - at.x)
+        s.promised = promised
         taken = self._advance(problem, s, snapshot, w, now, promised)
         s.kept = sample if s.faithful and _dear(sample) else None
         if f2.kept is not None:
@@ -361,6 +390,21 @@ def _inside(problem: Problem, x: Pair) -> Pair:
     if found is None:
         return near
     return Pair(found.x1.astype(problem.dtype), found.x2.astype(problem.dtype))
+
+
+def _few(f2: FiniteSum) -> FiniteSum | None:
+    """Return a part of many rows, evenly drawn, to begin with; None where that does not pay."""
+    n, size = f2.n_terms, f2.n_terms // FEW
+    if (
+        size < max(FEW_ROWS * f2.n_columns, 2000)
+        or f2.n_outputs is not None
+        or f2.weight is not None
+    ):
+        return None
+    marks = (np.arange(size) + np.random.default_rng(0).random(size)) * (n / size)
+    rows = np.minimum(marks.astype(np.intp), n - 1)
+    offset = None if f2.offset is None else f2.offset[rows]
+    return FiniteSum(f2.loss, f2.X[rows], f2.y[rows], intercept=f2.intercept, offset=offset)
 
 
 def _dear(sample: Sample) -> bool:
