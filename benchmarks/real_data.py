@@ -460,12 +460,12 @@ def main() -> None:
     unknown = [name for name in names if name not in CASES]
     if unknown:
         parser.error(f"unknown data set {unknown[0]!r}, expected one of {', '.join(CASES)}")
-    lines = compared(run_all(names, options.quick))
+    lines = compared(run_all(names, options.quick), STRENGTHS)
     lines.to_csv(OUT / "compared.csv", index=False)
     draw(lines, OUT / "sizes.png")
     if options.page:
         page(lines, options.page, STRENGTHS, EPS, RIDGE_EPS)
-    hidden = ["notes", "plain", "best plain", "splits"]
+    hidden = ["notes", "plain", "best plain", "least loss", "splits"]
     print(lines.drop(columns=hidden).to_string(index=False, float_format=lambda v: f"{v:.4g}"))
 
 

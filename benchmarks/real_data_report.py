@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 
 def standard_error(values: Any, rows: float, test_rows: float, repeated_folds: bool) -> float:
@@ -20,17 +21,20 @@ def standard_error(values: Any, rows: float, test_rows: float, repeated_folds: b
     return float(np.std(values, ddof=1) * np.sqrt(1 / len(values) + share))
 
 
-def compared(table: pd.DataFrame) -> pd.DataFrame:
+def compared(table: pd.DataFrame, strengths: int) -> pd.DataFrame:
     """Return a line per case and model, with the paired difference from the best plain model."""
     lines = []
     for (dataset, case), part in table.groupby(["dataset", "case"], sort=False):
         scores = part.pivot(index="split", columns="model", values="score")
         means = part[part.plain].groupby("model", sort=False)["score"].mean()
         best = means.idxmax()
+        losses = part.pivot(index="split", columns="model", values="loss")
+        least = part[part.plain].groupby("model", sort=False)["loss"].mean().idxmin()
         repeated = dataset in FOLDS
         for model, own in part.groupby("model", sort=False):
             sizes = float(own.rows.mean()), float(own.test_rows.mean()), repeated
             difference = (scores[model] - scores[best]).to_numpy()
+            excess = (losses[model] - losses[least]).to_numpy()
             lines.append(
                 {
                     "dataset": dataset, "case": case, "model": model, "notes": own.notes.iloc[0],
@@ -39,12 +43,15 @@ def compared(table: pd.DataFrame) -> pd.DataFrame:
                     "loss": own.loss.mean(), "loss_se": standard_error(own.loss, *sizes),
                     "difference": difference.mean(),
                     "difference_se": standard_error(difference, *sizes),
+                    "least loss": model == least, "excess": excess.mean(),
+                    "excess_se": standard_error(excess, *sizes),
                     "wins": int(np.sum(difference > 0)), "losses": int(np.sum(difference < 0)),
                     "splits": len(own), "seconds": own.seconds.mean(),
                     **{
                         name: own[name].median() if name in own else np.nan
                         for name in ("nonzeros", "levels", "groups", "rank")
                     },
+                    "at_end": int(np.sum(own.place == strengths - 1)),
                     "warnings": int(own.warnings.sum()),
                 }
             )  # fmt: skip
@@ -77,13 +84,17 @@ Structured models against scikit-learn's plain models, and how large the models 
   rows, by held-out log loss or squared error. Grids begin at the smallest strength whose model is
   null and end at {eps:g} of it; for squares they span {decades:.0f} powers of ten.
 * **Plain.** Logistic regression with an l1 or a squared l2 penalty; for school lasso and ridge for
-  every school, and one ridge for all.
+  every school, and one ridge for all. MultiTaskLasso has no place here: it takes no missing
+  targets, and a pupil has the score of one school.
+* **Ours.** Default settings; the mix of the two penalties is fixed, not searched. clinc150 is
+  solved by "katyusha" to a gap of 1e-2, because the automatic choice took much longer.
 * **Score.** Share of correct labels; for school the explained variance. Standard errors are over
   the splits: with Nadeau and Bengio's correction for the folds of genes; where training rows are
   drawn anew they say what the draw does, and nothing about other test rows.
-* **Difference.** Paired, split by split, from the plain model with the best mean score, which is
-  chosen with hindsight in favour of the plain side. Wins and losses count splits; bold is more
-  than two standard errors.
+* **Differences.** Paired, split by split, from the plain model with the best mean score, or the
+  least mean loss, which is chosen with hindsight in favour of the plain side. Wins and losses
+  count splits by score. Bold differences are beyond the 95 % interval of Student's t; among so
+  many, one or two are bold by chance.
 * **Size.** Medians: coefficients that are not zero, distinct levels of them, groups, rank.
 * **Seconds.** CPU time of one search with its last fit, one thread.
 """
@@ -92,52 +103,72 @@ Structured models against scikit-learn's plain models, and how large the models 
 def page(lines: pd.DataFrame, path: Path, strengths: int, eps: float, ridge: float) -> None:
     """Write the Markdown page."""
     head = HEAD.format(strengths=strengths, eps=eps, decades=-np.log10(ridge))
-    text = [head, *summary(lines)]
+    draw(lines, path.with_suffix(".png"))
+    text = [head, *summary(lines), f"\n![scores against sizes]({path.stem}.png)\n"]
+    text += ["Hollow marks are plain models; a model without coefficients is drawn at 0.7."]
     for dataset, part in lines.groupby("dataset", sort=False):
         notes = " / ".join(dict.fromkeys(part.notes))
         text += [f"\n## {TITLES[str(dataset)]}\n", notes[:1].upper() + notes[1:] + ".\n"]
         text += [
-            "| case | model | score | log loss or error | difference | wins : losses | size | s |",
-            "|---|---|---|---|---|---|---|---|",
+            "| case | model | score | difference | wins : losses | loss | difference | size | s |",
+            "|---|---|---|---|---|---|---|---|---|",
         ]
         for case, own in part.groupby("case", sort=False):
             text += [_line(str(case), row) for _, row in own.iterrows()]
+        ends = [
+            f"{row.case}, {row.model}: {row.at_end} of {row.splits}"
+            for _, row in part[part.at_end > 0].iterrows()
+        ]
+        if ends:
+            text.append(f"\nThe weakest strength of the grid was chosen: {'; '.join(ends)}.")
     path.write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
+def verdict(row: pd.Series, name: str) -> int:
+    """Return the sign of a difference, 0 within the 95 % interval of Student's t."""
+    reach = stats.t.ppf(0.975, row.splits - 1) * row[f"{name}_se"]
+    return int(np.sign(row[name])) if abs(row[name]) > reach else 0
+
+
 def _line(case: str, row: pd.Series) -> str:
-    difference = "best plain"
-    if not row["best plain"]:
-        difference = f"{row.difference:+.4f} ± {row.difference_se:.4f}"
-        if abs(row.difference) > 2 * row.difference_se:
-            difference = f"**{difference}**"
+    def shown(name: str, best: str, digits: int) -> str:
+        if row[best]:
+            return "best plain"
+        text = f"{row[name]:+.{digits}f} ± {row[name + '_se']:.{digits}f}"
+        return f"**{text}**" if verdict(row, name) else text
+
+    digits = 4 if row.loss < 10 else 1
     size = [f"{row.nonzeros:,.0f}"]
     size += [f"{row[k]:.0f} {k}" for k in ("levels", "groups") if not np.isnan(row[k])]
     size += [f"rank {row['rank']:.0f}"] if not np.isnan(row["rank"]) else []
     return (
         f"| {case} | {row.model} | {row.score:.4f} ± {row.score_se:.4f} "
-        f"| {row.loss:.3f} ± {row.loss_se:.3f} | {difference} | {row.wins} : {row.losses} "
-        f"| {', '.join(size)} | {row.seconds:.1f} |"
+        f"| {shown('difference', 'best plain', 4)} | {row.wins} : {row.losses} "
+        f"| {row.loss:.{digits}f} ± {row.loss_se:.{digits}f} "
+        f"| {shown('excess', 'least loss', digits)} | {', '.join(size)} | {row.seconds:.1f} |"
     )
 
 
 def summary(lines: pd.DataFrame) -> list[str]:
-    """Return one paragraph: in how many cases a structured model is better or worse."""
-    better, worse, even = [], [], []
-    for (dataset, case), part in lines.groupby(["dataset", "case"], sort=False):
-        own = part[~part.plain]
-        top = own.loc[own.score.idxmax()]
-        where = even
-        if abs(top.difference) > 2 * top.difference_se:
-            where = better if top.difference > 0 else worse
-        where.append(f"{dataset} ({case})")
-    return [
-        f"Of {len(better) + len(worse) + len(even)} cases, the better structured model has the "
-        f"higher score by more than two standard errors in {len(better)}, the lower one in "
-        f"{len(worse)}, and neither in {len(even)}.\n",
-        *(f"* higher: {', '.join(better)}" for _ in better[:1]),
-        *(f"* lower: {', '.join(worse)}" for _ in worse[:1]),
-    ]
+    """Return in how many of all comparisons structured models are better or worse."""
+    own = lines[~lines.plain]
+    cases = len(own.groupby(["dataset", "case"]))
+    text = [f"{len(own)} comparisons in {cases} cases:\n"]
+    for name, what, sign in (("difference", "score", 1), ("excess", "loss", -1)):
+        found = [sign * verdict(row, name) for _, row in own.iterrows()]
+        better, worse = (
+            ", ".join(
+                f"{row.dataset} ({row.case}: {row.model})"
+                for (_, row), v in zip(own.iterrows(), found, strict=True)
+                if v == side
+            )
+            for side in (1, -1)
+        )
+        text.append(
+            f"* **{what}**: structured better in {found.count(1)}, worse in {found.count(-1)}, "
+            f"undecided in {found.count(0)}. Better: {better or 'none'}. Worse: {worse or 'none'}."
+        )
+    return text
 
 
 def draw(lines: pd.DataFrame, path: Path) -> None:
@@ -146,6 +177,7 @@ def draw(lines: pd.DataFrame, path: Path) -> None:
 
     matplotlib.use("agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     groups = list(lines.groupby(["dataset", "case"], sort=False))
     columns = 4
@@ -163,10 +195,13 @@ def draw(lines: pd.DataFrame, path: Path) -> None:
                 color="0.4" if row.plain else f"C{k}", label=row.model, ls="none", **style,
             )  # fmt: skip
         ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.xaxis.set_minor_formatter(NullFormatter())
         ax.margins(0.15)
         ax.set_title(f"{dataset}\n{case}", fontsize=8)
         ax.tick_params(labelsize=7)
         ax.legend(fontsize=6)
     figure.supxlabel("coefficients that are not zero", fontsize=9)
     figure.supylabel("score on the test rows", fontsize=9)
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=100)

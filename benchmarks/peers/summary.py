@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 GAPS = (1e-4, 1e-6)
+AUTO = "stochadmm auto"
 PACKAGES = (
     "stochadmm", "numpy", "scipy", "numba", "scikit-learn", "celer", "skglm", "cyanure", "copt",
     "pyproximal", "cvxpy", "clarabel", "scs", "benchopt",
@@ -76,9 +77,28 @@ def table(frame: pd.DataFrame) -> list[dict[str, str]]:
     return [dict(zip(head, row, strict=True)) for row in rows]
 
 
+def verdicts(frame: pd.DataFrame) -> list[str]:
+    """Return a table of the automatic solver against the fastest other package."""
+    lines = [
+        f"| to a gap of {GAPS[-1]:.0e} | {AUTO}, seconds | fastest peer | seconds | peer / ours |",
+        "|---|--:|---|--:|--:|",
+    ]
+    for problem, of_problem in frame.groupby("problem", sort=False):
+        to_gap = {
+            solver: float(np.median(times(runs, GAPS[-1])))
+            for solver, runs in of_problem.groupby("solver")
+        }
+        mine = to_gap[AUTO]
+        peers = [name for name in to_gap if not name.startswith("stochadmm")]
+        peer = min(peers, key=to_gap.__getitem__)
+        numbers = f"{mine:.2g} | {peer} | {to_gap[peer]:.2g} | {to_gap[peer] / mine:.2g}"
+        lines.append(f"| {problem} | {numbers} |")
+    return [*lines, ""]
+
+
 def markdown(frame: pd.DataFrame) -> str:
     """Return the tables, one per problem, with the facts that they depend on."""
-    rows, lines = table(frame), []
+    rows, lines = table(frame), verdicts(frame)
     for problem, of_problem in frame.groupby("problem", sort=False):
         mine = [row for row in rows if row["problem"] == problem]
         head = list(mine[0])[1:]
@@ -86,7 +106,9 @@ def markdown(frame: pd.DataFrame) -> str:
         lines += [f"**{problem}** (optimum known to {floor:.0e})", ""]
         lines += ["| " + " | ".join(head) + " |", "|---" + "|--:" * (len(head) - 1) + "|"]
         for row in mine:
-            name = f"**{row['solver']}**" if "stochadmm" in row["solver"] else row["solver"]
+            name = (
+                f"**{row['solver']}**" if row["solver"].startswith("stochadmm") else row["solver"]
+            )
             lines.append("| " + " | ".join([name, *list(row.values())[2:]]) + " |")
         lines.append("")
     return "\n".join([*lines, facts(frame)]) + "\n"
@@ -114,7 +136,7 @@ def figure(frame: pd.DataFrame, file: Path) -> None:
     from matplotlib import pyplot as plt
 
     problems, solvers = frame["problem"].unique(), sorted(frame["solver"].unique())
-    ours = [name for name in solvers if "stochadmm" in name]
+    ours = sorted((s for s in solvers if s.startswith("stochadmm")), key=lambda s: s != AUTO)
     peers = [name for name in solvers if name not in ours]
     looks = {name: {"color": "black", "linewidth": 1.8} for name in ours}
     for name, line, marker in zip(ours, ("-", "--", ":", "-."), "*ovs", strict=False):

@@ -59,6 +59,8 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
     random_state: Any = 0
     verbose: bool = False
 
+    _top = 1.0  # first alpha of a grid over the largest useful one
+
     # ---------------------------------------------------------------- for subclasses
 
     def _structure(self, columns: Columns) -> Structure:
@@ -241,13 +243,18 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
             list(results), fitting.columns.names,
         )  # fmt: skip
 
-    def _grid(self, fitting: Fitting, alphas: Any, n_alphas: int, eps: float) -> list[float]:
-        """Return the strengths asked for, from the largest down."""
+    def _grid(
+        self, fitting: Fitting, alphas: Any, n_alphas: int, eps: float, otherwise: float = 0.0
+    ) -> list[float]:
+        """Return the strengths asked for, from the largest down.
+
+        ``otherwise`` is the first one where all alphas give the same model; 0 raises.
+        """
         if isinstance(alphas, numbers.Integral):
             alphas, n_alphas = None, int(alphas)
         if alphas is None:
-            # a largest alpha of zero means that all alphas give the same model
-            alphas = alpha_grid(self._largest(fitting) or 1.0, n_alphas, eps)
+            largest = self._largest(fitting) or otherwise
+            alphas = alpha_grid(self._top * largest, n_alphas, eps)
         return descending(alphas)
 
     def _walk(

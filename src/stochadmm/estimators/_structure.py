@@ -128,7 +128,10 @@ class Structure:
 
     def expand(self, X: Any) -> Any:
         """Return the data for the variable: columns repeated as the copies say."""
-        return X if self.copies is None else X[:, self.copies]
+        if self.copies is None:
+            return X
+        # np.take keeps rows contiguous
+        return np.take(X, self.copies, axis=1) if isinstance(X, np.ndarray) else X[:, self.copies]
 
     def fold(self, variable: Array, n: int) -> Array:
         """Return the coefficients of the columns."""

@@ -58,7 +58,8 @@ class PathCV:
             raise ValueError("cross-validation needs several rows, got n_samples = 1")
         model = self._plain()
         fitting = model._prepare(X, y, sample_weight, offset)
-        self.alphas_ = np.array(model._grid(fitting, self.alphas, self.n_alphas, self.eps))
+        grid = model._grid(fitting, self.alphas, self.n_alphas, self.eps, otherwise=1.0)
+        self.alphas_ = np.array(grid)
         folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y))
         scores = Parallel(n_jobs=self.n_jobs)(
             delayed(_fold)(
