@@ -207,3 +207,37 @@ def test_scoring_weights_and_missing_targets_in_cross_validation():
     counts = np.random.default_rng(0).poisson(np.exp(X[:, 0]))
     rates = sa.LassoRegressorCV(n_alphas=4, cv=3, loss="poisson", alphas=[0.1, 0.01])
     assert not hasattr(rates.fit(X, counts, offset=0.1 * X[:, 1]), "mse_path_")
+
+
+def test_a_path_reads_less_than_its_values_alone():
+    data = sa.datasets.make_graph_fused(8000, 20, random_state=0)
+    structure = sa.VStack([sa.Incidence(data.graph, 20), sa.Identity(20)])
+
+    def unit():
+        return sa.Problem.linear(
+            sa.Logistic(), data.X, data.y, structure=structure, on_structure=sa.L1(1.0)
+        )
+
+    def solve(problem, start):
+        return sa.minimize(problem, stop=sa.Gap(1e-5), start=start)
+
+    alphas = alpha_grid(alpha_max(unit()), n_alphas=8)
+    together = list(solve_path(unit(), alphas, solve))
+    alone = [sa.minimize(at_strength(unit(), a), stop=sa.Gap(1e-5)) for a in alphas]
+    for (_, problem, result), single in zip(together, alone, strict=True):
+        assert result.converged and result.relative_gap <= 1e-5
+        assert abs(result.objective - single.objective) <= 2e-5 * single.objective
+        outside = sa.certify(problem, result.pair, result.dual, strength="corrected")
+        assert outside.gap <= 1e-4 * outside.objective
+    assert sum(r.n_passes for _, _, r in together) < 0.6 * sum(r.n_passes for r in alone)
+
+
+def test_nothing_is_remembered_unless_asked_for():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 5)), rng.standard_normal(300)
+    problem = sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.L1(0.01))
+    first, second = sa.minimize(problem), sa.minimize(problem)
+    assert problem.f2.kept is None and first.n_passes == second.n_passes
+    problem.f2.remember()
+    sa.minimize(problem)
+    assert sa.minimize(problem).n_passes < first.n_passes

@@ -323,3 +323,17 @@ def test_importing_penalties_does_not_import_numba():
         "sys.exit('numba' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("share", [1e-4, 0.05, 0.5, 2.0])
+def test_singular_values_of_long_matrices_from_their_gram_matrix(turned, share):
+    rng = np.random.default_rng(0)
+    v = rng.standard_normal((200, 20)) @ np.diag(np.logspace(0, -3, 20))
+    v = v.T.copy() if turned else v
+    left, values, right = np.linalg.svd(v, full_matrices=False)
+    threshold = share * values[0]
+    expected = (left * np.maximum(values - threshold, 0)) @ right
+    found = Nuclear(threshold).prox(v, 1.0)
+    np.testing.assert_allclose(found, expected, atol=1e-12 * values[0])
+    assert len(Nuclear(threshold).factors(v, 1.0)[1]) == int((values > threshold).sum())

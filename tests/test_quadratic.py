@@ -21,7 +21,7 @@ from stochadmm.penalties import (
     TotalVariation1D,
     Zero,
 )
-from stochadmm.quadratic import QuadraticModel, minimize_quadratic, unfold
+from stochadmm.quadratic import Implicit, QuadraticModel, minimize_quadratic, unfold
 
 
 def model(d, seed=0, rank=None, outputs=()):
@@ -207,3 +207,44 @@ def test_random_problems(seed):
     found = check(H, c, x, A, L1(mu))
     difference, size = gap(found, H, c, x, A, L1(mu))
     assert abs(difference) <= 1e-7 * size
+
+
+# ---------------------------------------------------------------- matrices known by products
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("outputs", [(), (3,)])
+def test_products_in_place_of_the_matrix_change_nothing(diagonal, outputs):
+    rng = np.random.default_rng(3)
+    d, size = 12, 12 * int(np.prod(outputs))
+    root = rng.standard_normal((size, size))
+    H = root @ root.T / size + 0.05 * np.eye(size)
+    c, center = rng.standard_normal((d, *outputs)), rng.standard_normal((d, *outputs))
+    A = sparse.vstack([Differences(d).tosparse(), sparse.eye_array(d)]).tocsr()
+    blocks = H.reshape(d, -1, d, size // d)
+    metric = np.einsum("icjc->ij", blocks) / (size // d)
+    implicit = Implicit(
+        lambda v: (H @ v.ravel()).reshape(v.shape), np.diag(metric) if diagonal else metric
+    )
+    model = QuadraticModel(A, L1(0.3), None, (d, *outputs))
+    exact = model.minimize(H, c, center, tol=1e-11)
+    found = model.minimize(implicit, c, center, tol=1e-8, max_iter=20_000)
+    assert found.residual <= 1e-8
+    np.testing.assert_allclose(found.w, exact.w, atol=1e-6)
+    np.testing.assert_allclose(A.T @ found.dual, A.T @ exact.dual, atol=1e-6)
+
+
+def test_the_accuracy_is_found_on_the_way():
+    rng = np.random.default_rng(4)
+    root = rng.standard_normal((30, 30))
+    H, c = root @ root.T / 30, rng.standard_normal(30)
+    model, seen = QuadraticModel(Differences(30), L1(0.1), None, (30,)), []
+
+    def accept(w):
+        seen.append(w.copy())
+        return len(seen) == 3
+
+    model.minimize(H, c, np.zeros(30), tol=1e-2, accept=accept)
+    exact = model.minimize(H, c, np.zeros(30), tol=1e-11).w
+    errors = [np.abs(w - exact).max() for w in seen]
+    assert len(seen) == 3 and errors[2] < errors[0]

@@ -193,7 +193,7 @@ def finish(
     if meter.bound is not None:  # a bound found later certifies earlier points too
         best = dataclasses.replace(best, bound=meter.bound)
     best = _structured(problem, best, meter)
-    coef = best.point.x2.astype(problem.dtype, copy=False)
+    coef = best.point.x2.astype(problem.dtype, copy=False) + problem.dtype.type(0)  # no -0.0
     intercept: Any = None
     if problem.intercept:
         coef, intercept = coef[:-1], coef[-1]

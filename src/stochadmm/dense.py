@@ -83,7 +83,8 @@ def _sparse_gram(block: Any, numbers: Array) -> Array:
     n, d = block.shape
     if block.nnz < COMPILED_FROM:
         scaled = sparse.diags_array(numbers) @ block
-        return cast(Array, (block.T @ scaled).toarray())
+        product = (block.T @ scaled).toarray()
+        return cast(Array, 0.5 * (product + product.T))
     if block.nnz >= FULL * n * d:
         return _gram(block, numbers, False)
     from .kernels.passes import sparse_gram
