@@ -34,3 +34,27 @@ def bar(solver: Any, max_passes: float, rule: Rule) -> Iterator[Callable[[Record
             progress.update(task, completed=record.passes, state=state)
 
         yield show
+
+
+@contextmanager
+def counted(name: str, total: int, shown: bool) -> Iterator[Callable[[int], None]]:
+    """Show how many of ``total`` pieces are done and the time left; yields what counts them."""
+    if not shown:
+        yield lambda done: None
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    layout = (
+        TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*layout, transient=False) as progress:
+        task = progress.add_task(name, total=total)
+        yield lambda done: progress.advance(task, done)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
@@ -14,6 +14,7 @@ from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import _num_samples
 
 from ..losses import Squared
+from ..progress import counted
 from ..protocols import Array
 from ._docs import documented
 from ._plots import standard_error
@@ -61,12 +62,20 @@ class PathCV:
         grid = model._grid(fitting, self.alphas, self.n_alphas, self.eps, otherwise=1.0)
         self.alphas_ = np.array(grid)
         folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y))
-        scores = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fold)(
-                self._plain(), X, y, sample_weight, offset, self.alphas_, train, test, self.scoring
-            )
-            for train, test in folds
-        )
+        total = len(folds) * len(self.alphas_)
+        with counted(f"{type(self).__name__}, fits", total, bool(self.verbose)) as advance:
+            serial = effective_n_jobs(self.n_jobs) == 1  # a bar does not travel to other processes
+            work = (
+                delayed(_fold)(
+                    self._plain(), X, y, sample_weight, offset, self.alphas_, train, test,
+                    self.scoring, advance if serial else None,
+                )
+                for train, test in folds
+            )  # fmt: skip
+            scores = []
+            for score in Parallel(n_jobs=self.n_jobs, return_as="generator")(work):
+                scores.append(score)
+                advance(0 if serial else len(self.alphas_))
         self.score_path_ = np.stack(scores, axis=1)
         if isinstance(fitting.data.loss, Squared) and self.scoring is None:
             self.mse_path_ = -self.score_path_
@@ -78,7 +87,7 @@ class PathCV:
         """Return the estimator without cross-validation, with the same parameters."""
         base: Any = next(c for c in type(self).__mro__ if not issubclass(c, PathCV))
         names = base._get_param_names()
-        return base(**{name: getattr(self, name) for name in names})
+        return base(**{name: getattr(self, name) for name in names} | {"verbose": False})
 
     def plot_path(self: Any, ax: Any = None) -> Any:
         """Draw the scores against alpha, with the chosen one; returns the axes."""
@@ -89,9 +98,9 @@ class PathCV:
 
 def _fold(
     model: Any, X: Any, y: Any, weight: Any, offset: Any, alphas: Array, train: Array, test: Array,
-    scoring: Any,
+    scoring: Any, advance: Any,
 ) -> Array:  # fmt: skip
-    """Return the score of every alpha on the rows left out."""
+    """Return the score of every alpha on the rows left out; ``advance`` counts them."""
 
     def part(array: Any, rows: Array) -> Any:
         return None if array is None else _safe_indexing(array, rows)
@@ -107,6 +116,8 @@ def _fold(
             scores.append(scorer(model, held[0], held[1]))
         else:
             scores.append(scorer(model, held[0], held[1], sample_weight=held[2]))
+        if advance is not None:
+            advance(1)
     return np.array(scores)
 
 
