@@ -168,6 +168,21 @@ def test_an_interrupt_loses_one_run_at_most(tiny, tmp_path, monkeypatch, no_figu
     assert len(done) + len(again) == 2 * 8 * 2
 
 
+def test_an_interrupted_optimum_is_not_kept(tiny, tmp_path, monkeypatch, no_figures):
+    whole = problems.minimize
+
+    def interrupted(*arguments, **options):
+        def stop(*event):
+            raise KeyboardInterrupt
+
+        return whole(*arguments, **(options | {"callback": stop}))
+
+    monkeypatch.setattr(problems, "minimize", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        experiments.reproduce([str(tiny)], tmp_path / "out")
+    assert not list((tmp_path / "out" / "full").glob("optima/**/*.json"))
+
+
 def test_a_killed_process_loses_one_run_at_most(tiny, tmp_path, monkeypatch, no_figures):
     out = tmp_path / "out"
     command = "from stochadmm.cli.main import main; main()"

@@ -15,6 +15,7 @@ import numpy as np
 from ..driver import minimize
 from ..finite_sum import FiniteSum
 from ..problem import Pair, Problem
+from ..result import Status
 from ..solvers._base import State
 from ..stopping import Gap
 from . import methods, problems
@@ -203,10 +204,12 @@ class Bench:
         if key in self._warm:
             return
         if piece.method == "auto":
-            minimize(
+            found = minimize(
                 problem, "auto", stop=Gap(problems.TOLERANCE),
                 max_passes=piece.experiment.passes, max_seconds=piece.experiment.seconds,
             )  # fmt: skip
+            if found.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
         else:
             solver, state = methods.start(piece.method, problem, piece.spec.batch, Setting())
             solver.epoch(problem, state, np.random.default_rng(0))

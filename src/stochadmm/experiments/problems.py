@@ -17,6 +17,7 @@ from ..operators import GridDifferences, Identity, Incidence, VStack
 from ..penalties import L1, Nuclear
 from ..problem import Pair, Problem
 from ..protocols import Array
+from ..result import Status
 from ..stopping import Gap
 from ..structures import glasso_edges
 from .config import DataSpec, Experiment, Variant
@@ -204,6 +205,8 @@ def optimum(problem: Problem, seconds: float) -> Optimum:
         found = minimize(
             problem, solver, stop=Gap(TOLERANCE), max_passes=1e5, max_seconds=seconds, start=start
         )
+        if found.status is Status.INTERRUPTED:  # what was found so far must not be kept
+            raise KeyboardInterrupt
         value, start = min(value, found.objective), found
         if found.gap is not None:
             bound = max(bound, found.objective - found.gap)
