@@ -49,6 +49,8 @@ from ._newton import at_predictions
 
 SINGLE = 256  # columns from which on the model's Hessian is made in float32
 COUPLED = 1500
+LARGEST_WIDE = 2000
+"""Columns from which on fewer rows are worked on in their dual variables."""
 FIRST_TOL = 1e-2
 PATIENCE = 4
 CERTIFICATE_SHARE = 0.01
@@ -140,9 +142,12 @@ class Auto(Solver):
         if self.route != "auto":
             return self.route, "asked for"
         reason = _why_not_newton(problem)
+        n, d = problem.f2.n_terms, problem.shape2[0]
+        few = n < d and _dual_rows(problem)
         if reason is not None:
-            few = problem.f2.n_terms < problem.shape2[0] and _dual_rows(problem)
             return "sdca-admm" if few else "acc-sadmm", reason
+        if few and d > LARGEST_WIDE:
+            return "sdca-admm", f"{n} rows are far fewer than {d} columns"
         if _quadratic(problem):
             return "gram", "the loss is quadratic: one Gram matrix makes the rows superfluous"
         f2 = cast(FiniteSum, problem.f2)
