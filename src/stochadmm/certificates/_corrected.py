@@ -201,7 +201,10 @@ def has_model(f2: FiniteSum, form: Composite, at: DataTerm) -> bool:
         return False
     if not hasattr(f2.loss, "curvature_apply"):
         return False
-    return not is_implicit(f2, shares_curvature(f2, at)) or form.S.shape[1] <= LARGEST_IMPLICIT
+    if not is_implicit(f2, shares_curvature(f2, at)):
+        return True
+    # fewer rows than columns leave conjugate gradients little to go by
+    return f2.n_columns <= LARGEST_DENSE or f2.n_columns <= min(f2.n_terms, LARGEST_IMPLICIT)
 
 
 def is_implicit(f2: FiniteSum, shared: bool) -> bool:
