@@ -409,7 +409,7 @@ def test_free_directions_give_a_better_point():
 
 
 def test_free_mean_of_a_large_signal():
-    d = 3200
+    d = 4400
     rng = np.random.default_rng(0)
     y = np.repeat([0.0, 1.0, -1.0, 2.0], d // 4) + 0.1 * rng.standard_normal(d)
     problem = Problem.linear(Squared(), sparse.eye_array(d, format="csr"), y,

@@ -78,7 +78,7 @@ class RowSampler:
     """Draws rows for Hessians of one finite sum; the probabilities cost two reads of the data."""
 
     def __init__(self, f2: FiniteSum) -> None:
-        self.f2 = f2
+        self.n_rows = f2.n_terms  # not the rows themselves: they keep their sampler
         energy = np.maximum(column_energies(f2), np.finfo(float).tiny)
         score = row_scores(f2, energy)
         total = score.sum()
@@ -92,7 +92,7 @@ class RowSampler:
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], Array]:
         """Return at most ``size`` rows by systematic sampling, and how often each one counts."""
-        n = self.f2.n_terms
+        n = self.n_rows
         marks = (np.arange(size) + rng.random(size)) * (self.cumulative[-1] / size)
         drawn = np.minimum(np.searchsorted(self.cumulative, marks), n - 1)
         rows, count = np.unique(drawn, return_counts=True)

@@ -23,7 +23,7 @@ from ..problem import Problem
 from ..protocols import Array
 from ..quadratic import unfold
 
-LARGEST_DENSE = 3000
+LARGEST_DENSE = 4000
 MOST_ENTRIES = 30
 """Per column of S'S, for a sparse factor of large structures."""
 NEGLIGIBLE = 1e-10

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
+from scipy import sparse
 
 from ..certificates._certify import has_certificate
 from ..certificates._composite import LARGEST_DENSE, Composite, Through
@@ -468,6 +469,12 @@ def _structured(form: Composite, found: Any, w: Array) -> Array:
     return exact if close and not form.offset.any() else w
 
 
+def _ties_columns(form: Composite) -> bool:
+    """Say whether S'S is more than a diagonal."""
+    gram = sparse.csr_array(form.St @ form.S)
+    return bool(gram.nnz > np.count_nonzero(gram.diagonal()))
+
+
 def _compiles(problem: Problem) -> bool:
     from ..kernels import views
 
@@ -503,6 +510,8 @@ def _why_not_newton(problem: Problem) -> str | None:
     form = Composite.of(problem)
     if any(isinstance(part, Through) for part, _ in form.parts):
         return "A1 is not a multiple of the identity"
+    if f2.n_columns > LARGEST_DENSE and _ties_columns(form):
+        return f"{f2.n_columns} columns, tied by the structure, are too many for a model"
     zero = np.zeros(problem.shape2)
     small = f2.predict(zero.astype(f2.dtype), slice(0, 100))
     probe = DataTerm(zero, np.zeros((f2.n_terms, *small.shape[1:])), small, 0.0, zero, 0.0)
