@@ -261,7 +261,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         self, fitting: Fitting, alphas: list[float], last_digits: bool = True
     ) -> Iterator[float]:
         """Fit this estimator to one alpha after the other, from the largest down."""
-        solve = partial(self._solve, memory={}, last_digits=last_digits)
+        solve = partial(self._solve, last_digits=last_digits)
         for alpha, problem, result in solve_path(fitting.unit, alphas, solve):
             self._set(fitting, problem, result)
             warn_unless_converged(type(self).__name__, result, fitting.data.X, self.standardize)

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from ..losses import Squared
 from ..metrics import LARGEST_DENSE
 from ..problem import Problem
 from ..result import Record, Result, Status
-from ..solvers import Solver, State
 from ..stopping import Gap
 
 SMALL = 200_000  # multiplications of a step: below, the last digits cost less than a second
@@ -62,34 +60,6 @@ class Polish:
         return self.best <= self.tol and self.idle >= PATIENCE
 
 
-@dataclass(frozen=True)
-class Remembering(Solver):
-    """A method that starts with the Gram matrix of a run on the same data."""
-
-    solver: Any
-    gram: Any
-
-    @property
-    def has_kernel(self) -> bool:
-        """Whether the method has a compiled loop."""
-        return bool(getattr(self.solver, "has_kernel", False))
-
-    def check(self, problem: Problem) -> None:
-        """Raise when the method cannot serve the problem."""
-        self.solver.check(problem)
-
-    def start(self, problem: Problem, x: Any = None, dual: Any = None) -> State:
-        """Return the method's first state, with the matrix in it where it has a place."""
-        state: State = self.solver.start(problem, x, dual)
-        if hasattr(state, "gram"):
-            state.gram = self.gram
-        return state
-
-    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
-        """Make an epoch of the method."""
-        self.solver.epoch(problem, state, rng)
-
-
 def solve(
     problem: Problem,
     *,
@@ -101,18 +71,12 @@ def solve(
     random_state: Any,
     verbose: bool,
     callback: Callable[[Record, Any], Any] | None,
-    memory: dict[str, Any] | None = None,
     last_digits: bool = True,
 ) -> Result:
-    """Solve to the tolerance, and small problems to rounding error if ``last_digits``.
-
-    ``memory`` carries what belongs to the data from one call to the next: the Gram matrix.
-    """
+    """Solve to the tolerance, and small problems to rounding error if ``last_digits``."""
     automatic = isinstance(solver, str) and solver == "auto"
     method = solvers.as_solver(default_solver(problem) if automatic else solver)
     name = getattr(method, "name", type(method).__name__)
-    if memory:
-        method = Remembering(method, memory["gram"])
     small = _work(problem) <= SMALL
     polish = Polish(tol) if small and last_digits else None
     rounding = ROUNDING[problem.dtype.name]
@@ -124,8 +88,6 @@ def solve(
     def after(record: Record, state: Any) -> bool:
         nonlocal beta
         beta = float(state.beta)
-        if memory is not None and getattr(state, "gram", None) is not None:
-            memory["gram"] = state.gram
         asked = callback is not None and bool(callback(record, state))
         return asked or (polish is not None and polish(record, state))
 
