@@ -17,8 +17,8 @@ from scipy.sparse.linalg import LinearOperator, cg, splu
 
 from ..dense import inverse
 from ..protocols import Array
-from ._parts import tall, top
-from ._run import RELAXATION, Run
+from ._parts import tall
+from ._run import Run
 
 SHARPER = 0.3
 """Each system is solved to this share of the residual that the splitting has left."""
@@ -69,40 +69,22 @@ class ImplicitRun(Run):
             return lambda v: v / diagonal
         return splu(sparse.csc_array(system)).solve
 
-    def _python(self, precondition: Any, n_iter: int, tol: float) -> None:
+    def _step(self, precondition: Any, right: Array, left: Array) -> Array:
         S, St, penalty = self.model.S, self.model.St, self.penalty
-        shape, size = self.model.b.shape, self.step.size
-        as_block = self.step.shape
+        size, block = self.step.size, self.step.shape
 
         def system(v: Array) -> Array:
-            block = v.reshape(as_block)
-            pulled = St @ (S @ block) * penalty + self.ridge * block
-            return cast(Array, (self._times(block) + pulled).ravel())
+            x = v.reshape(block)
+            pulled = penalty * (St @ (S @ x)) + self.ridge * x
+            return cast(Array, (self._times(x) + pulled).ravel())
 
-        A = LinearOperator((size, size), matvec=system, dtype=np.float64)
-        M = LinearOperator(
-            (size, size), matvec=lambda v: precondition(v.reshape(as_block)).ravel(),
-            dtype=np.float64,
+        def nearly(v: Array) -> Array:
+            return cast(Array, precondition(v.reshape(block)).ravel())
+
+        wanted = min(SHARPER * float(np.linalg.norm(left)), 1e-2 * float(np.linalg.norm(right)))
+        found, _ = cg(
+            LinearOperator((size, size), matvec=system, dtype=np.float64),
+            right.ravel(), self.step.ravel(), rtol=0.0, atol=wanted, maxiter=MOST_STEPS,
+            M=LinearOperator((size, size), matvec=nearly, dtype=np.float64),
         )  # fmt: skip
-        moved = np.inf
-        for k in range(n_iter):
-            pull = penalty * (self.image + self.shift) - self.dual
-            right = (St @ pull - self.c).ravel()
-            wanted = min(SHARPER * moved, 1e-2 * float(np.linalg.norm(right)))
-            found, _ = cg(
-                A, right, self.step.ravel(), rtol=0.0, atol=wanted, maxiter=MOST_STEPS, M=M
-            )
-            self.step = found.reshape(as_block)
-            image = S @ self.step - self.shift
-            exact = self.dual + penalty * (image - self.image)
-            mixed = RELAXATION * image + (1 - RELAXATION) * self.image
-            ahead = mixed + self.dual / penalty
-            self.image = tall(self.model.h.prox(ahead.reshape(shape), 1 / penalty))
-            self.dual = penalty * (ahead - self.image)
-            moved = float(np.linalg.norm(St @ (self.dual - exact)))
-            self.n_iter += 1
-            if (k + 1) % 10 == 0 or k + 1 == n_iter:
-                self.primal = top(image - self.image) / max(top(image), self.length)
-                self._measure()
-                if self.residual <= tol:
-                    break
+        return cast(Array, found.reshape(block))

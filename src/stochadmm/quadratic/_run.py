@@ -170,23 +170,27 @@ class Run:
     def _python(self, inverse: Any, n_iter: int, tol: float) -> None:
         """Run the loop of ``kernels.quadratic.splitting`` for penalties without a view."""
         S, St, penalty = self.model.S, self.model.St, self.penalty
-        shape = self.model.b.shape
+        shape, left = self.model.b.shape, np.full_like(self.step, np.inf)
         for k in range(n_iter):
             pull = penalty * (self.image + self.shift) - self.dual
-            self.step = inverse @ (St @ pull - self.c)
+            self.step = self._step(inverse, St @ pull - self.c, left)
             image = S @ self.step - self.shift
             exact = self.dual + penalty * (image - self.image)
             mixed = RELAXATION * image + (1 - RELAXATION) * self.image
             ahead = mixed + self.dual / penalty
             self.image = tall(self.model.h.prox(ahead.reshape(shape), 1 / penalty))
             self.dual = penalty * (ahead - self.image)
+            left = St @ (self.dual - exact)
             self.n_iter += 1
             if (k + 1) % 10 == 0 or k + 1 == n_iter:
                 self.primal = top(image - self.image) / max(top(image), self.length)
-                left, size = top(St @ (self.dual - exact)), top(St @ self.dual)
-                self.stationary = left / max(size, self.force)
+                self._measure()
                 if self.residual <= tol:
                     break
+
+    def _step(self, inverse: Any, right: Array, left: Array) -> Array:
+        """Solve the system of one iteration; ``left`` is what the last one left."""
+        return cast(Array, inverse @ right)
 
     # ---------------------------------------------------------------- Newton
 

@@ -44,12 +44,11 @@ from ..finite_sum import FiniteSum, Snapshot
 from ..metrics import has_sampler, row_sampler
 from ..problem import Pair, Problem
 from ..protocols import Array
-from ..quadratic import Implicit
+from ..quadratic import FLATTEN, Implicit
 from ._base import Solver, State, get, register, start_point
 from ._newton import at_predictions
 
 SINGLE = 256  # columns from which on the model's Hessian is made in float32
-COUPLED = 1500
 LARGEST_WIDE = 2000
 """Columns from which on fewer rows are worked on in their dual variables."""
 FIRST_TOL = 1e-2
@@ -165,7 +164,7 @@ class Auto(Solver):
         if route != "newton":
             return get(route)().memory(problem)
         d, outputs = problem.shape2[0], int(np.prod(problem.shape2[1:]))
-        side = d * outputs if d * outputs <= COUPLED else d
+        side = d * outputs if d * outputs <= FLATTEN else d
         rows = problem.f2.n_terms
         return 8 * (5 * side**2 + 2 * rows) + problem.dtype.itemsize * 4 * rows * outputs
 
@@ -188,27 +187,27 @@ class Auto(Solver):
             bound=-np.inf,  # nothing is certified before it may succeed
         )  # fmt: skip
         self._recall(f2, state)
-        few = _few(f2)
-        if x is None and dual is None and state.cache is None and few is not None:
-            self._start_from_few(problem, form, state, few)
+        if x is None and dual is None and _many(f2):
+            self._start_from_few(problem, state)
         if state.cache is None:
             state.cache = replace(f2.snapshot(state.output.x2), x=state.output.x2)
             state.n_passes += 1.0
             state.n_gradients += 1.0
         return state
 
-    def _start_from_few(
-        self, problem: Problem, form: Composite, state: AutoState, few: FiniteSum
-    ) -> None:
+    def _start_from_few(self, problem: Problem, state: AutoState) -> None:
         """Begin where some of the rows lead: their steps cost a fraction of a read each."""
+        few = _few(cast(FiniteSum, problem.f2))
         small = replace(problem, f2=few)
         s = cast(AutoState, self.start(small))
         rng, share = np.random.default_rng(0), few.n_terms / problem.f2.n_terms
         for _ in range(FEW_STEPS):
             self.epoch(small, s, rng)
+            if s.shortened or s.refused:
+                break
             value = cast(Snapshot, s.cache).value + problem.penalty(s.output)
             # beyond this, these rows would tell of themselves only
-            if s.shortened or s.promised <= 0.1 * few.n_columns / few.n_terms * abs(value):
+            if s.promised <= 0.1 * few.n_columns / few.n_terms * abs(value):
                 break
         state.x = state.output = s.output
         state.mu, state.dual = s.mu, s.dual
@@ -398,15 +397,15 @@ def _inside(problem: Problem, x: Pair) -> Pair:
     return Pair(found.x1.astype(problem.dtype), found.x2.astype(problem.dtype))
 
 
-def _few(f2: FiniteSum) -> FiniteSum | None:
-    """Return a part of many rows, evenly drawn, to begin with; None where that does not pay."""
+def _many(f2: FiniteSum) -> bool:
+    """Say whether it pays to begin with a part of the rows."""
+    plain = f2.n_outputs is None and f2.weight is None
+    return plain and f2.n_terms // FEW >= max(FEW_ROWS * f2.n_columns, 2000)
+
+
+def _few(f2: FiniteSum) -> FiniteSum:
+    """Return a part of the rows, evenly drawn."""
     n, size = f2.n_terms, f2.n_terms // FEW
-    if (
-        size < max(FEW_ROWS * f2.n_columns, 2000)
-        or f2.n_outputs is not None
-        or f2.weight is not None
-    ):
-        return None
     marks = (np.arange(size) + np.random.default_rng(0).random(size)) * (n / size)
     rows = np.minimum(marks.astype(np.intp), n - 1)
     offset = None if f2.offset is None else f2.offset[rows]
