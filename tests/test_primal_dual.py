@@ -450,6 +450,36 @@ def test_a_warm_start_at_the_optimum_stays_there():
         np.testing.assert_allclose(again.dual, state.dual, rtol=0, atol=1e-10)
 
 
+class Absolute:
+    """|z - y|: no bound on the curvature, and slope zero where a row is fitted exactly."""
+
+    curvature_bound = np.inf
+
+    def value(self, z, y, weight=None):
+        return float(np.average(np.abs(z - y), weights=weight))
+
+    def slope(self, z, y):
+        return np.sign(z - y)
+
+    def conjugate(self, u, y):
+        return np.where(np.abs(u) <= 1, u * y, np.inf)
+
+    def dual_room(self, u, du, y):
+        return np.where(np.abs(u + du) <= 1, 1.0, 0.0)
+
+    def prox_conjugate(self, v, step, y):
+        return np.clip(v - step * y, -1.0, 1.0)
+
+
+def test_a_point_without_a_bound_is_not_given_up_for_exact_structure():
+    X = np.round(np.random.default_rng(0).standard_normal((50, 6)))
+    w = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+    fused = {"structure": sa.Differences(6), "on_structure": sa.L1(0.2)}
+    problem = sa.Problem.linear(Absolute(), X, X @ w, **fused)
+    result = sa.minimize(problem, sa.SDCAADMM(), start=w, max_passes=20)
+    assert result.gap == np.inf and result.objective <= 0.2
+
+
 class PlainLoss:
     """A loss with the required members only."""
 

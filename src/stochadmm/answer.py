@@ -219,7 +219,7 @@ def _structured(problem: Problem, best: Measured, meter: Meter) -> Measured:
     if gradient is None and problem.h2 is not None and np.isfinite(best.objective):
         gradient = problem.f2.gradient(best.point.x2)
     allowed = best.objective
-    if best.gap is not None and meter.tol is not None:
+    if best.gap is not None and np.isfinite(best.gap) and meter.tol is not None:
         target = meter.tol * (best.scale if meter.relative else 1.0)
         allowed = best.objective + max(0.0, 0.5 * (target - best.gap), 0.1 * best.gap)
     x2 = best.point.x2.astype(problem.dtype, copy=False)
