@@ -151,7 +151,7 @@ def dual_balance(f2: Any, predictions: Array, slopes: Array) -> float:
     else:
         curvature = bound
     frobenius = float(np.sqrt(np.sum(f2.row_curvatures, dtype=np.float64))) or 1.0
-    return 0.5 * curvature * frobenius / (f2.n_terms * f2.shape[0] ** 0.5)
+    return float(0.5 * curvature * frobenius / (f2.n_terms * f2.shape[0] ** 0.5))
 
 
 def dual_size(penalty: Any, like: Array) -> float | None:
