@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import blas, lapack
 
+from . import threads
 from .protocols import Array
 
 CHUNK_BYTES = 1 << 22
@@ -15,6 +17,16 @@ COMPILED_FROM = 1 << 13
 """Stored numbers from which on sparse rows are worth a compiled loop."""
 FULL = 0.25
 """Share of stored numbers from which on sparse rows are multiplied as dense ones."""
+PART_WORK = 1 << 23
+"""Products below which a part of a Gram matrix is not worth another thread."""
+SPARSE_PART_WORK = 1 << 19
+"""The same for sparse rows, whose products are slower."""
+SOME_ENTRIES = 1 << 14
+MOST_PARTS = 16
+ROWS_PER_COLUMN = 4
+"""Rows of a part for each column: adding up its matrix is then a small share of its work."""
+THIN = 64
+"""Rows of the data for each column from which on a few matrices are small beside them."""
 
 
 def mirrored(lower: Array) -> Array:
@@ -58,25 +70,43 @@ def weighted_gram(block: Any, numbers: Array, intercept: bool, single: bool = Fa
     return total
 
 
+def gram_parts(n: int, d: int, n_data: int) -> int:
+    """Return into how many parts threads cut the Gram matrix of n of n_data rows.
+
+    One where the matrix is not small beside the data: BLAS then uses threads of its own, and no
+    second matrix is needed.
+    """
+    if n_data < THIN * d:
+        return 1
+    return max(1, min(n * d * d // PART_WORK, n // (ROWS_PER_COLUMN * d), MOST_PARTS))
+
+
 def _gram(block: Any, numbers: Array, single: bool) -> Array:
     n, d = block.shape
     if not (numbers >= 0).all():
         positive = _gram(block, np.maximum(numbers, 0.0), single)
         return positive - _gram(block, np.maximum(-numbers, 0.0), single)
+    parts = threads.ranges(n, gram_parts(n, d, n))
+    lower = threads.add_up(lambda rows: _lower_gram(block, numbers, rows, single), parts)
+    return mirrored(lower).astype(np.float64, copy=False)
+
+
+def _lower_gram(block: Any, numbers: Array, within: slice, single: bool) -> Array:
+    d = block.shape[1]
     dtype = np.dtype(np.float32 if single else np.float64)
     update = blas.ssyrk if single else blas.dsyrk
     total = np.zeros((d, d), dtype=dtype, order="F")
-    root = np.sqrt(numbers).astype(dtype)[:, None]
     length = max(256, CHUNK_BYTES // (dtype.itemsize * max(d, 1)))
-    for start in range(0, n, length):
-        rows = slice(start, start + length)
+    for start in range(within.start, within.stop, length):
+        rows = slice(start, min(start + length, within.stop))
+        root = np.sqrt(numbers[rows]).astype(dtype)[:, None]
         part: Any = block[rows]
         part = cast(Any, part).toarray() if sparse.issparse(part) else part
-        scaled = part.astype(dtype) if single else part * root[rows]
+        scaled = part.astype(dtype) if single else part * root
         if single:
-            scaled *= root[rows]
+            scaled *= root
         total = update(1.0, scaled.T, beta=1.0, c=total, lower=1, overwrite_c=1)
-    return mirrored(total).astype(np.float64, copy=False)
+    return total
 
 
 def _sparse_gram(block: Any, numbers: Array) -> Array:
@@ -90,5 +120,28 @@ def _sparse_gram(block: Any, numbers: Array) -> Array:
     from .kernels.passes import sparse_gram
 
     total = np.zeros((d, d))
-    sparse_gram(block.indptr, block.indices, block.data, numbers, total)
+
+    def columns(those: slice) -> None:  # no two threads write to the same place
+        sparse_gram(
+            block.indptr, block.indices, block.data, numbers, those.start, those.stop, total
+        )
+
+    threads.run(columns, _column_ranges(block))
     return mirrored(total)
+
+
+def _column_ranges(block: Any) -> list[slice]:
+    """Return ranges of columns with about equal numbers of entries, one for each thread.
+
+    Each entry of the Gram matrix is the sum over the rows in their order, whatever the ranges.
+    """
+    n, d = block.shape
+    work = block.nnz * (1 + block.nnz // n)
+    parts = min(work // SPARSE_PART_WORK, d)
+    parts = parts if parts <= 1 else min(parts, threads.count())
+    if parts <= 1:
+        return [slice(0, d)]
+    some = np.sort(block.indices[:: 1 + block.nnz // SOME_ENTRIES])
+    inner = some[np.arange(1, parts) * some.size // parts]
+    edges = [0, *(int(column) for column in inner), d]
+    return [slice(*edge) for edge in itertools.pairwise(edges)]

@@ -268,7 +268,10 @@ class Run:
         return finish(
             self.problem, self.state, self.best, self.meter, status, self.rule, self.history,
             self.seconds,
-            timing | {"solver": getattr(self.solver, "name", type(self.solver).__name__)},
+            timing | {
+                "solver": getattr(self.solver, "name", type(self.solver).__name__),
+                "threads": getattr(self.problem.f2, "n_threads", 1),
+            },
             self.rng.bit_generator.state,
         )  # fmt: skip
 

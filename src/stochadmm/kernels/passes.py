@@ -87,8 +87,11 @@ def full_pass(f, lo, hi, x, z, u, gradient):
         else:
             _dense_back(f.X, start, stop, d, u, gradient)
         if f.intercept:
+            # a sum in memory would be vectorized, and rounded, by where the arrays happen to lie
+            back = x.dtype.type(0)
             for i in range(start, stop):
-                gradient[d] += u[i]
+                back += u[i]
+            gradient[d] += back
     return total
 
 
@@ -137,11 +140,13 @@ def row_scores(f, weighted, inverse_energy, out):
 
 
 @kernel
-def sparse_gram(indptr, indices, data, numbers, out):
-    """Add ``sum_i numbers_i a_i a_i'`` of sparse rows to the lower triangle of out."""
+def sparse_gram(indptr, indices, data, numbers, first, last, out):
+    """Add rows first..last of ``sum_i numbers_i a_i a_i'`` to the lower triangle of out."""
     for i in range(numbers.size):
         for k in range(indptr[i], indptr[i + 1]):
             row, value = indices[k], numbers[i] * data[k]
+            if row < first or row >= last:
+                continue
             for m in range(indptr[i], indptr[i + 1]):
                 if indices[m] <= row:
                     out[row, indices[m]] += value * data[m]
