@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import linalg
 
+from ..clock import out_of_time
 from ..finite_sum import FiniteSum
 from ..protocols import Array
 from ._data import ROWS, DataTerm, mean_loss, pull_back, sample_weights, weighted
@@ -158,7 +159,7 @@ def clear_free_directions(
     scale = np.abs(space.gradient(np.abs(u))).max() + np.finfo(float).tiny
     for _ in range(MAX_NEWTON):
         slope = space.gradient(u)
-        if np.abs(slope).max() <= 1e-9 * scale:
+        if np.abs(slope).max() <= 1e-9 * scale or out_of_time():
             break
         move = -(_inverse(space.hessian(z), space.bound) @ slope)
         ahead = space.predictions(move)

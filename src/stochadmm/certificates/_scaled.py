@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..clock import out_of_time
 from ..finite_sum import FiniteSum
 from ..protocols import Array
 from ._composite import Composite
@@ -65,7 +66,7 @@ def feasible_multiplier(
         scale = form.scale(near)
         if scale > best_scale:
             best_scale, best = scale, near
-        if scale == 1.0:
+        if scale == 1.0 or out_of_time():
             break
     return best_scale, best
 
