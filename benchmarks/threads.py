@@ -4,8 +4,9 @@
 
 Generated rows in the shapes of covtype and MNIST, dense and sparse, one output and ten. For every
 kind of pass the least of several repeats, in milliseconds, and the ratio to one thread; the
-repeats of the numbers of threads alternate, so that all meet the same machine. Results must be the
-same bits. With ``--small``: one shape in growing sizes, which shows where threads begin to pay.
+repeats of the numbers of threads alternate, so that all meet the same machine. The first line
+takes sines without any data: what the cores could give at that moment. Results must be the same
+bits. With ``--small``: one shape in growing sizes, which shows where threads begin to pay.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 import stochadmm as sa
+from stochadmm import threads
 
 OUTPUTS = 10
 
@@ -56,6 +58,12 @@ def passes(f2: sa.FiniteSum) -> dict[str, Callable[[], object]]:
     return found
 
 
+def sines() -> float:
+    numbers, total = np.linspace(0.0, 1.0, 1 << 14), []
+    threads.run(lambda k: float(np.sin(numbers + k).sum()), range(128), total.append)
+    return sum(total)
+
+
 def least(call: Callable[[], object], numbers: list[int], repeats: int) -> list[float]:
     """Return the least milliseconds for every number of threads."""
     best, bits = [np.inf] * len(numbers), set()
@@ -76,9 +84,13 @@ def report(name: str, f2: sa.FiniteSum, numbers: list[int], repeats: int, only: 
             continue
         call()
         times = least(call, numbers, repeats)
-        cells = " | ".join(f"{t:.2f}" for t in times)
-        ratios = " | ".join(f"{times[0] / t:.2f}" for t in times[1:])
-        print(f"| {name} | {kind} | {cells} | {ratios} |", flush=True)
+        show(name, kind, times)
+
+
+def show(name: str, kind: str, times: list[float]) -> None:
+    cells = " | ".join(f"{t:.2f}" for t in times)
+    ratios = " | ".join(f"{times[0] / t:.2f}" for t in times[1:])
+    print(f"| {name} | {kind} | {cells} | {ratios} |", flush=True)
 
 
 def main() -> None:
@@ -91,6 +103,7 @@ def main() -> None:
     head = [f"{k} thread{'s' * (k > 1)}, ms" for k in numbers] + [f"1 / {k}" for k in numbers[1:]]
     print("| rows | pass | " + " | ".join(head) + " |")
     print("|---|---|" + "--:|" * len(head))
+    show("no rows", "sines", least(sines, numbers, args.repeats))
     if args.small:
         for n in (2500, 5000, 10_000, 20_000, 40_000, 80_000):
             report(f"{n:,} x 54", data(rows(n, 54), None), numbers, 10 * args.repeats, "snapshot")

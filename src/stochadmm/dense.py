@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -45,7 +45,9 @@ def inverse(matrix: Array) -> Array | None:
     return mirrored(half)
 
 
-def weighted_gram(block: Any, numbers: Array, intercept: bool, single: bool = False) -> Array:
+def weighted_gram(
+    block: Any, numbers: Array, intercept: bool, single: bool = False, rows: Any = None
+) -> Array:
     """Return ``sum_i numbers_i a_i a_i'`` in float64 over the rows of a block.
 
     Parameters
@@ -53,21 +55,18 @@ def weighted_gram(block: Any, numbers: Array, intercept: bool, single: bool = Fa
     block : array or CSR array
         The rows a_i.
     numbers : array
-        One number per row, of any sign.
+        One number per row used, of any sign.
     intercept : bool
         Whether each row ends with a one that is not stored.
     single : bool
         Multiply dense rows in float32, twice as fast.
+    rows : array of int, optional
+        The rows used, all of them by default; they are gathered a few at a time.
     """
-    features = block.shape[1]
-    total = np.zeros((features + intercept, features + intercept))
-    total[:features, :features] = (
-        _sparse_gram(block, numbers) if sparse.issparse(block) else _gram(block, numbers, single)
-    )
-    if intercept:
-        total[-1, :features] = total[:features, -1] = block.T @ numbers
-        total[-1, -1] = float(numbers.sum())
-    return total
+    is_sparse: bool = sparse.issparse(block)
+    if is_sparse and block.nnz < FULL * block.shape[0] * block.shape[1]:
+        return _sparse_gram(block, numbers, intercept, rows)
+    return _gram(block, numbers, intercept, single, rows)
 
 
 def gram_parts(n: int, d: int, n_data: int) -> int:
@@ -81,53 +80,78 @@ def gram_parts(n: int, d: int, n_data: int) -> int:
     return max(1, min(n * d * d // PART_WORK, n // (ROWS_PER_COLUMN * d), MOST_PARTS))
 
 
-def _gram(block: Any, numbers: Array, single: bool) -> Array:
-    n, d = block.shape
+def _gram(block: Any, numbers: Array, intercept: bool, single: bool, rows: Any) -> Array:
     if not (numbers >= 0).all():
-        positive = _gram(block, np.maximum(numbers, 0.0), single)
-        return positive - _gram(block, np.maximum(-numbers, 0.0), single)
-    parts = threads.ranges(n, gram_parts(n, d, n))
-    lower = threads.add_up(lambda rows: _lower_gram(block, numbers, rows, single), parts)
+        positive = _gram(block, np.maximum(numbers, 0.0), intercept, single, rows)
+        return positive - _gram(block, np.maximum(-numbers, 0.0), intercept, single, rows)
+    n, (n_data, d) = len(numbers), block.shape
+
+    def part(within: slice) -> Array:
+        return _lower_gram(block, numbers, intercept, single, rows, within)
+
+    lower = threads.add_up(part, threads.ranges(n, gram_parts(n, d, n_data)))
     return mirrored(lower).astype(np.float64, copy=False)
 
 
-def _lower_gram(block: Any, numbers: Array, within: slice, single: bool) -> Array:
+def _lower_gram(
+    block: Any, numbers: Array, intercept: bool, single: bool, rows: Any, within: slice
+) -> Array:
+    """Return the lower triangle of the Gram matrix of a range of the rows used."""
     d = block.shape[1]
     dtype = np.dtype(np.float32 if single else np.float64)
     update = blas.ssyrk if single else blas.dsyrk
-    total = np.zeros((d, d), dtype=dtype, order="F")
-    length = max(256, CHUNK_BYTES // (dtype.itemsize * max(d, 1)))
+    total = np.zeros((d + intercept, d + intercept), dtype=dtype, order="F")
+    length = max(256, CHUNK_BYTES // (dtype.itemsize * d))
+    memory = np.empty((min(length, within.stop - within.start), d + intercept), dtype=dtype)
     for start in range(within.start, within.stop, length):
-        rows = slice(start, min(start + length, within.stop))
-        root = np.sqrt(numbers[rows]).astype(dtype)[:, None]
-        part: Any = block[rows]
-        part = cast(Any, part).toarray() if sparse.issparse(part) else part
-        scaled = part.astype(dtype) if single else part * root
-        if single:
-            scaled *= root
+        few = slice(start, min(start + length, within.stop))
+        root = np.sqrt(numbers[few]).astype(dtype, copy=False)
+        part = block[few if rows is None else rows[few]]
+        is_sparse: bool = sparse.issparse(part)
+        scaled = memory[: len(root)]
+        np.multiply(
+            part.toarray() if is_sparse else part,
+            root[:, None],
+            out=scaled[:, :d],
+            dtype=dtype,
+            casting="same_kind",
+        )
+        if intercept:
+            scaled[:, d] = root
         total = update(1.0, scaled.T, beta=1.0, c=total, lower=1, overwrite_c=1)
     return total
 
 
-def _sparse_gram(block: Any, numbers: Array) -> Array:
-    n, d = block.shape
-    if block.nnz < COMPILED_FROM:
-        scaled = sparse.diags_array(numbers) @ block
-        product = (block.T @ scaled).toarray()
-        return cast(Array, 0.5 * (product + product.T))
-    if block.nnz >= FULL * n * d:
-        return _gram(block, numbers, False)
-    from .kernels.passes import sparse_gram
+def _sparse_gram(block: Any, numbers: Array, intercept: bool, rows: Any) -> Array:
+    n, d = len(numbers), block.shape[1]
+    lower, border = np.zeros((d + intercept, d + intercept)), np.zeros(d)
+    length = n
+    if rows is not None:
+        length = max(256, CHUNK_BYTES // (12 * (1 + block.nnz // block.shape[0])))
+    for start in range(0, n, length):
+        few = slice(start, start + length)
+        part = block if rows is None else block[rows[few]]
+        _add_products(part, numbers[few], lower)
+        if intercept:
+            border += part.T @ numbers[few]
+    if intercept:
+        lower[d, :d], lower[d, d] = border, numbers.sum()
+    return mirrored(lower)
 
-    total = np.zeros((d, d))
+
+def _add_products(block: Any, numbers: Array, lower: Array) -> None:
+    if block.nnz < COMPILED_FROM:
+        d = block.shape[1]
+        lower[:d, :d] += np.tril((block.T @ (sparse.diags_array(numbers) @ block)).toarray())
+        return
+    from .kernels.passes import sparse_gram
 
     def columns(those: slice) -> None:  # no two threads write to the same place
         sparse_gram(
-            block.indptr, block.indices, block.data, numbers, those.start, those.stop, total
+            block.indptr, block.indices, block.data, numbers, those.start, those.stop, lower
         )
 
     threads.run(columns, _column_ranges(block))
-    return mirrored(total)
 
 
 def _column_ranges(block: Any) -> list[slice]:

@@ -19,7 +19,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from . import threads
-from .dense import gram_parts, weighted_gram
+from .dense import weighted_gram
 from .protocols import Array, Loss, Shape
 from .sampling import Runs
 
@@ -27,7 +27,7 @@ CHUNK_BYTES = 1 << 19
 COMPILE_ABOVE = 1 << 20  # bytes of data: below, a NumPy pass takes less time than loading a kernel
 ROWS_PER_SUM = 1 << 14
 PART_BYTES = 1 << 21  # work below which a part is not worth another thread
-MOST_PARTS = 64
+MOST_PARTS = 16
 FEWEST_ROWS = 256  # of a chunk
 GRAM_COLUMNS = 128  # up to here one Gram matrix is cheaper than a Lanczos iteration
 DENSE = "dense"
@@ -401,7 +401,7 @@ class FiniteSum:
         return total.astype(np.result_type(self.dtype, u.dtype), copy=False)
 
     def _pull_back(self, block: Any, u: Array) -> Array:
-        g = block.T @ u
+        g = (_transposed(block) if self.storage == CSR else block.T) @ u
         if self.intercept:
             g = np.concatenate([g, u.sum(axis=0, keepdims=True)])
         return cast(Array, g)
@@ -504,24 +504,11 @@ class FiniteSum:
 
         ``curvature`` (c_i, one number per row used) is 1 when absent.
         """
-        weight = self.row_weight
-        if rows is None:
-            numbers = np.ones(self.n_terms) if curvature is None else curvature
-            numbers = numbers if weight is None else numbers * weight
-            return weighted_gram(self.X, numbers, self.intercept) / self.n_terms
-        length = max(FEWEST_ROWS, CHUNK_BYTES // (8 * self.n_features))
-
-        def total(part: slice) -> Array:
-            total = np.zeros((self.n_columns, self.n_columns))
-            for chunk in _cut(part.start, part.stop, length):
-                used = rows[chunk]
-                numbers = np.ones(len(used)) if curvature is None else curvature[chunk]
-                numbers = numbers if weight is None else numbers * weight[used]
-                total += weighted_gram(self.X[used], numbers, self.intercept)
-            return total
-
-        parts = gram_parts(len(rows), self.n_features, self.n_terms)
-        return threads.add_up(total, threads.ranges(len(rows), parts)) / len(rows)
+        n, weight = self.n_terms if rows is None else len(rows), self.row_weight
+        numbers = np.ones(n) if curvature is None else curvature
+        if weight is not None:
+            numbers = numbers * (weight if rows is None else weight[rows])
+        return weighted_gram(self.X, numbers, self.intercept, rows=rows) / n
 
     def _gram_product(self, v: Array) -> Array:
         v = np.asarray(v, dtype=self.dtype).ravel()
@@ -552,6 +539,13 @@ def _csr_rows(X: Any, start: int, stop: int) -> Any:
     view.data = X.data[first:last]
     view.indices = X.indices[first:last]
     view.indptr = X.indptr[start : stop + 1] - first
+    return view
+
+
+def _transposed(X: Any) -> Any:
+    """Return a view of the transpose of a CSR matrix; SciPy's copies the entries of a view."""
+    view = sparse.csc_array(X.shape[::-1], dtype=X.dtype)
+    view.data, view.indices, view.indptr = X.data, X.indices, X.indptr
     return view
 
 

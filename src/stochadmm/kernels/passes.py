@@ -66,6 +66,15 @@ def _sparse_back(indptr, indices, data, lo, hi, u, gradient):
 
 
 @kernel
+def _sum(u, lo, hi):
+    # in memory it would be vectorized, and rounded, according to where the arrays happen to lie
+    total = u.dtype.type(0)
+    for i in range(lo, hi):
+        total += u[i]
+    return total
+
+
+@kernel
 def full_pass(f, lo, hi, x, z, u, gradient):
     """Write predictions and slopes of rows lo..hi, add to the gradient, return the sum of losses.
 
@@ -86,12 +95,8 @@ def full_pass(f, lo, hi, x, z, u, gradient):
             _sparse_back(f.indptr, f.indices, f.data, start, stop, u, gradient)
         else:
             _dense_back(f.X, start, stop, d, u, gradient)
-        if f.intercept:
-            # a sum in memory would be vectorized, and rounded, by where the arrays happen to lie
-            back = x.dtype.type(0)
-            for i in range(start, stop):
-                back += u[i]
-            gradient[d] += back
+    if f.intercept:
+        gradient[d] += _sum(u, lo, hi)
     return total
 
 
