@@ -19,6 +19,7 @@ from stochadmm.losses import (
     SquaredHinge,
 )
 from stochadmm.operators import Differences, GridDifferences, Identity, Incidence, VStack
+from stochadmm.path import alpha_max, at_strength
 from stochadmm.penalties import (
     L1,
     Box,
@@ -322,6 +323,19 @@ def test_multinomial_uses_the_full_hessian():
     x = best.point.x2 + 1e-3 * rng.standard_normal(best.point.x2.shape)
     found = certify(problem, at(problem, x), dual, strength="corrected")
     assert found.gap <= 20 * (found.objective - best.bound)
+
+
+def test_two_norms_are_certified_where_their_dual_sets_only_just_reach():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 30))
+    y = np.argmax(X[:, :5] + rng.standard_normal((500, 5)), axis=1)
+    unit = Problem.linear(
+        Multinomial(5), X, y, structure=VStack([Identity(30), Identity(30)]),
+        on_structure=Stacked([(Nuclear(0.5), 30), (L1(0.5), 30)]), intercept=True,
+    )  # fmt: skip
+    problem = at_strength(unit, alpha_max(unit))
+    found = certify(problem, at(problem, np.zeros((31, 5))))
+    assert found.relative(problem.objective_at_zero) <= 1e-8
 
 
 def test_nuclear_norm():
