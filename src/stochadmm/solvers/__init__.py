@@ -16,6 +16,7 @@ from .opt_sadmm import OptSADMM
 from .prox_newton import ProxNewton
 from .rda_admm import RDAADMM
 from .sag_admm import SAGADMM
+from .sampled_newton import SampledNewton
 from .sdca_admm import SDCAADMM
 from .spdhg import SPDHG
 from .stoc_admm import StocADMM
@@ -42,6 +43,7 @@ __all__ = [
     "LinearizedADMM",
     "OptSADMM",
     "ProxNewton",
+    "SampledNewton",
     "Schedule",
     "Solver",
     "State",

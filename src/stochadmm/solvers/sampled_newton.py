@@ -1,7 +1,7 @@
-"""The automatic solver: nothing to choose, and it says what it chose.
+"""Second-order steps from samples of rows, with their own certificate.
 
-A problem whose first block can be eliminated, f2(w) + H(S w - o), is solved by second-order steps
-that read the data once each:
+A problem whose first block can be eliminated, f2(w) + H(S w - o), is solved by steps that read the
+data once each:
 
     at w: predictions, slopes, objective F(w) and gradient g of all rows     (one read)
     H_s: the Hessian from a sample of rows that sees rare columns            (a fraction of a read)
@@ -11,10 +11,6 @@ The step is checked by the pass that the next one needs anyway; a bad one is sho
 predictions at hand, and answered with a larger sample and a share of the curvature bound. The
 model's minimizer also corrects the dual point to second order (``certificates``), so that the
 certificate costs no further read; it is made when the promised decrease says that it may succeed.
-
-Quadratic losses take the whole Gram matrix once. Problems that this form does not fit (operators
-without a matrix, thousands of columns, a general A1) go to ACC-SADMM with restarts, or to
-SDCA-ADMM when there are fewer rows than columns.
 """
 
 from __future__ import annotations
@@ -49,8 +45,6 @@ from ._base import Solver, State, get, register, start_point
 from ._newton import at_predictions
 
 SINGLE = 256  # columns from which on the model's Hessian is made in float32
-LARGEST_WIDE = 2000
-"""Columns from which on fewer rows are worked on in their dual variables."""
 FIRST_TOL = 1e-2
 PATIENCE = 4
 CERTIFICATE_SHARE = 0.01
@@ -78,8 +72,8 @@ them by about its square."""
 
 
 @dataclass
-class AutoState(State):
-    """State of the second-order route."""
+class NewtonState(State):
+    """State of the second-order steps."""
 
     mu: Array = field(kw_only=True)
     """Multiplier of the stacked structure S."""
@@ -110,14 +104,8 @@ class AutoState(State):
 
 @register
 @dataclass(frozen=True)
-class Auto(Solver):
-    """Choose the method, its parameters and its certificate from the problem.
-
-    Parameters
-    ----------
-    route : {"auto", "newton", "gram", "sdca-admm", "acc-sadmm"}
-        Second-order steps from samples of rows, the Gram matrix of a quadratic loss, steps in the
-        dual variables of few rows, or ACC-SADMM.
+class SampledNewton(Solver):
+    """Proximal Newton steps whose Hessian comes from a sample of rows.
 
     Examples
     --------
@@ -128,62 +116,36 @@ class Auto(Solver):
     >>> problem = sa.Problem.linear(
     ...     sa.Logistic(), X, y, structure=sa.Differences(8), on_structure=sa.L1(0.01)
     ... )
-    >>> result = sa.minimize(problem, stop=sa.Gap(1e-8))
-    >>> result.status.name, result.info["route"]
-    ('CONVERGED', 'newton')
+    >>> sa.minimize(problem, "sampled-newton", stop=sa.Gap(1e-8)).status.name
+    'CONVERGED'
     """
 
-    name: ClassVar[str] = "auto"
+    name: ClassVar[str] = "sampled-newton"
     has_kernel: ClassVar[bool] = True
-    route: str = "auto"
 
-    def choose(self, problem: Problem) -> tuple[str, str]:
-        """Return the route and the reason, in words."""
-        if self.route != "auto":
-            return self.route, "asked for"
-        reason = _why_not_newton(problem)
-        n, d = problem.f2.n_terms, problem.shape2[0]
-        few = n < d and _dual_rows(problem)
+    def check(self, problem: Problem) -> None:
+        """Raise when the problem allows no model."""
+        reason = why_not(problem)
         if reason is not None:
-            return "sdca-admm" if few else "acc-sadmm", reason
-        if few and d > LARGEST_WIDE:
-            return "sdca-admm", f"{n} rows are far fewer than {d} columns"
-        if _quadratic(problem):
-            return "gram", "the loss is quadratic: one Gram matrix makes the rows superfluous"
-        f2 = cast(FiniteSum, problem.f2)
-        if f2.n_columns > LARGEST_DENSE:
-            return "newton", f"{f2.n_columns} columns: a model from products with some rows"
-        return (
-            "newton",
-            f"{f2.n_columns} columns: a {f2.n_columns} x {f2.n_columns} model is cheap",
-        )
+            raise ValueError(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of five square matrices, two passes and the row probabilities."""
-        route, _ = self.choose(problem)
-        if route != "newton":
-            return get(route)().memory(problem)
         d, outputs = problem.shape2[0], int(np.prod(problem.shape2[1:]))
         side = d * outputs if d * outputs <= FLATTEN else d
         rows = problem.f2.n_terms
         return 8 * (5 * side**2 + 2 * rows) + problem.dtype.itemsize * 4 * rows * outputs
 
-    def start(self, problem: Problem, x: Pair | None = None, dual: Array | None = None) -> State:
-        """Return the state of the chosen route."""
-        route, reason = self.choose(problem)
-        if route != "newton":
-            solver = get(route)()
-            solver.check(problem)
-            state = solver.start(problem, x, dual)
-            state.notes |= {"route": route, "reason": reason}
-            return state
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> NewtonState:
+        """Return the state before the first epoch: some of the rows may have led somewhere."""
         point, multiplier = start_point(problem, x, dual)
         point = _inside(problem, point)
         form, f2 = Composite.of(problem), cast(FiniteSum, problem.f2)
         mu = form.from_multiplier(None if dual is None else multiplier)
-        state = AutoState(
-            x=point, output=point, dual=multiplier, beta=1.0, mu=mu,
-            sample_size=first_sample(f2), notes={"route": route, "reason": reason},
+        state = NewtonState(
+            x=point, output=point, dual=multiplier, beta=1.0, mu=mu, sample_size=first_sample(f2),
             bound=-np.inf,  # nothing is certified before it may succeed
         )  # fmt: skip
         self._recall(f2, state)
@@ -195,11 +157,11 @@ class Auto(Solver):
             state.n_gradients += 1.0
         return state
 
-    def _start_from_few(self, problem: Problem, state: AutoState) -> None:
+    def _start_from_few(self, problem: Problem, state: NewtonState) -> None:
         """Begin where some of the rows lead: their steps cost a fraction of a read each."""
         few = _few(cast(FiniteSum, problem.f2))
         small = replace(problem, f2=few)
-        s = cast(AutoState, self.start(small))
+        s = self.start(small)
         rng, share = np.random.default_rng(0), few.n_terms / problem.f2.n_terms
         for _ in range(FEW_STEPS):
             self.epoch(small, s, rng)
@@ -214,9 +176,9 @@ class Auto(Solver):
         state.penalty, state.model_tol = s.penalty, s.model_tol
         state.n_passes, state.n_gradients = share * s.n_passes, share * s.n_gradients
 
-    def _recall(self, f2: FiniteSum, state: AutoState) -> None:
+    def _recall(self, f2: FiniteSum, state: NewtonState) -> None:
         """Begin with what a run on the same rows has left: last pass, sample, sizes."""
-        before: AutoState | None = None if f2.kept is None else f2.kept.get("auto")
+        before: NewtonState | None = None if f2.kept is None else f2.kept.get("newton")
         if before is None:
             return
         state.sample_size, state.penalty = before.sample_size, before.penalty
@@ -224,11 +186,8 @@ class Auto(Solver):
             state.cache, state.kept = before.cache, before.sample
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
-        """Make one step of the chosen route."""
-        if state.notes["route"] != "newton":
-            get(state.notes["route"])().epoch(problem, state, rng)
-            return
-        s, f2, form = cast(AutoState, state), cast(FiniteSum, problem.f2), Composite.of(problem)
+        """Make one step."""
+        s, f2, form = cast(NewtonState, state), cast(FiniteSum, problem.f2), Composite.of(problem)
         if s.refused >= PATIENCE or s.shortened >= PATIENCE - 1:
             self._hand_over(problem, s, rng)
             return
@@ -247,19 +206,19 @@ class Auto(Solver):
         taken = self._advance(problem, s, snapshot, w, now, promised)
         s.kept = sample if s.faithful and _dear(sample) else None
         if f2.kept is not None:
-            s.sample, f2.kept["auto"] = sample, s
+            s.sample, f2.kept["newton"] = sample, s
         s.mu = s.mu + taken * (mu - s.mu) if taken < 1 else mu
         s.dual = form.to_multiplier(s.mu).astype(problem.dtype)
         s.beta = 1.0 if s.penalty is None else s.penalty
         s.n_epochs += 1
 
-    def _hand_over(self, problem: Problem, s: AutoState, rng: np.random.Generator) -> None:
+    def _hand_over(self, problem: Problem, s: NewtonState, rng: np.random.Generator) -> None:
         """Go on from the point reached with a method that needs no model of the loss."""
-        solver = get("sdca-admm" if _dual_rows(problem) else "acc-sadmm")()
+        solver = get("sdca-admm" if dual_rows(problem) else "acc-sadmm")()
         if s.other is None:
             s.other = solver.start(problem, s.output, s.dual)
             s.other.engine = s.engine if _compiles(problem) else "reference"
-            s.notes["reason"] += f"; its steps stopped helping, {solver.name} took over"
+            s.notes["then"] = f"its steps stopped helping, {solver.name} took over"
         passes, gradients = s.other.n_passes, s.other.n_gradients
         solver.epoch(problem, s.other, rng)
         s.n_passes += s.other.n_passes - passes
@@ -271,7 +230,7 @@ class Auto(Solver):
     # ---------------------------------------------------------------- the model
 
     def _sample(
-        self, problem: Problem, s: AutoState, at: DataTerm, rng: np.random.Generator
+        self, problem: Problem, s: NewtonState, at: DataTerm, rng: np.random.Generator
     ) -> Sample:
         f2 = cast(FiniteSum, problem.f2)
         if s.kept is not None:
@@ -289,7 +248,7 @@ class Auto(Solver):
         return sample
 
     def _model(
-        self, problem: Problem, s: AutoState, form: Composite, at: DataTerm, sample: Sample,
+        self, problem: Problem, s: NewtonState, form: Composite, at: DataTerm, sample: Sample,
         now: float,
     ) -> tuple[Array, Array, float]:  # fmt: skip
         """Return the model's minimizer, its multiplier, and the decrease it promises."""
@@ -327,7 +286,7 @@ class Auto(Solver):
         return _structured(form, small, w), mu, promised
 
     def _advance(
-        self, problem: Problem, s: AutoState, snapshot: Snapshot, w: Array, now: float,
+        self, problem: Problem, s: NewtonState, snapshot: Snapshot, w: Array, now: float,
         promised: float,
     ) -> float:  # fmt: skip
         """Move to w, or as far towards it as the objective falls; return the share taken."""
@@ -480,7 +439,7 @@ def _compiles(problem: Problem) -> bool:
     return views.why_not(problem) is None
 
 
-def _dual_rows(problem: Problem) -> bool:
+def dual_rows(problem: Problem) -> bool:
     """Say whether the dual variables of the rows, fewer than the columns, can be stepped in."""
     try:
         get("sdca-admm")().check(problem)
@@ -489,14 +448,8 @@ def _dual_rows(problem: Problem) -> bool:
     return True
 
 
-def _quadratic(problem: Problem) -> bool:
-    from ._newton import is_quadratic
-
-    return is_quadratic(problem)
-
-
-def _why_not_newton(problem: Problem) -> str | None:
-    """Return why the second-order route cannot serve, None if it can."""
+def why_not(problem: Problem) -> str | None:
+    """Return why these steps cannot serve a problem, None if they can."""
     f2 = problem.f2
     if not isinstance(f2, FiniteSum) or not hasattr(f2.loss, "curvature_apply"):
         return "the loss offers no curvature"
