@@ -95,6 +95,10 @@ class Nuclear(Part):
         check_factor(factor)
         return replace(self, alpha=self.alpha * factor)
 
+    def restricted(self, rows: Array) -> Nuclear:
+        """Return the penalty itself: rows of zeros have no singular values."""
+        return self
+
     def check(self, shape: Shape) -> None:
         """Raise when the block is not a matrix."""
         _check_matrix(shape)
@@ -227,6 +231,10 @@ class L2Ball(Part):
     def scaled(self, factor: float) -> L2Ball:
         """Return the penalty itself: an indicator has no strength."""
         check_factor(factor)
+        return self
+
+    def restricted(self, rows: Array) -> L2Ball:
+        """Return the penalty itself: rows of zeros add nothing to the norm."""
         return self
 
     def check(self, shape: Shape) -> None:

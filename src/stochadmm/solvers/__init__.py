@@ -22,6 +22,7 @@ from .spdhg import SPDHG
 from .stoc_admm import StocADMM
 from .svrg_admm import SVRGADMM
 from .vr_pddy import VRPDDY
+from .working_set import WorkingSet
 
 __all__ = [
     "AADMM",
@@ -48,6 +49,7 @@ __all__ = [
     "Solver",
     "State",
     "StocADMM",
+    "WorkingSet",
     "as_solver",
     "get",
     "names",

@@ -35,6 +35,7 @@ from ..certificates._corrected import (
 )
 from ..certificates._data import DataTerm, evaluate
 from ..certificates._repair import repaired
+from ..certificates._scaled import DualPoint
 from ..exact import project
 from ..finite_sum import FiniteSum, Snapshot
 from ..metrics import has_sampler, row_sampler
@@ -98,6 +99,8 @@ class NewtonState(State):
     """Decrease that the last model promised."""
     bend: float = 0.0
     """The model's curvature along its step."""
+    certificate: DualPoint | None = field(default=None, repr=False)
+    """The dual point of the best bound."""
     model_tol: float = FIRST_TOL
     """Accuracy that the next model begins with."""
 
@@ -141,13 +144,10 @@ class SampledNewton(Solver):
     ) -> NewtonState:
         """Return the state before the first epoch: some of the rows may have led somewhere."""
         point, multiplier = start_point(problem, x, dual)
-        point = _inside(problem, point)
+        point = inside(problem, point)
         form, f2 = Composite.of(problem), cast(FiniteSum, problem.f2)
         mu = form.from_multiplier(None if dual is None else multiplier)
-        state = NewtonState(
-            x=point, output=point, dual=multiplier, beta=1.0, mu=mu, sample_size=first_sample(f2),
-            bound=-np.inf,  # nothing is certified before it may succeed
-        )  # fmt: skip
+        state = self.start_at(problem, point, mu)
         self._recall(f2, state)
         if x is None and dual is None and _many(f2):
             self._start_from_few(problem, state)
@@ -156,6 +156,15 @@ class SampledNewton(Solver):
             state.n_passes += 1.0
             state.n_gradients += 1.0
         return state
+
+    def start_at(self, problem: Problem, point: Pair, mu: Array) -> NewtonState:
+        """Return the state at a feasible point whose pass is still to be made."""
+        dual = Composite.of(problem).to_multiplier(mu).astype(problem.dtype)
+        return NewtonState(
+            x=point, output=point, dual=dual, beta=1.0, mu=mu,
+            sample_size=first_sample(cast(FiniteSum, problem.f2)),
+            bound=-np.inf,  # nothing is certified before it may succeed
+        )  # fmt: skip
 
     def _start_from_few(self, problem: Problem, state: NewtonState) -> None:
         """Begin where some of the rows lead: their steps cost a fraction of a read each."""
@@ -277,7 +286,8 @@ class SampledNewton(Solver):
             tol = MODEL_TOL if exact else max(CERTIFICATE_SHARE * s.target, MODEL_TOL)
             found = corrected_point(f2, form, at, mu, sample, w, tol, s.penalty)
             if found is not None and found.model is not None:
-                s.bound = max(s.bound if s.bound is not None else -np.inf, found.point.bound)
+                if s.bound is None or found.point.bound > s.bound:
+                    s.bound, s.certificate = found.point.bound, found.point
                 w, mu = _structured(form, found.model, found.model.w), found.mu
                 # a larger sample makes the next bound tighter and the next step better
                 s.sample_size = max(s.sample_size, min(2 * s.sample_size, affordable(f2, 40)))
@@ -291,7 +301,7 @@ class SampledNewton(Solver):
     ) -> float:  # fmt: skip
         """Move to w, or as far towards it as the objective falls; return the share taken."""
         f2 = cast(FiniteSum, problem.f2)
-        point = _inside(problem, Pair(s.output.x1, w.astype(problem.dtype)))
+        point = inside(problem, Pair(s.output.x1, w.astype(problem.dtype)))
         x2 = point.x2
         there = f2.snapshot(x2)
         s.n_passes += 1
@@ -331,7 +341,7 @@ class SampledNewton(Solver):
         step = step.astype(problem.dtype)
 
         def point(t: float) -> Pair:
-            return _inside(problem, Pair(start.x1, start.x2 + problem.dtype.type(t) * step))
+            return inside(problem, Pair(start.x1, start.x2 + problem.dtype.type(t) * step))
 
         def value(t: float) -> float:
             return f2.value_at(snapshot.predictions + t * change) + problem.penalty(point(t))
@@ -345,7 +355,7 @@ class SampledNewton(Solver):
         return t, point(t), best
 
 
-def _inside(problem: Problem, x: Pair) -> Pair:
+def inside(problem: Problem, x: Pair) -> Pair:
     """Return a feasible pair near x inside the domain of the penalties, where one is found."""
     near = problem.feasible(x)
     if np.isfinite(problem.penalty(near)):
@@ -412,7 +422,7 @@ def _upper(problem: Problem, at: DataTerm, w: Array, H: Any) -> float:
     step = w - at.x
     value = at.value + float(np.vdot(at.gradient, step)) + 0.5 * _curvature(H, step)
     x2 = w.astype(problem.dtype)
-    return value + problem.penalty(_inside(problem, Pair(problem.zeros().x1, x2)))
+    return value + problem.penalty(inside(problem, Pair(problem.zeros().x1, x2)))
 
 
 def _structured(form: Composite, found: Any, w: Array) -> Array:
