@@ -207,7 +207,10 @@ class Composite:
 
 @dataclass
 class StructureSolver:
-    """Least squares with some rows of S: a dense factor when small, iterations when large."""
+    """Least squares with some rows of S: a dense factor when small, iterations when large.
+
+    ``pseudo_inverse`` is that of S'S, its diagonal where it has nothing else.
+    """
 
     S: Any
     mask: Array
@@ -228,6 +231,9 @@ class StructureSolver:
         units = sparse.csc_array(
             (np.ones(free.size), (free, np.arange(free.size))), (d, free.size)
         )
+        if (np.diff(rows.indptr) <= 1).all():  # no ties: S'S is a diagonal
+            squares = np.asarray(rows.multiply(rows).sum(axis=0)).ravel()
+            return cls(rows, mask, np.where(touched, 1 / np.where(touched, squares, 1), 0.0), units)
         if d > LARGEST_DENSE:
             null = sparse.hstack([units, _guesses(rows)]).tocsc()
             wide = sparse.csc_array(rows.T @ rows)
@@ -249,7 +255,11 @@ class StructureSolver:
     def absorb(self, residual: Array) -> Array:
         """Return the smallest ``change`` on the masked rows with ``S' change = residual``."""
         if self.pseudo_inverse is not None:
-            return cast(Array, self.S @ (self.pseudo_inverse @ residual))
+            made = self.pseudo_inverse
+            if made.ndim == 1:
+                made = made if residual.ndim == 1 else made[:, None]
+                return cast(Array, self.S @ (made * residual))
+            return cast(Array, self.S @ (made @ residual))
         if self.factor is None:
             return lsmr_columns(self.S.T, residual)
         if self.null.shape[1]:  # the ridge would blow up what least squares leaves alone

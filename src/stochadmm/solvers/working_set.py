@@ -203,9 +203,7 @@ class ByColumn:
         self.column[single] = self.S.indices
         self.factor = np.ones(self.S.shape[0])
         self.factor[single] = self.S.data
-        infinite = np.full(self.S.shape, np.inf)[:, 0]
-        holds = self._row_tension(np.full((self.S.shape[1], *problem.shape2[1:]), 1.0), infinite)
-        self.held = self._least(holds) < np.inf
+        self.held = self.tension(np.ones(problem.shape2)) < np.inf
         self.energies = column_energies(cast(FiniteSum, problem.f2))
         self.f2 = cast(FiniteSum, problem.f2)
 
@@ -226,20 +224,18 @@ class ByColumn:
         pull = -gradient[self.column[rows]]
         return cast(Array, pull / (factor[:, None] if pull.ndim == 2 else factor))
 
-    def _row_tension(self, gradient: Array, out: Array) -> Array:
+    def _row_tension(self, gradient: Array) -> Array:
+        out = np.full(self.S.shape[0], np.inf)
         for part, rows in self.parts:
             if hasattr(part, "tension"):
                 out[rows] = part.tension(self._pulls(gradient, rows))
         return out
 
-    def _least(self, numbers: Array) -> Array:
-        least = np.full(self.S.shape[1], np.inf)
-        np.minimum.at(least, self.column, numbers)
-        return least
-
     def tension(self, gradient: Array) -> Array:
         """Return the tension of every column, by the part of the penalty that holds it best."""
-        return self._least(self._row_tension(gradient, np.full(self.S.shape[0], np.inf)))
+        least = np.full(self.S.shape[1], np.inf)
+        np.minimum.at(least, self.column, self._row_tension(gradient))
+        return least
 
     def promise(self, at: Snapshot, columns: Indices) -> float:
         """Return about how much the columns outside could lower the objective, one by one."""
@@ -257,7 +253,7 @@ class ByColumn:
 
     def multiplier(self, columns: Indices, mu: Array, gradient: Array) -> Array:
         """Return the multiplier of all rows: as given inside, the pull itself outside."""
-        tension = self._row_tension(gradient, np.full(self.S.shape[0], np.inf))
+        tension = self._row_tension(gradient)
         best = np.lexsort((tension, self.column))
         _, first = np.unique(self.column[best], return_index=True)
         whole = np.zeros((self.S.shape[0], *gradient.shape[1:]))
