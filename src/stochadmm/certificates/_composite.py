@@ -233,7 +233,9 @@ class StructureSolver:
         )
         if (np.diff(rows.indptr) <= 1).all():  # no ties: S'S is a diagonal
             squares = np.asarray(rows.multiply(rows).sum(axis=0)).ravel()
-            return cls(rows, mask, np.where(touched, 1 / np.where(touched, squares, 1), 0.0), units)
+            return cls(
+                rows, mask, np.where(touched, 1 / np.where(touched, squares, 1), 0.0), units
+            )
         if d > LARGEST_DENSE:
             null = sparse.hstack([units, _guesses(rows)]).tocsc()
             wide = sparse.csc_array(rows.T @ rows)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -97,6 +97,17 @@ class Sample:
         other.u = at.slopes[self.index]
         return other
 
+    def plain(self) -> Sample:
+        """Return the same rows without a lift."""
+        other = copy(self)
+        other.lift = 0.0
+        return other
+
+    @cached_property
+    def coupled(self) -> bool:
+        """Whether the slope of an output depends on the predictions of others."""
+        return not _elementwise(self)
+
     def predict(self, step: Array) -> Array:
         """Return ``a_i' step`` of the rows, the intercept's part included, no offset."""
         z = self.block @ step[: self.f2.n_features]
@@ -114,7 +125,11 @@ class Sample:
             else:
                 self._curvature = partial(self.loss.curvature_apply, self.z, self.y)
         curved: Array = self._curvature(v)
-        return curved + self.lift * v if self.lift else curved
+        if not self.lift:
+            return curved
+        if self.coupled:  # their slopes add up to zero
+            v = v - v.mean(axis=1, keepdims=True)
+        return curved + self.lift * v
 
     def pull_back(self, du: Array) -> Array:
         """Return ``X'(q du) / n`` over the rows."""
@@ -262,7 +277,7 @@ def _solve(
     first, reads = None, 1.0
     if H.any():
         first = _minimize(form, H, at.gradient, at.x, near, start, tol, penalty)
-    if first is None or (not first.residual < 1e-4 and _elementwise(sample)):
+    if first is None or (not first.residual < 1e-4 and not sample.coupled):
         # rows on straight pieces of their losses may leave the model without a minimum
         sample.lift = LIFT * min(float(sample.loss.curvature_bound), 1e6)
         H = sample.hessian(shared)

@@ -138,7 +138,7 @@ def _leading(x: Array, threshold: float) -> tuple[Array, Array, Array] | None:
     if x.shape[0] < x.shape[1]:
         turned = _leading(x.T, threshold)
         return None if turned is None else (turned[2].T, turned[1], turned[0].T)
-    if x.shape[1] < 16 or x.shape[0] < 4 * x.shape[1] or x.dtype != np.float64:
+    if x.shape[1] < 16 or x.shape[0] < 2 * x.shape[1] or x.dtype != np.float64:
         return None
     squares, vectors = np.linalg.eigh(x.T @ x)
     values = np.sqrt(np.maximum(squares[::-1], 0.0))

@@ -264,12 +264,14 @@ class SampledNewton(Solver):
         f2 = cast(FiniteSum, problem.f2)
         H = sample.hessian(shares_curvature(f2, at))
         promised = 0.0
+        # no digits are wasted on a dear model that is not true yet
+        rough = isinstance(H, Implicit) and not s.faithful
 
         def accurate(w: Array) -> bool:
             """Say whether ten times the accuracy no longer changes what is promised."""
             nonlocal promised
             before, promised = promised, now - _upper(problem, at, w, H)
-            return 0 < promised <= before * (1 + ENOUGH)
+            return 0 < promised <= before * (1 + ENOUGH) or (rough and promised > 0)
 
         small = model_of(form).minimize(
             H, at.gradient, at.x, dual=s.mu, tol=s.model_tol, penalty=s.penalty, accept=accurate
@@ -284,7 +286,9 @@ class SampledNewton(Solver):
             # with all rows the minimizer is next to the solution: its digits are worth having
             exact = share == 1 and not isinstance(H, Implicit)
             tol = MODEL_TOL if exact else max(CERTIFICATE_SHARE * s.target, MODEL_TOL)
-            found = corrected_point(f2, form, at, mu, sample, w, tol, s.penalty)
+            # slopes of coupled outputs have little room: a lift would take them out of it
+            own = sample.plain() if sample.coupled and sample.lift else sample
+            found = corrected_point(f2, form, at, mu, own, w, tol, s.penalty)
             if found is not None and found.model is not None:
                 if s.bound is None or found.point.bound > s.bound:
                     s.bound, s.certificate = found.point.bound, found.point
@@ -326,6 +330,8 @@ class SampledNewton(Solver):
             s.share = s.share / 10 if s.share > 1e-6 else 0.0
             s.shortened = max(s.shortened - 1, 0)
         s.faithful = t == 1 and FAITHFUL * promised <= now - value <= promised / FAITHFUL
+        if s.faithful:
+            s.share = 0.0
         if now - value < 0.25 * promised and s.bend < TOO_FLAT * full_bend():
             s.sample_size = min(2 * s.sample_size, f2.n_terms)
         s.refused = 0 if value < now else s.refused + 1

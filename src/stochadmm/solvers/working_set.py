@@ -64,9 +64,7 @@ class WorkingSet(Solver):
     --------
     >>> import numpy as np, stochadmm as sa
     >>> X = np.random.default_rng(0).standard_normal((50, 1000))
-    >>> problem = sa.Problem.linear(
-    ...     sa.Squared(), X, X[:, 0] - X[:, 1], on_coefficients=sa.L1(0.1)
-    ... )
+    >>> problem = sa.Problem.linear(sa.Squared(), X, X[:, 0] - X[:, 1], on_coefficients=sa.L1(0.1))
     >>> result = sa.minimize(problem, "working-set", stop=sa.Gap(1e-9))
     >>> result.status.name, bool(result.info["columns"] < 500)
     ('CONVERGED', True)
@@ -153,7 +151,13 @@ class WorkingSet(Solver):
         s.n_passes += 1.0
         mu = form.multiplier(s.columns, found.mu, gradient)
         point = scaled_point(
-            f2, form.composite, s.output.x2.astype(np.float64), found.slopes, gradient, mu, rounds=1
+            f2,
+            form.composite,
+            s.output.x2.astype(np.float64),
+            found.slopes,
+            gradient,
+            mu,
+            rounds=1,
         )
         if s.bound is None or point.bound > s.bound:
             s.bound = point.bound
@@ -168,7 +172,7 @@ class WorkingSet(Solver):
         chosen[s.columns] = True
         size, support = int(chosen.sum()), int(np.count_nonzero(used))
         pulled = int(np.count_nonzero((tension > 1) & ~chosen))
-        more = int(np.clip(max(2 * support - size, pulled), 1, max(size, FIRST)))
+        more = int(np.clip(pulled, 1, max(2 * support - size, FIRST)))
         if size + more > MOST * x2.shape[0] and why_not(problem) is None:
             chosen[:] = True
         else:
@@ -271,9 +275,7 @@ class ByColumn:
             return problem
         own = columns[columns < f2.n_features]
         X = f2.X[:, own] if f2.storage == CSR else np.take(f2.X, own, axis=1)
-        few = FiniteSum(
-            f2.loss, X, f2.y, f2.weight, intercept=f2.intercept, offset=f2.offset
-        )
+        few = FiniteSum(f2.loss, X, f2.y, f2.weight, intercept=f2.intercept, offset=f2.offset)
         rows = self.rows(columns)
         penalties = []
         for part, block in self.parts:
@@ -292,7 +294,8 @@ def _parts(penalty: Any, size: int) -> list[tuple[Any, slice]]:
     found, start = [], 0
     for part, length in penalty.parts:
         found += [
-            (own, slice(start + rows.start, start + rows.stop)) for own, rows in _parts(part, length)
+            (own, slice(start + rows.start, start + rows.stop))
+            for own, rows in _parts(part, length)
         ]
         start += length
     return found
@@ -310,7 +313,9 @@ def why_not_by_column(problem: Problem) -> str | None:
         return "A1 is not a multiple of the identity"
     if (np.diff(form.S.indptr) != 1).any() or form.offset.any():
         return "the structure ties columns"
-    parts = [part for whole, rows in form.parts for part, _ in _parts(whole, rows.stop - rows.start)]
+    parts = [
+        part for whole, rows in form.parts for part, _ in _parts(whole, rows.stop - rows.start)
+    ]
     if not all(hasattr(part, "restricted") for part in parts):
         return "a penalty cannot be restricted to some rows"
     if not ByColumn.of(problem).held.any():
