@@ -102,6 +102,14 @@ class RowSampler:
 
 def column_energies(f2: FiniteSum, runs: Runs | None = None) -> Array:
     """Return the mean square of each column, or the largest over one run of rows."""
+    if runs is None:  # kept with the rows
+        if "_column_energies" not in f2.__dict__:
+            f2.__dict__["_column_energies"] = _energies(f2, runs)
+        return cast(Array, f2.__dict__["_column_energies"])
+    return _energies(f2, runs)
+
+
+def _energies(f2: FiniteSum, runs: Runs | None) -> Array:
     mean, largest = np.zeros(f2.n_columns), np.zeros(f2.n_columns)
     n_runs = 1 if runs is None else runs.n_runs
     weighted = f2.row_weight is not None

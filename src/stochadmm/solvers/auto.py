@@ -20,9 +20,13 @@ from ..protocols import Array
 from ._base import Solver, State, get, register
 from ._newton import is_quadratic
 from .sampled_newton import dual_rows, why_not
+from .working_set import why_not_by_column
 
 LARGEST_WIDE = 2000
 """Columns from which on fewer rows are worked on in their dual variables."""
+SOME_COLUMNS, MANY_COLUMNS, ROWS_PER_COLUMN = 200, 2000, 10
+"""Columns are worked on a few at a time from the second number on, and from the first on where
+there are fewer rows than this per column."""
 ROUTES = {"newton": "sampled-newton"}
 """Routes whose method has a longer name."""
 
@@ -62,6 +66,8 @@ class Auto(Solver):
             return self.route, "asked for"
         reason = why_not(problem)
         n, d = problem.f2.n_terms, problem.shape2[0]
+        if _few_columns_matter(n, d) and why_not_by_column(problem) is None:
+            return "working-set", f"{d} columns, each of which a penalty can hold at zero"
         few = n < d and dual_rows(problem)
         if reason is not None:
             return "sdca-admm" if few else "acc-sadmm", reason
@@ -90,6 +96,11 @@ class Auto(Solver):
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Advance the chosen method by one epoch."""
         _method(state.notes["route"]).epoch(problem, state, rng)
+
+
+def _few_columns_matter(n: int, d: int) -> bool:
+    """Say whether columns are so many that most of them will hardly differ from zero."""
+    return d >= MANY_COLUMNS or (d >= SOME_COLUMNS and n < ROWS_PER_COLUMN * d)
 
 
 def _method(route: str) -> Solver:
