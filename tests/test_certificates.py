@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from stochadmm.certificates import Certificate, certify
+from stochadmm.certificates._null_space import FreeSpace
 from stochadmm.finite_sum import FiniteSum
 from stochadmm.losses import (
     Huber,
@@ -18,6 +19,7 @@ from stochadmm.losses import (
     SquaredHinge,
 )
 from stochadmm.operators import Differences, GridDifferences, Identity, Incidence, VStack
+from stochadmm.path import alpha_max, at_strength
 from stochadmm.penalties import (
     L1,
     Box,
@@ -323,6 +325,19 @@ def test_multinomial_uses_the_full_hessian():
     assert found.gap <= 20 * (found.objective - best.bound)
 
 
+def test_two_norms_are_certified_where_their_dual_sets_only_just_reach():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 30))
+    y = np.argmax(X[:, :5] + rng.standard_normal((500, 5)), axis=1)
+    unit = Problem.linear(
+        Multinomial(5), X, y, structure=VStack([Identity(30), Identity(30)]),
+        on_structure=Stacked([(Nuclear(0.5), 30), (L1(0.5), 30)]), intercept=True,
+    )  # fmt: skip
+    problem = at_strength(unit, alpha_max(unit))
+    found = certify(problem, at(problem, np.zeros((31, 5))))
+    assert found.relative(problem.objective_at_zero) <= 1e-8
+
+
 def test_nuclear_norm():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 8))
@@ -406,6 +421,55 @@ def test_free_directions_give_a_better_point():
     found = certify(problem, at(problem, x))
     assert found.objective < true_objective(problem, x)
     assert found.point.x2[-1] == pytest.approx(problem.f2.y.mean())
+
+
+class CountingMultinomial(Multinomial):
+    """Counts the products with its Hessian, each as dear as a pass over the slopes."""
+
+    calls = 0
+
+    def curvature_apply(self, z, y, v):
+        type(self).calls += 1
+        return super().curvature_apply(z, y, v)
+
+
+def test_free_directions_of_many_outputs_cost_no_product_each():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 4)), rng.integers(40, size=300)
+    problem = Problem.linear(
+        CountingMultinomial(40), X, y, on_coefficients=L1(0.01), intercept=True
+    )
+    found = certify(problem, at(problem, np.zeros((5, 40))))
+    assert np.isfinite(found.gap) and CountingMultinomial.calls < 40
+
+
+class WithoutParts:
+    """A loss that offers its curvature by products only."""
+
+    def __init__(self, loss):
+        self.loss = loss
+
+    def __getattr__(self, name):
+        if name in ("curvature_parts", "curvature_operator", "kernel"):
+            raise AttributeError(name)
+        return getattr(self.loss, name)
+
+
+@pytest.mark.parametrize("loss", [Squared(), Multinomial(3)], ids=["squared", "multinomial"])
+def test_the_hessian_of_free_directions_is_that_of_products(loss):
+    rng = np.random.default_rng(0)
+    X, weight = rng.standard_normal((50, 4)), rng.random(50)
+    y = rng.integers(3, size=50) if isinstance(loss, Multinomial) else X[:, :3]
+    directions = [
+        (slice(None), sparse.csc_array(rng.standard_normal((5, 2)))),
+        ((slice(None), 1), sparse.csc_array(rng.standard_normal((5, 1)))),
+    ]
+    made = []
+    for form in (loss, WithoutParts(loss)):
+        space = FreeSpace(FiniteSum(form, X, y, intercept=True, sample_weight=weight), directions)
+        space.active = np.arange(50) % 3 > 0
+        made.append(space.hessian(X[:, 1:]))
+    np.testing.assert_allclose(made[0], made[1], rtol=0, atol=1e-14)
 
 
 def test_free_mean_of_a_large_signal():

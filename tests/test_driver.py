@@ -9,6 +9,11 @@ import numpy as np
 import pytest
 
 import stochadmm as sa
+from stochadmm import answer
+from stochadmm.certificates import certify
+from stochadmm.certificates._composite import Composite, StructureSolver
+from stochadmm.certificates._scaled import feasible_multiplier
+from stochadmm.clock import limited, out_of_time, seconds_left
 from stochadmm.solvers import State
 from stochadmm.stopping import Gap
 
@@ -162,6 +167,62 @@ def test_budget_in_seconds():
     )
     assert result.status is sa.Status.MAX_TIME
     assert 0.3 <= result.seconds <= time.perf_counter() - began < 20
+
+
+def test_a_certificate_that_would_outlast_the_budget_is_not_begun(monkeypatch):
+    built = []
+    monkeypatch.setattr(StructureSolver, "build", lambda *given: built.append(given))
+    rng = np.random.default_rng(0)
+    d = 2500
+    X, y = rng.standard_normal((20, d)), np.where(rng.random(20) < 0.5, 1.0, -1.0)
+    wide = sa.Problem.linear(
+        sa.Logistic(), X, y, structure=sa.Differences(d), on_structure=sa.L1(0.01)
+    )
+    result = sa.minimize(wide, "sdca-admm", max_passes=np.inf, max_seconds=0.5, engine="reference")
+    assert result.status is sa.Status.MAX_TIME and not built
+    assert result.gap == np.inf and result.n_epochs >= 1
+    assert result.objective <= wide.objective_at_zero
+
+
+def test_certificates_that_took_too_long_are_not_tried_again(monkeypatch):
+    strengths = []
+
+    def slow(*given, strength="scaled", **named):
+        strengths.append(strength)
+        time.sleep(0.4)
+        return certify(*given, strength=strength, **named)
+
+    monkeypatch.setattr(answer, "certify", slow)
+    result = sa.minimize(
+        problem(), "acc-sadmm", stop=Gap(1e-13), max_passes=np.inf, max_seconds=1.0,
+        engine="reference",
+    )  # fmt: skip
+    assert 1 <= len(strengths) <= 2 and set(strengths) == {"scaled"}
+    assert result.status is sa.Status.MAX_TIME and 0 < result.gap < np.inf
+
+
+def test_loops_of_certificates_end_with_the_budget(monkeypatch):
+    form = Composite.of(problem())
+    rounds = []
+    monkeypatch.setattr(form, "project", lambda mu: rounds.append(1) or 0.9 * mu)
+    monkeypatch.setattr(form, "scale", lambda mu: 0.5)
+    gradient, mu = np.ones(D), np.zeros(form.S.shape[0])
+    feasible_multiplier(form, gradient, mu, 0.0)
+    whole = len(rounds)
+    with limited(0.0):
+        feasible_multiplier(form, gradient, mu, 0.0)
+    assert len(rounds) - whole == 2 < whole
+
+
+def test_limits_of_time_are_nested_and_end_with_their_block():
+    with limited(60.0):
+        assert 0 < seconds_left() <= 60
+        with limited(1e9):
+            assert seconds_left() <= 60
+        with limited(0.0):
+            assert out_of_time()
+        assert not out_of_time()
+    assert seconds_left() == np.inf
 
 
 def test_callback_gets_record_and_state_and_may_stop():

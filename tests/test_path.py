@@ -7,8 +7,16 @@ import pytest
 from sklearn.linear_model import LassoCV, enet_path
 
 import stochadmm as sa
+from stochadmm import path
 from stochadmm.estimators.cv import best_index
-from stochadmm.path import alpha_grid, alpha_max, at_strength, null_model, solve_path
+from stochadmm.path import (
+    _norms_of_coefficients,
+    alpha_grid,
+    alpha_max,
+    at_strength,
+    null_model,
+    solve_path,
+)
 
 
 def sample(n=60, d=6, seed=0):
@@ -151,6 +159,50 @@ def test_alpha_max_of_overlapping_groups(groups, latent, l1_ratio):
     below = sa.OverlappingGroupRegressor(alpha=0.99 * largest, **options).fit(X, y)
     inside = listed if l1_ratio == 0 else slice(None)
     assert np.abs(above.coef_[inside]).max() < 1e-9 < np.abs(below.coef_[inside]).max()
+
+
+def stacked(kind, d=40):
+    """Return unit problems whose largest strength has no closed form."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, d))
+    Y = X[:, :5] @ rng.standard_normal((5, 4)) + rng.standard_normal((100, 4))
+    if kind == "groups":
+        copies = sa.Selection([range(i, min(i + 20, d)) for i in range(0, d - 10, 10)], d)
+        return sa.Problem.linear(
+            sa.Squared(), X, Y[:, 0], structure=copies, on_structure=sa.GroupL2(1.0, copies.sizes)
+        )
+    other = sa.L1(0.5) if kind == "entries" else sa.RowsL21(0.5)
+    return sa.Problem.linear(
+        sa.Squared(), X, Y, structure=sa.Identity(d), on_structure=sa.Nuclear(0.5),
+        on_coefficients=other, intercept=kind == "rows",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "kind, d", [("entries", 40), ("rows", 40), ("groups", 40), ("groups", 400)]
+)
+def test_alpha_max_between_bounds_is_that_of_exact_proximal_steps(kind, d, monkeypatch):
+    unit = stacked(kind, d)
+    fast = alpha_max(unit)
+    monkeypatch.setattr(path, "SMALL_ENOUGH", d)
+    monkeypatch.setattr(path, "_norms_of_coefficients", lambda unit: None)
+    np.testing.assert_allclose(fast, alpha_max(unit), rtol=2e-6)
+
+
+def test_alpha_max_of_norms_solves_no_quadratic_models(monkeypatch):
+    monkeypatch.setattr(path, "minimize_quadratic", None)
+    for kind in ("entries", "rows", "groups"):
+        assert alpha_max(stacked(kind)) > 0
+
+
+def test_alpha_max_is_climbed_where_a_penalty_is_no_norm():
+    X, y = sample()
+    for part in (sa.ElasticNet(1.0, 0.5), sa.NonNegative()):
+        unit = sa.Problem.linear(
+            sa.Squared(), X, y, structure=sa.Identity(6), on_structure=sa.GroupL2(1.0, [3, 3]),
+            on_coefficients=part,
+        )  # fmt: skip
+        assert _norms_of_coefficients(unit) is None and alpha_max(unit) > 0
 
 
 @pytest.mark.parametrize("name", ["LassoRegressor", "FusedLassoRegressor"])

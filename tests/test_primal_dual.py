@@ -450,6 +450,68 @@ def test_a_warm_start_at_the_optimum_stays_there():
         np.testing.assert_allclose(again.dual, state.dual, rtol=0, atol=1e-10)
 
 
+class Absolute:
+    """|z - y|: no bound on the curvature, and slope zero where a row is fitted exactly."""
+
+    curvature_bound = np.inf
+
+    def value(self, z, y, weight=None):
+        return float(np.average(np.abs(z - y), weights=weight))
+
+    def slope(self, z, y):
+        return np.sign(z - y)
+
+    def conjugate(self, u, y):
+        return np.where(np.abs(u) <= 1, u * y, np.inf)
+
+    def dual_room(self, u, du, y):
+        return np.where(np.abs(u + du) <= 1, 1.0, 0.0)
+
+    def prox_conjugate(self, v, step, y):
+        return np.clip(v - step * y, -1.0, 1.0)
+
+
+@pytest.mark.parametrize("method", DUAL)
+def test_slopes_of_zero_at_the_start_do_no_harm(method):
+    X = np.random.default_rng(0).standard_normal((50, 6))
+    fused = {"structure": sa.Differences(6), "on_structure": sa.L1(0.05)}
+    problem = sa.Problem.linear(Absolute(), X, np.zeros(50), **fused)
+    assert sa.minimize(problem, method()).objective == 0.0
+    w = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+    X = np.round(X)  # the targets are then fitted without rounding
+    strong = {"structure": sa.Differences(6), "on_structure": sa.L1(0.2)}
+    problem = sa.Problem.linear(Absolute(), X, X @ w, **strong)
+    assert not problem.f2.loss.slope(X @ w, problem.f2.y).any()
+    start = sa.minimize(problem, method(), start=w, max_passes=200)
+    other = sa.minimize(problem, method(), max_passes=200)
+    assert start.objective == pytest.approx(other.objective, rel=1e-4)
+
+
+def test_a_point_without_a_bound_is_not_given_up_for_exact_structure():
+    X = np.round(np.random.default_rng(0).standard_normal((50, 6)))
+    w = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+    fused = {"structure": sa.Differences(6), "on_structure": sa.L1(0.2)}
+    problem = sa.Problem.linear(Absolute(), X, X @ w, **fused)
+    result = sa.minimize(problem, sa.SDCAADMM(), start=w, max_passes=20)
+    assert result.gap == np.inf and result.objective <= 0.2
+
+
+@pytest.mark.parametrize("engine", ["compiled", "reference"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("method", DUAL)
+def test_rows_of_zeros_do_no_harm(method, dtype, engine):
+    X = np.random.default_rng(0).standard_normal((60, 6)).astype(dtype)
+    y = X.sum(axis=1) + 1
+    fused = {"structure": sa.Differences(6), "on_structure": sa.L1(0.05)}
+    empty = sa.Problem.linear(sa.Squared(), 0 * X, y, **fused)
+    result = sa.minimize(empty, method(), engine=engine)
+    assert result.objective == pytest.approx(0.5 * np.mean(y.astype(float) ** 2), rel=1e-6)
+    X[20:40] = 0
+    problem = sa.Problem.linear(sa.Squared(), X, y, **fused)
+    result = sa.minimize(problem, method(batch_size=5), stop=1e-5, engine=engine, max_passes=500)
+    assert result.status is sa.Status.CONVERGED
+
+
 class PlainLoss:
     """A loss with the required members only."""
 

@@ -63,6 +63,7 @@ from .solvers import (
     StocADMM,
 )
 from .stopping import AllOf, AnyOf, Gap, Never, Residuals
+from .threads import use_threads
 
 if TYPE_CHECKING:
     from .estimators import (
@@ -190,6 +191,7 @@ __all__ = [
     "iterate",
     "minimize",
     "solvers",
+    "use_threads",
 ]
 
 _DEFINED_HERE = frozenset(globals())

@@ -2,19 +2,23 @@
 
 A lower bound on the optimum belongs to the problem, not to a point, so the best bound seen so far
 certifies every later point. The tight certificate costs a few passes; it is asked for only when
-the objective has nearly stopped to fall, which is when it may succeed.
+the objective has nearly stopped to fall, which is when it may succeed. None is begun that would
+outlast the time a run has left.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from .certificates import Certificate, certify
+from .certificates import Certificate, certify, has_certificate
+from .certificates._composite import Composite
 from .certificates._data import evaluate
+from .clock import seconds_left
 from .exact import as_pair, candidates
 from .finite_sum import FiniteSum, Snapshot
 from .problem import Pair, Problem
@@ -24,6 +28,7 @@ from .solvers._base import State
 from .stopping import Rule, wanted_gap
 
 FLOOR = 1e-3  # relative gaps are taken relative to at least this share of F(0)
+TIGHT = 10  # how many times longer than a scaled certificate a first tight one may take
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,8 @@ class Meter:
         self.tol = None if wanted is None else wanted.tol
         self.relative = wanted is None or wanted.relative
         self.bound, self.previous, self.patience = Memory() if memory is None else memory
+        self.took: dict[str, float] = {}
+        """Seconds of the last certificate of each strength."""
 
     @property
     def memory(self) -> Memory:
@@ -109,18 +116,35 @@ class Meter:
         if state.bound is not None and state.cache is not None and self.tol is not None:
             measured = self._own(state, state.cache)
             helpless = measured.objective >= self.previous  # no step left to certify itself by
-        else:
-            certificate = certify(self.problem, state.output, state.dual, state.cache)
+        elif self._affords("scaled"):
+            certificate = self._certify(state.output, state.dual, state.cache, "scaled")
             measured, helpless = self._measured(state, certificate), True
-        if helpless and self._worth_more(measured):
-            tight = certify(
-                self.problem, state.output, state.dual, state.cache, strength="corrected"
-            )
+        else:
+            measured, helpless = self._uncertified(state), False
+        if helpless and self._worth_more(measured) and self._affords("corrected"):
+            tight = self._certify(state.output, state.dual, state.cache, "corrected")
             measured = self._measured(state, tight)
             if not self._satisfied(measured):
                 self.patience = 2
         self.previous = measured.objective
         return measured
+
+    def _certify(self, x: Pair, dual: Array, cache: Snapshot | None, strength: str) -> Certificate:
+        began = time.perf_counter()
+        found = certify(self.problem, x, dual, cache, strength=strength)
+        self.took[strength] = time.perf_counter() - began
+        return found
+
+    def _affords(self, strength: str) -> bool:
+        """Say whether a certificate is expected to end in the time that is left."""
+        left = seconds_left()
+        if left == np.inf:
+            return True
+        before = self.took.get("scaled", 0.0) * (1 if strength == "scaled" else TIGHT)
+        expected = self.took.get(strength, before)
+        if not self.took and has_certificate(self.problem):
+            expected += Composite.of(self.problem).setup_seconds
+        return expected < left
 
     def _measured(self, state: State, c: Certificate) -> Measured:
         if c.gap is not None and (self.bound is None or c.bound > self.bound):
@@ -129,6 +153,18 @@ class Meter:
         return Measured(
             c.point, state.output, state.dual, state.beta, c.objective, feasibility, self.bound,
             c.kkt_residual, self.scale(c.objective), state.cache,
+        )  # fmt: skip
+
+    def _uncertified(self, state: State) -> Measured:
+        """Measure a point with the bound at hand, where there is no time for another."""
+        if self.bound is None and has_certificate(self.problem):
+            self.bound = -np.inf
+        point = self.problem.feasible(state.output)
+        objective = _objective(self.problem, point)
+        feasibility = float(np.linalg.norm(self.problem.constraint(state.output)))
+        return Measured(
+            point, state.output, state.dual, state.beta, objective, feasibility, self.bound, None,
+            self.scale(objective), state.cache,
         )  # fmt: skip
 
     def _own(self, state: State, cache: Snapshot) -> Measured:
@@ -150,11 +186,18 @@ class Meter:
         return m if m.bound == self.bound else dataclasses.replace(m, bound=self.bound)
 
     def certified(self, m: Measured) -> Measured:
-        """Return a measurement that its method left uncertified, with a certificate."""
-        c = certify(self.problem, m.pair, m.dual, m.cache, strength="corrected")
-        if c.gap is not None:
-            self.bound = max(c.bound, -np.inf if self.bound is None else self.bound)
-        return dataclasses.replace(m, bound=self.bound, kkt_residual=c.kkt_residual)
+        """Return a measurement that its method left uncertified, with a certificate.
+
+        It is the tight one, or as much as there is time for.
+        """
+        limited = seconds_left() < np.inf
+        for strength in ("scaled", "corrected") if limited else ("corrected",):
+            if self._affords(strength):
+                c = self._certify(m.pair, m.dual, m.cache, strength)
+                if c.gap is not None:
+                    self.bound = max(c.bound, -np.inf if self.bound is None else self.bound)
+                m = dataclasses.replace(m, bound=self.bound, kkt_residual=c.kkt_residual)
+        return m
 
     def scale(self, objective: float) -> float:
         """Return what a relative gap is relative to."""
@@ -219,7 +262,7 @@ def _structured(problem: Problem, best: Measured, meter: Meter) -> Measured:
     if gradient is None and problem.h2 is not None and np.isfinite(best.objective):
         gradient = problem.f2.gradient(best.point.x2)
     allowed = best.objective
-    if best.gap is not None and meter.tol is not None:
+    if best.gap is not None and np.isfinite(best.gap) and meter.tol is not None:
         target = meter.tol * (best.scale if meter.relative else 1.0)
         allowed = best.objective + max(0.0, 0.5 * (target - best.gap), 0.1 * best.gap)
     x2 = best.point.x2.astype(problem.dtype, copy=False)

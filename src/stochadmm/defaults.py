@@ -139,18 +139,19 @@ def dual_balance(f2: Any, predictions: Array, slopes: Array) -> float:
     A move v of the coefficients changes the variables q_i u_i / n by c q_i a_i'v / n with c the
     curvature of the loss; along an average direction that is c |X|_F / (n sqrt(d)) per unit. c is
     between that at the given predictions, where a loss may be flat only for now, and its bound,
-    which may be reached nowhere; half of it, since curvature falls where a model fits.
+    which may be reached nowhere; half of it, since curvature falls where a model fits. Without a
+    bound it is the size of the slopes. What says nothing, slopes or rows of zeros, counts as one.
     """
     bound = float(f2.loss.curvature_bound)
     if not np.isfinite(bound):
-        curvature = _rms(slopes)
+        curvature = _rms(slopes) or 1.0
     elif hasattr(f2.loss, "curvature"):
         curvature = float(np.mean(f2.loss.curvature(predictions, f2.y), dtype=np.float64))
         curvature = float(np.sqrt(max(curvature, bound / 30) * bound))
     else:
         curvature = bound
-    frobenius = float(np.sqrt(np.sum(f2.row_curvatures, dtype=np.float64)))
-    return float(max(0.5 * curvature * frobenius / (f2.n_terms * f2.shape[0] ** 0.5), 1e-300))
+    frobenius = float(np.sqrt(np.sum(f2.row_curvatures, dtype=np.float64))) or 1.0
+    return float(0.5 * curvature * frobenius / (f2.n_terms * f2.shape[0] ** 0.5))
 
 
 def dual_size(penalty: Any, like: Array) -> float | None:

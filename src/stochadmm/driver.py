@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .answer import Measured, Meter, Resumable, finish
+from .clock import limited
 from .problem import Pair, Problem
 from .result import Record, Result, Status
 from .solvers import as_solver
@@ -24,6 +25,7 @@ from .stopping import Gap, Rule
 
 Callback = Callable[[Record, State], Any]
 KEEP_COPY_BELOW = 1 << 28  # bytes: larger states are not copied before each epoch
+KEPT_TIME = 0.2  # share of the seconds that is kept for a certificate while there is none
 
 
 def iterate(
@@ -96,7 +98,8 @@ def minimize(
     max_passes : float, default=100
         Budget in reads of the data.
     max_seconds : float, optional
-        Budget in seconds of waiting.
+        Budget in seconds of waiting. Inner loops end early when it is spent, and a certificate
+        that would outlast it is not begun: the gap may then be infinite.
     start : array, Pair, (Pair, dual) or Result, optional
         Where to begin; it is copied.
     resume : Result, optional
@@ -129,7 +132,8 @@ def minimize(
     if resume is not None:
         run.take_up(resume, engine)
     else:
-        run.state = begin(problem, method, start, engine)
+        with limited(run.seconds_left):
+            run.state = begin(problem, method, start, engine)
         run.rng = np.random.default_rng(random_state)
     run.state.target = run.meter.target
     with run.progress(verbose):
@@ -194,7 +198,8 @@ class Run:
                 if _bytes(self.state) < KEEP_COPY_BELOW:
                     kept, generator = self.state.copy(), self.rng.bit_generator.state
                 clock = time.perf_counter()
-                self.solver.epoch(self.problem, self.state, self.rng)
+                with limited(self.seconds_left):
+                    self.solver.epoch(self.problem, self.state, self.rng)
                 self.solving += time.perf_counter() - clock
                 status = self._verdict(self._measure())
         except KeyboardInterrupt:
@@ -206,7 +211,8 @@ class Run:
 
     def _measure(self, record: bool = True) -> Measured:
         clock = time.perf_counter()
-        measured = self.meter.measure(self.state)
+        with limited(self.seconds_left):
+            measured = self.meter.measure(self.state)
         self.measuring += time.perf_counter() - clock
         if self.best is None or measured.better_than(self.best):
             self.best = measured
@@ -228,7 +234,7 @@ class Run:
             return Status.STOPPED
         if self.state.n_passes >= self.max_passes:
             return Status.MAX_PASSES
-        if self.max_seconds is not None and self.seconds >= self.max_seconds:
+        if self.seconds_left <= 0:
             return Status.MAX_TIME
         return None
 
@@ -245,6 +251,14 @@ class Run:
     def seconds(self) -> float:
         """What the user waited."""
         return self.before + time.perf_counter() - self.began
+
+    @property
+    def seconds_left(self) -> float:
+        """What is left of the time for steps; some is kept for the certificate of the answer."""
+        if self.max_seconds is None:
+            return math.inf
+        certified = self.best is not None and self.best.gap != math.inf
+        return (1.0 if certified else 1.0 - KEPT_TIME) * self.max_seconds - self.seconds
 
     @contextmanager
     def progress(self, verbose: bool) -> Iterator[None]:
@@ -264,13 +278,18 @@ class Run:
         if self.best is None:  # interrupted before the start was measured
             self._measure(record=False)
         assert self.best is not None
-        timing = {"seconds_solving": self.solving, "seconds_measuring": self.measuring}
-        return finish(
-            self.problem, self.state, self.best, self.meter, status, self.rule, self.history,
-            self.seconds,
-            timing | {"solver": getattr(self.solver, "name", type(self.solver).__name__)},
-            self.rng.bit_generator.state,
-        )  # fmt: skip
+        about = {
+            "seconds_solving": self.solving,
+            "seconds_measuring": self.measuring,
+            "solver": getattr(self.solver, "name", type(self.solver).__name__),
+            "threads": getattr(self.problem.f2, "n_threads", 1),
+        }
+        spare = math.inf if self.max_seconds is None else KEPT_TIME * self.max_seconds
+        with limited(max(spare, self.seconds_left)):
+            return finish(
+                self.problem, self.state, self.best, self.meter, status, self.rule, self.history,
+                self.seconds, about, self.rng.bit_generator.state,
+            )  # fmt: skip
 
 
 def _as_rule(stop: Any) -> Rule:

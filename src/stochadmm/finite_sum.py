@@ -2,12 +2,13 @@
 
 Every product with the data that is not inside a compiled loop happens here. A full pass goes
 through the rows in chunks that fit the processor's cache, so that predictions and gradient cost
-one read of the matrix, not two.
+one read of the matrix, not two. Chunks form parts that threads share; where both begin and end
+depends on the data alone, so results do not depend on the number of threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from . import threads
 from .dense import weighted_gram
 from .protocols import Array, Loss, Shape
 from .sampling import Runs
@@ -24,9 +26,13 @@ from .sampling import Runs
 CHUNK_BYTES = 1 << 19
 COMPILE_ABOVE = 1 << 20  # bytes of data: below, a NumPy pass takes less time than loading a kernel
 ROWS_PER_SUM = 1 << 14
+PART_BYTES = 1 << 21  # work below which a part is not worth another thread
+MOST_PARTS = 16
+FEWEST_ROWS = 256  # of a chunk
 GRAM_COLUMNS = 128  # up to here one Gram matrix is cheaper than a Lanczos iteration
 DENSE = "dense"
 CSR = "csr"
+ALL = slice(None)
 
 
 @dataclass(frozen=True)
@@ -316,15 +322,26 @@ class FiniteSum:
 
     # ---------------------------------------------------------------- products with the data
 
-    def chunks(self, itemsize: int = 8) -> Iterator[slice]:
-        """Yield consecutive row ranges whose part of X fits the cache."""
+    def chunks(self, itemsize: int = 8, within: slice = ALL) -> Iterator[slice]:
+        """Yield consecutive row ranges, of all rows or a part, whose part of X fits the cache."""
         if self.storage == CSR:
             mean_row = max(1, self.X.nnz // self.n_terms) * 12
         else:
             mean_row = self.n_features * itemsize
-        rows = max(256, CHUNK_BYTES // mean_row)
-        for start in range(0, self.n_terms, rows):
-            yield slice(start, min(start + rows, self.n_terms))
+        start, stop, _ = within.indices(self.n_terms)
+        yield from _cut(start, stop, max(FEWEST_ROWS, CHUNK_BYTES // mean_row))
+
+    @cached_property
+    def _parts(self) -> list[slice]:
+        """Row ranges that threads share, one where the data is small."""
+        work = self.n_bytes * (self.n_outputs or 1)
+        parts = min(work // PART_BYTES, self.n_terms // FEWEST_ROWS, MOST_PARTS)
+        return threads.ranges(self.n_terms, parts)
+
+    @property
+    def n_threads(self) -> int:
+        """How many threads a pass over all rows uses now."""
+        return 1 if len(self._parts) == 1 else min(threads.count(), len(self._parts))
 
     def _rows(self, rows: Any) -> Any:
         if self.storage == CSR and isinstance(rows, slice):
@@ -332,9 +349,21 @@ class FiniteSum:
             return _csr_rows(self.X, start, stop)
         return self.X[rows]
 
-    def predict(self, x: Array, rows: Any = slice(None)) -> Array:
+    def predict(self, x: Array, rows: Any = ALL) -> Array:
         """Return the predictions of some rows, intercept and offset included."""
-        return self._predict(self._rows(rows), x, rows)
+        if not self._shared(rows) or not x[: self.n_features].any():
+            return self._predict(self._rows(rows), x, rows)
+        z = np.empty((self.n_terms, *x.shape[1:]), dtype=np.result_type(self.dtype, x.dtype))
+
+        def part(rows: slice) -> None:
+            z[rows] = self._predict(self._rows(rows), x, rows)
+
+        threads.run(part, self._parts)
+        return z
+
+    def _shared(self, rows: Any) -> bool:
+        """Say whether these are all rows, and enough of them for threads."""
+        return isinstance(rows, slice) and rows == ALL and len(self._parts) > 1
 
     def _predict(self, block: Any, x: Array, rows: Any) -> Array:
         slopes = x[: self.n_features]
@@ -348,31 +377,43 @@ class FiniteSum:
             z += self.offset[rows]
         return cast(Array, z)
 
-    def slopes(self, z: Array, rows: Any = slice(None)) -> Array:
+    def slopes(self, z: Array, rows: Any = ALL) -> Array:
         """Return the derivative of the terms of some rows in their predictions."""
         u = self.loss.slope(z, self.y[rows])
         return self.weighted(u, rows)
 
-    def weighted(self, u: Array, rows: Any = slice(None)) -> Array:
+    def weighted(self, u: Array, rows: Any = ALL) -> Array:
         """Return rows of ``u`` times their sample weights."""
         if self.weight is None:
             return u
         q = self.weight[rows]
         return cast(Array, u * (q[:, None] if u.ndim > q.ndim else q))
 
-    def pull_back(self, u: Array, rows: Any = slice(None)) -> Array:
+    def pull_back(self, u: Array, rows: Any = ALL) -> Array:
         """Return ``sum_i u_i a_i`` over some rows (with the intercept's column of ones)."""
-        return self._pull_back(self._rows(rows), u)
+        if not self._shared(rows):
+            return self._pull_back(self._rows(rows), u)
+
+        def part(rows: slice) -> Array:
+            return self._pull_back(self._rows(rows), u[rows]).astype(np.float64, copy=False)
+
+        total = threads.add_up(part, self._parts)
+        return total.astype(np.result_type(self.dtype, u.dtype), copy=False)
 
     def _pull_back(self, block: Any, u: Array) -> Array:
-        g = block.T @ u
+        g = (_transposed(block) if self.storage == CSR else block.T) @ u
         if self.intercept:
             g = np.concatenate([g, u.sum(axis=0, keepdims=True)])
         return cast(Array, g)
 
     def value_at(self, z: Array) -> float:
         """Return the mean loss of given predictions."""
-        return self._loss_sum(z, slice(None)) / self.n_terms
+        return self._add_numbers(lambda rows: self._loss_sum(z[rows], rows)) / self.n_terms
+
+    def _add_numbers(self, part: Callable[[slice], float]) -> float:
+        numbers: list[float] = []
+        threads.run(part, self._parts, numbers.append)
+        return sum(numbers)
 
     def _loss_sum(self, z: Array, rows: Any) -> float:
         """Return the weighted sum of the losses of some rows, from the loss's weighted mean."""
@@ -385,7 +426,11 @@ class FiniteSum:
 
     def value(self, x: Array) -> float:
         """Return the mean loss at x."""
-        return self.value_at(self.predict(x))
+
+        def part(rows: slice) -> float:
+            return self._loss_sum(self._predict(self._rows(rows), x, rows), rows)
+
+        return self._add_numbers(part) / self.n_terms
 
     def gradient(self, x: Array) -> Array:
         """Return the gradient of the mean loss at x."""
@@ -396,17 +441,38 @@ class FiniteSum:
         x = np.asarray(x, dtype=self.dtype)
         z = np.empty(self._predictions_shape(self.n_terms), dtype=self.dtype)
         u = np.empty_like(z)
-        if self.compiled:
-            return self._compiled_snapshot(x, z, u)
-        total, value = np.zeros(self.shape, dtype=np.float64), 0.0
-        for rows in self.chunks(self.dtype.itemsize):
-            block = self._rows(rows)
-            z[rows] = self._predict(block, x, rows)
-            u[rows] = self.slopes(z[rows], rows)
-            value += self._loss_sum(z[rows], rows)
-            total += self._pull_back(block, u[rows])
+        values: dict[int, float] = {}
+
+        def part(rows: slice) -> Array:
+            total, value = np.zeros(self.shape, dtype=np.float64), 0.0
+            for chunk in self._pass_chunks(rows):
+                loss, gradient = self._pass(chunk, x, z, u)
+                value += loss
+                total += gradient
+            values[rows.start] = value
+            return total
+
+        total = threads.add_up(part, self._parts)
+        value = sum(values[rows.start] for rows in self._parts) / self.n_terms
         gradient = (total / self.n_terms).astype(self.dtype, copy=False)
-        return Snapshot(x.copy(), z, u, value / self.n_terms, gradient)
+        return Snapshot(x.copy(), z, u, value, gradient)
+
+    def _pass_chunks(self, part: slice) -> Iterator[slice]:
+        if self.compiled:  # its own steps fit the cache
+            return _cut(part.start, part.stop, ROWS_PER_SUM)
+        return self.chunks(self.dtype.itemsize, part)
+
+    def _pass(self, rows: slice, x: Array, z: Array, u: Array) -> tuple[float, Array]:
+        """Write predictions and slopes of a chunk; return its sums of losses and gradients."""
+        if self.compiled:
+            from .kernels.passes import full_pass
+
+            gradient = np.zeros(self.shape, dtype=self.dtype)
+            return full_pass(self.view, rows.start, rows.stop, x, z, u, gradient), gradient
+        block = self._rows(rows)
+        z[rows] = self._predict(block, x, rows)
+        u[rows] = self.slopes(z[rows], rows)
+        return self._loss_sum(z[rows], rows), self._pull_back(block, u[rows])
 
     @cached_property
     def compiled(self) -> bool:
@@ -421,18 +487,6 @@ class FiniteSum:
         from .kernels.views import data_view
 
         return data_view(self)
-
-    def _compiled_snapshot(self, x: Array, z: Array, u: Array) -> Snapshot:
-        from .kernels.passes import full_pass
-
-        total, value = np.zeros(self.shape), 0.0
-        for start in range(0, self.n_terms, ROWS_PER_SUM):
-            stop = min(start + ROWS_PER_SUM, self.n_terms)
-            part = np.zeros(self.shape, dtype=self.dtype)
-            value += full_pass(self.view, start, stop, x, z, u, part)
-            total += part
-        gradient = (total / self.n_terms).astype(self.dtype, copy=False)
-        return Snapshot(x.copy(), z, u, value / self.n_terms, gradient)
 
     def gradient_change(self, rows: NDArray[np.intp], x: Array, anchor: Snapshot) -> Array:
         """Return the mean over ``rows`` of the gradients at x minus those at the snapshot."""
@@ -450,33 +504,30 @@ class FiniteSum:
 
         ``curvature`` (c_i, one number per row used) is 1 when absent.
         """
-        weight = self.row_weight
-        if rows is None:
-            numbers = np.ones(self.n_terms) if curvature is None else curvature
-            numbers = numbers if weight is None else numbers * weight
-            return weighted_gram(self.X, numbers, self.intercept) / self.n_terms
-        total = np.zeros((self.n_columns, self.n_columns))
-        for part in _parts(len(rows), self.n_features):
-            numbers = np.ones(len(rows[part])) if curvature is None else curvature[part]
-            numbers = numbers if weight is None else numbers * weight[rows[part]]
-            total += weighted_gram(self.X[rows[part]], numbers, self.intercept)
-        return total / len(rows)
+        n, weight = self.n_terms if rows is None else len(rows), self.row_weight
+        numbers = np.ones(n) if curvature is None else curvature
+        if weight is not None:
+            numbers = numbers * (weight if rows is None else weight[rows])
+        return weighted_gram(self.X, numbers, self.intercept, rows=rows) / n
 
     def _gram_product(self, v: Array) -> Array:
         v = np.asarray(v, dtype=self.dtype).ravel()
-        total = np.zeros(self.n_columns)
         weight = self.row_weight
-        for rows in self.chunks():
-            block = self._rows(rows)
-            z = block @ v[: self.n_features] + (v[-1] if self.intercept else 0)
-            total += self._pull_back(block, z if weight is None else z * weight[rows])
-        return total / self.n_terms
+
+        def part(part: slice) -> Array:
+            total = np.zeros(self.n_columns)
+            for rows in self.chunks(within=part):
+                block = self._rows(rows)
+                z = block @ v[: self.n_features] + (v[-1] if self.intercept else 0)
+                total += self._pull_back(block, z if weight is None else z * weight[rows])
+            return total
+
+        return threads.add_up(part, self._parts) / self.n_terms
 
 
-def _parts(n: int, d: int) -> Iterator[slice]:
-    rows = max(256, CHUNK_BYTES // (8 * d))
-    for start in range(0, n, rows):
-        yield slice(start, min(start + rows, n))
+def _cut(start: int, stop: int, length: int) -> Iterator[slice]:
+    for first in range(start, stop, length):
+        yield slice(first, min(first + length, stop))
 
 
 def _csr_rows(X: Any, start: int, stop: int) -> Any:
@@ -488,6 +539,13 @@ def _csr_rows(X: Any, start: int, stop: int) -> Any:
     view.data = X.data[first:last]
     view.indices = X.indices[first:last]
     view.indptr = X.indptr[start : stop + 1] - first
+    return view
+
+
+def _transposed(X: Any) -> Any:
+    """Return a view of the transpose of a CSR matrix; SciPy's copies the entries of a view."""
+    view = sparse.csc_array(X.shape[::-1], dtype=X.dtype)
+    view.data, view.indices, view.indptr = X.data, X.indices, X.indptr
     return view
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from .certificates._composite import Composite
+from .certificates._composite import Composite, is_diagonal
 from .certificates._data import evaluate
 from .certificates._null_space import clear_free_directions
 from .finite_sum import FiniteSum
@@ -25,7 +25,12 @@ from .result import Result
 from .terms import Elementwise
 
 MOST_ROUNDS, MOST_STEPS = 60, 1000
+MOST_SPLIT, LOOK = 5000, 20
+"""Steps of the splitting that brackets the largest strength, and how often bounds are taken."""
+FAR_OUT = 1e9
+"""Times a multiplier is made longer to see how far the dual set reaches."""
 SMALL_ENOUGH = 300  # columns up to which a dense identity costs nothing
+RELAXATION = 1.7
 ROUNDED_UP = 1e-6  # the largest strength is returned this much too large, never too small
 
 
@@ -81,7 +86,8 @@ def alpha_max(unit: Problem) -> float:
 
     With g the gradient at the null model it is the smallest alpha for which -g is alpha times a
     subgradient of the penalty at zero: a linear program where the penalty is polyhedral, and the
-    largest ratio ``-<g, w> / penalty(w)`` otherwise, climbed by proximal steps.
+    largest ratio ``-<g, w> / penalty(w)`` otherwise, between bounds from both sides for norms of
+    coefficients, climbed by proximal steps for other structures.
 
     Examples
     --------
@@ -102,7 +108,8 @@ def alpha_max(unit: Problem) -> float:
     if edges is not None:
         strength = _polyhedral(unit, direction, *edges)
     else:
-        strength = _climb(unit, direction)
+        form = _norms_of_coefficients(unit)
+        strength = _climb(unit, direction) if form is None else _bracket(form, direction)
     return size * strength * (1 + ROUNDED_UP)
 
 
@@ -159,6 +166,67 @@ def _polyhedral(unit: Problem, direction: Array, low: Array, high: Array) -> flo
             raise ValueError(f"alpha_max is not available: {answer.message}; pass alphas instead")
         found = max(found, float(answer.x[-1]))
     return found
+
+
+def _norms_of_coefficients(unit: Problem) -> Composite | None:
+    """Return the stacked form where S'S is diagonal and H a sum of norms, None elsewhere."""
+    form = Composite.of(unit)
+    shared = form.mask.ndim == 1 or bool((form.mask == form.mask[:, :1]).all())
+    if not shared or form.offset.any() or not is_diagonal(form.St @ form.S):
+        return None
+    penalty = form.stacked_penalty
+    probe = np.random.default_rng(0).standard_normal(form.mask.shape)
+    value, double, mirrored = (float(penalty.value(t * probe)) for t in (1.0, 2.0, -1.0))
+    is_norm = np.isfinite(value) and np.allclose([double, mirrored], [2 * value, value], 1e-12)
+    return form if is_norm else None
+
+
+def _bracket(form: Composite, direction: Array) -> float:
+    """Return the largest ``<direction, w> / H(S w)`` from below and above.
+
+    A splitting solves the prox of alpha times the penalty at the direction. On the way, the ratio
+    of its point is a bound from below, and the next alpha; a multiplier with
+    ``S' mu = direction`` is one from above: the factor that brings it into the dual set.
+    """
+    penalty, S, St = form.stacked_penalty, form.S, form.St
+    weight = (St @ S).diagonal().reshape(-1, *(1,) * (direction.ndim - 1))
+
+    def ratio(w: Array) -> float:
+        value = float(penalty.value(S @ w))
+        return float(np.vdot(direction, w)) / value if value > 0 else 0.0
+
+    def reach(mu: Array) -> float:
+        exact = mu + form.absorb(direction - St @ mu)
+        return 1 / (FAR_OUT * form.scale(FAR_OUT * exact))
+
+    mu = np.zeros_like(form.offset)
+    low, high = ratio(direction), reach(mu)
+    if S.shape[0] == np.count_nonzero(weight):  # no other multiplier
+        return high
+    image, rho = np.zeros_like(mu), 1.0
+    for step in range(MOST_SPLIT):
+        if step % LOOK == 0:
+            scaled = _scaled(penalty, low)
+        w = (direction + St @ (rho * image - mu)) / (1 + rho * weight)
+        seen, before = np.asarray(S @ w), image
+        ahead = RELAXATION * seen + (1 - RELAXATION) * image + mu / rho
+        image = scaled.prox(ahead, 1 / rho)
+        mu = rho * (ahead - image)
+        if step % LOOK == LOOK - 1:
+            low, high = max(low, ratio(w)), min(high, reach(mu))
+            if high <= low * (1 + ROUNDED_UP):
+                break
+            rho *= _balance(seen - image, seen, rho * (St @ (image - before)), St @ mu)
+    return max(low, high / (1 + ROUNDED_UP))
+
+
+def _balance(primal: Array, length: Array, dual: Array, force: Array) -> float:
+    """Return the factor of the penalty that makes the relative residuals of a splitting equal."""
+    sizes = [float(np.linalg.norm(part)) for part in (primal, length, dual, force)]
+    if not all(sizes):
+        return 1.0
+    ratio = float(np.sqrt(sizes[0] / sizes[1] * sizes[3] / sizes[2]))
+    return float(np.clip(ratio, 0.2, 5.0)) if not 0.5 < ratio < 2 else 1.0
 
 
 def _climb(unit: Problem, direction: Array) -> float:

@@ -17,8 +17,9 @@ Shape = tuple[int, ...]
 class Loss(Protocol):
     """Loss of predictions ``z`` against targets ``y``, row by row.
 
-    Further members unlock more: ``curvature``, ``curvature_apply``, ``conjugate``, ``dual_room``,
-    ``prox_conjugate``, ``mean``, ``check_targets``, ``n_outputs``, ``kernel``.
+    Further members unlock more: ``curvature``, ``curvature_apply``, ``curvature_parts``,
+    ``conjugate``, ``dual_room``, ``prox_conjugate``, ``mean``, ``check_targets``, ``n_outputs``,
+    ``kernel``.
     """
 
     @property

@@ -114,6 +114,10 @@ def _check_curvature(loss: Any, z: Array, y: Array, rng: np.random.Generator) ->
         rise = (loss.slope(z + h * v, y) - loss.slope(z - h * v, y)) / (2 * h)
         got = loss.curvature_apply(z, y, v)
         _close(got, rise, 1e-4, "curvature_apply is not the derivative of slope")
+        if hasattr(loss, "curvature_parts"):
+            a, b = loss.curvature_parts(z, y)
+            along = 0.0 if b is None else b * (b * v).sum(axis=-1, keepdims=True)
+            _close(a * v - along, got, 1e-12, "curvature_parts is not curvature_apply")
 
 
 def _check_weights(loss: Any, z: Array, y: Array) -> None:

@@ -16,6 +16,7 @@ from scipy import linalg, sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import lsmr, splu, spsolve
 
+from ..clock import out_of_time
 from ..dense import inverse
 from ..operators import Identity
 from ..penalties import Stacked, Zero
@@ -26,6 +27,8 @@ from ..quadratic import unfold
 LARGEST_DENSE = 4000
 MOST_ENTRIES = 30
 """Per column of S'S, for a sparse factor of large structures."""
+SETUP_SECONDS = 3e-10
+"""Of the null space of a dense matrix, per cube of its side."""
 NEGLIGIBLE = 1e-10
 """Squared pivots and eigenvalues below this share of the largest count as zero."""
 
@@ -184,6 +187,15 @@ class Composite:
             self._solvers[key] = StructureSolver.build(self.S, column)
         return self._solvers[key]
 
+    @property
+    def setup_seconds(self) -> float:
+        """What the first least squares may take before it begins, at most."""
+        d = self.shape[0]
+        if d > LARGEST_DENSE or is_diagonal(self.St @ self.S):
+            return 0.0
+        new = sum(column.tobytes() not in self._solvers for _, column in self._columns())
+        return SETUP_SECONDS * new * d**3
+
     def _columns(self) -> list[tuple[Any, Array]]:
         """Return groups of outputs that share their mask, as (index, mask)."""
         if self.mask.ndim == 1:
@@ -207,14 +219,11 @@ class Composite:
 
 @dataclass
 class StructureSolver:
-    """Least squares with some rows of S: a dense factor when small, iterations when large.
-
-    ``pseudo_inverse`` is that of S'S, its diagonal where it has nothing else.
-    """
+    """Least squares with some rows of S: a dense factor when small, iterations when large."""
 
     S: Any
     mask: Array
-    pseudo_inverse: Array | None
+    pseudo_inverse: Any
     null: Any = field(repr=False)
     gram: Any = None
     factor: Any = None
@@ -231,21 +240,20 @@ class StructureSolver:
         units = sparse.csc_array(
             (np.ones(free.size), (free, np.arange(free.size))), (d, free.size)
         )
-        if (np.diff(rows.indptr) <= 1).all():  # no ties: S'S is a diagonal
-            squares = np.asarray(rows.multiply(rows).sum(axis=0)).ravel()
-            return cls(
-                rows, mask, np.where(touched, 1 / np.where(touched, squares, 1), 0.0), units
-            )
+        wide = sparse.csc_array(rows.T @ rows)
+        if is_diagonal(wide):
+            inverted = np.zeros(d)
+            inverted[touched] = 1.0 / wide.diagonal()[touched]
+            return cls(rows, mask, sparse.diags_array(inverted), units)
         if d > LARGEST_DENSE:
             null = sparse.hstack([units, _guesses(rows)]).tocsc()
-            wide = sparse.csc_array(rows.T @ rows)
             if wide.nnz > MOST_ENTRIES * d:
                 return cls(rows, mask, None, null)
             ridge = 1e-10 * float(wide.diagonal().max(initial=1.0))
             shifted = sparse.csc_array(wide + ridge * sparse.eye_array(d))
             return cls(rows, mask, None, null, wide, splu(shifted))
         seen = np.flatnonzero(touched)
-        gram = (rows.T @ rows).toarray()[np.ix_(seen, seen)]
+        gram = wide.toarray()[np.ix_(seen, seen)]
         solved, null = _inverse_and_null(gram)
         full = np.zeros((d, d))
         full[np.ix_(seen, seen)] = solved
@@ -257,11 +265,7 @@ class StructureSolver:
     def absorb(self, residual: Array) -> Array:
         """Return the smallest ``change`` on the masked rows with ``S' change = residual``."""
         if self.pseudo_inverse is not None:
-            made = self.pseudo_inverse
-            if made.ndim == 1:
-                made = made if residual.ndim == 1 else made[:, None]
-                return cast(Array, self.S @ (made * residual))
-            return cast(Array, self.S @ (made @ residual))
+            return cast(Array, self.S @ (self.pseudo_inverse @ residual))
         if self.factor is None:
             return lsmr_columns(self.S.T, residual)
         if self.null.shape[1]:  # the ridge would blow up what least squares leaves alone
@@ -272,6 +276,11 @@ class StructureSolver:
         for _ in range(3):
             y = y + self.factor.solve(residual - self.gram @ y)
         return cast(Array, self.S @ y)
+
+
+def is_diagonal(matrix: Any) -> bool:
+    """Say whether a sparse matrix has no entry beside its diagonal."""
+    return int(matrix.count_nonzero()) == int(np.count_nonzero(matrix.diagonal()))
 
 
 def _inverse_and_null(gram: Array) -> tuple[Array, Array]:
@@ -303,11 +312,13 @@ def _guesses(rows: Any) -> Any:
 
 
 def lsmr_columns(matrix: Any, right: Array) -> Array:
-    """Solve ``matrix @ result = right`` in least squares, column by column."""
+    """Solve ``matrix @ result = right`` in least squares, column by column while there is time."""
     columns = right[:, None] if right.ndim == 1 else right
-    out = np.stack(
-        [lsmr(matrix, c, atol=1e-15, btol=1e-15, maxiter=5000)[0] for c in columns.T], axis=1
-    )
+    out = np.zeros((matrix.shape[1], columns.shape[1]))
+    for k, column in enumerate(columns.T):
+        if out_of_time():
+            break
+        out[:, k] = lsmr(matrix, column, atol=1e-15, btol=1e-15, maxiter=5000)[0]
     return cast(Array, out[:, 0] if right.ndim == 1 else out)
 
 

@@ -11,7 +11,7 @@ from ..finite_sum import FiniteSum, Snapshot
 from ..protocols import Array
 
 ROWS = 1 << 16
-"""Rows whose conjugates are taken at a time."""
+"""Rows whose conjugates or curvatures are taken at a time."""
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from typing import Any, cast
 import numpy as np
 from scipy import linalg
 
+from ..clock import out_of_time
 from ..finite_sum import FiniteSum
 from ..protocols import Array
-from ._data import DataTerm, mean_loss, pull_back, sample_weights, weighted
+from ._data import ROWS, DataTerm, mean_loss, pull_back, sample_weights, weighted
 
 MAX_NEWTON = 30
 MOST_DIRECTIONS = 400
@@ -102,9 +103,39 @@ class FreeSpace:
             root = np.sqrt(curve if self.active is None else self.active * curve)
             scaled = self.moves[0] * root[:, None]
             return cast(Array, scaled.T @ scaled / self.f2.n_terms)
-        columns = [self.gradient(self.bend(z, unit)) for unit in np.eye(self.size)]
-        H = np.stack(columns, axis=1)
-        return cast(Array, 0.5 * (H + H.T))
+        if not hasattr(self.loss, "curvature_parts"):
+            columns = [self.gradient(self.bend(z, unit)) for unit in np.eye(self.size)]
+            H = np.stack(columns, axis=1)
+            return cast(Array, 0.5 * (H + H.T))
+        H = np.zeros((self.size, self.size))
+        for first in range(0, self.f2.n_terms, ROWS):
+            H += self._curvature_of(slice(first, first + ROWS), z)
+        return H / self.f2.n_terms
+
+    def _curvature_of(self, rows: slice, z: Array) -> Array:
+        """Return the sum over some rows of the Hessian ``diag(a) - b b'`` in the predictions."""
+        a, b = self.loss.curvature_parts(z[rows], self.f2.y[rows])
+        q = np.ones(len(a)) if self.q is None else self.q[rows]
+        q = q if self.active is None else weighted(self.active[rows], q)
+        moves, outputs = self._coordinates(rows)
+        a = weighted(q, a)
+        H = np.zeros((self.size, self.size))
+        for c in range(a.shape[1]):
+            own = np.flatnonzero(outputs == c)
+            H[np.ix_(own, own)] = moves[:, own].T @ (a[:, [c]] * moves[:, own])
+        if b is not None:
+            tied = weighted(np.sqrt(q), b)[:, outputs] * moves
+            H -= tied.T @ tied
+        return H
+
+    def _coordinates(self, rows: slice) -> tuple[Array, Array]:
+        """Return, for every coordinate of c, what it adds to predictions, and to which output."""
+        moves, outputs = [], []
+        for (index, _), move in zip(self.directions, self.moves, strict=True):
+            chosen = self._outputs(index)
+            moves.append(np.repeat(move[rows], chosen.size, axis=1))
+            outputs.append(np.tile(chosen, move.shape[1]))
+        return np.concatenate(moves, axis=1), np.concatenate(outputs)
 
 
 def clear_free_directions(
@@ -128,7 +159,7 @@ def clear_free_directions(
     scale = np.abs(space.gradient(np.abs(u))).max() + np.finfo(float).tiny
     for _ in range(MAX_NEWTON):
         slope = space.gradient(u)
-        if np.abs(slope).max() <= 1e-9 * scale:
+        if np.abs(slope).max() <= 1e-9 * scale or out_of_time():
             break
         move = -(_inverse(space.hessian(z), space.bound) @ slope)
         ahead = space.predictions(move)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..clock import out_of_time
 from ..finite_sum import FiniteSum
 from ..protocols import Array
 from ._composite import Composite
@@ -52,12 +53,15 @@ def feasible_multiplier(
 ) -> tuple[float, Array]:
     """Return (t, mu) with ``S' mu = -gradient`` and ``t mu`` in the dual set, t as large as found.
 
-    Projections on the dual set and on the equation take turns. Where they differ by no more than
-    ``tiny``, the projection is taken: no factor brings a cone's edge back inside.
+    Reflections at the equation and at the dual set take turns (Douglas and Rachford), which gets
+    into narrow corners where projections alone creep. Where a solution of the equation and its
+    projection on the dual set differ by no more than ``tiny``, the projection is taken: no factor
+    brings a cone's edge back inside.
     """
     best_scale, best = -1.0, mu
+    governing = form.project(mu)
     for _ in range(rounds):
-        mu = form.project(mu)
+        mu = governing
         for _ in range(2):  # the second time removes what rounding left
             mu = mu + form.absorb(-gradient - form.St @ mu)
         inside = form.project(mu)
@@ -65,8 +69,9 @@ def feasible_multiplier(
         scale = form.scale(near)
         if scale > best_scale:
             best_scale, best = scale, near
-        if scale == 1.0:
+        if scale == 1.0 or out_of_time():
             break
+        governing = governing + form.project(2 * mu - governing) - mu
     return best_scale, best
 
 

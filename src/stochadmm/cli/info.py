@@ -66,5 +66,12 @@ def _threads() -> dict[str, Any]:
     import numpy as np  # noqa: F401
     from threadpoolctl import threadpool_info
 
+    from stochadmm import threads
+
     pools = {pool["internal_api"]: pool["num_threads"] for pool in threadpool_info()}
-    return {"cores": os.cpu_count(), "numba": numba.get_num_threads(), **pools}
+    return {
+        "cores": os.cpu_count(),
+        "stochadmm": threads.count(),
+        "numba": numba.get_num_threads(),
+        **pools,
+    }

@@ -66,6 +66,15 @@ def _sparse_back(indptr, indices, data, lo, hi, u, gradient):
 
 
 @kernel
+def _sum(u, lo, hi):
+    # in memory it would be vectorized, and rounded, according to where the arrays happen to lie
+    total = u.dtype.type(0)
+    for i in range(lo, hi):
+        total += u[i]
+    return total
+
+
+@kernel
 def full_pass(f, lo, hi, x, z, u, gradient):
     """Write predictions and slopes of rows lo..hi, add to the gradient, return the sum of losses.
 
@@ -86,9 +95,8 @@ def full_pass(f, lo, hi, x, z, u, gradient):
             _sparse_back(f.indptr, f.indices, f.data, start, stop, u, gradient)
         else:
             _dense_back(f.X, start, stop, d, u, gradient)
-        if f.intercept:
-            for i in range(start, stop):
-                gradient[d] += u[i]
+    if f.intercept:
+        gradient[d] += _sum(u, lo, hi)
     return total
 
 
@@ -137,11 +145,13 @@ def row_scores(f, weighted, inverse_energy, out):
 
 
 @kernel
-def sparse_gram(indptr, indices, data, numbers, out):
-    """Add ``sum_i numbers_i a_i a_i'`` of sparse rows to the lower triangle of out."""
+def sparse_gram(indptr, indices, data, numbers, first, last, out):
+    """Add rows first..last of ``sum_i numbers_i a_i a_i'`` to the lower triangle of out."""
     for i in range(numbers.size):
         for k in range(indptr[i], indptr[i + 1]):
             row, value = indices[k], numbers[i] * data[k]
+            if row < first or row >= last:
+                continue
             for m in range(indptr[i], indptr[i + 1]):
                 if indices[m] <= row:
                     out[row, indices[m]] += value * data[m]

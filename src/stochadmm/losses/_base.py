@@ -102,6 +102,10 @@ class Elementwise:
         """Return the Hessian in ``z`` times ``v``."""
         return self.curvature(z, y) * v
 
+    def curvature_parts(self, z: Array, y: Array) -> tuple[Array, Array | None]:
+        """Return (a, b) with Hessian ``diag(a) - b b'``, row by row; b is None when zero."""
+        return self.curvature(z, y), None
+
     def conjugate(self, u: Array, y: Array) -> Array:
         """Return ``sup_z u z - loss(z, y)``, row by row, summed over the outputs.
 

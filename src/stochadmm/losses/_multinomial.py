@@ -88,6 +88,11 @@ class Multinomial:
 
         return apply
 
+    def curvature_parts(self, z: Array, y: Array) -> tuple[Array, Array | None]:
+        """Return (p, p): the Hessian is ``diag(p) - p p'``, row by row."""
+        p = _softmax(as_float(z))
+        return p, p
+
     def conjugate(self, u: Array, y: Array) -> Array:
         """Return ``sup_z <u, z> - loss(z, y)``, row by row.
 

@@ -29,6 +29,7 @@ SHORT_SIDE = 64
 LANCZOS_STEPS = 20
 LANCZOS_MARGIN = 1.05
 SMALLEST_WEIGHT = 1e-12  # rows of weight zero are stepped, but count for nothing
+SMALLEST_NORM2 = 1e-12  # relative to the largest: rows of zeros are stepped, but move nothing
 
 
 @dataclass(frozen=True)
@@ -85,12 +86,14 @@ def block_norms2(f2: Any, runs: Runs) -> Array:
 
     With a short side from its Gram matrix G: |G| <= |G^k|_F^(1/k) with k = 4, which is at most a
     factor side^(1/8) above the norm and exact where one direction dominates. Otherwise by a few
-    Lanczos steps: the largest Ritz value plus its residual, with a margin.
+    Lanczos steps: the largest Ritz value plus its residual, with a margin. Never zero: steps are
+    divided by it.
     """
     kept = f2.__dict__.setdefault("_block_norms2", {})
     if runs.n_runs not in kept:
         edges = np.arange(runs.n_runs + 1) * runs.n_rows // runs.n_runs
-        kept[runs.n_runs] = np.array([_norm2(f2, int(a), int(b)) for a, b in pairwise(edges)])
+        found = np.array([_norm2(f2, int(a), int(b)) for a, b in pairwise(edges)])
+        kept[runs.n_runs] = np.maximum(found, SMALLEST_NORM2 * (found.max() or 1.0))
     return cast(Array, kept[runs.n_runs])
 
 

@@ -107,7 +107,7 @@ class SDCAADMM(DualBlocks):
         slopes, balance = first_slopes(f2, point.x2)
         # the primal and the dual part of the distance to a solution, |w|^2 / scale and
         # scale sum_I eta_I |u_I|^2, are equal
-        scale = 1 / (balance * max(float(block_norms2(f2, runs).mean()), 1e-300) ** 0.5)
+        scale = 1 / (balance * float(block_norms2(f2, runs).mean()) ** 0.5)
         if self.rho == "search":
             found = search(self, "rho", scale / f2.n_terms, problem, point, multiplier)
             return cast(SDCAState, found)
@@ -138,7 +138,7 @@ class SDCAADMM(DualBlocks):
         if sums_anew(s):
             s.residual = residual(p, s.slopes, s.dual) + s.dual2
             s.n_passes += 1
-        lengths = 1 / (s.scale * SLACK * np.maximum(block_norms2(p.f2, runs), 1e-300))
+        lengths = 1 / (s.scale * SLACK * block_norms2(p.f2, runs))
         loop = _compiled if s.engine == "compiled" else _reference
         loop(p, s, runs, rng.integers(runs.n_runs, size=n_inner), lengths)
         s.output = s.x

@@ -151,7 +151,7 @@ def _share(p: Problem) -> float:
 
 def _steps(p: Problem, runs: Runs, balance: float) -> tuple[float, Array, float]:
     """Return sigma_0, the sigma of every block, and tau."""
-    norms = np.sqrt(np.maximum(block_norms2(p.f2, runs), 1e-300))
+    norms = np.sqrt(block_norms2(p.f2, runs))
     chance = (1 - _share(p)) / runs.n_runs
     tau = float((chance / (balance * norms)).min())
     if p.A2 is None:
