@@ -14,6 +14,7 @@ from stochadmm.certificates import certify
 from stochadmm.certificates._composite import Composite, StructureSolver
 from stochadmm.certificates._scaled import feasible_multiplier
 from stochadmm.clock import limited, out_of_time, seconds_left
+from stochadmm.path import alpha_max, at_strength
 from stochadmm.solvers import State
 from stochadmm.stopping import Gap
 
@@ -223,6 +224,27 @@ def test_limits_of_time_are_nested_and_end_with_their_block():
             assert out_of_time()
         assert not out_of_time()
     assert seconds_left() == np.inf
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_start_that_the_penalties_only_just_hold_at_zero_needs_no_epoch(intercept):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 30))
+    y = np.argmax(X[:, :5] + rng.standard_normal((500, 5)), axis=1)
+    unit = sa.Problem.linear(
+        sa.Multinomial(5), X, y, structure=sa.VStack([sa.Identity(30), sa.Identity(30)]),
+        on_structure=sa.Stacked([(sa.Nuclear(0.5), 30), (sa.L1(0.5), 30)]), intercept=intercept,
+    )  # fmt: skip
+    largest = alpha_max(unit)
+    result = sa.minimize(at_strength(unit, largest), stop=Gap(1e-12))
+    assert result.converged and result.n_epochs == 0 and not result.coef.any()
+    assert [r.epoch for r in result.history] == [0] and result.relative_gap <= 1e-12
+    again = certify(at_strength(unit, largest), result.pair, result.dual)
+    assert again.gap <= 1e-12 * again.objective
+    if intercept:
+        shares = np.exp(result.intercept) / np.exp(result.intercept).sum()
+        np.testing.assert_allclose(shares, np.bincount(y) / 500, atol=1e-8)
+    assert sa.minimize(at_strength(unit, 0.9 * largest)).coef.any()
 
 
 def test_callback_gets_record_and_state_and_may_stop():

@@ -129,6 +129,37 @@ class Meter:
         self.previous = measured.objective
         return measured
 
+    def at_rest(self, state: State) -> Measured | None:
+        """Return a start of penalty zero that is the answer, None where it seems not to be.
+
+        Where the penalties only just hold the coefficients at zero, no step would tell as well.
+        """
+        if self.tol is None or state.bound is None or state.cache is None:
+            return None
+        if not self._held_at_zero(state, state.cache) or not self._affords("scaled"):
+            return None
+        c = self._certify(state.output, state.dual, state.cache, "scaled")
+        dtype = self.problem.dtype
+        pair = Pair(c.point.x1.astype(dtype), c.point.x2.astype(dtype))
+        found = Measured(
+            c.point, pair, c.dual.astype(dtype), state.beta, c.objective, 0.0, c.bound,
+            c.kkt_residual, self.scale(c.objective),
+        )  # fmt: skip
+        if c.gap is None or not self._satisfied(found):
+            return None
+        self.bound = c.bound
+        return found
+
+    def _held_at_zero(self, state: State, cache: Snapshot) -> bool:
+        """Say whether the penalty is zero and along minus the gradient not below what f2 gains."""
+        if self.problem.penalty(state.output) != 0:
+            return False
+        ahead = -cache.gradient
+        if self.problem.intercept:
+            ahead[-1] = 0
+        price = self.problem.penalty(self.problem.feasible(Pair(self.problem.zeros().x1, ahead)))
+        return bool(np.vdot(ahead, ahead) <= price)
+
     def _certify(self, x: Pair, dual: Array, cache: Snapshot | None, strength: str) -> Certificate:
         began = time.perf_counter()
         found = certify(self.problem, x, dual, cache, strength=strength)

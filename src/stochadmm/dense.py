@@ -85,41 +85,49 @@ def _gram(block: Any, numbers: Array, intercept: bool, single: bool, rows: Any) 
         positive = _gram(block, np.maximum(numbers, 0.0), intercept, single, rows)
         return positive - _gram(block, np.maximum(-numbers, 0.0), intercept, single, rows)
     n, (n_data, d) = len(numbers), block.shape
+    parts = threads.ranges(n, gram_parts(n, d, n_data))
 
     def part(within: slice) -> Array:
-        return _lower_gram(block, numbers, intercept, single, rows, within)
+        return _lower_gram(block, numbers, intercept, single, rows, within, len(parts) > 1)
 
-    lower = threads.add_up(part, threads.ranges(n, gram_parts(n, d, n_data)))
-    return mirrored(lower).astype(np.float64, copy=False)
+    return mirrored(threads.add_up(part, parts)).astype(np.float64, copy=False)
 
 
 def _lower_gram(
-    block: Any, numbers: Array, intercept: bool, single: bool, rows: Any, within: slice
+    block: Any,
+    numbers: Array,
+    intercept: bool,
+    single: bool,
+    rows: Any,
+    within: slice,
+    shared: bool,
 ) -> Array:
-    """Return the lower triangle of the Gram matrix of a range of the rows used."""
+    """Return the lower triangle of the Gram matrix of a range of the rows used.
+
+    Where threads share the work, NumPy multiplies: it lets them run meanwhile, the routines of
+    SciPy do not. These add to a matrix in place, which needs less memory.
+    """
     d = block.shape[1]
     dtype = np.dtype(np.float32 if single else np.float64)
     update = blas.ssyrk if single else blas.dsyrk
     total = np.zeros((d + intercept, d + intercept), dtype=dtype, order="F")
-    length = max(256, CHUNK_BYTES // (dtype.itemsize * d))
+    length = max(256, CHUNK_BYTES // (dtype.itemsize * d), 2 * d if shared else 0)
     memory = np.empty((min(length, within.stop - within.start), d + intercept), dtype=dtype)
     for start in range(within.start, within.stop, length):
         few = slice(start, min(start + length, within.stop))
         root = np.sqrt(numbers[few]).astype(dtype, copy=False)
         part = block[few if rows is None else rows[few]]
         is_sparse: bool = sparse.issparse(part)
+        part = part.toarray() if is_sparse else part
         scaled = memory[: len(root)]
-        np.multiply(
-            part.toarray() if is_sparse else part,
-            root[:, None],
-            out=scaled[:, :d],
-            dtype=dtype,
-            casting="same_kind",
-        )
+        np.multiply(part, root[:, None], out=scaled[:, :d], dtype=dtype, casting="same_kind")
         if intercept:
             scaled[:, d] = root
-        total = update(1.0, scaled.T, beta=1.0, c=total, lower=1, overwrite_c=1)
-    return total
+        if shared:
+            total += scaled.T @ scaled
+        else:
+            total = update(1.0, scaled.T, beta=1.0, c=total, lower=1, overwrite_c=1)
+    return np.tril(total) if shared else total
 
 
 def _sparse_gram(block: Any, numbers: Array, intercept: bool, rows: Any) -> Array:

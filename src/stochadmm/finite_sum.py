@@ -512,17 +512,26 @@ class FiniteSum:
 
     def _gram_product(self, v: Array) -> Array:
         v = np.asarray(v, dtype=self.dtype).ravel()
-        weight = self.row_weight
+        z, weight = np.empty(self.n_terms, dtype=self.dtype), self.row_weight
 
         def part(part: slice) -> Array:
             total = np.zeros(self.n_columns)
-            for rows in self.chunks(within=part):
-                block = self._rows(rows)
-                z = block @ v[: self.n_features] + (v[-1] if self.intercept else 0)
-                total += self._pull_back(block, z if weight is None else z * weight[rows])
+            for rows in self._pass_chunks(part):
+                total += self._gram_pass(rows, v, weight, z)
             return total
 
         return threads.add_up(part, self._parts) / self.n_terms
+
+    def _gram_pass(self, rows: slice, v: Array, weight: Array | None, z: Array) -> Array:
+        if self.compiled:
+            from .kernels.passes import gram_pass
+
+            out = np.zeros(self.n_columns, dtype=self.dtype)
+            gram_pass(self.view, rows.start, rows.stop, v, weight is not None, z, out)
+            return out
+        block = self._rows(rows)
+        product = block @ v[: self.n_features] + (v[-1] if self.intercept else 0)
+        return self._pull_back(block, product if weight is None else product * weight[rows])
 
 
 def _cut(start: int, stop: int, length: int) -> Iterator[slice]:

@@ -179,13 +179,13 @@ def clear_free_directions(
 
 def _exact_slopes(space: FreeSpace, z: Array, u: Array) -> Array:
     """Return slopes near u whose gradient along the free directions is zero up to rounding."""
-    slope = space.gradient(u)
-    if not slope.any():
+    if not space.gradient(u).any():
         return u
     y, loss = space.f2.y, space.loss
     for _ in range(3):
-        linear = -(_inverse(space.hessian(z), space.bound) @ slope)
-        change = space.bend(z, linear)
+        inverse, change = _inverse(space.hessian(z), space.bound), np.zeros_like(u)
+        for _ in range(2):  # the second time removes what rounding left
+            change = change - space.bend(z, inverse @ space.gradient(u + change))
         if not hasattr(loss, "dual_room"):
             return u + change
         inside = loss.dual_room(u, change, y) >= 1

@@ -13,6 +13,7 @@ from ._composite import Composite
 from ._data import mean_conjugate
 
 ROUNDING = 1e-12
+MOST_TIMES = 10
 FARTHEST = 20.0
 """How many times longer than the point at hand a solution is taken to be at most."""
 
@@ -56,11 +57,12 @@ def feasible_multiplier(
     Reflections at the equation and at the dual set take turns (Douglas and Rachford), which gets
     into narrow corners where projections alone creep. Where a solution of the equation and its
     projection on the dual set differ by no more than ``tiny``, the projection is taken: no factor
-    brings a cone's edge back inside.
+    brings a cone's edge back inside. As long as ``rounds`` of them bring t ten times nearer to
+    one, they go on.
     """
-    best_scale, best = -1.0, mu
+    best_scale, best, mark = -1.0, mu, -1.0
     governing = form.project(mu)
-    for _ in range(rounds):
+    for k in range(1, MOST_TIMES * rounds + 1):
         mu = governing
         for _ in range(2):  # the second time removes what rounding left
             mu = mu + form.absorb(-gradient - form.St @ mu)
@@ -71,6 +73,10 @@ def feasible_multiplier(
             best_scale, best = scale, near
         if scale == 1.0 or out_of_time():
             break
+        if k % rounds == 0 and (k == 1 or 1.0 - best_scale > 0.1 * (1.0 - mark)):
+            break
+        if k == 1 or k % rounds == 0:
+            mark = best_scale
         governing = governing + form.project(2 * mu - governing) - mu
     return best_scale, best
 

@@ -101,6 +101,31 @@ def full_pass(f, lo, hi, x, z, u, gradient):
 
 
 @kernel
+def gram_pass(f, lo, hi, v, weighted, z, out):
+    """Add ``sum_i q_i (a_i'v) a_i`` over rows lo..hi to out; z is room for one number per row."""
+    d = v.size - (1 if f.intercept else 0)
+    shift = v[d] if f.intercept else v.dtype.type(0)
+    weight = flat(f.weight)
+    few = max(1, 4096 // max(d, 1))
+    for start in range(lo, hi, few):
+        stop = min(start + few, hi)
+        if f.is_sparse:
+            _sparse_predictions(f.indptr, f.indices, f.data, start, stop, v, z)
+        else:
+            _dense_predictions(f.X, start, stop, d, v, z)
+        for i in range(start, stop):
+            z[i] += shift
+            if weighted:
+                z[i] *= weight[i]
+        if f.is_sparse:
+            _sparse_back(f.indptr, f.indices, f.data, start, stop, z, out)
+        else:
+            _dense_back(f.X, start, stop, d, z, out)
+    if f.intercept:
+        out[d] += _sum(z, lo, hi)
+
+
+@kernel
 def column_energies(f, n_runs, weighted, mean, largest):
     """Write the mean square of each column, and the largest mean square over one run of rows.
 
