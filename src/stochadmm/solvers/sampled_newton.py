@@ -37,7 +37,7 @@ from ..certificates._data import DataTerm, evaluate
 from ..certificates._repair import repaired
 from ..certificates._scaled import DualPoint
 from ..exact import project
-from ..finite_sum import FiniteSum, Snapshot
+from ..finite_sum import CSR, FiniteSum, Snapshot
 from ..metrics import has_sampler, row_sampler
 from ..problem import Pair, Problem
 from ..protocols import Array
@@ -61,15 +61,18 @@ FEW_ROWS = 20
 """where these are so many per column."""
 LARGE, MOST = 1 << 26, 10
 """Of data with so many bytes no more than every so-manieth row is copied for a sample."""
+FREE, SCATTERED = 5e7, 50
+"""Multiplications of a Hessian that take no longer than the rest of a step, and how many of them a
+multiplication of sparse rows is worth."""
 USABLE = 0.1
 """Residual of a model up to which it says something about the penalty of the next one."""
 TOO_FLAT = 0.8
 """A sample whose curvature along a poor step is below this share of the true one is doubled."""
 ENOUGH = 0.1
-WITHIN_REACH, WITHIN_NEWTONS_REACH = 3.0, 1e4
-"""A certificate is tried when the promised decrease is at most this many times the target. With a
-sample of rows the bound is too small by about the decrease over the share of the rows; with all of
-them by about its square."""
+WITHIN_REACH, WITHIN_NEWTONS_REACH = 3.0, 0.1
+"""A certificate is tried when the promised decrease is at most this many times the target, or its
+square root. With a sample of rows the bound is too small by about the decrease over the share of
+the rows; with all of them by about its square."""
 
 
 @dataclass
@@ -281,8 +284,7 @@ class SampledNewton(Solver):
         s.model_tol = min(30 * small.residual, FIRST_TOL)
         scale = max(abs(now), 1e-3 * abs(problem.objective_at_zero))
         share = sample.size / f2.n_terms
-        reach = WITHIN_REACH * share if share < 1 else WITHIN_NEWTONS_REACH
-        if s.target is not None and promised <= reach * s.target * scale:
+        if s.target is not None and promised <= _reach(share, s.target) * scale:
             # with all rows the minimizer is next to the solution: its digits are worth having
             exact = share == 1 and not isinstance(H, Implicit)
             tol = MODEL_TOL if exact else max(CERTIFICATE_SHARE * s.target, MODEL_TOL)
@@ -412,8 +414,23 @@ def first_sample(f2: FiniteSum) -> int:
     n, d = f2.n_terms, f2.n_columns
     outputs = 1 if f2.n_outputs is None else f2.n_outputs
     enough = 4 * d if is_implicit(f2, False) else 8 * d * outputs
-    size = max(affordable(f2, 10), enough, 256)
-    return n if size >= 0.7 * n or n * d * d * outputs**2 <= 2e7 else int(size)
+    size = max(affordable(f2, 10), enough, 256, int(FREE / (_row_work(f2) * outputs**2)))
+    return n if size >= 0.7 * n else int(size)
+
+
+def _row_work(f2: FiniteSum) -> float:
+    """Return the multiplications that a row's part of a Hessian is worth."""
+    d = f2.n_columns
+    if f2.storage != CSR:
+        return float(d * d)
+    filled = np.diff(f2.X.indptr).astype(np.float64) + f2.intercept
+    return float(min(d * d, 1 + SCATTERED * np.mean(filled**2)))
+
+
+def _reach(share: float, target: float) -> float:
+    """Return the promised decrease, relative to the objective, that may be certified."""
+    near = WITHIN_REACH * share * target
+    return near if share < 1 else max(near, WITHIN_NEWTONS_REACH * float(np.sqrt(target)))
 
 
 def _curvature(H: Any, step: Array) -> float:
