@@ -69,7 +69,7 @@ USABLE = 0.1
 TOO_FLAT = 0.8
 """A sample whose curvature along a poor step is below this share of the true one is doubled."""
 ENOUGH = 0.1
-WITHIN_REACH, WITHIN_NEWTONS_REACH = 3.0, 0.1
+WITHIN_REACH, WITHIN_NEWTONS_REACH = 3.0, 1.0
 """A certificate is tried when the promised decrease is at most this many times the target, or its
 square root. With a sample of rows the bound is too small by about the decrease over the share of
 the rows; with all of them by about its square."""
