@@ -11,6 +11,7 @@ from . import codes
 from ._jit import kernel
 from ._prefetch import prefetch
 from .algebra import clear, flat
+from .rows import sparse_add, sparse_dot
 
 SMALLEST_WEIGHT = 1e-12
 MAX_NEWTON = 100
@@ -180,9 +181,7 @@ def _sparse_single(f, lo, hi, jump, x, sigma, slopes, out, zero):
         prefetch(indices, first)
         prefetch(slopes, ahead)
         prefetch(targets, ahead)
-        z = zero
-        for k in range(indptr[i], indptr[i + 1]):
-            z += data[k] * x[indices[k]]
+        z = sparse_dot(indptr, indices, data, i, x, zero)
         if intercept:
             z += x[d]
         if offset.size > 0:
@@ -193,8 +192,7 @@ def _sparse_single(f, lo, hi, jump, x, sigma, slopes, out, zero):
         old = slopes[i]
         slopes[i] = prox_conjugate(loss, p0, inverse, old, z, step, targets[i])
         change = zero + share * (slopes[i] - old)
-        for k in range(indptr[i], indptr[i + 1]):
-            out[indices[k]] += change * data[k]
+        sparse_add(indptr, indices, data, i, change, out)
         if intercept:
             out[d] += change
 
