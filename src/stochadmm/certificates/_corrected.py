@@ -218,8 +218,10 @@ def has_model(f2: FiniteSum, form: Composite, at: DataTerm) -> bool:
         return False
     if not is_implicit(f2, shares_curvature(f2, at)):
         return True
-    # fewer rows than columns leave conjugate gradients little to go by
-    return f2.n_columns <= LARGEST_DENSE or f2.n_columns <= min(f2.n_terms, LARGEST_IMPLICIT)
+    if f2.n_columns <= LARGEST_DENSE:
+        return True
+    # fewer rows than columns leave conjugate gradients little to go by, and ties make them slow
+    return f2.n_columns <= min(f2.n_terms, LARGEST_IMPLICIT) and not form.ties_columns
 
 
 def is_implicit(f2: FiniteSum, shared: bool) -> bool:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from scipy import sparse
 
 from ..certificates._certify import has_certificate
 from ..certificates._composite import LARGEST_DENSE, Composite, Through
@@ -460,12 +459,6 @@ def _structured(form: Composite, found: Any, w: Array) -> Array:
     return exact if close and not form.offset.any() else w
 
 
-def _ties_columns(form: Composite) -> bool:
-    """Say whether S'S is more than a diagonal."""
-    gram = sparse.csr_array(form.St @ form.S)
-    return bool(gram.nnz > np.count_nonzero(gram.diagonal()))
-
-
 def _compiles(problem: Problem) -> bool:
     from ..kernels import views
 
@@ -495,7 +488,7 @@ def why_not(problem: Problem) -> str | None:
     form = Composite.of(problem)
     if any(isinstance(part, Through) for part, _ in form.parts):
         return "A1 is not a multiple of the identity"
-    if f2.n_columns > LARGEST_DENSE and _ties_columns(form):
+    if f2.n_columns > LARGEST_DENSE and form.ties_columns:
         return f"{f2.n_columns} columns, tied by the structure, are too many for a model"
     zero = np.zeros(problem.shape2)
     small = f2.predict(zero.astype(f2.dtype), slice(0, 100))

@@ -313,7 +313,7 @@ def why_not_by_column(problem: Problem) -> str | None:
     form = Composite.of(problem)
     if any(isinstance(part, Through) for part, _ in form.parts):
         return "A1 is not a multiple of the identity"
-    if (np.diff(form.S.indptr) != 1).any() or form.offset.any():
+    if form.ties_columns or form.S.nnz < form.S.shape[0] or form.offset.any():
         return "the structure ties columns"
     parts = [
         part for whole, rows in form.parts for part, _ in _parts(whole, rows.stop - rows.start)
