@@ -249,6 +249,11 @@ class FiniteSum:
         return int(self.X.nbytes)
 
     @property
+    def n_entries(self) -> int:
+        """Numbers in the data matrix, zeros of sparse ones left out."""
+        return int(self.X.nnz if self.storage == CSR else self.X.size)
+
+    @property
     def row_weight(self) -> Array | None:
         """Sample weight of each row, the largest where entries have their own."""
         if self.weight is None or self.weight.ndim == 1:

@@ -27,7 +27,7 @@ from ..quadratic import unfold
 
 LARGEST_DENSE = 4000
 MOST_ENTRIES = 30
-"""Per column of S'S, for a sparse factor of large structures."""
+"""Per column of S'S, for a sparse factor of large structures; of the rows, for their models."""
 SETUP_SECONDS = 3e-10
 """Of the null space of a dense matrix, per cube of its side."""
 NEGLIGIBLE = 1e-10

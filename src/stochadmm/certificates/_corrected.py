@@ -23,7 +23,7 @@ from ..dense import weighted_gram
 from ..finite_sum import FiniteSum
 from ..protocols import Array
 from ..quadratic import FLATTEN, Implicit, QuadraticModel, QuadraticResult
-from ._composite import LARGEST_DENSE, Composite, Through
+from ._composite import LARGEST_DENSE, MOST_ENTRIES, Composite, Through
 from ._data import DataTerm, pull_back_block, sample_weights, weighted
 from ._scaled import DualPoint, scaled_point
 
@@ -220,8 +220,9 @@ def has_model(f2: FiniteSum, form: Composite, at: DataTerm) -> bool:
         return True
     if f2.n_columns <= LARGEST_DENSE:
         return True
-    # fewer rows than columns leave conjugate gradients little to go by, and ties make them slow
-    return f2.n_columns <= min(f2.n_terms, LARGEST_IMPLICIT) and not form.ties_columns
+    # fewer rows than columns leave conjugate gradients little to go by, and ties need many of them
+    cheap = not form.ties_columns or f2.n_entries <= MOST_ENTRIES * f2.n_columns
+    return f2.n_columns <= min(f2.n_terms, LARGEST_IMPLICIT) and cheap
 
 
 def is_implicit(f2: FiniteSum, shared: bool) -> bool:
