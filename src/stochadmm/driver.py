@@ -17,6 +17,7 @@ import numpy as np
 
 from .answer import Measured, Meter, Resumable, finish
 from .clock import limited
+from .metrics import LARGEST_DENSE
 from .problem import Pair, Problem
 from .result import Record, Result, Status
 from .solvers import as_solver
@@ -217,9 +218,11 @@ class Run:
     def _due(self) -> bool:
         """Say whether to measure: always where it is cheap or watched, else at growing intervals.
 
-        A certificate may cost more than an epoch; a tenth more epochs than needed cost less.
+        The certificate of many coefficients may cost more than an epoch; a tenth more epochs than
+        needed cost less.
         """
-        if self.meter.tol is None or self.state.bound is not None or self.callback is not None:
+        cheap = self.state.bound is not None or math.prod(self.problem.shape2) <= LARGEST_DENSE
+        if cheap or self.meter.tol is None or self.callback is not None:
             return True
         last = self.history[-1].epoch if self.history else 0
         return self.state.n_epochs >= SELDOM * last or self._limit() is not None

@@ -25,7 +25,7 @@ from ..protocols import Array
 from ..quadratic import FLATTEN, Implicit, QuadraticModel, QuadraticResult
 from ._composite import LARGEST_DENSE, MOST_ENTRIES, Composite, Through
 from ._data import DataTerm, pull_back_block, sample_weights, weighted
-from ._scaled import DualPoint, scaled_point
+from ._scaled import DualPoint, rounding, scaled_point
 
 RUN = 64
 """Rows are sampled in runs of this length, which memory likes."""
@@ -41,6 +41,8 @@ MOST_CAPPED = 0.3
 EDGE = 0.99
 """How far towards the edge of its domain a held slope goes."""
 LIFT = 0.01
+CLOSED = 1e4
+"""Times rounding below which the dual equation is closed but for the model's accuracy."""
 NEGLIGIBLE = 1e-12
 LARGEST_IMPLICIT = 20_000
 """Columns up to which a model is solved by conjugate gradients."""
@@ -252,11 +254,31 @@ def corrected_point(
     reads = passes * sample.size / f2.n_terms
     if du is None:
         return Corrected(DualPoint(-np.inf, mu, at.slopes), model, mu, reads)
+    point = _point(f2, form, at, sample, du, mu)
+    left = at.gradient + sample.pull_back(du) + form.St @ mu
+    if point.factor < 0.5 and np.linalg.norm(left) <= CLOSED * rounding(f2, form, at.slopes, mu):
+        # at the edge of a cone no factor makes up for the last digits: the slopes take them
+        du = du - sample.bend(_solved(sample.hessian(shared), left))
+        other = _point(f2, form, at, sample, du, mu)
+        point = other if other.bound > point.bound else point
+    return Corrected(point, model, mu, reads)
+
+
+def _point(
+    f2: FiniteSum, form: Composite, at: DataTerm, sample: Sample, du: Array, mu: Array
+) -> DualPoint:
     u = at.slopes.copy()
     u[sample.index] += du
-    gradient = at.gradient + sample.pull_back(du)
-    point = scaled_point(f2, form, at.x, u, gradient, mu, rounds=4)
-    return Corrected(point, model, mu, reads)
+    return scaled_point(f2, form, at.x, u, at.gradient + sample.pull_back(du), mu, rounds=4)
+
+
+def _solved(H: Any, right: Array) -> Array:
+    """Return the smallest v with ``H v = right``; zero where H is known by products only."""
+    if isinstance(H, Implicit):
+        return np.zeros_like(right)
+    flat = right if len(H) == len(right) else right.ravel()
+    found: Array = np.linalg.lstsq(H, flat, rcond=1e-12)[0]
+    return found.reshape(right.shape)
 
 
 def _solve(
