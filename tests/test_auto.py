@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import stochadmm as sa
-from stochadmm.solvers import auto
+from stochadmm.solvers import sampled_newton
 
 
 def logistic(n, d, alpha=1e-3, **options):
@@ -18,7 +18,7 @@ def logistic(n, d, alpha=1e-3, **options):
 
 def test_a_start_on_few_rows_saves_reads_and_changes_no_answer(monkeypatch):
     fast = sa.minimize(logistic(40_000, 6), stop=sa.Gap(1e-8))
-    monkeypatch.setattr(auto, "_many", lambda f2: False)
+    monkeypatch.setattr(sampled_newton, "_many", lambda f2: False)
     slow = sa.minimize(logistic(40_000, 6), stop=sa.Gap(1e-8))
     assert fast.converged and slow.converged and fast.n_passes < slow.n_passes
     assert abs(fast.objective - slow.objective) <= 2e-8 * slow.objective
@@ -31,20 +31,20 @@ def test_a_given_start_is_the_start(monkeypatch):
     def never(f2):
         raise AssertionError("rows were copied for a start that is given")
 
-    monkeypatch.setattr(auto, "_few", never)
+    monkeypatch.setattr(sampled_newton, "_few", never)
     again = sa.minimize(problem, stop=sa.Gap(1e-8), start=found)
     assert again.converged and again.n_epochs <= 2
 
 
 def test_a_dear_hessian_is_used_again(monkeypatch):
     drawn = []
-    plain = auto.Auto._sample
+    plain = sampled_newton.SampledNewton._sample
 
     def counted(self, problem, s, at, rng):
         drawn.append(s.kept is None)
         return plain(self, problem, s, at, rng)
 
-    monkeypatch.setattr(auto.Auto, "_sample", counted)
+    monkeypatch.setattr(sampled_newton.SampledNewton, "_sample", counted)
     problem = logistic(4000, 200, alpha=1e-4)
     result = sa.minimize(problem, stop=sa.Gap(1e-9))
     outside = sa.certify(problem, result.pair, result.dual, strength="corrected")

@@ -159,6 +159,7 @@ PROBLEMS = {
     )
 }  # fmt: skip
 UNCONSTRAINED = {"lasso", "sparse_logistic"}
+BY_COLUMN = UNCONSTRAINED | {"identity_structure"}
 QUADRATIC = {
     "lasso", "fused_squared", "overlapping_groups", "low_rank", "fused_box",
     "shifted_constraint",
@@ -236,6 +237,11 @@ PROMISES = {
         cannot=EVERYTHING - UNCONSTRAINED,
     ),
     "prox-newton": Promise(100, 1e-9, "second order", own=True),
+    "sampled-newton": Promise(100, 1e-6, "second order", own=True),
+    "working-set": Promise(
+        100, 1e-9, "second order, where columns can be left out", own=True,
+        cannot=EVERYTHING - BY_COLUMN,
+    ),
     "gram": Promise(
         3, 1e-9, "exact for quadratic losses", own=True, cannot=EVERYTHING - QUADRATIC
     ),

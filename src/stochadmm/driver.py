@@ -17,6 +17,7 @@ import numpy as np
 
 from .answer import Measured, Meter, Resumable, finish
 from .clock import limited
+from .metrics import LARGEST_DENSE
 from .problem import Pair, Problem
 from .result import Record, Result, Status
 from .solvers import as_solver
@@ -24,6 +25,9 @@ from .solvers._base import Solver, State, choose_engine
 from .stopping import Gap, Rule
 
 Callback = Callable[[Record, State], Any]
+SELDOM = 1.1
+"""The next measurement of a method without a certificate of its own is at so many times the epochs
+of the last."""
 KEEP_COPY_BELOW = 1 << 28  # bytes: larger states are not copied before each epoch
 KEPT_TIME = 0.2  # share of the seconds that is kept for a certificate while there is none
 
@@ -202,13 +206,31 @@ class Run:
                 with limited(self.seconds_left):
                     self.solver.epoch(self.problem, self.state, self.rng)
                 self.solving += time.perf_counter() - clock
-                status = self._verdict(self._measure())
+                if self._due():
+                    status = self._verdict(self._measure())
         except KeyboardInterrupt:
             self.state = kept
             self.rng.bit_generator.state = generator
             self.history = [r for r in self.history if r.epoch <= kept.n_epochs]
             status = Status.INTERRUPTED
         return status
+
+    def _due(self) -> bool:
+        """Say whether to measure: always where it is cheap or watched, else at growing intervals.
+
+        The certificate of many coefficients may cost more than an epoch; a tenth more epochs than
+        needed cost less.
+        """
+        cheap = self.state.bound is not None or math.prod(self.problem.shape2) <= LARGEST_DENSE
+        if cheap or self.meter.tol is None or self.callback is not None:
+            return True
+        last = self.history[-1].epoch if self.history else 0
+        return self.state.n_epochs >= SELDOM * last or self._limit() is not None
+
+    def _limit(self) -> Status | None:
+        if self.state.n_passes >= self.max_passes:
+            return Status.MAX_PASSES
+        return Status.MAX_TIME if self.seconds_left <= 0 else None
 
     def _measure(self, record: bool = True) -> Measured:
         clock = time.perf_counter()
@@ -243,13 +265,7 @@ class Run:
             return Status.DIVERGED
         if self.rule(record) or self._best_is_enough(record):
             return Status.CONVERGED
-        if stop:
-            return Status.STOPPED
-        if self.state.n_passes >= self.max_passes:
-            return Status.MAX_PASSES
-        if self.seconds_left <= 0:
-            return Status.MAX_TIME
-        return None
+        return Status.STOPPED if stop else self._limit()
 
     def _best_is_enough(self, record: Record) -> bool:
         """Say whether a bound that was found later certifies the best point."""

@@ -30,6 +30,8 @@ PART_BYTES = 1 << 21  # work below which a part is not worth another thread
 MOST_PARTS = 16
 FEWEST_ROWS = 256  # of a chunk
 GRAM_COLUMNS = 128  # up to here one Gram matrix is cheaper than a Lanczos iteration
+MOSTLY_ZERO = 0.15
+"""Share of numbers other than zero up to which a dense matrix is worked on as a sparse one."""
 DENSE = "dense"
 CSR = "csr"
 ALL = slice(None)
@@ -141,6 +143,10 @@ class FiniteSum:
         if not sparse.issparse(X) and not X.flags.c_contiguous:
             self.notes.append("X copied to row-major order")
             X = np.ascontiguousarray(X)
+        if not is_sparse and X.nbytes > COMPILE_ABOVE and _density(X) <= MOSTLY_ZERO:
+            X = _as_csr(X)
+            share = 1 - X.nnz / (X.shape[0] * X.shape[1])
+            self.notes.append(f"{100 * share:.0f} % of X are zeros: a sparse copy is worked on")
         return X
 
     def _row_norms2(self) -> Array:
@@ -241,6 +247,11 @@ class FiniteSum:
         if self.storage == CSR:
             return int(self.X.data.nbytes + self.X.indices.nbytes + self.X.indptr.nbytes)
         return int(self.X.nbytes)
+
+    @property
+    def n_entries(self) -> int:
+        """Numbers in the data matrix, zeros of sparse ones left out."""
+        return int(self.X.nnz if self.storage == CSR else self.X.size)
 
     @property
     def row_weight(self) -> Array | None:
@@ -537,6 +548,27 @@ class FiniteSum:
 def _cut(start: int, stop: int, length: int) -> Iterator[slice]:
     for first in range(start, stop, length):
         yield slice(first, min(first + length, stop))
+
+
+def _density(X: Array) -> float:
+    """Return the share of numbers other than zero in some of the rows."""
+    rows = X[:: max(1, len(X) // 500)]
+    return float(np.count_nonzero(rows)) / rows.size
+
+
+def _as_csr(X: Array) -> Any:
+    """Return a sparse copy of a dense matrix, in two reads."""
+    from .kernels.passes import count_nonzeros, gather_nonzeros
+
+    indptr = np.zeros(len(X) + 1, dtype=np.int64)
+    count_nonzeros(X, indptr)
+    np.cumsum(indptr, out=indptr)
+    kind = np.int32 if indptr[-1] < 2**31 else np.int64
+    indices, data = np.empty(indptr[-1], dtype=kind), np.empty(indptr[-1], dtype=X.dtype)
+    gather_nonzeros(X, indptr, indices, data)
+    made = sparse.csr_array((data, indices, indptr.astype(kind)), shape=X.shape)
+    made.has_canonical_format = True
+    return made
 
 
 def _csr_rows(X: Any, start: int, stop: int) -> Any:

@@ -102,6 +102,14 @@ class RowSampler:
 
 def column_energies(f2: FiniteSum, runs: Runs | None = None) -> Array:
     """Return the mean square of each column, or the largest over one run of rows."""
+    if runs is None:  # kept with the rows
+        if "_column_energies" not in f2.__dict__:
+            f2.__dict__["_column_energies"] = _energies(f2, runs)
+        return cast(Array, f2.__dict__["_column_energies"])
+    return _energies(f2, runs)
+
+
+def _energies(f2: FiniteSum, runs: Runs | None) -> Array:
     mean, largest = np.zeros(f2.n_columns), np.zeros(f2.n_columns)
     n_runs = 1 if runs is None else runs.n_runs
     weighted = f2.row_weight is not None
@@ -110,17 +118,25 @@ def column_energies(f2: FiniteSum, runs: Runs | None = None) -> Array:
 
         sums(f2.view, n_runs, weighted, mean, largest)
         return mean if runs is None else largest
+    if runs is None:
+        return _column_means(f2)
     squares = f2.X.multiply(f2.X).toarray() if f2.storage == CSR else np.square(f2.X)
     if f2.intercept:
         squares = np.column_stack([squares, np.ones(f2.n_terms)])
     if f2.row_weight is not None:
         squares = squares * f2.row_weight[:, None]
-    if runs is None:
-        return np.asarray(squares.mean(axis=0), dtype=np.float64)
     edges = np.arange(n_runs) * f2.n_terms // n_runs
     sizes = np.diff(np.append(edges, f2.n_terms))
     sums_ = np.add.reduceat(squares, edges, axis=0) / sizes[:, None]
     return np.asarray(sums_.max(axis=0), dtype=np.float64)
+
+
+def _column_means(f2: FiniteSum) -> Array:
+    weight = np.ones(f2.n_terms) if f2.row_weight is None else f2.row_weight
+    squares = f2.X.multiply(f2.X).tocsr() if f2.storage == CSR else np.square(f2.X)
+    mean = np.asarray(squares.T @ weight, dtype=np.float64)
+    mean = np.append(mean, weight.sum()) if f2.intercept else mean
+    return mean / f2.n_terms
 
 
 def row_scores(f2: FiniteSum, energy: Array) -> Array:

@@ -38,7 +38,7 @@ class Penalty(Protocol):
     """A convex function with a cheap prox.
 
     Further members unlock more: ``conjugate``, ``dual_scale``, ``project_dual``, ``project``,
-    ``zeros``, ``scaled``, ``check``, ``terms``.
+    ``zeros``, ``scaled``, ``check``, ``terms``, ``restricted``, ``tension``.
     """
 
     def value(self, x: Array) -> float:

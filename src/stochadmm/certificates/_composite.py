@@ -9,6 +9,7 @@ reached through A1.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -26,7 +27,7 @@ from ..quadratic import unfold
 
 LARGEST_DENSE = 4000
 MOST_ENTRIES = 30
-"""Per column of S'S, for a sparse factor of large structures."""
+"""Per column of S'S, for a sparse factor of large structures; of the rows, for their models."""
 SETUP_SECONDS = 3e-10
 """Of the null space of a dense matrix, per cube of its side."""
 NEGLIGIBLE = 1e-10
@@ -120,6 +121,11 @@ class Composite:
             T, h2 = unfold(problem.h2, d, outputs)
             found.append((T, np.zeros((T.shape[0], *outputs)), h2))
         return found
+
+    @cached_property
+    def ties_columns(self) -> bool:
+        """Whether a row of S has several columns."""
+        return bool((np.diff(self.S.indptr) > 1).any())
 
     @property
     def stacked_penalty(self) -> Any:

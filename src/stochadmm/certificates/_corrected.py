@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -23,9 +23,9 @@ from ..dense import weighted_gram
 from ..finite_sum import FiniteSum
 from ..protocols import Array
 from ..quadratic import FLATTEN, Implicit, QuadraticModel, QuadraticResult
-from ._composite import LARGEST_DENSE, Composite, Through
+from ._composite import LARGEST_DENSE, MOST_ENTRIES, Composite, Through
 from ._data import DataTerm, pull_back_block, sample_weights, weighted
-from ._scaled import DualPoint, scaled_point
+from ._scaled import DualPoint, rounding, scaled_point
 
 RUN = 64
 """Rows are sampled in runs of this length, which memory likes."""
@@ -41,6 +41,8 @@ MOST_CAPPED = 0.3
 EDGE = 0.99
 """How far towards the edge of its domain a held slope goes."""
 LIFT = 0.01
+CLOSED = 1e4
+"""Times rounding below which the dual equation is closed but for the model's accuracy."""
 NEGLIGIBLE = 1e-12
 LARGEST_IMPLICIT = 20_000
 """Columns up to which a model is solved by conjugate gradients."""
@@ -97,6 +99,17 @@ class Sample:
         other.u = at.slopes[self.index]
         return other
 
+    def plain(self) -> Sample:
+        """Return the same rows without a lift."""
+        other = copy(self)
+        other.lift = 0.0
+        return other
+
+    @cached_property
+    def coupled(self) -> bool:
+        """Whether the slope of an output depends on the predictions of others."""
+        return not _elementwise(self)
+
     def predict(self, step: Array) -> Array:
         """Return ``a_i' step`` of the rows, the intercept's part included, no offset."""
         z = self.block @ step[: self.f2.n_features]
@@ -114,7 +127,11 @@ class Sample:
             else:
                 self._curvature = partial(self.loss.curvature_apply, self.z, self.y)
         curved: Array = self._curvature(v)
-        return curved + self.lift * v if self.lift else curved
+        if not self.lift:
+            return curved
+        if self.coupled:  # their slopes add up to zero
+            v = v - v.mean(axis=1, keepdims=True)
+        return curved + self.lift * v
 
     def pull_back(self, du: Array) -> Array:
         """Return ``X'(q du) / n`` over the rows."""
@@ -203,8 +220,11 @@ def has_model(f2: FiniteSum, form: Composite, at: DataTerm) -> bool:
         return False
     if not is_implicit(f2, shares_curvature(f2, at)):
         return True
-    # fewer rows than columns leave conjugate gradients little to go by
-    return f2.n_columns <= LARGEST_DENSE or f2.n_columns <= min(f2.n_terms, LARGEST_IMPLICIT)
+    if f2.n_columns <= LARGEST_DENSE:
+        return True
+    # fewer rows than columns leave conjugate gradients little to go by, and ties need many of them
+    cheap = not form.ties_columns or f2.n_entries <= MOST_ENTRIES * f2.n_columns
+    return f2.n_columns <= min(f2.n_terms, LARGEST_IMPLICIT) and cheap
 
 
 def is_implicit(f2: FiniteSum, shared: bool) -> bool:
@@ -234,11 +254,31 @@ def corrected_point(
     reads = passes * sample.size / f2.n_terms
     if du is None:
         return Corrected(DualPoint(-np.inf, mu, at.slopes), model, mu, reads)
+    point = _point(f2, form, at, sample, du, mu)
+    left = at.gradient + sample.pull_back(du) + form.St @ mu
+    if point.factor < 0.5 and np.linalg.norm(left) <= CLOSED * rounding(f2, form, at.slopes, mu):
+        # at the edge of a cone no factor makes up for the last digits: the slopes take them
+        du = du - sample.bend(_solved(sample.hessian(shared), left))
+        other = _point(f2, form, at, sample, du, mu)
+        point = other if other.bound > point.bound else point
+    return Corrected(point, model, mu, reads)
+
+
+def _point(
+    f2: FiniteSum, form: Composite, at: DataTerm, sample: Sample, du: Array, mu: Array
+) -> DualPoint:
     u = at.slopes.copy()
     u[sample.index] += du
-    gradient = at.gradient + sample.pull_back(du)
-    point = scaled_point(f2, form, at.x, u, gradient, mu, rounds=4)
-    return Corrected(point, model, mu, reads)
+    return scaled_point(f2, form, at.x, u, at.gradient + sample.pull_back(du), mu, rounds=4)
+
+
+def _solved(H: Any, right: Array) -> Array:
+    """Return the smallest v with ``H v = right``; zero where H is known by products only."""
+    if isinstance(H, Implicit):
+        return np.zeros_like(right)
+    flat = right if len(H) == len(right) else right.ravel()
+    found: Array = np.linalg.lstsq(H, flat, rcond=1e-12)[0]
+    return found.reshape(right.shape)
 
 
 def _solve(
@@ -262,7 +302,7 @@ def _solve(
     first, reads = None, 1.0
     if H.any():
         first = _minimize(form, H, at.gradient, at.x, near, start, tol, penalty)
-    if first is None or (not first.residual < 1e-4 and _elementwise(sample)):
+    if first is None or (not first.residual < 1e-4 and not sample.coupled):
         # rows on straight pieces of their losses may leave the model without a minimum
         sample.lift = LIFT * min(float(sample.loss.curvature_bound), 1e6)
         H = sample.hessian(shared)

@@ -25,6 +25,8 @@ class DualPoint:
     bound: float
     mu: Array
     slopes: Array
+    factor: float = 1.0
+    """What the point was shrunk by to become feasible."""
 
 
 def rounding(f2: FiniteSum, form: Composite, u: Array, mu: Array) -> float:
@@ -93,4 +95,4 @@ def scaled_point(
         bound = lower_bound(f2, form, x, shrunk, factor * gradient, factor * mu)
         if np.isfinite(bound):
             break
-    return DualPoint(bound, factor * mu, shrunk)
+    return DualPoint(bound, factor * mu, shrunk, factor)

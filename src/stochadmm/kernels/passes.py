@@ -170,6 +170,28 @@ def row_scores(f, weighted, inverse_energy, out):
 
 
 @kernel
+def count_nonzeros(X, counts):
+    """Write the numbers other than zero in each row to counts[1:]."""
+    for i in range(X.shape[0]):
+        total = 0
+        for j in range(X.shape[1]):
+            total += X[i, j] != 0
+        counts[i + 1] = total
+
+
+@kernel
+def gather_nonzeros(X, indptr, indices, data):
+    """Write columns and values of the numbers other than zero, row by row."""
+    for i in range(X.shape[0]):
+        k = indptr[i]
+        for j in range(X.shape[1]):
+            if X[i, j] != 0:
+                indices[k] = j
+                data[k] = X[i, j]
+                k += 1
+
+
+@kernel
 def sparse_gram(indptr, indices, data, numbers, first, last, out):
     """Add rows first..last of ``sum_i numbers_i a_i a_i'`` to the lower triangle of out."""
     for i in range(numbers.size):

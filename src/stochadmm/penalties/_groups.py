@@ -280,6 +280,17 @@ class RowsL21(_RowGroups):
         check_factor(factor)
         return replace(self, alpha=self.alpha * factor)
 
+    def restricted(self, rows: Array) -> RowsL21:
+        """Return the penalty of some rows while all others are zero."""
+        weights = None if self.weights is None else np.asarray(self.weights)[rows]
+        return replace(self, weights=weights)
+
+    def tension(self, u: Array) -> Array:
+        """Return how many times a pull ``u`` exceeds what holds each row at zero."""
+        norms = self._norms(as_float(u))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(norms == 0, 0.0, norms / self._strengths(norms.size))
+
     def check(self, shape: Shape) -> None:
         """Raise when the weights do not fit the rows of this shape."""
         if self.weights is not None and np.shape(self.weights) != shape[:1]:

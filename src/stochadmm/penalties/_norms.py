@@ -95,6 +95,10 @@ class Nuclear(Part):
         check_factor(factor)
         return replace(self, alpha=self.alpha * factor)
 
+    def restricted(self, rows: Array) -> Nuclear:
+        """Return the penalty itself: rows of zeros have no singular values."""
+        return self
+
     def check(self, shape: Shape) -> None:
         """Raise when the block is not a matrix."""
         _check_matrix(shape)
@@ -134,7 +138,7 @@ def _leading(x: Array, threshold: float) -> tuple[Array, Array, Array] | None:
     if x.shape[0] < x.shape[1]:
         turned = _leading(x.T, threshold)
         return None if turned is None else (turned[2].T, turned[1], turned[0].T)
-    if x.shape[1] < 16 or x.shape[0] < 4 * x.shape[1] or x.dtype != np.float64:
+    if x.shape[1] < 16 or x.shape[0] < 2 * x.shape[1] or x.dtype != np.float64:
         return None
     squares, vectors = np.linalg.eigh(x.T @ x)
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
@@ -227,6 +231,10 @@ class L2Ball(Part):
     def scaled(self, factor: float) -> L2Ball:
         """Return the penalty itself: an indicator has no strength."""
         check_factor(factor)
+        return self
+
+    def restricted(self, rows: Array) -> L2Ball:
+        """Return the penalty itself: rows of zeros add nothing to the norm."""
         return self
 
     def check(self, shape: Shape) -> None:

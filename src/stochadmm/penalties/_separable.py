@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -154,6 +154,23 @@ class ElementwisePenalty(Part):
         check_factor(factor)
         l1, l2, lower, upper = self._numbers
         return Separable(l1 * factor, l2 * factor, lower, upper)
+
+    def restricted(self, rows: Array) -> ElementwisePenalty:
+        """Return the penalty of some rows while all others are zero."""
+        return Separable(*(n if np.ndim(n) == 0 else np.asarray(n)[rows] for n in self._numbers))
+
+    def tension(self, u: Array) -> Array:
+        """Return how many times a pull ``u`` exceeds what holds each row at zero.
+
+        A row that is zero stays there while the number is at most one.
+        """
+        u = as_float(u)
+        l1, _, lower, upper = (np.asarray(number) for number in self._for(u))
+        up, down = np.where(upper <= 0, np.inf, l1), np.where(lower >= 0, np.inf, l1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            size = np.abs(u) / np.where(u > 0, up, down)
+        size = np.where(u == 0, 0.0, size)
+        return cast(Array, size if size.ndim == 1 else size.max(axis=1))
 
     def check(self, shape: Shape) -> None:
         """Raise when weights or bounds do not fit a block of this shape."""

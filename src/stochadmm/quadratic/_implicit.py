@@ -22,7 +22,8 @@ from ._run import Run
 
 SHARPER = 0.3
 """Each system is solved to this share of the residual that the splitting has left."""
-MOST_STEPS = 3
+FEW_STEPS, MOST_STEPS = 3, 48
+"""Steps of conjugate gradients: at first, and where the systems turn out to need more."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ class Implicit:
 
 class ImplicitRun(Run):
     """A solution in progress with an operator in place of H."""
+
+    most_steps = FEW_STEPS
+    late = 0
+    """Systems since the last change of the penalty that were left before they were accurate."""
+    systems = 0
 
     def _times(self, step: Array) -> Array:
         return tall(self.H.apply(step.reshape(self.model.shape)))
@@ -82,9 +88,21 @@ class ImplicitRun(Run):
             return cast(Array, precondition(v.reshape(block)).ravel())
 
         wanted = min(SHARPER * float(np.linalg.norm(left)), 1e-2 * float(np.linalg.norm(right)))
-        found, _ = cg(
+        found, info = cg(
             LinearOperator((size, size), matvec=system, dtype=np.float64),
-            right.ravel(), self.step.ravel(), rtol=0.0, atol=wanted, maxiter=MOST_STEPS,
+            right.ravel(), self.step.ravel(), rtol=0.0, atol=wanted, maxiter=self.most_steps,
             M=LinearOperator((size, size), matvec=nearly, dtype=np.float64),
         )  # fmt: skip
+        self.late += info > 0  # not as accurate as wanted
+        self.systems += 1
         return cast(Array, found.reshape(block))
+
+    def _balance(self) -> None:
+        """Move the penalty as long as the residuals are the splitting's own."""
+        was = self.penalty
+        super()._balance()
+        if 2 * self.late > self.systems:
+            # a smaller penalty would only make the systems harder
+            self.most_steps = min(2 * self.most_steps, MOST_STEPS)
+            self.penalty = max(self.penalty, was)
+        self.late = self.systems = 0

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
+from ..clock import out_of_time
 from ..penalties import Stacked
 from ..protocols import Array, Shape
 from ._implicit import Implicit, ImplicitRun
@@ -184,7 +185,7 @@ class QuadraticModel:
             run.choose_penalty(penalty)
             run.solve(max_iter)
             while accept is not None and not accept(run.w):
-                if run.tol <= LEAST or run.n_iter >= max_iter or run.unbounded:
+                if run.tol <= LEAST or run.n_iter >= max_iter or run.unbounded or out_of_time():
                     break
                 run.tol = max(min(run.tol, run.residual) / 10, LEAST)
                 run.solve(max_iter)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from scipy.linalg import lapack
 
+from ..clock import out_of_time
 from ..protocols import Array
 from ._parts import top
 
@@ -50,7 +51,7 @@ def augmented_lagrangian(run: Run, S: Any, h: Any, column: int) -> tuple[float, 
             break  # a stretch of the splitting costs less than further systems
         slope = look(w)
         for _ in range(25):
-            if top(slope) <= 0.1 * run.tol * size:
+            if top(slope) <= 0.1 * run.tol * size or out_of_time():
                 break
             move = _solve(build, matrix, -slope, run.ridge + hold)
             run.n_iter += 1
@@ -67,7 +68,7 @@ def augmented_lagrangian(run: Run, S: Any, h: Any, column: int) -> tuple[float, 
         size = max(run.force, top(St @ dual))
         stationary = top(slope - hold * (w - anchor)[:, 0]) / size
         anchor = w.copy()
-        if max(primal, stationary) <= run.tol:
+        if max(primal, stationary) <= run.tol or out_of_time():
             break
         if top(slope) > 0.1 * size * max(run.tol, primal):
             # too many pieces between here and the solution: smaller steps on smoother ground

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ..clock import out_of_time
 from ..dense import inverse
 from ..protocols import Array
 from ._newton import RIDGE, augmented_lagrangian, column_view
@@ -116,6 +117,8 @@ class Run:
             if not top(self.step) <= self.far:
                 self.unbounded = True
                 break
+            if out_of_time():
+                break
             self._balance()
             if self.penalty == was:
                 stretch = max(stretch, self.n_iter - before)
@@ -185,7 +188,7 @@ class Run:
             if (k + 1) % 10 == 0 or k + 1 == n_iter:
                 self.primal = top(image - self.image) / max(top(image), self.length)
                 self._measure()
-                if self.residual <= tol:
+                if self.residual <= tol or out_of_time():
                     break
 
     def _step(self, inverse: Any, right: Array, left: Array) -> Array:

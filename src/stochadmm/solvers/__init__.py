@@ -16,11 +16,13 @@ from .opt_sadmm import OptSADMM
 from .prox_newton import ProxNewton
 from .rda_admm import RDAADMM
 from .sag_admm import SAGADMM
+from .sampled_newton import SampledNewton
 from .sdca_admm import SDCAADMM
 from .spdhg import SPDHG
 from .stoc_admm import StocADMM
 from .svrg_admm import SVRGADMM
 from .vr_pddy import VRPDDY
+from .working_set import WorkingSet
 
 __all__ = [
     "AADMM",
@@ -42,10 +44,12 @@ __all__ = [
     "LinearizedADMM",
     "OptSADMM",
     "ProxNewton",
+    "SampledNewton",
     "Schedule",
     "Solver",
     "State",
     "StocADMM",
+    "WorkingSet",
     "as_solver",
     "get",
     "names",
