@@ -94,12 +94,16 @@ def _low_rank(problem: Problem, x2: Array, z: Array) -> list[Array]:
     found, row = [], 0
     for penalty, size in stacked:
         block = z[row : row + size]
-        if isinstance(penalty, Nuclear) and hasattr(A2, "tosparse"):
+        if isinstance(penalty, Nuclear) and hasattr(A2, "tosparse") and _rank_deficient(block):
             rows = A2.tosparse()[row : row + size]
             if size <= d and (rows != sparse.eye_array(size, d, format="csr")).nnz == 0:
                 found.append(np.concatenate([block, x2[size:]]))  # an intercept follows
         row += size
     return found
+
+
+def _rank_deficient(block: Array) -> bool:
+    return bool(np.linalg.matrix_rank(block) < min(block.shape))
 
 
 def project(A: Any, zero_rows: Mask, zero_entries: Mask, x: Array) -> Array:

@@ -60,9 +60,9 @@ FEW_ROWS = 20
 """where these are so many per column."""
 LARGE, MOST = 1 << 26, 10
 """Of data with so many bytes no more than every so-manieth row is copied for a sample."""
-FREE, SCATTERED = 5e7, 50
-"""Multiplications of a Hessian that take no longer than the rest of a step, and how many of them a
-multiplication of sparse rows is worth."""
+FREE, LITTLE, SCATTERED = 5e7, 2e6, 50
+"""Multiplications of a Hessian that take no longer than the rest of a step, the same for steps on
+few rows, and how many of them a multiplication of sparse rows is worth."""
 USABLE = 0.1
 """Residual of a model up to which it says something about the penalty of the next one."""
 TOO_FLAT = 0.8
@@ -173,6 +173,7 @@ class SampledNewton(Solver):
         few = _few(cast(FiniteSum, problem.f2))
         small = replace(problem, f2=few)
         s = self.start(small)
+        s.sample_size = first_sample(few, LITTLE)  # these steps need no more accuracy
         rng, share = np.random.default_rng(0), few.n_terms / problem.f2.n_terms
         for _ in range(FEW_STEPS):
             self.epoch(small, s, rng)
@@ -408,12 +409,15 @@ def affordable(f2: FiniteSum, work: int) -> int:
     return min(f2.n_terms, rows if f2.n_bytes < LARGE else min(rows, f2.n_terms // MOST))
 
 
-def first_sample(f2: FiniteSum) -> int:
-    """Return how many rows a Hessian takes: about a third of a read's work, and enough of them."""
+def first_sample(f2: FiniteSum, free: float = FREE) -> int:
+    """Return how many rows a Hessian takes: about a third of a read's work, and enough of them.
+
+    ``free`` multiplications are always allowed.
+    """
     n, d = f2.n_terms, f2.n_columns
     outputs = 1 if f2.n_outputs is None else f2.n_outputs
     enough = 4 * d if is_implicit(f2, False) else 8 * d * outputs
-    size = max(affordable(f2, 10), enough, 256, int(FREE / (_row_work(f2) * outputs**2)))
+    size = max(affordable(f2, 10), enough, 256, int(free / (_row_work(f2) * outputs**2)))
     return n if size >= 0.7 * n else int(size)
 
 
