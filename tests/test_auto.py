@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import stochadmm as sa
+from stochadmm.certificates._corrected import Sample
+from stochadmm.certificates._data import evaluate
 from stochadmm.solvers import sampled_newton
 
 
@@ -58,3 +61,43 @@ def test_a_dear_hessian_is_used_again(monkeypatch):
 def test_the_route_follows_the_shape(n, d, route):
     chosen, reason = sa.Auto().choose(logistic(n, d))
     assert chosen == route and str(d) in reason
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "route"),
+    [(300, 1000, "working-set"), (3000, 2000, "working-set"), (3000, 250, "newton")],
+)
+def test_columns_held_one_by_one_are_worked_on_a_few_at_a_time(n, d, route):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((n, d)), np.where(rng.random(n) > 0.5, 1.0, -1.0)
+    problem = sa.Problem.linear(sa.Logistic(), X, y, on_coefficients=sa.L1(0.01))
+    assert sa.Auto().choose(problem)[0] == route
+
+
+def test_many_coupled_outputs_of_sparse_rows_are_certified():
+    rng = np.random.default_rng(0)
+    n, d, outputs = 1500, 300, 25
+    y = rng.integers(0, outputs, n)
+    words = sparse.random_array((n, d), density=0.02, random_state=rng).toarray()
+    words[np.arange(n), y] += rng.random(n) < 0.7  # a word of its own for every class
+    words[:, 40] += 0.1
+    X = sparse.csr_array(words / np.linalg.norm(words, axis=1, keepdims=True))
+    norms = sa.Stacked([(sa.L1(1e-3), d), (sa.Nuclear(1e-3), d)])
+    problem = sa.Problem.linear(
+        sa.Multinomial(outputs), X, y, structure=sa.VStack([sa.Identity(d), sa.Identity(d)]),
+        on_structure=norms,
+    )  # fmt: skip
+    result = sa.minimize(problem, stop=sa.Gap(1e-5), max_seconds=60)
+    assert result.converged
+    outside = sa.certify(problem, result.pair, result.dual, strength="corrected")
+    assert outside.gap <= 1e-3 * outside.objective
+
+
+def test_a_lift_keeps_the_slopes_of_coupled_outputs_in_their_domain():
+    rng = np.random.default_rng(0)
+    f2 = sa.FiniteSum(sa.Multinomial(4), rng.standard_normal((30, 5)), rng.integers(0, 4, 30))
+    sample = Sample(f2, evaluate(f2, np.zeros((5, 4))), None)
+    sample.lift = 0.3
+    change = sample.bend(rng.standard_normal((5, 4)))
+    np.testing.assert_allclose(change.sum(axis=1), 0.0, atol=1e-14)
+    assert sample.plain().lift == 0.0 and sample.lift == 0.3

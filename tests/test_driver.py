@@ -522,3 +522,20 @@ def test_verbose_shows_a_bar_and_silence_is_the_default(capfd):
     shown = capfd.readouterr()
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.out + shown.err)
     assert "acc-sadmm" in text and "passes" in text
+
+
+def test_dear_certificates_are_asked_for_at_growing_intervals():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 4100)), rng.standard_normal(40)
+    p = sa.Problem.linear(
+        sa.Squared(), X, y, structure=sa.Differences(4100), on_structure=sa.L1(0.1)
+    )
+    result = sa.minimize(p, "acc-sadmm", stop=sa.Gap(1e-12), max_passes=120)
+    epochs = [record.epoch for record in result.history]
+    assert epochs[:10] == list(range(1, 11)) and epochs[-1] == result.n_epochs
+    steps = np.diff(epochs)
+    assert steps.max() > 1 and (steps[:-1] <= np.ceil(0.1 * np.array(epochs[:-2])) + 1).all()
+    seen = []
+    sa.minimize(p, "acc-sadmm", stop=sa.Gap(1e-12), max_passes=60,
+                callback=lambda record, _: seen.append(record.epoch))  # fmt: skip
+    assert seen == list(range(1, len(seen) + 1))

@@ -271,3 +271,27 @@ def test_draws_are_runs_and_rows_follow_in_order(n, batch, seed):
         parts = [runs.rows(np.array([j])) for j in one]
         np.testing.assert_array_equal(rows, np.concatenate(parts))
         assert rows.max() < n
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_mostly_zero_dense_rows_are_worked_on_as_sparse_ones(dtype):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((4000, 120)) < 0.05, rng.standard_normal((4000, 120)), 0.0)
+    X = X.astype(dtype)
+    kept, y, x = X.copy(), rng.standard_normal(4000), rng.standard_normal(120).astype(dtype)
+    made = FiniteSum(sa.Squared(), X, y)
+    same = FiniteSum(sa.Squared(), sparse.csr_array(X), y)
+    assert made.storage == "csr" and made.dtype == dtype
+    assert made.X.has_canonical_format and (made.X != same.X).nnz == 0
+    assert "95 % of X are zeros" in made.notes[0]
+    np.testing.assert_array_equal(made.gradient(x), same.gradient(x))
+    np.testing.assert_array_equal(X, kept)
+    full = FiniteSum(sa.Squared(), X + 1, y)
+    assert full.storage == "dense" and full.X is not None and not full.notes
+
+
+def test_nan_in_mostly_zero_rows_is_found():
+    X = np.zeros((4000, 120))
+    X[:, 0], X[17, 5] = 1.0, np.nan
+    with pytest.raises(ValueError, match="row 17"):
+        FiniteSum(sa.Squared(), X, np.zeros(4000))

@@ -564,9 +564,10 @@ def _as_csr(X: Array) -> Any:
     count_nonzeros(X, indptr)
     np.cumsum(indptr, out=indptr)
     kind = np.int32 if indptr[-1] < 2**31 else np.int64
-    indices, data = np.empty(indptr[-1], dtype=kind), np.empty(indptr[-1], dtype=X.dtype)
-    gather_nonzeros(X, indptr, indices, data)
-    made = sparse.csr_array((data, indices, indptr.astype(kind)), shape=X.shape)
+    size = int(indptr[-1])
+    indices, data = np.empty(size + 1, dtype=kind), np.empty(size + 1, dtype=X.dtype)
+    gather_nonzeros(X, indices, data)
+    made = sparse.csr_array((data[:size], indices[:size], indptr.astype(kind)), shape=X.shape)
     made.has_canonical_format = True
     return made
 

@@ -180,15 +180,18 @@ def count_nonzeros(X, counts):
 
 
 @kernel
-def gather_nonzeros(X, indptr, indices, data):
-    """Write columns and values of the numbers other than zero, row by row."""
+def gather_nonzeros(X, indices, data):
+    """Write columns and values of the numbers other than zero, row by row.
+
+    Every number is written and zeros are written over, which needs one place more at the end and
+    no branches.
+    """
+    k = 0
     for i in range(X.shape[0]):
-        k = indptr[i]
         for j in range(X.shape[1]):
-            if X[i, j] != 0:
-                indices[k] = j
-                data[k] = X[i, j]
-                k += 1
+            indices[k] = j
+            data[k] = X[i, j]
+            k += X[i, j] != 0
 
 
 @kernel

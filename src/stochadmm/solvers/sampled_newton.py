@@ -68,9 +68,9 @@ USABLE = 0.1
 TOO_FLAT = 0.8
 """A sample whose curvature along a poor step is below this share of the true one is doubled."""
 ENOUGH = 0.1
-WITHIN_REACH, WITHIN_NEWTONS_REACH = 3.0, 1.0
-"""A certificate is tried when the promised decrease is at most this many times the target, or its
-square root. With a sample of rows the bound is too small by about the decrease over the share of
+WITHIN_REACH, WITHIN_NEWTONS_REACH = 3.0, 2 / 3
+"""A certificate is tried when the promised decrease is at most this many times the target, or this
+power of it. With a sample of rows the bound is too small by about the decrease over the share of
 the rows; with all of them by about its square."""
 
 
@@ -433,7 +433,7 @@ def _row_work(f2: FiniteSum) -> float:
 def _reach(share: float, target: float) -> float:
     """Return the promised decrease, relative to the objective, that may be certified."""
     near = WITHIN_REACH * share * target
-    return near if share < 1 else max(near, WITHIN_NEWTONS_REACH * float(np.sqrt(target)))
+    return near if share < 1 else max(near, target**WITHIN_NEWTONS_REACH)
 
 
 def _curvature(H: Any, step: Array) -> float:

@@ -48,6 +48,8 @@ Indices = NDArray[np.intp]
 class WorkingState(State):
     """State of the working set: its columns, the small problem and the state of its steps."""
 
+    mu: Array = field(kw_only=True)
+    """Multiplier of the stacked structure S."""
     columns: Indices = field(kw_only=True)
     small: Problem | None = field(default=None, repr=False)
     inner: NewtonState | None = field(default=None, repr=False)
@@ -92,8 +94,9 @@ class WorkingSet(Solver):
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         point, f2 = inside(problem, point), cast(FiniteSum, problem.f2)
+        mu = Composite.of(problem).from_multiplier(None if dual is None else multiplier)
         state = WorkingState(
-            x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf,
+            x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf, mu=mu,
             columns=np.zeros(0, dtype=np.intp),
         )  # fmt: skip
         before: Snapshot | None = None if f2.kept is None else f2.kept.get(self.name)
@@ -132,10 +135,11 @@ class WorkingSet(Solver):
         x2 = np.zeros(problem.shape2, problem.dtype)
         x2[s.columns] = inner.output.x2
         s.x = s.output = problem.feasible(Pair(problem.zeros().x1, x2))
-        mu = np.zeros((form.S.shape[0], *x2.shape[1:]))
-        small = cast(Problem, s.small)
-        mu[form.rows(s.columns)] = Composite.of(small).from_multiplier(inner.dual)
-        s.dual = form.composite.to_multiplier(mu).astype(problem.dtype)
+        s.mu = np.zeros_like(s.mu)
+        small = Composite.of(cast(Problem, s.small))
+        own = inner.mu if inner.other is None else small.from_multiplier(inner.dual)
+        s.mu[form.rows(s.columns)] = own
+        s.dual = form.composite.to_multiplier(s.mu).astype(problem.dtype)
         s.beta = inner.beta
         made = inner.cache
         if made is None:
@@ -158,15 +162,8 @@ class WorkingSet(Solver):
         gradient = pull_back(f2, found.slopes)
         s.n_passes += 1.0
         mu = form.multiplier(s.columns, found.mu, gradient)
-        point = scaled_point(
-            f2,
-            form.composite,
-            s.output.x2.astype(np.float64),
-            found.slopes,
-            gradient,
-            mu,
-            rounds=1,
-        )
+        x = s.output.x2.astype(np.float64)
+        point = scaled_point(f2, form.composite, x, found.slopes, gradient, mu, rounds=1)
         if s.bound is None or point.bound > s.bound:
             s.bound = point.bound
 
@@ -189,8 +186,7 @@ class WorkingSet(Solver):
         s.small = form.restricted(problem, s.columns)
         s.notes["columns"] = s.columns.size
         point = s.small.feasible(Pair(s.small.zeros().x1, x2[s.columns]))
-        mu = form.composite.from_multiplier(s.dual)[form.rows(s.columns)]
-        inner = SampledNewton().start_at(s.small, point, mu)
+        inner = SampledNewton().start_at(s.small, point, s.mu[form.rows(s.columns)])
         inner.cache = replace(cache, x=point.x2, gradient=cache.gradient[s.columns])
         inner.engine = s.engine
         if s.inner is not None:
