@@ -7,17 +7,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
+DOCTOOLS := $(VENV)/.docs
+# make docs: 0 leaves the examples of the gallery unrun
+GALLERY ?= 1
 # make bench: short or long; DOCS names a page whose tables are replaced
 FORM ?= short
 DOCS ?=
 
-.PHONY: help demo test bench lint format clean
+.PHONY: help demo test bench docs lint format clean
 
 help:
 	@echo "make demo    fit two structured models, with a table and figures in out/demo"
 	@echo "make test    tests and doctests, without the slow ones (PYTEST_ARGS=...)"
 	@echo "make bench   compare with other packages, with a table and a page in out/bench (FORM=long: hours)"
-	@echo "make lint    ruff and mypy"
+	@echo "make docs    documentation in docs/_build/html; warnings are errors (GALLERY=0: without running the examples)"
+	@echo "make lint    ruff, mypy, import contracts"
 	@echo "make format  let ruff rewrite the sources"
 	@echo "make clean   remove caches and outputs"
 
@@ -49,6 +53,16 @@ bench: export NUMBA_NUM_THREADS = 1
 bench: $(PEERS)
 	$(BIN)/benchopt run benchmarks/peers --config benchmarks/peers/$(FORM).yml --no-cache --no-plot --output out/bench/$(FORM).parquet
 	$(BIN)/python benchmarks/peers/summary.py out/bench/$(FORM).parquet $(if $(DOCS),--docs $(DOCS))
+
+$(DOCTOOLS): $(READY)
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[docs]"
+	@touch $@
+
+docs: export OPENBLAS_NUM_THREADS = 1
+docs: export MPLBACKEND = Agg
+docs: $(DOCTOOLS)
+	$(BIN)/sphinx-build -W --keep-going -q -D plot_gallery=$(GALLERY) docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
 
 lint: $(READY)
 	$(BIN)/ruff check .

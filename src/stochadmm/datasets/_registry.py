@@ -231,10 +231,10 @@ def load(
         Scale every row to unit Euclidean norm, after everything else.
     dtype : float32 or float64
         Type of the rows and of real targets.
-    **options
+    **options : dict
         Choices of one data set, listed by ``describe(name).options``:
 
-        * ``sparse`` (a9a, 20news, dna-*): CSR, the default, or dense;
+        * ``sparse`` (a9a, 20news, dna sets): CSR, the default, or dense;
         * ``binary`` (covtype): class 2 against the rest, the default, or seven classes;
           (20news): the name of the class told from the rest;
         * ``split`` and ``seed`` (covtype, protein): two random halves in random order, the default

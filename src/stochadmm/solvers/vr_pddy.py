@@ -67,7 +67,7 @@ class VRPDDY(Solver):
         Primal step: 1 / (Lf + 6 delta(b) Lmax), inside the proved range; 1 / (Lf + 2 delta(b)
         Lmax), beyond it but usually stable and faster; or a number.
     sigma : "auto" or float
-        Dual step; by default 1 / (step |A2|^2), the largest allowed.
+        Dual step; by default ``1 / (step |A2|^2)``, the largest allowed.
     refresh : float, optional
         Probability that the anchor moves after a step; by default b / n, one pass per pass.
     n_inner : int, optional
