@@ -60,6 +60,12 @@ class Measured:
             return None
         return self.gap / self.scale if self.scale > 0 else (0.0 if self.gap == 0 else np.inf)
 
+    def copy(self) -> Measured:
+        """Return a measurement that a method cannot change by working in its own arrays."""
+        return dataclasses.replace(
+            self, point=self.point.copy(), pair=self.pair.copy(), dual=self.dual.copy()
+        )
+
     def better_than(self, other: Measured) -> bool:
         """Say whether this point is at least as good: by objective, else by KKT residual."""
         if np.isfinite(self.objective) or np.isfinite(other.objective):
@@ -254,19 +260,30 @@ class Resumable(NamedTuple):
     generator: Any
     best: Measured
     memory: Memory
+    identity: str
+    """Fingerprint of the problem and the method."""
 
 
 def finish(
     problem: Problem, state: State, best: Measured, meter: Meter, status: Status, rule: Rule,
-    history: list[Record], seconds: float, info: dict[str, Any], generator: Any,
+    history: list[Record], seconds: float, info: dict[str, Any], generator: Any, identity: str,
+    as_it_is: bool = False,
 ) -> Result:  # fmt: skip
-    """Return the result: the best point, with exact structure where that costs nothing."""
-    kept = Resumable(state.copy(), generator, dataclasses.replace(best, cache=None), meter.memory)
-    if best.gap == np.inf:  # the run ended before its method asked for a certificate
+    """Return the result: the best point, with exact structure where that costs nothing.
+
+    It holds what a later run needs if there is an identity to know the problem by. ``as_it_is``
+    leaves out whatever takes time.
+    """
+    kept = None
+    if identity:
+        bare = dataclasses.replace(best, cache=None)
+        kept = Resumable(state.copy(), generator, bare, meter.memory, identity)
+    # the run ended before its method asked for a certificate
+    if best.gap == np.inf and not as_it_is:
         best = meter.certified(best)
     if meter.bound is not None:  # a bound found later certifies earlier points too
         best = dataclasses.replace(best, bound=meter.bound)
-    best = _structured(problem, best, meter)
+    best = best if as_it_is else _structured(problem, best, meter)
     coef = best.point.x2.astype(problem.dtype, copy=False) + problem.dtype.type(0)  # no -0.0
     intercept: Any = None
     if problem.intercept:

@@ -1,7 +1,7 @@
 """The only loop over epochs: measuring, stopping, history, interrupts, messages.
 
-Solving and measuring are timed apart. An interrupt at any moment gives back the last point that
-was measured and the state that belongs to it.
+Solving and measuring are timed apart. An interrupt at any moment gives back the best point that
+was measured, with the state that belongs to the last one; before there is one, the start.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import numpy as np
 
 from .answer import Measured, Meter, Resumable, finish
 from .clock import limited
+from .fingerprint import Unidentified, fingerprint
 from .metrics import LARGEST_DENSE
 from .problem import Pair, Problem
 from .result import Record, Result, Status
 from .solvers import as_solver
-from .solvers._base import Solver, State, choose_engine
+from .solvers._base import Solver, State, choose_engine, start_point
 from .stopping import Gap, Rule
 
 Callback = Callable[[Record, State], Any]
@@ -65,14 +66,15 @@ def begin(problem: Problem, solver: Solver, start: Any, engine: str) -> State:
     if hasattr(solver, "check"):
         solver.check(problem)
     chosen = choose_engine(problem, engine, getattr(solver, "has_kernel", False))
-    x, dual = start, None
-    if isinstance(start, Result):
-        x, dual = start.pair, start.dual
-    elif isinstance(start, tuple):
-        x, dual = start
-    state = solver.start(problem, x, dual)
+    state = solver.start(problem, *_point_and_dual(start))
     state.engine = chosen
     return state
+
+
+def _point_and_dual(start: Any) -> tuple[Any, Any]:
+    if isinstance(start, Result):
+        return start.pair, start.dual
+    return start if isinstance(start, tuple) else (start, None)
 
 
 def minimize(
@@ -88,8 +90,13 @@ def minimize(
     random_state: Any = 0,
     engine: str = "auto",
     verbose: bool = False,
+    resumable: bool = True,
 ) -> Result:
     """Solve a problem.
+
+    Ctrl-C ends the run with what it has: the best point measured so far, or the start where none
+    was, with the status ``INTERRUPTED``. A certificate of that point may still be computed; Ctrl-C
+    again leaves it out.
 
     Parameters
     ----------
@@ -107,7 +114,9 @@ def minimize(
     start : array, Pair, (Pair, dual) or Result, optional
         Where to begin; it is copied.
     resume : Result, optional
-        Go on with the run that returned it, as if it had not stopped.
+        Go on with the run that returned it, as if it had not stopped. Problem and method must be
+        the same, by their content (see ``stochadmm.fingerprint``); stopping rule, limits and
+        engine may be others.
     callback : callable, optional
         ``callback(record, state)`` after every measurement; true stops the run.
     random_state : int or Generator, default=0
@@ -116,6 +125,10 @@ def minimize(
         Compiled loops, the readable Python ones, or compiled where every part allows.
     verbose : bool, default=False
         Show a progress bar.
+    resumable : bool, default=True
+        Let the result be resumed. It then holds a copy of the method's state, and the data is
+        read once more before the run, for its fingerprint and to notice data that was changed in
+        place since the last one.
 
     Returns
     -------
@@ -132,16 +145,17 @@ def minimize(
     """
     method, rule = as_solver(solver), _as_rule(stop)
     _check_limits(max_passes, max_seconds)
-    run = Run(problem, method, rule, max_passes, max_seconds, callback)
+    run = Run(problem, method, rule, max_passes, max_seconds, callback, start)
     if resume is not None:
         run.take_up(resume, engine)
-    else:
-        with limited(run.seconds_left):
-            run.state = begin(problem, method, start, engine)
-        run.rng = np.random.default_rng(random_state)
-    run.state.target = run.meter.target
-    with run.progress(verbose):
-        status = run.loop()
+    try:
+        if resume is None:
+            run.set_up(engine, random_state, resumable)
+        run.state.target = run.meter.target
+        with run.progress(verbose):
+            status = run.loop()
+    except KeyboardInterrupt:
+        status = run.interrupted()
     return run.result(status)
 
 
@@ -155,6 +169,7 @@ class Run:
     max_passes: float
     max_seconds: float | None
     callback: Callback | None
+    start: Any = None
     state: State = field(init=False)
     rng: np.random.Generator = field(init=False)
     history: list[Record] = field(default_factory=list)
@@ -166,22 +181,49 @@ class Run:
     before: float = 0.0
     """Seconds of the runs that this one resumes."""
     show: Callable[[Record], None] | None = None
+    kept: tuple[State, Any] | None = None
+    """State and generator before the epoch that is under way, where they are small enough."""
+    identity: str = ""
+    """Fingerprint of problem and method; empty where the run cannot be resumed."""
+    not_resumable: str = "it was run with resumable=False"
 
     def __post_init__(self) -> None:
         self.meter = Meter(self.problem, self.rule)
 
+    def set_up(self, engine: str, random_state: Any, resumable: bool) -> None:
+        """Make the first state."""
+        self.rng = np.random.default_rng(random_state)
+        if resumable:
+            self._identify()
+        with limited(self.seconds_left):
+            self.state = begin(self.problem, self.solver, self.start, engine)
+
+    def _identify(self) -> None:
+        try:
+            self.identity = fingerprint(self.problem.renew(), self.solver)
+        except Unidentified as error:
+            self.not_resumable = f"a part of it cannot be identified: {error}"
+
     def take_up(self, resume: Result, engine: str) -> None:
         """Continue from where a result stopped."""
+        remedy = "pass start=result to begin at its point"
+        if not isinstance(resume, Result):
+            raise TypeError(f"resume is a {type(resume).__name__}, expected a Result; {remedy}")
         if resume.state is None:
-            raise ValueError(
-                "resume has no state (a result that was loaded from a file keeps none); pass "
-                "start=result to begin at its point"
-            )
+            reason = resume.info.get("not_resumable", "one loaded from a file keeps no state")
+            raise ValueError(f"this result cannot be resumed ({reason}); {remedy}")
         kept: Resumable = resume.state
+        self._identify()
+        if self.identity != kept.identity:
+            raise ValueError(
+                "resume belongs to another problem or method: data, penalties, structure and the "
+                f"parameters of the solver must be the same; {remedy}"
+            )
         self.state = kept.state.copy()
         self.best, self.meter = kept.best, Meter(self.problem, self.rule, kept.memory)
         if engine != "auto":
-            self.state.engine = choose_engine(self.problem, engine)
+            has_kernel = getattr(self.solver, "has_kernel", False)
+            self.state.engine = choose_engine(self.problem, engine, has_kernel)
         self.rng = np.random.default_rng()
         self.rng.bit_generator.state = kept.generator
         self.history = list(resume.history)
@@ -191,29 +233,50 @@ class Run:
             self.measuring = self.history[-1].seconds_measuring
 
     def loop(self) -> Status:
-        """Run epochs until a rule, a limit, the callback or the user says stop."""
+        """Run epochs until a rule, a limit or the callback says stop."""
         status: Status | None = None
-        generator = self.rng.bit_generator.state
-        kept = self.state.copy()
-        try:
-            if self.best is None:
-                self._measure(record=False)
-                status = self._rest()
-            while status is None:
-                if _bytes(self.state) < KEEP_COPY_BELOW:
-                    kept, generator = self.state.copy(), self.rng.bit_generator.state
-                clock = time.perf_counter()
-                with limited(self.seconds_left):
-                    self.solver.epoch(self.problem, self.state, self.rng)
-                self.solving += time.perf_counter() - clock
-                if self._due():
-                    status = self._verdict(self._measure())
-        except KeyboardInterrupt:
-            self.state = kept
-            self.rng.bit_generator.state = generator
-            self.history = [r for r in self.history if r.epoch <= kept.n_epochs]
-            status = Status.INTERRUPTED
+        self._keep()
+        if self.best is None:
+            self._measure(record=False)
+            status = self._rest()
+        while status is None:
+            self._keep()
+            clock = time.perf_counter()
+            with limited(self.seconds_left):
+                self.solver.epoch(self.problem, self.state, self.rng)
+            self.solving += time.perf_counter() - clock
+            if self._due():
+                status = self._verdict(self._measure())
         return status
+
+    def _keep(self) -> None:
+        """Copy the state, so that an epoch that is cut short can be undone."""
+        small = _bytes(self.state) < KEEP_COPY_BELOW
+        self.kept = (self.state.copy(), self.rng.bit_generator.state) if small else None
+
+    def interrupted(self) -> Status:
+        """Go back to the last moment at which everything fitted together."""
+        if self.kept is not None:
+            self.state, self.rng.bit_generator.state = self.kept
+            self.history = [r for r in self.history if r.epoch <= self.state.n_epochs]
+            return Status.INTERRUPTED
+        self.identity = ""
+        if self.best is None:
+            self.not_resumable = "it was interrupted before its first epoch"
+            x, dual = start_point(self.problem, *_point_and_dual(self.start))
+            self.state = State(x=x, output=x, dual=dual, beta=1.0)
+            return Status.INTERRUPTED
+        self.not_resumable = (
+            f"it was interrupted, and states above {KEEP_COPY_BELOW >> 20} MB are not copied"
+        )
+        best, last = self.best, self.history[-1:]
+        self.state = State(
+            x=best.pair, output=best.pair, dual=best.dual, beta=best.beta,
+            ergodic=None, engine=self.state.engine, notes=self.state.notes,
+            n_epochs=last[0].epoch if last else 0, n_passes=last[0].passes if last else 0.0,
+            n_gradients=last[0].gradients if last else 0.0,
+        )  # fmt: skip
+        return Status.INTERRUPTED
 
     def _due(self) -> bool:
         """Say whether to measure: always where it is cheap or watched, else at growing intervals.
@@ -238,7 +301,7 @@ class Run:
             measured = self.meter.measure(self.state)
         self.measuring += time.perf_counter() - clock
         if self.best is None or measured.better_than(self.best):
-            self.best = measured
+            self.best = measured.copy()
         self.best = self.meter.renewed(self.best)
         if record:
             self.history.append(measured.record(self.state, self.solving, self.measuring))
@@ -304,8 +367,18 @@ class Run:
 
     def result(self, status: Status) -> Result:
         """Return the best point with its history."""
+        spare = math.inf if self.max_seconds is None else KEPT_TIME * self.max_seconds
         if self.best is None:  # interrupted before the start was measured
-            self._measure(record=False)
+            with limited(0.0):
+                self._measure(record=False)
+                return self._finish(status, as_it_is=True)
+        try:
+            with limited(max(spare, self.seconds_left)):
+                return self._finish(status)
+        except KeyboardInterrupt:
+            return self._finish(Status.INTERRUPTED, as_it_is=True)
+
+    def _finish(self, status: Status, as_it_is: bool = False) -> Result:
         assert self.best is not None
         about = {
             "seconds_solving": self.solving,
@@ -313,12 +386,12 @@ class Run:
             "solver": getattr(self.solver, "name", type(self.solver).__name__),
             "threads": getattr(self.problem.f2, "n_threads", 1),
         }
-        spare = math.inf if self.max_seconds is None else KEPT_TIME * self.max_seconds
-        with limited(max(spare, self.seconds_left)):
-            return finish(
-                self.problem, self.state, self.best, self.meter, status, self.rule, self.history,
-                self.seconds, about, self.rng.bit_generator.state,
-            )  # fmt: skip
+        if not self.identity:
+            about["not_resumable"] = self.not_resumable
+        return finish(
+            self.problem, self.state, self.best, self.meter, status, self.rule, self.history,
+            self.seconds, about, self.rng.bit_generator.state, self.identity, as_it_is,
+        )  # fmt: skip
 
 
 def _as_rule(stop: Any) -> Rule:

@@ -91,7 +91,7 @@ class FiniteSum:
         self.X = self._check_matrix(X)
         self.intercept = bool(intercept)
         self.n_terms, self.n_features = cast(tuple[int, int], self.X.shape)
-        self.row_norms2 = self._row_norms2()
+        self._check_numbers()
         self.y = self._check_targets(y)
         outputs = loss.n_outputs(self.y) if hasattr(loss, "n_outputs") else None
         if outputs is None and not hasattr(loss, "n_outputs") and self.y.ndim == 2:
@@ -100,6 +100,23 @@ class FiniteSum:
         self.weight = self._check_weight(sample_weight)
         self.offset = self._check_offset(offset)
         self.kept: dict[str, Any] | None = None
+        self._seen = ""
+        self._given = frozenset(self.__dict__) | {"_given"}
+
+    def __fingerprint__(self) -> Any:
+        """Return what the sum is made of (see ``fingerprint``)."""
+        data = (self.X, self.y, self.weight, self.offset)
+        return ("FiniteSum", self.loss, *data, self.intercept)
+
+    def renew(self, seen: str) -> None:
+        """Forget what was computed from rows that have another fingerprint than before."""
+        if self._seen not in ("", seen):
+            for name in set(self.__dict__) - self._given:
+                del self.__dict__[name]
+            self.kept = None if self.kept is None else {}
+            self._check_numbers()
+            self.y = self._check_targets(self.y)
+        self._seen = seen
 
     def remember(self) -> None:
         """Let methods keep what a later run on the same rows can use, a path's next strength.
@@ -149,6 +166,15 @@ class FiniteSum:
             self.notes.append(f"{100 * share:.0f} % of X are zeros: a sparse copy is worked on")
         return X
 
+    def _check_numbers(self) -> None:
+        norms = self._row_norms2()
+        if not np.isfinite(norms).all():
+            bad = int(np.flatnonzero(~np.isfinite(norms))[0])
+            raise ValueError(
+                f"X contains NaN, infinite or overflowing values (first in row {bad}); remove or "
+                "impute them, e.g. with sklearn.impute.SimpleImputer, and rescale huge columns"
+            )
+
     def _row_norms2(self) -> Array:
         if self.storage == CSR:
             norms = np.add.reduceat(
@@ -157,12 +183,6 @@ class FiniteSum:
             norms[np.diff(self.X.indptr) == 0] = 0.0
         else:
             norms = np.einsum("ij,ij->i", self.X, self.X)
-        if not np.isfinite(norms).all():
-            bad = int(np.flatnonzero(~np.isfinite(norms))[0])
-            raise ValueError(
-                f"X contains NaN, infinite or overflowing values (first in row {bad}); remove or "
-                "impute them, e.g. with sklearn.impute.SimpleImputer, and rescale huge columns"
-            )
         return norms
 
     def _check_targets(self, y: Any) -> Array:
@@ -262,6 +282,11 @@ class FiniteSum:
 
     def _predictions_shape(self, n: int) -> Shape:
         return (n,) if self.n_outputs is None else (n, self.n_outputs)
+
+    @cached_property
+    def row_norms2(self) -> Array:
+        """Squared norm of each row of X."""
+        return self._row_norms2()
 
     @cached_property
     def row_curvatures(self) -> Array:

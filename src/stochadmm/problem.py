@@ -5,12 +5,13 @@ min  h1(x1) + f1(x1) + h2(x2) + f2(x2)     s.t.  A1 x1 + A2 x2 = b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
+from .fingerprint import fingerprint
 from .finite_sum import FiniteSum
 from .operators import Identity, PadColumns, as_operator
 from .penalties import Stacked, Zero
@@ -315,6 +316,24 @@ class Problem:
         zero = self.feasible(self.zeros())
         value = self.objective(zero)
         return value if np.isfinite(value) else float(self.f2.value(zero.x2))
+
+    def renew(self) -> str:
+        """Return the fingerprint of the problem, and forget what belongs to an older one.
+
+        Data is not copied. If it was changed in place since the last call, everything that was
+        computed from it is computed again.
+        """
+        data = fingerprint(self.f2)
+        parts = fingerprint(self.h1, self.h2, self.f1, self.A1, self.A2, self.b)
+        now = fingerprint(data, parts)
+        if isinstance(self.f2, FiniteSum):
+            self.f2.renew(data)
+        if self.__dict__.get("_seen", now) != now:
+            given = {f.name for f in fields(self)}
+            for name in set(self.__dict__) - given:
+                del self.__dict__[name]
+        self.__dict__["_seen"] = now
+        return now
 
     def with_penalties(self, h1: Penalty | None, h2: Penalty | None) -> Problem:
         """Return the same problem with other penalties; data and operators are shared."""

@@ -101,6 +101,7 @@ def solve(
         callback=after,
         random_state=_generator(random_state),
         verbose=verbose,
+        resumable=False,
     )
     return _judged(result, tol, {"beta": beta} | result.info | {"solver": name})
 
