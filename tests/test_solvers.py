@@ -440,34 +440,91 @@ def general_problem():
     return sa.Problem(f2, h1=sa.L1(0.2), h2=sa.L1(0.05), f1=Pull(), A1=A1, A2=A2, b=b)
 
 
-@pytest.mark.parametrize("solver", [sa.LinearizedADMM(beta=0.1), sa.LADMNE(beta=0.1)])
-def test_methods_for_any_two_blocks_agree_with_a_conic_solver(solver):
+def conic_optimum(p):
     import cvxpy as cp
 
-    p = general_problem()
     x1, x2 = cp.Variable(6), cp.Variable(8)
     A1, A2 = (A.matvec(np.eye(A.shape[1])) for A in (p.A1, p.A2))
-    objective = (
-        0.2 * cp.norm1(x1) + 0.5 * cp.sum_squares(x1 - 1) + 0.05 * cp.norm1(x2)
-        + cp.sum_squares(p.f2.X @ x2 - p.f2.y) / 160
-    )  # fmt: skip
-    best = cp.Problem(cp.Minimize(objective), [A1 @ x1 + A2 @ x2 == p.b]).solve(cp.CLARABEL)
-    state = run(solver, p, 5000)
-    assert p.objective(state.output) == pytest.approx(best, abs=2e-5)
-    assert np.abs(p.constraint(state.output)).max() < 1e-5
+    objective = cp.sum_squares(p.f2.X @ x2 - p.f2.y) / 160
+    objective += 0.2 * cp.norm1(x1) if p.h1 is not None else 0
+    objective += 0.5 * cp.sum_squares(x1 - 1) if p.f1 is not None else 0
+    objective += 0.05 * cp.norm1(x2) if p.h2 is not None else 0
+    return cp.Problem(cp.Minimize(objective), [A1 @ x1 + A2 @ x2 == p.b]).solve(cp.CLARABEL)
 
 
-@pytest.mark.parametrize(
-    ("method", "reason"),
-    [("admm", "f1 absent"), ("aadmm", "f1 absent"), ("prox-newton", "f1 absent")],
-)
-def test_refusals_name_the_method_and_the_reason(method, reason):
+ANY_BLOCKS = {
+    "linearized-admm": (sa.LinearizedADMM(beta=0.1), 2500, 2e-5),
+    "ladm-ne": (sa.LADMNE(beta=0.1), 2500, 1e-4),
+    "admm": (sa.ADMM(beta=0.1), 600, 1e-5),
+    "admm, linearized": (sa.ADMM(beta=0.1, first_block="linearized"), 1500, 1e-5),
+    "aadmm": (sa.AADMM(beta=0.3, horizon=1000), 1000, 0.03),
+    "aadmm, exact": (sa.AADMM(beta=0.3, horizon=150, first_block="exact"), 150, 0.05),
+}
+WITHOUT = [(), ("f1",), ("h1", "h2")]
+
+
+@pytest.mark.parametrize("missing", WITHOUT, ids=lambda names: "without " + " ".join(names))
+@pytest.mark.parametrize("label", ANY_BLOCKS)
+def test_methods_for_any_two_blocks_agree_with_a_conic_solver(label, missing):
+    solver, passes, accuracy = ANY_BLOCKS[label]
+    p = replace(general_problem(), **dict.fromkeys(missing))
+    state = run(solver, p, passes)
+    assert p.objective(state.output) == pytest.approx(conic_optimum(p), abs=accuracy)
+    assert np.abs(p.constraint(state.output)).max() < accuracy
+
+
+@pytest.mark.parametrize("rank", [6, 3])
+@pytest.mark.parametrize("missing", WITHOUT, ids=lambda names: "without " + " ".join(names))
+def test_first_step_of_admm_is_exact_for_any_first_block(missing, rank):
+    """x1+ satisfies the optimality condition of its subproblem, written with a prox."""
+    rng = np.random.default_rng(1)
+    p = replace(general_problem(), **dict.fromkeys(missing))
+    p = replace(p, A1=rng.standard_normal((6, rank)) @ rng.standard_normal((rank, 6)))
+    solver = sa.ADMM(beta=0.4, relaxation=1.0, n_inner=1)
+    state = solver.start(p, *random_start(p))
+    for _ in range(5):
+        before, dual = state.x.x2, state.dual
+        solver.epoch(p, state, rng)
+        x1 = state.x.x1
+        force = dual + 0.4 * p.constraint(sa.Pair(x1, before))
+        slope = p.A1.rmatvec(force) + (0 if p.f1 is None else p.f1.gradient(x1))
+        moved = x1 - slope if p.h1 is None else p.h1.prox(x1 - slope, 1.0)
+        np.testing.assert_allclose(moved, x1, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", [n for n in PROBLEMS if n not in QUADRATIC])
+def test_inner_newton_steps_of_admm_end_at_the_rounding_of_the_data(name):
+    """Exact steps of float32 data never need more passes than those of float64."""
+    p, reads = problem(name), {}
+    for dtype in (np.float64, np.float32):
+        f = p.f2
+        X = f.X.astype(dtype)
+        narrow = replace(p, f2=sa.FiniteSum(f.loss, X, f.y, f.weight, intercept=f.intercept))
+        state, rng = sa.ADMM().start(narrow), np.random.default_rng(0)
+        for _ in range(5):
+            sa.ADMM().epoch(narrow, state, rng)
+        reads[dtype] = state.n_passes
+    assert reads[np.float32] <= 1.1 * reads[np.float64]
+
+
+@pytest.mark.parametrize("method", ["prox-newton", "sdca-admm", "spdhg", "vr-pddy"])
+def test_refusals_name_the_method_and_the_reason(method):
     p = general_problem()
-    with pytest.raises(ValueError, match=f"{method} needs {reason}"):
+    with pytest.raises(ValueError, match=f"{method} needs f1 absent"):
         sa.minimize(p, method)
-    if method != "aadmm":
-        with pytest.raises(ValueError, match=f"{method} needs A1"):
-            sa.minimize(replace(p, f1=None), method)
+    with pytest.raises(ValueError, match=f"{method} needs A1"):
+        sa.minimize(replace(p, f1=None), method)
+
+
+@pytest.mark.parametrize("solver", [sa.ADMM(first_block="exact"), sa.AADMM(first_block="exact")])
+def test_exact_first_steps_of_too_many_columns_are_refused(solver):
+    p = general_problem()
+    wide = sparse.random_array((6, 4001), density=0.01, rng=np.random.default_rng(0))
+    many = replace(p, f1=None, A1=wide)
+    with pytest.raises(ValueError, match=f"{solver.name} with first_block='exact' works with 400"):
+        sa.minimize(many, solver)
+    state = run(replace(solver, first_block="linearized"), many, 20)
+    assert np.isfinite(state.output.x1).all()
 
 
 def test_a_loss_without_curvature_is_refused_by_name():
@@ -549,6 +606,8 @@ def test_averages_and_continuation():
         (lambda: sa.ADMM(dual_step=1.7, relaxation=1.0), "dual_step"),
         (lambda: sa.ADMM(dual_step=1.5), "both"),
         (lambda: sa.ADMM(returns="best"), "returns"),
+        (lambda: sa.ADMM(first_block="inexact"), "first_block"),
+        (lambda: sa.AADMM(first_block="inexact"), "first_block"),
         (lambda: sa.LinearizedADMM(n_inner=0), "n_inner"),
         (lambda: sa.LADMNE(tau=0.5), "tau"),
         (lambda: sa.LADMNE(beta=sa.Continuation(0.1)), "Continuation"),

@@ -59,8 +59,10 @@ from .solvers import (
     LinearizedADMM,
     OptSADMM,
     ProxNewton,
+    SampledNewton,
     Schedule,
     StocADMM,
+    WorkingSet,
 )
 from .stopping import AllOf, AnyOf, Gap, Never, Residuals
 from .threads import use_threads
@@ -165,6 +167,7 @@ __all__ = [
     "Result",
     "Ridge",
     "RowsL21",
+    "SampledNewton",
     "Schedule",
     "Selection",
     "Separable",
@@ -184,6 +187,7 @@ __all__ = [
     "TrendFilterRegressor",
     "TrendFilterRegressorCV",
     "VStack",
+    "WorkingSet",
     "Zero",
     "as_operator",
     "certify",

@@ -29,18 +29,19 @@ def structure_gram(problem: Problem) -> Array:
     """Return A2' A2 as a dense float64 matrix; it is kept with the problem."""
     kept = problem.__dict__.get("_structure_gram")
     if kept is None:
-        A2: Any = problem.A2
-        d = problem.shape2[0]
-        if A2 is None:
-            kept = np.zeros((d, d))
-        elif hasattr(A2, "tosparse"):
-            S = A2.tosparse()
-            kept = np.asarray((S.T @ S).toarray(), dtype=np.float64)
-        else:
-            columns = A2.matvec(np.eye(d, dtype=problem.dtype))
-            kept = np.asarray(columns.T @ columns, dtype=np.float64)
-        problem.__dict__["_structure_gram"] = kept
+        kept = problem.__dict__["_structure_gram"] = gram_of(problem.A2, problem.shape2[0])
     return kept
+
+
+def gram_of(A: Any, d: int) -> Array:
+    """Return A' A of an operator with d columns as a dense float64 matrix, 0 without one."""
+    if A is None:
+        return np.zeros((d, d))
+    if hasattr(A, "tosparse"):
+        S = A.tosparse()
+        return np.asarray((S.T @ S).toarray(), dtype=np.float64)
+    columns = np.asarray(A.matvec(np.eye(d)), dtype=np.float64)
+    return np.asarray(columns.T @ columns)
 
 
 def check_exact_step(problem: Problem, name: str) -> None:

@@ -102,9 +102,23 @@ def at_predictions(f2: FiniteSum, x: Array, z: Array) -> Snapshot:
     return Snapshot(x, z, u, f2.value_at(z), gradient)
 
 
-def line_search(value: Callable[[float], float], now: float, decrease: float) -> float:
-    """Return the largest of 1, 1/2, 1/4 ... with value(t) <= now + t decrease / 1000, or 0."""
-    t, slack = 1.0, 1e-14 * abs(now)
+def rounding(dtype: Any) -> float:
+    """Return the relative change of a value below which rounding decides.
+
+    A value is a sum over rows whose terms are rounded to the type of the data; 64 units leave room
+    for the sums inside a prediction, and are 1.4e-14 in float64, 7.6e-6 in float32.
+    """
+    return 64 * float(np.finfo(dtype).eps)
+
+
+def line_search(
+    value: Callable[[float], float], now: float, decrease: float, relative: float
+) -> float:
+    """Return the largest of 1, 1/2, 1/4 ... with value(t) <= now + t decrease / 1000, or 0.
+
+    ``relative`` is the rounding of the values.
+    """
+    t, slack = 1.0, relative * abs(now)
     for _ in range(30):
         if value(t) <= now + 1e-3 * t * min(decrease, 0.0) + slack:
             return t

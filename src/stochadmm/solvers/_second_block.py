@@ -71,9 +71,11 @@ def _newton_step(p: Problem, s: Any, u: Array, target: Array) -> Array:
 def solve_x2(problem: Problem, start: Array, target: Array, beta: float) -> tuple[Array, int, int]:
     """Return argmin h2(u) + f2(u) + (beta / 2)|A2 u + target|^2, reads of the rows, models.
 
-    Newton's method with the safeguards of this module; at most ``MOST_MODELS`` models.
+    Newton's method with the safeguards of this module; it ends where the values of the data's type
+    can tell no more, or after ``MOST_MODELS`` models.
     """
     f2: Any = problem.f2
+    relative = _newton.rounding(problem.dtype)
     u, share, reads = start.astype(np.float64), _newton.FIRST_SHARE, 1
     gram = beta * structure_gram(problem)
     z = f2.predict(start)
@@ -92,13 +94,15 @@ def solve_x2(problem: Problem, start: Array, target: Array, beta: float) -> tupl
         move, decrease = _minimizer(problem, H, gradient, u)
         reads += looked + 1
         now = value(u, z)
-        if -decrease <= 1e-14 * abs(now):  # below what values can tell: the last step is taken
+        if -decrease <= relative * abs(now):  # values tell no more: the last step is taken
             u = u + move
             break
         ahead = f2.predict((u + move).astype(f2.dtype))
         reads += 1
         along = partial(_along, value, u, move, z, ahead - z)
-        t = _newton.line_search(along, now, decrease)
+        t = _newton.line_search(along, now, decrease, relative)
+        if t == 0 and share == 1:  # not even the upper model descends: rounding decides
+            break
         u, z, share = u + t * move, z + t * (ahead - z), _newton.next_share(share, t)
     return u.astype(problem.dtype), reads, models
 

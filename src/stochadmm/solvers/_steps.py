@@ -22,13 +22,18 @@ from ..protocols import Array
 # ---------------------------------------------------------------- block steps
 
 
-def step1(problem: Problem, center: Array, force: Array, step: float) -> Array:
-    """Return argmin h1(x) + <grad f1(center) + A1' force, x> + |x - center|^2 / (2 step)."""
+def step1(
+    problem: Problem, center: Array, force: Array, step: float, at: Array | None = None
+) -> Array:
+    """Return argmin h1(x) + <grad f1(at) + A1' force, x> + |x - center|^2 / (2 step).
+
+    f1 is linearized at the center unless ``at`` says where.
+    """
     if problem.A1 is None:
         return center
     gradient = problem.A1.rmatvec(force)
     if problem.f1 is not None:
-        gradient = gradient + problem.f1.gradient(center)
+        gradient = gradient + problem.f1.gradient(center if at is None else at)
     x1 = center - step * gradient
     return x1 if problem.h1 is None else problem.h1.prox(x1, step)
 
@@ -41,13 +46,15 @@ def step2(problem: Problem, center: Array, force: Array, gradient: Array, step: 
     return x2 if problem.h2 is None else problem.h2.prox(x2, step)
 
 
-def lengths(problem: Problem, curvature: float, pull: float) -> tuple[float, float]:
+def lengths(
+    problem: Problem, curvature: float, pull: float, share: float = 1.0
+) -> tuple[float, float]:
     """Return the safe steps of both blocks: 1 / (L1 + pull |A1|^2), 1 / (curvature + pull |A2|^2).
 
     ``curvature`` is the weight of the x2 step that is due to the loss, ``pull`` the penalty of the
-    constraint. A block without any curvature gets the step 1.
+    constraint, ``share`` a factor of L1. A block without any curvature gets the step 1.
     """
-    smooth = 0.0 if problem.f1 is None else float(problem.f1.lipschitz)
+    smooth = 0.0 if problem.f1 is None else share * float(problem.f1.lipschitz)
     a1, a2 = (0.0 if A is None else float(A.norm2) for A in (problem.A1, problem.A2))
     first, second = smooth + pull * a1, curvature + pull * a2
     return 1 / first if first > 0 else 1.0, 1 / second if second > 0 else 1.0

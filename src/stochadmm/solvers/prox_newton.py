@@ -115,7 +115,7 @@ class ProxNewton(Solver):
             there = p.penalty(p.feasible(Pair(s.x.x1, x2)))
             return float(f2.value_at(at.predictions + t * change if t < 1 else z)) + there
 
-        t = _newton.line_search(value, now, decrease)
+        t = _newton.line_search(value, now, decrease, _newton.rounding(p.dtype))
         s.share = _newton.next_share(s.share, t)
         s.tol = float(np.clip(0.01 * abs(decrease) / max(abs(now), 1e-300), self.tol, 1e-4))
         if t < 1:
