@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..metrics import LARGEST_DENSE, gram_of
-from ..operators import Identity
 from ..problem import Problem
 from ..protocols import Array
-from ..quadratic import QuadraticModel
 from . import _newton
+from ._second_block import SmallProblem
 from ._steps import lengths, step1, tightness
 
 FORMS = ("auto", "exact", "linearized")
@@ -96,18 +95,17 @@ class _Exact:
         smooth = 0.0 if problem.f1 is None else float(problem.f1.lipschitz)
         self.H = beta * gram_of(problem.A1, problem.shape1[0])
         self.H.flat[:: len(self.H) + 1] += smooth
-        self.model = self.factor = None
-        self.kept: dict[str, Any] = {}
+        self.small: Callable[[Array, Array], Array]
         if problem.h1 is None:
-            self.factor = _newton.factor(self.H)
+            factor = _newton.factor(self.H)
+            self.small = lambda at, slope: at - _newton.solve(factor, slope)
         else:
-            size = problem.shape1[0]
-            self.model = QuadraticModel(Identity(size), problem.h1, None, problem.shape1)
+            self.small = SmallProblem(self.H, problem.h1, problem.shape1)
 
     def __call__(self, x1: Array, target: Array) -> Array:
         start, aim = x1.astype(np.float64), target.astype(np.float64)
         if self.problem.f1 is None:
-            found = self._minimizer(start, self._pull(start, aim))
+            found = self.small(start, self._pull(start, aim))
         else:
             found = self._with_f1(start, aim, self.problem.f1)
         return found.astype(self.problem.dtype)
@@ -116,18 +114,11 @@ class _Exact:
         A1: Any = self.problem.A1
         return np.asarray(self.beta * A1.rmatvec(A1.matvec(at) + target))
 
-    def _minimizer(self, at: Array, gradient: Array) -> Array:
-        if self.factor is not None or self.model is None:
-            return at - _newton.solve(self.factor, gradient)  # type: ignore[arg-type]
-        found = self.model.minimize(self.H, gradient, at, tol=1e-12, **self.kept)
-        self.kept = {"dual": found.dual, "penalty": found.penalty}
-        return found.z
-
     def _with_f1(self, start: Array, target: Array, f1: Any) -> Array:
         x = y = start
         momentum, least = 1.0, _newton.rounding(self.problem.dtype)
         for _ in range(self.most):
-            ahead = self._minimizer(y, f1.gradient(y) + self._pull(y, target))
+            ahead = self.small(y, f1.gradient(y) + self._pull(y, target))
             moved, step = ahead - y, ahead - x
             x = ahead
             if np.abs(moved).max(initial=0.0) <= least * np.abs(x).max(initial=0.0):

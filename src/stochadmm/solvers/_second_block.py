@@ -2,8 +2,8 @@
 
     argmin h2(u) + f2(u) + (beta / 2)|A2 u + target|^2,      target = A1 x1 - b + dual / beta
 
-With a quadratic f2 and without h2 it is a solve with a factor that is kept; otherwise Newton's
-method with the safeguards of ``_newton``.
+With a quadratic f2 it is a solve with a factor that is kept, or with h2 a small quadratic problem
+that reads no rows; otherwise Newton's method with the safeguards of ``_newton``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from ..metrics import structure_gram
 from ..operators import Identity
 from ..problem import Problem
 from ..protocols import Array
-from ..quadratic import minimize_quadratic
+from ..quadratic import QuadraticModel, minimize_quadratic
 from . import _newton
 
 MOST_MODELS = 50
+SMALL_TOL = 1e-12
+"""Relative residual of small problems: all that float64 gives, at a Newton step more than 1e-8."""
 Step2 = Callable[[Array, Array], Array]
 """From x2 and the target to the new x2."""
 
@@ -31,13 +33,13 @@ def exact_step2(problem: Problem, state: Any) -> Step2:
 
     ``state`` keeps ``gram``, ``factor`` and ``factor_beta`` for quadratic losses.
     """
-    if _newton.is_quadratic(problem) and problem.h2 is None:
+    if _newton.is_quadratic(problem):
         return _quadratic_step(problem, state)
     return partial(_newton_step, problem, state)
 
 
 def _quadratic_step(p: Problem, s: Any) -> Step2:
-    """Return the x2 step by a factor; the gradient is read anew in every epoch."""
+    """Return the x2 step on the Hessian at hand; the gradient is read anew in every epoch."""
     f2: Any = p.f2
     at = f2.snapshot(s.x.x2)
     s.n_passes += 1
@@ -46,18 +48,41 @@ def _quadratic_step(p: Problem, s: Any) -> Step2:
         s.gram, reads = _newton.hessian(f2, at.predictions)
         s.n_passes += reads
     gram, pull = s.gram, structure_gram(p)
-    if s.factor is None or s.factor_beta != s.beta:
-        s.factor = _newton.factor(gram + s.beta * _newton.widen(pull, gram))
-        s.factor_beta = s.beta
-    base, gradient, factor = at.x.astype(np.float64), at.gradient.astype(np.float64), s.factor
+    H = gram + s.beta * _newton.widen(pull, gram)
+    base, gradient = at.x.astype(np.float64), at.gradient.astype(np.float64)
+    minimizer: Callable[[Array, Array], Array]
+    if p.h2 is not None:
+        minimizer = SmallProblem(H, p.h2, p.shape2)
+    else:
+        if s.factor is None or s.factor_beta != s.beta:
+            s.factor, s.factor_beta = _newton.factor(H), s.beta
+        minimizer = partial(_solved, s.factor)
 
     def step(u: Array, target: Array) -> Array:
         slope = gradient + _newton.apply(gram, u - base)
         if p.A2 is not None:
             slope = slope + s.beta * p.A2.rmatvec(p.A2.matvec(u) + target)
-        return (u - _newton.solve(factor, slope)).astype(p.dtype)
+        return minimizer(u, slope).astype(p.dtype)
 
     return step
+
+
+def _solved(factor: Array, at: Array, slope: Array) -> Array:
+    return at - _newton.solve(factor, slope)
+
+
+class SmallProblem:
+    """Minimizes <slope, u - at> + 1/2 <u - at, H (u - at)> + h(u) for one H and many slopes."""
+
+    def __init__(self, H: Array, h: Any, shape: tuple[int, ...]) -> None:
+        self.H, self.model = H, QuadraticModel(Identity(shape[0]), h, None, shape)
+        self.kept: dict[str, Any] = {}
+
+    def __call__(self, at: Array, slope: Array) -> Array:
+        start = at.astype(np.float64)
+        found = self.model.minimize(self.H, slope, start, tol=SMALL_TOL, **self.kept)
+        self.kept = {"dual": found.dual, "penalty": found.penalty}
+        return found.z
 
 
 def _newton_step(p: Problem, s: Any, u: Array, target: Array) -> Array:
@@ -124,7 +149,7 @@ def _minimizer(problem: Problem, H: Array, gradient: Array, u: Array) -> tuple[A
     if problem.h2 is None:
         move = -_newton.solve(_newton.factor(H), slope)
         return move, float(np.sum(slope * move))
-    w = minimize_quadratic(H, slope, u, Identity(len(u)), problem.h2, tol=1e-12).z
+    w = minimize_quadratic(H, slope, u, Identity(len(u)), problem.h2, tol=SMALL_TOL).z
     move = w - u
     rise = float(problem.h2.value(w)) - float(problem.h2.value(u))
     return move, float(np.sum(slope * move)) + (rise if np.isfinite(rise) else 0.0)

@@ -15,11 +15,11 @@ Code and papers: relaxation = alpha, dual_step = gamma, dual = lambda. One itera
 
 The x1 step is a prox where A1'A1 = s I and f1 is absent. Otherwise it is solved to rounding, or
 linearized at x1 with the weight L1 + beta |A1|^2: the relaxed ADMM with a proximal term of E. X.
-Fang et al., Math. Program. Comput. 7 (2015), which has the same rates. For quadratic losses
-without h2 the x2 step is a solve with the factor of Q + beta A2'A2, Q from one pass; otherwise
-Newton's method, a few passes and n d^2 operations each. Any beta > 0, alpha in (0, 2) with gamma =
-1, or gamma in (0, 1.618) with alpha = 1. The mean of the iterates has an objective gap and
-infeasibility O(1/K), the last iterate O(1/sqrt(K)) and no better in general.
+Fang et al., Math. Program. Comput. 7 (2015), which has the same rates. For quadratic losses the x2
+step is a small problem with the matrix Q + beta A2'A2, Q from one pass, for other losses Newton's
+method, a few passes and n d^2 operations each. Any beta > 0, alpha in (0, 2) with gamma = 1, or
+gamma in (0, 1.618) with alpha = 1. The mean of the iterates has an objective gap and infeasibility
+O(1/K), the last iterate O(1/sqrt(K)) and no better in general.
 """
 
 from __future__ import annotations
