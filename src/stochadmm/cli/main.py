@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from stochadmm.cli import data, demo, info, reproduce
+from stochadmm.cli import data, demo, fit, info, path, predict, reproduce
 
 
 class OneLineErrors(TyperGroup):
@@ -53,18 +53,35 @@ class OneLineErrors(TyperGroup):
 app = typer.Typer(
     name="stochadmm",
     cls=OneLineErrors,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: one line per option
     help="Structured machine learning by stochastic ADMM.",
 )
 app.command("demo")(demo.demo)
+app.command("fit")(fit.fit)
+app.command("predict")(predict.predict)
+app.command("path")(path.path)
 app.command("info")(info.info)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from stochadmm import __version__
+
+        typer.echo(f"stochadmm {__version__}")
+        raise typer.Exit
+
+
 @app.callback(invoke_without_command=True)
-def _root(context: typer.Context) -> None:
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

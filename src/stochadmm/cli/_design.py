@@ -1,0 +1,104 @@
+"""From tables to the columns of a model: numbers as they are, one column per level of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from stochadmm.protocols import Array
+
+from ._tables import Table
+
+MOST_LEVELS = 1000
+"""Of one text column: more are rather names of rows than categories."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """How the columns of a table become those of a model.
+
+    ``levels`` has the categories of each text column; a column of numbers has None. A file with
+    one matrix and no names has no sources.
+    """
+
+    sources: dict[str, list[str] | None]
+    n_columns: int
+
+    @classmethod
+    def of(cls, table: Table, names: Sequence[str]) -> Design:
+        """Return the design of some columns of a table."""
+        if table.matrix is not None:
+            return cls({}, int(table.matrix.shape[1]))
+        sources: dict[str, list[str] | None] = {}
+        for name in names:
+            values = table.column(name, "model")
+            sources[name] = None
+            if values.dtype == object:
+                sources[name] = sorted({str(value) for value in values})
+                if len(sources[name] or ()) > MOST_LEVELS:
+                    raise ValueError(
+                        f"column {name!r} of {table.path} has more than {MOST_LEVELS:,} different "
+                        "texts; leave it out with --drop, or encode it first"
+                    )
+        return cls(sources, sum(1 if kind is None else len(kind) for kind in sources.values()))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the model's columns: that of a number, ``name=level`` of a category."""
+        if not self.sources:
+            return [f"x{j}" for j in range(self.n_columns)]
+        found: list[str] = []
+        for name, kinds in self.sources.items():
+            found += [name] if kinds is None else [f"{name}={kind}" for kind in kinds]
+        return found
+
+    def rows(self, table: Table) -> Any:
+        """Return the model's columns of a table, sparse where categories are many."""
+        if not self.sources:
+            if table.matrix is None:
+                raise ValueError(
+                    f"{table.path} has named columns, the model was fitted to a matrix without "
+                    "them; pass a file of the same kind"
+                )
+            if table.matrix.shape[1] != self.n_columns:
+                raise ValueError(
+                    f"{table.path} has {table.matrix.shape[1]} columns, the model {self.n_columns}"
+                )
+            return table.matrix
+        blocks: list[Any] = [self._block(table, *source) for source in self.sources.items()]
+        if any(kinds is not None for kinds in self.sources.values()) and self.n_columns > 50:
+            return sparse.csr_array(sparse.hstack(blocks))
+        return np.hstack([b if isinstance(b, np.ndarray) else b.toarray() for b in blocks])
+
+    def _block(self, table: Table, name: str, kinds: list[str] | None) -> Any:
+        if kinds is None:
+            return table.numbers(name, "model")[:, None]
+        values = np.array([str(value) for value in table.column(name, "model")])
+        ordered = np.array(kinds)
+        place = np.minimum(np.searchsorted(ordered, values), len(kinds) - 1)
+        known = np.flatnonzero(ordered[place] == values)  # other levels are all zeros
+        cells = (np.ones(known.size), (known, place[known]))
+        return sparse.csr_array(cells, shape=(len(values), len(kinds)))
+
+    def unseen(self, table: Table) -> dict[str, int]:
+        """Return how many rows have a level that the model does not know, by column."""
+        found = {}
+        for name, kinds in self.sources.items():
+            if kinds is not None:
+                known = set(kinds)
+                count = sum(str(v) not in known for v in table.column(name, "model"))
+                if count:
+                    found[name] = count
+        return found
+
+
+def as_labels(values: Array) -> Array:
+    """Return labels of a classifier as text: whole numbers without a decimal point."""
+    if values.dtype == object:
+        return np.array([str(value) for value in values])
+    whole = bool((values == np.rint(values)).all())
+    return np.array([str(int(v)) if whole else repr(float(v)) for v in values])

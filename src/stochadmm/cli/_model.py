@@ -1,0 +1,160 @@
+"""A fitted model in a folder: JSON, one ``.npz`` of arrays, coefficients as CSV; no pickle."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stochadmm.protocols import Array
+
+from ._design import Design
+from ._tables import Table
+
+FORMAT = 1
+LINKS = {"poisson": np.exp, "gamma": np.exp}
+"""From linear predictors to predictions, where that is not the identity."""
+
+
+def check_place(folder: Path, overwrite: bool) -> None:
+    """Raise where a model could not be written; its parent is made where it is missing."""
+    if folder.exists() and not overwrite:
+        raise FileExistsError(f"{folder} exists; name another folder, or pass --overwrite")
+    if folder.exists() and not (folder / "model.json").is_file():
+        raise FileExistsError(f"{folder} exists and is no model; name another folder")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder.parent):
+            pass
+    except OSError as error:
+        raise OSError(
+            f"cannot write to {folder.parent} ({error.strerror}); name another --out"
+        ) from error
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """What is needed to predict, and what was found out when it was fitted."""
+
+    design: Design
+    coef: Array
+    """One row per output."""
+    intercept: Array
+    targets: list[str]
+    loss: str
+    classes: list[str] | None
+    offset: str | None
+    facts: dict[str, Any]
+    """Estimator, parameters, status, gap, times: plain values."""
+
+    # ---------------------------------------------------------------- predicting
+
+    def decision(self, table: Table) -> Array:
+        """Return the linear predictors of a table, one column per output."""
+        z = np.asarray(self.design.rows(table) @ self.coef.T) + self.intercept
+        if self.offset is not None:
+            z = z + table.numbers(self.offset, "offset")[:, None]
+        return z
+
+    def predict(self, table: Table) -> dict[str, Array]:
+        """Return columns of predictions by name; for classifiers also probabilities."""
+        z = self.decision(table)
+        if self.classes is None:
+            values = LINKS[self.loss](z) if self.loss in LINKS else z
+            return {name: values[:, k] for k, name in enumerate(self.targets)}
+        labels = np.array(self.classes)
+        if z.shape[1] == 1:
+            chosen = labels[(z[:, 0] > 0).astype(int)]
+            p = 1 / (1 + np.exp(-np.clip(z[:, 0], -700, 700)))
+            shares = np.column_stack([1 - p, p])
+        else:
+            chosen = labels[z.argmax(axis=1)]
+            e = np.exp(z - z.max(axis=1, keepdims=True))
+            shares = e / e.sum(axis=1, keepdims=True)
+        found: dict[str, Array] = {self.targets[0]: chosen}
+        if self.loss == "logistic":
+            found |= {f"p({kind})": shares[:, k] for k, kind in enumerate(self.classes)}
+        return found
+
+    # ---------------------------------------------------------------- files
+
+    def save(self, folder: Path, report: str | None = None, overwrite: bool = False) -> None:
+        """Write the folder: all of it or nothing."""
+        check_place(folder, overwrite)
+        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            self._write(made, report)
+            if folder.exists():
+                shutil.rmtree(folder)
+            os.replace(made, folder)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+    def _write(self, folder: Path, report: str | None) -> None:
+        plain = {
+            "format": FORMAT, "targets": self.targets, "loss": self.loss, "classes": self.classes,
+            "offset": self.offset, "sources": self.design.sources,
+            "n_columns": self.design.n_columns, "facts": self.facts,
+        }  # fmt: skip
+        (folder / "model.json").write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+        np.savez(folder / "model.npz", coef=self.coef, intercept=self.intercept)
+        with open(folder / "coefficients.csv", "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            outputs = self.outputs
+            writer.writerow(["column", *outputs])
+            writer.writerow(["(intercept)", *map(repr, self.intercept.tolist())])
+            for name, row in zip(self.design.names, self.coef.T.tolist(), strict=True):
+                writer.writerow([name, *map(repr, row)])
+        if report is not None:
+            (folder / "report.html").write_text(report, encoding="utf-8")
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the rows of ``coef``."""
+        if self.classes is not None:
+            return [self.classes[1]] if len(self.coef) == 1 else list(self.classes)
+        return list(self.targets)
+
+    @classmethod
+    def load(cls, folder: Path) -> SavedModel:
+        """Read a folder written by ``save``."""
+        try:
+            plain = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+            version = plain["format"]
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"{folder} is not a model (no model.json); make one with `stochadmm fit`"
+            ) from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{folder}/model.json is damaged ({error}); fit again") from error
+        if version != FORMAT:
+            raise ValueError(
+                f"{folder} was written by another version of stochadmm (format {version}, "
+                f"expected {FORMAT}); upgrade stochadmm, or fit again"
+            )
+        try:
+            with np.load(folder / "model.npz", allow_pickle=False) as file:
+                coef, intercept = file["coef"], file["intercept"]
+            design = Design(plain["sources"], int(plain["n_columns"]))
+            model = cls(
+                design, coef, intercept, plain["targets"], plain["loss"], plain["classes"],
+                plain["offset"], plain["facts"],
+            )  # fmt: skip
+        except (OSError, ValueError, KeyError, EOFError) as error:
+            raise ValueError(f"{folder} is damaged ({error}); fit again") from error
+        if (
+            coef.ndim != 2
+            or coef.shape[1] != design.n_columns
+            or len(design.names) != coef.shape[1]
+        ):
+            raise ValueError(
+                f"{folder} is damaged (coefficients do not fit the columns); fit again"
+            )
+        return model

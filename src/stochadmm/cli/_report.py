@@ -1,0 +1,115 @@
+"""The report page of a fit: one HTML file with pictures inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from io import StringIO
+from typing import Any
+
+import numpy as np
+
+from ._model import SavedModel
+
+MOST_ROWS = 60
+"""Coefficients listed on the page; the CSV file beside it has all."""
+MOST_BARS = 25
+LARGEST_DRAWING = 400
+"""Columns up to which a graph is drawn."""
+
+STYLE = """
+:root { color-scheme: light dark; --soft: #6b7280; --line: #d1d5db; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; padding: 1rem; max-width: 60rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+pre { white-space: pre-wrap; background: color-mix(in srgb, currentColor 6%, transparent);
+      padding: .8rem; border-radius: .4rem; }
+table { border-collapse: collapse; width: 100%; } .wide { overflow-x: auto; }
+td, th { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line); }
+td:first-child, th:first-child { text-align: left; }
+figure { margin: 1rem 0; background: white; border-radius: .4rem; }
+svg { max-width: 100%; height: auto; }
+.soft { color: var(--soft); }
+"""
+
+
+def page(saved: SavedModel, model: Any, graph: Any) -> str:
+    """Return the page of a fitted estimator."""
+    facts = saved.facts
+    title = f"{facts['estimator']} on {facts['data']}"
+    parts = [f"<h1>{escape(title)}</h1>", f"<pre>{escape(model.summary())}</pre>"]
+    parts += [f'<p class="soft">Note: {escape(note)}</p>' for note in facts["notes"]]
+    for heading, draw in _pictures(saved, model, graph):
+        picture = _svg(draw)
+        if picture:
+            parts.append(f"<h2>{escape(heading)}</h2><figure>{picture}</figure>")
+    parts.append(_coefficients(saved))
+    body = "\n".join(parts)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
+    )
+
+
+def _pictures(saved: SavedModel, model: Any, graph: Any) -> list[tuple[str, Callable[[Any], Any]]]:
+    found: list[tuple[str, Callable[[Any], Any]]] = []
+    if isinstance(graph, tuple) and len(graph) == 2:
+        found.append(("Coefficients on the grid", lambda ax: _grid(ax, saved.coef[0], graph)))
+    elif isinstance(graph, list) and saved.design.n_columns <= LARGEST_DRAWING:
+        found.append(("Coefficients on the graph", lambda ax: model.plot_coef_graph(ax)))
+    found.append(("Largest coefficients", lambda ax: _bars(ax, saved)))
+    if hasattr(model, "score_path_"):
+        found.append(("Cross-validation", lambda ax: model.plot_path(ax)))
+    if len(model.history_) > 1:
+        found.append(("Convergence", lambda ax: model.plot_convergence(ax)))
+    return found
+
+
+def _svg(draw: Callable[[Any], Any]) -> str:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return ""
+    figure = Figure(figsize=(7.5, 4.0), layout="constrained")
+    draw(figure.add_subplot())
+    file = StringIO()
+    figure.savefig(file, format="svg")
+    text = file.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _grid(ax: Any, values: Any, shape: tuple[int, ...]) -> None:
+    top = float(np.abs(values).max()) or 1.0
+    image = ax.imshow(values.reshape(shape), cmap="RdBu_r", vmin=-top, vmax=top)
+    ax.figure.colorbar(image, ax=ax)
+    ax.set(xticks=[], yticks=[])
+
+
+def _bars(ax: Any, saved: SavedModel) -> None:
+    size = np.abs(saved.coef).max(axis=0)
+    chosen = np.argsort(-size, kind="stable")[:MOST_BARS]
+    chosen = chosen[size[chosen] > 0][::-1]
+    names = [saved.design.names[j] for j in chosen]
+    ax.barh(np.arange(len(chosen)), saved.coef[0][chosen], color="tab:blue")
+    ax.set(yticks=np.arange(len(chosen)), yticklabels=names, xlabel="coefficient")
+    ax.axvline(0, color="0.5", linewidth=0.8)
+
+
+def _coefficients(saved: SavedModel) -> str:
+    size = np.abs(saved.coef).max(axis=0)
+    order = np.argsort(-size, kind="stable")
+    order = order[size[order] > 0]
+    head = "".join(f"<th>{escape(name)}</th>" for name in ("column", *saved.outputs))
+    rows = [_row("(intercept)", saved.intercept)]
+    rows += [_row(saved.design.names[j], saved.coef[:, j]) for j in order[:MOST_ROWS]]
+    more = order.size - MOST_ROWS
+    rest = f" The {more} smaller ones are in coefficients.csv." if more > 0 else ""
+    return (
+        f"<h2>Coefficients</h2><p>{order.size} of {size.size} columns are used.{rest}</p>"
+        f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
+    )
+
+
+def _row(name: str, values: Any) -> str:
+    cells = "".join(f"<td>{value:.6g}</td>" for value in values)
+    return f"<tr><td>{escape(name)}</td>{cells}</tr>"

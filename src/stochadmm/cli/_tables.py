@@ -1,0 +1,250 @@
+"""Tables from files: named columns of numbers or text, for the commands that fit and predict."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from stochadmm.protocols import Array
+
+TEXT = {".csv": ",", ".tsv": "\t", ".txt": ","}
+ARROW = {".parquet", ".pq", ".feather", ".arrow", ".ipc"}
+LIBSVM = {".svm", ".libsvm", ".svmlight"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns by name; ``matrix`` holds them where a file has one matrix and no names."""
+
+    path: str
+    columns: dict[str, Array]
+    matrix: Any = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        if self.matrix is not None:
+            return int(self.matrix.shape[0])
+        return len(next(iter(self.columns.values()), ()))
+
+    def column(self, name: str, role: str) -> Array:
+        """Return one column; a wrong name lists the nearest ones."""
+        if name not in self.columns:
+            near = get_close_matches(name, self.columns, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else _listed(list(self.columns))
+            raise ValueError(f"{self.path} has no column {name!r} for the {role}; {hint}")
+        return self.columns[name]
+
+    def numbers(self, name: str, role: str) -> Array:
+        """Return one column of finite numbers."""
+        values = self.column(name, role)
+        if values.dtype == object:
+            bad = _first_text(values)
+            raise ValueError(
+                f"column {name!r} of {self.path} has the text {values[bad]!r} in row {bad + 1}; "
+                f"the {role} needs numbers"
+            )
+        missing = np.flatnonzero(~np.isfinite(values))
+        if missing.size:
+            raise ValueError(
+                f"column {name!r} of {self.path} has {missing.size} empty or infinite values, the "
+                f"first in row {missing[0] + 1}; fill or drop these rows"
+            )
+        return values
+
+
+def read_table(path: str) -> Table:
+    """Read a file by the end of its name; ``-`` is CSV on standard input.
+
+    CSV and TSV with a header, Parquet and Arrow files, libsvm text, and NumPy ``.npz`` files with
+    ``X`` (dense, or the parts of a CSR matrix) and optionally ``y`` and ``names``.
+    """
+    kind = Path(path).suffix.lower()
+    if path == "-" or kind in TEXT:
+        table = _read_text(path, TEXT.get(kind, ","))
+    elif not Path(path).is_file():
+        raise FileNotFoundError(f"{path} is not a file; name a table, or - for standard input")
+    elif kind in ARROW:
+        table = _read_arrow(path, kind)
+    elif kind in LIBSVM:
+        table = _read_libsvm(path)
+    elif kind == ".npz":
+        table = _read_npz(path)
+    else:
+        known = ", ".join(sorted([*TEXT, *ARROW, *LIBSVM, ".npz"]))
+        raise ValueError(f"{path} ends in {kind!r}, expected one of {known}")
+    if not table.n_rows:
+        raise ValueError(f"{path} has no rows; a header and at least one row are needed")
+    return table
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[TextIO]:
+    if path == "-":
+        yield sys.stdin
+        return
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path} is not a file; name a table, or - for standard input")
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        yield file
+
+
+def _read_text(path: str, delimiter: str) -> Table:
+    try:
+        with _opened(path) as file:
+            reader = csv.reader(file, delimiter=delimiter)
+            names = [name.strip() for name in next(reader, [])]
+            rows = [row for row in reader if row]
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not UTF-8 text (byte {error.start}); convert it, e.g. with iconv"
+        ) from error
+    if not names:
+        raise ValueError(f"{path} is empty; a header and at least one row are needed")
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise ValueError(f"{path} has two columns named {sorted(repeated)[0]!r}; rename one")
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(names):
+            raise ValueError(
+                f"line {number} of {path} has {len(row)} fields, expected {len(names)} as in the "
+                "header"
+            )
+    cells = list(zip(*rows, strict=True)) or [() for _ in names]
+    return Table(path, {name: _typed(cell) for name, cell in zip(names, cells, strict=True)})
+
+
+def _typed(cells: Sequence[str]) -> Array:
+    """Return numbers where every cell is one or empty, text otherwise."""
+    try:
+        return np.array([float(cell) if cell.strip() else np.nan for cell in cells])
+    except ValueError:
+        return np.array([cell.strip() for cell in cells], dtype=object)
+
+
+def _read_arrow(path: str, kind: str) -> Table:
+    try:
+        import pyarrow.feather
+        import pyarrow.parquet
+    except ImportError:
+        raise ValueError(
+            f"reading {path} needs pyarrow; pip install 'stochadmm[parquet]'"
+        ) from None
+    read = (
+        pyarrow.parquet.read_table if kind in {".parquet", ".pq"} else pyarrow.feather.read_table
+    )
+    try:
+        table = read(path)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{path} cannot be read as {kind[1:]}: {error}") from error
+    columns = {}
+    for name in table.column_names:
+        column = table[name]
+        numeric = pyarrow.types.is_floating(column.type) or pyarrow.types.is_integer(column.type)
+        if numeric or pyarrow.types.is_boolean(column.type):
+            columns[name] = np.asarray(column.to_pandas(), dtype=np.float64)
+        else:
+            columns[name] = np.array([str(cell) for cell in column.to_pylist()], dtype=object)
+    return Table(path, columns)
+
+
+def _read_libsvm(path: str) -> Table:
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        X, y = load_svmlight_file(path)
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read as libsvm text: {error}") from error
+    return Table(path, {"y": y}, X)
+
+
+def _read_npz(path: str) -> Table:
+    from scipy import sparse
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+    except (ValueError, OSError, EOFError) as error:
+        raise ValueError(f"{path} cannot be read as a .npz file: {error}") from error
+    if {"data", "indices", "indptr", "shape"} <= set(arrays):
+        X: Any = sparse.csr_array(
+            (arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"])
+        )
+        X.check_format(full_check=True)
+    elif "X" in arrays and arrays["X"].ndim == 2:
+        X = arrays["X"]
+    else:
+        raise ValueError(
+            f"{path} has {_listed(sorted(arrays))}; expected X with two dimensions, or data, "
+            "indices, indptr and shape of a CSR matrix"
+        )
+    if "names" in arrays and not sparse.issparse(X):
+        names = [str(name) for name in arrays["names"]]
+        if len(names) != X.shape[1]:
+            raise ValueError(f"{path} has {len(names)} names for {X.shape[1]} columns")
+        columns = {name: X[:, j] for j, name in enumerate(names)}
+        return Table(path, columns | ({"y": arrays["y"]} if "y" in arrays else {}))
+    return Table(path, {"y": arrays["y"]} if "y" in arrays else {}, X)
+
+
+def _first_text(values: Array) -> int:
+    for k, value in enumerate(values):
+        try:
+            float(value)
+        except ValueError:
+            return k
+    return 0
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:8])
+    return f"columns: {shown}{', ...' if len(names) > 8 else ''}" if names else "no named columns"
+
+
+# ---------------------------------------------------------------- structures from files
+
+
+def read_edges(path: str) -> list[tuple[str, str, float]]:
+    """Read edges: one ``name,name[,weight]`` a line, no header."""
+    edges = []
+    for number, row in _lines(path):
+        if len(row) not in (2, 3):
+            raise ValueError(
+                f"line {number} of {path} has {len(row)} fields, expected name,name or "
+                "name,name,weight"
+            )
+        try:
+            weight = float(row[2]) if len(row) == 3 else 1.0
+        except ValueError:
+            raise ValueError(
+                f"line {number} of {path} has the weight {row[2]!r}, expected a number"
+            ) from None
+        edges.append((row[0], row[1], weight))
+    return edges
+
+
+def read_groups(path: str) -> dict[str, list[str]]:
+    """Read groups: ``group,column[,column ...]`` a line; lines of the same group add up."""
+    groups: dict[str, list[str]] = {}
+    for number, row in _lines(path):
+        if len(row) < 2:
+            raise ValueError(f"line {number} of {path} names no column; expected group,column")
+        groups.setdefault(row[0], []).extend(row[1:])
+    return groups
+
+
+def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path} is not a file; name a file of edges or groups")
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        for number, row in enumerate(csv.reader(file), start=1):
+            if row:
+                yield number, [cell.strip() for cell in row if cell.strip()]

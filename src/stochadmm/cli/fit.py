@@ -1,0 +1,267 @@
+"""``stochadmm fit``: a structured model from a table, kept in a folder with a report."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from ._design import Design, as_labels
+from ._model import SavedModel, check_place
+from ._tables import Table, read_edges, read_groups, read_table
+
+CLASSIFIER_LOSSES = ("logistic", "squared_hinge")
+REGRESSOR_LOSSES = ("squared", "huber", "quantile", "poisson")
+FEW_CLASSES = 20
+"""Whole numbers with at most so many different values may be labels: the loss has to say."""
+
+Data = Annotated[str, typer.Argument(help="CSV, Parquet, Arrow, libsvm, npz; - for stdin.")]
+Target = Annotated[str, typer.Option(help="Target column; several with commas.")]
+Drop = Annotated[str, typer.Option(help="Columns to leave out, with commas.")]
+LOSSES = (*CLASSIFIER_LOSSES, *REGRESSOR_LOSSES)
+Loss = Annotated[str, typer.Option(help="E.g. logistic, squared, huber, poisson.")]
+Edges = Annotated[str | None, typer.Option(help="File of edges: name,name[,weight] a line.")]
+Groups = Annotated[str | None, typer.Option(help="File of groups: group,column[,...] a line.")]
+Grid = Annotated[str | None, typer.Option(help="Columns are pixels of a grid, e.g. 28x28.")]
+Graph = Annotated[str | None, typer.Option(help="chain, or glasso to find edges in the data.")]
+L1Ratio = Annotated[float | None, typer.Option(min=0, max=1, help="Share of the l1 norm.")]
+Weight = Annotated[str | None, typer.Option(help="Column of row weights.")]
+Offset = Annotated[str | None, typer.Option(help="Column added to the linear predictor.")]
+Standardize = Annotated[bool, typer.Option("--standardize", help="Scale the columns first.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def fit(
+    data: Data,
+    target: Target = "y",
+    loss: Loss = "",
+    alpha: Annotated[float | None, typer.Option(min=0, help="Strength; else by --cv.")] = None,
+    cv: Annotated[int, typer.Option(min=2, help="Folds that choose it.")] = 5,
+    simplest: Annotated[
+        bool, typer.Option("--one-standard-error", help="Simplest model near the best.")
+    ] = False,
+    edges: Edges = None,
+    groups: Groups = None,
+    grid: Grid = None,
+    graph: Graph = None,
+    l1_ratio: L1Ratio = None,
+    weight: Weight = None,
+    offset: Offset = None,
+    drop: Drop = "",
+    standardize: Standardize = False,
+    tol: Annotated[float, typer.Option(help="Relative duality gap.")] = 1e-4,
+    max_seconds: Annotated[float | None, typer.Option(help="Budget in seconds.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the model.")] = Path("model"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace it.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a structured linear model to a table."""
+    check_place(out, overwrite)
+    table = read_table(data)
+    setting = prepare(table, target, loss, edges, groups, grid, graph, weight, offset, drop)
+    options: dict[str, Any] = {"standardize": standardize, "tol": tol, "max_seconds": max_seconds}
+    if l1_ratio is not None:
+        options["l1_ratio"] = l1_ratio
+    if alpha is None:
+        options |= {"cv": cv, "one_standard_error": simplest}
+    else:
+        options["alpha"] = alpha
+    model, notes = fitted(setting, options, with_cv=alpha is None, progress=not as_json)
+    saved = _saved(setting, model, notes)
+    from ._report import page
+
+    saved.save(out, page(saved, model, setting.graph), overwrite)
+    if as_json:
+        typer.echo(json.dumps(saved.facts | {"model": str(out)}, indent=2))
+        return
+    typer.echo(model.summary())
+    for note in notes:
+        typer.echo(f"Note: {note}")
+    typer.echo(f"Wrote {out}: model.json, model.npz, coefficients.csv, report.html")
+
+
+class Setting:
+    """What a fit works on: rows, targets, and the estimator that the options ask for."""
+
+    def __init__(self, table: Table, targets: list[str], loss: str, design: Design) -> None:
+        self.table, self.targets, self.loss, self.design = table, targets, loss, design
+        self.X = design.rows(table)
+        self.graph: Any = None
+        self.weight: Any = None
+        self.offset: str | None = None
+        self.estimator = ""
+        self.options: dict[str, Any] = {}
+
+    def model(self, suffix: str = "", **options: Any) -> Any:
+        """Return the estimator that the options ask for; columns are meant by number."""
+        import stochadmm as sa
+
+        place = {name: j for j, name in enumerate(self.design.names)}
+        own = dict(self.options)
+        if "groups" in own:
+            own["groups"] = {k: [place[name] for name in g] for k, g in own["groups"].items()}
+        elif isinstance(own.get("graph"), list):
+            own["graph"] = [(place[a], place[b], weight) for a, b, weight in own["graph"]]
+        return getattr(sa, self.estimator + suffix)(loss=self.loss, **own, **options)
+
+    @property
+    def classifies(self) -> bool:
+        """Whether the target is a label."""
+        return self.loss in CLASSIFIER_LOSSES
+
+    @property
+    def y(self) -> Any:
+        """Targets as the estimators take them."""
+        if self.classifies:
+            return as_labels(self.table.column(self.targets[0], "target"))
+        if len(self.targets) == 1:
+            return self.table.numbers(self.targets[0], "target")
+        columns = [self.table.column(name, "target") for name in self.targets]
+        for name, column in zip(self.targets, columns, strict=True):
+            if column.dtype == object:
+                self.table.numbers(name, "target")
+        return np.column_stack(columns)  # NaN is a missing target
+
+
+def prepare(
+    table: Table, target: str, loss: str, edges: str | None, groups: str | None, grid: str | None,
+    graph: str | None, weight: str | None, offset: str | None, drop: str,
+) -> Setting:  # fmt: skip
+    """Check the options against the table and choose the estimator."""
+    targets = _listed(target)
+    values = [table.column(name, "target") for name in targets]
+    loss = loss or _default_loss(targets[0], values[0], len(targets))
+    if loss not in LOSSES:
+        raise ValueError(f"--loss is {loss!r}, expected one of {', '.join(LOSSES)}")
+    if loss in CLASSIFIER_LOSSES and len(targets) > 1:
+        raise ValueError(f"--loss {loss} takes one target, not {len(targets)}; use --loss squared")
+    if loss in CLASSIFIER_LOSSES and offset is not None:
+        raise ValueError(f"--offset is for regressors; --loss {loss} has none")
+    dropped = _listed(drop)
+    for name in dropped:
+        table.column(name, "columns to drop")
+    taken = {*targets, *dropped, *(name for name in (weight, offset) if name)}
+    names = [name for name in table.columns if name not in taken]
+    if table.matrix is None and not names:
+        raise ValueError(f"{table.path} has no column beside the target; add some")
+    setting = Setting(table, targets, loss, Design.of(table, names))
+    setting.offset = offset
+    if weight is not None:
+        setting.weight = table.numbers(weight, "weight")
+    _choose(setting, edges, groups, grid, graph)
+    return setting
+
+
+def _choose(
+    setting: Setting, edges: str | None, groups: str | None, grid: str | None, graph: str | None
+) -> None:
+    given = {"--edges": edges, "--groups": groups, "--grid": grid, "--graph": graph}
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise ValueError(f"{' and '.join(named)} exclude each other; pass one structure")
+    role = "Classifier" if setting.classifies else "Regressor"
+    names = setting.design.names
+    if len(setting.targets) > 1 and not named:
+        setting.estimator = "SparseLowRankRegressor"
+    elif groups is not None:
+        found = read_groups(groups)
+        _check_names([name for group in found.values() for name in group], names, groups)
+        setting.estimator, setting.options = f"OverlappingGroup{role}", {"groups": found}
+    elif edges is not None:
+        pairs = read_edges(edges)
+        _check_names([name for edge in pairs for name in edge[:2]], names, edges)
+        setting.graph = pairs
+    elif grid is not None:
+        setting.graph = _shape(grid)
+    elif graph is not None:
+        if graph not in ("chain", "glasso"):
+            raise ValueError(f"--graph is {graph!r}, expected chain or glasso")
+        setting.graph = graph
+    elif not setting.estimator:
+        setting.estimator = "SparseLogisticClassifier" if setting.classifies else "LassoRegressor"
+    if setting.graph is not None:
+        setting.estimator, setting.options = f"GraphFused{role}", {"graph": setting.graph}
+
+
+def _check_names(used: list[str], names: list[str], path: str) -> None:
+    missing = sorted(set(used) - set(names))
+    if missing:
+        raise ValueError(
+            f"{path} names {missing[0]!r}, which is no column of the model"
+            + (f" ({len(missing)} such names)" if len(missing) > 1 else "")
+            + f"; columns: {', '.join(names[:6])}{', ...' if len(names) > 6 else ''}"
+        )
+
+
+def _shape(grid: str) -> tuple[int, ...]:
+    try:
+        shape = tuple(int(part) for part in grid.lower().split("x"))
+    except ValueError:
+        shape = ()
+    if not shape or min(shape) < 1:
+        raise ValueError(f"--grid is {grid!r}, expected sizes such as 28x28 or 10x12x10")
+    return shape
+
+
+def _default_loss(name: str, values: Any, count: int) -> str:
+    if values.dtype == object:
+        return "logistic"
+    different = np.unique(values[np.isfinite(values)])
+    if count > 1 or different.size > FEW_CLASSES or (different != np.rint(different)).any():
+        return "squared"
+    if different.size == 2:
+        return "logistic"
+    raise ValueError(
+        f"the target {name!r} has {different.size} different whole numbers: labels, counts or "
+        "amounts? say --loss logistic, poisson or squared"
+    )
+
+
+def fitted(
+    setting: Setting, options: dict[str, Any], *, with_cv: bool, progress: bool
+) -> tuple[Any, list[str]]:
+    """Return the fitted estimator, and what it warned of."""
+    model = setting.model("CV" if with_cv else "", verbose=progress, **options)
+    more = {}
+    if setting.weight is not None:
+        more["sample_weight"] = setting.weight
+    if setting.offset is not None:
+        more["offset"] = setting.table.numbers(setting.offset, "offset")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(setting.X, setting.y, **more)
+    return model, list(dict.fromkeys(str(w.message) for w in caught))
+
+
+def _saved(setting: Setting, model: Any, notes: list[str]) -> SavedModel:
+    coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+    intercept = np.broadcast_to(np.ravel(np.asarray(model.intercept_, np.float64)), len(coef))
+    result = model.result_
+    facts = {
+        "estimator": type(model).__name__,
+        "data": setting.table.path,
+        "rows": setting.table.n_rows,
+        "columns": setting.design.n_columns,
+        "alpha": float(getattr(model, "alpha_", getattr(model, "alpha", np.nan))),
+        "l1_ratio": getattr(model, "l1_ratio", None),
+        "status": model.status_.name,
+        "relative_gap": model.dual_gap_,
+        "nonzero": int(np.count_nonzero(coef)),
+        "passes": float(model.n_passes_),
+        "seconds": round(float(result.seconds), 3),
+        "route": result.info.get("route"),
+        "notes": notes,
+    }
+    classes = [str(kind) for kind in model.classes_] if setting.classifies else None
+    return SavedModel(
+        setting.design, coef, np.array(intercept), setting.targets, setting.loss, classes,
+        setting.offset, facts,
+    )  # fmt: skip
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

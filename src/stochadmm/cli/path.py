@@ -1,0 +1,81 @@
+"""``stochadmm path``: coefficients for many strengths, as a table."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from ._tables import read_table
+from .fit import (
+    AsJson,
+    Data,
+    Drop,
+    Edges,
+    Graph,
+    Grid,
+    Groups,
+    L1Ratio,
+    Loss,
+    Standardize,
+    Target,
+    prepare,
+)
+
+
+def path(
+    data: Data,
+    target: Target = "y",
+    loss: Loss = "",
+    alphas: Annotated[int, typer.Option(min=2, help="How many strengths.")] = 50,
+    eps: Annotated[float, typer.Option(help="Smallest over largest strength.")] = 1e-2,
+    edges: Edges = None,
+    groups: Groups = None,
+    grid: Grid = None,
+    graph: Graph = None,
+    l1_ratio: L1Ratio = None,
+    drop: Drop = "",
+    standardize: Standardize = False,
+    out: Annotated[str, typer.Option(help="CSV file; - for standard output.")] = "-",
+    as_json: AsJson = False,
+) -> None:
+    """Fit for many strengths, from the largest useful one down."""
+    table = read_table(data)
+    setting = prepare(table, target, loss, edges, groups, grid, graph, None, None, drop)
+    options: dict[str, Any] = {} if l1_ratio is None else {"l1_ratio": l1_ratio}
+    model = setting.model(standardize=standardize, **options)
+    found = model.path(setting.X, setting.y, alphas=alphas, eps=eps)
+    coefs = found.coefs.reshape(len(found.alphas), -1)
+    outputs = coefs.shape[1] // setting.design.n_columns
+    names = setting.design.names
+    if outputs > 1:
+        names = [f"{name}[{k}]" for k in range(outputs) for name in names]
+    if as_json:
+        rows = [
+            {"alpha": a, "relative_gap": g, "coef": c}
+            for a, g, c in zip(
+                found.alphas.tolist(), found.gaps.tolist(), coefs.tolist(), strict=True
+            )
+        ]
+        typer.echo(json.dumps({"columns": names, "path": rows}))
+        return
+    header = ["alpha", "relative_gap", *names]
+    numbers = np.column_stack([found.alphas, found.gaps, coefs]).tolist()
+    if out == "-":
+        _write(sys.stdout, header, numbers)
+        return
+    try:
+        with open(out, "w", encoding="utf-8", newline="") as file:
+            _write(file, header, numbers)
+    except OSError as error:
+        raise OSError(f"cannot write {out} ({error.strerror}); name another file") from error
+
+
+def _write(file: Any, header: list[str], numbers: list[list[float]]) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(numbers)
