@@ -260,6 +260,28 @@ def test_a_half_written_file_counts_as_absent(tmp_path):
         ("rhos: [1.1]", "rhos: [1.1, 2.0]", ["2 rhos and 1 more_betas", "same number"]),
         ("title: Tiny", "title: [", ["is not valid YAML"]),
         ("graph: given", "graph: none", ["graph is 'none'", "glasso"]),
+        ("title: Tiny", "title: " + "[" * 5000 + "]" * 5000, ["nested too deeply"]),
+        ("title: Tiny", "title: " + "{a: " * 5000 + "}" * 5000, ["nested too deeply"]),
+        ("title: Tiny", "title: " + "[" * 40 + "]" * 40, ["title is [[", "expected str"]),
+        ("title: Tiny", "title: &t [*t]", ["title is [", "expected str"]),
+        ("title: Tiny", "title: 2026-13-41", ["is not valid YAML"]),
+        ("title: Tiny", "title: !!python/object:os.system {}", ["is not valid YAML"]),
+        (
+            "title: Tiny",
+            "\n".join(
+                [
+                    "a0: &a0 [x, x]",
+                    *(f"a{k}: &a{k} [*a{k - 1}, *a{k - 1}]" for k in range(1, 40)),
+                    "title: *a39",
+                ]
+            ),
+            ["there is no field 'a0'"],
+        ),
+        (
+            "seeds: [0, 1]",
+            "seeds: [" + "[" * 30 + "]" * 30 + "]",
+            ["seeds[0] is [[", "expected int"],
+        ),
     ],
 )
 def test_errors_of_a_file_name_the_place(tiny, tmp_path, run, old, new, parts):
@@ -267,9 +289,17 @@ def test_errors_of_a_file_name_the_place(tiny, tmp_path, run, old, new, parts):
     assert_one_line(run(tiny, "--out", tmp_path / "out"), *parts)
 
 
+def test_files_that_are_no_text_are_one_line(tiny, tmp_path, run):
+    tiny.write_bytes(b"\xff\xfe\x00title")
+    assert_one_line(run(tiny, "--out", tmp_path / "out"), "UTF-8")
+    tiny.write_text(TINY + "words: &w [[a, a], [a, a]]\nquick: [" + "*w, " * 100 + "*w]\n")
+    assert_one_line(run(tiny, "--quick", "--out", tmp_path / "out"), "expected a section")
+
+
 def assert_one_line(result, *parts):
     assert result.exit_code == 2, result.output
     assert result.stderr.strip().count("\n") == 0
+    assert len(result.stderr) < 600
     for part in parts:
         assert part in result.stderr
 

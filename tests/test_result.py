@@ -121,6 +121,82 @@ def test_pickled_objects_in_a_file_are_not_run(tmp_path):
         sa.Result.load(path)
 
 
+def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+    _, result = solved()
+    path = result.save(tmp_path / "fit")
+    whole = path.read_bytes()
+
+    def full(file, **arrays):
+        file.write(b"half of it")
+        raise error
+
+    for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
+        monkeypatch.setattr(np, "savez", full)
+        with pytest.raises(type(error)):
+            result.save(path)
+        monkeypatch.undo()
+        assert path.read_bytes() == whole and os.listdir(tmp_path) == ["fit.npz"]
+    sa.Result.load(path)
+
+
+def rewritten(path, change):
+    """Write a saved result again with other content."""
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    plain = json.loads(arrays.pop("meta").tobytes())
+    text = change(arrays, plain)
+    text = json.dumps(plain) if text is None else text
+    np.savez(path, meta=np.frombuffer(text.encode(), np.uint8), **arrays)
+
+
+WRONG = {
+    "no coefficients": lambda a, p: a.update(coefs=a.pop("coef")),
+    "other coefficients": lambda a, p: a.update(coef=np.ones(3)),
+    "other pair": lambda a, p: a.update(x2=np.ones((2, 6))),
+    "whole numbers": lambda a, p: a.update(coef=np.arange(5)),
+    "texts": lambda a, p: a.update(coef=np.array(["a"] * 5)),
+    "three dimensions": lambda a, p: a.update(coef=np.ones((1, 1, 1))),
+    "a number": lambda a, p: a.update(coef=np.array(1.0)),
+    "half of an average": lambda a, p: a.update(ergodic1=a["x1"]) or a.pop("ergodic2", None),
+    "no intercept, no place for one": lambda a, p: a.__delitem__("intercept"),
+    "more": lambda a, p: a.update(other=np.ones(3)),
+    "no intercept": lambda a, p: a.update(x=a.pop("intercept")),
+    "no status": lambda a, p: p.pop("status") and None,
+    "unknown status": lambda a, p: p.update(status="done"),
+    "objective in words": lambda a, p: p.update(objective="low"),
+    "no objective": lambda a, p: p.update(objective=None),
+    "gap in words": lambda a, p: p.update(gap="small"),
+    "epochs as a share": lambda a, p: p.update(n_epochs=1.5),
+    "true passes": lambda a, p: p.update(n_passes=True),
+    "history of words": lambda a, p: p.update(history=["a"]),
+    "history as a table": lambda a, p: p.update(history={}),
+    "short records": lambda a, p: p["history"][0].pop("epoch") and None,
+    "info as a list": lambda a, p: p.update(info=[]),
+    "unknown field": lambda a, p: p.update(state=1),
+    "a list": lambda a, p: "[1, 2]",
+    "no JSON": lambda a, p: "{",
+    "deep": lambda a, p: "[" * 100_000,
+    "no format": lambda a, p: p.pop("format") and None,
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_content_is_refused_in_one_line(tmp_path, wrong):
+    _, result = solved()
+    path = result.save(tmp_path / "fit")
+    rewritten(path, WRONG[wrong])
+    with pytest.raises(
+        ValueError, match=r"fit\.npz is not a saved result .*Result\.save"
+    ) as error:
+        sa.Result.load(path)
+    assert "\n" not in str(error.value) and len(str(error.value)) < 500
+
+
+def test_folders_and_unreadable_files_are_named(tmp_path):
+    with pytest.raises(OSError, match=r"cannot read .*Result\.save"):
+        sa.Result.load(tmp_path)
+
+
 def test_another_format_is_named(tmp_path):
     _, result = solved()
     path = result.save(tmp_path / "fit")

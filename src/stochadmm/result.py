@@ -5,13 +5,15 @@ from __future__ import annotations
 import enum
 import json
 import math
+import types
+import typing
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
+from .files import read_arrays, write_arrays
 from .problem import Pair
 from .protocols import Array
 
@@ -116,7 +118,10 @@ class Result:
         return pd.DataFrame(columns)
 
     def save(self, path: str | Path) -> Path:
-        """Write the result as one ``.npz`` file of arrays and one JSON text; no pickle inside."""
+        """Write the result as one ``.npz`` file of arrays and one JSON text; no pickle inside.
+
+        An older file of that name is replaced at once, when the new one is whole.
+        """
         path = Path(path)
         path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
         arrays = {"coef": self.coef, "x1": self.x1, "x2": self.x2, "dual": self.dual}
@@ -130,9 +135,7 @@ class Result:
         plain["format"] = FORMAT
         text = json.dumps(plain, default=_plain)
         try:
-            with open(path, "wb") as file:
-                meta = np.frombuffer(text.encode(), np.uint8)
-                np.savez(file, **(arrays | {"meta": meta}))  # type: ignore[arg-type]
+            write_arrays(path, arrays | {"meta": np.frombuffer(text.encode(), np.uint8)})
         except OSError as error:
             raise OSError(
                 f"cannot write {path}: {error.strerror or error}; choose a folder that exists and "
@@ -142,31 +145,102 @@ class Result:
 
     @classmethod
     def load(cls, path: str | Path) -> Result:
-        """Read a result written by ``save``."""
+        """Read a result written by ``save``; the file is checked and may come from anybody."""
         try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as data:
-                arrays = dict(data)
-            plain = json.loads(arrays.pop("meta").tobytes())
+            return cls(**_content(read_arrays(path)))
+        except _OtherVersion:
+            raise ValueError(
+                f"{path} was written by another version; solve again and save anew"
+            ) from None
         except FileNotFoundError:
             raise
-        except (ValueError, KeyError, OSError, EOFError, BadZipFile) as error:
-            raise ValueError(
-                f"{path} is not a saved result ({error}); write one with Result.save"
+        except OSError as error:
+            raise OSError(
+                f"cannot read {path}: {error.strerror or error}; name a file written by "
+                "Result.save"
             ) from error
-        if plain.pop("format") != FORMAT:
-            raise ValueError(f"{path} was written by another version; solve again and save anew")
-        ergodic = None
-        if "ergodic1" in arrays:
-            ergodic = Pair(arrays.pop("ergodic1"), arrays.pop("ergodic2"))
-        intercept = arrays.pop("intercept", None)
-        if intercept is not None and intercept.ndim == 0:
-            intercept = float(intercept)
-        plain["status"] = Status(plain["status"])
-        plain["history"] = [Record(**r) for r in plain["history"]]
-        return cls(**arrays, intercept=intercept, ergodic=ergodic, **plain)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            reason = " ".join(f"{error}".split())[:200]
+            raise ValueError(
+                f"{path} is not a saved result ({reason}); write one with Result.save"
+            ) from error
 
 
 _ARRAYS = {"coef", "intercept", "x1", "x2", "dual", "ergodic", "state"}
+_PLAIN = [f.name for f in fields(Result) if f.name not in _ARRAYS]
+
+
+class _OtherVersion(Exception):
+    """The file is a result, but not in this format."""
+
+
+def _content(arrays: dict[str, Array]) -> dict[str, Any]:
+    """Return the fields of a result from a file's arrays, each of the kind that it must be."""
+    if "meta" not in arrays:
+        raise ValueError("it has no description")
+    plain = json.loads(arrays.pop("meta").tobytes())
+    if not isinstance(plain, dict) or "format" not in plain:
+        raise ValueError("its description is no table of fields")
+    if plain.pop("format") != FORMAT:
+        raise _OtherVersion
+    _check_fields(Result, plain, _PLAIN, {"status": str, "history": list})
+    for record in plain["history"]:
+        _check_fields(Record, record, [f.name for f in fields(Record)], {})
+    plain["status"] = Status(plain["status"])
+    plain["history"] = [Record(**record) for record in plain["history"]]
+    return plain | _points(arrays)
+
+
+def _points(arrays: dict[str, Array]) -> dict[str, Any]:
+    """Return the arrays of a result, with shapes and types that fit together."""
+    wanted = {"coef", "x1", "x2", "dual"}
+    if not wanted <= set(arrays) <= wanted | {"intercept", "ergodic1", "ergodic2"}:
+        raise ValueError(f"it holds the arrays {', '.join(sorted(arrays)) or 'of nothing'}")
+    for name, array in arrays.items():
+        few = 0 if name == "intercept" else 1
+        if array.dtype not in (np.float32, np.float64) or not few <= array.ndim <= 2:
+            raise ValueError(f"{name} is no array of numbers")
+    coef, x1, x2, intercept = arrays["coef"], arrays["x1"], arrays["x2"], arrays.get("intercept")
+    rows, outputs = coef.shape[0], coef.shape[1:]
+    expected = {
+        "x1": (x1.shape[0], *outputs),
+        "x2": (rows + (intercept is not None), *outputs),
+        "dual": (arrays["dual"].shape[0], *outputs),
+        "intercept": outputs,
+        "ergodic1": x1.shape,
+        "ergodic2": x2.shape,
+    }
+    for name, shape in expected.items():
+        if name in arrays and arrays[name].shape != shape:
+            raise ValueError(f"{name} has shape {arrays[name].shape}, expected {shape}")
+    ergodic = None
+    if "ergodic1" in arrays or "ergodic2" in arrays:
+        ergodic = Pair(arrays["ergodic1"], arrays["ergodic2"])
+    value: Any = intercept
+    if intercept is not None and intercept.ndim == 0:
+        value = float(intercept)
+    points: dict[str, Any] = {name: arrays[name] for name in wanted}
+    return points | {"intercept": value, "ergodic": ergodic}
+
+
+def _check_fields(kind: Any, content: Any, names: list[str], other: dict[str, type]) -> None:
+    """Compare a table with the annotated types of a dataclass."""
+    if not isinstance(content, dict) or set(content) != set(names):
+        raise ValueError(f"it has not the fields of a {kind.__name__}")
+    hints = typing.get_type_hints(kind)
+    for name in names:
+        if not _is_a(content[name], other.get(name, hints[name])):
+            raise ValueError(f"{name} is a {type(content[name]).__name__}")
+
+
+def _is_a(value: Any, hint: Any) -> bool:
+    if isinstance(hint, types.UnionType):
+        return any(_is_a(value, one) for one in typing.get_args(hint))
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, typing.get_origin(hint) or hint)
 
 
 def _plain(value: Any) -> Any:

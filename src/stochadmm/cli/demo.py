@@ -153,11 +153,14 @@ def draw(job: Job, results: dict[str, Any], out: Path, console: Any) -> None:
     except ImportError:
         console.print("No figures: matplotlib is missing; pip install 'stochadmm[plots]'")
         return
+    from stochadmm.files import replacing
+
     for name, paint in (("convergence", _paint_curves), ("coefficients", _paint_coefficients)):
         figure = Figure(figsize=(6.0, 4.0), layout="constrained")
         paint(figure.add_subplot(), job, results)
         path = out / f"{job.name}-{name}.png"
-        figure.savefig(path, dpi=150)
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format="png", dpi=150)
         console.print(f"Wrote {path}")
 
 

@@ -12,16 +12,17 @@ import urllib.request
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..files import replacing
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -144,21 +145,16 @@ def _places() -> list[Path]:
 @contextmanager
 def _replacing(target: Path) -> Iterator[Path]:
     """Give a file that becomes ``target`` at once on success and disappears otherwise."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # A name of its own, so that two processes may fetch the same file.
-        temporary = target.with_name(f"{target.name}.{uuid4().hex}.part")
-        temporary.touch()
-    except OSError as error:
-        raise PermissionError(
-            f"cannot write to {target.parent} ({error.strerror}); name a folder that can be "
-            "written in STOCHADMM_CACHE"
-        ) from error
-    try:
+    with ExitStack() as stack:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary = stack.enter_context(replacing(target))
+        except OSError as error:
+            raise PermissionError(
+                f"cannot write to {target.parent} ({error.strerror}); name a folder that can be "
+                "written in STOCHADMM_CACHE"
+            ) from error
         yield temporary
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _download(url: str, target: Path) -> None:

@@ -12,6 +12,7 @@ import typing
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any
 
 CONFIGS = Path(__file__).parent / "configs"
@@ -164,7 +165,7 @@ def load(
     short = content.pop("quick", None) or {}
     if quick:
         if not isinstance(short, dict):
-            raise ValueError(f"{path.name}: quick is {short!r}, expected a section of fields")
+            raise ValueError(f"{path.name}: quick is {shown(short)}, expected a section of fields")
         content |= short
         content["is_quick"] = True
     experiment: Experiment = _build(Experiment, content, path.name)
@@ -194,8 +195,15 @@ def _read(path: Path) -> dict[str, Any]:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise OSError(f"cannot read {path} ({error.strerror})") from error
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path.name} is not valid YAML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name} is not a text in UTF-8; save it as one") from error
+    except RecursionError:
+        raise ValueError(
+            f"{path.name} is nested too deeply, expected lists and sections a few levels deep"
+        ) from None
+    except (yaml.YAMLError, ValueError) as error:  # dates such as 2026-13-01 are a ValueError
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path.name} is not valid YAML: {reason}") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path.name} holds {type(content).__name__}, expected named fields")
     return content
@@ -204,7 +212,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _build(kind: type[Any], content: Any, where: str) -> Any:
     """Return a dataclass from a mapping; errors name the field."""
     if not isinstance(content, dict):
-        raise ValueError(f"{where} is {content!r}, expected named fields")
+        raise ValueError(f"{where} is {shown(content)}, expected named fields")
     hints = typing.get_type_hints(kind)
     known = {f.name: f for f in dataclasses.fields(kind)}
     for name in content:
@@ -224,7 +232,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is list:
         if not isinstance(value, list) or (not value and arguments[0] is not str):
-            raise ValueError(f"{where} is {value!r}, expected a list with at least one entry")
+            raise ValueError(f"{where} is {shown(value)}, expected a list with at least one entry")
         return [_value(arguments[0], v, f"{where}[{k}]") for k, v in enumerate(value)]
     if origin is types.UnionType:
         return None if value is None else _value(arguments[0], value, where)
@@ -232,7 +240,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         note = "; YAML reads 1e-5 as text, write 1.0e-5" if hint is float else ""
-        raise ValueError(f"{where} is {value!r}, expected {hint.__name__}{note}")
+        raise ValueError(f"{where} is {shown(value)}, expected {hint.__name__}{note}")
     return value
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..files import replacing
 from .config import Experiment, Variant
 from .curves import Curve, Curves, Key
 from .methods import METHODS
@@ -37,7 +38,8 @@ def draw(curves: Curves, experiment: Experiment, variant: Variant, folder: Path)
         with rc_context({"svg.hashsalt": "stochadmm", "font.size": 9}):
             figure = _figure(curves, experiment, variant, axis)
             stem = folder / f"{experiment.name}-{variant.name}-{axis}"
-            figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+            with replacing(stem.with_suffix(".svg")) as temporary:
+                figure.savefig(temporary, format="svg", metadata={"Date": None})
             _save_png(figure, stem.with_suffix(".png"))
         written.append(stem.with_suffix(".png"))
     return written
@@ -51,7 +53,8 @@ def _save_png(figure: Any, path: Path) -> None:
     figure.savefig(buffer, dpi=140, format="png")
     with Image.open(buffer) as image:
         few = image.convert("RGB").quantize(192, dither=Image.Dither.NONE)
-        few.save(path, optimize=True)
+        with replacing(path) as temporary:
+            few.save(temporary, format="png", optimize=True)
 
 
 def title(experiment: Experiment, variant: Variant) -> str:

@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..files import write_text
 from . import claims, tables
 from .config import Experiment
 from .curves import Curves
@@ -32,7 +33,7 @@ def write(
 ) -> Path:  # fmt: skip
     """Write the tidy table, figures, tables, claims and the report; return the report's path."""
     facts = tables.environment() | {"form": "quick" if quick else "full"}
-    store.write(store.folder / "environment.json", json.dumps(facts, indent=2))
+    write_text(store.folder / "environment.json", json.dumps(facts, indent=2))
     by_dataset = _kept(bench, chosen, "sizes")
     notes = list(dict.fromkeys(kept["note"] for kept in by_dataset.values() if kept["note"]))
     made: list[Table] = []
@@ -53,11 +54,11 @@ def write(
         sizes = tables.memory() if "memory" in wanted else {}
         decided = [c for c in claims.decide_all(curves, sizes) if c.evidence]
         text = json.dumps([dataclasses.asdict(c) for c in decided], indent=2)
-        store.write(store.folder / "claims.json", text)
+        write_text(store.folder / "claims.json", text)
     for table in made:
         _write_csv(store, table)
     page = _page(chosen, decided, pictures, made, facts, notes, quick)
-    return store.write(store.folder / "report.html", page)
+    return write_text(store.folder / "report.html", page)
 
 
 def _kept(bench: Bench, chosen: list[Experiment], kind: str) -> dict[Any, Any]:
@@ -96,7 +97,7 @@ def _write_csv(store: Store, table: Table) -> None:
         return f'"{text}"' if "," in text or '"' in text else text
 
     lines = [",".join(map(cell, row)) for row in (table.columns, *table.rows)]
-    store.write(store.folder / "tables" / f"{table.name}.csv", "\n".join(lines) + "\n")
+    write_text(store.folder / "tables" / f"{table.name}.csv", "\n".join(lines) + "\n")
 
 
 # ---------------------------------------------------------------- the page

@@ -1,8 +1,7 @@
 """Files of an output folder: one small JSON file per finished piece of work, and one table.
 
-A file is written under another name and then renamed, so that it is whole or absent. It carries a
-fingerprint of everything that its content depends on; with another fingerprint it counts as
-absent.
+A file is whole or absent (see ``files``). It carries a fingerprint of everything that its content
+depends on; with another fingerprint it counts as absent.
 """
 
 from __future__ import annotations
@@ -11,10 +10,11 @@ import csv
 import hashlib
 import json
 import math
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from ..files import replacing, write_text
 
 COLUMNS = (
     "experiment", "variant", "dataset", "method", "point", "seed", "epoch", "passes", "seconds",
@@ -50,35 +50,27 @@ class Store:
 
     def put(self, key: tuple[str, ...], fingerprint: str, content: dict[str, Any]) -> None:
         """Keep a finished piece of work."""
-        path = self.path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"fingerprint": fingerprint} | content, default=_plain)
-        self.write(path, text)
-
-    def write(self, path: Path, text: str) -> Path:
-        """Write a text file that is never seen half written."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(path.name + ".part")
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-        return path
+        write_text(self.path(key), text)
 
     def table(self, rows: list[dict[str, Any]]) -> list[Path]:
         """Write the tidy table as CSV, and as Parquet where pandas and pyarrow are here."""
         path = self.folder / "table.csv"
-        temporary = path.with_suffix(".part")
-        with temporary.open("w", newline="", encoding="utf-8") as stream:
+        with (
+            replacing(path) as temporary,
+            temporary.open("w", newline="", encoding="utf-8") as stream,
+        ):
             writer = csv.DictWriter(stream, COLUMNS)
             writer.writeheader()
             writer.writerows(rows)
-        os.replace(temporary, path)
         try:
             import pandas as pd
             import pyarrow  # noqa: F401
         except ImportError:
             return [path]
         columns = path.with_suffix(".parquet")
-        pd.DataFrame(rows, columns=list(COLUMNS)).to_parquet(columns)
+        with replacing(columns) as temporary:
+            pd.DataFrame(rows, columns=list(COLUMNS)).to_parquet(temporary)
         return [path, columns]
 
 
