@@ -11,13 +11,14 @@ from __future__ import annotations
 import dataclasses
 import time
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .certificates import Certificate, certify, has_certificate
-from .certificates._composite import Composite
+from .certificates._certify import setup_seconds
 from .certificates._data import evaluate
+from .certificates._repair import repaired, wide
 from .clock import seconds_left
 from .exact import as_pair, candidates
 from .finite_sum import FiniteSum, Snapshot
@@ -33,20 +34,30 @@ TIGHT = 10  # how many times longer than a scaled certificate a first tight one 
 
 @dataclass(frozen=True)
 class Measured:
-    """A feasible point with what is known of it."""
+    """Arrays as they would be returned, with everything that is said about them.
+
+    Only `Meter.appraise` makes one: objective, feasibility, gap and the verdict belong to these
+    arrays, evaluated in float64.
+    """
 
     point: Pair
-    """The feasible point that the objective belongs to."""
-    pair: Pair
-    """The pair of the method."""
+    """What is returned, in the type of the data."""
     dual: Array
     beta: float
     objective: float
+    """F at ``point``; of a model, F of x2."""
     feasibility: float
+    """|A1 x1 + A2 x2 - b| / (1 + |b|) at ``point``."""
+    residual: float
+    """|A1 x1 + A2 x2 - b| that the objective may owe to: zero where x1 follows from x2."""
+    strayed: float
+    """Relative infeasibility of the pair of the method."""
     bound: float | None
     kkt_residual: float | None
     scale: float
     cache: Snapshot | None = None
+    meets: bool = False
+    """Whether the stopping rule holds for these arrays."""
 
     @property
     def gap(self) -> float | None:
@@ -63,21 +74,39 @@ class Measured:
     def copy(self) -> Measured:
         """Return a measurement that a method cannot change by working in its own arrays."""
         return dataclasses.replace(
-            self, point=self.point.copy(), pair=self.pair.copy(), dual=self.dual.copy()
+            self, point=self.point.copy(), dual=self.dual.copy()
         )
 
+    @property
+    def charge(self) -> float:
+        """What a multiplier makes of the infeasibility: F may be so much below the optimum."""
+        return float(np.linalg.norm(self.dual)) * self.residual if self.residual else 0.0
+
+    def merit(self, other: Measured) -> float:
+        """Return F plus twice what the larger multiplier makes of the infeasibility.
+
+        It is an exact penalty: its minimizers are feasible.
+        """
+        if not self.residual:
+            return self.objective
+        weight = max(float(np.linalg.norm(m.dual)) for m in (self, other))
+        return self.objective + 2.0 * weight * self.residual
+
     def better_than(self, other: Measured) -> bool:
-        """Say whether this point is at least as good: by objective, else by KKT residual."""
-        if np.isfinite(self.objective) or np.isfinite(other.objective):
-            return bool(self.objective <= other.objective)
-        mine, theirs = self.kkt_residual, other.kkt_residual
-        return mine is not None and (theirs is None or mine <= theirs)
+        """Say whether this point is at least as good: by the rule, by merit, by KKT residual."""
+        if self.meets != other.meets:
+            return self.meets
+        mine, theirs = self.merit(other), other.merit(self)
+        if np.isfinite(mine) or np.isfinite(theirs):
+            return bool(mine <= theirs)
+        a, b = self.kkt_residual, other.kkt_residual
+        return a is not None and (b is None or bool(a <= b))
 
     def record(self, state: State, solving: float, measuring: float) -> Record:
-        """Return the numbers of this measurement."""
+        """Return the numbers of this measurement; the infeasibility is that of the method."""
         return Record(
             state.n_epochs, state.n_passes, state.n_gradients, solving, measuring, self.objective,
-            self.feasibility, self.gap, self.relative_gap, self.kkt_residual,
+            self.strayed, self.gap, self.relative_gap, self.kkt_residual,
             int(np.count_nonzero(self.point.x2)),
         )  # fmt: skip
 
@@ -97,7 +126,7 @@ class Meter:
     """Measures points of one problem and remembers the best lower bound."""
 
     def __init__(self, problem: Problem, rule: Rule, memory: Memory | None = None) -> None:
-        self.problem = problem
+        self.problem, self.rule = problem, rule
         wanted = wanted_gap(rule)
         self.tol = None if wanted is None else wanted.tol
         self.relative = wanted is None or wanted.relative
@@ -119,6 +148,7 @@ class Meter:
 
     def measure(self, state: State) -> Measured:
         """Return what the output is worth, with the tight certificate where it may succeed."""
+        self._learn(state.bound)
         if state.bound is not None and state.cache is not None and self.tol is not None:
             measured = self._own(state, state.cache)
             helpless = measured.objective >= self.previous  # no step left to certify itself by
@@ -145,15 +175,12 @@ class Meter:
         if not self._held_at_zero(state, state.cache) or not self._affords("scaled"):
             return None
         c = self._certify(state.output, state.dual, state.cache, "scaled")
-        dtype = self.problem.dtype
-        pair = Pair(c.point.x1.astype(dtype), c.point.x2.astype(dtype))
-        found = Measured(
-            c.point, pair, c.dual.astype(dtype), state.beta, c.objective, 0.0, c.bound,
-            c.kkt_residual, self.scale(c.objective),
-        )  # fmt: skip
+        before = self.bound
+        self._learn(c.bound)
+        found = self.appraise(state, c.point, dual=c.dual, kkt=c.kkt_residual)
         if c.gap is None or not self._satisfied(found):
+            self.bound = before
             return None
-        self.bound = c.bound
         return found
 
     def _held_at_zero(self, state: State, cache: Snapshot) -> bool:
@@ -179,50 +206,87 @@ class Meter:
             return True
         before = self.took.get("scaled", 0.0) * (1 if strength == "scaled" else TIGHT)
         expected = self.took.get(strength, before)
-        if not self.took and has_certificate(self.problem):
-            expected += Composite.of(self.problem).setup_seconds
+        if not self.took:
+            expected += setup_seconds(self.problem)
         return expected < left
 
+    def _learn(self, bound: float | None) -> None:
+        """Keep the best lower bound."""
+        if bound is not None and not bound <= (-np.inf if self.bound is None else self.bound):
+            self.bound = bound
+
     def _measured(self, state: State, c: Certificate) -> Measured:
-        if c.gap is not None and (self.bound is None or c.bound > self.bound):
-            self.bound = c.bound
-        feasibility = float(np.linalg.norm(self.problem.constraint(state.output)))
-        return Measured(
-            c.point, state.output, state.dual, state.beta, c.objective, feasibility, self.bound,
-            c.kkt_residual, self.scale(c.objective), state.cache,
-        )  # fmt: skip
+        if c.gap is not None:
+            self._learn(c.bound)
+            if self.bound is None:
+                self.bound = -np.inf
+        value = c.objective - self.problem.penalty(c.point) if np.isfinite(c.objective) else None
+        dual = None if self.problem.is_model else c.dual
+        kkt = c.kkt_residual
+        found = self.appraise(state, c.point, value=value, kkt=kkt, dual=dual)
+        if self.problem.is_model:
+            return found
+        own = self.appraise(state, state.output, kkt=kkt, dual=dual)
+        return own if own.merit(own) < found.merit(own) else found
 
     def _uncertified(self, state: State) -> Measured:
         """Measure a point with the bound at hand, where there is no time for another."""
         if self.bound is None and has_certificate(self.problem):
             self.bound = -np.inf
-        point = self.problem.feasible(state.output)
-        objective = _objective(self.problem, point)
-        feasibility = float(np.linalg.norm(self.problem.constraint(state.output)))
-        return Measured(
-            point, state.output, state.dual, state.beta, objective, feasibility, self.bound, None,
-            self.scale(objective), state.cache,
-        )  # fmt: skip
+        return self.appraise(state, self.problem.feasible(wide(state.output)))
 
     def _own(self, state: State, cache: Snapshot) -> Measured:
         """Measure a feasible output whose method has made the pass and found a bound itself."""
-        if self.bound is None or (state.bound is not None and state.bound > self.bound):
-            self.bound = state.bound
-        value = cache.value
-        if self.problem.dtype != np.float64:  # certified numbers are float64 whatever the data
-            value = evaluate(cast(FiniteSum, self.problem.f2), state.output.x2, cache).value
-        objective = value + self.problem.penalty(state.output)
-        feasibility = float(np.linalg.norm(self.problem.constraint(state.output)))
-        return Measured(
-            state.output, state.output, state.dual, state.beta, objective, feasibility, self.bound,
-            None, self.scale(objective), cache,
+        exact = self.problem.dtype == np.float64
+        return self.appraise(state, state.output, value=cache.value if exact else None)
+
+    def appraise(
+        self, state: State, point: Pair, *, value: float | None = None, kkt: float | None = None,
+        dual: Array | None = None, **known: Any,
+    ) -> Measured:  # fmt: skip
+        """Return everything that is said about a point, as it would be returned.
+
+        Parameters
+        ----------
+        state : State
+            The method's, for its multiplier, its penalty and its pair.
+        point : Pair
+            What would be returned; it is brought to the type of the data first.
+        value : float, optional
+            f2 at ``point.x2`` where it is known.
+        kkt : float, optional
+            The KKT residual where it is known.
+        dual : array, optional
+            The multiplier that goes with the point; that of the method by default.
+        """
+        problem = self.problem
+        point, exact = as_returned(problem, point)
+        if value is None or not exact:
+            value = _value(problem, point.x2)
+        multiplier = state.dual if dual is None else dual.astype(problem.dtype)
+        residual, relative = infeasibility(problem, point)
+        objective = value + _penalty(problem, point)
+        found = Measured(
+            point, multiplier, state.beta, objective, relative,
+            0.0 if problem.is_model else residual, infeasibility(problem, state.output)[1],
+            self.bound, kkt, self.scale(objective), known.get("cache", state.cache),
         )  # fmt: skip
+        return self.judged(found, state)
 
-    def renewed(self, m: Measured) -> Measured:
-        """Return a measurement with the best bound known by now."""
-        return m if m.bound == self.bound else dataclasses.replace(m, bound=self.bound)
+    def judged(self, m: Measured, state: State) -> Measured:
+        """Return a measurement with the best bound known by now and the rule's verdict."""
+        m = dataclasses.replace(m, bound=self.bound)
+        record = dataclasses.replace(m.record(state, 0.0, 0.0), feasibility=m.feasibility)
+        return dataclasses.replace(m, meets=bool(self.rule(record)) and self._feasible_enough(m))
 
-    def certified(self, m: Measured) -> Measured:
+    def _feasible_enough(self, m: Measured) -> bool:
+        """Say whether a pair is near the constraint, in itself and in what it may gain by it."""
+        if self.tol is None or self.problem.is_model:
+            return bool(np.isfinite(m.objective))
+        target = self.tol * (m.scale if self.relative else 1.0)
+        return bool(m.feasibility <= self.tol and m.charge <= target)
+
+    def certified(self, m: Measured, state: State) -> Measured:
         """Return a measurement that its method left uncertified, with a certificate.
 
         It is the tight one, or as much as there is time for.
@@ -230,11 +294,11 @@ class Meter:
         limited = seconds_left() < np.inf
         for strength in ("scaled", "corrected") if limited else ("corrected",):
             if self._affords(strength):
-                c = self._certify(m.pair, m.dual, m.cache, strength)
+                c = self._certify(m.point, m.dual, m.cache, strength)
                 if c.gap is not None:
-                    self.bound = max(c.bound, -np.inf if self.bound is None else self.bound)
-                m = dataclasses.replace(m, bound=self.bound, kkt_residual=c.kkt_residual)
-        return m
+                    self._learn(c.bound)
+                m = dataclasses.replace(m, kkt_residual=c.kkt_residual)
+        return self.judged(m, state)
 
     def scale(self, objective: float) -> float:
         """Return what a relative gap is relative to."""
@@ -280,32 +344,39 @@ def finish(
         kept = Resumable(state.copy(), generator, bare, meter.memory, identity)
     # the run ended before its method asked for a certificate
     if best.gap == np.inf and not as_it_is:
-        best = meter.certified(best)
-    if meter.bound is not None:  # a bound found later certifies earlier points too
-        best = dataclasses.replace(best, bound=meter.bound)
-    best = best if as_it_is else _structured(problem, best, meter)
-    coef = best.point.x2.astype(problem.dtype, copy=False) + problem.dtype.type(0)  # no -0.0
-    intercept: Any = None
+        best = meter.certified(best, state)
+    best = meter.judged(best, state)
+    best = best if as_it_is else _structured(problem, best, meter, state)
+    if status is not Status.INTERRUPTED and best.meets:
+        status = Status.CONVERGED
+    coef, intercept = best.point.x2, None
     if problem.intercept:
         coef, intercept = coef[:-1], coef[-1]
         intercept = float(intercept) if np.ndim(intercept) == 0 else intercept.copy()
-    last = dataclasses.replace(best.record(state, 0.0, 0.0), epoch=state.n_epochs)
     details = {"engine": state.engine, **state.notes, **info}
     notes = getattr(problem.f2, "notes", None)
     if notes:
         details["data"] = list(notes)
     return Result(
-        coef=coef.copy(), intercept=intercept, x1=best.pair.x1, x2=best.pair.x2, dual=best.dual,
+        coef=coef.copy(), intercept=intercept, x1=best.point.x1, x2=best.point.x2, dual=best.dual,
         objective=best.objective, feasibility=best.feasibility, gap=best.gap,
         relative_gap=best.relative_gap, kkt_residual=best.kkt_residual, status=status,
-        message=rule.describe(last), n_epochs=state.n_epochs, n_passes=state.n_passes,
-        n_gradients=state.n_gradients, seconds=seconds, ergodic=state.ergodic, history=history,
-        info=details, state=kept,
+        message=_message(problem, best, rule, state), n_epochs=state.n_epochs,
+        n_passes=state.n_passes, n_gradients=state.n_gradients, seconds=seconds,
+        ergodic=state.ergodic, history=history, info=details, state=kept,
     )  # fmt: skip
 
 
-def _structured(problem: Problem, best: Measured, meter: Meter) -> Measured:
+def _message(problem: Problem, best: Measured, rule: Rule, state: State) -> str:
+    record = best.record(state, 0.0, 0.0)
+    text = rule.describe(dataclasses.replace(record, feasibility=best.feasibility))
+    return text if problem.is_model else f"{text}; feasibility {best.feasibility:.2e}"
+
+
+def _structured(problem: Problem, best: Measured, meter: Meter, state: State) -> Measured:
     """Return the best point with exact structure if it still meets what was reached before."""
+    if not problem.is_model:
+        return best
     gradient = None if best.cache is None else best.cache.gradient
     if gradient is None and problem.h2 is not None and np.isfinite(best.objective):
         gradient = problem.f2.gradient(best.point.x2)
@@ -313,21 +384,59 @@ def _structured(problem: Problem, best: Measured, meter: Meter) -> Measured:
     if best.gap is not None and np.isfinite(best.gap) and meter.tol is not None:
         target = meter.tol * (best.scale if meter.relative else 1.0)
         allowed = best.objective + max(0.0, 0.5 * (target - best.gap), 0.1 * best.gap)
-    x2 = best.point.x2.astype(problem.dtype, copy=False)
+    x2 = best.point.x2
     for candidate in candidates(problem, x2, best.dual, best.beta, gradient):
         if np.array_equal(candidate, x2):
             return best
-        point = as_pair(problem, candidate.astype(np.float64))
-        value = _objective(problem, point)
-        if value <= allowed:
-            return dataclasses.replace(
-                best, point=point, objective=value, scale=meter.scale(value), cache=None
-            )
+        found = meter.appraise(
+            state, as_pair(problem, candidate.astype(np.float64)), kkt=best.kkt_residual,
+            dual=best.dual, cache=None,
+        )  # fmt: skip
+        if found.objective <= allowed and found.meets >= best.meets:
+            return found
     return best
 
 
-def _objective(problem: Problem, x: Pair) -> float:
-    """Return F at a float64 pair, in float64 whatever the data."""
+# ---------------------------------------------------------------- what is said about arrays
+
+
+def as_returned(problem: Problem, point: Pair) -> tuple[Pair, bool]:
+    """Return a pair in the type of the data, and whether its x2 is still the same numbers.
+
+    In a model x1 follows from the x2 that is returned. A zero has no sign.
+    """
+    x1, x2 = (x.astype(problem.dtype) + problem.dtype.type(0) for x in (point.x1, point.x2))
+    exact = bool(np.array_equal(x2, point.x2))
+    if problem.is_model and not exact:
+        again = repaired(problem, Pair(x1, x2))
+        if again is not None and np.array_equal(again.x2.astype(problem.dtype), x2):
+            x1 = again.x1.astype(problem.dtype)
+    return Pair(x1, x2), exact
+
+
+def infeasibility(problem: Problem, x: Pair) -> tuple[float, float]:
+    """Return |A1 x1 + A2 x2 - b| in float64, as it is and over 1 + |b|."""
+    if not problem.constrained:
+        return 0.0, 0.0
+    residual = float(np.linalg.norm(problem.constraint(wide(x))))
+    right = 0.0 if problem.b is None else float(np.linalg.norm(problem.b))
+    return residual, residual / (1.0 + right)
+
+
+def _value(problem: Problem, x2: Array) -> float:
+    """Return f2 in float64 whatever the data."""
     if isinstance(problem.f2, FiniteSum) and problem.dtype != np.float64:
-        return problem.penalty(x) + evaluate(problem.f2, x.x2).value
-    return problem.objective(x)
+        return evaluate(problem.f2, x2.astype(np.float64)).value
+    return float(problem.f2.value(x2))
+
+
+def _penalty(problem: Problem, x: Pair) -> float:
+    """Return the penalties of a returned pair; in a model, those of x2 and what follows from it.
+
+    x1 is rounded to the type of the data, what follows from x2 is not.
+    """
+    if problem.is_model and problem.constrained and problem.dtype != np.float64:
+        exact = repaired(problem, x)
+        if exact is not None and np.array_equal(exact.x2, x.x2):
+            return problem.penalty(Pair(exact.x1, x.x2))
+    return problem.penalty(x)

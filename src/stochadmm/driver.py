@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -271,7 +271,7 @@ class Run:
         )
         best, last = self.best, self.history[-1:]
         self.state = State(
-            x=best.pair, output=best.pair, dual=best.dual, beta=best.beta,
+            x=best.point, output=best.point, dual=best.dual, beta=best.beta,
             ergodic=None, engine=self.state.engine, notes=self.state.notes,
             n_epochs=last[0].epoch if last else 0, n_passes=last[0].passes if last else 0.0,
             n_gradients=last[0].gradients if last else 0.0,
@@ -300,9 +300,10 @@ class Run:
         with limited(self.seconds_left):
             measured = self.meter.measure(self.state)
         self.measuring += time.perf_counter() - clock
+        if self.best is not None:  # a bound that was found later certifies earlier points too
+            self.best = self.meter.judged(self.best, self.state)
         if self.best is None or measured.better_than(self.best):
             self.best = measured.copy()
-        self.best = self.meter.renewed(self.best)
         if record:
             self.history.append(measured.record(self.state, self.solving, self.measuring))
         return measured
@@ -326,18 +327,9 @@ class Run:
         stop = self.callback is not None and bool(self.callback(record, self.state))
         if not math.isfinite(measured.objective) and not np.isfinite(self.state.output.x2).all():
             return Status.DIVERGED
-        if self.rule(record) or self._best_is_enough(record):
+        if self.best is not None and self.best.meets:
             return Status.CONVERGED
         return Status.STOPPED if stop else self._limit()
-
-    def _best_is_enough(self, record: Record) -> bool:
-        """Say whether a bound that was found later certifies the best point."""
-        best = self.best
-        if best is None or best.gap is None or best.objective >= record.objective:
-            return False
-        return self.rule(
-            replace(record, objective=best.objective, gap=best.gap, relative_gap=best.relative_gap)
-        )
 
     @property
     def seconds(self) -> float:

@@ -11,9 +11,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from .affine import AffineSet
 from .fingerprint import fingerprint
 from .finite_sum import FiniteSum
-from .operators import Identity, PadColumns, as_operator
+from .operators import Identity, PadColumns, as_operator, simplest
 from .penalties import Stacked, Zero
 from .protocols import Array, Loss, Operator, Penalty, Shape, Smooth, SmoothSum
 
@@ -89,8 +90,8 @@ class Problem:
         if self.A2 is None or self.A1 is None:
             self._check_unconstrained()
         else:
-            set_(self, "A1", as_operator(self.A1, "A1"))
-            set_(self, "A2", as_operator(self.A2, "A2"))
+            set_(self, "A1", simplest(as_operator(self.A1, "A1")))
+            set_(self, "A2", simplest(as_operator(self.A2, "A2")))
             self._check_constraint()
         for name, shape in (("h1", self.shape1), ("h2", self.shape2)):
             penalty = getattr(self, name)
@@ -282,18 +283,42 @@ class Problem:
         """Whether one block follows from the other, so that feasible points are easy to make."""
         return not self.constrained or self._inverse_scale is not None
 
+    @property
+    def is_model(self) -> bool:
+        """Whether x1 is nothing but a function of x2: A1 a multiple of the identity, no f1.
+
+        Then ``coef`` is the answer and x1 follows from it; otherwise the pair is the answer.
+        """
+        first = isinstance(self.A1, Identity) and self.A1.scale != 0
+        return not self.constrained or (first and self.f1 is None)
+
+    @cached_property
+    def affine(self) -> AffineSet:
+        """The pairs that satisfy the constraint."""
+        if self.A1 is None or self.A2 is None:
+            raise ValueError("there is no constraint; pass A1 and A2")
+        right = np.zeros(self.shape_dual) if self.b is None else self.b.astype(np.float64)
+        return AffineSet.of(self.A1, self.A2, right)
+
+    @cached_property
+    def eliminated(self) -> Any:
+        """The `Elimination` of the constraint, None where none is needed or it is too large."""
+        from .elimination import eliminated
+
+        return eliminated(self)
+
     def feasible(self, x: Pair) -> Pair:
-        """Return a point that satisfies the constraint, made from one block of x.
+        """Return a point that satisfies the constraint, made from x.
 
         With A1 a multiple of the identity, x2 is kept and x1 follows; else with A2 one, x1 is
-        kept. Otherwise x itself comes back, feasible or not. x2 is first moved into the domain of
-        h2.
+        kept. Otherwise it is the nearest pair. The blocks that it is made from are first moved
+        into the domains of their penalties.
         """
         if not self.constrained:
             return Pair(x.x1, self._project("h2", x.x2))
         assert self.A1 is not None and self.A2 is not None
         if self._inverse_scale is None:
-            return x
+            return self._nearest(x)
         block, scale = self._inverse_scale
         if block == 1:
             x2 = self._project("h2", x.x2)
@@ -302,6 +327,13 @@ class Problem:
         x1 = self._project("h1", x.x1)
         rest = self.A1.matvec(x1)
         return Pair(x1, (rest if self.b is None else rest - self.b) / -scale)
+
+    def _nearest(self, x: Pair) -> Pair:
+        """Return the nearest pair that satisfies the constraint, in the type of x."""
+        z = np.concatenate([self._project("h1", x.x1), self._project("h2", x.x2)])
+        found = self.affine.project(z.astype(np.float64)).astype(z.dtype, copy=False)
+        p = self.shape1[0]
+        return Pair(found[:p], found[p:])
 
     def _project(self, name: str, x: Array) -> Array:
         penalty: Any = getattr(self, name)

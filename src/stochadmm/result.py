@@ -33,7 +33,11 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True)
 class Record:
-    """One measurement: plain numbers."""
+    """One measurement: plain numbers.
+
+    ``feasibility`` is that of the pair of the method; everything else belongs to the point that
+    would be returned.
+    """
 
     epoch: int
     passes: float
@@ -58,11 +62,12 @@ class Result:
     coef, intercept
         The model; ``intercept`` is None without one.
     x1, x2, dual
-        The pair of the method and its multiplier.
+        The pair that is the answer, and a multiplier of the constraint. In a model x2 holds
+        ``coef`` and x1 follows from it.
     objective, feasibility
-        F of ``coef`` (a feasible point), and the norm of A1 x1 + A2 x2 - b at the pair.
+        F of this pair, and |A1 x1 + A2 x2 - b| / (1 + |b|) at it.
     gap, relative_gap
-        Certified upper bound on F(coef) - F*, ``None`` where no certificate exists; then
+        Certified upper bound on F - F*, ``None`` where no certificate exists; then
         ``kkt_residual`` is what is known.
     status, message
         How the run ended, and both numbers of the stopping rule in words.

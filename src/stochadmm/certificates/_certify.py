@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..elimination import Elimination
 from ..finite_sum import FiniteSum, Snapshot
 from ..problem import Pair, Problem
 from ..protocols import Array
@@ -14,7 +15,7 @@ from ._composite import Composite, Through
 from ._corrected import corrected_point
 from ._data import DataTerm, evaluate
 from ._null_space import clear_free_directions
-from ._repair import repaired
+from ._repair import repaired, wide
 from ._residual import kkt_residual
 from ._scaled import DualPoint, feasible_multiplier, scaled_point
 
@@ -32,14 +33,15 @@ class Certificate:
     objective : float
         F at ``point``, in float64.
     point : Pair
-        A feasible pair made from the point asked about, in float64. Where the penalties leave
-        directions free (an intercept, the mean of a signal), f2 is minimized along them, and the
-        better of the two points is returned.
+        A feasible pair made from the point asked about, in float64; the point itself where no
+        feasible pair with finite penalties was found, with an infinite ``objective``. Where the
+        penalties leave directions free (an intercept, the mean of a signal), f2 is minimized along
+        them, and the better of the two points is returned.
     bound : float
         Lower bound on the optimal value, minus infinity when none was found.
     gap : float or None
         ``objective - bound``, at least 0; infinite when no bound was found, None when the problem
-        has no certificate: a part without a conjugate, or no feasible point at hand.
+        has no certificate: a part without a conjugate.
     kind : {"scaled", "corrected", "kkt"}
         Where the bound comes from; "kkt" when there is none.
     kkt_residual : float
@@ -122,10 +124,14 @@ def certify(
     """
     if strength not in STRENGTHS:
         raise ValueError(f"strength is {strength!r}, expected one of {', '.join(STRENGTHS)}")
+    view = Elimination.of(problem)
+    if view is not None and has_certificate(view.reduced):
+        return _eliminated(view, point, dual, cache, strength)
     x = repaired(problem, point)
     f2 = problem.f2
-    if x is None or not isinstance(f2, FiniteSum) or not has_certificate(problem):
+    if not isinstance(f2, FiniteSum) or not has_certificate(problem):
         return _without_bound(problem, problem.feasible(point) if x is None else x, dual, cache)
+    x = problem.feasible(wide(point)) if x is None else x
     at = evaluate(f2, x.x2, cache)
     form = Composite.of(problem)
     start = form.from_multiplier(dual)
@@ -139,16 +145,61 @@ def has_certificate(problem: Problem) -> bool:
     f2 = problem.f2
     if not isinstance(f2, FiniteSum) or not hasattr(f2.loss, "conjugate"):
         return False
-    if problem.h1 is not None and problem.f1 is not None:
-        return False
-    parts = (problem.h1, problem.f1, problem.h2)
+    parts = (problem.h1, problem.h2)
     if not all(hasattr(part, "conjugate") for part in parts if part is not None):
         return False
+    view = Elimination.of(problem)
+    if view is not None:
+        return has_certificate(view.reduced)
     try:
         Composite.of(problem)
     except NotImplementedError:
         return False
     return True
+
+
+def setup_seconds(problem: Problem) -> float:
+    """Return what the first certificate may take before it begins, at most."""
+    if not has_certificate(problem):
+        return 0.0
+    view = Elimination.of(problem)
+    return Composite.of(problem if view is None else view.reduced).setup_seconds
+
+
+def _eliminated(
+    view: Elimination, point: Pair, dual: Array | None, cache: Snapshot | None, strength: str
+) -> Certificate:
+    """Certify a pair of a general constraint in the coordinates of its feasible set."""
+    problem, f2 = view.problem, view.problem.f2
+    start = None
+    if dual is not None and np.isfinite(dual).all():
+        gradient = None
+        if "h2" in view.parts:
+            known = cache is not None and np.array_equal(cache.x, point.x2)
+            at = wide(point).x2.astype(problem.dtype)
+            gradient = cache.gradient if known and cache is not None else f2.gradient(at)
+        start = view.down_dual(point, dual, gradient)
+    inside = view.pair(view.down(point))
+    same = cache if view.keeps_x2 else None
+    found = certify(view.reduced, inside, start, same, strength=strength)
+    x = view.up(found.point.x2)
+    objective = found.objective
+    if not np.isfinite(problem.penalty(x)):  # outside a domain by rounding, or by more
+        x = repaired(problem, x) or x
+        if not np.isfinite(problem.penalty(x)):
+            objective = np.inf
+    gap = None if found.gap is None else max(objective - found.bound, 0.0)
+    gradient = np.asarray(f2.gradient(x.x2.astype(problem.dtype)), dtype=np.float64)
+    return replace(
+        found,
+        objective=objective,
+        point=x,
+        gap=gap,
+        candidate=None,
+        candidate_dual=None,
+        dual=view.up_dual(found.dual, gradient),
+        n_passes=found.n_passes + 2.0,
+    )
 
 
 def _scaled(

@@ -2,8 +2,8 @@
 
 With A1 a multiple of the identity, x1 follows from x2 and both penalties stack into one:
 ``S = [-A2 / s; I]``. Its dual is ``D(u, mu) = -mean conjugate(u) - H*(mu) - <mu, o>`` on
-``X'(q u)/n + S' mu = 0``. For any other A1 the first rows of S are A2 itself and their penalty is
-reached through A1.
+``X'(q u)/n + S' mu = 0``. Any other constraint is eliminated first (`stochadmm.elimination`);
+where that is too large, the first rows of S are A2 itself and their penalty is reached through A1.
 """
 
 from __future__ import annotations
@@ -105,11 +105,12 @@ class Composite:
         """Return (matrix, offset, penalty) of the first and of the second block."""
         d, outputs = self.shape[0], self.shape[1:]
         found = []
+        if problem.f1 is not None:
+            raise NotImplementedError("f1 beside a structure; eliminate the constraint first")
         if problem.constrained:
             A2 = as_matrix(problem.A2, d)
             b = np.zeros(problem.shape_dual) if problem.b is None else problem.b.astype(np.float64)
-            h1: Any = problem.h1 if problem.f1 is None else problem.f1
-            h1 = Zero() if h1 is None else h1
+            h1: Any = Zero() if problem.h1 is None else problem.h1
             if isinstance(problem.A1, Identity) and problem.A1.scale != 0:
                 self.scale1 = s = float(problem.A1.scale)
                 T, h1 = unfold(h1, A2.shape[0], outputs)

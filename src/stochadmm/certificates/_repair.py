@@ -11,8 +11,6 @@ from ..problem import Pair, Problem
 from ..protocols import Array
 
 ROUNDING = 32 * np.finfo(np.float64).eps
-
-
 ROUNDS, BEYOND = 60, 1.5
 """Reflections that look for a point inside a domain, and how far each goes."""
 LARGEST_DENSE = 2000
@@ -21,23 +19,23 @@ LARGEST_DENSE = 2000
 def repaired(problem: Problem, point: Pair) -> Pair | None:
     """Return a feasible pair in float64 with finite penalties, made from ``point``.
 
-    None when the constraint determines no block, or when no simple repair leads into the domain
-    of h1: moving single coordinates of x2, or shrinking the point.
+    None when no simple repair leads into the domains of the penalties: moving single coordinates
+    of x2, least squares, or shrinking the point.
     """
-    if not problem.reducible:
-        return _rounded(problem, Pair(_wide(point.x1), _wide(point.x2)))
-    x = problem.feasible(Pair(_wide(point.x1), _wide(point.x2)))
+    x = problem.feasible(wide(point))
     if _finite(problem, x):
         return x
-    for attempt in (_rounded, _by_coordinates, _by_least_squares, _shrunk):
-        found = attempt(problem, x)
+    attempts: tuple[Any, ...] = (_by_coordinates, _rounded, _by_least_squares, _shrunk)
+    for attempt in attempts if problem.reducible else (_rounded,):
+        found: Pair | None = attempt(problem, x)
         if found is not None:
             return found
     return None
 
 
-def _wide(x: Array) -> Array:
-    return np.asarray(x, dtype=np.float64)
+def wide(x: Pair) -> Pair:
+    """Return a pair in float64."""
+    return Pair(np.asarray(x.x1, dtype=np.float64), np.asarray(x.x2, dtype=np.float64))
 
 
 def _finite(problem: Problem, x: Pair) -> bool:

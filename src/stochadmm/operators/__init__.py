@@ -1,7 +1,7 @@
 """Linear operators with SciPy's names, on vectors and matrices, in float32 and float64."""
 
 from ._algebra import Composed, PadColumns, Scaled, VStack
-from ._convert import as_operator
+from ._convert import as_operator, simplest
 from ._differences import Differences, GridDifferences
 from ._graphs import Incidence, Selection
 from ._matrices import Identity, Matrix, Wrapped
@@ -19,4 +19,5 @@ __all__ = [
     "VStack",
     "Wrapped",
     "as_operator",
+    "simplest",
 ]

@@ -41,6 +41,28 @@ def as_operator(obj: Any, name: str = "structure", n_columns: int | None = None)
     return operator
 
 
+def simplest(A: Operator) -> Operator:
+    """Return a multiple of the identity as `Identity`, whatever it is made of; others as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.operators import Matrix, simplest
+    >>> simplest(Matrix(-2.0 * np.eye(3)))
+    Identity(n=3, scale=-2.0)
+    """
+    rows, columns = A.shape
+    give = getattr(A, "tosparse", None)
+    if isinstance(A, Identity) or rows != columns or rows == 0 or give is None:
+        return A
+    matrix = sparse.csr_array(give())
+    diagonal = matrix.diagonal()
+    scale = float(diagonal[0])
+    if scale == 0 or matrix.count_nonzero() != rows or not (diagonal == scale).all():
+        return A
+    return Identity(rows, scale=scale)
+
+
 def _convert(obj: Any, name: str, n_columns: int | None) -> Operator:
     if obj is None:
         if n_columns is None:

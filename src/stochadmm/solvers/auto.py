@@ -2,22 +2,24 @@
 
 Second-order steps from samples of rows serve most problems. Quadratic losses take the whole Gram
 matrix once. Where columns are many and most of them stay at zero, a few at a time are worked on.
-Problems that no model fits (operators without a matrix, tied columns by the thousand, a general
-A1) go to ACC-SADMM with restarts, or to SDCA-ADMM when there are fewer rows than columns.
+A general constraint is eliminated first, and what is left is chosen for. Problems that no model
+fits (operators without a matrix, tied columns by the thousand) go to ACC-SADMM with restarts, or
+to SDCA-ADMM when there are fewer rows than columns.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, cast
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from ..certificates._composite import LARGEST_DENSE
+from ..elimination import Elimination
 from ..finite_sum import FiniteSum
 from ..problem import Pair, Problem
 from ..protocols import Array
-from ._base import Solver, State, get, register
+from ._base import Solver, State, choose_engine, get, register, start_point
 from ._newton import is_quadratic
 from .sampled_newton import dual_rows, why_not
 from .working_set import why_not_by_column
@@ -29,6 +31,13 @@ SOME_COLUMNS, MANY_COLUMNS, ROWS_PER_COLUMN = 200, 2000, 10
 there are fewer rows than this per column."""
 ROUTES = {"newton": "sampled-newton"}
 """Routes whose method has a longer name."""
+
+
+@dataclass
+class EliminatedState(State):
+    """State of a method that works on the problem without its constraint."""
+
+    inner: State = field(kw_only=True)
 
 
 @register
@@ -64,6 +73,10 @@ class Auto(Solver):
         """Return the route and the reason, in words."""
         if self.route != "auto":
             return self.route, "asked for"
+        view = Elimination.of(problem)
+        if view is not None:
+            route, why = self.choose(view.reduced)
+            return route, f"the constraint is eliminated; {why}"
         reason = why_not(problem)
         n, d = problem.f2.n_terms, problem.shape2[0]
         if _few_columns_matter(n, d) and why_not_by_column(problem) is None:
@@ -82,10 +95,20 @@ class Auto(Solver):
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes that the chosen method keeps beyond the data."""
-        return _method(self.choose(problem)[0]).memory(problem)
+        view = self._view(problem)
+        if view is None:
+            return _method(self.choose(problem)[0]).memory(problem)
+        own = 0 if view.keeps_x2 else cast(FiniteSum, view.reduced.f2).n_bytes
+        return own + self.memory(view.reduced)
+
+    def _view(self, problem: Problem) -> Elimination | None:
+        return Elimination.of(problem) if self.route == "auto" else None
 
     def start(self, problem: Problem, x: Pair | None = None, dual: Array | None = None) -> State:
         """Return the state of the chosen method."""
+        view = self._view(problem)
+        if view is not None:
+            return self._start_inside(view, x, dual)
         route, reason = self.choose(problem)
         solver = _method(route)
         solver.check(problem)
@@ -95,7 +118,42 @@ class Auto(Solver):
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Advance the chosen method by one epoch."""
-        _method(state.notes["route"]).epoch(problem, state, rng)
+        if not isinstance(state, EliminatedState):
+            _method(state.notes["route"]).epoch(problem, state, rng)
+            return
+        view = cast(Elimination, Elimination.of(problem))
+        state.inner.target = state.target
+        self.epoch(view.reduced, state.inner, rng)
+        _follow(view, state)
+
+    def _start_inside(self, view: Elimination, x: Any, dual: Array | None) -> EliminatedState:
+        """Return the state of the method that was chosen for the problem without constraint."""
+        point, multiplier = start_point(view.problem, x, dual)
+        inside = None if x is None else view.pair(view.down(point))
+        pulled = None
+        if dual is not None:
+            pulled = view.down_dual(point, multiplier, view.problem.f2.gradient(point.x2))
+        inner = self.start(view.reduced, inside, pulled)
+        inner.engine = choose_engine(view.reduced, "auto")
+        state = EliminatedState(
+            x=point, output=point, dual=multiplier, beta=inner.beta, inner=inner
+        )
+        _follow(view, state)
+        state.notes["reason"] = self.choose(view.problem)[1]
+        return state
+
+
+def _follow(view: Elimination, state: EliminatedState) -> None:
+    """Bring a state to where the method without constraint is."""
+    inner, dtype = state.inner, view.problem.dtype
+    pair = view.up(inner.output.x2)
+    state.x = state.output = Pair(pair.x1.astype(dtype), pair.x2.astype(dtype))
+    gradient = view.problem.f2.gradient(state.x.x2)
+    mu = inner.dual if view.reduced.constrained else np.zeros((0, *view.problem.shape2[1:]))
+    state.dual = view.up_dual(mu.astype(np.float64), gradient).astype(dtype)
+    state.beta, state.bound, state.notes = inner.beta, inner.bound, dict(inner.notes)
+    state.n_epochs, state.n_gradients = inner.n_epochs, inner.n_gradients
+    state.n_passes = inner.n_passes + 1.0  # the data in the coordinates of the feasible set
 
 
 def _few_columns_matter(n: int, d: int) -> bool:
