@@ -1,12 +1,14 @@
 """Exact structure in the answer: ties, zeros and rank as sets and integers, not nearly so."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import stochadmm as sa
 from stochadmm import datasets, structures
-from stochadmm.answer import Measured, Meter, _structured
+from stochadmm.answer import Meter, _structured
 from stochadmm.exact import candidates, project
 
 # ---------------------------------------------------------------- how structure is read
@@ -263,27 +265,25 @@ def test_structure_is_kept_only_if_the_objective_does_not_rise_beyond_the_tolera
     problem = chain_problem()
     best = sa.minimize(problem, stop=1e-12)
     meter = Meter(problem, sa.Gap(1e-6))
-    dual = best.dual
+    meter.bound = best.objective
+    state = sa.solvers.get("acc-sadmm")().start(problem, best.pair, best.dual)
 
-    def measured(x2):
+    def measured(x2, dual, beta):
         point = problem.feasible(sa.Pair(np.zeros(9), x2))
-        value = problem.objective(point)
-        meter.bound = best.objective
-        return Measured(
-            point, point, dual, 1.0, value, 0.0, best.objective, None, meter.scale(value)
-        )
+        own = replace(state, beta=beta)
+        return meter.appraise(own, point, dual=dual)
 
-    near = measured(best.coef + 1e-9 * np.random.default_rng(0).standard_normal(10))
-    kept = _structured(problem, near, meter)
+    moved = best.coef + 1e-9 * np.random.default_rng(0).standard_normal(10)
+    near = measured(moved, best.dual, 1.0)
+    kept = _structured(problem, near, meter, state)
     assert levels(kept.point.x2) == levels(best.coef)
     assert kept.objective <= near.objective + 1e-6 * near.objective
     assert kept.objective == problem.objective(kept.point)
     # a multiplier that ties everything asks for a structure that costs too much
-    wrong = Measured(near.point, near.pair, 0 * dual, 1e-9, near.objective, 0.0, best.objective,
-                     None, near.scale)  # fmt: skip
+    wrong = measured(moved, 0 * best.dual, 1e-9)
     flat = candidates(problem, near.point.x2, wrong.dual, wrong.beta, None)
     assert len(flat) == 1 and len(levels(flat[0])) == 1
-    refused = _structured(problem, wrong, meter)
+    refused = _structured(problem, wrong, meter, state)
     np.testing.assert_array_equal(refused.point.x2, near.point.x2)
     assert refused.objective == near.objective
 
