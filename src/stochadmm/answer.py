@@ -73,9 +73,7 @@ class Measured:
 
     def copy(self) -> Measured:
         """Return a measurement that a method cannot change by working in its own arrays."""
-        return dataclasses.replace(
-            self, point=self.point.copy(), dual=self.dual.copy()
-        )
+        return dataclasses.replace(self, point=self.point.copy(), dual=self.dual.copy())
 
     @property
     def charge(self) -> float:
