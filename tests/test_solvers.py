@@ -21,7 +21,7 @@ API_NAMES = {
     "auto", "acc-sadmm", "svrg-admm", "sag-admm", "sdca-admm", "asvrg-admm", "stoc-admm",
     "opg-admm",
     "rda-admm", "opt-sadmm", "admm", "linearized-admm", "ladm-ne", "aadmm", "vr-pddy", "spdhg",
-    "katyusha", "prox-newton", "gram",
+    "katyusha", "prox-newton", "gram", "fast-ladmm", "ladmpsap", "inertial-admm",
 }  # fmt: skip
 
 
@@ -230,6 +230,15 @@ PROMISES = {
     ),
     "ladm-ne": Promise(500, 1e-4, "the optimal 1/K; its growing penalty slows the end", own=True),
     "aadmm": Promise(500, 1e-3, "returns a mean of slow stages that double"),
+    "fast-ladmm": Promise(
+        500, 3e-4, "the smooth part is accelerated, the constraint is not", own=True
+    ),
+    "ladmpsap": Promise(500, 1e-5, "linear in practice; parallel blocks, shorter steps", own=True),
+    "ladmpsap, mean": Promise(
+        500, 0.05, "the mean of all iterates forgets the start like 1/K",
+        solver=sa.LADMPSAP(returns="ergodic"),
+    ),
+    "inertial-admm": Promise(500, 1e-5, "linear in practice, a little momentum", own=True),
     "vr-pddy": Promise(200, 1e-3, "linear in practice; proved steps are short", steep=0.2),
     "spdhg": Promise(200, 1e-6, "linear in practice once its steps are balanced", steep=1e-3),
     "katyusha": Promise(
@@ -388,6 +397,105 @@ def test_second_step_of_admm_is_exact(name):
         np.testing.assert_allclose(moved, x2, rtol=0, atol=1e-8)
 
 
+class Dense:
+    """A general problem with dense matrices: what a step of a paper needs, in three lines."""
+
+    def __init__(self, p, L1=1.0):
+        self.A = [M.matvec(np.eye(M.shape[1])) for M in (p.A1, p.A2)]
+        self.L = [L1, np.linalg.norm(p.f2.X, 2) ** 2 / p.f2.n_terms]
+        self.a = [np.linalg.norm(M, 2) ** 2 for M in self.A]
+        self.slopes = [lambda u: u - 1, lambda u: p.f2.X.T @ (p.f2.X @ u - p.f2.y) / p.f2.n_terms]
+        self.levels, self.b = [0.2, 0.05], p.b
+
+    def residual(self, x):
+        return self.A[0] @ x[0] + self.A[1] @ x[1] - self.b
+
+    def step(self, i, center, at, force, weight):
+        v = center - (self.slopes[i](at) + self.A[i].T @ force) / weight
+        return np.sign(v) * np.maximum(np.abs(v) - self.levels[i] / weight, 0)
+
+
+def fast_ladmm_by_hand(D, x, dual, beta):
+    z, theta = x, 1.0
+    while True:
+        y = [(1 - theta) * x[i] + theta * z[i] for i in (0, 1)]
+        force = dual + beta * D.residual(z)
+        weights = [theta * D.L[i] + 2.02 * beta * D.a[i] for i in (0, 1)]
+        z = [D.step(i, z[i], y[i], force, weights[i]) for i in (0, 1)]
+        x = [(1 - theta) * x[i] + theta * z[i] for i in (0, 1)]
+        dual = dual + beta * D.residual(z)
+        theta = (-(theta**2) + np.sqrt(theta**4 + 4 * theta**2)) / 2
+        yield x, dual
+
+
+def ladmpsap_by_hand(D, x, dual, beta):
+    while True:
+        force = dual + beta * D.residual(x)
+        weights = [D.L[i] + 2.02 * beta * D.a[i] for i in (0, 1)]
+        x = [D.step(i, x[i], x[i], force, weights[i]) for i in (0, 1)]
+        dual = dual + beta * D.residual(x)
+        yield x, dual
+
+
+def inertial_admm_by_hand(D, x, dual, beta, alpha=0.25):
+    before, dual_before = x, dual
+    while True:
+        hat = [x[i] + alpha * (x[i] - before[i]) for i in (0, 1)]
+        dual_hat = dual + alpha * (dual - dual_before)
+        weights = [2 * D.L[i] + beta * D.a[i] for i in (0, 1)]
+        before, dual_before = x, dual
+        force = dual_hat + beta * D.residual(hat)
+        x1 = D.step(0, hat[0], hat[0], force, weights[0])
+        dual = dual_hat + beta * D.residual([x1, hat[1]])
+        force = dual + beta * D.residual([x1, hat[1]])
+        x = [x1, D.step(1, hat[1], hat[1], force, weights[1])]
+        yield x, dual
+
+
+BY_HAND = {
+    "fast-ladmm": (sa.FastLADMM(beta=0.3, n_inner=1), fast_ladmm_by_hand, "multiplier"),
+    "ladmpsap": (sa.LADMPSAP(beta=0.3, n_inner=1, growth=1.0), ladmpsap_by_hand, "dual"),
+    "inertial-admm": (
+        sa.InertialADMM(beta=0.3, n_inner=1, inertia=0.25, smooth=2.0), inertial_admm_by_hand,
+        "dual",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", BY_HAND)
+def test_batch_methods_are_those_of_their_papers_written_out(method):
+    p, (solver, by_hand, dual) = general_problem(), BY_HAND[method]
+    start, multiplier = random_start(p)
+    state = solver.start(p, start, multiplier)
+    iterates = by_hand(Dense(p), [start.x1, start.x2], multiplier, 0.3)
+    for _ in range(25):
+        solver.epoch(p, state, np.random.default_rng(0))
+        x, expected = next(iterates)
+        np.testing.assert_allclose(state.x.x1, x[0], rtol=0, atol=1e-7)
+        np.testing.assert_allclose(state.x.x2, x[1], rtol=0, atol=1e-7)
+        np.testing.assert_allclose(getattr(state, dual), expected, rtol=0, atol=1e-7)
+
+
+def test_the_penalty_of_ladmpsap_grows_to_its_cap_when_the_blocks_stand_still():
+    p = problem("fused_logistic")
+    state = run(sa.LADMPSAP(beta=0.01, growth=2.0, cap=8.0), p, 300)
+    assert state.beta == pytest.approx(0.08)
+    assert run(sa.LADMPSAP(beta=0.01, growth=1.0), p, 300).beta == 0.01
+
+
+def test_fast_ladmm_without_a_constraint_has_the_accelerated_rate():
+    """4 |x0 - x*|^2 L / (2 (K + 1)^2) bounds the gap of the last iterate."""
+    p = problem("lasso")
+    bound, _ = lower_bound("lasso")
+    best = sa.minimize(p, "prox-newton", stop=1e-12).coef
+    solver = sa.FastLADMM(n_inner=1)
+    state = solver.start(p)
+    for k in range(1, 60):
+        solver.epoch(p, state, np.random.default_rng(0))
+        allowed = 2 * p.f2.lipschitz_mean * best @ best / (k + 1) ** 2
+        assert p.objective(state.output) - bound <= allowed + 1e-9
+
+
 MEANS = [n for n in sorted(API_NAMES) if "returns" in sa.solvers.get(n).__dataclass_fields__]
 
 
@@ -455,6 +563,9 @@ def conic_optimum(p):
 ANY_BLOCKS = {
     "linearized-admm": (sa.LinearizedADMM(beta=0.1), 2500, 2e-5),
     "ladm-ne": (sa.LADMNE(beta=0.1), 2500, 1e-4),
+    "fast-ladmm": (sa.FastLADMM(beta=0.3), 1000, 0.03),
+    "ladmpsap": (sa.LADMPSAP(beta=0.1), 1500, 1e-4),
+    "inertial-admm": (sa.InertialADMM(beta=0.1), 1500, 1e-4),
     "admm": (sa.ADMM(beta=0.1), 600, 1e-5),
     "admm, linearized": (sa.ADMM(beta=0.1, first_block="linearized"), 1500, 1e-5),
     "aadmm": (sa.AADMM(beta=0.3, horizon=1000), 1000, 0.03),
@@ -612,6 +723,11 @@ def test_averages_and_continuation():
         (lambda: sa.LADMNE(tau=0.5), "tau"),
         (lambda: sa.LADMNE(beta=sa.Continuation(0.1)), "Continuation"),
         (lambda: sa.AADMM(horizon=0), "horizon"),
+        (lambda: sa.FastLADMM(slack=2.0), "slack"),
+        (lambda: sa.LADMPSAP(growth=0.9), "growth"),
+        (lambda: sa.LADMPSAP(cap=float("nan")), "cap"),
+        (lambda: sa.InertialADMM(inertia=0.4), "inertia"),
+        (lambda: sa.InertialADMM(smooth=0.5), "smooth"),
         (lambda: sa.Continuation(rho=0.5), "rho"),
     ],
 )

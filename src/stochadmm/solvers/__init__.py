@@ -7,9 +7,12 @@ from .acc_sadmm import AccSADMM, Schedule
 from .admm import ADMM
 from .asvrg_admm import ASVRGADMM
 from .auto import Auto
+from .fast_ladmm import FastLADMM
 from .gram import Gram
+from .inertial_admm import InertialADMM
 from .katyusha import Katyusha
 from .ladm_ne import LADMNE
+from .ladmpsap import LADMPSAP
 from .linearized_admm import LinearizedADMM
 from .opg_admm import OPGADMM
 from .opt_sadmm import OptSADMM
@@ -29,6 +32,7 @@ __all__ = [
     "ADMM",
     "ASVRGADMM",
     "LADMNE",
+    "LADMPSAP",
     "OPGADMM",
     "RDAADMM",
     "SAGADMM",
@@ -39,7 +43,9 @@ __all__ = [
     "AccSADMM",
     "Auto",
     "Continuation",
+    "FastLADMM",
     "Gram",
+    "InertialADMM",
     "Katyusha",
     "LinearizedADMM",
     "OptSADMM",

@@ -221,15 +221,20 @@ def balanced_beta(problem: Problem, x: Pair, before2: Array, dual: Array, beta: 
     """
     if problem.A1 is None or problem.A2 is None:
         return beta
-    images = (problem.A1.matvec(x.x1), problem.A2.matvec(x.x2), problem.zeros_dual())
-    if problem.b is not None:
-        images = (*images[:2], problem.b)
-    primal = _ratio(problem.constraint(x), *images)
+    primal = _ratio(problem.constraint(x), *images(problem, x))
     moved = _ratio(beta * problem.A2.matvec(x.x2 - before2), dual)
     if primal == 0 or moved == 0:
         return beta
     factor = min(10.0, max(0.1, math.sqrt(primal / moved)))
     return beta * factor if factor >= 5 or factor <= 0.2 else beta
+
+
+def images(problem: Problem, x: Pair) -> tuple[Array, ...]:
+    """Return A1 x1, A2 x2 and b, the sizes that an infeasibility is relative to."""
+    if problem.A1 is None or problem.A2 is None:
+        return (problem.zeros_dual(),)
+    found = (problem.A1.matvec(x.x1), problem.A2.matvec(x.x2))
+    return found if problem.b is None else (*found, problem.b)
 
 
 def adapted_beta(
@@ -284,6 +289,12 @@ def check_returns(returns: str) -> None:
     """Raise unless ``returns`` is a known choice of the output."""
     if returns not in RETURNS:
         raise ValueError(f"returns is {returns!r}, expected 'last' or 'ergodic'")
+
+
+def check_slack(slack: float) -> None:
+    """Raise unless two blocks in parallel have room."""
+    if not slack > 2:
+        raise ValueError(f"slack is {slack!r}, expected a number > 2, the number of blocks")
 
 
 def check_count(name: str, value: int) -> None:
