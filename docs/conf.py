@@ -27,6 +27,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "sphinx-mathjax-offline",  # formulas without a network
     "estimator_pictures",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}

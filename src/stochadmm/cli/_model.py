@@ -7,12 +7,14 @@ import json
 import os
 import shutil
 import tempfile
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from stochadmm.files import read_arrays, write_arrays
 from stochadmm.protocols import Array
 
 from ._design import Design
@@ -88,7 +90,8 @@ class SavedModel:
     def save(self, folder: Path, report: str | None = None, overwrite: bool = False) -> None:
         """Write the folder: all of it or nothing."""
         check_place(folder, overwrite)
-        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        made = folder.parent / f".{folder.name}-{uuid.uuid4().hex[:8]}"
+        made.mkdir()  # with the user's own permissions, unlike mkdtemp
         try:
             self._write(made, report)
             if folder.exists():
@@ -104,7 +107,7 @@ class SavedModel:
             "n_columns": self.design.n_columns, "facts": self.facts,
         }  # fmt: skip
         (folder / "model.json").write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
-        np.savez(folder / "model.npz", coef=self.coef, intercept=self.intercept)
+        write_arrays(folder / "model.npz", {"coef": self.coef, "intercept": self.intercept})
         with open(folder / "coefficients.csv", "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             outputs = self.outputs
@@ -140,8 +143,8 @@ class SavedModel:
                 f"expected {FORMAT}); upgrade stochadmm, or fit again"
             )
         try:
-            with np.load(folder / "model.npz", allow_pickle=False) as file:
-                coef, intercept = file["coef"], file["intercept"]
+            arrays = read_arrays(folder / "model.npz")
+            coef, intercept = arrays["coef"], arrays["intercept"]
             design = Design(plain["sources"], int(plain["n_columns"]))
             model = cls(
                 design, coef, intercept, plain["targets"], plain["loss"], plain["classes"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from stochadmm.files import replacing
 from stochadmm.protocols import Array
 
 TEXT = {".csv": ",", ".tsv": "\t", ".txt": ","}
@@ -248,3 +249,24 @@ def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
         for number, row in enumerate(csv.reader(file), start=1):
             if row:
                 yield number, [cell.strip() for cell in row if cell.strip()]
+
+
+def write_table(out: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write CSV to a file, whole or absent, or to standard output."""
+    if out == "-":
+        _write_rows(sys.stdout, header, rows)
+        return
+    try:
+        with (
+            replacing(out) as temporary,
+            open(temporary, "w", encoding="utf-8", newline="") as file,
+        ):
+            _write_rows(file, header, rows)
+    except OSError as error:
+        raise OSError(f"cannot write {out} ({error.strerror or error}); name another") from error
+
+
+def _write_rows(file: TextIO, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)

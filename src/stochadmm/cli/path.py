@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import sys
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from ._tables import read_table
+from ._tables import read_table, write_table
 from .fit import (
     AsJson,
     Data,
@@ -65,17 +63,4 @@ def path(
         return
     header = ["alpha", "relative_gap", *names]
     numbers = np.column_stack([found.alphas, found.gaps, coefs]).tolist()
-    if out == "-":
-        _write(sys.stdout, header, numbers)
-        return
-    try:
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            _write(file, header, numbers)
-    except OSError as error:
-        raise OSError(f"cannot write {out} ({error.strerror}); name another file") from error
-
-
-def _write(file: Any, header: list[str], numbers: list[list[float]]) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(numbers)
+    write_table(out, header, numbers)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ._model import SavedModel
-from ._tables import read_table
+from ._tables import read_table, write_table
 
 
 def predict(
@@ -32,22 +30,5 @@ def predict(
         typer.echo(json.dumps({name: values.tolist() for name, values in found.items()}))
         if out == "-":
             return
-    _write(found, out)
-
-
-def _write(found: dict[str, Any], out: str) -> None:
     rows = zip(*(values.tolist() for values in found.values()), strict=True)
-    if out == "-":
-        _rows(sys.stdout, list(found), rows)
-        return
-    try:
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            _rows(file, list(found), rows)
-    except OSError as error:
-        raise OSError(f"cannot write {out} ({error.strerror}); name another file") from error
-
-
-def _rows(file: Any, names: list[str], rows: Any) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(rows)
+    write_table(out, list(found), rows)
