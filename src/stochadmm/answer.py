@@ -170,6 +170,10 @@ class Meter:
         """
         if self.tol is None or state.bound is None or state.cache is None:
             return None
+        if np.isfinite(
+            state.bound
+        ):  # the method has begun with a bound and will go on to find more
+            return None
         if not self._held_at_zero(state, state.cache) or not self._affords("scaled"):
             return None
         c = self._certify(state.output, state.dual, state.cache, "scaled")

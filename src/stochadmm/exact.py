@@ -112,6 +112,10 @@ def project(A: Any, zero_rows: Mask, zero_entries: Mask, x: Array) -> Array:
     Ties come out exactly equal and zeros exactly zero where each row has at most two entries.
     """
     A = sparse.csr_array(A)
+    if np.diff(A.indptr).max(initial=0) <= 1:  # nothing is tied: all columns at once
+        A.eliminate_zeros()
+        hit = abs(A).T @ zero_rows.astype(np.float64) > 0
+        return np.where(hit | zero_entries, 0, x).astype(x.dtype)
     if x.ndim == 1:
         return _project_column(A, zero_rows, zero_entries, x)
     out = np.empty_like(x)

@@ -14,6 +14,7 @@ from .katyusha import Katyusha
 from .ladm_ne import LADMNE
 from .ladmpsap import LADMPSAP
 from .linearized_admm import LinearizedADMM
+from .low_rank_gram import LowRankGram, LowRankGramOptions
 from .opg_admm import OPGADMM
 from .opt_sadmm import OptSADMM
 from .prox_newton import ProxNewton
@@ -48,6 +49,8 @@ __all__ = [
     "InertialADMM",
     "Katyusha",
     "LinearizedADMM",
+    "LowRankGram",
+    "LowRankGramOptions",
     "OptSADMM",
     "ProxNewton",
     "SampledNewton",

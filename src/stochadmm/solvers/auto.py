@@ -21,6 +21,7 @@ from ..problem import Pair, Problem
 from ..protocols import Array
 from ._base import Solver, State, choose_engine, get, register, start_point
 from ._newton import is_quadratic
+from .low_rank_gram import LowRankGram
 from .sampled_newton import dual_rows, why_not
 from .working_set import why_not_by_column
 
@@ -47,9 +48,10 @@ class Auto(Solver):
 
     Parameters
     ----------
-    route : {"auto", "newton", "gram", "working-set", "sdca-admm", "acc-sadmm"}
-        Second-order steps from samples of rows, the Gram matrix of a quadratic loss, a few of many
-        columns at a time, steps in the dual variables of few rows, or ACC-SADMM.
+    route : {"auto", "newton", "gram", "low-rank-gram", "working-set", "sdca-admm", "acc-sadmm"}
+        Second-order steps from samples of rows, the Gram matrix of a quadratic loss, the same with
+        a nuclear norm, a few of many columns at a time, steps in the dual variables of few rows,
+        or ACC-SADMM.
 
     Examples
     --------
@@ -73,6 +75,8 @@ class Auto(Solver):
         """Return the route and the reason, in words."""
         if self.route != "auto":
             return self.route, "asked for"
+        if LowRankGram().why_not(problem) is None:
+            return "low-rank-gram", "a squared loss with a nuclear norm: the Gram matrix is enough"
         view = Elimination.of(problem)
         if view is not None:
             route, why = self.choose(view.reduced)

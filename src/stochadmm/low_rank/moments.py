@@ -1,0 +1,136 @@
+"""A squared loss without its rows: one Gram matrix per pattern of weights.
+
+    f2(W) = constant - <linear, W> + 1/2 sum_c <w_c, B_c w_c>
+
+Outputs with the same weights share a matrix; missing targets (weight zero) make patterns. With an
+intercept, rows and targets are first shifted towards their means: a mere change of the intercept,
+after which nothing cancels when it is eliminated. Everything is added up in float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..dense import weighted_gram
+from ..finite_sum import CSR, FiniteSum
+from ..protocols import Array
+
+CHUNK_BYTES = 1 << 22
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The numbers of a quadratic data term in shifted coordinates."""
+
+    matrices: list[Array]
+    """B of each pattern."""
+    outputs: list[Array]
+    """The outputs that share it."""
+    linear: Array
+    constant: float
+    origin: Array
+    """What was subtracted from the rows, zero without an intercept."""
+    level: Array
+    """What was subtracted from the targets."""
+
+    def restored(self, W: Array) -> Array:
+        """Return coefficients of the shifted data as those of the data."""
+        out = W.copy()
+        if self.origin.any() or self.level.any():
+            out[-1] += self.level - self.origin @ W[:-1]
+        return out
+
+    def shifted(self, W: Array) -> Array:
+        """Return coefficients of the data as those of the shifted data."""
+        out = W.copy()
+        if self.origin.any() or self.level.any():
+            out[-1] -= self.level - self.origin @ W[:-1]
+        return out
+
+
+def patterns(f2: FiniteSum) -> list[tuple[Array, Array]]:
+    """Return the different columns of weights (of mean one over the rows) and their outputs."""
+    outputs = np.arange(f2.n_outputs or 1)
+    if f2.weight is None:
+        return [(np.ones(f2.n_terms), outputs)]
+    weight = f2.weight.astype(np.float64)
+    if weight.ndim == 1:
+        return [(weight * (f2.n_terms / weight.sum()), outputs)]
+    known: dict[bytes, list[int]] = {}
+    for c in outputs:
+        known.setdefault(weight[:, c].tobytes(), []).append(int(c))
+    return [(weight[:, those[0]].copy(), np.array(those)) for those in known.values()]
+
+
+def moments(f2: FiniteSum) -> Moments:
+    """Return the moments of all rows, in one read."""
+    factor = float(f2.loss.curvature_bound)
+    found = patterns(f2)
+    targets = f2.y.astype(np.float64)
+    if f2.offset is not None:
+        targets = targets - f2.offset
+    origin, level = np.zeros(f2.n_features), np.zeros(targets.shape[1])
+    if f2.intercept:
+        for weight, those in found:
+            if weight.any():
+                level[those] = weight @ targets[:, those] / weight.sum()
+        targets = targets - level
+        if f2.storage != CSR:
+            origin = f2.X[:: max(1, f2.n_terms // 1000)].mean(axis=0, dtype=np.float64)
+    add_up = _sparse_moments if f2.storage == CSR else _dense_moments
+    matrices, linear = add_up(f2, found, targets, origin)
+    constant = 0.0
+    for weight, those in found:
+        constant += 0.5 * float(weight @ np.square(targets[:, those]).sum(axis=1))
+    scale = factor / f2.n_terms
+    return Moments(
+        [scale * B for B in matrices], [those for _, those in found], scale * linear,
+        scale * constant, origin, level,
+    )  # fmt: skip
+
+
+def _dense_moments(
+    f2: FiniteSum, found: list[tuple[Array, Array]], targets: Array, origin: Array
+) -> tuple[list[Array], Array]:
+    n, d = f2.n_terms, f2.n_columns
+    matrices = [np.zeros((d, d)) for _ in found]
+    linear = np.zeros((d, targets.shape[1]))
+    length = max(256, CHUNK_BYTES // (8 * d))
+    block = np.ones((min(length, n), d))
+    for start in range(0, n, length):
+        rows = slice(start, min(start + length, n))
+        part = block[: rows.stop - start]
+        np.subtract(f2.X[rows], origin, out=part[:, : f2.n_features])
+        for B, (weight, those) in zip(matrices, found, strict=True):
+            here = weight[rows]
+            used, y = part, targets[rows][:, those]
+            if not here.all():  # missing targets: other rows say nothing
+                kept = np.flatnonzero(here)
+                used, y, here = part[kept], y[kept], here[kept]
+            if not (here == 1).all():
+                root = np.sqrt(here)[:, None]
+                used, y = used * root, y * root
+            B += used.T @ used
+            linear[:, those] += used.T @ y
+    return matrices, linear
+
+
+def _sparse_moments(
+    f2: FiniteSum, found: list[tuple[Array, Array]], targets: Array, origin: Array
+) -> tuple[list[Array], Array]:
+    matrices: list[Array] = []
+    linear = np.zeros((f2.n_columns, targets.shape[1]))
+    X: Any = f2.X
+    for weight, those in found:
+        rows = None if weight.all() else np.flatnonzero(weight)
+        matrices.append(
+            weighted_gram(X, weight if rows is None else weight[rows], f2.intercept, rows=rows)
+        )
+        weighted = weight[:, None] * targets[:, those]
+        linear[: f2.n_features, those] = X.T @ weighted
+        if f2.intercept:
+            linear[-1, those] = weighted.sum(axis=0)
+    return matrices, linear

@@ -1,0 +1,64 @@
+"""Singular values: soft thresholding through the smaller Gram matrix, norms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from ..protocols import Array
+
+SIDE = 64
+"""Rows of a Gram matrix from which on a part of its eigenpairs is cheaper than all of them."""
+FEW = 0.4
+"""Share of the eigenpairs up to which this holds."""
+
+
+@dataclass
+class SingularValueThreshold:
+    """The prox of the nuclear norm for a sequence of matrices that change little.
+
+    Only the eigenpairs of the smaller Gram matrix above the threshold are needed; how many there
+    were last time says which routine of LAPACK finds them sooner.
+    """
+
+    rank: int | None = None
+
+    def __call__(self, V: Array, threshold: float) -> tuple[Array, Array]:
+        """Return the prox of ``threshold |.|_*`` at V and its positive singular values."""
+        tall = V.shape[0] >= V.shape[1]
+        squares, vectors = self._above(V.T @ V if tall else V @ V.T, threshold)
+        self.rank = squares.size
+        if not squares.size:
+            return np.zeros_like(V), squares
+        values = np.sqrt(squares)
+        kept = values - threshold
+        factors = vectors * (kept / values)
+        Z = (V @ factors) @ vectors.T if tall else factors @ (vectors.T @ V)
+        return Z, kept
+
+    def _above(self, gram: Array, threshold: float) -> tuple[Array, Array]:
+        """Return the eigenpairs of a Gram matrix whose root is above a threshold."""
+        side, least = len(gram), threshold**2
+        if self.rank is not None and side >= SIDE and self.rank <= FEW * side:
+            found = linalg.eigh(
+                gram, subset_by_value=(least, np.inf), check_finite=False, overwrite_a=True
+            )
+            return found[0], found[1]
+        squares, vectors = np.linalg.eigh(gram)
+        first = int(np.searchsorted(squares, least, side="right"))
+        return squares[first:], vectors[:, first:]
+
+
+def spectral_norm(M: Array) -> float:
+    """Return the largest singular value; the largest eigenvalue of a Gram matrix is accurate."""
+    gram = M.T @ M if M.shape[0] >= M.shape[1] else M @ M.T
+    top = len(gram) - 1
+    found = linalg.eigh(gram, eigvals_only=True, subset_by_index=(top, top), check_finite=False)
+    return float(np.sqrt(max(found[0], 0.0)))
+
+
+def nuclear_norm(M: Array) -> float:
+    """Return the sum of the singular values, without squaring the matrix."""
+    return float(linalg.svdvals(M, check_finite=False).sum())
