@@ -36,9 +36,9 @@ def covtype(values: int, tol: float) -> None:
     edges = [tuple(row.indices) for row in A[: A.shape[0] - X.shape[1]]]
     model = sa.GraphFusedClassifier(graph=np.array(edges), alpha=1.0, tol=tol)
     few = slice(0, 3000)
-    model.path(X[few], y[few], n_alphas=3)  # compiles
+    model.path(X[few], y[few], alphas=3)  # compiles
     start = time.perf_counter()
-    path = model.path(X, y, n_alphas=values)
+    path = model.path(X, y, alphas=values)
     seconds = time.perf_counter() - start
     gaps, reads = path.gaps, path.n_passes
     print(
@@ -56,9 +56,9 @@ def cross_validation(values: int, tol: float) -> None:
     X, y, graph = data.X, data.y, data.graph
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     few = slice(0, 3000)
-    sa.GraphFusedClassifierCV(graph=graph, n_alphas=3, cv=3, tol=tol).fit(X[few], y[few])
+    sa.GraphFusedClassifierCV(graph=graph, alphas=3, cv=3, tol=tol).fit(X[few], y[few])
     start = time.perf_counter()
-    warm = sa.GraphFusedClassifierCV(graph=graph, n_alphas=values, cv=folds, tol=tol, verbose=True)
+    warm = sa.GraphFusedClassifierCV(graph=graph, alphas=values, cv=folds, tol=tol, verbose=True)
     warm.fit(X, y)
     seconds = time.perf_counter() - start
     start = time.perf_counter()

@@ -129,7 +129,8 @@ def structured(kind: str, **params: Any) -> Callable[..., Any]:
 
     def search(X: Any, y: Any, folds: Any) -> Any:
         cls = getattr(sa, kind + "CV")
-        return cls(n_alphas=STRENGTHS, eps=EPS, cv=folds, max_seconds=30.0, **params)
+        seconds = 30.0 * STRENGTHS  # of the whole search
+        return cls(alphas=STRENGTHS, eps=EPS, cv=folds, max_seconds=seconds, **params)
 
     return search
 

@@ -53,7 +53,7 @@ QUICK = ("LassoRegressorCV", "SparseLogisticClassifierCV")
 
 
 def searches(names):
-    return [make(name, n_alphas=2, cv=2, eps=0.01) for name in names]
+    return [make(name, alphas=2, cv=2, eps=0.01) for name in names]
 
 
 @parametrize_with_checks(searches(QUICK))
@@ -509,17 +509,8 @@ def test_a_warm_start_is_warm():
     assert model.status_ is sa.Status.CONVERGED
 
 
-def test_the_length_of_a_grid_may_be_given_as_alphas():
-    X, y = sample()
-    by_name = sa.FusedLassoRegressorCV(n_alphas=4, cv=2).fit(X, y)
-    by_number = sa.FusedLassoRegressorCV(alphas=4, cv=2).fit(X, y)
-    np.testing.assert_array_equal(by_number.alphas_, by_name.alphas_)
-    path = sa.FusedLassoRegressor().path(X, y, alphas=4)
-    np.testing.assert_array_equal(path.alphas, by_name.alphas_)
-
-
 def test_of_equal_scores_the_largest_alpha_is_chosen():
-    from stochadmm.estimators.cv import best_index
+    from stochadmm.estimators._search import best_index
 
     scores = np.array([[-1.0, -2.0], [-0.5, -1.0], [-0.5 + 1e-12, -1.0], [-0.9, -1.1]])
     assert best_index(scores, one_standard_error=False) == 1
@@ -527,7 +518,7 @@ def test_of_equal_scores_the_largest_alpha_is_chosen():
 
 def test_folds_are_solved_well_enough_to_choose_and_the_last_fit_to_rounding():
     X, y = sample(classes=2)
-    model = sa.FusedLassoClassifierCV(n_alphas=5, cv=2).fit(X, y)
+    model = sa.FusedLassoClassifierCV(alphas=5, cv=2).fit(X, y)
     assert model.dual_gap_ < 1e-12
     plain = sa.FusedLassoClassifier()
     halves = list(StratifiedKFold(2).split(X, y))
@@ -566,8 +557,8 @@ def test_plots(tmp_path):
     assert "gap" in model.plot_convergence().get_ylabel()
     model.plot_coef_graph()
     model.plot_coef_graph(positions=np.column_stack(np.unravel_index(np.arange(6), (2, 3))))
-    assert model.path(X, y, n_alphas=3).plot().get_xlabel() == "alpha"
-    chosen = sa.LassoRegressorCV(n_alphas=3, cv=2).fit(X, y)
+    assert model.path(X, y, alphas=3).plot().get_xlabel() == "alpha"
+    chosen = sa.LassoRegressorCV(alphas=3, cv=2).fit(X, y)
     assert chosen.plot_path().get_xlabel() == "alpha"
     plt.close("all")
 

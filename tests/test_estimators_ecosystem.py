@@ -64,8 +64,8 @@ def test_parallel_folds_change_nothing(classify):
     X, y = sample()
     cls = sa.FusedLassoClassifierCV if classify else sa.FusedLassoRegressorCV
     y = y > 0 if classify else y
-    serial = cls(n_alphas=4, cv=3).fit(X, y)
-    parallel = cls(n_alphas=4, cv=3, n_jobs=2).fit(X, y)
+    serial = cls(alphas=4, cv=3).fit(X, y)
+    parallel = cls(alphas=4, cv=3, n_jobs=2).fit(X, y)
     np.testing.assert_array_equal(serial.score_path_, parallel.score_path_)
     np.testing.assert_array_equal(serial.coef_, parallel.coef_)
 

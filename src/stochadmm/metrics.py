@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from .dense import inverse
 from .finite_sum import CSR, FiniteSum
@@ -22,6 +23,7 @@ from .sampling import Runs
 LARGEST_DENSE = 4000
 RIDGE = 1e-10  # of the mean diagonal: collinear columns leave a sampled Hessian singular
 METRIC_ROWS = 20  # per column
+AT_ONCE = 1 << 17  # entries of X that are squared at a time
 WORST_BLOCK = 3.0  # times the metric's diagonal that a block's may reach before it is lifted
 
 
@@ -121,21 +123,38 @@ def _energies(f2: FiniteSum, runs: Runs | None) -> Array:
         return mean if runs is None else largest
     if runs is None:
         return _column_means(f2)
-    squares = f2.X.multiply(f2.X).toarray() if f2.storage == CSR else np.square(f2.X)
+    return _largest_over_runs(f2, n_runs)
+
+
+def _largest_over_runs(f2: FiniteSum, n_runs: int) -> Array:
+    """Return the largest mean square of each column over a run; CSR rows stay sparse."""
+    edges = np.arange(n_runs + 1) * f2.n_terms // n_runs
+    weight = np.ones(f2.n_terms) if f2.row_weight is None else f2.row_weight
+    # row r of this matrix is the mean over run r
+    shares = weight / np.repeat(np.diff(edges), np.diff(edges))
+    mean = sparse.csr_array((shares, np.arange(f2.n_terms), edges), (n_runs, f2.n_terms))
+    if f2.storage == CSR:
+        largest = (mean @ f2.X.multiply(f2.X).tocsr()).max(axis=0).toarray().ravel()
+    else:
+        largest = np.zeros(f2.n_features)
+        together = max(1, AT_ONCE * n_runs // max(f2.n_terms * f2.n_features, 1))
+        for run in range(0, n_runs, together):
+            here = edges[run : run + together + 1]
+            block = np.square(f2.X[here[0] : here[-1]], dtype=np.float64)
+            block *= shares[here[0] : here[-1], None]
+            sums = np.add.reduceat(block, here[:-1] - here[0], axis=0)
+            np.maximum(largest, sums.max(axis=0), out=largest)
     if f2.intercept:
-        squares = np.column_stack([squares, np.ones(f2.n_terms)])
-    if f2.row_weight is not None:
-        squares = squares * f2.row_weight[:, None]
-    edges = np.arange(n_runs) * f2.n_terms // n_runs
-    sizes = np.diff(np.append(edges, f2.n_terms))
-    sums_ = np.add.reduceat(squares, edges, axis=0) / sizes[:, None]
-    return np.asarray(sums_.max(axis=0), dtype=np.float64)
+        largest = np.append(largest, mean.sum(axis=1).max())
+    return np.asarray(largest, dtype=np.float64)
 
 
 def _column_means(f2: FiniteSum) -> Array:
     weight = np.ones(f2.n_terms) if f2.row_weight is None else f2.row_weight
-    squares = f2.X.multiply(f2.X).tocsr() if f2.storage == CSR else np.square(f2.X)
-    mean = np.asarray(squares.T @ weight, dtype=np.float64)
+    if f2.storage == CSR:
+        mean = np.asarray(f2.X.multiply(f2.X).T @ weight, dtype=np.float64)
+    else:  # without a copy of X
+        mean = np.einsum("i,ij,ij->j", weight, f2.X, f2.X, dtype=np.float64)
     mean = np.append(mean, weight.sum()) if f2.intercept else mean
     return mean / f2.n_terms
 
@@ -148,8 +167,11 @@ def row_scores(f2: FiniteSum, energy: Array) -> Array:
 
         scores(f2.view, f2.row_weight is not None, 1 / energy, out)
         return out
-    squares = f2.X.multiply(f2.X) if f2.storage == CSR else np.square(f2.X)
-    out[:] = squares @ (1 / energy[: f2.n_features])
+    inverse_energy = 1 / energy[: f2.n_features]
+    if f2.storage == CSR:
+        out[:] = f2.X.multiply(f2.X) @ inverse_energy
+    else:
+        np.einsum("ij,ij,j->i", f2.X, f2.X, inverse_energy, out=out)
     if f2.intercept:
         out += 1 / energy[-1]
     return out if f2.row_weight is None else out * f2.row_weight

@@ -270,7 +270,7 @@ def _projected(unit: Problem, direction: Array) -> Array:
     return np.asarray(h2.project(direction)) if hasattr(h2, "project") else direction
 
 
-def alpha_grid(largest: float, n_alphas: int = 50, eps: float = 1e-2) -> Array:
+def alpha_grid(largest: float, n_alphas: int = 50, eps: float = 1e-3) -> Array:
     """Return strengths from the largest down to ``eps`` times it, evenly spaced in logarithm.
 
     Examples

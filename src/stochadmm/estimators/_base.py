@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -15,12 +15,18 @@ from sklearn.utils.validation import check_is_fitted
 from ..path import Path, alpha_grid, alpha_max, at_strength, carried, solve_path
 from ..problem import Pair, Problem
 from ..protocols import Array
-from ..result import Result
+from ..result import Result, Status
 from ..structures import _Columns
 from . import _reports
 from ._callbacks import CallbackSupportMixin, Epochs
-from ._data import Data, checked_rows, checked_weight
-from ._solve import solve, warn_unless_converged
+from ._data import Data, checked_offset, checked_rows, checked_weight
+from ._solve import (
+    Deadline,
+    raise_if_interrupted,
+    solve,
+    warn_out_of_time,
+    warn_unless_converged,
+)
 from ._structure import Columns, Structure
 
 
@@ -89,17 +95,18 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
     # ---------------------------------------------------------------- fit
 
     def _check_parameters(self) -> None:
-        for name, low in (("alpha", 0.0), ("tol", 0.0)):
-            value = getattr(self, name)
-            if not isinstance(value, (int, float, np.number)) or not low <= value < np.inf:
-                raise ValueError(f"{name} is {value!r}, expected a number >= {low:g}")
+        _check_number("alpha", self.alpha, "a number >= 0", lambda value: value >= 0)
+        _check_number("tol", self.tol, f"a number > 0, {_SMALLEST}", lambda value: value > 0)
         ratio = getattr(self, "l1_ratio", 0.0)
-        if not isinstance(ratio, (int, float, np.number)) or not 0 <= ratio <= 1:
-            raise ValueError(f"l1_ratio is {ratio!r}, expected a number between 0 and 1")
+        _check_number("l1_ratio", ratio, "a number between 0 and 1", lambda value: 0 <= value <= 1)
+        for name in ("max_passes", "max_seconds"):
+            if getattr(self, name) is not None:
+                _check_number(
+                    name, getattr(self, name), "None or a number > 0", lambda value: value > 0
+                )
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Fitting:
-        """Validate everything and state the problem at alpha = 1."""
-        self._check_parameters()
+        """Validate the data and state the problem at alpha = 1."""
         X = checked_rows(self, X, reset=True)
         data = self._targets(X, y, checked_weight(sample_weight, X), offset)
         if self.standardize:
@@ -123,21 +130,32 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         mask[[index(column) for column in self.unpenalized]] = True
         return mask
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Any:
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, offset: Any, deadline: Deadline | None = None
+    ) -> Any:
+        self._check_parameters()
+        deadline = deadline or Deadline.after(self.max_seconds)
         fitting = self._prepare(X, y, sample_weight, offset)
         problem = at_strength(fitting.unit, self._strength)
         epochs = Epochs(self, X, y, lambda state: self._attributes(fitting, state.output.x2))
-        result = self._solve(problem, self._warm(problem), epochs)
-        self._set(fitting, problem, result)
+        watch = epochs if epochs.watched else None
+        result = self._solve(problem, self._warm(problem), deadline, callback=watch)
+        self._set(fitting, problem, result, self._strength)
         epochs.close()
-        warn_unless_converged(type(self).__name__, result, fitting.data.X, self.standardize)
+        self._judge(fitting, result)
         return self
 
-    def _solve(self, problem: Problem, start: Any, callback: Any = None, **options: Any) -> Result:
+    def _judge(self, fitting: Fitting, result: Result) -> None:
+        """Pass interrupts on, and warn of what did not converge."""
+        name = type(self).__name__
+        raise_if_interrupted(name, result)
+        warn_unless_converged(name, result, fitting.data.X, self.tol, self.standardize)
+
+    def _solve(self, problem: Problem, start: Any, deadline: Deadline, **options: Any) -> Result:
         return solve(
             problem, solver=self.solver, tol=self.tol, max_passes=self.max_passes,
-            max_seconds=self.max_seconds, start=start, random_state=self.random_state,
-            verbose=bool(self.verbose), callback=callback, **options,
+            deadline=deadline, start=start, random_state=self.random_state,
+            verbose=bool(self.verbose), **{"callback": None, **options},
         )  # fmt: skip
 
     def _warm(self, problem: Problem) -> Any:
@@ -159,7 +177,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         shaped = self._shaped(coef.astype(dtype, copy=False), np.asarray(intercept, dtype=dtype))
         return {"coef_": shaped[0], "intercept_": shaped[1]}
 
-    def _set(self, fitting: Fitting, problem: Problem, result: Result) -> None:
+    def _set(self, fitting: Fitting, problem: Problem, result: Result, alpha: float) -> None:
         """Set the learned attributes."""
         x2 = result.coef
         if fitting.data.intercept:
@@ -172,27 +190,32 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         self.n_passes_ = result.n_passes
         self.n_iter_ = result.n_epochs
         self.history_ = result.history
-        self._last_strength = self._strength
+        self._last_strength = alpha
         self._inspect(fitting, problem, result)
         self.dof_ = self._degrees(fitting, result) + fitting.data.intercept * _outputs(result)
-        value = result.objective - problem.penalty(problem.feasible(Pair(problem.zeros().x1, x2)))
-        self.aic_, self.bic_ = _reports.criteria(fitting.data, value, self.dof_)
+        self.aic_ = self.bic_ = np.nan
+        if result.status is Status.CONVERGED:
+            penalty = problem.penalty(problem.feasible(Pair(problem.zeros().x1, x2)))
+            value = result.objective - penalty
+            self.aic_, self.bic_ = _reports.criteria(fitting.data, value, self.dof_)
 
     # ---------------------------------------------------------------- paths
 
-    def alpha_max(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def alpha_max(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Return the smallest alpha whose fit is the null model: only what is unpenalized.
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, offset
             As for ``fit``.
 
         Returns
         -------
         float
         """
-        return self._largest(self._prepare(X, y, sample_weight, None))
+        model = self._plain()
+        model._check_parameters()
+        return float(model._largest(model._prepare(X, y, sample_weight, offset)))
 
     def _largest(self, fitting: Fitting) -> float:
         structure, data = fitting.structure, fitting.data
@@ -207,8 +230,8 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         return alpha_max(plain)
 
     def path(
-        self, X: Any, y: Any, *, alphas: Any = None, n_alphas: int = 50, eps: float = 1e-2,
-        sample_weight: Any = None, offset: Any = None,
+        self, X: Any, y: Any, *, alphas: Any = 50, eps: float = 1e-3, sample_weight: Any = None,
+        offset: Any = None,
     ) -> Path:  # fmt: skip
         """Solve for many alphas, from the largest down, each started from the one before.
 
@@ -216,56 +239,69 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         ----------
         X, y, sample_weight, offset
             As for ``fit``.
-        alphas : array-like or int, optional
-            Strengths, or how many; by default ``n_alphas`` from ``alpha_max`` down.
-        n_alphas : int, default=50
-            Length of the grid.
-        eps : float, default=1e-2
+        alphas : int or array-like, default=50
+            How many strengths, from ``alpha_max`` down, or the strengths themselves.
+        eps : float, default=1e-3
             Smallest over largest alpha of the grid.
 
         Returns
         -------
         Path
-            The estimator itself stays as it is.
+            The estimator itself stays as it is. ``max_seconds`` is for all alphas together; those
+            that there was no time for are left out, with a warning.
         """
-        model = _twin(self)
+        model = self._plain()
+        model._check_parameters()
+        deadline = Deadline.after(model.max_seconds)
         fitting = model._prepare(X, y, sample_weight, offset)
-        alphas = model._grid(fitting, alphas, n_alphas, eps)
-        found = [
-            (model.coef_, model.intercept_, model.dof_, model.aic_, model.bic_, model.result_)
-            for _ in model._walk(fitting, alphas)
-        ]
+        alphas = model._grid(fitting, alphas, eps)
+        found = []
+        for _ in model._walk(fitting, alphas, deadline):
+            model._judge(fitting, model.result_)
+            found.append(
+                (model.coef_, model.intercept_, model.dof_, model.aic_, model.bic_, model.result_)
+            )
+        if len(found) < len(alphas):
+            warn_out_of_time(type(model).__name__, "solved", len(found), len(alphas))
         coefs, intercepts, dof, aic, bic, results = zip(*found, strict=True)
         gaps = [np.nan if r.relative_gap is None else r.relative_gap for r in results]
         return Path(
-            np.asarray(alphas), np.stack(coefs), np.stack(intercepts), np.array(gaps),
-            np.array(dof), np.array(aic), np.array(bic), np.array([r.n_passes for r in results]),
-            list(results), fitting.columns.names,
+            np.asarray(alphas[: len(found)]), np.stack(coefs), np.stack(intercepts),
+            np.array(gaps), np.array(dof), np.array(aic), np.array(bic),
+            np.array([r.n_passes for r in results]), list(results), fitting.columns.names,
         )  # fmt: skip
 
+    def _plain(self) -> Any:
+        """Return an unfitted estimator of one alpha with the same parameters."""
+        return type(self)(**self.get_params(deep=False))
+
     def _grid(
-        self, fitting: Fitting, alphas: Any, n_alphas: int, eps: float, otherwise: float = 0.0
+        self, fitting: Fitting, alphas: Any, eps: float, otherwise: float = 0.0
     ) -> list[float]:
         """Return the strengths asked for, from the largest down.
 
         ``otherwise`` is the first one where all alphas give the same model; 0 raises.
         """
-        if isinstance(alphas, numbers.Integral):
-            alphas, n_alphas = None, int(alphas)
-        if alphas is None:
+        if is_count(alphas):
             largest = self._largest(fitting) or otherwise
-            alphas = alpha_grid(self._top * largest, n_alphas, eps)
+            alphas = alpha_grid(self._top * largest, int(alphas), eps)
         return descending(alphas)
 
     def _walk(
-        self, fitting: Fitting, alphas: list[float], last_digits: bool = True
+        self, fitting: Fitting, alphas: list[float], deadline: Deadline, last_digits: bool = True
     ) -> Iterator[float]:
-        """Fit this estimator to one alpha after the other, from the largest down."""
-        solve = partial(self._solve, last_digits=last_digits)
+        """Fit this estimator to one alpha after the other, from the largest down.
+
+        The first is always tried; the walk ends early when the time is over, and an interrupt ends
+        it with whatever is around it.
+        """
+        solve = partial(self._solve, deadline=deadline, last_digits=last_digits)
         for alpha, problem, result in solve_path(fitting.unit, alphas, solve):
-            self._set(fitting, problem, result)
-            warn_unless_converged(type(self).__name__, result, fitting.data.X, self.standardize)
+            self._set(fitting, problem, result, alpha)
+            raise_if_interrupted(type(self).__name__, result)
             yield alpha
+            if deadline.left <= 0:
+                return
 
     # ---------------------------------------------------------------- reading the answer
 
@@ -282,10 +318,20 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         return plot_convergence(self.result_, self.tol, ax)
 
     def _decision(self, X: Any, offset: Any = None) -> Array:
+        """Return the linear predictions of rows as users pass them."""
         check_is_fitted(self)
-        X = checked_rows(self, X, reset=False)
+        return self._predictions(checked_rows(self, X, reset=False), offset)
+
+    def _predictions(self, X: Any, offset: Any) -> Array:
+        """Return the linear predictions of checked rows, in the shape of the targets."""
         z = X @ self.coef_.T + self.intercept_
-        return cast(Array, z if offset is None else z + np.asarray(offset))
+        z = self._flat(z)
+        added = checked_offset(offset, z.shape, z.dtype)
+        return z if added is None else z + added
+
+    def _flat(self, z: Array) -> Array:
+        """Return predictions in the shape of the targets."""
+        return z
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -293,18 +339,32 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         return tags
 
 
+_SMALLEST = "as small as 1e-14 with float64 or 1e-7 with float32"
+
+
+def _check_number(name: str, value: Any, expected: str, holds: Callable[[Any], bool]) -> None:
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not number or not np.isfinite(value) or not holds(value):
+        raise ValueError(f"{name} is {value!r}, expected {expected}")
+
+
 def _outputs(result: Result) -> int:
     return 1 if result.coef.ndim == 1 else int(result.coef.shape[1])
 
 
-def _twin(estimator: Any) -> Any:
-    """Return an unfitted estimator with the same parameters."""
-    return type(estimator)(**estimator.get_params(deep=False))
+def is_count(alphas: Any) -> bool:
+    """Say whether a grid is given by its length."""
+    return isinstance(alphas, numbers.Integral) and not isinstance(alphas, bool)
 
 
 def descending(alphas: Any) -> list[float]:
     """Return checked strengths from the largest to the smallest."""
-    values = np.sort(np.asarray(alphas, dtype=np.float64).ravel())[::-1]
-    if not values.size or not np.isfinite(values).all() or values[-1] < 0:
-        raise ValueError("alphas must be non-negative numbers, at least one")
+    values = np.ravel(alphas)
+    numeric = values.dtype.kind in "iuf" and values.size > 0
+    if not numeric or not np.isfinite(values).all() or values.min() < 0:
+        raise ValueError(
+            "alphas must be non-negative numbers, at least one, or an integer: how many to try; "
+            f"got {alphas!r}"
+        )
+    values = np.sort(values.astype(np.float64))[::-1]
     return [float(value) for value in values]

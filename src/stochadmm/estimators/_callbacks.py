@@ -36,6 +36,11 @@ class Epochs:
         if self.context is not None:
             self.context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
 
+    @property
+    def watched(self) -> bool:
+        """Whether anybody listens."""
+        return self.context is not None
+
     def __call__(self, record: Any, state: Any) -> bool:
         """Report one epoch; true asks to stop."""
         if self.context is None:

@@ -21,6 +21,7 @@ from ..protocols import Array, Loss
 
 REGRESSION_LOSSES = ("squared", "huber", "quantile", "poisson")
 CLASSIFICATION_LOSSES = ("logistic", "squared_hinge")
+BLOCK = 1 << 20  # entries of X that are converted to float64 at a time
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Data:
         weight = None if self.weight is None else self.weight
         if weight is not None and weight.ndim == 2:
             weight = weight.max(axis=1)
-        mean, square = _moments(self.X, weight)
+        mean, square = moments(self.X, weight)
         center = mean if self.intercept else np.zeros_like(mean)
         variance = np.maximum(square - center**2, 0.0)
         # a variance within rounding of the mean's square is that of a constant column
@@ -87,15 +88,16 @@ class Data:
         return coef, intercept
 
 
-def _moments(X: Any, weight: Array | None) -> tuple[Array, Array]:
+def moments(X: Any, weight: Array | None) -> tuple[Array, Array]:
     """Return weighted means of the columns and of their squares, in float64."""
     n = X.shape[0]
     share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
     if not isinstance(X, np.ndarray):
         return X.T @ share, X.multiply(X).T @ share
     first, second = np.zeros(X.shape[1]), np.zeros(X.shape[1])
-    for start in range(0, n, 4096):
-        block, part = X[start : start + 4096].astype(np.float64), share[start : start + 4096]
+    size = max(1, BLOCK // max(X.shape[1], 1))
+    for start in range(0, n, size):
+        block, part = X[start : start + size].astype(np.float64), share[start : start + size]
         first += part @ block
         second += part @ block**2
     return first, second
@@ -113,6 +115,26 @@ def checked_weight(weight: Any, X: Any) -> Array | None:
     if weight is None:
         return None
     return np.asarray(_check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True))
+
+
+def checked_offset(offset: Any, shape: tuple[int, ...], dtype: Any) -> Array | None:
+    """Return offsets in the shape of the predictions, or None."""
+    if offset is None:
+        return None
+    given = check_array(
+        offset, ensure_2d=False, dtype=dtype, ensure_all_finite=False, input_name="offset"
+    )
+    if given.shape != shape:
+        each = "row" if len(shape) == 1 else "row and output"
+        raise ValueError(
+            f"offset has shape {given.shape}, expected {shape}: one number per {each}"
+        )
+    if not np.isfinite(given).all():
+        raise ValueError(
+            "offset contains NaN or infinity; drop or impute those rows (an exposure of zero has "
+            "no logarithm)"
+        )
+    return np.asarray(given)
 
 
 def regression_targets(y: Any, X: Any, weight: Array | None) -> tuple[Array, Array | None]:

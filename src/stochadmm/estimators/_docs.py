@@ -20,11 +20,12 @@ solver : str or solver object, default="auto"
     A name from ``stochadmm.solvers.names()`` or an object.
 tol : float, default=1e-4
     Relative duality gap to reach. Small problems (columns times targets times rows or columns, at
-    most 200,000) are solved to rounding error, in the folds of a cross-validation to 1e-9.
+    most 200,000) are solved to rounding error, in the folds of a cross-validation to 1e-9, because
+    that costs little; with ``tol`` above 1e-4 they stop there too.
 max_passes : float, optional
     Budget in reads of the data; 500 by default, 1000 for small data.
 max_seconds : float, optional
-    Budget in seconds.
+    Budget in seconds: of a fit, or of a whole path or cross-validation.
 warm_start : bool, default=False
     Start from the last fit: coefficients and multipliers.
 random_state : int, Generator, RandomState or None, default=0
@@ -62,7 +63,7 @@ history_ : list of Record
     One record per epoch.
 dof_, aic_, bic_ : int, float, float
     Degrees of freedom (intercepts included) and information criteria, NaN where the loss is no
-    likelihood.
+    likelihood or the fit has not converged.
 result_ : Result
     What the solver returned, for the variable of the solver.
 n_features_in_, feature_names_in_
@@ -75,12 +76,10 @@ classes_ : ndarray
 """.strip("\n")
 
 _CV = """
-alphas : array-like or int, optional
-    Strengths to try, or how many; by default ``n_alphas`` from the largest useful one down.
-n_alphas : int, default=50
-    Length of the grid.
-eps : float, default=1e-2
-    Smallest over largest alpha of the grid.
+alphas : int or array-like, default=50
+    How many strengths to try, from the largest useful one down, or the strengths themselves.
+eps : float, default=1e-3
+    Smallest over largest alpha of the grid. There is a warning where an end of the grid is chosen.
 cv : int, splitter or iterable, optional
     As in scikit-learn; five folds by default, stratified for classifiers.
 scoring : str or callable, optional

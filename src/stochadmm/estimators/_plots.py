@@ -28,7 +28,7 @@ def plot_path(path: Any, ax: Any = None, chosen: float | None = None) -> Any:
     >>> matplotlib.use("agg")
     >>> import numpy as np
     >>> from stochadmm import LassoRegressor
-    >>> path = LassoRegressor().path(np.eye(4), np.arange(4.0), n_alphas=5)
+    >>> path = LassoRegressor().path(np.eye(4), np.arange(4.0), alphas=5)
     >>> path.plot().get_xlabel()
     'alpha'
     """

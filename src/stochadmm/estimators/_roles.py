@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,6 +17,7 @@ from . import _data
 from ._base import StructuredModel
 from ._callbacks import with_callbacks
 from ._data import Data
+from ._scores import explained, scored_loss
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -25,6 +27,9 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
         """Fit the model.
+
+        An interrupt (Ctrl-C) leaves the model at the last measured point, with ``status_`` set to
+        ``Status.INTERRUPTED``, and goes on as ``KeyboardInterrupt``, so that loops around it end.
 
         Parameters
         ----------
@@ -61,18 +66,52 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         loss: Any = self._loss
         return cast(Array, loss.mean(z)) if hasattr(loss, "mean") else z
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return D2, the share of the deviance that the model explains.
+
+        It is 1 for perfect predictions and 0 for the best constant (plus the offset). With the
+        squared loss D2 is R2, with others it is what ``d2_tweedie_score`` (Poisson) and
+        ``d2_pinball_score`` (quantiles) of scikit-learn say. Several targets: the mean of theirs.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or frame of shape (n_samples, n_features)
+            Rows.
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            Targets; with several, an entry that is NaN is left out.
+        sample_weight : array of shape (n_samples,), optional
+            Weights >= 0.
+        offset : array, optional
+            Added to the predictions, as in ``fit``.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        z, y, weight, offset = self._held_out(X, y, sample_weight, offset)
+        return explained(self._loss, z, y, weight, offset)
+
     def _targets(self, X: Any, y: Any, weight: Array | None, offset: Any) -> Data:
         y, weight = _data.regression_targets(y, X, weight)
         self._loss = _data.regression_loss(self.loss, y)
+        offset = _data.checked_offset(offset, y.shape, X.dtype)
         return Data(X, y, self._loss, weight, bool(self.fit_intercept), offset, y.ndim == 1)
+
+    def _held_out(self, X: Any, y: Any, weight: Any, offset: Any) -> tuple[Array, ...]:
+        """Return predictions, targets, weights and offset of other rows, all checked."""
+        X = _data.checked_rows(self, X, reset=False)
+        y, weight = _data.regression_targets(y, X, _data.checked_weight(weight, X))
+        z = self._predictions(X, offset)
+        if z.shape != y.shape:
+            raise ValueError(f"y has shape {y.shape}, expected {z.shape} as in fit")
+        return z, y, cast(Array, weight), cast(Array, _data.checked_offset(offset, y.shape, None))
 
     def _held_out_loss(self, X: Any, y: Any, weight: Any, offset: Any) -> float:
         """Return the mean loss of other rows; for the squared loss the mean squared error."""
-        X = _data.checked_rows(self, X, reset=False)
-        y, weight = _data.regression_targets(y, X, _data.checked_weight(weight, X))
-        z = self._decision(X, offset)
+        z, y, weight, _ = self._held_out(X, y, weight, offset)
         if not isinstance(self._loss, Squared):
-            return float(self._loss.value(z, y, weight))
+            return float(scored_loss(self._loss).value(z, y, weight))
         rows = None if weight is None else weight if weight.ndim == y.ndim else weight[:, None]
         share = np.ones(y.shape) if rows is None else np.broadcast_to(rows, y.shape)
         return float(np.average(np.square(z - y, dtype=np.float64), weights=share))
@@ -103,8 +142,11 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
     class_weight: Any = None
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
         """Fit the model.
+
+        An interrupt (Ctrl-C) leaves the model at the last measured point, with ``status_`` set to
+        ``Status.INTERRUPTED``, and goes on as ``KeyboardInterrupt``, so that loops around it end.
 
         Parameters
         ----------
@@ -114,46 +156,51 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
             Labels of any kind, two or more different ones.
         sample_weight : array of shape (n_samples,), optional
             Weights >= 0; the loss is the weighted mean.
+        offset : array of shape (n_samples,) or (n_samples, n_classes), optional
+            Added to the decision function; the second shape for more than two classes.
 
         Returns
         -------
         self : estimator
         """
-        return self._fit(X, y, sample_weight, None)
+        return self._fit(X, y, sample_weight, offset)
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any, offset: Any = None) -> Array:
         """Return the score of the second class, or of every class where there are more.
 
         Parameters
         ----------
         X : array, CSR matrix or frame of shape (n_samples, n_features)
             Rows.
+        offset : array, optional
+            Added to the scores.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        z = self._decision(X)
-        return z[:, 0] if z.shape[1] == 1 else z
+        return self._decision(X, offset)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, offset: Any = None) -> Array:
         """Return the label of every row.
 
         Parameters
         ----------
         X : array, CSR matrix or frame of shape (n_samples, n_features)
             Rows.
+        offset : array, optional
+            Added to the scores of the classes.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        z = self.decision_function(X)
+        z = self.decision_function(X, offset)
         chosen = (z > 0).astype(np.intp) if z.ndim == 1 else z.argmax(axis=1)
         return cast(Array, self.classes_[chosen])
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any, offset: Any = None) -> Array:
         """Return the probability of every class.
 
         There is no such method with a loss without probabilities, as the squared hinge.
@@ -162,13 +209,15 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         ----------
         X : array, CSR matrix or frame of shape (n_samples, n_features)
             Rows.
+        offset : array, optional
+            Added to the scores of the classes.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
         """
         check_is_fitted(self)
-        z = self.decision_function(X)
+        z = self.decision_function(X, offset)
         p = cast(Any, self._loss).mean(z)
         if z.ndim == 1:
             return np.column_stack([1 - p, p])
@@ -177,20 +226,42 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         return cast(Array, p)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Array:
         """Return the logarithm of the probabilities.
 
         Parameters
         ----------
         X : array, CSR matrix or frame of shape (n_samples, n_features)
             Rows.
+        offset : array, optional
+            Added to the scores of the classes.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
         """
         with np.errstate(divide="ignore"):
-            return cast(Array, np.log(self.predict_proba(X)))
+            return cast(Array, np.log(self.predict_proba(X, offset)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return the share of rows whose label is predicted.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or frame of shape (n_samples, n_features)
+            Rows.
+        y : array of shape (n_samples,)
+            Labels.
+        sample_weight : array of shape (n_samples,), optional
+            Weights >= 0.
+        offset : array, optional
+            Added to the scores of the classes, as in ``fit``.
+
+        Returns
+        -------
+        float
+        """
+        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
     def _targets(self, X: Any, y: Any, weight: Array | None, offset: Any) -> Data:
         self.classes_, codes = _data.class_codes(y, X)
@@ -198,14 +269,19 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         weight = _data.class_weights(self.class_weight, self.classes_, codes, weight)
         self._loss, targets = _data.class_targets(self.loss, codes, count, X.dtype)
         several = targets.ndim == 2 or isinstance(self._loss, Multinomial)
-        return Data(X, targets, self._loss, weight, bool(self.fit_intercept), None, not several)
+        shape = (len(codes), count) if several else (len(codes),)
+        offset = _data.checked_offset(offset, shape, X.dtype)
+        return Data(X, targets, self._loss, weight, bool(self.fit_intercept), offset, not several)
+
+    def _flat(self, z: Array) -> Array:
+        return z[:, 0] if z.shape[1] == 1 else z
 
     def _held_out_loss(self, X: Any, y: Any, weight: Any, offset: Any) -> float:
         """Return the mean loss of other rows."""
         X = _data.checked_rows(self, X, reset=False)
         codes = np.searchsorted(self.classes_, np.asarray(y))
         _, targets = _data.class_targets(self._loss, codes, len(self.classes_), X.dtype)
-        z = self.decision_function(X)
+        z = self._predictions(X, offset)
         return float(self._loss.value(z, targets, _data.checked_weight(weight, X)))
 
     def _shaped(self, coef: Array, intercept: Any) -> tuple[Array, Any]:

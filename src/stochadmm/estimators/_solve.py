@@ -1,11 +1,13 @@
-"""How estimators call the solvers: method, budget, accuracy, and what is said of the outcome."""
+"""How estimators call the solvers: budget, accuracy, and what is said of the outcome."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,26 +15,50 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .. import solvers
 from ..driver import minimize
-from ..losses import Squared
-from ..metrics import LARGEST_DENSE
 from ..problem import Problem
 from ..result import Record, Result, Status
 from ..stopping import Gap
+from ._data import moments
 
 SMALL = 200_000  # multiplications of a step: below, the last digits cost less than a second
 SMALL_PASSES, MANY_PASSES = 1000.0, 500.0
+POLISHED = 1e-4  # the default tolerance; a looser one is taken at its word
 ROUNDING = {"float64": 1e-14, "float32": 1e-7}  # relative gaps that small problems aim at
 ENOUGH_TO_CHOOSE = 1e-9  # the same in cross-validation, whose fits are compared and thrown away
 PATIENCE = 3  # epochs without progress after which rounding is what is left
+SHORTEST = 1e-3  # seconds of a fit whose time is over before it begins
 
 
-def default_solver(problem: Problem) -> str:
-    """Return the name of the method for ``solver="auto"``."""
-    if "auto" in solvers.names():
-        return "auto"
-    if problem.shape2[0] > LARGEST_DENSE:
-        return "acc-sadmm"
-    return "gram" if isinstance(getattr(problem.f2, "loss", None), Squared) else "prox-newton"
+@dataclass(frozen=True)
+class Deadline:
+    """When a fit, or a search of many fits, should have ended.
+
+    The moment is one of the wall clock, which the processes of a search share.
+    """
+
+    moment: float = math.inf
+
+    @classmethod
+    def after(cls, seconds: float | None) -> Deadline:
+        """Return the moment so many seconds from now; None is no limit."""
+        return cls() if seconds is None else cls(time.time() + seconds)
+
+    @property
+    def left(self) -> float:
+        """Seconds until then."""
+        return self.moment - time.time()
+
+    def parts(self, count: int) -> list[Deadline]:
+        """Return the ends of so many equal parts of the time that is left."""
+        if self.moment == math.inf:
+            return [self] * count
+        part = self.left / count
+        return [Deadline(self.moment - part * (count - 1 - k)) for k in range(count)]
+
+    @property
+    def max_seconds(self) -> float | None:
+        """What ``minimize`` is given."""
+        return None if self.moment == math.inf else max(self.left, SHORTEST)
 
 
 class Polish:
@@ -66,44 +92,45 @@ def solve(
     solver: Any,
     tol: float,
     max_passes: float | None,
-    max_seconds: float | None,
+    deadline: Deadline,
     start: Any,
     random_state: Any,
     verbose: bool,
     callback: Callable[[Record, Any], Any] | None,
     last_digits: bool = True,
 ) -> Result:
-    """Solve to the tolerance, and small problems to rounding error if ``last_digits``."""
-    automatic = isinstance(solver, str) and solver == "auto"
-    method = solvers.as_solver(default_solver(problem) if automatic else solver)
+    """Solve to the tolerance, and small problems to rounding error unless ``tol`` is loose.
+
+    Without ``last_digits`` small problems are solved well enough to compare strengths. A callback
+    has every epoch measured, so there is none unless somebody watches.
+    """
+    method = solvers.as_solver(solver)
     name = getattr(method, "name", type(method).__name__)
     small = _work(problem) <= SMALL
-    polish = Polish(tol) if small and last_digits else None
-    rounding = ROUNDING[problem.dtype.name]
-    aim = rounding if last_digits else max(rounding, ENOUGH_TO_CHOOSE)
-    passes = max_passes if max_passes is not None else SMALL_PASSES if small else MANY_PASSES
-
-    beta = 1.0
+    aim = tol
+    if small and tol <= POLISHED:
+        aim = min(tol, max(ROUNDING[problem.dtype.name], 0.0 if last_digits else ENOUGH_TO_CHOOSE))
+    passes = SMALL_PASSES if small else MANY_PASSES
+    watchers = [watch for watch in (callback, Polish(tol) if aim < tol else None) if watch]
 
     def after(record: Record, state: Any) -> bool:
-        nonlocal beta
-        beta = float(state.beta)
-        asked = callback is not None and bool(callback(record, state))
-        return asked or (polish is not None and polish(record, state))
+        return any([bool(watch(record, state)) for watch in watchers])
 
     result = minimize(
         problem,
         method,
-        stop=Gap(min(tol, aim) if small else tol),
-        max_passes=passes,
-        max_seconds=max_seconds,
+        stop=Gap(aim),
+        max_passes=passes if max_passes is None else max_passes,
+        max_seconds=deadline.max_seconds,
         start=start,
-        callback=after,
+        callback=after if watchers else None,
         random_state=_generator(random_state),
         verbose=verbose,
         resumable=False,
     )
-    return _judged(result, tol, {"beta": beta} | result.info | {"solver": name})
+    # of the pair and the multiplier that are returned; methods may have changed it on the way
+    beta = float(result.state.best.beta)
+    return _judged(result, tol, {**result.info, "beta": beta, "solver": name})
 
 
 def _work(problem: Problem) -> int:
@@ -134,22 +161,22 @@ def _generator(random_state: Any) -> Any:
     return random_state
 
 
-def warn_unless_converged(name: str, result: Result, X: Any, standardize: bool) -> None:
+def warn_unless_converged(name: str, result: Result, X: Any, tol: float, scaled: bool) -> None:
     """Warn with both numbers and the one knob most likely to help."""
     if result.status in (Status.CONVERGED, Status.STOPPED):
         return
-    spread = 0.0 if standardize else _spread_of_columns(X)
+    spread = 0.0 if scaled else _spread_of_columns(X)
+    reason = "not converged"
     if result.status is Status.DIVERGED:
         reason, advice = "diverged", "set standardize=True, or solver='prox-newton'"
-    elif result.status is Status.INTERRUPTED:
-        reason, advice = "interrupted", "fit again with warm_start=True to go on"
+    elif tol < ROUNDING[X.dtype.name]:
+        advice = f"raise tol: rounding in {X.dtype} leaves about {ROUNDING[X.dtype.name]:.0e}"
     elif spread > 3:
-        reason = "not converged"
         advice = f"set standardize=True: the norms of the columns span {spread:.0f} powers of ten"
     elif result.status is Status.MAX_TIME:
         reason, advice = "out of time", "raise max_seconds"
     else:
-        reason, advice = "not converged", "raise max_passes"
+        advice = "raise max_passes"
     warnings.warn(
         f"{name} {reason}: {result.message}, after {result.n_passes:.0f} passes; {advice}",
         ConvergenceWarning,
@@ -157,9 +184,27 @@ def warn_unless_converged(name: str, result: Result, X: Any, standardize: bool) 
     )
 
 
+def warn_out_of_time(name: str, what: str, done: int, asked: int) -> None:
+    """Warn that a grid was cut short."""
+    warnings.warn(
+        f"{name} out of time: {done} of {asked} alphas were {what}, from the largest down; raise "
+        "max_seconds, or ask for fewer alphas",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
+
+
+def raise_if_interrupted(name: str, result: Result) -> None:
+    """Pass an interrupt on, so that loops around a fit end too; the fit itself is complete."""
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt(
+            f"{name} interrupted: {result.message}, after {result.n_passes:.0f} passes; the "
+            "estimator holds this point, fit again with warm_start=True to go on"
+        )
+
+
 def _spread_of_columns(X: Any) -> float:
     """Return the powers of ten between the largest and the smallest norm of a column."""
-    squares = np.square(X, dtype=np.float64) if isinstance(X, np.ndarray) else X.multiply(X)
-    sums = np.asarray(squares.sum(axis=0)).ravel()
-    sums = sums[sums > 0]
-    return 0.5 * float(np.log10(sums.max() / sums.min())) if sums.size else 0.0
+    squares = moments(X, None)[1]
+    squares = squares[squares > 0]
+    return 0.5 * float(np.log10(squares.max() / squares.min())) if squares.size else 0.0

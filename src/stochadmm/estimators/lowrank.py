@@ -10,7 +10,7 @@ import numpy as np
 from ..exact import prox_side
 from ..operators import Identity
 from ..penalties import L1, GroupL2, Nuclear, RowsL21
-from ..problem import Problem
+from ..problem import Pair, Problem
 from ..result import Result
 from ._base import Fitting, StructuredModel
 from ._docs import documented
@@ -49,25 +49,39 @@ class SparseLowRank(StructuredModel):
         return Structure(terms)
 
     def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
-        # the two copies of the coefficients, each as its own prox left it
-        low_rank = sparse = result.coef
-        size = fitting.columns.penalized.size
-        both = prox_side(problem, *self._multiplied(fitting, result)) if problem.h1 else None
-        rows = fitting.columns.penalized
-        if both is not None and self.l1_ratio < 1:
-            low_rank = low_rank.copy()
-            low_rank[rows] = both[:size]
-        if both is not None and self.l1_ratio > 0:
-            sparse = sparse.copy()
-            sparse[rows] = both[-size:]
+        low_rank, sparse = self._copies(fitting, problem, result)
         self.low_rank_coef_ = self._like_coef(fitting, low_rank)
         self.sparse_coef_ = self._like_coef(fitting, sparse)
-        self.rank_ = _rank(low_rank[rows])
+        self.rank_ = _rank(low_rank[fitting.columns.penalized])
         rounding = 1e-10 * np.abs(self.coef_).max()
         self.coef_[(self.sparse_coef_ == 0) & (np.abs(self.coef_) <= rounding)] = 0
 
-    def _multiplied(self, fitting: Fitting, result: Result) -> tuple[Any, Any, float]:
-        return result.x2, result.dual, float(result.info.get("beta", 1.0))
+    def _copies(self, fitting: Fitting, problem: Problem, result: Result) -> tuple[Any, Any]:
+        """Return the coefficients, each copy as its own prox left it where that is as good.
+
+        Before convergence the prox of a copy may be far from the coefficients that are returned.
+        """
+        copies = [result.coef, result.coef]
+        beta = float(result.info.get("beta", 1.0))
+        both = prox_side(problem, result.x2, result.dual, beta) if problem.h1 else None
+        if both is None:
+            return copies[0], copies[1]
+        rows = fitting.columns.penalized
+        for place, shared in ((0, self.l1_ratio < 1), (1, self.l1_ratio > 0)):
+            if shared:
+                copy = result.coef.copy()
+                copy[rows] = both[: rows.size] if place == 0 else both[-rows.size :]
+                if self._as_good(problem, result, copy):
+                    copies[place] = copy
+        return copies[0], copies[1]
+
+    def _as_good(self, problem: Problem, result: Result, coef: Any) -> bool:
+        """Say whether other coefficients have the same objective up to the tolerance."""
+        x2 = coef
+        if problem.intercept:
+            x2 = np.concatenate([coef, np.reshape(result.intercept, (1, *coef.shape[1:]))])
+        value = problem.objective(problem.feasible(Pair(problem.zeros().x1, x2)))
+        return bool(value - result.objective <= self.tol * abs(result.objective))
 
     def _like_coef(self, fitting: Fitting, coef: Any) -> Any:
         x2 = coef if not fitting.data.intercept else np.concatenate([coef, coef[:1] * 0])
@@ -110,8 +124,8 @@ class SparseLowRankRegressor(Regressor, SparseLowRank):
     rank_ : int
         Rank of ``low_rank_coef_``.
     low_rank_coef_, sparse_coef_ : ndarray, shape of ``coef_``
-        The coefficients as the two penalties left them: equal up to the tolerance, the first of
-        exact rank, the second with exact zeros.
+        The coefficients as the two penalties left them, the first of exact rank, the second with
+        exact zeros; as good as ``coef_`` up to the tolerance, and else ``coef_`` itself.
     {attributes}
 
     Examples
@@ -151,8 +165,8 @@ class SparseLowRankClassifier(Classifier, SparseLowRank):
     rank_ : int
         Rank of ``low_rank_coef_``.
     low_rank_coef_, sparse_coef_ : ndarray, shape of ``coef_``
-        The coefficients as the two penalties left them: equal up to the tolerance, the first of
-        exact rank, the second with exact zeros.
+        The coefficients as the two penalties left them, the first of exact rank, the second with
+        exact zeros; as good as ``coef_`` up to the tolerance, and else ``coef_`` itself.
     {attributes}
 
     Examples

@@ -1,0 +1,102 @@
+"""How well predictions do: the share of the deviance that a model explains."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import r2_score
+
+from ..losses import Poisson, Quantile, Squared
+from ..protocols import Array
+
+UNSMOOTHED = 1e-12  # smoothing of a pinball loss that is only evaluated
+FAR = 2.0**60  # where the search for the best constant gives up
+STEPS = 200  # of a bisection: more than the digits of a float64
+
+
+def scored_loss(loss: Any) -> Any:
+    """Return the loss that scores are made of, without what only makes it easier to minimize."""
+    if isinstance(loss, Poisson):  # without the parabola
+        return Poisson(99.0)
+    return Quantile(loss.level, UNSMOOTHED) if isinstance(loss, Quantile) else loss
+
+
+def explained(
+    loss: Any, z: Array, y: Array, weight: Array | None, offset: Array | None = None
+) -> float:
+    """Return D2, ``1 - deviance(z) / deviance(best constant + offset)``, averaged over outputs.
+
+    The deviance is the mean loss less that of perfect predictions. With the squared loss D2 is R2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import Quantile
+    >>> from stochadmm.estimators._scores import explained
+    >>> y = np.array([0.0, 1.0, 5.0])
+    >>> explained(Quantile(0.5), np.array([0.0, 1.0, 3.0]), y, None)
+    0.6
+    """
+    if y.ndim == 1:
+        return _explained(loss, z, y, weight, 0.0 if offset is None else offset)
+    several = None if weight is None else np.broadcast_to(weight.T, y.T.shape).T
+    return float(
+        np.mean(
+            [
+                _explained(
+                    loss, z[:, c], y[:, c], None if several is None else several[:, c],
+                    0.0 if offset is None else offset[:, c],
+                )
+                for c in range(y.shape[1])
+            ]
+        )
+    )  # fmt: skip
+
+
+def _explained(loss: Any, z: Array, y: Array, weight: Array | None, offset: Any) -> float:
+    """Return D2 of one output, with scikit-learn's conventions where it is not defined."""
+    z, y = np.asarray(z, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    offset = np.broadcast_to(np.asarray(offset, dtype=np.float64), y.shape)
+    if weight is not None:  # a missing target has weight zero
+        used = weight > 0
+        z, y, offset, weight = z[used], y[used], offset[used], weight[used]
+    if isinstance(loss, Squared):
+        return float(r2_score(y - offset, z - offset, sample_weight=weight))
+    if len(y) < 2:
+        warnings.warn(
+            "D^2 score is not well-defined with less than two samples.", UndefinedMetricWarning,
+            stacklevel=4,
+        )  # fmt: skip
+        return float("nan")
+    loss = scored_loss(loss)
+    perfect = 0.0
+    if hasattr(loss, "conjugate"):  # the least value of a loss is minus its conjugate at zero
+        perfect = float(np.average(-loss.conjugate(np.zeros_like(y), y), weights=weight))
+    model = float(loss.value(z, y, weight)) - perfect
+    constant = _best_constant(loss, y, weight, offset)
+    null = float(loss.value(constant + offset, y, weight)) - perfect
+    if null <= 1e-14 * abs(perfect):
+        return 1.0 if model <= 1e-14 * abs(perfect) else 0.0
+    return 1.0 - model / null
+
+
+def _best_constant(loss: Any, y: Array, weight: Array | None, offset: Array) -> float:
+    """Return the constant whose sum with the offset has the least mean loss, by bisection."""
+
+    def slope(c: float) -> float:
+        return float(np.average(loss.slope(c + offset, y), weights=weight))
+
+    low, high = -1.0, 1.0
+    while slope(low) > 0 and low > -FAR:
+        low *= 2
+    while slope(high) < 0 and high < FAR:
+        high *= 2
+    for _ in range(STEPS):
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return high

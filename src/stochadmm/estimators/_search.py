@@ -1,0 +1,250 @@
+"""The search for alpha: folds, their warm-started paths, scores, and the choice."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import dataclass, field
+from functools import partial, update_wrapper
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn import get_config
+from sklearn.base import is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils.metadata_routing import (
+    UNUSED,
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
+from sklearn.utils.validation import _num_samples
+
+from ..losses import Squared
+from ..progress import counted
+from ..protocols import Array
+from ..result import Status
+from ._base import is_count
+from ._callbacks import with_callbacks
+from ._plots import standard_error
+from ._solve import Deadline, warn_out_of_time
+
+TIED = 1e-8
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PathCV:
+    """What turns an estimator into one that chooses its own alpha."""
+
+    alpha: float = field(init=False, default=0.01)
+    alphas: Any = 50
+    eps: float = 1e-3
+    cv: Any = None
+    scoring: Any = None
+    one_standard_error: bool = False
+    n_jobs: int | None = None
+
+    # asked for by splitters, not by the model
+    __metadata_request__fit: ClassVar[dict[str, str]] = {"groups": UNUSED}
+
+    @property
+    def _strength(self) -> float:
+        return self.alpha_
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(
+        self: Any, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *,
+        groups: Any = None,
+    ) -> Any:  # fmt: skip
+        """Choose alpha by cross-validation and fit the model with it to all rows.
+
+        An interrupt ends the whole search.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or frame of shape (n_samples, n_features)
+            Rows; float32 and float64 are taken as they are.
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            Targets or labels.
+        sample_weight : array of shape (n_samples,), optional
+            Weights >= 0, in the fits and in the scores.
+        offset : array, optional
+            Added to the predictions, in the fits and in the scores.
+        groups : array of shape (n_samples,), optional
+            Groups of rows for ``cv`` splitters such as ``GroupKFold``.
+
+        Returns
+        -------
+        self : estimator
+        """
+        self._check_parameters()
+        deadline = Deadline.after(self.max_seconds)
+        X, y, sample_weight, offset, groups = indexable(X, y, sample_weight, offset, groups)
+        if _num_samples(X) < 2:
+            raise ValueError("cross-validation needs several rows, got n_samples = 1")
+        model = self._plain()
+        fitting = model._prepare(X, y, sample_weight, offset)
+        routed = self._routed(sample_weight, groups)
+        cv = check_cv(self.cv, y, classifier=is_classifier(self))
+        folds = list(cv.split(X, y, **routed["split"]))
+        alphas = np.array(model._grid(fitting, self.alphas, self.eps, otherwise=1.0))
+        rows = X, y, sample_weight, offset
+        scores = self._search(rows, alphas, folds, routed["score"], deadline)
+        self.alphas_, self.score_path_ = alphas[: len(scores)], scores
+        if len(scores) < len(alphas):
+            warn_out_of_time(type(self).__name__, "compared", len(scores), len(alphas))
+        if isinstance(fitting.data.loss, Squared) and self.scoring is None:
+            self.mse_path_ = -scores
+        self.best_index_ = best_index(scores, self.one_standard_error)
+        self.alpha_ = float(alphas[self.best_index_])
+        self._warn_at_the_end(len(alphas))
+        return self._fit(*rows, deadline)
+
+    def _search(
+        self: Any, rows: Any, alphas: Array, folds: Any, routed: dict[str, Any],
+        deadline: Deadline,
+    ) -> Array:  # fmt: skip
+        """Return the scores of the alphas that all folds had time for."""
+        total = len(folds) * len(alphas)
+        workers = effective_n_jobs(self.n_jobs)
+        serial = workers == 1  # a bar does not travel to other processes
+        # as much time for every round of folds as for the fit to all rows
+        ends = deadline.parts(-(-len(folds) // workers) + 1)
+        with counted(f"{type(self).__name__}, fits", total, bool(self.verbose)) as advance:
+            work = (
+                delayed(_fold)(
+                    self._plain(), rows, alphas, *fold, self.scoring, routed, ends[k // workers],
+                    advance if serial else None,
+                )
+                for k, fold in enumerate(folds)
+            )  # fmt: skip
+            scores = []
+            for score in Parallel(n_jobs=self.n_jobs, return_as="generator")(work):
+                scores.append(score)
+                advance(0 if serial else len(alphas))
+        compared = min(map(len, scores))
+        if not compared:
+            raise TimeoutError(
+                f"max_seconds = {self.max_seconds} were over before one alpha was compared in "
+                f"all {len(folds)} folds; raise max_seconds"
+            )
+        return np.stack([score[:compared] for score in scores], axis=1)
+
+    def _routed(self: Any, sample_weight: Any, groups: Any) -> dict[str, Any]:
+        """Return what splitter and scorer are given besides X and y."""
+        given = {"sample_weight": sample_weight, "groups": groups}
+        given = {name: value for name, value in given.items() if value is not None}
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, "fit", **given)
+            score = {} if self.scoring is None else routed.scorer.score
+            return {"split": routed.splitter.split, "score": score}
+        return {
+            "split": {name: value for name, value in given.items() if name == "groups"},
+            "score": {name: value for name, value in given.items() if name == "sample_weight"},
+        }
+
+    def get_metadata_routing(self: Any) -> Any:
+        """Return who asks for which metadata: the model, the splitter, the scorer.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        router = MetadataRouter(owner=self).add_self_request(self)
+        splits = MethodMapping().add(caller="fit", callee="split")
+        router.add(splitter=check_cv(self.cv), method_mapping=splits)
+        if self.scoring is not None:
+            scores = MethodMapping().add(caller="fit", callee="score")
+            router.add(scorer=check_scoring(self, self.scoring), method_mapping=scores)
+        return router
+
+    def _warn_at_the_end(self: Any, asked: int) -> None:
+        """Warn where a strength outside the grid may be better."""
+        count = len(self.alphas_)
+        last = count > 1 and self.best_index_ == count - 1
+        # above the largest alpha of an automatic grid every fit is the null model
+        first = count > 1 and self.best_index_ == 0 and not is_count(self.alphas)
+        if (not last or count < asked) and not first:
+            return
+        lower = "lower eps" if is_count(self.alphas) else "pass smaller alphas"
+        warnings.warn(
+            f"{type(self).__name__} chose alpha = {self.alpha_:.3g}, the "
+            f"{'smallest' if last else 'largest'} of {count}; a "
+            f"{'smaller' if last else 'larger'} one may score better, "
+            f"{lower if last else 'pass larger alphas'}",
+            UserWarning,
+            stacklevel=3,
+        )
+
+    def _plain(self: Any) -> Any:
+        """Return the estimator without cross-validation, with the same parameters."""
+        base: Any = next(c for c in type(self).__mro__ if not issubclass(c, PathCV))
+        names = base._get_param_names()
+        return base(**{name: getattr(self, name) for name in names} | {"verbose": False})
+
+    def plot_path(self: Any, ax: Any = None) -> Any:
+        """Draw the scores against alpha, with the chosen one; returns the axes."""
+        from ._plots import plot_scores
+
+        return plot_scores(self.alphas_, self.score_path_, self.alpha_, ax)
+
+
+def _fold(
+    model: Any, rows: tuple[Any, ...], alphas: Array, train: Array, test: Array, scoring: Any,
+    routed: dict[str, Any], deadline: Deadline, advance: Any,
+) -> Array:  # fmt: skip
+    """Return the scores on the rows left out, of the alphas there was time for."""
+
+    def part(array: Any, index: Array) -> Any:
+        return None if array is None else _safe_indexing(array, index)
+
+    held = tuple(part(array, test) for array in rows)
+    routed = {name: part(value, test) for name, value in routed.items()}
+    fitting = model._prepare(*(part(array, train) for array in rows))
+    scorer = None if scoring is None else check_scoring(model, scoring)
+    scores = []
+    for _ in model._walk(fitting, alphas.tolist(), deadline, last_digits=False):
+        if model.status_ is Status.MAX_TIME:  # the score of a fit cut short says nothing
+            break
+        model._judge(fitting, model.result_)
+        if scorer is None:
+            scores.append(-model._held_out_loss(*held))
+        else:
+            scores.append(scorer(_with_offset(model, held[3]), held[0], held[1], **routed))
+        if advance is not None:
+            advance(1)
+    return np.array(scores)
+
+
+def _with_offset(model: Any, offset: Any) -> Any:
+    """Return a model that adds an offset to the predictions of the rows that are scored."""
+    if offset is None:
+        return model
+    shifted = copy.copy(model)
+    for name in ("predict", "decision_function", "predict_proba", "predict_log_proba", "score"):
+        if hasattr(model, name):
+            method = getattr(model, name)
+            setattr(shifted, name, update_wrapper(partial(method, offset=offset), method))
+    return shifted
+
+
+def best_index(scores: Array, one_standard_error: bool) -> int:
+    """Return the place of the best mean score, or of the first within one standard error of it.
+
+    Of scores that differ by less than the accuracy of the fits the first is best.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.estimators._search import best_index
+    >>> scores = np.array([[0.0, 0.4], [0.4, 0.6], [0.4, 0.7]])
+    >>> best_index(scores, False), best_index(scores, True)
+    (2, 1)
+    """
+    mean = scores.mean(axis=1)
+    best = int(np.argmax(mean))
+    room = standard_error(scores)[best] if one_standard_error else 0.0
+    return int(np.argmax(mean >= mean[best] - max(room, TIED * abs(mean[best]))))
