@@ -147,6 +147,7 @@ def test_alpha_max_of_groups_and_rows_by_hand():
     np.testing.assert_allclose(model.alpha_max(X, y), max(norms), rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:.*2 columns are in no group")
 @pytest.mark.parametrize("groups", [[[0, 1, 2], [2, 3, 4], [4, 5, 0]], [[0, 1], [1, 2, 3]]])
 @pytest.mark.parametrize("latent", [False, True])
 @pytest.mark.parametrize("l1_ratio", [0.0, 0.4, 1.0])

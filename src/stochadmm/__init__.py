@@ -68,6 +68,7 @@ from .solvers import (
     WorkingSet,
 )
 from .stopping import AllOf, AnyOf, Gap, Never, Residuals
+from .structures import Grid
 from .threads import use_threads
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ __all__ = [
     "GraphFusedClassifierCV",
     "GraphFusedRegressor",
     "GraphFusedRegressorCV",
+    "Grid",
     "GridDifferences",
     "GroupL2",
     "Huber",

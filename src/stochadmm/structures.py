@@ -7,7 +7,9 @@ on it is the caller's choice: `L1` on differences, `GroupL2` with ``operator.siz
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,18 +17,96 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ._glasso import glasso_edges
+from ._immutable import ByValue, frozen, set_field
 from .operators import Differences, GridDifferences, Incidence, Selection
 from .protocols import Array, Operator
 
 __all__ = [
+    "Grid",
     "chain",
     "from_adjacency",
     "from_edges",
+    "from_labels",
     "from_networkx",
     "glasso_edges",
     "graph",
     "groups",
 ]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Grid(ByValue):
+    """The pixels of an image, or the voxels of a volume, joined to their neighbors.
+
+    Features are the cells inside the mask, in C order: ``X = images[:, mask]``.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Cells along each axis; one axis is a chain.
+    mask : boolean array of that shape, optional
+        Cells that are features; all by default. It may fall into several parts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import Grid
+    >>> grid = Grid((2, 3), mask=[[True, True, False], [True, True, True]])
+    >>> grid, grid.n_nodes
+    (Grid((2, 3), mask=<5 of 6 cells>), 5)
+    >>> grid.operator.shape  # neighbors, features
+    (5, 5)
+    >>> grid.image([1.0, 2.0, 3.0, 4.0, 5.0])
+    array([[ 1.,  2., nan],
+           [ 3.,  4.,  5.]])
+    """
+
+    shape: Any
+    mask: Any = None
+
+    def __post_init__(self) -> None:
+        shape = tuple(np.ravel(np.asarray(self.shape, dtype=object)))
+        if not shape or not all(isinstance(k, (int, np.integer)) and k >= 1 for k in shape):
+            raise ValueError(
+                f"shape is {self.shape!r}, expected integers >= 1, one per axis, as in (28, 28)"
+            )
+        set_field(self, "shape", tuple(int(k) for k in shape))
+        if self.mask is None:
+            return
+        mask = np.asarray(self.mask)
+        if mask.dtype != bool or mask.shape != self.shape or not mask.any():
+            raise ValueError(
+                f"mask has shape {mask.shape} and type {mask.dtype}, expected booleans of shape "
+                f"{self.shape}, true at the cells that are features"
+            )
+        set_field(self, "mask", frozen(mask, bool))
+
+    def __repr__(self) -> str:
+        inside = (
+            "" if self.mask is None else f", mask=<{self.n_nodes} of {prod(self.shape)} cells>"
+        )
+        return f"Grid({self.shape}{inside})"
+
+    @property
+    def n_nodes(self) -> int:
+        """Cells inside the mask."""
+        return prod(self.shape) if self.mask is None else int(np.count_nonzero(self.mask))
+
+    @property
+    def operator(self) -> GridDifferences:
+        """Differences of neighbors, one row per pair along an axis."""
+        return GridDifferences(self.shape, mask=self.mask)
+
+    def image(self, values: ArrayLike, fill: float = np.nan) -> Array:
+        """Return one value per feature at its place in the grid, ``fill`` outside the mask."""
+        values = np.asarray(values)
+        if values.shape != (self.n_nodes,):
+            raise ValueError(f"values have shape {values.shape}, expected ({self.n_nodes},)")
+        if self.mask is None:
+            return values.reshape(self.shape)
+        out = np.full(self.shape, fill, dtype=np.result_type(values, type(fill)))
+        out[self.mask] = values
+        return out
 
 
 def graph(
@@ -38,8 +118,9 @@ def graph(
     ----------
     source : object
         ``"chain"`` for consecutive features; a tuple of integers for the cells of a grid, as in
-        ``(28, 28)``; a list or array of pairs, of indices or of names, or of triples with a
-        weight; a square array or sparse matrix for an adjacency matrix; a networkx graph.
+        ``(28, 28)``, or a `Grid` with a mask; a list or array of pairs, of indices or of names, or
+        of triples with a weight; a square array or sparse matrix for an adjacency matrix; a
+        networkx graph.
     names : sequence, optional
         Names of the features, in the order of the columns.
     n_features : int, optional
@@ -62,6 +143,13 @@ def graph(
                 f"unknown graph {source!r}; use 'chain', or from_edges(glasso_edges(X))"
             )
         return chain(_needed(n, "a chain"))
+    if isinstance(source, Grid):
+        if n is not None and source.n_nodes != n == prod(source.shape):
+            raise ValueError(
+                f"{source} has {source.n_nodes} nodes but there are {n} features, one per cell; "
+                "keep those inside the mask, X[:, mask.ravel()]"
+            )
+        return _fitting(source.operator, n)
     if _is_networkx(source):
         return from_networkx(source, names=names, n_features=n_features)
     if (
@@ -69,9 +157,14 @@ def graph(
         and source
         and all(isinstance(k, (int, np.integer)) for k in source)
     ):
-        return _fitting(GridDifferences(source), n)
+        return graph(Grid(source), n_features=n)
     if sparse.issparse(source) or (isinstance(source, np.ndarray) and _is_square(source)):
         return _fitting(from_adjacency(source), n)
+    if source is None or not isinstance(source, Iterable):
+        raise ValueError(
+            f"graph is {source!r}, expected 'chain', a grid shape or Grid, edges, an adjacency "
+            "matrix or a networkx graph; an empty list is a graph without edges"
+        )
     return from_edges(source, names=names, n_features=n_features)
 
 
@@ -223,7 +316,8 @@ def groups(
     Parameters
     ----------
     source : mapping or sequence
-        Group name to columns, or a list of lists of columns; indices or names.
+        Group name to columns, or a list of lists of columns, indices or names; or one label per
+        column, see `from_labels`.
     weights : array or mapping, optional
         One non-negative number per group.
     names, n_features
@@ -236,6 +330,8 @@ def groups(
     >>> operator.groups
     ((0, 2), (1,))
     """
+    if not isinstance(source, Mapping):
+        source = listed_groups(source, _count(names, n_features))
     named = isinstance(source, Mapping)
     items = list(source.items()) if isinstance(source, Mapping) else list(enumerate(source))
     columns = _Columns(names, n_features)
@@ -256,6 +352,54 @@ def groups(
         weights = [weights[name] for name, _ in items]
     largest = max((max(group) for group in members), default=-1)
     return Selection(members, largest + 1 if columns.count is None else columns.count, weights)
+
+
+def from_labels(labels: Iterable[Any]) -> dict[Any, list[int]]:
+    """Return the groups of columns that share a label, in the order of their first column.
+
+    Parameters
+    ----------
+    labels : sequence
+        One label per column; None or NaN puts a column into no group.
+
+    Examples
+    --------
+    >>> from stochadmm.structures import from_labels
+    >>> from_labels(["lab", "person", "lab", None])
+    {'lab': [0, 2], 'person': [1]}
+    """
+    found: dict[Any, list[int]] = {}
+    for column, label in enumerate(labels):
+        if label is not None and label == label:  # NaN differs from itself
+            found.setdefault(label.item() if hasattr(label, "item") else label, []).append(column)
+    return found
+
+
+def listed_groups(source: Any, n: int | None) -> Any:
+    """Return a list of groups, or a mapping where the source has one label per column."""
+    if isinstance(source, str) or not isinstance(source, Iterable):
+        raise ValueError(
+            f"groups is {source!r}, expected a mapping from names to columns, a list of lists of "
+            "columns, or one label per column"
+        )
+    listed = list(source)
+    if not listed:
+        raise ValueError(
+            "groups is empty; leave it out (None) for one group per column, or list the columns "
+            "of every group"
+        )
+    single = [isinstance(item, str) or not isinstance(item, Iterable) for item in listed]
+    if not all(single):
+        wrong = next((g for g, alone in enumerate(single) if alone), None)
+        if wrong is not None:
+            raise ValueError(f"group {wrong} is {listed[wrong]!r}; give a list of columns")
+        return listed
+    if n is not None and len(listed) != n:
+        raise ValueError(
+            f"groups has {len(listed)} labels, expected {n}: one per column; or give a list of "
+            "columns for every group"
+        )
+    return from_labels(listed)
 
 
 class _Columns:

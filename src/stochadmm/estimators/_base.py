@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from ._solve import (
     Deadline,
     raise_if_interrupted,
     solve,
+    warn_each,
     warn_out_of_time,
     warn_unless_converged,
 )
@@ -55,7 +56,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
     loss: Any = "squared"
     fit_intercept: bool = True
     standardize: bool = False
-    unpenalized: Sequence[Any] = ()
+    unpenalized: Any = ()
     positive: bool = False
     solver: Any = "auto"
     tol: float = 1e-4
@@ -121,14 +122,28 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         )
 
     def _free(self, n: int, names: Any) -> Array:
-        if isinstance(self.unpenalized, str):
+        """Return the mask of the unpenalized columns."""
+        given: Any = () if self.unpenalized is None else self.unpenalized
+        if isinstance(given, str) or not isinstance(given, Iterable):
             raise ValueError(
-                f"unpenalized is the string {self.unpenalized!r}; pass a list of columns"
+                f"unpenalized is {given!r}; pass a list of columns, or a mask of them"
             )
+        listed = list(given)
+        if listed and all(isinstance(column, (bool, np.bool_)) for column in listed):
+            if len(listed) != n:
+                raise ValueError(
+                    f"unpenalized is a mask of {len(listed)} columns, expected {n}: one per "
+                    "column of X"
+                )
+            return np.array(listed, dtype=bool)
         index = _Columns(names, n)
         mask = np.zeros(n, dtype=bool)
-        mask[[index(column) for column in self.unpenalized]] = True
+        mask[[index(column) for column in listed]] = True
         return mask
+
+    def _notices(self, fitting: Fitting) -> list[str]:
+        """Return what users should know about the structure before a fit or a path."""
+        return []
 
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, offset: Any, deadline: Deadline | None = None
@@ -136,6 +151,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         self._check_parameters()
         deadline = deadline or Deadline.after(self.max_seconds)
         fitting = self._prepare(X, y, sample_weight, offset)
+        warn_each(type(self).__name__, self._notices(fitting))
         problem = at_strength(fitting.unit, self._strength)
         epochs = Epochs(self, X, y, lambda state: self._attributes(fitting, state.output.x2))
         watch = epochs if epochs.watched else None
@@ -254,6 +270,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         model._check_parameters()
         deadline = Deadline.after(model.max_seconds)
         fitting = model._prepare(X, y, sample_weight, offset)
+        warn_each(type(model).__name__, model._notices(fitting))
         alphas = model._grid(fitting, alphas, eps)
         found = []
         for _ in model._walk(fitting, alphas, deadline):

@@ -11,7 +11,7 @@ fit_intercept : bool, default=True
 standardize : bool, default=False
     Penalize the coefficients of columns of unit deviation; needs a scaled copy of X. ``coef_`` is
     for the columns as they are.
-unpenalized : sequence of column names or indices, default=()
+unpenalized : sequence of column names or indices, or a mask, default=()
     Columns that no penalty and no sign constraint touches. Chains, grids and operators run over
     the other columns; edges that touch an unpenalized column are dropped.
 positive : bool, default=False

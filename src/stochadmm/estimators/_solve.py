@@ -184,6 +184,12 @@ def warn_unless_converged(name: str, result: Result, X: Any, tol: float, scaled:
     )
 
 
+def warn_each(name: str, notices: list[str]) -> None:
+    """Warn of what is probably not meant."""
+    for notice in notices:
+        warnings.warn(f"{name}: {notice}", UserWarning, stacklevel=3)
+
+
 def warn_out_of_time(name: str, what: str, done: int, asked: int) -> None:
     """Warn that a grid was cut short."""
     warnings.warn(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,11 +85,12 @@ class Columns:
 
     def groups(self, source: Any, weights: Any) -> tuple[list[Any], Selection]:
         """Return the labels and the copies of groups, without the unpenalized columns."""
-        if source is None:
-            source = [[j] for j in range(self.n)]
+        source = [[j] for j in range(self.n)] if source is None else source
+        if not isinstance(source, Mapping):
+            source = structures.listed_groups(source, self.n)
         count = None if self.names is not None else self.n
         whole = structures.groups(source, weights, names=self.names, n_features=count)
-        labels = list(source) if hasattr(source, "items") else list(range(len(whole.groups)))
+        labels = list(source) if isinstance(source, Mapping) else list(range(len(whole.groups)))
         members = [[j for j in group if not self.free[j]] for group in _lists(whole)]
         kept = [g for g, group in enumerate(members) if group]
         strength = None if whole.weights is None else np.asarray(whole.weights)[kept]
@@ -101,7 +103,7 @@ def _lists(selection: Selection) -> list[list[int]]:
 
 def _positional(source: Any) -> bool:
     """Say whether a graph counts columns by position: a chain or a grid."""
-    if isinstance(source, str):
+    if isinstance(source, (str, structures.Grid)):
         return True
     whole = isinstance(source, tuple) and bool(source)
     return whole and all(isinstance(k, (int, np.integer)) for k in source)

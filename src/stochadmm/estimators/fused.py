@@ -177,9 +177,10 @@ class GraphFusedRegressor(Regressor, GraphFused):
     l1_ratio : float, default=0.5
         Share of the l1 norm.
     graph : object, default="chain"
-        ``"chain"``; edges as pairs of names or indices, or triples with a weight; an adjacency
-        matrix; a networkx graph; a grid shape such as ``(28, 28)``; ``"glasso"`` for the edges
-        that the graphical lasso finds in X (see ``stochadmm.structures.glasso_edges``).
+        ``"chain"``; edges as pairs of names or indices, or triples with a weight (an edge listed
+        twice, in either direction, has the sum of the weights); an adjacency matrix; a networkx
+        graph; a grid shape such as ``(28, 28)`` or a ``Grid`` with a mask; ``"glasso"`` for the
+        edges that the graphical lasso finds in X (see ``stochadmm.structures.glasso_edges``).
     {shared}
 
     Attributes
@@ -215,9 +216,10 @@ class GraphFusedClassifier(Classifier, GraphFused):
     l1_ratio : float, default=0.5
         Share of the l1 norm.
     graph : object, default="chain"
-        ``"chain"``; edges as pairs of names or indices, or triples with a weight; an adjacency
-        matrix; a networkx graph; a grid shape such as ``(28, 28)``; ``"glasso"`` for the edges
-        that the graphical lasso finds in X (see ``stochadmm.structures.glasso_edges``).
+        ``"chain"``; edges as pairs of names or indices, or triples with a weight (an edge listed
+        twice, in either direction, has the sum of the weights); an adjacency matrix; a networkx
+        graph; a grid shape such as ``(28, 28)`` or a ``Grid`` with a mask; ``"glasso"`` for the
+        edges that the graphical lasso finds in X (see ``stochadmm.structures.glasso_edges``).
     {shared}
 
     Attributes

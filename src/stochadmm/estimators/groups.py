@@ -38,6 +38,20 @@ class Grouped(StructuredModel):
         norms = GroupL2(share, copies.sizes)
         return Structure([(copies, norms)], l1=self.l1_ratio, labels=labels, members=members)
 
+    def _notices(self, fitting: Fitting) -> list[str]:
+        _, copies = fitting.columns.groups(self.groups, self.group_weights)
+        listed = np.concatenate([np.empty(0, dtype=np.intp), *map(np.asarray, copies.groups)])
+        alone = np.setdiff1d(fitting.columns.penalized, listed)
+        if self.l1_ratio > 0 or not alone.size:
+            return []
+        names = fitting.columns.names
+        shown = ", ".join(str(j if names is None else names[j]) for j in alone[:3])
+        return [
+            f"{alone.size} columns are in no group and, as l1_ratio is 0, not penalized ({shown}"
+            f"{', ...' if alone.size > 3 else ''}); put them into groups, or list them in "
+            "unpenalized"
+        ]
+
     def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
         labels, members = fitting.structure.labels or [], fitting.structure.members or []
         self.n_groups_ = len(labels)
@@ -91,9 +105,10 @@ class OverlappingGroupRegressor(Regressor, Grouped):
         Strength.
     l1_ratio : float, default=0.0
         Share of the l1 norm.
-    groups : mapping or list, optional
-        Group name to columns, or lists of columns, by name or index. One group per column by
-        default. Columns in no group are penalized by the l1 norm only.
+    groups : mapping, list or labels, optional
+        Group name to columns, or lists of columns, by name or index, or one label per column. One
+        group per column by default. Columns in no group are penalized by the l1 norm only; without
+        one they are not, which is warned of.
     group_weights : array or mapping, optional
         The c_g, all ones by default.
     latent : bool, default=False
@@ -138,9 +153,10 @@ class OverlappingGroupClassifier(Classifier, Grouped):
         Strength.
     l1_ratio : float, default=0.0
         Share of the l1 norm.
-    groups : mapping or list, optional
-        Group name to columns, or lists of columns, by name or index. One group per column by
-        default. Columns in no group are penalized by the l1 norm only.
+    groups : mapping, list or labels, optional
+        Group name to columns, or lists of columns, by name or index, or one label per column. One
+        group per column by default. Columns in no group are penalized by the l1 norm only; without
+        one they are not, which is warned of.
     group_weights : array or mapping, optional
         The c_g, all ones by default.
     latent : bool, default=False
