@@ -1,9 +1,12 @@
 """Every code block of the README and the documentation runs; internal links lead somewhere."""
 
+import inspect
 import re
 from pathlib import Path
 
 import pytest
+
+import stochadmm as sa
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -43,3 +46,34 @@ def test_internal_links_lead_to_files(path):
         and not target.startswith(("../_structures", "../gallery", "gallery"))
     ]  # fmt: skip
     assert not broken
+
+
+PUBLIC = [name for name in sa.__all__ if inspect.isclass(getattr(sa, name))] + [
+    "minimize",
+    "certify",
+]
+GIVEN_BY_RUNS = {"Certificate", "Record", "Result", "Snapshot", "Status", "Pair"}
+"""What runs return: described by attributes, not made by users."""
+
+
+def test_the_reference_lists_every_public_name():
+    listed = set((ROOT / "docs" / "reference" / "index.rst").read_text(encoding="utf-8").split())
+    modules = {"datasets", "solvers"}
+    assert sorted(set(sa.__all__) - modules - listed - {"Snapshot"}) == []
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if name not in GIVEN_BY_RUNS])
+def test_every_parameter_of_a_public_name_is_described(name):
+    thing = getattr(sa, name)
+    described = set()
+    for line in inspect.getdoc(thing).splitlines():
+        head = re.match(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: :.*)?$", line)
+        if head:
+            described |= {part.strip(" *") for part in head[1].split(",")}
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    wanted = {
+        parameter.name
+        for parameter in inspect.signature(thing).parameters.values()
+        if parameter.kind not in kinds and not parameter.name.startswith("_")
+    }
+    assert wanted <= described

@@ -67,7 +67,13 @@ class Gap:
 
 @dataclass(frozen=True)
 class Residuals:
-    """Stop when feasibility and KKT residual are both at most ``tol``."""
+    """Stop when feasibility and KKT residual are both at most ``tol``.
+
+    Parameters
+    ----------
+    tol : float, default=1e-6
+        Bound on both.
+    """
 
     tol: float = 1e-6
 

@@ -168,6 +168,15 @@ class Continuation:
     Pass it as ``beta`` of the methods with a constant penalty inside an epoch. The multiplier is
     kept as it is when the penalty changes.
 
+    Parameters
+    ----------
+    beta0 : float or "auto"
+        Penalty of the first epoch.
+    rho : float, default=1.5
+        Factor from one epoch to the next, at least 1.
+    cap : float, default=10
+        Largest penalty.
+
     Examples
     --------
     >>> [Continuation(0.5, rho=2.0).at(s) for s in (0, 1, 2, 100)]

@@ -50,6 +50,13 @@ class Schedule:
 
     ``Schedule.constrained(m)`` is the paper's, ``Schedule.unconstrained()`` the one for problems
     without a constraint, where dividing by theta_1^2 instead of theta_1 gives the faster rate.
+
+    Parameters
+    ----------
+    anchor : float
+        theta_2, the weight of the snapshot.
+    tau, c, slope : float
+        theta_1(s) = slope / (c + tau s).
     """
 
     anchor: float
