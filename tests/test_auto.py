@@ -56,7 +56,7 @@ def test_a_dear_hessian_is_used_again(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "route"), [(300, 20, "newton"), (30, 2100, "sdca-admm")], ids=["tall", "wide"]
+    ("n", "d", "route"), [(300, 20, "newton"), (30, 2100, "tied-newton")], ids=["tall", "wide"]
 )
 def test_the_route_follows_the_shape(n, d, route):
     chosen, reason = sa.Auto().choose(logistic(n, d))

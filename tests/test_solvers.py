@@ -251,6 +251,10 @@ PROMISES = {
         100, 1e-9, "second order, where columns can be left out", own=True,
         cannot=EVERYTHING - BY_COLUMN,
     ),
+    "tied-newton": Promise(
+        100, 1e-6, "second order, one output", own=True,
+        cannot=frozenset({"fused_multinomial", "low_rank"}),
+    ),
     "gram": Promise(
         3, 1e-9, "exact for quadratic losses", own=True, cannot=EVERYTHING - QUADRATIC
     ),

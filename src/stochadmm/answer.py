@@ -149,7 +149,8 @@ class Meter:
         self._learn(state.bound)
         if state.bound is not None and state.cache is not None and self.tol is not None:
             measured = self._own(state, state.cache)
-            helpless = measured.objective >= self.previous  # no step left to certify itself by
+            # no step left to certify itself by
+            helpless = measured.objective >= self.previous and not state.own_bound
         elif self._affords("scaled"):
             certificate = self._certify(state.output, state.dual, state.cache, "scaled")
             measured, helpless = self._measured(state, certificate), True
@@ -168,7 +169,7 @@ class Meter:
 
         Where the penalties only just hold the coefficients at zero, no step would tell as well.
         """
-        if self.tol is None or state.bound is None or state.cache is None:
+        if self.tol is None or state.bound is None or state.cache is None or state.own_bound:
             return None
         if np.isfinite(
             state.bound

@@ -142,7 +142,22 @@ def _project_column(A: Any, zero_rows: Mask, zero_entries: Mask, x: Array) -> Ar
 
 def _merge(ends: Array, values: Array, fixed: Mask, x: Array) -> Array:
     """Average x over components tied by ``values[e, 0] x_i + values[e, 1] x_j = 0``."""
-    d = x.size
+    label, scale, dead = components(ends, values, fixed)
+    count, x64 = dead.size, x.astype(np.float64)
+    level = np.bincount(label, scale * x64, count) / np.bincount(label, scale**2, count)
+    level[dead] = 0
+    alone = np.bincount(label, minlength=count)[label] == 1
+    merged = np.where(alone & ~dead[label], x64, scale * level[label])
+    return merged.astype(x.dtype)
+
+
+def components(ends: Array, values: Array, fixed: Mask) -> tuple[Array, Array, Mask]:
+    """Return what is left of x where ``values[e, 0] x_i + values[e, 1] x_j = 0`` for all ties.
+
+    Coordinate j is ``scale[j]`` times the level of its component ``label[j]``; dead components,
+    those with a fixed coordinate or with ties that contradict each other, are zero.
+    """
+    d = fixed.size
     i, j = ends.T
     ratio = -values[:, 0] / values[:, 1]  # x_j = ratio x_i
     graph = sparse.csr_array((np.ones(i.size), (i, j)), shape=(d, d))
@@ -152,12 +167,7 @@ def _merge(ends: Array, values: Array, fixed: Mask, x: Array) -> Array:
     dead[label[fixed]] = True
     broken = np.abs(scale[j] - ratio * scale[i]) > 1e-9 * np.abs(scale[j])
     dead[label[i[broken]]] = True
-    x64 = x.astype(np.float64)
-    level = np.bincount(label, scale * x64, count) / np.bincount(label, scale**2, count)
-    level[dead] = 0
-    alone = np.bincount(label, minlength=count)[label] == 1
-    merged = np.where(alone & ~dead[label], x64, scale * level[label])
-    return merged.astype(x.dtype)
+    return label, scale, dead
 
 
 def _scales(graph: Any, i: Array, j: Array, ratio: Array, label: Array) -> Array:

@@ -25,6 +25,7 @@ from .sdca_admm import SDCAADMM
 from .spdhg import SPDHG
 from .stoc_admm import StocADMM
 from .svrg_admm import SVRGADMM
+from .tied_newton import TiedNewton
 from .vr_pddy import VRPDDY
 from .working_set import WorkingSet
 
@@ -58,6 +59,7 @@ __all__ = [
     "Solver",
     "State",
     "StocADMM",
+    "TiedNewton",
     "WorkingSet",
     "as_solver",
     "get",

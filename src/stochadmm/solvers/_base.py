@@ -40,6 +40,8 @@ class State:
     """Relative gap that the run asks for; set by the driver."""
     bound: float | None = None
     """Lower bound on the optimal value, where the method finds its own."""
+    own_bound: bool = False
+    """Whether no certificate but the method's own is to be tried: another would cost more."""
     cache: Snapshot | None = field(default=None, repr=False)
     """A pass over the data at ``output``, where the method has made one; never saved."""
     notes: dict[str, Any] = field(default_factory=dict)

@@ -2,9 +2,10 @@
 
 Second-order steps from samples of rows serve most problems. Quadratic losses take the whole Gram
 matrix once. Where columns are many and most of them stay at zero, a few at a time are worked on.
+More columns than rows that a sparse structure ties go through one factor of it and their levels.
 A general constraint is eliminated first, and what is left is chosen for. Problems that no model
-fits (operators without a matrix, tied columns by the thousand) go to ACC-SADMM with restarts, or
-to SDCA-ADMM when there are fewer rows than columns.
+fits (operators without a matrix, many rows with tied columns by the thousand) go to ACC-SADMM with
+restarts, or to SDCA-ADMM when there are fewer rows than columns.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ._base import Solver, State, choose_engine, get, register, start_point
 from ._newton import is_quadratic
 from .low_rank_gram import LowRankGram
 from .sampled_newton import dual_rows, why_not
+from .tied_newton import TiedNewton
 from .working_set import why_not_by_column
 
 LARGEST_WIDE = 2000
@@ -30,6 +32,8 @@ LARGEST_WIDE = 2000
 SOME_COLUMNS, MANY_COLUMNS, ROWS_PER_COLUMN = 200, 2000, 10
 """Columns are worked on a few at a time from the second number on, and from the first on where
 there are fewer rows than this per column."""
+TIED_COLUMNS = 300
+"""Columns from which on a sparse factor of the structure is cheaper than square matrices."""
 ROUTES = {"newton": "sampled-newton"}
 """Routes whose method has a longer name."""
 
@@ -48,10 +52,11 @@ class Auto(Solver):
 
     Parameters
     ----------
-    route : {"auto", "newton", "gram", "low-rank-gram", "working-set", "sdca-admm", "acc-sadmm"}
-        Second-order steps from samples of rows, the Gram matrix of a quadratic loss, the same with
-        a nuclear norm, a few of many columns at a time, steps in the dual variables of few rows,
-        or ACC-SADMM.
+    route : str
+        "auto", or "newton": second-order steps from samples of rows; "gram": the Gram matrix of a
+        quadratic loss, "low-rank-gram" the same with a nuclear norm; "working-set": a few of many
+        columns at a time; "tied-newton": a factor of the structure and the levels it leaves;
+        "sdca-admm": steps in the dual variables of few rows; "acc-sadmm".
 
     Examples
     --------
@@ -85,6 +90,8 @@ class Auto(Solver):
         n, d = problem.f2.n_terms, problem.shape2[0]
         if _few_columns_matter(n, d) and why_not_by_column(problem) is None:
             return "working-set", f"{d} columns, each of which a penalty can hold at zero"
+        if d >= TIED_COLUMNS and n < d and TiedNewton().why_not(problem) is None:
+            return "tied-newton", f"{n} rows, {d} columns tied by a sparse structure: one factor"
         few = n < d and dual_rows(problem)
         if reason is not None:
             return "sdca-admm" if few else "acc-sadmm", reason

@@ -201,7 +201,7 @@ class SampledNewton(Solver):
         """Make one step."""
         s, f2, form = cast(NewtonState, state), cast(FiniteSum, problem.f2), Composite.of(problem)
         if s.refused >= PATIENCE or s.shortened >= PATIENCE - 1:
-            self._hand_over(problem, s, rng)
+            take_over(problem, s, rng)
             return
         snapshot = s.cache
         if snapshot is None:
@@ -222,21 +222,6 @@ class SampledNewton(Solver):
         s.mu = s.mu + taken * (mu - s.mu) if taken < 1 else mu
         s.dual = form.to_multiplier(s.mu).astype(problem.dtype)
         s.beta = 1.0 if s.penalty is None else s.penalty
-        s.n_epochs += 1
-
-    def _hand_over(self, problem: Problem, s: NewtonState, rng: np.random.Generator) -> None:
-        """Go on from the point reached with a method that needs no model of the loss."""
-        solver = get("sdca-admm" if dual_rows(problem) else "acc-sadmm")()
-        if s.other is None:
-            s.other = solver.start(problem, s.output, s.dual)
-            s.other.engine = s.engine if _compiles(problem) else "reference"
-            s.notes["then"] = f"its steps stopped helping, {solver.name} took over"
-        passes, gradients = s.other.n_passes, s.other.n_gradients
-        solver.epoch(problem, s.other, rng)
-        s.n_passes += s.other.n_passes - passes
-        s.n_gradients += s.other.n_gradients - gradients
-        s.x, s.output, s.dual, s.beta = s.other.x, s.other.output, s.other.dual, s.other.beta
-        s.cache = None
         s.n_epochs += 1
 
     # ---------------------------------------------------------------- the model
@@ -361,6 +346,25 @@ class SampledNewton(Solver):
                 break
             t, best = t / 2, shorter
         return t, point(t), best
+
+
+def take_over(problem: Problem, s: Any, rng: np.random.Generator) -> None:
+    """Go on from the point reached with a method that needs no model of the loss.
+
+    The state has a field ``other`` for that of the other method.
+    """
+    solver = get("sdca-admm" if dual_rows(problem) else "acc-sadmm")()
+    if s.other is None:
+        s.other = solver.start(problem, s.output, s.dual)
+        s.other.engine = s.engine if _compiles(problem) else "reference"
+        s.notes["then"] = f"its steps stopped helping, {solver.name} took over"
+    passes, gradients = s.other.n_passes, s.other.n_gradients
+    solver.epoch(problem, s.other, rng)
+    s.n_passes += s.other.n_passes - passes
+    s.n_gradients += s.other.n_gradients - gradients
+    s.x, s.output, s.dual, s.beta = s.other.x, s.other.output, s.other.dual, s.other.beta
+    s.cache = None
+    s.n_epochs += 1
 
 
 def inside(problem: Problem, x: Pair) -> Pair:

@@ -1,0 +1,84 @@
+"""A lower bound from the structure's factor.
+
+For slopes u of the rows (weights left out) with gradient g = X'(q u)/n, a multiplier with
+``S' mu = -g`` in the dual set of the penalties gives ``-mean conjugate(u) - H*(mu) - <mu, o>``.
+Reflections at the equation (one solve with the factor) and at the dual set take turns (Douglas and
+Rachford); the set is that of the subgradients at S w, which the optimal multiplier is in. Both
+parts are then shrunk by one factor until they are feasible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from ..certificates import Composite, DataTerm, DualPoint, lower_bound
+from ..clock import out_of_time
+from ..finite_sum import FiniteSum
+from ..protocols import Array
+from ._structure import Structure
+
+FIRM = 1e4
+"""Multipliers per structure, relative to their sizes, from which on S w decides what is tied."""
+
+
+class Found(NamedTuple):
+    """The dual point, and a multiplier in the dual set for the next splitting."""
+
+    point: DualPoint
+    mu: Array
+
+
+def dual_point(
+    f2: FiniteSum, form: Composite, structure: Structure, at: DataTerm, start: Array,
+    reflections: int, enough: float,
+) -> Found:  # fmt: skip
+    """Return the best bound that some reflections find for the slopes at a point.
+
+    They end early when a bound is at least ``enough``.
+    """
+    S, St, target = structure.S, structure.St, -at.gradient
+    subgradient = _subgradients(form, S @ at.x - form.offset, start)
+    governing = subgradient(start)
+    best = DualPoint(-np.inf, governing, at.slopes)
+    for _ in range(reflections):
+        mu = governing + structure.absorb(target - St @ governing)
+        found = _shrunk(f2, form, at, form.scale(mu), mu)
+        if found.bound > best.bound:
+            best = found
+        if best.bound >= enough or out_of_time():
+            break
+        governing = governing + subgradient(2 * mu - governing) - mu
+    return Found(best, form.project(best.mu))
+
+
+def _subgradients(form: Composite, image: Array, start: Array) -> Callable[[Array], Array]:
+    """Return (nearly) the projection on the subgradients of the penalty at ``image``.
+
+    It is the multiplier that a prox at the image leaves, with a large penalty: the gradient where
+    there is one, the projection on the dual set where the image is zero.
+    """
+    size, pull = (float(np.abs(v).max(initial=0.0)) for v in (image, start))
+    if not (size > 0 and pull > 0):
+        return form.project
+    beta, penalty = FIRM * pull / size, form.stacked_penalty
+
+    def project(mu: Array) -> Array:
+        ahead = image + mu / beta
+        return cast(Array, beta * (ahead - penalty.prox(ahead, 1 / beta)))
+
+    return project
+
+
+def _shrunk(f2: FiniteSum, form: Composite, at: DataTerm, scale: float, mu: Array) -> DualPoint:
+    """Return the bound of slopes and multiplier times one factor."""
+    bound, factor = -np.inf, scale
+    # a point on the edge may fall outside by rounding when scaled
+    for factor in (scale, scale * (1.0 - 1e-15), scale * (1.0 - 1e-14)):
+        u = at.slopes if factor == 1.0 else factor * at.slopes
+        bound = lower_bound(f2, form, at.x, u, factor * at.gradient, factor * mu)
+        if np.isfinite(bound):
+            break
+    return DualPoint(bound, factor * mu, u, factor)

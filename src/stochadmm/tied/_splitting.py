@@ -1,0 +1,82 @@
+"""Over-relaxed ADMM on the model of one Newton step.
+
+    min  <X'(g - D m), w> + 1/2 <w, X'D X w> + h(z)     s.t.  S w - o = z
+
+with g and D slopes and curvatures of the rows at predictions m (weights and 1/n included). Its
+penalty follows the ratio of the relative residuals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..clock import out_of_time
+from ..protocols import Array
+from ._rows import FewRows, System
+
+
+@dataclass
+class Splitting:
+    """The iterates of the splitting; they outlive the model."""
+
+    rows: FewRows
+    penalty: Any
+    """h of the stacked structure."""
+    offset: Array
+    z: Array = field(repr=False)
+    mu: Array = field(repr=False)
+    """Multiplier of ``S w - o = z``, in the dual set."""
+    rho: float
+    relaxation: float
+    look: int
+    """Iterations between two looks at the residuals."""
+
+    def copy(self) -> Splitting:
+        """Return a splitting with iterates of its own: they are replaced, never written to."""
+        return replace(self)
+
+    def run(self, curvature: Array, lin: Array, at: Array, iterations: int) -> tuple[Array, Array]:
+        """Iterate from ``at``; return the last point and its predictions.
+
+        ``curvature`` is D, ``lin`` is ``X'(g - D m)``.
+        """
+        structure = self.rows.structure
+        S, St, shift = structure.S, structure.St, structure.shift
+        system, a = self.rows.at(curvature, self.rho), self.relaxation
+        x, held, seen = at, at, np.zeros_like(curvature)
+        for k in range(1, iterations + 1):
+            right = self.rho * (St @ (self.z + self.offset)) - St @ self.mu - lin
+            if shift is not None:
+                right += self.rho * shift * held
+            x, seen = system.solve(right)
+            image, before = S @ x - self.offset, self.z
+            ahead = a * image + (1 - a) * before + self.mu / self.rho
+            self.z = self.penalty.prox(ahead, 1 / self.rho)
+            self.mu = self.rho * (ahead - self.z)
+            if shift is not None:
+                held = a * x + (1 - a) * held
+            if k % self.look == 0 and k < iterations:
+                system = self._balanced(system, curvature, image, before)
+                if out_of_time():
+                    break
+        return x, seen
+
+    def _balanced(self, system: System, curvature: Array, image: Array, before: Array) -> System:
+        """Return the system for a penalty that balances the residuals, the same if it does."""
+        St = self.rows.structure.St
+        primal = _norm(image - self.z) / max(_norm(image), _norm(self.z), 1e-300)
+        dual = self.rho * _norm(St @ (self.z - before)) / max(_norm(St @ self.mu), 1e-300)
+        if not (primal > 0 and dual > 0):
+            return system
+        ratio = float(np.clip(np.sqrt(primal / dual), 0.2, 5.0))
+        if 0.5 < ratio < 2.0:
+            return system
+        self.rho *= ratio
+        return self.rows.at(curvature, self.rho)
+
+
+def _norm(x: Array) -> float:
+    return float(np.linalg.norm(x))

@@ -1,0 +1,142 @@
+"""The structure's own matrix L = S'S, factored once.
+
+Only the rows of S count that a penalty sees. Where they leave directions free (an intercept, the
+mean of a graph) a small multiple of the data's own diagonal makes L definite; the splitting treats
+it as further rows of S without a penalty, so that nothing is changed by it but the way there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import splu
+
+from ..protocols import Array
+
+MOST_ENTRIES = 60
+"""Entries of L per column up to which its factor is expected to be sparse."""
+MOST_CORRECTIONS = 30
+PATIENCE = 4
+"""Corrections in a row that may leave a larger residual."""
+ROUNDING = 1e-15
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Rows of S that a penalty sees, and the factor of ``L = S'S + diag(shift)``."""
+
+    S: Any
+    St: Any
+    gram: Any = field(repr=False)
+    shift: Array | None
+    """What makes L definite, None where S'S is."""
+    factor: Any = field(repr=False)
+
+    @classmethod
+    def of(cls, S: Any, seen: Array, diagonal: Array, share: float) -> Structure:
+        """Factor the rows of S that are seen.
+
+        ``diagonal`` is that of the data's Hessian; ``share`` times it, in units of L, is added
+        where S'S may be singular.
+        """
+        rows = sparse.csr_array(sparse.diags_array(seen.astype(np.float64)) @ S)
+        rows.eliminate_zeros()
+        turned = sparse.csr_array(rows.T)
+        gram = sparse.csr_array(turned @ rows)
+        free = free_columns(rows, gram)
+        shift = _shift(gram.diagonal(), diagonal, share, free) if free.any() else None
+        L = gram if shift is None else gram + sparse.diags_array(shift)
+        return cls(rows, turned, gram, shift, _factor(sparse.csc_array(L)))
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the factor and of the sparse matrices."""
+        own = sum(int(m.data.nbytes + m.indices.nbytes) for m in (self.S, self.St, self.gram))
+        if isinstance(self.factor, np.ndarray):
+            return own + self.factor.nbytes
+        return own + 12 * int(self.factor.nnz)
+
+    def solve(self, right: Array) -> Array:
+        """Return ``L^-1 right`` for one or several right-hand sides."""
+        if isinstance(self.factor, np.ndarray):
+            return right * (self.factor if right.ndim == 1 else self.factor[:, None])
+        return cast(Array, self.factor.solve(right))
+
+    def absorb(self, residual: Array) -> Array:
+        """Return the smallest change of the multiplier with ``S' change = residual``.
+
+        Conjugate gradients with L in front take back what the shift, or rounding, has left; one
+        step of them where there is no shift.
+        """
+        y = self.solve(residual)
+        left = residual - self.gram @ y
+        best, least = y, _norm(left)
+        done, step, before, stalled = ROUNDING * _norm(residual), np.zeros_like(y), np.inf, 0
+        for _ in range(1 if self.shift is None else MOST_CORRECTIONS):
+            if least <= done:
+                break
+            ahead = self.solve(left)
+            now = float(left @ ahead)
+            step = ahead + (now / before) * step
+            bent = self.gram @ step
+            curvature = float(step @ bent)
+            if not curvature > 0:
+                break
+            y, left = y + (now / curvature) * step, left - (now / curvature) * bent
+            size, before, stalled = _norm(left), now, stalled + 1
+            if size < least:
+                best, least, stalled = y, size, 0
+            if stalled > PATIENCE:
+                break
+        return cast(Array, self.S @ best)
+
+    def same_rows(self, S: Any, seen: Array) -> bool:
+        """Say whether another structure has the same rows."""
+        rows = sparse.csr_array(sparse.diags_array(seen.astype(np.float64)) @ S)
+        rows.eliminate_zeros()
+        return bool(rows.shape == self.S.shape and (rows != self.S).nnz == 0)
+
+
+def free_columns(rows: Any, gram: Any) -> Array:
+    """Return the columns along which a direction may be free.
+
+    Those of a component in which no row has one entry only; where rows have three entries or
+    more, all columns without such a row.
+    """
+    sizes = np.diff(rows.indptr)
+    own = np.zeros(rows.shape[1], dtype=bool)
+    own[rows.indices[rows.indptr[:-1][sizes == 1]]] = True
+    if own.all() or sizes.max(initial=0) > 2:
+        return ~own
+    count, label = connected_components(gram, directed=False)
+    held = np.zeros(count, dtype=bool)
+    held[label[own]] = True
+    return ~held[label]
+
+
+def _shift(structure: Array, data: Array, share: float, free: Array) -> Array:
+    """Return a share of the data's diagonal in units of the structure's, on free columns."""
+    touched = structure > 0
+    mean = float(data[touched].mean()) if touched.any() else 0.0
+    if mean <= 0:
+        return np.where(free, share, 0.0)
+    unit = float(structure[touched].mean()) / mean
+    return np.where(free, share * unit * np.maximum(data, 1e-3 * mean), 0.0)
+
+
+def _norm(x: Array) -> float:
+    return float(np.linalg.norm(x))
+
+
+def _factor(L: Any) -> Any:
+    """Return the inverse of a diagonal as an array, else a factor with a symmetric ordering."""
+    diagonal = L.diagonal()
+    if L.nnz == np.count_nonzero(diagonal):
+        return 1.0 / diagonal
+    return splu(
+        L, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )
