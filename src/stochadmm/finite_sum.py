@@ -22,6 +22,7 @@ from . import threads
 from .dense import weighted_gram
 from .protocols import Array, Loss, Shape
 from .sampling import Runs
+from .validation import as_csr, refuse_masked
 
 CHUNK_BYTES = 1 << 19
 COMPILE_ABOVE = 1 << 20  # bytes of data: below, a NumPy pass takes less time than loading a kernel
@@ -57,7 +58,8 @@ class FiniteSum:
     loss : Loss
         The loss of one row.
     X : ndarray or CSR matrix of shape (n, d)
-        The rows; float32 or float64, taken without a copy where the layout allows.
+        The rows; float32 or float64, taken without a copy where the layout allows. Change it
+        between runs if you must: the next run works on the numbers it then finds in ``self.X``.
     y : array of shape (n,) or (n, C)
         Targets in the domain of the loss.
     sample_weight : array of shape (n,) or (n, C), optional
@@ -133,12 +135,11 @@ class FiniteSum:
         if is_sparse:
             if X.format != "csr":
                 self.notes.append(f"X converted from {X.format} to CSR")
-            X = X.tocsr()
-            if not X.has_canonical_format:
-                X = X.copy()
-                X.sum_duplicates()
+            X, given = as_csr(X, "X"), X
+            if given.format == "csr" and X.nnz < given.nnz:
                 self.notes.append("duplicate entries of the CSR matrix X were summed in a copy")
         else:
+            refuse_masked(X, "X")
             X = np.asarray(X)
         if X.ndim != 2:
             raise ValueError(
@@ -186,6 +187,7 @@ class FiniteSum:
         return norms
 
     def _check_targets(self, y: Any) -> Array:
+        refuse_masked(y, "y")
         y = np.asarray(y)
         if y.ndim not in (1, 2) or y.shape[0] != self.n_terms:
             raise ValueError(
@@ -205,6 +207,7 @@ class FiniteSum:
     def _check_weight(self, weight: Any) -> Array | None:
         if weight is None:
             return None
+        refuse_masked(weight, "sample_weight")
         weight = np.asarray(weight, dtype=np.float64)
         allowed: set[Shape] = {(self.n_terms,)}
         if self.n_outputs is not None and self.y.ndim == 2:
@@ -230,6 +233,7 @@ class FiniteSum:
     def _check_offset(self, offset: Any) -> Array | None:
         if offset is None:
             return None
+        refuse_masked(offset, "offset")
         offset = np.ascontiguousarray(offset, dtype=self.dtype)
         if offset.shape != self._predictions_shape(self.n_terms) or not np.isfinite(offset).all():
             raise ValueError(

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from .affine import AffineSet
+from .bounds import contradiction
 from .fingerprint import fingerprint
 from .finite_sum import FiniteSum
 from .operators import Identity, PadColumns, as_operator, simplest
@@ -100,6 +101,16 @@ class Problem:
                     penalty.check(shape)
                 except ValueError as error:
                     raise ValueError(f"{name}: {error}") from None
+        if self.constrained and self.h1 is not None and self.h2 is not None:
+            self._check_bounds()
+
+    def _check_bounds(self) -> None:
+        row = contradiction(self.A1, self.h1, self.shape1, self.A2, self.h2, self.shape2, self.b)
+        if row is not None:
+            raise ValueError(
+                f"the bounds of h1 and h2 leave no point that satisfies row {row} of the "
+                "constraint; widen one of them"
+            )
 
     def _check_unconstrained(self) -> None:
         if self.A1 is not None or self.A2 is not None:

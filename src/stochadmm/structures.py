@@ -20,6 +20,7 @@ from ._glasso import glasso_edges
 from ._immutable import ByValue, frozen, set_field
 from .operators import Differences, GridDifferences, Incidence, Selection
 from .protocols import Array, Operator
+from .validation import check_sparse, refuse_masked
 
 __all__ = [
     "Grid",
@@ -250,6 +251,9 @@ def from_adjacency(matrix: Any, *, signed: bool = False) -> Incidence:
     (array([[0, 1],
            [1, 2]]), array([2., 1.]), array([ 1., -1.]))
     """
+    if sparse.issparse(matrix):
+        check_sparse(matrix, "the adjacency matrix")
+    refuse_masked(matrix, "the adjacency matrix")
     full = sparse.coo_array(matrix, dtype=np.float64)
     if full.ndim != 2 or full.shape[0] != full.shape[1]:
         raise ValueError(f"an adjacency matrix must be square, got shape {full.shape}")

@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
 
 from ..losses import Huber, Logistic, Multinomial, Poisson, Quantile, Squared, SquaredHinge
 from ..protocols import Array, Loss
+from ..validation import check_sparse, refuse_masked
 
 REGRESSION_LOSSES = ("squared", "huber", "quantile", "poisson")
 CLASSIFICATION_LOSSES = ("logistic", "squared_hinge")
@@ -105,6 +106,9 @@ def moments(X: Any, weight: Array | None) -> tuple[Array, Array]:
 
 def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Return X as float32 or float64 rows or CSR; names of columns are remembered or compared."""
+    if sparse.issparse(X):
+        check_sparse(X, "X")
+    refuse_masked(X, "X")
     return validate_data(
         estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
     )
@@ -114,6 +118,7 @@ def checked_weight(weight: Any, X: Any) -> Array | None:
     """Return weights >= 0, one per row, or None."""
     if weight is None:
         return None
+    refuse_masked(weight, "sample_weight")
     return np.asarray(_check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True))
 
 
@@ -141,6 +146,7 @@ def regression_targets(y: Any, X: Any, weight: Array | None) -> tuple[Array, Arr
     """Return numeric targets and weights; a missing entry of several outputs has weight zero."""
     if y is None:
         raise ValueError("this estimator requires y to be passed, but the target y is None")
+    refuse_masked(y, "y")
     y = check_array(
         y, ensure_2d=False, dtype="numeric", ensure_all_finite="allow-nan", input_name="y"
     )
@@ -177,6 +183,7 @@ def class_codes(y: Any, X: Any) -> tuple[Array, Array]:
     """Return the classes, sorted, and the class number of every row."""
     if y is None:
         raise ValueError("this estimator requires y to be passed, but the target y is None")
+    refuse_masked(y, "y")
     y = column_or_1d(y, warn=True)
     if len(y) != X.shape[0]:
         raise ValueError(

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from .._immutable import set_field
 from ..protocols import Array
+from ..validation import as_csr, refuse_masked
 from ._base import LinearMap, as_float, dense_norm2, estimated_norm2, sparse_norm2, store
 
 
@@ -88,7 +89,11 @@ class Matrix(LinearMap):
 
     def __post_init__(self) -> None:
         given: Any = self.A
-        A = sparse.csr_array(given) if hasattr(given, "tocsr") else np.asarray(given)
+        if hasattr(given, "tocsr"):
+            A = as_csr(given, "the matrix")
+        else:
+            refuse_masked(given, "the matrix")
+            A = np.asarray(given)
         if A.ndim != 2:
             raise ValueError(f"Matrix needs two dimensions, got shape {A.shape}")
         if A.dtype.kind not in "biuf":
