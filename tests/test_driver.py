@@ -294,6 +294,44 @@ def test_divergence_is_named_and_the_best_point_returned():
     assert result.gap is None or np.isfinite(result.gap)
 
 
+class NotANumberFirst(Diverging):
+    """Begins where nothing can be evaluated, then goes to zero."""
+
+    def start(self, problem, x=None, dual=None):
+        zero = problem.zeros()
+        bad = sa.Pair(zero.x1, zero.x2 * np.nan)
+        return State(x=bad, output=bad, dual=problem.zeros_dual(), beta=1.0)
+
+    def epoch(self, problem, state, rng):
+        state.x = state.output = problem.zeros()
+        state.n_epochs += 1
+        state.n_passes += 1
+
+
+class OwnNan(sa.Squared):
+    """A loss that is no number away from zero."""
+
+    kernel = None
+
+    def value(self, z, y, weight=None):
+        return np.nan if np.any(z) else super().value(z, y, weight)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_is_not_a_number_is_never_the_best_and_never_a_gap():
+    p = problem("squared")
+    first = sa.minimize(p, NotANumberFirst(), max_passes=3)
+    assert first.objective == pytest.approx(p.objective_at_zero) and not first.coef.any()
+    own = replace(p, f2=sa.FiniteSum(OwnNan(), p.f2.X, p.f2.y))
+    for solver in ("acc-sadmm", "admm", "auto"):
+        result = sa.minimize(own, solver, max_passes=10)
+        assert not result.converged and "nan" not in result.message
+        for record in result.history:
+            assert record.gap is None or record.gap >= 0
+            assert record.relative_gap is None or record.relative_gap >= 0
+        assert result.gap is None or result.gap >= 0
+
+
 # ---------------------------------------------------------------- interrupts
 
 

@@ -61,14 +61,17 @@ class Measured:
 
     @property
     def gap(self) -> float | None:
-        """Certified upper bound on the distance to the optimum."""
-        return None if self.bound is None else max(self.objective - self.bound, 0.0)
+        """Certified upper bound on the distance to the optimum; infinite where it is no number."""
+        if self.bound is None:
+            return None
+        distance = self.objective - self.bound
+        return max(distance, 0.0) if distance < np.inf else np.inf
 
     @property
     def relative_gap(self) -> float | None:
         """The gap relative to the objective."""
-        if self.gap is None:
-            return None
+        if self.gap is None or self.gap == np.inf:
+            return self.gap
         return self.gap / self.scale if self.scale > 0 else (0.0 if self.gap == 0 else np.inf)
 
     def copy(self) -> Measured:
@@ -95,8 +98,8 @@ class Measured:
         if self.meets != other.meets:
             return self.meets
         mine, theirs = self.merit(other), other.merit(self)
-        if np.isfinite(mine) or np.isfinite(theirs):
-            return bool(mine <= theirs)
+        if np.isfinite(mine) or np.isfinite(theirs):  # a number is better than none
+            return bool(np.isfinite(mine) and not mine > theirs)
         a, b = self.kkt_residual, other.kkt_residual
         return a is not None and (b is None or bool(a <= b))
 
@@ -215,7 +218,7 @@ class Meter:
 
     def _learn(self, bound: float | None) -> None:
         """Keep the best lower bound."""
-        if bound is not None and not bound <= (-np.inf if self.bound is None else self.bound):
+        if bound is not None and bound > (-np.inf if self.bound is None else self.bound):
             self.bound = bound
 
     def _measured(self, state: State, c: Certificate) -> Measured:
