@@ -176,7 +176,7 @@ def get(name: str) -> type[Solver]:
     if name not in _registry:
         near = difflib.get_close_matches(str(name), _registry, n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        raise ValueError(f"unknown solver {name!r}; {hint}known: {', '.join(names())}")
+        raise ValueError(f"unknown solver {name!r}; {hint}see sa.solvers.names() for all of them")
     return _registry[name]
 
 
