@@ -175,8 +175,8 @@ def get(name: str) -> type[Solver]:
     """Return the class of a method by name; a wrong name lists the nearest ones."""
     if name not in _registry:
         near = difflib.get_close_matches(str(name), _registry, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        raise ValueError(f"unknown solver {name!r}; {hint}see sa.solvers.names() for all of them")
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "known is 'acc-sadmm';"
+        raise ValueError(f"unknown solver {name!r}; {hint} sa.solvers.names() lists all of them")
     return _registry[name]
 
 
