@@ -19,6 +19,8 @@ MOST_WORK = 4e9
 """Multiplications of a dense factorization, up to which there is one (a few seconds)."""
 LARGEST_DENSE = 4000
 """Columns of an operator without a matrix, up to which one is made from its products."""
+FIXED = 1e-12
+"""Share of a unit step below which a coordinate of z is taken to be the same in all points."""
 ROUNDS = 2
 """Projections one after the other: the second removes what rounding left of the first."""
 
@@ -94,7 +96,9 @@ def _factorized(A: Array) -> tuple[Array, Array]:
     least = max(A.shape) * np.finfo(np.float64).eps * values.max(initial=0.0)
     rank = int((values > least).sum())
     inverse = (right[:rank].T / values[:rank]) @ left[:, :rank].T
-    return inverse / length, np.ascontiguousarray(right[rank:].T)
+    basis = np.ascontiguousarray(right[rank:].T)
+    basis[np.linalg.norm(basis, axis=1) <= FIXED] = 0.0
+    return inverse / length, basis
 
 
 def _operator(A1: Any, A2: Any) -> LinearOperator:

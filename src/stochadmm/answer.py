@@ -226,7 +226,8 @@ class Meter:
             self._learn(c.bound)
             if self.bound is None:
                 self.bound = -np.inf
-        value = c.objective - self.problem.penalty(c.point) if np.isfinite(c.objective) else None
+        penalty = self.problem.penalty(c.point)
+        value = c.objective - penalty if np.isfinite(c.objective) else None
         dual = None if self.problem.is_model else c.dual
         kkt = c.kkt_residual
         found = self.appraise(state, c.point, value=value, kkt=kkt, dual=dual)

@@ -115,9 +115,10 @@ def beta(problem: Problem, requested: float | str) -> float:
     """Return the penalty of the constraint: as asked, or the ratio of dual and primal scales.
 
     beta carries the units of a multiplier over those of A x. The multiplier of a norm-like penalty
-    lives in a bounded set, whose size is the first scale; ten gradient steps from zero give the
-    second: with weak penalties solutions lie that far out. Where the set is unbounded
-    (constraints, squares) the curvature of the loss over |A2|^2 serves.
+    lives in a bounded set, whose size is the first scale, brought from x1 to the constraint by A1;
+    ten gradient steps from zero give the second: with weak penalties solutions lie that far out.
+    Where the set is unbounded (constraints, squares, f1) the curvature of the loss over |A2|^2
+    serves.
     """
     if requested != "auto":
         return positive("beta", requested)
@@ -126,11 +127,20 @@ def beta(problem: Problem, requested: float | str) -> float:
     curvature = max(problem.f2.lipschitz_mean, 1e-300)
     step = -problem.f2.gradient(problem.zeros().x2) / curvature
     moved = problem.A2.matvec(step.astype(problem.dtype))
-    primal, dual = _rms(moved), dual_size(problem.h1, moved)
+    primal, dual = _rms(moved), _multiplier_size(problem, moved)
     fallback = float(curvature / max(problem.A2.norm2, 1e-300))
     if dual is None or primal == 0 or dual == 0:
         return fallback
     return float(min(dual / (FAR * primal), fallback))
+
+
+def _multiplier_size(problem: Problem, direction: Array) -> float | None:
+    """Return the root mean square of a multiplier along a direction, None if unbounded."""
+    if problem.A1 is None or problem.f1 is not None:
+        return None
+    pull = problem.A1.rmatvec(direction)
+    size = dual_size(problem.h1, pull)
+    return None if size is None or _rms(pull) == 0 else size * _rms(direction) / _rms(pull)
 
 
 def dual_balance(f2: Any, predictions: Array, slopes: Array) -> float:

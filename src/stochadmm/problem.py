@@ -339,9 +339,14 @@ class Problem:
         rest = self.A1.matvec(x1)
         return Pair(x1, (rest if self.b is None else rest - self.b) / -scale)
 
+    def inside(self, x: Pair) -> Pair:
+        """Return a pair with both blocks in the domains of their penalties."""
+        return Pair(self._project("h1", x.x1), self._project("h2", x.x2))
+
     def _nearest(self, x: Pair) -> Pair:
         """Return the nearest pair that satisfies the constraint, in the type of x."""
-        z = np.concatenate([self._project("h1", x.x1), self._project("h2", x.x2)])
+        moved = self.inside(x)
+        z = np.concatenate([moved.x1, moved.x2])
         found = self.affine.project(z.astype(np.float64)).astype(z.dtype, copy=False)
         p = self.shape1[0]
         return Pair(found[:p], found[p:])

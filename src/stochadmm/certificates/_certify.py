@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ._composite import Composite, Through
 from ._corrected import corrected_point
 from ._data import DataTerm, evaluate
 from ._null_space import clear_free_directions
-from ._repair import repaired, wide
+from ._repair import is_rounding, repaired, wide
 from ._residual import kkt_residual
 from ._scaled import DualPoint, feasible_multiplier, scaled_point
 
@@ -183,13 +183,12 @@ def _eliminated(
     same = cache if view.keeps_x2 else None
     found = certify(view.reduced, inside, start, same, strength=strength)
     x = view.up(found.point.x2)
-    objective = found.objective
     if not np.isfinite(problem.penalty(x)):  # outside a domain by rounding, or by more
-        x = repaired(problem, x) or x
-        if not np.isfinite(problem.penalty(x)):
-            objective = np.inf
+        x = problem.inside(x)
+    at_x = evaluate(cast(FiniteSum, f2), x.x2)
+    near = is_rounding(problem, x, problem.constraint(x))
+    objective = problem.penalty(x) + at_x.value if near else np.inf
     gap = None if found.gap is None else max(objective - found.bound, 0.0)
-    gradient = np.asarray(f2.gradient(x.x2.astype(problem.dtype)), dtype=np.float64)
     return replace(
         found,
         objective=objective,
@@ -197,7 +196,7 @@ def _eliminated(
         gap=gap,
         candidate=None,
         candidate_dual=None,
-        dual=view.up_dual(found.dual, gradient),
+        dual=view.up_dual(found.dual, at_x.gradient),
         n_passes=found.n_passes + 2.0,
     )
 

@@ -46,10 +46,18 @@ def _rounded(problem: Problem, x: Pair) -> Pair | None:
     """Project both blocks where that is a matter of rounding only."""
     if problem.A1 is None or problem.A2 is None:
         return None
-    moved = Pair(problem._project("h1", x.x1), problem._project("h2", x.x2))
+    moved = problem.inside(x)
+    near = is_rounding(problem, x, problem.constraint(moved))
+    return moved if near and _finite(problem, moved) else None
+
+
+def is_rounding(problem: Problem, x: Pair, residual: Array) -> bool:
+    """Say whether a residual of the constraint at x is a matter of rounding."""
+    if problem.A1 is None:
+        return True
     size = np.abs(problem.A1.matvec(x.x1)).max(initial=0.0) + np.abs(x.x2).max(initial=0.0)
-    off = np.abs(problem.constraint(moved)).max(initial=0.0)
-    return moved if off <= ROUNDING * size and _finite(problem, moved) else None
+    terms = 1.0 if problem.is_model else float(sum(problem.shape1[:1] + problem.shape2[:1]))
+    return bool(np.abs(residual).max(initial=0.0) <= ROUNDING * terms * size)
 
 
 def _by_coordinates(problem: Problem, x: Pair) -> Pair | None:
