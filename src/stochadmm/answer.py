@@ -55,6 +55,8 @@ class Measured:
     bound: float | None
     kkt_residual: float | None
     scale: float
+    weight: float = 0.0
+    """Norm of the larger of two multipliers: that of the method and that of the bound."""
     cache: Snapshot | None = None
     meets: bool = False
     """Whether the stopping rule holds for these arrays."""
@@ -81,7 +83,7 @@ class Measured:
     @property
     def charge(self) -> float:
         """What a multiplier makes of the infeasibility: F may be so much below the optimum."""
-        return float(np.linalg.norm(self.dual)) * self.residual if self.residual else 0.0
+        return self.weight * self.residual if self.residual else 0.0
 
     def merit(self, other: Measured) -> float:
         """Return F plus twice what the larger multiplier makes of the infeasibility.
@@ -90,8 +92,7 @@ class Measured:
         """
         if not self.residual:
             return self.objective
-        weight = max(float(np.linalg.norm(m.dual)) for m in (self, other))
-        return self.objective + 2.0 * weight * self.residual
+        return self.objective + 2.0 * max(self.weight, other.weight) * self.residual
 
     def better_than(self, other: Measured) -> bool:
         """Say whether this point is at least as good: by the rule, by merit, by KKT residual."""
@@ -276,7 +277,9 @@ class Meter:
         found = Measured(
             point, multiplier, state.beta, objective, relative,
             0.0 if problem.is_model else residual, infeasibility(problem, state.output)[1],
-            self.bound, kkt, self.scale(objective), known.get("cache", state.cache),
+            self.bound, kkt, self.scale(objective),
+            max(float(np.linalg.norm(m)) for m in (multiplier, state.dual)),
+            known.get("cache", state.cache),
         )  # fmt: skip
         return self.judged(found, state)
 

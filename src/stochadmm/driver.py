@@ -281,10 +281,11 @@ class Run:
     def _due(self) -> bool:
         """Say whether to measure: always where it is cheap or watched, else at growing intervals.
 
-        The certificate of many coefficients may cost more than an epoch; a tenth more epochs than
-        needed cost less.
+        The certificate of many coefficients, or of a general constraint, may cost more than an
+        epoch; a tenth more epochs than needed cost less.
         """
-        cheap = self.state.bound is not None or math.prod(self.problem.shape2) <= LARGEST_DENSE
+        few = self.problem.is_model and math.prod(self.problem.shape2) <= LARGEST_DENSE
+        cheap = self.state.bound is not None or few
         if cheap or self.meter.tol is None or self.callback is not None:
             return True
         last = self.history[-1].epoch if self.history else 0

@@ -267,7 +267,7 @@ class AccSADMM(Solver):
         schedule = self.schedule(p, s.n_inner)
         momentum, anchor = schedule.momentum(s.cycle), schedule.anchor
         gradient = Anchored.take(p.f2, runs, s.snapshot.x2, s.cache)
-        s.values.append(self._value(p, s.snapshot, gradient))
+        s.values.append(self._value(p, s, gradient))
         self._refresh(p, s, gradient, rng)
 
         batches = runs.draw(rng, s.n_inner)
@@ -356,11 +356,17 @@ class AccSADMM(Solver):
         return slowed_down(s.values)
 
     @staticmethod
-    def _value(p: Problem, snapshot: Pair, gradient: Anchored) -> float:
+    def _value(p: Problem, s: AccState, gradient: Anchored) -> float:
+        """Return F at the snapshot: at the feasible point of a model, else as an exact penalty."""
         at: Any = gradient.at
         if not hasattr(at, "value"):
             return float("nan")
-        return float(at.value) + p.penalty(p.feasible(snapshot))
+        value = float(at.value) + p.penalty(p.feasible(s.snapshot)) if p.is_model else np.inf
+        if np.isfinite(value):
+            return value
+        weight = 2.0 * float(np.linalg.norm(s.dual))
+        charge = weight * float(np.linalg.norm(p.constraint(s.snapshot)))
+        return float(at.value) + p.penalty(p.inside(s.snapshot)) + charge
 
 
 def slowed_down(values: list[float]) -> bool:
