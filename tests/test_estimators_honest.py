@@ -105,8 +105,7 @@ def low_rank(n=80, d=12, outputs=5, seed=0):
 
 @pytest.mark.parametrize(
     "solver, passes",
-    [("acc-sadmm", 1), ("acc-sadmm", 8), ("linearized-admm", 1), ("linearized-admm", 8),
-     ("auto", 1), ("auto", 2)],
+    [("acc-sadmm", 1), ("acc-sadmm", 8), ("linearized-admm", 1), ("linearized-admm", 8)],
 )  # fmt: skip
 def test_an_unconverged_rank_is_that_of_the_coefficients(solver, passes):
     X, Y = low_rank()

@@ -363,7 +363,8 @@ def finish(
     if problem.intercept:
         coef, intercept = coef[:-1], coef[-1]
         intercept = float(intercept) if np.ndim(intercept) == 0 else intercept.copy()
-    details = {"engine": state.engine, **state.notes, **info}
+    # "beta" of the notes is where a method began; this one belongs to the multiplier
+    details = {"engine": state.engine, **state.notes, "last_beta": float(best.beta), **info}
     notes = getattr(problem.f2, "notes", None)
     if notes:
         details["data"] = list(notes)

@@ -128,9 +128,7 @@ def solve(
         verbose=verbose,
         resumable=False,
     )
-    # of the pair and the multiplier that are returned; methods may have changed it on the way
-    beta = float(result.state.best.beta)
-    return _judged(result, tol, {**result.info, "beta": beta, "solver": name})
+    return _judged(result, tol, {**result.info, "solver": name})
 
 
 def _work(problem: Problem) -> int:

@@ -62,7 +62,7 @@ class SparseLowRank(StructuredModel):
         Before convergence the prox of a copy may be far from the coefficients that are returned.
         """
         copies = [result.coef, result.coef]
-        beta = float(result.info.get("beta", 1.0))
+        beta = float(result.info["last_beta"])
         both = prox_side(problem, result.x2, result.dual, beta) if problem.h1 else None
         if both is None:
             return copies[0], copies[1]
