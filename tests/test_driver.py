@@ -516,6 +516,7 @@ def test_a_start_at_the_optimum_is_not_made_worse():
     assert result.objective <= best.objective * (1 + 1e-12)
 
 
+@pytest.mark.compiled
 def test_compiled_engine_is_refused_with_a_reason():
     X = np.random.default_rng(0).standard_normal((N, D))
     own = sa.Problem.linear(OwnLoss(), X, X[:, 0], on_structure=sa.L1(0.1))

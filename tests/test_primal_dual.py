@@ -81,6 +81,7 @@ def assert_same_engines(solver, problem, tolerance=1e-9):
         assert a.n_passes == b.n_passes and a.n_gradients == b.n_gradients
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("csr", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("extras", [False, True], ids=["plain", "intercept-weights-offset"])
 @pytest.mark.parametrize("loss, outputs", [(name, None) for name in LOSSES] + [("squared", 3)])
@@ -90,6 +91,7 @@ def test_dual_methods_compiled_equals_reference(method, loss, outputs, csr, extr
     assert_same_engines(method(batch_size=5), problem)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("csr", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("extras", [False, True], ids=["plain", "intercept-weights-offset"])
 @pytest.mark.parametrize(
@@ -105,12 +107,14 @@ def test_gradient_methods_compiled_equals_reference(loss, outputs, csr, extras):
     assert_same_engines(sa.VRPDDY(batch_size=5, sampling="rows"), free)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("method", [*SPLIT, sa.Katyusha])
 def test_float32_stays_float32(method):
     problem = make("logistic", dtype=np.float32, h2=True, constrained=method is not sa.Katyusha)
     assert_same_engines(method(batch_size=5), problem, tolerance=2e-3)
 
 
+@pytest.mark.compiled
 def test_a_general_orthogonal_A1_compiled_equals_reference():
     base = make("logistic", h2=True)
     p = base.shape1[0]
@@ -347,6 +351,7 @@ def test_katyusha_agrees_with_scikit_learn():
     assert result.objective == pytest.approx(other, abs=1e-7)
 
 
+@pytest.mark.compiled
 def test_strong_convexity_makes_katyusha_faster_at_the_end():
     problem = make("logistic", rows=500, h2=True, constrained=False, alpha=0.05)
     gaps = []
@@ -438,6 +443,7 @@ def test_start_is_not_changed_and_counts_are_those_of_the_papers(method):
         assert state.n_passes == state.n_gradients >= 2
 
 
+@pytest.mark.compiled
 def test_a_warm_start_at_the_optimum_stays_there():
     problem = make("logistic", rows=300, h2=True, alpha=0.005)
     state = run(sa.SDCAADMM(batch_size=10), problem, "compiled", 300)

@@ -96,6 +96,7 @@ def assert_same(a, b, tolerance):
 # -------------------------------------------------------------------- two engines, one method
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("csr", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize(
     ("loss", "outputs", "rich"),
@@ -117,6 +118,7 @@ def test_compiled_equals_reference(name, loss, outputs, rich, csr):
             assert_same(a, b, 1e-9)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("rich", [False, True])
 @pytest.mark.parametrize("name", NEED_FREE_X2)
 def test_compiled_equals_reference_where_h2_must_be_absent(name, rich):
@@ -128,6 +130,7 @@ def test_compiled_equals_reference_where_h2_must_be_absent(name, rich):
             assert_same(a, b, 1e-9)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", ALL)
 def test_general_constraint_in_both_engines(name):
     problem = general()
@@ -138,6 +141,7 @@ def test_general_constraint_in_both_engines(name):
     assert np.linalg.norm(problem.constraint(last.output)) < 0.1 * first
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", ALL)
 def test_float32_stays_float32(name):
     problem = make(1, dtype=np.float32)
@@ -409,6 +413,7 @@ def test_average_of_the_asvrg_snapshots():
     np.testing.assert_allclose(states[-1].ergodic.x2, mean, rtol=0, atol=1e-13)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", ALL)
 def test_penalty_grows_by_continuation(name):
     schedule = sa.Continuation(0.5, rho=2.0)
@@ -475,6 +480,7 @@ ACCURACY = {  # method: passes, certified gap relative to F(0)
 }
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("loss", ["logistic", "squared", "multinomial"])
 @pytest.mark.parametrize("name", ACCURACY)
 def test_certified_accuracy(name, loss):
@@ -498,6 +504,7 @@ def test_strongly_convex_svrg_admm_converges_linearly():
         assert result.status is sa.Status.CONVERGED, solver.name
 
 
+@pytest.mark.compiled
 def test_steps_of_squared_losses_do_not_blow_up():
     """Rows of very different sizes, where an uncapped first step would explode."""
     rng = np.random.default_rng(0)
@@ -533,6 +540,7 @@ def test_resuming_equals_going_straight_through(name, engine):
     np.testing.assert_array_equal(a.dual, b.dual)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", ALL)
 def test_start_is_not_changed_and_problems_without_constraint_are_served(name):
     problem = make()

@@ -148,16 +148,16 @@ def _sparse_gram(block: Any, numbers: Array, intercept: bool, rows: Any) -> Arra
 
 
 def _add_products(block: Any, numbers: Array, lower: Array) -> None:
-    if block.nnz < COMPILED_FROM:
+    from .kernels.extension import available
+
+    if block.nnz < COMPILED_FROM or not available():
         d = block.shape[1]
         lower[:d, :d] += np.tril((block.T @ (sparse.diags_array(numbers) @ block)).toarray())
         return
     from .kernels.passes import sparse_gram
 
     def columns(those: slice) -> None:  # no two threads write to the same place
-        sparse_gram(
-            block.indptr, block.indices, block.data, numbers, those.start, those.stop, lower
-        )
+        sparse_gram(block, numbers, those.start, those.stop, lower)
 
     threads.run(columns, _column_ranges(block))
 

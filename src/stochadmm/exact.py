@@ -17,7 +17,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.sparse.linalg import lsmr
 
-from .finite_sum import COMPILE_ABOVE, FiniteSum
+from .finite_sum import LARGE_BYTES, FiniteSum
 from .operators import Identity
 from .penalties import Nuclear, Stacked
 from .problem import Pair, Problem
@@ -59,7 +59,7 @@ def candidates(
 def _short_step(problem: Problem) -> float:
     """Return a step of at most 1 / Lf that costs no read of much data: any makes exact zeros."""
     f2: Any = problem.f2
-    if isinstance(f2, FiniteSum) and f2.n_bytes > COMPILE_ABOVE:
+    if isinstance(f2, FiniteSum) and f2.n_bytes > LARGE_BYTES:
         largest = float(f2.loss.curvature_bound) * float(f2.row_curvatures.mean(dtype=np.float64))
     else:
         largest = f2.lipschitz_mean

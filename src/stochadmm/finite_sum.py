@@ -25,7 +25,7 @@ from .sampling import Runs
 from .validation import as_csr, refuse_masked
 
 CHUNK_BYTES = 1 << 19
-COMPILE_ABOVE = 1 << 20  # bytes of data: below, a NumPy pass takes less time than loading a kernel
+LARGE_BYTES = 1 << 20  # data worth a look before it is read again and again
 ROWS_PER_SUM = 1 << 14
 PART_BYTES = 1 << 21  # work below which a part is not worth another thread
 MOST_PARTS = 16
@@ -161,8 +161,10 @@ class FiniteSum:
         if not sparse.issparse(X) and not X.flags.c_contiguous:
             self.notes.append("X copied to row-major order")
             X = np.ascontiguousarray(X)
-        if not is_sparse and X.nbytes > COMPILE_ABOVE and _density(X) <= MOSTLY_ZERO:
-            X = _as_csr(X)
+        if not is_sparse and X.nbytes > LARGE_BYTES and _density(X) <= MOSTLY_ZERO:
+            from .kernels.passes import sparse_copy
+
+            X = sparse_copy(X)
             share = 1 - X.nnz / (X.shape[0] * X.shape[1])
             self.notes.append(f"{100 * share:.0f} % of X are zeros: a sparse copy is worked on")
         return X
@@ -516,10 +518,12 @@ class FiniteSum:
 
     @cached_property
     def compiled(self) -> bool:
-        """Whether passes are worth a compiled loop: single output, a known loss, enough rows."""
+        """Whether passes are compiled: single output, a known loss, an extension."""
+        from .kernels.extension import available
+
         plain = self.weight is None or self.weight.ndim == 1
         known = getattr(self.loss, "kernel", None) is not None
-        return self.n_outputs is None and plain and known and self.n_bytes > COMPILE_ABOVE
+        return self.n_outputs is None and plain and known and available()
 
     @cached_property
     def view(self) -> Any:
@@ -583,22 +587,6 @@ def _density(X: Array) -> float:
     """Return the share of numbers other than zero in some of the rows."""
     rows = X[:: max(1, len(X) // 500)]
     return float(np.count_nonzero(rows)) / rows.size
-
-
-def _as_csr(X: Array) -> Any:
-    """Return a sparse copy of a dense matrix, in two reads."""
-    from .kernels.passes import count_nonzeros, gather_nonzeros
-
-    indptr = np.zeros(len(X) + 1, dtype=np.int64)
-    count_nonzeros(X, indptr)
-    np.cumsum(indptr, out=indptr)
-    kind = np.int32 if indptr[-1] < 2**31 else np.int64
-    size = int(indptr[-1])
-    indices, data = np.empty(size + 1, dtype=kind), np.empty(size + 1, dtype=X.dtype)
-    gather_nonzeros(X, indices, data)
-    made = sparse.csr_array((data[:size], indices[:size], indptr.astype(kind)), shape=X.shape)
-    made.has_canonical_format = True
-    return made
 
 
 def _csr_rows(X: Any, start: int, stop: int) -> Any:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-_REQUIRED = ("stochadmm", "numpy", "scipy", "scikit-learn", "numba", "rich", "typer")
+_REQUIRED = ("stochadmm", "numpy", "scipy", "scikit-learn", "rich", "typer")
 _OPTIONAL = ("matplotlib", "networkx", "pandas", "pyarrow", "dask", "distributed")
 
 
@@ -44,6 +44,7 @@ def collect() -> dict[str, dict[str, Any]]:
             **{name: _version(name) for name in (*_REQUIRED, *_OPTIONAL)},
         },
         "machine": {"system": platform.system(), "processor": platform.machine()},
+        "kernels": _kernels(),
         "threads": _threads(),
         "folders": {
             "data": None if folder is None else str(folder),
@@ -60,9 +61,15 @@ def _version(name: str) -> str | None:
         return None
 
 
+def _kernels() -> dict[str, Any]:
+    from stochadmm.kernels import extension
+
+    choice = extension.chosen()
+    return {"in use": choice.name, "why not compiled": choice.reason}
+
+
 def _threads() -> dict[str, Any]:
-    # numpy and numba must be loaded for their thread pools to be seen.
-    import numba
+    # numpy must be loaded for its thread pools to be seen.
     import numpy as np  # noqa: F401
     from threadpoolctl import threadpool_info
 
@@ -72,6 +79,5 @@ def _threads() -> dict[str, Any]:
     return {
         "cores": os.cpu_count(),
         "stochadmm": threads.count(),
-        "numba": numba.get_num_threads(),
         **pools,
     }

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ROWS, FEATURES, CLASSES, BATCH = 1_281_167, 4_096, 1_000, 2_000
 TIGHT = 1e-6  # relative gap of an optimum that is certified well enough for every figure
-PACKAGES = ("stochadmm", "numpy", "scipy", "numba", "scikit-learn", "matplotlib", "PyYAML")
+PACKAGES = ("stochadmm", "numpy", "scipy", "scikit-learn", "matplotlib", "PyYAML")
 RATES = {
     "stoc-admm": ("O(1/√K)", "average"),
     "opt-sadmm": ("O(1/K² + 1/K + σ/√K)", "average"),

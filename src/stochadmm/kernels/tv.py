@@ -18,84 +18,14 @@ all. The two ends grow outwards from the middle of arrays of length 2 n.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from ._jit import kernel
+from ..protocols import Array
+from . import _numpy
+from .extension import available, core
 
 
-@kernel
-def fuse_columns(v: Any, threshold: float, out: Any) -> None:
+def fuse_columns(v: Array, threshold: float, out: Array) -> None:
     """Write the prox of every column of ``v`` (n, C) into ``out``."""
-    n = v.shape[0]
-    # sums of n terms: float64 whatever the dtype of v
-    knots = np.empty(2 * n)
-    slopes = np.empty(2 * n)
-    offsets = np.empty(2 * n)
-    low = np.empty(n)
-    high = np.empty(n)
-    for c in range(v.shape[1]):
-        _fuse(v[:, c], threshold, out[:, c], knots, slopes, offsets, low, high)
-
-
-@kernel
-def _fuse(
-    v: Any, t: float, out: Any, knots: Any, slopes: Any, offsets: Any, low: Any, high: Any
-) -> None:
-    n = v.shape[0]
-    if n == 0:
-        return
-    if n == 1 or t == 0.0:
-        out[:] = v
-        return
-    low[0] = v[0] - t
-    high[0] = v[0] + t
-    left = n - 1
-    right = n
-    knots[left] = low[0]
-    slopes[left] = 1.0
-    offsets[left] = t - v[0]
-    knots[right] = high[0]
-    slopes[right] = -1.0
-    offsets[right] = t + v[0]
-    # the derivative is -t left of all knots, +t right of them, plus the new entry's (b - v_j)
-    for j in range(1, n - 1):
-        slope = 1.0
-        offset = -t - v[j]
-        first = left
-        while first <= right and slope * knots[first] + offset <= -t:
-            slope += slopes[first]
-            offset += offsets[first]
-            first += 1
-        low[j] = (-t - offset) / slope
-        slope_low = slope
-        offset_low = offset
-        slope = 1.0
-        offset = t - v[j]
-        last = right
-        while last >= first and slope * knots[last] + offset >= t:
-            slope -= slopes[last]
-            offset -= offsets[last]
-            last -= 1
-        high[j] = (t - offset) / slope
-        left = first - 1
-        knots[left] = low[j]
-        slopes[left] = slope_low
-        offsets[left] = offset_low + t
-        right = last + 1
-        knots[right] = high[j]
-        slopes[right] = -slope
-        offsets[right] = t - offset
-    slope = 1.0
-    offset = -t - v[n - 1]
-    first = left
-    while first <= right and slope * knots[first] + offset <= 0.0:
-        slope += slopes[first]
-        offset += offsets[first]
-        first += 1
-    x = -offset / slope
-    out[n - 1] = x
-    for j in range(n - 2, -1, -1):
-        x = min(max(x, low[j]), high[j])
-        out[j] = x
+    if available():
+        core().fuse_columns(v, threshold, out)
+    else:
+        _numpy.fuse_columns(v, threshold, out)

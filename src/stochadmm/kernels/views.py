@@ -1,12 +1,15 @@
-"""Problems as named tuples of arrays, the only thing compiled loops see.
+"""Problems as plain arrays, the only thing compiled loops see.
 
-Blocks are two-dimensional here, (rows, outputs) with one output for vectors, contiguous and of the
-data's float type. A part without a compiled description makes the view ``None``.
+Blocks are two-dimensional there, (rows, outputs) with one output for vectors, contiguous and of
+the data's float type. A part without a compiled description makes the view ``None``. Each view
+hands its arrays to the extension once, where every shape, type and index is checked; loops then
+take ``native``, which is ``None`` where there is no extension.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -17,11 +20,32 @@ from ..problem import Problem
 from ..protocols import Array
 from ..terms import Elementwise, GroupNorms
 from . import codes
+from .extension import MissingKernels, available, chosen, core
 
 
-class DataView(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class View:
+    """Arrays and numbers, and what the extension made of them."""
+
+    made_by: ClassVar[str]
+    native: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        made = getattr(core(), self.made_by)(self) if available() else None
+        object.__setattr__(self, "native", made)
+
+    def __reduce__(self) -> Any:  # copies and other processes make their own
+        return type(self), tuple(getattr(self, f.name) for f in fields(self) if f.init)
+
+
+@dataclass(frozen=True, eq=False)
+class DataView(View):
     """Rows, targets and loss; dense rows are in ``X``, CSR rows in the three arrays."""
 
+    made_by = "Data"
+    n_rows: int
+    n_features: int
+    outputs: int
     is_sparse: bool
     X: Array
     indptr: Array
@@ -36,9 +60,12 @@ class DataView(NamedTuple):
     p1: float
 
 
-class PenaltyView(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class PenaltyView(View):
     """Terms on consecutive rows; numbers per row, or per entry when ``per_entry``."""
 
+    made_by = "Penalty"
+    n_rows: int
     kinds: Array
     starts: Array
     l1: Array
@@ -53,10 +80,14 @@ class PenaltyView(NamedTuple):
     variation: Array
 
 
-class OperatorView(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class OperatorView(View):
     """A scaled identity, or a matrix and its transpose in CSR form."""
 
+    made_by = "Operator"
     kind: int
+    n_rows: int
+    n_columns: int
     scale: float
     indptr: Array
     indices: Array
@@ -66,9 +97,11 @@ class OperatorView(NamedTuple):
     t_data: Array
 
 
-class ProblemView(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ProblemView(View):
     """The parts of a problem for a compiled loop; f1 is absent."""
 
+    made_by = "Problem"
     f: DataView
     h1: PenaltyView
     h2: PenaltyView
@@ -82,9 +115,17 @@ def view(problem: Problem) -> ProblemView | None:
     return _explain(problem)[0]
 
 
+def compiled_view(problem: Problem) -> ProblemView:
+    """Return the compiled description of a problem that is known to have one."""
+    made = _explain(problem)[0]
+    if made is None or made.native is None:
+        raise MissingKernels(f"this problem does not run compiled: {why_not(problem)}")
+    return made
+
+
 def why_not(problem: Problem) -> str | None:
-    """Return the part that keeps a problem from running compiled, in words."""
-    return _explain(problem)[1]
+    """Return what keeps a problem from running compiled, in words."""
+    return _explain(problem)[1] if available() else chosen().reason
 
 
 def _explain(problem: Problem) -> tuple[ProblemView | None, str | None]:
@@ -92,7 +133,7 @@ def _explain(problem: Problem) -> tuple[ProblemView | None, str | None]:
     if cached is None:
         cached = _build(problem)
         problem.__dict__["_kernel_view"] = cached
-    return cached  # type: ignore[no-any-return]
+    return cast(tuple[ProblemView | None, str | None], cached)
 
 
 def _build(problem: Problem) -> tuple[ProblemView | None, str | None]:
@@ -113,7 +154,8 @@ def _build(problem: Problem) -> tuple[ProblemView | None, str | None]:
     operators = []
     for name in ("A1", "A2"):
         A = getattr(problem, name)
-        made_op = operator_view(A, problem.dtype)
+        columns_of_A = (problem.shape1 if name == "A1" else problem.shape2)[0]
+        made_op = operator_view(A, problem.dtype, columns_of_A)
         if made_op is None:
             return None, f"the operator {name} ({type(A).__name__}) has no sparse form"
         operators.append(made_op)
@@ -128,42 +170,49 @@ def _build(problem: Problem) -> tuple[ProblemView | None, str | None]:
 def data_view(f2: FiniteSum) -> DataView:
     """Return the rows of a finite sum; nothing is copied."""
     dtype = f2.dtype
-    n, columns = f2.n_terms, 1 if f2.n_outputs is None else f2.n_outputs
+    n, outputs = f2.n_terms, 1 if f2.n_outputs is None else f2.n_outputs
     y = np.ascontiguousarray(f2.y, dtype=dtype).reshape(n, -1)
-    weight = np.empty((0, 0), dtype) if f2.weight is None else f2.weight.reshape(n, -1)
-    offset = np.empty((0, 0), dtype) if f2.offset is None else f2.offset.reshape(n, columns)
+    none = np.empty(0, dtype)
+    weight, offset = (none if a is None else a for a in (f2.weight, f2.offset))
     loss: Any = f2.loss
     code, p0, p1 = loss.kernel
-    if f2.storage == CSR:
-        # unsigned indices spare the compiled loops the test for negative ones
-        unsigned = np.dtype(f"u{f2.X.indices.dtype.itemsize}")
-        pointers, indices = f2.X.indptr.view(unsigned), f2.X.indices.view(unsigned)
-        rows = (np.empty((0, 0), dtype), pointers, indices, f2.X.data)
-    else:
-        none = np.empty(0, np.uint32)
-        rows = (f2.X, none, none, np.empty(0, dtype))
-    return DataView(
-        f2.storage == CSR, *rows, y, weight, offset, f2.intercept, int(code), float(p0), float(p1)
+    X, indptr, indices, entries = (
+        csr_parts(f2.X) if f2.storage == CSR else (f2.X, none, none, none)
     )
+    return DataView(
+        n, f2.n_features, outputs, f2.storage == CSR, X, indptr, indices, entries, y, weight,
+        offset, f2.intercept, int(code), float(p0), float(p1),
+    )  # fmt: skip
 
 
-def operator_view(A: Any, dtype: Any) -> OperatorView | None:
+def csr_parts(X: Any) -> tuple[Array, Array, Array, Array]:
+    """Return an empty dense matrix, row pointers, columns and values of a CSR matrix."""
+    pointers, indices = X.indptr, X.indices
+    if pointers.dtype != indices.dtype or indices.dtype not in (np.int32, np.int64):
+        pointers, indices = pointers.astype(np.int64), indices.astype(np.int64)
+    return np.empty(0, X.dtype), pointers, indices, X.data
+
+
+def operator_view(A: Any, dtype: Any, n_columns: int) -> OperatorView | None:
     """Return an operator as a scaled identity or in CSR form both ways."""
-    none, empty = np.empty(0, np.uint32), np.empty(0, dtype)
+    none, empty = np.empty(0, np.int32), np.empty(0, dtype)
+    nothing = (none, none, empty, none, none, empty)
     if A is None:
-        return OperatorView(codes.NOTHING, 0.0, none, none, empty, none, none, empty)
+        return OperatorView(codes.NOTHING, 0, n_columns, 0.0, *nothing)
     if isinstance(A, Identity):
-        return OperatorView(
-            codes.SCALED_IDENTITY, float(A.scale), none, none, empty, none, none, empty
-        )
+        return OperatorView(codes.SCALED_IDENTITY, n_columns, n_columns, float(A.scale), *nothing)
     if not hasattr(A, "tosparse"):
         return None
     forward = sparse.csr_array(A.tosparse())
     backward = sparse.csr_array(forward.T)
-    parts = []
-    for M in (forward, backward):
-        parts += [M.indptr.astype(np.uint32), M.indices.astype(np.uint32), M.data.astype(dtype)]
-    return OperatorView(codes.SPARSE, 1.0, *parts)
+    n_rows, _ = forward.shape
+    return OperatorView(
+        codes.SPARSE, n_rows, n_columns, 1.0, *_parts(forward, dtype), *_parts(backward, dtype)
+    )
+
+
+def _parts(M: Any, dtype: Any) -> tuple[Array, Array, Array]:
+    return M.indptr.astype(np.int32), M.indices.astype(np.int32), M.data.astype(dtype)
 
 
 def penalty_view(penalty: Any, n_rows: int, columns: int, dtype: Any) -> PenaltyView | None:
@@ -204,7 +253,7 @@ def penalty_view(penalty: Any, n_rows: int, columns: int, dtype: Any) -> Penalty
         first_group.append(len(group_weights))
     l1, l2, lo, hi = (np.ascontiguousarray(row, dtype=dtype) for row in numbers)
     return PenaltyView(
-        np.array(kinds, np.int64), np.array(starts, np.int64), l1, l2, lo, hi, per_entry,
+        n_rows, np.array(kinds, np.int64), np.array(starts, np.int64), l1, l2, lo, hi, per_entry,
         np.array(first_group, np.int64), np.array(group_starts, np.int64),
         np.array(group_stops, np.int64),
         np.array(group_weights, dtype), np.array(variation, dtype),

@@ -16,7 +16,7 @@ class TotalVariation1D(Part):
     """Total variation of every column, ``alpha sum_j |x_{j+1} - x_j|``.
 
     The prox is exact and takes time linear in the number of rows (see
-    ``stochadmm.kernels.tv``); the first call compiles it or loads it from the cache.
+    ``stochadmm.kernels.tv``).
 
     Parameters
     ----------
@@ -44,7 +44,6 @@ class TotalVariation1D(Part):
         """Return ``argmin_u h(u) + |u - v|^2 / (2 step)``, with ``step`` one positive number."""
         if np.ndim(step) != 0 and np.ptp(step) != 0:
             raise ValueError("TotalVariation1D takes one step for the block, got different ones")
-        # numba takes a third of a second to import: only who fuses pays for it
         from ..kernels.tv import fuse_columns
 
         v = as_float(v)

@@ -6,6 +6,7 @@ all digits; far from the solution each piece of the penalty may cost one.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -27,9 +28,9 @@ RIDGE = 1e-11
 
 def augmented_lagrangian(run: Run, S: Any, h: Any, column: int) -> tuple[float, float]:
     """Solve for one output in place; return its relative residuals."""
-    from ..kernels.quadratic import augmented, newton_matrix
+    from ..kernels.quadratic import Augmented, augmented, newton_matrix
 
-    St, H, c = run.model.St, run.H, run.c[:, column]
+    St, H, c = run.model.St, np.ascontiguousarray(run.H), run.c[:, column]
     shift = np.ascontiguousarray(run.shift[:, [column]])
     w, dual = run.step[:, [column]].copy(), run.dual[:, [column]].copy()
     shifted, z, new, weight = (np.zeros_like(dual) for _ in range(4))
@@ -39,7 +40,7 @@ def augmented_lagrangian(run: Run, S: Any, h: Any, column: int) -> tuple[float, 
     anchor, hold = w.copy(), 0.0
 
     def look(at: Array) -> Array:
-        augmented(S, h, shift, dual, penalty, at, shifted, z, new, weight)
+        augmented(Augmented(S, h, shift, dual, penalty, at, shifted, z, new, weight))
         return cast(Array, c + H @ at[:, 0] + hold * (at - anchor)[:, 0] + St @ new[:, 0])
 
     def build() -> None:
@@ -116,4 +117,4 @@ def column_view(h: Any, column: int, outputs: int) -> Any:
         name: np.ascontiguousarray(getattr(h, name).reshape(-1, outputs)[:, column])
         for name in ("l1", "l2", "lo", "hi")
     }
-    return h._replace(per_entry=False, **numbers)
+    return replace(h, per_entry=False, **numbers)

@@ -32,7 +32,7 @@ def compiled_views(S: Any, h: Any, outputs: Shape) -> tuple[Any, Any] | None:
     made = penalty_view(h, S.shape[0], columns, np.dtype(np.float64))
     if made is None:
         return None
-    return operator_view(as_operator(S), np.dtype(np.float64)), made
+    return operator_view(as_operator(S), np.dtype(np.float64), S.shape[1]), made
 
 
 def as_sparse(A: Any, d: int) -> Any:

@@ -96,8 +96,10 @@ class Run:
 
     def solve(self, max_iter: int) -> None:
         """Go on until both residuals are at most ``tol``."""
+        from ..kernels.extension import available
+
         can_newton = self.model.views is not None and not hasattr(self.H, "metric")
-        splitting = self._compiled if can_newton else self._python
+        splitting = self._compiled if can_newton and available() else self._python
         stretch = max(50, len(self.step) // 8)  # a new penalty costs about so many iterations
         near = max(self.tol, NEAR) if can_newton else self.tol
         while self.n_iter < max_iter and self.residual > self.tol:
@@ -160,18 +162,19 @@ class Run:
     # ---------------------------------------------------------------- splitting
 
     def _compiled(self, inverse: Array, n_iter: int, tol: float) -> None:
-        from ..kernels.quadratic import splitting
+        from ..kernels.quadratic import Splitting, splitting
 
         assert self.model.views is not None
-        S, h = self.model.views
-        done, self.primal, self.stationary = splitting(
-            inverse, -self.c, S, h, self.shift, self.penalty, RELAXATION, self.step, self.image,
-            self.dual, n_iter, 10, tol, self.length, self.force,
+        problem = Splitting(
+            *self.model.views, np.ascontiguousarray(inverse), -self.c, self.shift, self.step,
+            self.image, self.dual, self.penalty, RELAXATION, n_iter, 10, tol, self.length,
+            self.force,
         )  # fmt: skip
+        done, self.primal, self.stationary = splitting(problem)
         self.n_iter += done
 
     def _python(self, inverse: Any, n_iter: int, tol: float) -> None:
-        """Run the loop of ``kernels.quadratic.splitting`` for penalties without a view."""
+        """Run the loop of ``kernels.quadratic.splitting`` on any penalty, and on NumPy."""
         S, St, penalty = self.model.S, self.model.St, self.penalty
         shape, left = self.model.b.shape, np.full_like(self.step, np.inf)
         for k in range(n_iter):

@@ -103,7 +103,7 @@ def choose_engine(problem: Problem, engine: str, has_kernel: bool = True) -> str
         return engine
     reason: str | None = "this method has no compiled loop"
     if has_kernel:
-        from ..kernels import views  # numba is loaded on first use
+        from ..kernels import views  # the extension is loaded on first use
 
         reason = views.why_not(problem)
     if reason is None:
@@ -142,19 +142,6 @@ def _shaped(values: Any, shape: tuple[int, ...], problem: Problem, name: str) ->
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinite values; start from finite numbers")
     return array
-
-
-def columns(array: Array) -> Array:
-    """Return a contiguous (rows, outputs) view of a block for compiled loops."""
-    return np.ascontiguousarray(array).reshape(array.shape[0], int(np.prod(array.shape[1:])))
-
-
-def workspace(problem: Problem, counts: tuple[int, int, int]) -> tuple[Array, Array, Array]:
-    """Return zero arrays: so many of the multiplier's shape, of x1's and of x2's."""
-    width = int(np.prod(problem.shape2[1:]))
-    shapes = (problem.shape_dual, problem.shape1, problem.shape2)
-    made = [np.zeros((k, s[0], width), problem.dtype) for k, s in zip(counts, shapes, strict=True)]
-    return made[0], made[1], made[2]
 
 
 _registry: dict[str, type[Solver]] = {}

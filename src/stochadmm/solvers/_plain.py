@@ -14,7 +14,6 @@ noise out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -27,7 +26,7 @@ from ..metrics import LARGEST_DENSE, structure_gram
 from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
-from ._base import Solver, State, columns, start_point, workspace
+from ._base import Solver, State, start_point
 from ._steps import Beta, check_returns, first_beta, lengths, next_beta, sizes, step2, update_x1
 
 PAST = ("origin", "mean_gradient", "mean_force")  # what dual averaging adds to the state
@@ -182,25 +181,24 @@ class Plain(Solver):
     def _compiled(
         self, p: Problem, s: PlainState, runs: Runs, batches: NDArray[np.int64], plan: Plan
     ) -> None:
-        """Run the same steps on the arrays of the state, in ``kernels/stoc_admm.py``."""
-        from ..kernels.stoc_admm import inner_loop
-        from ..kernels.views import view
+        """Run the same steps on copies of the state's arrays, compiled."""
+        from ..kernels import loops
+        from ..kernels.views import compiled_view
 
-        number, none = p.dtype.type, np.empty((0, 0), p.dtype)
         x, mean, dual = s.x.copy(), cast(Pair, s.ergodic).copy(), s.dual.copy()
         extras = self.extras(p, s)
         step1, _ = lengths(p, 0.0, s.beta)
-        loop: Callable[..., None] = inner_loop
-        loop(
-            view(p), batches, runs.n_runs, number(runs.row_weight), none, number(s.beta),
-            number(step1), *(a.astype(p.dtype) for a in (plan.steps, plan.weights, plan.shares)),
-            self.accelerated, PAST[0] in extras,
-            extras.get("rotation", none), extras.get("turned", none),
-            extras.get("spectrum", none.ravel()),
-            *(columns(a) for a in (x.x1, x.x2, dual, mean.x1, mean.x2)),
-            *(columns(extras[a]) if a in extras else none for a in PAST),
-            *workspace(p, (3, 1, 3)),
+        steps, weights, shares = (
+            a.astype(p.dtype) for a in (plan.steps, plan.weights, plan.shares)
+        )
+        state = loops.Plain(
+            s.beta, step1, self.accelerated, PAST[0] in extras, steps, weights, shares,
+            extras.get("rotation"), extras.get("turned"), extras.get("spectrum"), x.x1, x.x2, dual,
+            mean.x1, mean.x2, *(extras.get(name) for name in PAST),
         )  # fmt: skip
+        loops.stoc_admm(
+            compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight), state
+        )
         s.x, s.dual, s.ergodic = x, dual, mean
 
 

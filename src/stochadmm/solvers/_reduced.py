@@ -23,7 +23,7 @@ from .. import defaults
 from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
-from ._base import Solver, State, columns, start_point, workspace
+from ._base import Solver, State, start_point
 from ._plain import structure_eigen
 from ._steps import (
     Average,
@@ -168,18 +168,17 @@ def reference_loop(
 
 
 def compiled_loop(
-    p: Problem, s: ReducedState, loop: Callable[..., None], curvature: float, *arguments: Any
+    p: Problem, s: ReducedState, curvature: float, loop: Callable[..., None]
 ) -> Pair:
-    """Run the same steps by a kernel, whose own arguments come first."""
-    from ..kernels.views import view
+    """Run the same steps by a compiled loop, which has its own arguments already."""
+    from ..kernels import loops
+    from ..kernels.views import compiled_view
 
-    number = p.dtype.type
     x, dual, total = s.x.copy(), s.dual.copy(), p.zeros()
     steps = lengths(p, curvature, s.beta)
     loop(
-        view(p), *arguments, number(s.beta), *(number(t) for t in steps),
-        *(columns(a) for a in (x.x1, x.x2, dual, total.x1, total.x2)), *workspace(p, (3, 1, 3)),
-    )  # fmt: skip
+        compiled_view(p), state=loops.Blocks(s.beta, *steps, x.x1, x.x2, dual, total.x1, total.x2)
+    )
     s.x, s.dual = x, dual
     return total
 

@@ -38,7 +38,7 @@ from ..metrics import check_exact_step, data_metric, exact_step
 from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
-from ._base import Solver, State, columns, register, start_point, workspace
+from ._base import Solver, State, register, start_point
 
 METRICS = ("auto", "none", "identity", "data", "hessian")
 AUTOMATIC_METRIC = 1000  # columns up to which a dense metric is affordable without asking
@@ -419,20 +419,18 @@ def _compiled(
     p: Problem, s: AccState, gradient: Anchored, batches: NDArray[np.int64], momentum: float,
     anchor: float, step1: float, step2: float, inverse: Array | None,
 ) -> tuple[Pair, Pair, Pair, Array]:  # fmt: skip
-    """Run the same loop on the arrays of the state, in ``kernels/acc_sadmm.py``."""
-    from ..kernels.acc_sadmm import inner_loop
-    from ..kernels.views import view
+    """Run the same loop on copies of the state's arrays, compiled."""
+    from ..kernels import loops
+    from ..kernels.views import compiled_view
 
-    number = p.dtype.type
     x, y, before, total = s.x.copy(), s.lead.copy(), s.x.copy(), p.zeros()
-    multiplier, ahead = s.ahead.copy(), p.zeros_dual()
-    arrays = (x.x1, x.x2, y.x1, y.x2, before.x1, before.x2, total.x1, total.x2, multiplier, ahead)
-    none = np.empty((0, 0), p.dtype)
-    inner_loop(
-        view(p), batches, gradient.runs.n_runs, number(gradient.runs.row_weight),
-        columns(gradient.at.slopes), columns(gradient.full_gradient),
-        columns(p.product(s.snapshot)), number(s.beta), number(momentum), number(anchor),
-        number(step1), number(step2), none if inverse is None else inverse,
-        *(columns(a) for a in arrays), *workspace(p, (7, 2, 3)),
+    multiplier, ahead, runs = s.ahead.copy(), p.zeros_dual(), gradient.runs
+    state = loops.AccSADMM(
+        s.beta, momentum, anchor, step1, step2, inverse, p.product(s.snapshot), x.x1, x.x2, y.x1,
+        y.x2, before.x1, before.x2, total.x1, total.x2, multiplier, ahead,
+    )  # fmt: skip
+    loops.acc_sadmm(
+        compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight),
+        loops.Anchor(gradient.at.slopes, gradient.full_gradient), state,
     )  # fmt: skip
     return x, before, total, multiplier

@@ -34,7 +34,7 @@ from ..gradients import Anchored
 from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
-from ._base import Solver, State, columns, register, start_point, workspace
+from ._base import Solver, State, register, start_point
 from ._steps import pass_size, sizes
 
 ANCHOR = 0.5
@@ -183,16 +183,15 @@ def _compiled(
     p: Problem, s: KatyushaState, gradient: Anchored, batches: NDArray[np.int64], momentum: float,
     length: float, weights: Array,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Run the same loop in ``kernels/katyusha.py``."""
-    from ..kernels.katyusha import inner_loop
-    from ..kernels.views import view
+    """Run the same loop compiled."""
+    from ..kernels import loops
+    from ..kernels.views import compiled_view
 
-    number = p.dtype.type
+    runs = gradient.runs
     y, z, mean = s.x.x2.copy(), s.ahead.copy(), np.zeros_like(s.snapshot)
-    inner_loop(
-        view(p), batches, gradient.runs.n_runs, number(gradient.runs.row_weight),
-        columns(gradient.at.slopes), columns(gradient.full_gradient), columns(s.snapshot),
-        number(momentum), number(ANCHOR), number(length), weights.astype(p.dtype),
-        columns(y), columns(z), columns(mean), workspace(p, (0, 0, 3))[2],
+    state = loops.Katyusha(momentum, ANCHOR, length, weights.astype(p.dtype), y, z, mean)
+    loops.katyusha(
+        compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight),
+        loops.Anchor(gradient.at.slopes, gradient.full_gradient, s.snapshot), state,
     )  # fmt: skip
     return y, z, mean

@@ -27,6 +27,7 @@ for the other form, whose default step keeps a factor of about four from those s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, cast
 
 import numpy as np
@@ -37,7 +38,7 @@ from ..gradients import Table
 from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
-from ._base import State, columns, register
+from ._base import State, register
 from ._reduced import Reduced, ReducedState, compiled_loop, reference_loop
 from ._steps import n_outputs, sizes
 
@@ -148,13 +149,13 @@ class SAGADMM(Reduced):
 
 
 def _compiled(p: Problem, s: SAGState, table: Table, batches: NDArray[np.int64]) -> Pair:
-    """Run the steps in ``kernels/sag_admm.py``, which changes the tables in place."""
-    from ..kernels.sag_admm import inner_loop
+    """Run the steps compiled, which changes the tables in place."""
+    from ..kernels import loops
 
-    number, none = p.dtype.type, np.empty((0, 0), p.dtype)
-    points = none if table.points is None else table.points.reshape(p.f2.n_terms, -1)
-    return compiled_loop(
-        p, s, inner_loop, s.curvature, batches, table.runs.n_runs, number(1 / p.f2.n_terms),
-        columns(table.slopes), columns(table.mean_gradient), points,
-        none if table.mean_point is None else columns(table.mean_point), number(s.curvature),
-    )  # fmt: skip
+    n = p.f2.n_terms
+    points = None if table.points is None else table.points.reshape(n, -1)
+    given = loops.Table(
+        1 / n, s.curvature, table.slopes, table.mean_gradient, points, table.mean_point
+    )
+    sample = loops.Sample(batches, table.runs.n_runs)
+    return compiled_loop(p, s, s.curvature, partial(loops.sag_admm, sample=sample, table=given))

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
-from ._base import State, columns, register, start_point, workspace
+from ._base import State, register, start_point
 from ._dual_blocks import (
     DualBlocks,
     block_norms2,
@@ -173,14 +173,13 @@ def _reference(
 def _compiled(
     p: Problem, s: SDCAState, runs: Runs, blocks: NDArray[np.int64], lengths: Array
 ) -> None:
-    """Run the same steps in ``kernels/sdca_admm.py``."""
-    from ..kernels.sdca_admm import inner_loop
-    from ..kernels.views import view
+    """Run the same steps compiled."""
+    from ..kernels import loops
+    from ..kernels.views import compiled_view
 
-    number = p.dtype.type
     s.x, s.dual, s.dual2, s.residual = s.x.copy(), s.dual.copy(), s.dual2.copy(), s.residual.copy()
-    arrays = [columns(a) for a in (s.x.x1, s.x.x2, s.dual, s.dual2, s.residual, s.slopes)]
-    inner_loop(
-        view(p), blocks, runs.n_runs, number(s.scale), number(s.beta), number(tightness(p) or 1.0),
-        lengths.astype(p.dtype), p.h2 is not None, *[*arrays, *workspace(p, (4, 1, 4))],
+    state = loops.SDCA(
+        s.scale, s.beta, tightness(p) or 1.0, p.h2 is not None, lengths.astype(p.dtype), s.x.x1,
+        s.x.x2, s.dual, s.dual2, s.residual, s.slopes,
     )  # fmt: skip
+    loops.sdca_admm(compiled_view(p), loops.Sample(blocks, runs.n_runs), state)

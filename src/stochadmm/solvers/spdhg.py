@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
-from ._base import State, columns, register, start_point, workspace
+from ._base import State, register, start_point
 from ._dual_blocks import (
     DualBlocks,
     block_norms2,
@@ -185,16 +185,15 @@ def _reference(
 def _compiled(
     p: Problem, s: SPDHGState, runs: Runs, picks: NDArray[np.int64], sigmas: Array, tau: float
 ) -> Pair:
-    """Run the same steps in ``kernels/spdhg.py``."""
-    from ..kernels.spdhg import inner_loop
-    from ..kernels.views import view
+    """Run the same steps compiled."""
+    from ..kernels import loops
+    from ..kernels.views import compiled_view
 
-    number, total = p.dtype.type, p.zeros()
+    total = p.zeros()
     s.x, s.dual, s.pull, s.ahead = s.x.copy(), s.dual.copy(), s.pull.copy(), s.ahead.copy()
-    blocks = (s.x.x1, s.x.x2, s.dual, s.pull, s.ahead, s.slopes, total.x1, total.x2)
-    inner_loop(
-        view(p), picks, runs.n_runs, number(_share(p)), number(tau), number(s.beta),
-        number(tightness(p) or 1.0), sigmas.astype(p.dtype),
-        *[*(columns(a) for a in blocks), *workspace(p, (4, 1, 1))],
+    state = loops.SPDHG(
+        _share(p), tau, s.beta, tightness(p) or 1.0, sigmas.astype(p.dtype), s.x.x1, s.x.x2,
+        s.dual, s.pull, s.ahead, s.slopes, total.x1, total.x2,
     )  # fmt: skip
+    loops.spdhg(compiled_view(p), loops.Sample(picks, runs.n_runs), state)
     return total

@@ -26,6 +26,7 @@ average's in practice; the strongly convex variant converges linearly.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, cast
 
 import numpy as np
@@ -34,7 +35,7 @@ from numpy.typing import NDArray
 from ..gradients import Anchored
 from ..problem import Pair, Problem
 from ..protocols import Array
-from ._base import State, columns, register
+from ._base import State, register
 from ._plain import structure_eigen
 from ._reduced import Reduced, ReducedState, compiled_loop, multiplier_for, reference_loop
 
@@ -132,14 +133,14 @@ def anchored_loop(
 ) -> Pair:  # fmt: skip
     """Run steps with gradients at mix x2 + (1 - mix) snapshot; return the sum of the iterates."""
     if s.engine == "compiled":
-        from ..kernels.svrg_admm import inner_loop
+        from ..kernels import loops
 
-        number, runs = p.dtype.type, gradient.runs
+        runs = gradient.runs
+        sample = loops.Sample(batches, runs.n_runs, runs.row_weight)
+        at = loops.Anchor(gradient.at.slopes, gradient.full_gradient, s.snapshot.x2)
         return compiled_loop(
-            p, s, inner_loop, curvature, batches, runs.n_runs, number(runs.row_weight),
-            columns(gradient.at.slopes), columns(gradient.full_gradient), columns(s.snapshot.x2),
-            number(mix),
-        )  # fmt: skip
+            p, s, curvature, partial(loops.svrg_admm, sample=sample, anchor=at, mix=mix)
+        )
     anchor = s.snapshot.x2
     return reference_loop(
         p, s, batches,

@@ -28,7 +28,7 @@ the last x, usually far better than the mean.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from ..gradients_loopless import Loopless
 from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
-from ._base import Solver, State, columns, register, start_point, workspace
+from ._base import Solver, State, register, start_point
 from ._primal_dual import check_positive, check_split, dual_step, pull_back
 from ._steps import Average, check_returns, pass_size, sizes, tightness
 
@@ -213,18 +213,17 @@ def _reference(
 def _compiled(
     p: Problem, s: PDDYState, gradient: Loopless, batches: NDArray[np.int64], total: Pair
 ) -> tuple[Pair, Array, Array, Pair]:
-    """Run the same loop in ``kernels/vr_pddy.py``."""
-    from ..kernels.views import view
-    from ..kernels.vr_pddy import inner_loop
+    """Run the same loop compiled."""
+    from ..kernels import loops
+    from ..kernels.views import compiled_view
 
-    number = p.dtype.type
-    at: Any = gradient.anchored.at
+    at, runs = gradient.anchored, gradient.anchored.runs
     x, lead, multiplier, total = s.x.copy(), s.lead.copy(), s.dual.copy(), total.copy()
-    runs, tight = gradient.anchored.runs, tightness(p) or 1.0
-    blocks = [columns(a) for a in (x.x1, x.x2, lead, multiplier, total.x1, total.x2)]
-    inner_loop(
-        view(p), batches, runs.n_runs, number(runs.row_weight), columns(at.slopes),
-        columns(gradient.anchored.full_gradient), number(s.step), number(s.beta), number(tight),
-        *[*blocks, *workspace(p, (3, 1, 3))],
+    state = loops.PDDY(
+        s.step, s.beta, tightness(p) or 1.0, x.x1, x.x2, lead, multiplier, total.x1, total.x2
+    )
+    loops.vr_pddy(
+        compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight),
+        loops.Anchor(at.at.slopes, at.full_gradient), state,
     )  # fmt: skip
     return x, lead, multiplier, total

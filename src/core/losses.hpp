@@ -1,0 +1,221 @@
+// Losses of one prediction z with target y: slope, value with slope, step of the dual variable.
+//
+// A loss is a struct with three functions, in double whatever the data's type, and a line in
+// `loss_of`. The functions are made into loops over a few predictions, which vectorize.
+#pragma once
+#include "math.hpp"
+
+namespace VARIANT {
+namespace {
+
+const int MAX_NEWTON = 100;
+
+// `conjugate` returns prox_{step loss*}(u + step z), the new slope of a row whose slope is u.
+
+struct Squared {  // p0 = second derivative
+  static INLINE double slope(double p0, double, double z, double y) { return p0 * (z - y); }
+  static INLINE double value(double p0, double, double z, double y, double &u) {
+    u = p0 * (z - y);
+    return 0.5 * p0 * (z - y) * (z - y);
+  }
+  static INLINE double conjugate(double p0, double, double u, double z, double step, double y) {
+    return (u + step * (z - y)) / (1 + step / p0);
+  }
+};
+
+struct Logistic {
+  static INLINE double slope(double, double, double z, double y) {
+    double m = y * z, e = exp_negative(-fabs(m));  // e in (0, 1]: neither side overflows
+    return -y * (m > 0 ? e : 1.0) / (1 + e);
+  }
+  static INLINE double value(double, double, double z, double y, double &u) {
+    double m = y * z, e = exp_negative(-fabs(m));
+    u = -y * (m > 0 ? e : 1.0) / (1 + e);
+    return log1p_unit(e) + (m > 0 ? 0.0 : -m);
+  }
+  // Solve step m + p(m) = p + step m_z for the margin m, p(m) = 1 / (1 + exp(-m)), u = -y p. The
+  // function is convex left of 0 and concave right of it, so Newton's method kept on the root's
+  // side of 0 is monotone after its first step, and its error is at most half the squared step.
+  static INLINE double conjugate(double, double, double u, double z, double step, double y) {
+    double margin = -y * z, target = step * margin - y * u;
+    bool right = target > 0.5;
+    double m = right ? most(margin, 0.0) : least(margin, 0.0), p = 0.5;
+    for (int k = 0; k < MAX_NEWTON; ++k) {
+      double e = exp_negative(-fabs(m));
+      p = (m > 0 ? 1.0 : e) / (1 + e);
+      double curve = p * (1 - p), now = m + (target - step * m - p) / (step + curve);
+      now = right ? most(now, 0.0) : least(now, 0.0);
+      double move = now - m;
+      m = now;
+      if (fabs(move) <= 1e-6 * (1 + fabs(m))) {
+        p += curve * move;
+        break;
+      }
+    }
+    return -y * p;
+  }
+};
+
+struct Huber {  // p0 = delta
+  static INLINE double slope(double p0, double, double z, double y) { return clip(z - y, -p0, p0); }
+  static INLINE double value(double p0, double p1, double z, double y, double &u) {
+    u = slope(p0, p1, z, y);
+    return u * (z - y) - 0.5 * u * u;
+  }
+  static INLINE double conjugate(double p0, double, double u, double z, double step, double y) {
+    return clip((u + step * (z - y)) / (1 + step), -p0, p0);
+  }
+};
+
+struct SquaredHinge {  // p0 = second derivative on the active side
+  static INLINE double slope(double p0, double, double z, double y) {
+    return -p0 * y * most(1 - y * z, 0.0);
+  }
+  static INLINE double value(double p0, double p1, double z, double y, double &u) {
+    u = slope(p0, p1, z, y);
+    return 0.5 * u * u / p0;
+  }
+  static INLINE double conjugate(double p0, double, double u, double z, double step, double y) {
+    double now = (u + step * (z - y)) / (1 + step / p0);
+    return y > 0 ? least(now, 0.0) : most(now, 0.0);
+  }
+};
+
+struct Poisson {  // continued with its curvature at p0 beyond it
+  static INLINE double slope(double p0, double, double z, double y) {
+    double inner = z <= p0 ? z : p0;
+    return exp_any(inner) * (1 + (z - inner)) - y;
+  }
+  static INLINE double value(double p0, double, double z, double y, double &u) {
+    double inner = z <= p0 ? z : p0, past = z - inner, rate = exp_any(inner);
+    u = rate * (1 + past) - y;
+    return rate * (1 + past + 0.5 * past * past) - y * z;
+  }
+  // Solve step m + slope(m) = u + step z; the left side is convex and increasing in m.
+  static INLINE double conjugate(double p0, double, double u, double z, double step, double y) {
+    double target = u + step * z, m = z;
+    for (int k = 0; k < MAX_NEWTON; ++k) {
+      double inner = least(m, p0), rate = exp_any(inner);
+      double move = (target + y - step * m - rate * (1 + m - inner)) / (step + rate);
+      m += move;
+      if (fabs(move) <= 1e-14 * (1 + fabs(m))) break;
+    }
+    double inner = least(m, p0);
+    return exp_any(inner) * (1 + m - inner) - y;
+  }
+};
+
+struct Quantile {  // p0 = level, p1 = smoothing width
+  static INLINE double slope(double p0, double p1, double z, double y) {
+    return clip((z - y) / p1, -p0, 1 - p0);
+  }
+  static INLINE double value(double p0, double p1, double z, double y, double &u) {
+    u = slope(p0, p1, z, y);
+    return u * (z - y) - 0.5 * p1 * u * u;
+  }
+  static INLINE double conjugate(double p0, double p1, double u, double z, double step, double y) {
+    return clip((u + step * (z - y)) / (1 + step * p1), -p0, 1 - p0);
+  }
+};
+
+// ---------------------------------------------------------------- loops over a few predictions
+
+template <class T> struct LossLoops {
+  void (*slopes)(double p0, double p1, const T *z, const T *y, idx n, T *u);
+  void (*values)(double p0, double p1, const T *z, const T *y, idx n, T *u, double *out);
+  // u becomes the new slope and z its change
+  void (*conjugate)(double p0, double p1, const double *step, const T *y, idx n, T *u, T *z);
+};
+
+template <class L, class T>
+NOINLINE void slopes(double p0, double p1, const T *RESTRICT z, const T *RESTRICT y, idx n,
+                     T *RESTRICT u) {
+  for (idx i = 0; i < n; ++i) u[i] = (T)L::slope(p0, p1, (double)z[i], (double)y[i]);
+}
+template <class L, class T>
+NOINLINE void values(double p0, double p1, const T *RESTRICT z, const T *RESTRICT y, idx n,
+                     T *RESTRICT u, double *RESTRICT out) {
+  for (idx i = 0; i < n; ++i) {
+    double back;
+    out[i] = L::value(p0, p1, (double)z[i], (double)y[i], back);
+    u[i] = (T)back;
+  }
+}
+template <class L, class T>
+NOINLINE void conjugate(double p0, double p1, const double *RESTRICT step, const T *RESTRICT y,
+                        idx n, T *RESTRICT u, T *RESTRICT z) {
+  for (idx i = 0; i < n; ++i) {
+    T now = (T)L::conjugate(p0, p1, (double)u[i], (double)z[i], step[i], (double)y[i]);
+    z[i] = now - u[i];
+    u[i] = now;
+  }
+}
+template <class L, class T> const LossLoops<T> &loops_of() {
+  static const LossLoops<T> made = {slopes<L, T>, values<L, T>, conjugate<L, T>};
+  return made;
+}
+template <class T> const LossLoops<T> &loss_of(int code) {
+  switch (code) {
+    case LOGISTIC: return loops_of<Logistic, T>();
+    case HUBER: return loops_of<Huber, T>();
+    case SQUARED_HINGE: return loops_of<SquaredHinge, T>();
+    case POISSON: return loops_of<Poisson, T>();
+    case QUANTILE: return loops_of<Quantile, T>();
+    default: return loops_of<Squared, T>();  // other codes were refused when the view was made
+  }
+}
+
+// ---------------------------------------------------------------- softmax: the outputs of a row
+
+template <class T> void softmax(const T *m, idx C, double *p) {
+  double top = (double)m[0], sum = 0;
+  for (idx c = 1; c < C; ++c) top = most(top, (double)m[c]);
+  for (idx c = 0; c < C; ++c) p[c] = exp_negative((double)m[c] - top);
+  for (idx c = 0; c < C; ++c) sum += p[c];
+  for (idx c = 0; c < C; ++c) p[c] /= sum;
+}
+
+template <class T> void softmax_slope(const T *z, idx label, idx C, double *p, T *u) {
+  softmax(z, C, p);
+  p[label] -= 1;
+  for (idx c = 0; c < C; ++c) u[c] = (T)p[c];
+}
+
+// Step the slopes u of a row at predictions z; z becomes their change. Newton's method for
+// softmax(m) - e_label + step m = u + step z, whose matrix is diagonal plus rank one, damped by the
+// range of the move, which bounds how fast the curvature changes. `room` holds 4 C numbers.
+template <class T>
+void softmax_conjugate(T *u, T *z, idx label, double step, idx C, double *room) {
+  double *m = room, *p = m + C, *target = p + C, *move = target + C;
+  for (idx c = 0; c < C; ++c) {
+    m[c] = (double)z[c];
+    target[c] = (double)u[c] + step * m[c] + (c == label ? 1.0 : 0.0);
+  }
+  softmax(m, C, p);
+  for (int k = 0; k < MAX_NEWTON; ++k) {
+    double slope = 0, space = 0, low = INFINITY, high = -INFINITY;
+    for (idx c = 0; c < C; ++c) {
+      move[c] = (target[c] - step * m[c] - p[c]) / (p[c] + step);
+      slope += p[c] * move[c];
+      space += p[c] * step / (p[c] + step);
+    }
+    for (idx c = 0; c < C; ++c) {
+      move[c] += p[c] / (p[c] + step) * slope / space;
+      low = least(low, move[c]);
+      high = most(high, move[c]);
+    }
+    double length = high - low;
+    double damp = length > 1e-3 ? log_positive(1 + length) / length : 1 - length / 2;
+    for (idx c = 0; c < C; ++c) m[c] += damp * move[c];
+    softmax(m, C, p);
+    if (length <= 1e-6) break;
+  }
+  for (idx c = 0; c < C; ++c) {
+    double now = p[c] - (c == label ? 1.0 : 0.0);
+    z[c] = (T)(now - (double)u[c]);
+    u[c] = (T)now;
+  }
+}
+
+}  // namespace
+}  // namespace VARIANT

@@ -1,0 +1,179 @@
+// Full passes over the rows of a single-output model: each row is read once.
+//
+// Sums over a chunk of rows are kept in the data's type; the caller adds chunks up in double.
+#pragma once
+#include "rows.hpp"
+
+namespace VARIANT {
+namespace {
+
+template <class T> double sum_losses(const Data<T> &f, idx at, idx n, const T *z, T *u) {
+  const LossLoops<T> &loss = loss_of<T>(f.loss);
+  double few[MOST_ROWS], sum = 0;
+  loss.values(f.p0, f.p1, z, f.y + at, n, u, few);
+  if (f.weight)
+    for (idx i = 0; i < n; ++i) {
+      few[i] *= (double)f.weight[at + i];
+      u[i] *= f.weight[at + i];
+    }
+  for (idx i = 0; i < n; ++i) sum += few[i];
+  return sum;
+}
+
+// Predictions and slopes of rows lo..hi, added to the gradient; returns the sum of losses. Forward
+// and back go over a few rows at a time, so that the second finds them in the cache.
+template <class T>
+double full_pass(const Data<T> &f, idx lo, idx hi, const T *x, T *z, T *u, T *gradient) {
+  return with_rows(f, [&](auto rows) {
+    double sum = 0;
+    idx few = rows.few(), d = f.d;
+    for (idx start = lo; start < hi; start += few) {
+      idx stop = least(start + few, hi);
+      rows.predict(start, stop, x, z + start, 0);
+      if (f.intercept)
+        for (idx i = start; i < stop; ++i) z[i] += x[d];
+      if (f.offset)
+        for (idx i = start; i < stop; ++i) z[i] += f.offset[i];
+      sum += sum_losses(f, start, stop - start, z + start, u + start);
+      rows.pull_back(start, stop, u + start, gradient, few);
+    }
+    if (f.intercept) {
+      T all = 0;
+      for (idx i = lo; i < hi; ++i) all += u[i];
+      gradient[d] += all;
+    }
+    return sum;
+  });
+}
+
+// out += sum_i q_i (a_i'v) a_i over rows lo..hi; z is room for one number per row
+template <class T>
+void gram_pass(const Data<T> &f, idx lo, idx hi, const T *v, bool weighted, T *z, T *out) {
+  with_rows(f, [&](auto rows) {
+    idx few = rows.few(), d = f.d;
+    for (idx start = lo; start < hi; start += few) {
+      idx stop = least(start + few, hi);
+      rows.predict(start, stop, v, z + start, 0);
+      if (f.intercept)
+        for (idx i = start; i < stop; ++i) z[i] += v[d];
+      if (weighted)
+        for (idx i = start; i < stop; ++i) z[i] *= f.weight[i];
+      rows.pull_back(start, stop, z + start, out, few);
+    }
+    if (f.intercept) {
+      T all = 0;
+      for (idx i = lo; i < hi; ++i) all += z[i];
+      out[d] += all;
+    }
+    return 0;
+  });
+}
+
+// Call with (column, value) for the entries of row i.
+template <class T, class F> INLINE void each_entry(const Dense<T> &rows, idx i, F call) {
+  for (idx j = 0; j < rows.d; ++j) call(j, (double)rows.X[i * rows.d + j]);
+}
+template <class T, class I, class F> INLINE void each_entry(const Csr<T, I> &rows, idx i, F call) {
+  for (I k = rows.indptr[i]; k < rows.indptr[i + 1]; ++k)
+    call((idx)rows.indices[k], (double)rows.data[k]);
+}
+
+// The mean square of each column, and the largest mean square over one run of rows.
+template <class T>
+void column_energies(const Data<T> &f, idx n_runs, bool weighted, double *mean, double *largest) {
+  with_rows(f, [&](auto rows) {
+    idx n = f.n, d = f.d + f.intercept;
+    Buffer<double> memory(d);
+    double *RESTRICT part = memory.at;
+    for (idx r = 0; r < n_runs; ++r) {
+      idx lo = r * n / n_runs, hi = (r + 1) * n / n_runs;
+      clear(part, d);
+      for (idx i = lo; i < hi; ++i) {
+        double q = weighted ? (double)f.weight[i * f.weight_columns] : 1.0;
+        each_entry(rows, i, [&](idx j, double a) { part[j] += q * (a * a); });
+        if (f.intercept) part[d - 1] += q;
+      }
+      for (idx j = 0; j < d; ++j) {
+        mean[j] += part[j] / (double)n;
+        largest[j] = most(largest[j], part[j] / (double)(hi - lo));
+      }
+    }
+    return 0;
+  });
+}
+
+template <class T> double score(const Dense<T> &rows, idx i, const double *inverse_energy) {
+  const T *a = rows.X + i * rows.d;
+  double part[4] = {}, rest = 0;
+  idx j = 0;
+  for (; j + 4 <= rows.d; j += 4)
+    for (int l = 0; l < 4; ++l)
+      part[l] += (double)a[j + l] * (double)a[j + l] * inverse_energy[j + l];
+  for (; j < rows.d; ++j) rest += (double)a[j] * (double)a[j] * inverse_energy[j];
+  return ((part[0] + part[2]) + (part[1] + part[3])) + rest;
+}
+template <class T, class I>
+double score(const Csr<T, I> &rows, idx i, const double *inverse_energy) {
+  double sum = 0;
+  each_entry(rows, i, [&](idx j, double a) { sum += a * a * inverse_energy[j]; });
+  return sum;
+}
+// sum_j x_ij^2 / energy_j of each row: how much a row matters to rare columns
+template <class T>
+void row_scores(const Data<T> &f, bool weighted, const double *inverse_energy, double *out) {
+  with_rows(f, [&](auto rows) {
+    for (idx i = 0; i < f.n; ++i) {
+      double sum = score(rows, i, inverse_energy) + (f.intercept ? inverse_energy[f.d] : 0.0);
+      out[i] = weighted ? sum * (double)f.weight[i * f.weight_columns] : sum;
+    }
+    return 0;
+  });
+}
+
+template <class T> void count_nonzeros(const T *X, idx n, idx d, idx *counts) {
+  for (idx i = 0; i < n; ++i) {
+    idx sum = 0;
+    for (idx j = 0; j < d; ++j) sum += X[i * d + j] != 0;
+    counts[i] = sum;
+  }
+}
+
+// Columns and values of the numbers other than zero, row by row. Every number is written and zeros
+// are written over, which needs one place more at the end and no branches.
+template <class T, class I> void gather(const T *X, idx n, idx d, I *indices, T *data) {
+  idx k = 0;
+  for (idx i = 0; i < n; ++i)
+    for (idx j = 0; j < d; ++j) {
+      T a = X[i * d + j];
+      indices[k] = (I)j;
+      data[k] = a;
+      k += a != 0;
+    }
+}
+template <class T>
+void gather_nonzeros(const T *X, idx n, idx d, bool wide, void *indices, T *data) {
+  if (wide) gather(X, n, d, (int64_t *)indices, data);
+  else gather(X, n, d, (int32_t *)indices, data);
+}
+
+// Rows first..last of sum_i numbers_i a_i a_i' added to the lower triangle of out (columns of f).
+template <class T, class I>
+void gram_rows(const Csr<T, I> &a, const double *numbers, idx first, idx last, idx d, double *out) {
+  for (idx i = 0; i < a.n; ++i)
+    for (I k = a.indptr[i]; k < a.indptr[i + 1]; ++k) {
+      idx row = (idx)a.indices[k];
+      if (row < first || row >= last) continue;
+      double value = numbers[i] * (double)a.data[k], *to = out + row * d;
+      for (I m = a.indptr[i]; m < a.indptr[i + 1]; ++m)
+        if ((idx)a.indices[m] <= row) to[a.indices[m]] += value * (double)a.data[m];
+    }
+}
+template <class T>
+void sparse_gram(const Data<T> &f, const double *numbers, idx first, idx last, double *out) {
+  idx d = f.outputs;  // columns of out, which may have a border for the intercept
+  if (f.wide) gram_rows(Csr<T, int64_t>(f), numbers, first, last, d, out);
+  else gram_rows(Csr<T, int32_t>(f), numbers, first, last, d, out);
+}
+
+}  // namespace
+}  // namespace VARIANT

@@ -1,0 +1,106 @@
+// Proximal steps of penalties given as consecutive terms.
+//
+// A term is a function and a line in `prox`.
+#pragma once
+#include "algebra.hpp"
+
+namespace VARIANT {
+namespace {
+
+template <class T>
+void prox_elementwise(const Penalty<T> &h, idx first, idx last, idx C, const T *RESTRICT v, T step,
+                      T *RESTRICT out) {
+  const T *RESTRICT l1 = h.l1, *RESTRICT l2 = h.l2, *RESTRICT lo = h.lo, *RESTRICT hi = h.hi;
+  if (C == 1 || h.per_entry) {
+    for (idx k = first * C; k < last * C; ++k) {
+      T cut = step * l1[k], a = (v[k] - clip(v[k], -cut, cut)) / (1 + step * l2[k]);
+      out[k] = clip(a, lo[k], hi[k]);
+    }
+    return;
+  }
+  for (idx j = first; j < last; ++j) {
+    T cut = step * l1[j], shrink = 1 + step * l2[j], low = lo[j], high = hi[j];
+    for (idx k = j * C; k < (j + 1) * C; ++k)
+      out[k] = clip((v[k] - clip(v[k], -cut, cut)) / shrink, low, high);
+  }
+}
+
+template <class T> double norm_of(const T *v, idx first, idx last) {
+  double sum = 0;
+  for (idx j = first; j < last; ++j) sum += (double)v[j] * (double)v[j];
+  return sqrt(sum);
+}
+
+template <class T>
+void prox_group_norms(const Penalty<T> &h, idx first, idx last, idx C, const T *v, T step, T *out) {
+  for (idx g = first; g < last; ++g) {
+    idx start = h.group_starts[g] * C, stop = h.group_stops[g] * C;
+    double norm = norm_of(v, start, stop), cut = (double)(step * h.group_weights[g]);
+    T keep = norm > cut ? (T)(1 - cut / norm) : T(0);
+    for (idx j = start; j < stop; ++j) out[j] = keep * v[j];
+  }
+}
+
+// Exact prox of total variation along a line, in linear time: Johnson's dynamic programming, told
+// in kernels/tv.py. Sums of n terms: double whatever the type. `room` holds 8 n numbers.
+template <class T>
+void fuse(const T *v, idx n, idx stride, double t, T *out, double *room) {
+  if (n == 0) return;
+  if (n == 1 || t == 0) {
+    for (idx j = 0; j < n; ++j) out[j * stride] = v[j * stride];
+    return;
+  }
+  double *knots = room, *slopes = knots + 2 * n, *offsets = slopes + 2 * n;
+  double *low = offsets + 2 * n, *high = low + n;
+  double w = (double)v[0], slope, offset;
+  idx left = n - 1, right = n, first, last;
+  low[0] = w - t;
+  high[0] = w + t;
+  knots[left] = low[0], slopes[left] = 1, offsets[left] = t - w;
+  knots[right] = high[0], slopes[right] = -1, offsets[right] = t + w;
+  // the derivative is -t left of all knots, +t right of them, plus the new entry's (b - v_j)
+  for (idx j = 1; j < n - 1; ++j) {
+    w = (double)v[j * stride];
+    slope = 1, offset = -t - w;
+    for (first = left; first <= right && slope * knots[first] + offset <= -t; ++first)
+      slope += slopes[first], offset += offsets[first];
+    low[j] = (-t - offset) / slope;
+    double slope_low = slope, offset_low = offset;
+    slope = 1, offset = t - w;
+    for (last = right; last >= first && slope * knots[last] + offset >= t; --last)
+      slope -= slopes[last], offset -= offsets[last];
+    high[j] = (t - offset) / slope;
+    left = first - 1;
+    knots[left] = low[j], slopes[left] = slope_low, offsets[left] = offset_low + t;
+    right = last + 1;
+    knots[right] = high[j], slopes[right] = -slope, offsets[right] = t - offset;
+  }
+  slope = 1, offset = -t - (double)v[(n - 1) * stride];
+  for (first = left; first <= right && slope * knots[first] + offset <= 0; ++first)
+    slope += slopes[first], offset += offsets[first];
+  double x = -offset / slope;
+  out[(n - 1) * stride] = (T)x;
+  for (idx j = n - 2; j >= 0; --j) {
+    x = least(most(x, low[j]), high[j]);
+    out[j * stride] = (T)x;
+  }
+}
+template <class T> void fuse_columns(const T *v, idx n, idx C, double threshold, T *out) {
+  Buffer<double> room(8 * n);
+  for (idx c = 0; c < C; ++c) fuse(v + c, n, C, threshold, out + c, room.at);
+}
+
+// argmin_u h(u) + |u - v|^2 / (2 step) into out; v is not changed.
+template <class T> void prox(const Penalty<T> &h, idx C, const T *v, T step, T *out) {
+  if (h.n_terms == 0) copy(v, h.rows * C, out);
+  for (idx t = 0; t < h.n_terms; ++t) {
+    idx first = h.starts[t], last = h.starts[t + 1];
+    if (h.kinds[t] == ELEMENTWISE) prox_elementwise(h, first, last, C, v, step, out);
+    else if (h.kinds[t] == GROUP_NORMS)
+      prox_group_norms(h, h.first_group[t], h.first_group[t + 1], C, v, step, out);
+    else fuse_columns(v + first * C, last - first, C, (double)(step * h.variation[t]), out + first * C);
+  }
+}
+
+}  // namespace
+}  // namespace VARIANT

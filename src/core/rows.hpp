@@ -1,0 +1,319 @@
+// Reading rows: predictions of a few rows, their slopes, the step back, while they are in the cache.
+//
+// `Dense` and `Csr` are the two kinds of rows. A batch is a list of runs; run r covers the rows
+// r n / n_runs up to the start of run r + 1. The slope of the snapshot is one stored number per row
+// and output, so a variance-reduced gradient costs what a plain one does.
+#pragma once
+#include "algebra.hpp"
+#include "losses.hpp"
+
+namespace VARIANT {
+namespace {
+
+const idx MOST_ROWS = 64;       // at once
+const idx FEW_BYTES = 16384;    // of rows at once: half of a first-level cache
+
+template <class T> struct Dense {
+  const T *X;
+  idx n, d;
+  explicit Dense(const Data<T> &f) : X(f.X), n(f.n), d(f.d) {}
+  idx few() const { return clip(FEW_BYTES / (idx)sizeof(T) / most<idx>(d, 1), idx(1), MOST_ROWS); }
+  // z = rows lo..hi times x; rows `jump` further are asked for ahead of time
+  void predict(idx lo, idx hi, const T *x, T *z, idx jump) const {
+    forward(X + lo * d, hi - lo, d, x, z, hi + jump <= n && lo + jump >= 0 ? jump : 0);
+  }
+  void pull_back(idx lo, idx hi, const T *u, T *out, idx jump = 0) const {
+    back(X + lo * d, hi - lo, d, u, out, hi + jump <= n ? jump : 0);
+  }
+  void predict_wide(idx lo, idx hi, const T *x, idx P, T *z) const {
+    forward_wide(X + lo * d, hi - lo, d, x, P, z);
+  }
+  void pull_back_wide(idx lo, idx hi, const T *u, idx P, T *out) const {
+    back_wide(X + lo * d, hi - lo, d, u, P, out);
+  }
+};
+
+template <class T, class I> struct Csr {
+  const I *indptr, *indices;
+  const T *data;
+  idx n, mean_row;
+  explicit Csr(const Data<T> &f)
+      : indptr((const I *)f.indptr), indices((const I *)f.indices), data(f.data), n(f.n),
+        mean_row(f.entries / most<idx>(f.n, 1)) {}
+  idx few() const {
+    return clip(FEW_BYTES / (idx)(sizeof(T) + sizeof(I)) / (mean_row + 1), idx(1), MOST_ROWS);
+  }
+  void predict(idx lo, idx hi, const T *x, T *z, idx jump) const {
+    bool ahead = jump && hi + jump <= n && lo + jump >= 0;
+    for (idx i = lo; i < hi; ++i) {
+      if (ahead) {
+        FETCH(data + indptr[i + jump]);
+        FETCH(indices + indptr[i + jump]);
+      }
+      T even = 0, odd = 0;
+      I k = indptr[i], end = indptr[i + 1];
+      for (; k + 2 <= end; k += 2) {
+        even += data[k] * x[indices[k]];
+        odd += data[k + 1] * x[indices[k + 1]];
+      }
+      if (k < end) even += data[k] * x[indices[k]];
+      z[i - lo] = even + odd;
+    }
+  }
+  void pull_back(idx lo, idx hi, const T *u, T *RESTRICT out, idx = 0) const {
+    for (idx i = lo; i < hi; ++i) {
+      T step = u[i - lo];
+      for (I k = indptr[i]; k < indptr[i + 1]; ++k) out[indices[k]] += step * data[k];
+    }
+  }
+  void predict_wide(idx lo, idx hi, const T *x, idx P, T *z) const {
+    for (idx i = lo; i < hi; ++i) {
+      T *to = z + (i - lo) * P;
+      clear(to, P);
+      for (I k = indptr[i]; k < indptr[i + 1]; ++k) accumulate(data[k], x + (idx)indices[k] * P, P, to);
+    }
+  }
+  void pull_back_wide(idx lo, idx hi, const T *u, idx P, T *out) const {
+    for (idx i = lo; i < hi; ++i)
+      for (I k = indptr[i]; k < indptr[i + 1]; ++k)
+        accumulate(data[k], u + (i - lo) * P, P, out + (idx)indices[k] * P);
+  }
+  static INLINE void accumulate(T value, const T *x, idx P, T *to) {
+    Vec<T> a = spread(value);
+    for (idx c = 0; c < P; c += lanes<T>()) store<T>(to + c, load(to + c) + a * load(x + c));
+  }
+};
+
+// Call with the kind of rows that the data has.
+template <class T, class F> INLINE auto with_rows(const Data<T> &f, F call) {
+  if (!f.sparse) return call(Dense<T>(f));
+  if (f.wide) return call(Csr<T, int64_t>(f));
+  return call(Csr<T, int32_t>(f));
+}
+
+// ---------------------------------------------------------------- batches
+
+template <class T> struct Slopes {  // stored slopes of rows: absent (null), read, or renewed
+  const T *old;
+  T *renewed;
+};
+
+INLINE void run_of(idx run, idx n, idx n_runs, idx &lo, idx &hi) {
+  lo = n_runs == n ? run : run * n / n_runs;
+  hi = n_runs == n ? run + 1 : (run + 1) * n / n_runs;
+}
+
+template <class T> INLINE void finish(const Slopes<T> &kept, idx at, idx n, T scale, T *u) {
+  if (kept.renewed) {
+    for (idx i = 0; i < n; ++i) {
+      T now = u[i];
+      u[i] = scale * (now - kept.renewed[at + i]);
+      kept.renewed[at + i] = now;
+    }
+  } else if (kept.old) {
+    for (idx i = 0; i < n; ++i) u[i] = scale * (u[i] - kept.old[at + i]);
+  } else {
+    for (idx i = 0; i < n; ++i) u[i] = scale * u[i];
+  }
+}
+
+// The predictions of row i, intercept and offset added.
+template <class T> INLINE void shift_row(const Data<T> &f, idx i, T *z, const T *intercept) {
+  idx C = f.outputs;
+  if (f.intercept)
+    for (idx c = 0; c < C; ++c) z[c] += intercept[c];
+  if (f.offset)
+    for (idx c = 0; c < C; ++c) z[c] += f.offset[i * C + c];
+}
+// The weighted slopes of row i at predictions z without intercept and offset.
+template <class T>
+void row_slopes(const Data<T> &f, idx i, T *z, const T *intercept, double *room, T *u) {
+  idx C = f.outputs;
+  shift_row(f, i, z, intercept);
+  if (f.loss == MULTINOMIAL) softmax_slope(z, (idx)f.y[i * f.y_columns], C, room, u);
+  else loss_of<T>(f.loss).slopes(f.p0, f.p1, z, f.y + i * f.y_columns, C, u);
+  if (f.weight)
+    for (idx c = 0; c < C; ++c) u[c] *= f.weight[i * f.weight_columns + (f.weight_columns > 1 ? c : 0)];
+}
+
+// How a loop takes gradients of batches; made once per call, with its room.
+template <class T> struct Gradients {
+  const Data<T> &f;
+  const Sample<T> &sample;
+  idx C, P;
+  Buffer<T> x_wide, out_wide, z_wide, u_wide;
+  Buffer<double> room;
+
+  Gradients(const Data<T> &f, const Sample<T> &sample)
+      : f(f), sample(sample), C(f.outputs), P(C > 1 ? padded<T>(C) : 0),
+        x_wide((f.d + 1) * P), out_wide((f.d + 1) * P), z_wide(MOST_ROWS * P), u_wide(MOST_ROWS * P),
+        room(4 * C) {}
+
+  // scale * sum over the rows of batch k of (slope_i(x) - old_i) a_i into out
+  void take(idx k, const T *x, Slopes<T> kept, T scale, T *out) {
+    const idx *runs = sample.batches + k * sample.per_batch;
+    idx following = sample.batches[(k + 1 < sample.steps ? k + 1 : k) * sample.per_batch];
+    with_rows(f, [&](auto rows) {
+      if (C > 1) several(rows, runs, x, kept, scale, out);
+      else single(rows, runs, following, x, kept, scale, out);
+      return 0;
+    });
+  }
+
+  template <class R>
+  void single(const R &rows, const idx *runs, idx following, const T *x, Slopes<T> kept, T scale,
+              T *out) {
+    const LossLoops<T> &loss = loss_of<T>(f.loss);
+    T z[MOST_ROWS], u[MOST_ROWS];
+    idx few = rows.few(), n = f.n, d = f.d, lo, hi, next, end;
+    clear(out, d + f.intercept);
+    for (idx r = 0; r < sample.per_batch; ++r) {
+      run_of(runs[r], n, sample.n_runs, lo, hi);
+      run_of(r + 1 < sample.per_batch ? runs[r + 1] : following, n, sample.n_runs, next, end);
+      FETCH(f.y + next);
+      if (kept.old) FETCH(kept.old + next);
+      for (idx start = lo; start < hi; start += few) {
+        idx stop = least(start + few, hi), m = stop - start;
+        rows.predict(start, stop, x, z, next - lo);
+        if (f.intercept)
+          for (idx i = 0; i < m; ++i) z[i] += x[d];
+        if (f.offset)
+          for (idx i = 0; i < m; ++i) z[i] += f.offset[start + i];
+        loss.slopes(f.p0, f.p1, z, f.y + start, m, u);
+        if (f.weight)
+          for (idx i = 0; i < m; ++i) u[i] *= f.weight[start + i];
+        finish(kept, start, m, scale, u);
+        rows.pull_back(start, stop, u, out);
+        if (f.intercept)
+          for (idx i = 0; i < m; ++i) out[d] += u[i];
+      }
+    }
+  }
+
+  template <class R>
+  void several(const R &rows, const idx *runs, const T *x, Slopes<T> kept, T scale, T *out) {
+    idx n = f.n, d = f.d, few = rows.few(), lo, hi;
+    pad(x, d + f.intercept, C, x_wide.at);
+    clear(out_wide.at, (d + f.intercept) * P);
+    for (idx r = 0; r < sample.per_batch; ++r) {
+      run_of(runs[r], n, sample.n_runs, lo, hi);
+      for (idx start = lo; start < hi; start += few) {
+        idx stop = least(start + few, hi);
+        rows.predict_wide(start, stop, x_wide.at, P, z_wide.at);
+        for (idx i = start; i < stop; ++i) {
+          T *u = u_wide.at + (i - start) * P;
+          row_slopes(f, i, z_wide.at + (i - start) * P, x_wide.at + d * P, room.at, u);
+          finish(kept, i * C, C, scale, u);
+          if (f.intercept) add(T(1), u, out_wide.at + d * P, C);
+        }
+        rows.pull_back_wide(start, stop, u_wide.at, P, out_wide.at);
+      }
+    }
+    unpad(out_wide.at, d + f.intercept, C, out);
+  }
+};
+
+template <class T>
+void batch_gradient(const Data<T> &f, const Sample<T> &sample, const T *x, T *old, bool renew,
+                    T *out) {
+  Gradients<T> gradients(f, sample);
+  gradients.take(0, x, {old, renew ? old : nullptr}, sample.row_weight, out);
+}
+
+// ---------------------------------------------------------------- the dual variables of rows
+
+const double SMALLEST_WEIGHT = 1e-12;
+
+template <class T> struct DualRows {
+  const Data<T> &f;
+  idx n_blocks, C, P;
+  Buffer<T> x_wide, out_wide, z_wide;
+  Buffer<double> room;
+
+  DualRows(const Data<T> &f, idx n_blocks)
+      : f(f), n_blocks(n_blocks), C(f.outputs), P(C > 1 ? padded<T>(C) : 0),
+        x_wide((f.d + 1) * P), out_wide((f.d + 1) * P), z_wide(MOST_ROWS * P), room(5 * C) {}
+
+  // Step the slopes of a block of rows at x, in place; out is the change of their gradient.
+  void step(idx block, idx following, const T *x, T sigma, T *slopes, T *out) {
+    with_rows(f, [&](auto rows) {
+      if (C > 1) several(rows, block, x, sigma, slopes, out);
+      else single(rows, block, following, x, sigma, slopes, out);
+      return 0;
+    });
+  }
+
+  INLINE double length(T sigma, double weight) const {
+    return (double)sigma * (double)f.n / most(weight, SMALLEST_WEIGHT);
+  }
+
+  template <class R>
+  void single(const R &rows, idx block, idx following, const T *x, T sigma, T *slopes, T *out) {
+    const LossLoops<T> &loss = loss_of<T>(f.loss);
+    T z[MOST_ROWS];
+    double steps[MOST_ROWS];
+    idx n = f.n, d = f.d, few = rows.few(), lo, hi, next, end;
+    run_of(block, n, n_blocks, lo, hi);
+    run_of(following, n, n_blocks, next, end);
+    clear(out, d + f.intercept);
+    FETCH(slopes + next);
+    FETCH(f.y + next);
+    for (idx start = lo; start < hi; start += few) {
+      idx stop = least(start + few, hi), m = stop - start;
+      rows.predict(start, stop, x, z, next - lo);
+      for (idx i = 0; i < m; ++i) {
+        if (f.intercept) z[i] += x[d];
+        if (f.offset) z[i] += f.offset[start + i];
+        steps[i] = length(sigma, f.weight ? (double)f.weight[start + i] : 1.0);
+      }
+      loss.conjugate(f.p0, f.p1, steps, f.y + start, m, slopes + start, z);
+      for (idx i = 0; i < m; ++i)
+        z[i] = (T)((f.weight ? (double)f.weight[start + i] : 1.0) / (double)n * (double)z[i]);
+      rows.pull_back(start, stop, z, out);
+      if (f.intercept)
+        for (idx i = 0; i < m; ++i) out[d] += z[i];
+    }
+  }
+
+  template <class R> void several(const R &rows, idx block, const T *x, T sigma, T *slopes, T *out) {
+    idx n = f.n, d = f.d, few = rows.few(), lo, hi;
+    run_of(block, n, n_blocks, lo, hi);
+    pad(x, d + f.intercept, C, x_wide.at);
+    clear(out_wide.at, (d + f.intercept) * P);
+    for (idx start = lo; start < hi; start += few) {
+      idx stop = least(start + few, hi);
+      rows.predict_wide(start, stop, x_wide.at, P, z_wide.at);
+      for (idx i = start; i < stop; ++i) {
+        T *z = z_wide.at + (i - start) * P;
+        shift_row(f, i, z, x_wide.at + d * P);
+        one_row(i, sigma, slopes + i * C, z);
+        if (f.intercept) add(T(1), z, out_wide.at + d * P, C);
+      }
+      rows.pull_back_wide(start, stop, z_wide.at, P, out_wide.at);
+    }
+    unpad(out_wide.at, d + f.intercept, C, out);
+  }
+
+  // z holds the predictions of row i, and then the weighted change of its slopes
+  void one_row(idx i, T sigma, T *slopes, T *z) {
+    double *steps = room.at + 4 * C;
+    idx W = f.weight_columns;
+    for (idx c = 0; c < C; ++c)
+      steps[c] = length(sigma, f.weight ? (double)f.weight[i * W + (W > 1 ? c : 0)] : 1.0);
+    if (f.loss == MULTINOMIAL)
+      softmax_conjugate(slopes, z, (idx)f.y[i * f.y_columns], steps[0], C, room.at);
+    else loss_of<T>(f.loss).conjugate(f.p0, f.p1, steps, f.y + i * f.y_columns, C, slopes, z);
+    for (idx c = 0; c < C; ++c) {
+      double q = f.weight ? (double)f.weight[i * W + (W > 1 ? c : 0)] : 1.0;
+      z[c] = (T)(q / (double)f.n * (double)z[c]);
+    }
+  }
+};
+
+template <class T>
+void data_step(const Data<T> &f, idx block, idx n_blocks, const T *x, T sigma, T *slopes, T *out) {
+  DualRows<T>(f, n_blocks).step(block, block, x, sigma, slopes, out);
+}
+
+}  // namespace
+}  // namespace VARIANT

@@ -1,0 +1,178 @@
+// What compiled loops see: plain structs of pointers and numbers, checked once in module.cpp.
+//
+// Blocks are (rows, outputs), row-major, of the data's float type T. No functions here: this file
+// is shared by code compiled for different processors.
+#pragma once
+#include <cstdint>
+
+typedef int64_t idx;
+
+// The same integers stand in kernels/codes.py.
+enum Loss { SQUARED, LOGISTIC, HUBER, SQUARED_HINGE, POISSON, QUANTILE, MULTINOMIAL, N_LOSSES };
+enum Term { ELEMENTWISE, GROUP_NORMS, TOTAL_VARIATION, N_TERMS };
+enum Kind { NOTHING, SCALED_IDENTITY, SPARSE, N_KINDS };
+
+// Rows, targets and loss. Absent weights and offsets are null.
+template <class T> struct Data {
+  idx n, d;        // rows, columns without the intercept
+  idx outputs;     // columns of the variable
+  bool sparse, wide;  // CSR; its indices have 64 bits
+  const T *X;
+  const void *indptr, *indices;
+  const T *data;
+  idx entries;     // numbers in X or data
+  const T *y, *weight, *offset;
+  idx y_columns, weight_columns;
+  bool intercept;
+  int loss;
+  double p0, p1;
+};
+
+// Terms on consecutive rows; the numbers of elementwise ones are per row or per entry.
+template <class T> struct Penalty {
+  idx rows, n_terms, numbers;  // numbers: rows, or entries
+  const idx *kinds, *starts, *first_group, *group_starts, *group_stops;
+  const T *l1, *l2, *lo, *hi, *group_weights, *variation;
+  bool per_entry;
+};
+
+// A scaled identity, or a matrix and its transpose in CSR form.
+template <class T> struct Operator {
+  int kind;
+  idx rows, columns;
+  T scale;
+  const int32_t *indptr, *indices, *t_indptr, *t_indices;
+  const T *data, *t_data;
+};
+
+// min f(x2) + h1(x1) + h2(x2) subject to A1 x1 + A2 x2 = b.
+template <class T> struct Problem {
+  Data<T> f;
+  Penalty<T> h1, h2;
+  Operator<T> A1, A2;
+  const T *b;
+  idx size1, size2, size;  // numbers in x1, x2 and the multiplier
+};
+
+// Which rows a loop reads: step k draws the runs batches[k]; run r begins at row r n / n_runs.
+// Blocks of dual methods are batches of one run; a pick below zero is the structure.
+template <class T> struct Sample {
+  const idx *batches;
+  idx steps, per_batch, n_runs;
+  T row_weight;
+};
+
+// A snapshot: slope of every row, full gradient, the point itself where the method uses it.
+template <class T> struct Anchor {
+  const T *slopes, *gradient, *point;
+};
+
+struct Found {
+  idx iterations;
+  double primal, stationary;
+};
+
+// min 1/2 w'Hw - a'w + h(S w - b) by splitting; inverse = (H + penalty S'S)^-1.
+struct Small {
+  Operator<double> S;
+  Penalty<double> h;
+  idx outputs;
+  const double *inverse, *a, *b;
+  double *w, *z, *dual;
+  double penalty, relax, tol, length, force;
+  idx max_iter, every;
+};
+
+// The prox side of the augmented Lagrangian, and Newton's matrix.
+struct Augmented {
+  Operator<double> S;
+  Penalty<double> h;
+  idx outputs;
+  const double *b, *dual;
+  double penalty;
+  const double *w;
+  double *shifted, *z, *new_dual, *weight;
+};
+struct NewtonMatrix {
+  Operator<double> S;
+  Penalty<double> h;
+  idx d;
+  const double *H, *shifted, *weight;
+  double *out;
+};
+
+// ---------------------------------------------------------------- state and numbers of the methods
+
+template <class T> struct AccSADMM {
+  T beta, momentum, anchor, step1, step2;
+  const T *inverse, *at_snapshot;  // inverse: matrix of the x2 step, or null for a prox step
+  T *x1, *x2, *y1, *y2, *before1, *before2, *total1, *total2, *dual, *ahead;
+};
+template <class T> struct Blocks {  // x, multiplier and sums of the variance-reduced methods
+  T beta, step1, step2;
+  T *x1, *x2, *dual, *total1, *total2;
+};
+template <class T> struct Table {  // of SAG-ADMM; points may be null
+  T share, curvature;
+  T *slopes, *gradient, *points, *mean_point;
+};
+template <class T> struct Plain {  // STOC-, OPG-, RDA-ADMM and OPT-SADMM
+  T beta, step1;
+  bool accelerated, averaged;
+  const T *steps, *weights, *shares, *rotation, *turned, *spectrum, *origin;
+  T *x1, *x2, *dual, *mean1, *mean2, *mean_gradient, *mean_force;
+};
+template <class T> struct SDCA {
+  T scale, sigma, tight;
+  bool has_h2;
+  const T *lengths;
+  T *x1, *x2, *dual, *dual2, *residual, *slopes;
+};
+template <class T> struct SPDHG {
+  T share, tau, sigma, tight;
+  const T *sigmas;
+  T *x1, *x2, *dual, *pull, *ahead, *slopes, *total1, *total2;
+};
+template <class T> struct PDDY {
+  T step, sigma, tight;
+  T *x1, *x2, *lead, *dual, *total1, *total2;
+};
+template <class T> struct Katyusha {
+  T momentum, anchor, length;
+  const T *weights;
+  T *y, *z, *mean;
+};
+
+// ---------------------------------------------------------------- one table per variant and type
+
+template <class T> struct Kernels {
+  double (*full_pass)(const Data<T> &, idx lo, idx hi, const T *x, T *z, T *u, T *gradient);
+  void (*gram_pass)(const Data<T> &, idx lo, idx hi, const T *v, bool weighted, T *z, T *out);
+  void (*column_energies)(const Data<T> &, idx n_runs, bool weighted, double *mean, double *largest);
+  void (*row_scores)(const Data<T> &, bool weighted, const double *inverse_energy, double *out);
+  void (*count_nonzeros)(const T *X, idx n, idx d, idx *counts);
+  void (*gather_nonzeros)(const T *X, idx n, idx d, bool wide, void *indices, T *data);
+  void (*sparse_gram)(const Data<T> &, const double *numbers, idx first, idx last, double *out);
+  void (*batch_gradient)(const Data<T> &, const Sample<T> &, const T *x, T *old, bool renew, T *out);
+  void (*data_step)(const Data<T> &, idx block, idx n_blocks, const T *x, T sigma, T *slopes, T *out);
+  void (*prox)(const Penalty<T> &, idx outputs, const T *v, T step, T *out);
+  void (*multiply)(const Operator<T> &, idx outputs, bool transposed, const T *x, T *out);
+  void (*fuse_columns)(const T *v, idx rows, idx outputs, double threshold, T *out);
+  void (*acc_sadmm)(const Problem<T> &, const Sample<T> &, const Anchor<T> &, const AccSADMM<T> &);
+  void (*svrg_admm)(const Problem<T> &, const Sample<T> &, const Anchor<T> &, T mix, const Blocks<T> &);
+  void (*sag_admm)(const Problem<T> &, const Sample<T> &, const Table<T> &, const Blocks<T> &);
+  void (*stoc_admm)(const Problem<T> &, const Sample<T> &, const Plain<T> &);
+  void (*sdca_admm)(const Problem<T> &, const Sample<T> &, const SDCA<T> &);
+  void (*spdhg)(const Problem<T> &, const Sample<T> &, const SPDHG<T> &);
+  void (*vr_pddy)(const Problem<T> &, const Sample<T> &, const Anchor<T> &, const PDDY<T> &);
+  void (*katyusha)(const Problem<T> &, const Sample<T> &, const Anchor<T> &, const Katyusha<T> &);
+};
+struct Variant {
+  Kernels<float> narrow;
+  Kernels<double> wide;
+  Found (*splitting)(const Small &);
+  void (*augmented)(const Augmented &);
+  void (*newton_matrix)(const NewtonMatrix &);
+};
+
+[[noreturn]] void no_memory();  // in module.cpp
