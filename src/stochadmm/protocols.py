@@ -18,7 +18,7 @@ class Loss(Protocol):
     """Loss of predictions ``z`` against targets ``y``, row by row.
 
     Further members unlock more: ``curvature``, ``curvature_apply``, ``curvature_parts``,
-    ``conjugate``, ``dual_room``, ``prox_conjugate``, ``mean``, ``check_targets``, ``n_outputs``,
+    ``conjugate``, ``largest_conjugate``, ``dual_room``, ``dual_margin``, ``prox_conjugate``, ``mean``, ``check_targets``, ``n_outputs``,
     ``kernel``.
     """
 
@@ -38,7 +38,7 @@ class Penalty(Protocol):
     """A convex function with a cheap prox.
 
     Further members unlock more: ``conjugate``, ``dual_scale``, ``project_dual``, ``project``,
-    ``zeros``, ``scaled``, ``check``, ``terms``, ``restricted``, ``tension``.
+    ``zeros``, ``scaled``, ``check``, ``terms``, ``restricted``, ``tension``, ``reach``.
     """
 
     def value(self, x: Array) -> float:

@@ -217,7 +217,9 @@ def _scaled(
         passes = at.n_passes
     else:
         moved, exact = cleared
-        found = scaled_point(f2, form, exact.x, exact.slopes, exact.gradient, start, ROUNDS)
+        found = scaled_point(
+            f2, form, exact.predictions, exact.slopes, exact.gradient, start, objective, ROUNDS
+        )
         passes = exact.n_passes
         if moved.value < at.value and problem.dtype == np.float64:
             better = repaired(problem, replace(x, x2=moved.x))
@@ -243,7 +245,7 @@ def _corrected(
     problem: Problem, f2: FiniteSum, form: Composite, x: Pair, at: DataTerm, start: Array
 ) -> Certificate:
     """Return the better of the corrected and the scaled bound, with the model's minimizer."""
-    found = corrected_point(f2, form, at, start)
+    found = corrected_point(f2, form, at, start, problem.penalty(x) + at.value)
     if found is None:
         return _scaled(problem, f2, form, x, at, start)
     lam = form.to_multiplier(found.mu)

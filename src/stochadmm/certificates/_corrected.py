@@ -23,9 +23,10 @@ from ..dense import weighted_gram
 from ..finite_sum import FiniteSum
 from ..protocols import Array
 from ..quadratic import FLATTEN, Implicit, QuadraticModel, QuadraticResult
+from ._charge import mean_size, rounding
 from ._composite import LARGEST_DENSE, MOST_ENTRIES, Composite, Through
 from ._data import DataTerm, pull_back_block, sample_weights, weighted
-from ._scaled import DualPoint, rounding, scaled_point
+from ._scaled import DualPoint, scaled_point
 
 RUN = 64
 """Rows are sampled in runs of this length, which memory likes."""
@@ -41,7 +42,7 @@ MOST_CAPPED = 0.3
 EDGE = 0.99
 """How far towards the edge of its domain a held slope goes."""
 LIFT = 0.01
-CLOSED = 1e4
+CLOSED = 1e6
 """Times rounding below which the dual equation is closed but for the model's accuracy."""
 NEGLIGIBLE = 1e-12
 LARGEST_IMPLICIT = 20_000
@@ -235,12 +236,13 @@ def is_implicit(f2: FiniteSum, shared: bool) -> bool:
 
 
 def corrected_point(
-    f2: FiniteSum, form: Composite, at: DataTerm, start: Array, sample: Sample | None = None,
-    near: Array | None = None, tol: float = MODEL_TOL, penalty: float | None = None,
+    f2: FiniteSum, form: Composite, at: DataTerm, start: Array, objective: float,
+    sample: Sample | None = None, near: Array | None = None, tol: float = MODEL_TOL,
+    penalty: float | None = None,
 ) -> Corrected | None:  # fmt: skip
     """Return the corrected dual point at ``at``; None where the model cannot be made or used.
 
-    ``start`` and ``near`` are first guesses of the multiplier and of the model's minimizer;
+    ``objective`` is F at a feasible point; ``start`` and ``near`` are first guesses of the multiplier and of the model's minimizer;
     ``tol`` is the accuracy of the model: the bound loses about as much relative to the optimum;
     ``penalty`` is a first one for its splitting.
     """
@@ -254,22 +256,26 @@ def corrected_point(
     reads = passes * sample.size / f2.n_terms
     if du is None:
         return Corrected(DualPoint(-np.inf, mu, at.slopes), model, mu, reads)
-    point = _point(f2, form, at, sample, du, mu)
+    point = _point(f2, form, at, sample, du, mu, objective)
     left = at.gradient + sample.pull_back(du) + form.St @ mu
-    if point.factor < 0.5 and np.linalg.norm(left) <= CLOSED * rounding(f2, form, at.slopes, mu):
+    edge = point.factor < 0.5 or not np.isfinite(point.bound)
+    if edge and (np.abs(left) <= CLOSED * rounding(f2, form, at.slopes, mu)).all():
         # at the edge of a cone no factor makes up for the last digits: the slopes take them
         du = du - sample.bend(_solved(sample.hessian(shared), left))
-        other = _point(f2, form, at, sample, du, mu)
+        other = _point(f2, form, at, sample, du, mu, objective)
         point = other if other.bound > point.bound else point
     return Corrected(point, model, mu, reads)
 
 
 def _point(
-    f2: FiniteSum, form: Composite, at: DataTerm, sample: Sample, du: Array, mu: Array
-) -> DualPoint:
+    f2: FiniteSum, form: Composite, at: DataTerm, sample: Sample, du: Array, mu: Array,
+    objective: float,
+) -> DualPoint:  # fmt: skip
     u = at.slopes.copy()
     u[sample.index] += du
-    return scaled_point(f2, form, at.x, u, at.gradient + sample.pull_back(du), mu, rounds=4)
+    gradient = at.gradient + sample.pull_back(du)
+    size = float(np.max(mean_size(f2, at.slopes)))
+    return scaled_point(f2, form, at.predictions, u, gradient, mu, objective, 4, size)
 
 
 def _solved(H: Any, right: Array) -> Array:

@@ -58,17 +58,22 @@ def mean_loss(f2: FiniteSum, z: Array) -> float:
     )
 
 
-def mean_conjugate(f2: FiniteSum, u: Array) -> float:
+def mean_conjugate(f2: FiniteSum, u: Array, size: Array | None = None) -> float:
     """Return ``(1/n) sum_i q_i (loss_i*(u_i) - <u_i, offset_i>)``.
 
     It is the conjugate in the predictions without the offset, ``sup_z <u, z> - loss(z + offset)``.
-    Rows of weight zero count nothing.
+    Rows of weight zero count nothing. With ``size`` it is the largest such number over all slopes
+    that differ from u by at most that much, or a bound on it.
     """
     loss: Any = f2.loss
     q = sample_weights(f2)
     shift = 0.0
     if f2.offset is not None:
         shift = float(np.vdot(weighted(q, u), f2.offset)) / f2.n_terms
+    if size is not None:
+        if f2.offset is not None:
+            shift -= float(np.vdot(weighted(q, size), np.abs(f2.offset))) / f2.n_terms
+        return _largest_conjugate(loss, u, size, f2.y, q) / f2.n_terms - shift
     if q is None:
         parts = [slice(k, k + ROWS) for k in range(0, f2.n_terms, ROWS)]
         total = sum(float(np.sum(loss.conjugate(u[part], f2.y[part]))) for part in parts)
@@ -79,6 +84,19 @@ def mean_conjugate(f2: FiniteSum, u: Array) -> float:
         columns = range(q.shape[1])
         terms = np.stack([loss.conjugate(u[:, c], f2.y[:, c]) for c in columns], axis=1)
     return float((q[q > 0] * terms[q > 0]).sum()) / f2.n_terms - shift
+
+
+def _largest_conjugate(loss: Any, u: Array, size: Array, y: Array, q: Array | None) -> float:
+    if q is None:
+        return float(np.sum(loss.largest_conjugate(u, size, y)))
+    if q.ndim == 1:
+        terms = loss.largest_conjugate(u, size, y)
+    else:
+        columns = range(q.shape[1])
+        terms = np.stack(
+            [loss.largest_conjugate(u[:, c], size[:, c], y[:, c]) for c in columns], axis=1
+        )
+    return float((q[q > 0] * terms[q > 0]).sum())
 
 
 def pull_back(f2: FiniteSum, u: Array) -> Array:

@@ -16,6 +16,8 @@ from ._data import ROWS, DataTerm, mean_loss, pull_back, sample_weights, weighte
 
 MAX_NEWTON = 30
 MOST_DIRECTIONS = 400
+MOST_WORK = 3e7
+"""Numbers up to which the moves of single directions are added up one by one."""
 
 
 class FreeSpace:
@@ -63,6 +65,36 @@ class FreeSpace:
     def predictions(self, c: Array) -> Array:
         """Return ``X N c``."""
         return self._spread(c, self.moves)
+
+    def predictions_size(self, c: Array) -> float:
+        """Return the largest ``|X N| c`` over the rows, ``c >= 0``."""
+        return float(self._spread(c, [np.abs(move) for move in self.moves]).max(initial=0.0))
+
+    @property
+    def coupled(self) -> bool:
+        """Whether the slope of an output depends on the predictions of others."""
+        if self.f2.n_outputs is None:
+            return False
+        few = slice(0, 1)
+        zero = np.zeros((1, self.f2.n_outputs))
+        return self.loss.curvature_parts(zero, self.f2.y[few])[1] is not None
+
+    def spread(self, z: Array, T: Array) -> Array:
+        """Return ``sum_l |W X N T_l|``, entry by entry: how far slopes move along columns of T."""
+        if hasattr(self.loss, "curvature_parts") and self.f2.n_outputs is not None:
+            a, b = self.loss.curvature_parts(z, self.f2.y)
+        else:
+            a, b = self.loss.curvature(z, self.f2.y), None
+        if T.shape[1] * a.size <= MOST_WORK:
+            total = np.zeros_like(z)
+            for column in T.T:
+                v = self.predictions(column)
+                v = a * v if b is None else a * v - b * (b * v).sum(axis=1, keepdims=True)
+                total += np.abs(v)
+        else:  # a bound, in one product
+            v = self._spread(np.abs(T).sum(axis=1), [np.abs(move) for move in self.moves])
+            total = a * v if b is None else a * v + b * (b * v).sum(axis=1, keepdims=True)
+        return total if self.active is None else weighted(self.active, total)
 
     def step(self, c: Array) -> Array:
         """Return ``N c``."""

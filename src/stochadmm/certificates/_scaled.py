@@ -9,13 +9,16 @@ import numpy as np
 from ..clock import out_of_time
 from ..finite_sum import FiniteSum
 from ..protocols import Array
+from ._charge import charge, per_row, rounding
 from ._composite import Composite
 from ._data import mean_conjugate
 
-ROUNDING = 1e-12
 MOST_TIMES = 10
-FARTHEST = 20.0
-"""How many times longer than the point at hand a solution is taken to be at most."""
+NEAR = 8.0
+"""Times rounding up to which a multiplier beside the dual set is moved onto it."""
+OPEN = 100.0
+"""Times rounding up to which the dual equation counts as closed: it is charged for, and may be far
+from a dual point otherwise."""
 
 
 @dataclass(frozen=True)
@@ -29,30 +32,26 @@ class DualPoint:
     """What the point was shrunk by to become feasible."""
 
 
-def rounding(f2: FiniteSum, form: Composite, u: Array, mu: Array) -> float:
-    """Return what rounding may leave of ``X'(q u)/n + S' mu = 0``."""
-    size = form.slope_size(f2) + float(np.abs(u).mean())
-    terms = float(np.sqrt(float(f2.row_norms2.max()) + f2.intercept)) * size
-    return ROUNDING * (terms + float(np.linalg.norm(form.St @ mu)))
-
-
 def lower_bound(
-    f2: FiniteSum, form: Composite, x: Array, u: Array, gradient: Array, mu: Array
-) -> float:
-    """Return D(u, mu), or minus infinity where ``X'(q u)/n + S' mu`` is not zero up to rounding.
+    f2: FiniteSum, form: Composite, z: Array, u: Array, gradient: Array, mu: Array, error: Array,
+    objective: float,
+) -> float:  # fmt: skip
+    """Return D(u, mu) less what is left of ``X'(q u)/n + S' mu = 0`` costs at most.
 
-    What rounding leaves of that equation is charged at many times the norm of ``x``.
+    It is minus infinity where that is more than a matter of rounding, or its cost is not known.
+    ``error`` is the rounding of that equation, ``objective`` F at some feasible point.
     """
-    left = float(np.linalg.norm(gradient + form.St @ mu))
-    if not left <= rounding(f2, form, u, mu):
+    left = gradient + form.St @ mu
+    if not (np.abs(left) <= OPEN * error).all():
         return -np.inf
     total = mean_conjugate(f2, u) + form.conjugate(mu)
-    charge = FARTHEST * left * (float(np.linalg.norm(x)) + 1.0)
-    return -total - charge if np.isfinite(total) else -np.inf
+    if not np.isfinite(total):
+        return -np.inf
+    return -total - charge(f2, form, z, u, mu, left, error, objective)
 
 
 def feasible_multiplier(
-    form: Composite, gradient: Array, mu: Array, tiny: float, rounds: int = 20
+    form: Composite, gradient: Array, mu: Array, tiny: Array | float, rounds: int = 20
 ) -> tuple[float, Array]:
     """Return (t, mu) with ``S' mu = -gradient`` and ``t mu`` in the dual set, t as large as found.
 
@@ -84,15 +83,24 @@ def feasible_multiplier(
 
 
 def scaled_point(
-    f2: FiniteSum, form: Composite, x: Array, u: Array, gradient: Array, start: Array, rounds: int
-) -> DualPoint:
-    """Return the bound of slopes ``u`` whose gradient vanishes along the free directions."""
-    tiny = 0.1 * rounding(f2, form, u, start) / (1.0 + np.sqrt(float(form.S.shape[0])))
+    f2: FiniteSum, form: Composite, z: Array, u: Array, gradient: Array, start: Array,
+    objective: float, rounds: int, size: float = 0.0,
+) -> DualPoint:  # fmt: skip
+    """Return the bound of slopes ``u`` whose gradient vanishes along the free directions.
+
+    ``z`` are the predictions that the slopes belong to, ``objective`` is F at some feasible point
+    and ``size`` the root mean square of slopes that cancelled on the way to u.
+    """
+    error = rounding(f2, form, u, start, size)
+    tiny = NEAR * per_row(form, error)
     t, mu = feasible_multiplier(form, gradient, start, tiny, rounds)
+    error = rounding(f2, form, u, mu, size)
     # a point on the edge may fall outside by rounding when scaled
     for factor in (t, t * (1.0 - 1e-15), t * (1.0 - 1e-14)):
         shrunk = u if factor == 1.0 else factor * u
-        bound = lower_bound(f2, form, x, shrunk, factor * gradient, factor * mu)
+        bound = lower_bound(
+            f2, form, z, shrunk, factor * gradient, factor * mu, error, objective
+        )
         if np.isfinite(bound):
             break
     return DualPoint(bound, factor * mu, shrunk, factor)

@@ -130,6 +130,24 @@ class Elementwise:
         lower, upper = self._dual_bounds(np.asarray(y, dtype=np.float64))
         return room(np.asarray(u), np.asarray(du), lower, upper)
 
+    def dual_margin(self, u: Array, size: Array, y: Array) -> Array:
+        """Return the largest t in [0, 1], row by row, with ``u +- t size`` in the domain."""
+        return np.minimum(self.dual_room(u, size, y), self.dual_room(u, -np.asarray(size), y))
+
+    def largest_conjugate(self, u: Array, size: Array, y: Array) -> Array:
+        """Return the largest conjugate over ``u - size <= v <= u + size``, row by row.
+
+        A convex function of one number is largest at an end; outputs add up.
+        """
+        ends = np.asarray(u) - size, np.asarray(u) + size
+        if np.ndim(u) == 1:
+            return np.maximum(*(self.conjugate(end, y) for end in ends))
+        parts = [
+            np.maximum(*(self.conjugate(end[:, c], y[:, c]) for end in ends))
+            for c in range(ends[0].shape[1])
+        ]
+        return np.asarray(sum(parts))
+
     def prox(self, v: Array, step: Array | float, y: Array) -> Array:
         """Return ``argmin_z loss(z, y) + (z - v)^2 / (2 step)``, entry by entry."""
         v = as_float(v)

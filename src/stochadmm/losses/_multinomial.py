@@ -115,6 +115,18 @@ class Multinomial:
         level = np.abs(du.sum(axis=1)) <= guard * du.shape[1] * size
         return np.where(level, room(p, du, 0.0, np.inf), 0.0)
 
+    def dual_margin(self, u: Array, size: Array, y: Array) -> Array:
+        """Return the largest t in [0, 1], row by row, with ``u +- t size`` in the domain.
+
+        Meant are points whose entries still sum to zero: no probability may fall below zero.
+        """
+        p, _ = self._probabilities(u, y)
+        return room(p, -np.asarray(size, dtype=np.float64), 0.0, np.inf)
+
+    def largest_conjugate(self, u: Array, size: Array, y: Array) -> Array:
+        """Return 0, the largest value of the conjugate on its domain, for every row."""
+        return np.zeros(len(np.asarray(y)))
+
     def _probabilities(self, u: Array, y: Array) -> tuple[Array, float]:
         u, y = as_float(u), np.asarray(y)
         guard = 4.0 * float(np.finfo(u.dtype).eps)

@@ -82,6 +82,13 @@ class _RowGroups(Part):
         norms = self._norms(u.astype(np.float64))
         return shrink_to(norms, self._strengths(norms.size), u)
 
+    def reach(self, size: Array, level: float) -> float:
+        """Return a bound on ``<size, |x|>`` over all x with ``h(x) <= level``; ``size >= 0``."""
+        norms = self._norms(np.asarray(size, dtype=np.float64))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most = np.where(norms == 0, 0.0, norms / self._strengths(norms.size))
+        return float(most.max(initial=0.0)) * level if most.any() else 0.0
+
     def project_dual(self, u: Array) -> Array:
         """Return the nearest point of the domain of the conjugate."""
         u = as_float(u)

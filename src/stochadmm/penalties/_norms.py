@@ -75,6 +75,13 @@ class Nuclear(Part):
         largest = self._largest(u)
         return 1.0 if largest <= self.alpha * (1.0 + self._guard(u)) else self.alpha / largest
 
+    def reach(self, size: Array, level: float) -> float:
+        """Return a bound on ``<size, |x|>`` over all x with ``h(x) <= level``; ``size >= 0``."""
+        length = float(np.linalg.norm(size))
+        if length == 0:
+            return 0.0
+        return length * level / self.alpha if self.alpha > 0 else np.inf
+
     def project_dual(self, u: Array) -> Array:
         """Return the nearest point of the domain of the conjugate: singular values clipped."""
         left, values, right = _svd(_matrix(u))
@@ -207,6 +214,10 @@ class L2Ball(Part):
     def dual_scale(self, u: Array) -> float:
         """Return 1: the conjugate is finite everywhere."""
         return 1.0
+
+    def reach(self, size: Array, level: float) -> float:
+        """Return a bound on ``<size, |x|>`` over the ball."""
+        return self.radius * _norm(as_float(size))
 
     def project_dual(self, u: Array) -> Array:
         """Return ``u``: the conjugate is finite everywhere."""

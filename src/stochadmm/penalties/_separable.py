@@ -128,6 +128,25 @@ class ElementwisePenalty(Part):
         over = size > edge * (1.0 + guard)
         return float((edge[over] / size[over]).min()) if over.any() else 1.0
 
+    def reach(self, size: Array, level: float) -> float:
+        """Return a bound on ``<size, |x|>`` over all x with ``h(x) <= level``; ``size >= 0``."""
+        size = np.asarray(size, dtype=np.float64)
+        l1, l2, lower, upper = (
+            np.broadcast_to(np.asarray(number, dtype=np.float64), size.shape)
+            for number in self._for(size)
+        )
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            # l1 b + l2 b^2 / 2 = level, in the form that does not cancel
+            alone = 2.0 * level / (l1 + np.sqrt(l1 * l1 + 2.0 * level * l2))
+        alone = np.where((l1 == 0) & (l2 == 0), np.inf, alone)
+        alone = np.minimum(alone, np.maximum(np.abs(lower), np.abs(upper)))
+        used = size > 0
+        # what all entries with an l1 norm can do together is what the best of them can do alone
+        shared = used & (l1 > 0)
+        shared[shared] = l1[shared] * alone[shared] >= 0.5 * level
+        together = float((size[shared] / l1[shared]).max(initial=0.0)) * level
+        return together + float((size[used & ~shared] * alone[used & ~shared]).sum())
+
     def project_dual(self, u: Array) -> Array:
         """Return the nearest point of the domain of the conjugate."""
         u = as_float(u)

@@ -101,6 +101,16 @@ class Stacked(Part):
         return min(scales, default=1.0)
 
     @property
+    def reach(self) -> Callable[[Array, float], float]:
+        """``reach(size, level)``: a bound on ``<size, |x|>`` where every part is below level."""
+        self._require("reach")
+        return self._reach
+
+    def _reach(self, size: Array, level: float) -> float:
+        size = self._checked(size)
+        return float(sum(penalty.reach(size[rows], level) for penalty, rows in self._segments()))
+
+    @property
     def project_dual(self) -> Callable[[Array], Array]:
         """``project_dual(u)``: the nearest point of the domain of the conjugate."""
         self._require("project_dual")

@@ -275,7 +275,7 @@ class SampledNewton(Solver):
             tol = MODEL_TOL if exact else max(CERTIFICATE_SHARE * s.target, MODEL_TOL)
             # slopes of coupled outputs have little room: a lift would take them out of it
             own = sample.plain() if sample.coupled and sample.lift else sample
-            found = corrected_point(f2, form, at, mu, own, w, tol, s.penalty)
+            found = corrected_point(f2, form, at, mu, now, own, w, tol, s.penalty)
             if found is not None and found.model is not None:
                 if s.bound is None or found.point.bound > s.bound:
                     s.bound, s.certificate = found.point.bound, found.point

@@ -162,8 +162,8 @@ class WorkingSet(Solver):
         gradient = pull_back(f2, found.slopes)
         s.n_passes += 1.0
         mu = form.multiplier(s.columns, found.mu, gradient)
-        x = s.output.x2.astype(np.float64)
-        point = scaled_point(f2, form.composite, x, found.slopes, gradient, mu, rounds=1)
+        z = cast(Snapshot, s.cache).predictions
+        point = scaled_point(f2, form.composite, z, found.slopes, gradient, mu, now, rounds=1)
         if s.bound is None or point.bound > s.bound:
             s.bound = point.bound
 

@@ -1,0 +1,334 @@
+"""What is left of the dual equation in floating point, and what that costs at most.
+
+For any slopes u and multiplier mu the inequality of Fenchel and Young gives, for every x,
+
+    F(x) >= D(u, mu) + <r, x>,      r = X'(q u)/n + S' mu.
+
+Only |r_j| <= rho_j is known: what is computed plus its rounding, in the units of coordinate j. The
+bound is D minus the largest ``<rho, |x|>`` over the level set {F <= F(point at hand)}, which
+contains every solution. ``docs/design/certificates.md`` derives what follows:
+
+- rows of S that a penalty holds (its level set bounds them: ``reach``), or whose multiplier has
+  room on both sides, take what they can of r;
+- along the directions that these rows do not see, a second dual point bounds the solution: slopes
+  moved by at most theta along the curvature of the loss, which tilts F by theta in each direction.
+
+Where neither works the charge is infinite: no bound is better than one that is not proved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import lsmr
+
+from ..finite_sum import FiniteSum
+from ..metrics import column_energies
+from ..protocols import Array
+from ._composite import Composite, StructureSolver
+from ._data import mean_conjugate, sample_weights, weighted
+from ._null_space import FreeSpace
+
+UNIT = 64 * float(np.finfo(np.float64).eps)
+"""Rounding of a sum over rows relative to the sum of sizes; blocks are added pairwise or in chunks."""
+TINY = float(np.finfo(np.float64).tiny)
+LIVE = 1e-13
+"""Eigenvalues of the equilibrated Hessian below this share say nothing about their directions."""
+FLAT = 1e-12
+"""Predictions along a direction that are zero up to this share are those of dependent columns."""
+NARROW = 1e-3
+"""Rows with less room than this share of a move stay where they are."""
+SAFE = 1.001
+"""Accuracy of pseudo-inverses."""
+OFTEN, FARTHER = 40, 4.0
+"""How often the room of a multiplier is tried, each time so many times farther."""
+MOST_DIRECTIONS, LARGEST_NEW = 2000, 1000
+"""Free directions, and columns of a structure that is factorized for one certificate only."""
+
+
+def rounding(f2: FiniteSum, form: Composite, u: Array, mu: Array, size: float = 0.0) -> Array:
+    """Return a bound on the rounding of each entry of ``X'(q u)/n + S' mu``.
+
+    ``size`` is the root mean square of slopes that were added up on the way to u.
+    """
+    columns = np.sqrt(np.asarray(column_energies(f2), dtype=np.float64))
+    slopes = mean_size(f2, u) + size
+    data = columns * slopes if u.ndim == 1 else columns[:, None] * slopes
+    return cast(Array, UNIT * (data + abs(form.St) @ np.abs(mu)))
+
+
+def mean_size(f2: FiniteSum, u: Array) -> Any:
+    """Return the root mean square of the slopes of each output."""
+    q = sample_weights(f2)
+    return np.sqrt(weighted(q, np.square(u)).mean(axis=0))
+
+
+def per_row(form: Composite, error: Array) -> Array:
+    """Return the change of each entry of mu that moves ``S' mu`` by rounding only."""
+    S = form.S
+    out = np.zeros((S.shape[0], *error.shape[1:]))
+    filled = np.flatnonzero(np.diff(S.indptr))
+    if filled.size:
+        size = np.abs(S.data)
+        ratio = error[S.indices] / (size if error.ndim == 1 else size[:, None])
+        out[filled] = np.minimum.reduceat(ratio, S.indptr[:-1][filled], axis=0)
+    return out
+
+
+def charge(
+    f2: FiniteSum, form: Composite, z: Array, u: Array, mu: Array, residual: Array, error: Array,
+    objective: float,
+) -> float:  # fmt: skip
+    """Return a bound on ``|<r, x>|`` over all x with ``F(x) <= objective``.
+
+    ``residual`` is r as computed, ``error`` its rounding, ``z`` predictions near those of u.
+    """
+    rho = np.abs(residual) + error
+    level = objective + mean_conjugate(f2, np.zeros_like(u)) + _rest(form)
+    if not np.isfinite(level) or not np.isfinite(rho).all():
+        return np.inf
+    level = max(level, TINY)
+    split = Split(form, mu, rho)
+    rows, free = split.absorb(rho)
+    cost = split.cost(rows, level)
+    if not np.isfinite(cost) or not any(c.any() for c in free):
+        return cost
+    return cost + _along_free(f2, form, split, z, u, mu, free, level, objective + cost)
+
+
+def _rest(form: Composite) -> float:
+    """Return minus the sum of the infima of the penalties."""
+    zero = np.zeros_like(form.offset)
+    return float(sum(float(part.conjugate(zero[rows])) for part, rows in form.parts))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Outputs whose residuals are absorbed by the same rows of S."""
+
+    index: Any
+    free: Any
+    """Directions that these rows do not see, as sparse columns."""
+    row: Array | None = None
+    """For every coordinate a row with this coordinate alone, -1 where it is free;"""
+    factor: Array | None = None
+    """the inverse of its entry."""
+    solver: StructureSolver | None = None
+
+    def absorb(self, rho: Array, n_rows: int) -> tuple[Array, Array]:
+        """Return sizes of a multiplier and of free components that make up for any |r| <= rho."""
+        outputs = rho.shape[1:]
+        if self.row is not None and self.factor is not None:
+            rows = np.zeros((n_rows, *outputs))
+            own = self.row >= 0
+            factor = self.factor[own]
+            rows[self.row[own]] = rho[own] * (factor if rho.ndim == 1 else factor[:, None])
+            return rows, rho[~own]
+        solver = cast(StructureSolver, self.solver)
+        N = self.free.toarray()
+        part = np.abs(np.linalg.pinv(N)) @ rho if N.shape[1] else np.zeros((0, *outputs))
+        if solver.pseudo_inverse is not None:
+            rows = abs(solver.S) @ (abs(solver.pseudo_inverse) @ rho)
+        else:
+            length = np.linalg.norm(rho, axis=0) / _smallest(solver)
+            rows = np.broadcast_to(length, (n_rows, *outputs)).copy()
+        return SAFE * rows, SAFE * part
+
+
+class Split:
+    """Which rows of S take residuals, and which directions are left to the loss."""
+
+    def __init__(self, form: Composite, mu: Array, rho: Array) -> None:
+        self.form = form
+        held = two_sided(form)
+        self.room = np.where(held, np.inf, 0.0)
+        if not held.all():
+            self.room = np.where(held, np.inf, _room(form, mu, per_row(form, rho)))
+        mask = self.room > 0
+        self.held = held
+        self.groups = [self._group(index, column) for index, column in _columns(mask)]
+
+    def _group(self, index: Any, mask: Array) -> Group:
+        S, d = self.form.S, self.form.shape[0]
+        count = np.diff(S.indptr)
+        alone = np.flatnonzero((count == 1) & mask)
+        entry = np.abs(S.data[S.indptr[alone]])
+        alone, entry = alone[entry > 0], entry[entry > 0]
+        order = np.argsort(entry, kind="stable")
+        row, factor = np.full(d, -1), np.zeros(d)
+        column = S.indices[S.indptr[alone[order]]]
+        row[column], factor[column] = alone[order], 1.0 / entry[order]
+        others = sparse.csr_array(S[np.flatnonzero((count > 1) & mask)])
+        if not np.isin(others.indices, np.flatnonzero(row < 0)).any():
+            left = np.flatnonzero(row < 0)
+            ones = (np.ones(left.size), (left, np.arange(left.size)))
+            return Group(index, sparse.csc_array(ones, (d, left.size)), row, factor)
+        known = self.form.mask[index].reshape(len(mask), -1)
+        if (known == mask[:, None]).all():
+            solver = self.form._solver(mask)
+        elif d <= LARGEST_NEW:
+            solver = StructureSolver.build(S, mask)
+        else:  # nothing is absorbed
+            return Group(index, sparse.eye_array(d, format="csc"), np.full(d, -1), np.zeros(d))
+        return Group(index, solver.null, solver=solver)
+
+    def absorb(self, rho: Array) -> tuple[Array, list[Array]]:
+        """Return sizes of a multiplier on the rows and of components along free directions."""
+        rows, free = np.zeros((self.form.S.shape[0], *rho.shape[1:])), []
+        for group in self.groups:
+            rows[group.index], part = group.absorb(rho[group.index], len(rows))
+            free.append(part)
+        return rows, free
+
+    def cost(self, rows: Array, level: float) -> float:
+        """Return a bound on ``<rows, |S x|>`` over the level set."""
+        if (rows > self.room).any():
+            return np.inf
+        rows = np.where(self.held, rows, 0.0)  # the others are absorbed at no cost
+        total = float(np.vdot(rows, np.abs(self.form.offset)))
+        for part, own in self.form.parts:
+            if rows[own].any():
+                total += float(cast(Any, part).reach(rows[own], level))
+        return total
+
+
+def _columns(mask: Array) -> list[tuple[Any, Array]]:
+    """Return groups of outputs that share their mask, as (index, mask)."""
+    if mask.ndim == 1:
+        return [(slice(None), mask)]
+    if (mask == mask[:, :1]).all():
+        return [(slice(None), mask[:, 0])]
+    return [((slice(None), c), mask[:, c]) for c in range(mask.shape[1])]
+
+
+def two_sided(form: Composite) -> Array:
+    """Return the entries of z = S x that the level sets of their penalty bound on both sides."""
+    probe = np.random.default_rng(0).standard_normal((form.S.shape[0], *form.shape[1:]))
+    probe = np.abs(probe) + 1.0
+    held = (form.project(probe) != 0) & (form.project(-probe) != 0)
+    for part, rows in form.parts:
+        if not hasattr(part, "reach"):
+            held[rows] = False
+    return cast(Array, held)
+
+
+def _room(form: Composite, mu: Array, least: Array) -> Array:
+    """Return how far mu may move both ways inside the dual set at no cost, entry by entry."""
+    size, best = np.maximum(least, TINY), np.zeros_like(mu)
+    inside = np.ones(mu.shape, dtype=bool)
+    base = np.empty(mu.shape)
+    for part, rows in form.parts:
+        base[rows] = float(part.conjugate(mu[rows]))
+    for _ in range(OFTEN):
+        for end in (mu + size, mu - size):
+            inside &= form.project(end) == end
+        if not inside.any():
+            break
+        best = np.where(inside, size, best)
+        size = FARTHER * size
+    # a cone's conjugate is zero on its domain; where it is not, a move would cost something
+    for part, rows in form.parts:
+        for end in (mu[rows] + best[rows], mu[rows] - best[rows]):
+            if not float(cast(Any, part).conjugate(end)) == base[rows].flat[0]:
+                best[rows] = 0.0
+    return best
+
+
+def _smallest(solver: StructureSolver) -> float:
+    """Return an estimate from below of the smallest singular value of a large structure."""
+    rng = np.random.default_rng(0)
+    v = solver.S.T @ rng.standard_normal(solver.S.shape[0])
+    if solver.factor is None:
+        norm, condition = lsmr(solver.S.T, v, maxiter=5000)[5:7]
+        return float(norm / condition) / 10
+    value = 0.0
+    for _ in range(10):
+        v = v / np.linalg.norm(v)
+        w = solver.S.T @ solver.absorb(v) if solver.null.shape[1] else v
+        y = solver.factor.solve(w)
+        value, v = float(np.linalg.norm(y)), y
+    return 0.5 / np.sqrt(value) if value > 0 else 0.0
+
+
+def _along_free(
+    f2: FiniteSum, form: Composite, split: Split, z: Array, u: Array, mu: Array,
+    free: list[Array], level: float, objective: float,
+) -> float:  # fmt: skip
+    """Return a bound on ``sum_k c_k |<n_k, x>|`` over the level set, n_k the free directions."""
+    loss: Any = f2.loss
+    if not all(hasattr(loss, m) for m in ("curvature", "dual_margin", "largest_conjugate")):
+        return np.inf
+    kept = [(group, c) for group, c in zip(split.groups, free, strict=True) if len(c)]
+    space = FreeSpace(f2, [(group.index, group.free) for group, _ in kept])
+    if space.size > MOST_DIRECTIONS:
+        return np.inf
+    c = np.concatenate([part.ravel() for _, part in kept])
+    made = _moves(space, z, u, c, np.sqrt(level))
+    if made is None:
+        return np.inf
+    most, size, theta = made
+    if most == 0.0 or theta == 0.0:
+        return 0.0 if most == 0.0 else np.inf
+    # what the moved slopes do to the coordinates that penalties hold
+    columns = np.sqrt(np.asarray(column_energies(f2), dtype=np.float64))
+    pulled = mean_size(f2, theta * size)
+    rows, _ = split.absorb(columns * pulled if u.ndim == 1 else columns[:, None] * pulled)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fits = np.where(rows > 0, split.room / rows, np.inf).min(initial=np.inf)
+    share = min(1.0, 0.5 * float(fits))
+    theta *= share
+    low = -mean_conjugate(f2, u, theta * size) - form.conjugate(mu)
+    left = objective - low + split.cost(share * rows, level)
+    if not np.isfinite(left) or not 0.5 * theta > most:
+        return np.inf
+    return most * max(left, 0.0) / (0.5 * theta - most)
+
+
+def _moves(
+    space: FreeSpace, z: Array, u: Array, c: Array, length: float
+) -> tuple[float, Array, float] | None:
+    """Return the largest component in whitened directions, sizes of moved slopes, and theta.
+
+    In these directions the Hessian of the rows that may move is the identity: slopes that move by
+    at most ``theta * size`` tilt F by theta in every one of them.
+    """
+    f2, loss = space.f2, space.loss
+    for trial in range(3):
+        H = space.hessian(z)
+        scale = np.sqrt(np.diag(H))
+        seen = scale > 0
+        if c[~seen].any():
+            return None
+        scale = np.where(seen, scale, 1.0)
+        values, vectors = np.linalg.eigh(H / np.outer(scale, scale))
+        live = values > LIVE * max(float(values[-1]), TINY)
+        for vector in vectors[:, ~live].T:
+            if not _is_flat(space, vector / scale, seen):
+                return None
+        root = np.sqrt(values[live])
+        T = vectors[:, live] / root / scale[:, None]
+        most = float((np.abs(vectors[:, live] * root * scale[:, None]).T @ c).max(initial=0.0))
+        size = space.spread(z, T)
+        margin = np.asarray(loss.dual_margin(u, length * size, f2.y))
+        q = sample_weights(f2)
+        if q is not None:
+            margin = np.where((q if q.ndim == 1 else q.max(axis=1)) == 0, 1.0, margin)
+        narrow = margin < NARROW
+        if not narrow.any() or trial == 2:
+            break
+        space.active = ~narrow if space.active is None else space.active & ~narrow
+    return most, size, 0.5 * length * float(margin.min())
+
+
+def _is_flat(space: FreeSpace, direction: Array, seen: Array) -> bool:
+    """Say whether F does not change along a direction, so that a solution has no part in it."""
+    if not direction[seen].any():
+        return True
+    z = space.predictions(direction)
+    if space.coupled:
+        z = z - z.mean(axis=1, keepdims=True)
+    size = space.predictions_size(np.abs(direction))
+    return bool(np.abs(z).max() <= FLAT * size)
