@@ -17,9 +17,11 @@ import numpy as np
 
 from .answer import Measured, Meter, Resumable, finish
 from .clock import limited
+from .equilibrate import equilibrated
 from .fingerprint import Unidentified, fingerprint
 from .metrics import LARGEST_DENSE
 from .problem import Pair, Problem
+from .restore import result_of, start_in
 from .result import Record, Result, Status
 from .solvers import as_solver
 from .solvers._base import Solver, State, choose_engine, start_point
@@ -145,6 +147,9 @@ def minimize(
     """
     method, rule = as_solver(solver), _as_rule(stop)
     _check_limits(max_passes, max_seconds)
+    units = equilibrated(problem)
+    if units is not None:
+        problem, start = units.problem, start_in(units, start)
     run = Run(problem, method, rule, max_passes, max_seconds, callback, start)
     if resume is not None:
         run.take_up(resume, engine)
@@ -156,7 +161,8 @@ def minimize(
             status = run.loop()
     except KeyboardInterrupt:
         status = run.interrupted()
-    return run.result(status)
+    result = run.result(status)
+    return result if units is None else result_of(units, result, rule)
 
 
 @dataclass

@@ -18,8 +18,8 @@ class Loss(Protocol):
     """Loss of predictions ``z`` against targets ``y``, row by row.
 
     Further members unlock more: ``curvature``, ``curvature_apply``, ``curvature_parts``,
-    ``conjugate``, ``largest_conjugate``, ``dual_room``, ``dual_margin``, ``prox_conjugate``, ``mean``, ``check_targets``, ``n_outputs``,
-    ``kernel``.
+    ``conjugate``, ``largest_conjugate``, ``dual_room``, ``dual_margin``, ``prox_conjugate``,
+    ``mean``, ``check_targets``, ``n_outputs``, ``kernel``.
     """
 
     @property
@@ -38,7 +38,8 @@ class Penalty(Protocol):
     """A convex function with a cheap prox.
 
     Further members unlock more: ``conjugate``, ``dual_scale``, ``project_dual``, ``project``,
-    ``zeros``, ``scaled``, ``check``, ``terms``, ``restricted``, ``tension``, ``reach``.
+    ``zeros``, ``scaled``, ``check``, ``terms``, ``restricted``, ``tension``, ``reach``,
+    ``rescaled``.
     """
 
     def value(self, x: Array) -> float:

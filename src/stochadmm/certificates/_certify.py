@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..elimination import Elimination
+from ..equilibrate import Units, equilibrated
 from ..finite_sum import FiniteSum, Snapshot
 from ..problem import Pair, Problem
 from ..protocols import Array
@@ -124,6 +125,11 @@ def certify(
     """
     if strength not in STRENGTHS:
         raise ValueError(f"strength is {strength!r}, expected one of {', '.join(STRENGTHS)}")
+    units = equilibrated(problem)
+    if units is not None:
+        if dual is not None:
+            dual = units.into_dual(dual)
+        return _in_units(units, certify(units.problem, units.into(point), dual, strength=strength))
     view = Elimination.of(problem)
     if view is not None and has_certificate(view.reduced):
         return _eliminated(view, point, dual, cache, strength)
@@ -138,6 +144,17 @@ def certify(
     if strength == "scaled":
         return _scaled(problem, f2, form, x, at, start)
     return _corrected(problem, f2, form, x, at, start)
+
+
+def _in_units(units: Units, c: Certificate) -> Certificate:
+    """Return a certificate with its arrays in the units of the user."""
+    candidate, other = c.candidate, c.candidate_dual
+    if candidate is not None:
+        candidate = units.back(Pair(c.point.x1, candidate)).x2
+    return replace(
+        c, point=units.back(c.point), dual=units.back_dual(c.dual), candidate=candidate,
+        candidate_dual=None if other is None else units.back_dual(other),
+    )  # fmt: skip
 
 
 def has_certificate(problem: Problem) -> bool:

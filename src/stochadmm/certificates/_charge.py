@@ -27,13 +27,15 @@ from scipy.sparse.linalg import lsmr
 
 from ..finite_sum import FiniteSum
 from ..metrics import column_energies
+from ..penalties import Stacked
 from ..protocols import Array
+from ..terms import Elementwise
 from ._composite import Composite, StructureSolver
 from ._data import mean_conjugate, sample_weights, weighted
 from ._null_space import FreeSpace
 
 UNIT = 64 * float(np.finfo(np.float64).eps)
-"""Rounding of a sum over rows relative to the sum of sizes; blocks are added pairwise or in chunks."""
+"""Rounding of a sum over rows relative to the sum of sizes, which is added up in blocks."""
 TINY = float(np.finfo(np.float64).tiny)
 LIVE = 1e-13
 """Eigenvalues of the equilibrated Hessian below this share say nothing about their directions."""
@@ -41,6 +43,9 @@ FLAT = 1e-12
 """Predictions along a direction that are zero up to this share are those of dependent columns."""
 NARROW = 1e-3
 """Rows with less room than this share of a move stay where they are."""
+STRONG = 1e11
+"""How many times larger than rounding a penalty must be to bound its rows: what it costs, relative
+to the level, is one over that."""
 SAFE = 1.001
 """Accuracy of pseudo-inverses."""
 OFTEN, FARTHER = 40, 4.0
@@ -91,18 +96,45 @@ def charge(
     if not np.isfinite(level) or not np.isfinite(rho).all():
         return np.inf
     level = max(level, TINY)
-    split = Split(form, mu, rho)
-    rows, free = split.absorb(rho)
-    cost = split.cost(rows, level)
-    if not np.isfinite(cost) or not any(c.any() for c in free):
-        return cost
-    return cost + _along_free(f2, form, split, z, u, mu, free, level, objective + cost)
+    held = two_sided(form)
+    best = np.inf
+    for _ in range(2):
+        split = Split(form, mu, rho, held)
+        rows, free = split.absorb(rho)
+        total = split.cost(rows, level)
+        if np.isfinite(total) and any(c.any() for c in free):
+            total += _along_free(f2, form, split, z, u, mu, free, level, objective + total)
+        best = min(best, total)
+        weak = split.weak(rows)
+        if best <= level / STRONG or not weak.any():
+            break
+        held = held & ~weak  # the loss may bound these coordinates better
+    return best
 
 
 def _rest(form: Composite) -> float:
     """Return minus the sum of the infima of the penalties."""
     zero = np.zeros_like(form.offset)
-    return float(sum(float(part.conjugate(zero[rows])) for part, rows in form.parts))
+    return float(sum(float(part.conjugate(zero[rows])) for part, rows in flat(form)))
+
+
+def flat(form: Composite) -> list[tuple[Any, slice]]:
+    """Return the penalties and their rows, stacks taken apart."""
+
+    def apart(part: Any, start: int, size: int) -> list[tuple[Any, slice]]:
+        if not isinstance(part, Stacked):
+            return [(part, slice(start, start + size))] if size else []
+        found = []
+        for own, rows in part.parts:
+            found += apart(own, start, rows)
+            start += rows
+        return found
+
+    return [
+        piece
+        for part, rows in form.parts
+        for piece in apart(part, rows.start, rows.stop - rows.start)
+    ]
 
 
 @dataclass(frozen=True)
@@ -141,9 +173,8 @@ class Group:
 class Split:
     """Which rows of S take residuals, and which directions are left to the loss."""
 
-    def __init__(self, form: Composite, mu: Array, rho: Array) -> None:
+    def __init__(self, form: Composite, mu: Array, rho: Array, held: Array) -> None:
         self.form = form
-        held = two_sided(form)
         self.room = np.where(held, np.inf, 0.0)
         if not held.all():
             self.room = np.where(held, np.inf, _room(form, mu, per_row(form, rho)))
@@ -183,13 +214,19 @@ class Split:
             free.append(part)
         return rows, free
 
+    def weak(self, rows: Array) -> Array:
+        """Return the held entries whose penalty is too small for what they absorb."""
+        far = STRONG * rows
+        project = self.form.project
+        return cast(Array, self.held & ((project(far) != far) | (project(-far) != -far)))
+
     def cost(self, rows: Array, level: float) -> float:
         """Return a bound on ``<rows, |S x|>`` over the level set."""
         if (rows > self.room).any():
             return np.inf
         rows = np.where(self.held, rows, 0.0)  # the others are absorbed at no cost
         total = float(np.vdot(rows, np.abs(self.form.offset)))
-        for part, own in self.form.parts:
+        for part, own in flat(self.form):
             if rows[own].any():
                 total += float(cast(Any, part).reach(rows[own], level))
         return total
@@ -209,7 +246,7 @@ def two_sided(form: Composite) -> Array:
     probe = np.random.default_rng(0).standard_normal((form.S.shape[0], *form.shape[1:]))
     probe = np.abs(probe) + 1.0
     held = (form.project(probe) != 0) & (form.project(-probe) != 0)
-    for part, rows in form.parts:
+    for part, rows in flat(form):
         if not hasattr(part, "reach"):
             held[rows] = False
     return cast(Array, held)
@@ -220,7 +257,7 @@ def _room(form: Composite, mu: Array, least: Array) -> Array:
     size, best = np.maximum(least, TINY), np.zeros_like(mu)
     inside = np.ones(mu.shape, dtype=bool)
     base = np.empty(mu.shape)
-    for part, rows in form.parts:
+    for part, rows in flat(form):
         base[rows] = float(part.conjugate(mu[rows]))
     for _ in range(OFTEN):
         for end in (mu + size, mu - size):
@@ -230,11 +267,18 @@ def _room(form: Composite, mu: Array, least: Array) -> Array:
         best = np.where(inside, size, best)
         size = FARTHER * size
     # a cone's conjugate is zero on its domain; where it is not, a move would cost something
-    for part, rows in form.parts:
+    for part, rows in flat(form):
+        if not _separable(part, rows.stop - rows.start):
+            best[rows] = 0.0
         for end in (mu[rows] + best[rows], mu[rows] - best[rows]):
             if not float(cast(Any, part).conjugate(end)) == base[rows].flat[0]:
                 best[rows] = 0.0
     return best
+
+
+def _separable(part: Any, n_rows: int) -> bool:
+    terms = part.terms(n_rows) if hasattr(part, "terms") else None
+    return terms is not None and all(isinstance(term, Elementwise) for term in terms)
 
 
 def _smallest(solver: StructureSolver) -> float:

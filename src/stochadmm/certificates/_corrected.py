@@ -242,7 +242,8 @@ def corrected_point(
 ) -> Corrected | None:  # fmt: skip
     """Return the corrected dual point at ``at``; None where the model cannot be made or used.
 
-    ``objective`` is F at a feasible point; ``start`` and ``near`` are first guesses of the multiplier and of the model's minimizer;
+    ``objective`` is F at a feasible point; ``start`` and ``near`` are first guesses of the
+    multiplier and of the model's minimizer;
     ``tol`` is the accuracy of the model: the bound loses about as much relative to the optimum;
     ``penalty`` is a first one for its splitting.
     """

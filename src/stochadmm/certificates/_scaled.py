@@ -98,9 +98,7 @@ def scaled_point(
     # a point on the edge may fall outside by rounding when scaled
     for factor in (t, t * (1.0 - 1e-15), t * (1.0 - 1e-14)):
         shrunk = u if factor == 1.0 else factor * u
-        bound = lower_bound(
-            f2, form, z, shrunk, factor * gradient, factor * mu, error, objective
-        )
+        bound = lower_bound(f2, form, z, shrunk, factor * gradient, factor * mu, error, objective)
         if np.isfinite(bound):
             break
     return DualPoint(bound, factor * mu, shrunk, factor)

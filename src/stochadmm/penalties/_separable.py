@@ -174,6 +174,14 @@ class ElementwisePenalty(Part):
         l1, l2, lower, upper = self._numbers
         return Separable(l1 * factor, l2 * factor, lower, upper)
 
+    def rescaled(self, scale: Array) -> ElementwisePenalty:
+        """Return ``v -> h(scale * v)``, one positive number per row."""
+        numbers = [np.asarray(number) for number in self._numbers]
+        wide = any(number.ndim == 2 for number in numbers)
+        l1, l2, lower, upper = (n[:, None] if wide and n.ndim == 1 else n for n in numbers)
+        D = scale[:, None] if wide else scale
+        return Separable(l1 * D, l2 * D**2, lower / D, upper / D)
+
     def restricted(self, rows: Array) -> ElementwisePenalty:
         """Return the penalty of some rows while all others are zero."""
         return Separable(*(n if np.ndim(n) == 0 else np.asarray(n)[rows] for n in self._numbers))

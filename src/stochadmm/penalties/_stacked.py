@@ -151,6 +151,22 @@ class Stacked(Part):
         parts: list[tuple[Any, int]] = list(self.parts)
         return Stacked([(penalty.scaled(factor), n_rows) for penalty, n_rows in parts])
 
+    @property
+    def rescaled(self) -> Callable[[Array], Stacked]:
+        """``rescaled(scale)``: ``v -> h(scale * v)``, one positive number per row."""
+        self._require("rescaled")
+        return self._rescaled
+
+    def _rescaled(self, scale: Array) -> Stacked:
+        parts: list[tuple[Any, int]] = list(self.parts)
+        edges = np.cumsum([0, *(n_rows for _, n_rows in parts)])
+        return Stacked(
+            [
+                (part.rescaled(scale[a : a + n]), n)
+                for (part, n), a in zip(parts, edges[:-1], strict=True)
+            ]
+        )
+
     def check(self, shape: Shape) -> None:
         """Raise when the segments do not cover the rows, or a part does not fit its own."""
         if shape[0] != self.n_rows:
