@@ -18,6 +18,7 @@ import numpy as np
 from .certificates import Certificate, certify, has_certificate
 from .certificates._certify import setup_seconds
 from .certificates._data import evaluate
+from .certificates._relative import gap_scale
 from .certificates._repair import repaired, wide
 from .clock import seconds_left
 from .exact import as_pair, candidates
@@ -28,7 +29,6 @@ from .result import Record, Result, Status
 from .solvers._base import State
 from .stopping import Rule, wanted_gap
 
-FLOOR = 1e-3  # relative gaps are taken relative to at least this share of F(0)
 TIGHT = 10  # how many times longer than a scaled certificate a first tight one may take
 
 
@@ -285,7 +285,7 @@ class Meter:
 
     def judged(self, m: Measured, state: State) -> Measured:
         """Return a measurement with the best bound known by now and the rule's verdict."""
-        m = dataclasses.replace(m, bound=self.bound)
+        m = dataclasses.replace(m, bound=self.bound, scale=self.scale(m.objective))
         record = dataclasses.replace(m.record(state, 0.0, 0.0), feasibility=m.feasibility)
         return dataclasses.replace(m, meets=bool(self.rule(record)) and self._feasible_enough(m))
 
@@ -312,7 +312,7 @@ class Meter:
 
     def scale(self, objective: float) -> float:
         """Return what a relative gap is relative to."""
-        return max(abs(objective), FLOOR * abs(self.problem.objective_at_zero))
+        return gap_scale(self.problem, objective, self.bound)
 
     def _satisfied(self, m: Measured) -> bool:
         if m.gap is None or self.tol is None:

@@ -45,7 +45,7 @@ class Equilibration:
 
     spread: float = 1e4
     off_center: float = 1e3
-    sample: int = 1000
+    sample: int = 200
 
     def looks_at(self, f2: FiniteSum) -> Any:
         """Return some of the rows."""

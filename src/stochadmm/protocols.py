@@ -19,7 +19,7 @@ class Loss(Protocol):
 
     Further members unlock more: ``curvature``, ``curvature_apply``, ``curvature_parts``,
     ``conjugate``, ``largest_conjugate``, ``dual_room``, ``dual_margin``, ``prox_conjugate``,
-    ``mean``, ``check_targets``, ``n_outputs``, ``kernel``.
+    ``mean``, ``check_targets``, ``n_outputs``, ``nonnegative``, ``kernel``.
     """
 
     @property

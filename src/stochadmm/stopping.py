@@ -25,7 +25,8 @@ class Gap:
     Parameters
     ----------
     tol : float
-        With ``relative`` the gap is compared with ``tol * max(|F(x)|, 1e-3 |F(0)|)``.
+        With ``relative`` the gap is compared with ``tol * max(|F(x)|, 1e-3 |F(0)|)``; for losses
+        that can be negative (Poisson) |F(x)| is replaced by F(null model) minus the lower bound.
     relative : bool, default=True
         Whether ``tol`` is relative.
 

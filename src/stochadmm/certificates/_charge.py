@@ -34,7 +34,7 @@ from ._composite import Composite, StructureSolver
 from ._data import mean_conjugate, sample_weights, weighted
 from ._null_space import FreeSpace
 
-UNIT = 64 * float(np.finfo(np.float64).eps)
+UNIT = 16 * float(np.finfo(np.float64).eps)
 """Rounding of a sum over rows relative to the sum of sizes, which is added up in blocks."""
 TINY = float(np.finfo(np.float64).tiny)
 LIVE = 1e-13

@@ -90,7 +90,8 @@ class Composite:
         self.offset = np.concatenate(offsets) if offsets else np.zeros((0, *outputs))
         self.rows1 = self.parts[0][1] if problem.constrained else slice(0, 0)
         self.mask = self._movable()
-        self._slope_size: float | None = None
+        self.null_value: float | None = None
+        """F of the null model, once it was asked for."""
         self._solvers: dict[bytes, StructureSolver] = {}
 
     @classmethod
@@ -139,13 +140,6 @@ class Composite:
         """Return which entries of mu may differ from zero; a free row of a penalty may not."""
         probe = np.random.default_rng(0).standard_normal((self.S.shape[0], *self.shape[1:]))
         return cast(Array, (self.project(probe) != 0) | (self.project(-probe) != 0))
-
-    def slope_size(self, f2: Any) -> float:
-        """Return the mean size of the slopes at zero, whose rounding all slopes share."""
-        if self._slope_size is None:
-            zero = np.zeros((f2.n_terms, *self.shape[1:]))
-            self._slope_size = float(np.abs(f2.loss.slope(zero, f2.y)).mean())
-        return self._slope_size
 
     # ---------------------------------------------------------------- the dual set
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -65,6 +65,9 @@ class Elementwise:
     Subclasses give, entry by entry, ``_values`` and ``_conjugates`` in float64, ``slope``,
     ``curvature``, and ``_dual_bounds``: the interval on which the conjugate is finite.
     """
+
+    nonnegative: ClassVar[bool] = True
+    """Whether no value is below zero, so that a value is a scale of its own."""
 
     @property
     def curvature_bound(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import entr, wrightomega
@@ -41,6 +41,7 @@ class Poisson(Elementwise):
     """
 
     max_prediction: float = 6.0
+    nonnegative: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not -100 < self.max_prediction < 100:

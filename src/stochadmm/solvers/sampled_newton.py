@@ -33,6 +33,7 @@ from ..certificates._corrected import (
     shares_curvature,
 )
 from ..certificates._data import DataTerm, evaluate
+from ..certificates._relative import gap_scale
 from ..certificates._repair import repaired
 from ..certificates._scaled import DualPoint
 from ..exact import project
@@ -267,7 +268,7 @@ class SampledNewton(Solver):
         w, mu = small.w, small.dual
         s.penalty = small.penalty if small.residual <= USABLE else None
         s.model_tol = min(30 * small.residual, FIRST_TOL)
-        scale = max(abs(now), 1e-3 * abs(problem.objective_at_zero))
+        scale = gap_scale(problem, now, s.bound)
         share = sample.size / f2.n_terms
         if s.target is not None and promised <= _reach(share, s.target) * scale:
             # with all rows the minimizer is next to the solution: its digits are worth having

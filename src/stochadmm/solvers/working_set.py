@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from ..certificates._certify import has_certificate
 from ..certificates._composite import Composite, Through
 from ..certificates._data import pull_back
+from ..certificates._relative import gap_scale
 from ..certificates._scaled import DualPoint, scaled_point
 from ..finite_sum import CSR, FiniteSum, Snapshot
 from ..metrics import column_energies
@@ -153,7 +154,7 @@ class WorkingSet(Solver):
         """Lift a dual point of the small problem that certifies enough there."""
         inner, f2 = cast(NewtonState, s.inner), cast(FiniteSum, problem.f2)
         found = inner.certificate
-        scale = max(abs(now), 1e-3 * abs(problem.objective_at_zero))
+        scale = gap_scale(problem, now, s.bound)
         if found is None or found is s.lifted or s.target is None:
             return
         if now - found.bound > s.target * scale:

@@ -1,0 +1,46 @@
+"""What a relative gap is relative to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..finite_sum import FiniteSum
+from ..problem import Problem
+from ._certify import has_certificate
+from ._composite import Composite
+from ._data import evaluate
+from ._null_space import clear_free_directions
+
+FLOOR = 1e-3
+"""Share of |F(0)| that a relative gap is relative to at least, for optima at zero."""
+
+
+def gap_scale(problem: Problem, objective: float, bound: float | None) -> float:
+    """Return the number that a gap is divided by: ``|F(x)|``, at least a share of ``|F(0)|``.
+
+    The value of a loss that can be negative, such as Poisson's, has an arbitrary constant in it;
+    there ``F(null model) - bound``, what the model can explain at most, takes the place of
+    ``|F(x)|``.
+    """
+    floor = FLOOR * abs(problem.objective_at_zero)
+    if getattr(getattr(problem.f2, "loss", None), "nonnegative", True):
+        return max(abs(objective), floor)
+    if bound is None or not np.isfinite(bound):
+        return max(floor, np.finfo(float).tiny)
+    return max(null_value(problem) - bound, floor)
+
+
+def null_value(problem: Problem) -> float:
+    """Return F where the penalty vanishes: what is unpenalized is fitted, all else is zero."""
+    f2: Any = problem.f2
+    if not isinstance(f2, FiniteSum) or not problem.is_model or not has_certificate(problem):
+        return problem.objective_at_zero
+    form = Composite.of(problem)
+    if form.null_value is None:
+        at = evaluate(f2, np.zeros(problem.shape2))
+        cleared = clear_free_directions(f2, at, form.null_directions())
+        fitted = at.value if cleared is None else cleared[0].value
+        form.null_value = problem.objective_at_zero - (at.value - fitted)
+    return form.null_value
