@@ -23,6 +23,7 @@ from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import lsmr
 
 from ..finite_sum import FiniteSum
@@ -50,6 +51,8 @@ SAFE = 1.001
 """Accuracy of pseudo-inverses."""
 OFTEN, FARTHER = 40, 4.0
 """How often the room of a multiplier is tried, each time so many times farther."""
+SMALL = 300
+"""Columns up to which a pseudo-inverse is taken rather than a flow on a graph."""
 MOST_DIRECTIONS, LARGEST_NEW = 2000, 1000
 """Free directions, and columns of a structure that is factorized for one certificate only."""
 
@@ -149,6 +152,8 @@ class Group:
     factor: Array | None = None
     """the inverse of its entry."""
     solver: StructureSolver | None = None
+    flow: Array | None = None
+    """For every row the inverse of its entries, where all are differences of two coordinates."""
 
     def absorb(self, rho: Array, n_rows: int) -> tuple[Array, Array]:
         """Return sizes of a multiplier and of free components that make up for any |r| <= rho."""
@@ -159,6 +164,8 @@ class Group:
             factor = self.factor[own]
             rows[self.row[own]] = rho[own] * (factor if rho.ndim == 1 else factor[:, None])
             return rows, rho[~own]
+        if self.flow is not None:
+            return self._flows(rho, self.flow)
         solver = cast(StructureSolver, self.solver)
         N = self.free.toarray()
         part = np.abs(np.linalg.pinv(N)) @ rho if N.shape[1] else np.zeros((0, *outputs))
@@ -168,6 +175,18 @@ class Group:
             length = np.linalg.norm(rho, axis=0) / _smallest(solver)
             rows = np.broadcast_to(length, (n_rows, *outputs)).copy()
         return SAFE * rows, SAFE * part
+
+    def _flows(self, rho: Array, flow: Array) -> tuple[Array, Array]:
+        """Return the most that an edge of a spanning forest carries of any |r| <= rho.
+
+        Less its mean on every component, r is sent along a tree: no edge carries more than half
+        of the sum of sizes.
+        """
+        total = rho.sum(axis=0)
+        rows = flow * total if rho.ndim == 1 else flow[:, None] * total
+        sizes = np.asarray(self.free.sum(axis=0)).ravel()
+        part = self.free.T @ rho
+        return rows, part / (sizes if rho.ndim == 1 else sizes[:, None])
 
 
 class Split:
@@ -197,6 +216,10 @@ class Split:
             left = np.flatnonzero(row < 0)
             ones = (np.ones(left.size), (left, np.arange(left.size)))
             return Group(index, sparse.csc_array(ones, (d, left.size)), row, factor)
+        if d > SMALL and alone.size == 0:
+            found = _forest(index, S, mask)
+            if found is not None:
+                return found
         known = self.form.mask[index].reshape(len(mask), -1)
         if (known == mask[:, None]).all():
             solver = self.form._solver(mask)
@@ -230,6 +253,25 @@ class Split:
             if rows[own].any():
                 total += float(cast(Any, part).reach(rows[own], level))
         return total
+
+
+def _forest(index: Any, S: Any, mask: Array) -> Group | None:
+    """Return how a graph of differences absorbs; None where some row is no difference."""
+    rows = np.flatnonzero(mask)
+    used = sparse.csr_array(S[rows])
+    if (np.diff(used.indptr) != 2).any() or used.data.reshape(-1, 2).sum(axis=1).any():
+        return None
+    size = np.abs(used.data.reshape(-1, 2)[:, 0])
+    if not (size > 0).all():
+        return None
+    ends = used.indices.reshape(-1, 2)
+    d = S.shape[1]
+    graph = sparse.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), (d, d))
+    _, labels = connected_components(graph, directed=False)
+    free = sparse.csc_array((np.ones(d), (np.arange(d), labels)))
+    flow = np.zeros(S.shape[0])
+    flow[rows] = 1.0 / size
+    return Group(index, free, flow=flow)
 
 
 def _columns(mask: Array) -> list[tuple[Any, Array]]:

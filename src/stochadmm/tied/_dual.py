@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from ..certificates import Composite, DataTerm, DualPoint, lower_bound
+from ..certificates import Composite, DataTerm, DualPoint, lower_bound, rounding
 from ..clock import out_of_time
 from ..finite_sum import FiniteSum
 from ..protocols import Array
@@ -40,12 +40,14 @@ def dual_point(
     They end early when a bound is at least ``enough``.
     """
     S, St, target = structure.S, structure.St, -at.gradient
-    subgradient = _subgradients(form, S @ at.x - form.offset, start)
+    image = S @ at.x - form.offset
+    objective = at.value + float(form.stacked_penalty.value(image))
+    subgradient = _subgradients(form, image, start)
     governing = subgradient(start)
     best = DualPoint(-np.inf, governing, at.slopes)
     for _ in range(reflections):
         mu = governing + structure.absorb(target - St @ governing)
-        found = _shrunk(f2, form, at, form.scale(mu), mu)
+        found = _shrunk(f2, form, at, form.scale(mu), mu, objective)
         if found.bound > best.bound:
             best = found
         if best.bound >= enough or out_of_time():
@@ -72,13 +74,18 @@ def _subgradients(form: Composite, image: Array, start: Array) -> Callable[[Arra
     return project
 
 
-def _shrunk(f2: FiniteSum, form: Composite, at: DataTerm, scale: float, mu: Array) -> DualPoint:
+def _shrunk(
+    f2: FiniteSum, form: Composite, at: DataTerm, scale: float, mu: Array, objective: float
+) -> DualPoint:
     """Return the bound of slopes and multiplier times one factor."""
     bound, factor = -np.inf, scale
+    error = rounding(f2, form, at.slopes, mu)
     # a point on the edge may fall outside by rounding when scaled
     for factor in (scale, scale * (1.0 - 1e-15), scale * (1.0 - 1e-14)):
         u = at.slopes if factor == 1.0 else factor * at.slopes
-        bound = lower_bound(f2, form, at.x, u, factor * at.gradient, factor * mu)
+        bound = lower_bound(
+            f2, form, at.predictions, u, factor * at.gradient, factor * mu, error, objective
+        )
         if np.isfinite(bound):
             break
     return DualPoint(bound, factor * mu, u, factor)
