@@ -146,6 +146,9 @@ def test_the_score_of_a_squared_loss_is_r2():
     for w in (None, weight):
         assert one.score(X, y, w) == pytest.approx(r2_score(y, one.predict(X), sample_weight=w))
         assert two.score(X, Y, w) == pytest.approx(r2_score(Y, two.predict(X), sample_weight=w))
+    assert one.score(X, y[:, None]) == one.score(X, y)  # a column is as good
+    with pytest.raises(ValueError, match=r"y has shape \(60, 2\), expected \(60,\)"):
+        one.score(X, Y)
     offset = X[:, 2]
     shifted = sa.LassoRegressor(alpha=0.1).fit(X, y + offset, offset=offset)
     assert shifted.score(X, y + offset, offset=offset) == pytest.approx(one.score(X, y))

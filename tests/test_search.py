@@ -187,6 +187,14 @@ def test_weights_are_routed_to_a_scorer_that_asks_for_them():
     assert not np.allclose(scores[False], default.score_path_)
 
 
+def test_a_label_that_the_other_folds_lack_is_named():
+    X, y, _ = grouped()
+    labels = np.where(np.arange(len(y)) < 20, "rare", np.where(y > 0, "yes", "no"))
+    with pytest.raises(ValueError, match=r"the label 'rare', .*stratified folds"):
+        sa.SparseLogisticClassifierCV(alphas=2, cv=KFold(3)).fit(X, labels)
+    sa.SparseLogisticClassifierCV(alphas=[0.1], cv=3).fit(X, labels)  # stratified by itself
+
+
 # ---------------------------------------------------------------- the choice
 
 

@@ -195,7 +195,7 @@ def class_codes(y: Any, X: Any) -> tuple[Array, Array]:
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"y has one class, {classes[0]!r}; a classifier needs two classes at least"
+            f"y has one class, {classes.tolist()[0]!r}; a classifier needs two classes at least"
         )
     return classes, codes
 

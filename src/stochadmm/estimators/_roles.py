@@ -103,8 +103,11 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         X = _data.checked_rows(self, X, reset=False)
         y, weight = _data.regression_targets(y, X, _data.checked_weight(weight, X))
         z = self._predictions(X, offset)
-        if z.shape != y.shape:
+        if y.size != z.size:
             raise ValueError(f"y has shape {y.shape}, expected {z.shape} as in fit")
+        if weight is not None and weight.ndim == 2:
+            weight = weight.reshape(z.shape)
+        y = y.reshape(z.shape)  # a column of targets is as good as a vector
         return z, y, cast(Array, weight), cast(Array, _data.checked_offset(offset, y.shape, None))
 
     def _held_out_loss(self, X: Any, y: Any, weight: Any, offset: Any) -> float:
@@ -279,7 +282,14 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
     def _held_out_loss(self, X: Any, y: Any, weight: Any, offset: Any) -> float:
         """Return the mean loss of other rows."""
         X = _data.checked_rows(self, X, reset=False)
-        codes = np.searchsorted(self.classes_, np.asarray(y))
+        labels = np.asarray(y)
+        unknown = np.setdiff1d(labels, self.classes_)
+        if unknown.size:
+            raise ValueError(
+                f"the rows left out have the label {unknown.tolist()[0]!r}, which the other rows "
+                "lack; use stratified folds, or fewer"
+            )
+        codes = np.searchsorted(self.classes_, labels)
         _, targets = _data.class_targets(self._loss, codes, len(self.classes_), X.dtype)
         z = self._predictions(X, offset)
         return float(self._loss.value(z, targets, _data.checked_weight(weight, X)))
