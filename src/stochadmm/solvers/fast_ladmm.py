@@ -68,6 +68,7 @@ class FastLADMM(FullGradient):
     """
 
     name: ClassVar[str] = "fast-ladmm"
+    adapts: ClassVar[bool] = False
 
     slack: float = 2.02
 

@@ -88,6 +88,7 @@ class LADMPSAP(FullGradient):
     """
 
     name: ClassVar[str] = "ladmpsap"
+    adapts: ClassVar[bool] = False
 
     slack: float = 2.02
     growth: float = 1.5
