@@ -176,24 +176,3 @@ def test_a_restricted_penalty_is_the_penalty_with_zeros_elsewhere(penalty):
         u = rng.standard_normal((6, 3))
         stays = ~penalty.prox(1e-6 * u, 1e-6).any(axis=1)
         np.testing.assert_array_equal(penalty.tension(u) <= 1, stays)
-
-
-def test_many_classes_are_not_held_up_by_the_flat_curvature_of_their_start():
-    """Equal probabilities of 60 classes have a curvature of 1/60: first models lead too far."""
-    rng, n, d, classes = np.random.default_rng(0), 1200, 400, 60
-    y = rng.integers(0, classes, n)
-    own = (5 * y[:, None] + rng.integers(0, 6, (n, 3))) % d
-    words = np.concatenate([rng.integers(0, d, (n, 4)), own], axis=1)
-    X = sparse.csr_array((np.ones(7 * n), (np.repeat(np.arange(n), 7), words.ravel())), (n, d))
-    p = sa.Problem.linear(
-        sa.Multinomial(classes), X, y, on_coefficients=sa.L1(1e-4), intercept=True
-    )
-    values = []
-    for state in sa.iterate(p, "working-set"):
-        values.append(p.objective(state.output))
-        if state.n_passes >= 16:
-            break
-    assert all(np.diff(values) < 0)  # every epoch helps
-    best = sa.minimize(p, "working-set", stop=0.05, max_passes=60)
-    assert best.converged
-    assert values[-1] <= 1.08 * best.objective

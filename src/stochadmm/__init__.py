@@ -7,8 +7,11 @@ State a problem from parts, ``minimize`` it, read the certificate.
 
 from typing import TYPE_CHECKING, Any
 
-from . import datasets, solvers
+from . import cluster, data, datasets, solvers
 from .certificates import Certificate, certify
+from .cluster import EngineLost
+from .data import DataError
+from .data import open_source as open
 from .driver import iterate, minimize
 from .finite_sum import FiniteSum, Snapshot
 from .losses import Huber, Logistic, Multinomial, Poisson, Quantile, Squared, SquaredHinge
@@ -65,6 +68,7 @@ from .solvers import (
     SampledNewton,
     Schedule,
     StocADMM,
+    StreamedNewton,
     WorkingSet,
 )
 from .stopping import AllOf, AnyOf, Gap, Never, Residuals
@@ -124,8 +128,10 @@ __all__ = [
     "Box",
     "Certificate",
     "Continuation",
+    "DataError",
     "Differences",
     "ElasticNet",
+    "EngineLost",
     "FastLADMM",
     "FiniteSum",
     "FusedLassoClassifier",
@@ -191,6 +197,7 @@ __all__ = [
     "Stacked",
     "Status",
     "StocADMM",
+    "StreamedNewton",
     "TotalVariation1D",
     "TrendFilterRegressor",
     "TrendFilterRegressorCV",
@@ -199,9 +206,12 @@ __all__ = [
     "Zero",
     "as_operator",
     "certify",
+    "cluster",
+    "data",
     "datasets",
     "iterate",
     "minimize",
+    "open",
     "solvers",
     "use_threads",
 ]

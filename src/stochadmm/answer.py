@@ -133,6 +133,8 @@ class Meter:
         self.tol = None if wanted is None else wanted.tol
         self.relative = wanted is None or wanted.relative
         self.bound, self.previous, self.patience = Memory() if memory is None else memory
+        self.certifies = has_certificate(problem)
+        """Whether certificates can be made of any point, beside those of the method."""
         self.took: dict[str, float] = {}
         """Seconds of the last certificate of each strength."""
 
@@ -219,7 +221,7 @@ class Meter:
 
     def _learn(self, bound: float | None) -> None:
         """Keep the best lower bound."""
-        if bound is not None and bound > (-np.inf if self.bound is None else self.bound):
+        if bound is not None and (self.bound is None or bound > self.bound):
             self.bound = bound
 
     def _measured(self, state: State, c: Certificate) -> Measured:
@@ -353,7 +355,7 @@ def finish(
         bare = dataclasses.replace(best, cache=None)
         kept = Resumable(state.copy(), generator, bare, meter.memory, identity)
     # the run ended before its method asked for a certificate
-    if best.gap == np.inf and not as_it_is:
+    if best.gap == np.inf and meter.certifies and not as_it_is:
         best = meter.certified(best, state)
     best = meter.judged(best, state)
     best = best if as_it_is else _structured(problem, best, meter, state)

@@ -10,13 +10,14 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from .answer import Measured, Meter, Resumable, finish
 from .clock import limited
+from .cluster import Engine, use
 from .equilibrate import equilibrated
 from .fingerprint import Unidentified, fingerprint
 from .metrics import LARGEST_DENSE
@@ -26,6 +27,7 @@ from .result import Record, Result, Status
 from .solvers import as_solver
 from .solvers._base import Solver, State, choose_engine, start_point
 from .stopping import Gap, Rule
+from .streaming import StreamedSum, as_bytes
 
 Callback = Callable[[Record, State], Any]
 SELDOM = 1.1
@@ -93,6 +95,8 @@ def minimize(
     engine: str = "auto",
     verbose: bool = False,
     resumable: bool = True,
+    memory: int | str | None = None,
+    cluster: Engine | None = None,
 ) -> Result:
     """Solve a problem.
 
@@ -131,6 +135,12 @@ def minimize(
         Let the result be resumed. It then holds a copy of the method's state, and the data is
         read once more before the run, for its fingerprint and to notice data that was changed in
         place since the last one.
+    memory : int or str, optional
+        Bytes of our own for rows that are read from a source, such as ``"2GB"``; 256 MiB by
+        default.
+    cluster : Engine, optional
+        Where passes over a source run: ``stochadmm.cluster.Local()``, ``Processes(4)``,
+        ``Dask(client)``; threads of this process by default.
 
     Returns
     -------
@@ -147,6 +157,15 @@ def minimize(
     """
     method, rule = as_solver(solver), _as_rule(stop)
     _check_limits(max_passes, max_seconds)
+    if memory is not None:
+        problem = _within(problem, as_bytes(memory))
+    if cluster is not None:
+        with use(cluster):
+            return minimize(
+                problem, method, stop=rule, max_passes=max_passes, max_seconds=max_seconds,
+                start=start, resume=resume, callback=callback, random_state=random_state,
+                engine=engine, verbose=verbose, resumable=resumable,
+            )  # fmt: skip
     units = equilibrated(problem)
     if units is not None:
         problem, start = units.problem, start_in(units, start)
@@ -391,6 +410,13 @@ class Run:
             self.problem, self.state, self.best, self.meter, status, self.rule, self.history,
             self.seconds, about, self.rng.bit_generator.state, self.identity, as_it_is,
         )  # fmt: skip
+
+
+def _within(problem: Problem, memory: int) -> Problem:
+    """Return the problem with another budget of memory for its rows; rows in memory have none."""
+    if not isinstance(problem.f2, StreamedSum):
+        return problem
+    return replace(problem, f2=problem.f2.with_memory(memory))
 
 
 def _as_rule(stop: Any) -> Rule:

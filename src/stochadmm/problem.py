@@ -13,11 +13,13 @@ import numpy as np
 
 from .affine import AffineSet
 from .bounds import contradiction
+from .data import ArraySource, DaskSource, Source, is_dask
 from .fingerprint import fingerprint
 from .finite_sum import FiniteSum
 from .operators import Identity, PadColumns, as_operator, simplest
 from .penalties import Stacked, Zero
 from .protocols import Array, Loss, Operator, Penalty, Shape, Smooth, SmoothSum
+from .streaming import BUDGET, StreamedSum, streams
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ class Problem:
         cls,
         loss: Loss,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         structure: Any = None,
         on_structure: Penalty | None = None,
@@ -168,10 +170,10 @@ class Problem:
         ----------
         loss : Loss
             Loss of a prediction against a target.
-        X : ndarray or CSR of shape (n, d)
-            Data.
+        X : ndarray, CSR or Source of shape (n, d)
+            Data; a source (`stochadmm.open`) is read again in every pass and never held.
         y : array of shape (n,) or (n, C)
-            Targets.
+            Targets; a source has its own.
         structure : Operator, sparse matrix, LinearOperator or ndarray, optional
             What ``on_structure`` sees of the coefficients; the identity when absent.
         on_structure, on_coefficients : Penalty, optional
@@ -188,7 +190,7 @@ class Problem:
         Problem
             With x2 = (coef, intercept), x1 = structure @ coef, A1 = -I, b = 0.
         """
-        f2 = FiniteSum(loss, X, y, sample_weight, intercept=intercept, offset=offset)
+        f2 = _data_term(loss, X, y, sample_weight, intercept, offset)
         d = f2.n_features
         h2 = on_coefficients
         if h2 is not None and intercept:
@@ -386,6 +388,29 @@ class Problem:
     def with_penalties(self, h1: Penalty | None, h2: Penalty | None) -> Problem:
         """Return the same problem with other penalties; data and operators are shared."""
         return replace(self, h1=h1, h2=h2)
+
+
+def _data_term(
+    loss: Loss, X: Any, y: Any, sample_weight: Any, intercept: bool, offset: Any
+) -> FiniteSum | StreamedSum:
+    """Return the mean loss over rows in memory, or over a source of rows."""
+    if is_dask(X):
+        if y is None:
+            raise ValueError("y is missing; pass the targets as a Dask collection cut like X")
+        X, y = DaskSource.of(X, y, sample_weight, offset), None
+        sample_weight = offset = None
+    if isinstance(X, np.memmap) and X.nbytes > BUDGET and np.ndim(y) == 1 and streams(loss):
+        X, y, sample_weight, offset = ArraySource(X, y, sample_weight, offset), None, None, None
+    if not isinstance(X, Source):
+        if y is None:
+            raise ValueError("y is missing; pass one target per row of X")
+        return FiniteSum(loss, X, y, sample_weight, intercept=intercept, offset=offset)
+    for name, value in (("y", y), ("sample_weight", sample_weight), ("offset", offset)):
+        if value is not None:
+            raise ValueError(
+                f"{name} is given beside a source, which has its own; name it in stochadmm.open"
+            )
+    return StreamedSum(loss, X, intercept=intercept)
 
 
 def _check_members(part: Any, name: str, members: tuple[str, ...]) -> None:

@@ -101,6 +101,10 @@ class Elementwise:
         z = np.asarray(z, dtype=np.float64)
         return weighted_mean(self._values(z, np.asarray(y, dtype=np.float64)), weight)
 
+    def values(self, z: Array, y: Array) -> Array:
+        """Return the loss of every entry, in float64."""
+        return self._values(np.asarray(z, dtype=np.float64), np.asarray(y, dtype=np.float64))
+
     def curvature_apply(self, z: Array, y: Array, v: Array) -> Array:
         """Return the Hessian in ``z`` times ``v``."""
         return self.curvature(z, y) * v

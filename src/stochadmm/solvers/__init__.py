@@ -24,6 +24,7 @@ from .sampled_newton import SampledNewton
 from .sdca_admm import SDCAADMM
 from .spdhg import SPDHG
 from .stoc_admm import StocADMM
+from .streamed_newton import StreamedNewton
 from .svrg_admm import SVRGADMM
 from .tied_newton import TiedNewton
 from .vr_pddy import VRPDDY
@@ -59,6 +60,7 @@ __all__ = [
     "Solver",
     "State",
     "StocADMM",
+    "StreamedNewton",
     "TiedNewton",
     "WorkingSet",
     "as_solver",

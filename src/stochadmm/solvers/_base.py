@@ -42,8 +42,6 @@ class State:
     """Lower bound on the optimal value, where the method finds its own."""
     own_bound: bool = False
     """Whether no certificate but the method's own is to be tried: another would cost more."""
-    balance: Any = field(default=None, repr=False)
-    """Where an automatic penalty was chosen last, see ``_steps.Balance``."""
     cache: Snapshot | None = field(default=None, repr=False)
     """A pass over the data at ``output``, where the method has made one; never saved."""
     notes: dict[str, Any] = field(default_factory=dict)

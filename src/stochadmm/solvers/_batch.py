@@ -9,7 +9,7 @@ import numpy as np
 
 from ..problem import Problem
 from ._base import Solver, State
-from ._steps import Beta, Continuation, check_count, rebalance
+from ._steps import Beta, Continuation, check_count
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,6 @@ class FullGradient(Solver):
     """A method that reads all rows once per iteration; an epoch is ``n_inner`` iterations."""
 
     has_kernel: ClassVar[bool] = False
-    adapts: ClassVar[bool] = True
-    """Whether the penalty may change after an epoch."""
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
         "h1": ("prox",),
         "h2": ("prox",),
@@ -39,8 +37,6 @@ class FullGradient(Solver):
         state.n_epochs += 1
         state.n_passes += self.n_inner
         state.n_gradients += self.n_inner
-        if self.adapts and rebalance(self.beta, problem, state, state.dual):
-            self._stage(problem, state)
 
     def _iteration(self, p: Problem, s: Any) -> None:
         raise TypeError(f"{type(self).__name__} does not define `_iteration`")
@@ -48,9 +44,6 @@ class FullGradient(Solver):
     def _finish(self, p: Problem, s: Any) -> None:
         """Set what the state returns."""
         s.output = s.x
-
-    def _stage(self, p: Problem, s: Any) -> None:
-        """Begin anew where an automatic penalty was balanced."""
 
     def _check_constant(self) -> None:
         if isinstance(self.beta, Continuation):

@@ -2,15 +2,14 @@
 
     argmin h1(u) + f1(u) + (beta / 2)|A1 u + target|^2,      target = A2 x2 - b + dual / beta
 
-It is one prox where A1'A1 = s I and f1 is absent. Otherwise "exact" is a small quadratic problem,
-or with f1, of which only gradients are known, accelerated prox steps until these stand still;
-"linearized" takes one prox step.
+It is one prox where A1'A1 = s I and f1 is absent. Otherwise "exact" minimizes the quadratic and h1
+together, with f1, of which only gradients are known, replaced by its quadratic upper bound at
+accelerated points until these stand still; "linearized" takes one prox step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..metrics import LARGEST_DENSE, gram_of
 from ..problem import Problem
 from ..protocols import Array
 from . import _newton
-from ._second_block import SmallProblem, solved
+from ._second_block import SmallProblem
 from ._steps import lengths, step1, tightness
 
 FORMS = ("auto", "exact", "linearized")
@@ -45,15 +44,14 @@ def chosen_form(problem: Problem, requested: str) -> str:
     if is_prox(problem):
         return "prox"
     if requested == "auto":
-        cheap = problem.f1 is None and problem.shape1[0] <= AFFORDABLE
-        return "exact" if cheap else "linearized"
+        return "exact" if problem.shape1[0] <= AFFORDABLE else "linearized"
     return requested
 
 
 def check_first_block(problem: Problem, requested: str, name: str) -> None:
     """Raise where the exact step would need too large a matrix."""
     p = problem.shape1[0]
-    if matrix_size(problem, requested) and p > LARGEST_DENSE:
+    if chosen_form(problem, requested) == "exact" and p > LARGEST_DENSE:
         raise ValueError(
             f"{name} with first_block='exact' works with {p} x {p} matrices; use "
             f"first_block='linearized' above {LARGEST_DENSE} columns of A1"
@@ -62,8 +60,7 @@ def check_first_block(problem: Problem, requested: str, name: str) -> None:
 
 def matrix_size(problem: Problem, requested: str) -> int:
     """Return the numbers in the matrices of the exact step."""
-    needed = problem.f1 is None and chosen_form(problem, requested) == "exact"
-    return 4 * problem.shape1[0] ** 2 if needed else 0
+    return 4 * problem.shape1[0] ** 2 if chosen_form(problem, requested) == "exact" else 0
 
 
 def first_step(
@@ -75,11 +72,11 @@ def first_step(
     it stays as far from its limit as the relaxation is from 2.
     """
     form = chosen_form(problem, requested)
-    if form == "exact" and problem.f1 is None:
-        return _small_problem(problem, beta)
+    if form == "exact":
+        return _Exact(problem, beta, most)
+    extra = max(1.0, 1 / (2 - relaxation))
     step, _ = lengths(problem, 0.0, beta)
-    if form == "linearized" and problem.f1 is not None:
-        extra = max(1.0, 1 / (2 - relaxation))
+    if problem.f1 is not None:
         step = 1 / (1 / step + (extra - 1) * float(problem.f1.lipschitz))
 
     def one_prox(x1: Array, target: Array) -> Array:
@@ -87,41 +84,48 @@ def first_step(
             return x1
         return step1(problem, x1, beta * (problem.A1.matvec(x1) + target), step)
 
-    if form != "exact":
-        return one_prox
-    least = _newton.rounding(problem.dtype)
-    return lambda x1, target: _accelerated(partial(one_prox, target=target), x1, least, most)
+    return one_prox
 
 
-def _small_problem(problem: Problem, beta: float) -> Step1:
-    """Return the step without f1, on the dense matrix beta A1'A1."""
-    A1: Any = problem.A1
-    H = beta * gram_of(A1, problem.shape1[0])
-    if problem.h1 is None:
-        minimizer: Step1 = partial(solved, _newton.factor(H))
-    else:
-        minimizer = SmallProblem(H, problem.h1, problem.shape1)
+class _Exact:
+    """Minimizes h1 + f1 + (beta / 2)|A1 u + target|^2 to the rounding of the problem's type."""
 
-    def step(x1: Array, target: Array) -> Array:
-        at = x1.astype(np.float64)
-        slope = beta * A1.rmatvec(A1.matvec(at) + target.astype(np.float64))
-        return minimizer(at, slope).astype(problem.dtype)
+    def __init__(self, problem: Problem, beta: float, most: int) -> None:
+        self.problem, self.beta, self.most = problem, beta, most
+        smooth = 0.0 if problem.f1 is None else float(problem.f1.lipschitz)
+        self.H = beta * gram_of(problem.A1, problem.shape1[0])
+        self.H.flat[:: len(self.H) + 1] += smooth
+        self.small: Callable[[Array, Array], Array]
+        if problem.h1 is None:
+            factor = _newton.factor(self.H)
+            self.small = lambda at, slope: at - _newton.solve(factor, slope)
+        else:
+            self.small = SmallProblem(self.H, problem.h1, problem.shape1)
 
-    return step
+    def __call__(self, x1: Array, target: Array) -> Array:
+        start, aim = x1.astype(np.float64), target.astype(np.float64)
+        if self.problem.f1 is None:
+            found = self.small(start, self._pull(start, aim))
+        else:
+            found = self._with_f1(start, aim, self.problem.f1)
+        return found.astype(self.problem.dtype)
 
+    def _pull(self, at: Array, target: Array) -> Array:
+        A1: Any = self.problem.A1
+        return np.asarray(self.beta * A1.rmatvec(A1.matvec(at) + target))
 
-def _accelerated(prox_step: Callable[[Array], Array], x: Array, least: float, most: int) -> Array:
-    """Repeat a prox step with momentum until it moves by no more than rounding."""
-    y, momentum = x, 1.0
-    for _ in range(most):
-        ahead = prox_step(y)
-        moved, step = ahead - y, ahead - x
-        x = ahead
-        if np.abs(moved).max(initial=0.0) <= least * np.abs(x).max(initial=0.0):
-            break
-        if np.vdot(moved, step) < 0:  # overshot: momentum begins anew
-            momentum, y = 1.0, x
-            continue
-        following = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
-        y, momentum = x + (momentum - 1) / following * step, following
-    return x
+    def _with_f1(self, start: Array, target: Array, f1: Any) -> Array:
+        x = y = start
+        momentum, least = 1.0, _newton.rounding(self.problem.dtype)
+        for _ in range(self.most):
+            ahead = self.small(y, f1.gradient(y) + self._pull(y, target))
+            moved, step = ahead - y, ahead - x
+            x = ahead
+            if np.abs(moved).max(initial=0.0) <= least * np.abs(x).max(initial=0.0):
+                break
+            if np.vdot(moved, step) < 0:  # overshot: momentum begins anew
+                momentum, y = 1.0, x
+                continue
+            following = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
+            y, momentum = x + (momentum - 1) / following * step, following
+        return x

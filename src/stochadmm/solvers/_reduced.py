@@ -32,7 +32,7 @@ from ._steps import (
     first_beta,
     lengths,
     n_outputs,
-    rebalance,
+    next_beta,
     sizes,
     step2,
     update_x1,
@@ -124,7 +124,7 @@ class Reduced(Solver):
     def prepare(self, p: Problem, s: ReducedState, rng: np.random.Generator) -> None:
         """Do what comes before an epoch: the warm start, or the next penalty."""
         if s.n_epochs > 0:
-            rebalance(self.beta, p, s, s.dual)
+            s.beta = next_beta(self.beta, s.beta)
         elif self.warm_start_passes > 0:
             first = StocADMM(beta=s.beta, batch_size=self.batch_size, sampling=self.sampling)
             warm_start(p, s, rng, self.warm_start_passes, first)

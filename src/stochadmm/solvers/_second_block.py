@@ -56,7 +56,7 @@ def _quadratic_step(p: Problem, s: Any) -> Step2:
     else:
         if s.factor is None or s.factor_beta != s.beta:
             s.factor, s.factor_beta = _newton.factor(H), s.beta
-        minimizer = partial(solved, s.factor)
+        minimizer = partial(_solved, s.factor)
 
     def step(u: Array, target: Array) -> Array:
         slope = gradient + _newton.apply(gram, u - base)
@@ -67,8 +67,7 @@ def _quadratic_step(p: Problem, s: Any) -> Step2:
     return step
 
 
-def solved(factor: Array, at: Array, slope: Array) -> Array:
-    """Return the minimizer of the quadratic alone, by a Cholesky factor of its matrix."""
+def _solved(factor: Array, at: Array, slope: Array) -> Array:
     return at - _newton.solve(factor, slope)
 
 

@@ -8,7 +8,7 @@ A *force* is a multiplier-like vector p of the constraint's shape; it pulls on b
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from .. import defaults
 from ..operators import Identity
 from ..problem import Pair, Problem
 from ..protocols import Array
-from ._base import State
 
 # ---------------------------------------------------------------- block steps
 
@@ -206,7 +205,7 @@ class Continuation:
         return min(self.cap, self.rho * beta)
 
 
-SETTLED, CHANGE, RANGE = 1000, 10.0, (0.1, 1e3)
+BALANCED = 30
 Beta = float | str | Continuation
 """A number, "auto", or a schedule."""
 
@@ -223,6 +222,22 @@ def next_beta(requested: Beta, beta: float) -> float:
     return requested.following(beta) if isinstance(requested, Continuation) else beta
 
 
+def balanced_beta(problem: Problem, x: Pair, before2: Array, dual: Array, beta: float) -> float:
+    """Return the penalty that makes primal and dual residual of ADMM equal, both relative.
+
+    The residuals are r = A1 x1 + A2 x2 - b and beta A2 (x2 - before2). As in OSQP the penalty
+    changes only by a factor of at least 5, here also by at most 10.
+    """
+    if problem.A1 is None or problem.A2 is None:
+        return beta
+    primal = _ratio(problem.constraint(x), *images(problem, x))
+    moved = _ratio(beta * problem.A2.matvec(x.x2 - before2), dual)
+    if primal == 0 or moved == 0:
+        return beta
+    factor = min(10.0, max(0.1, math.sqrt(primal / moved)))
+    return beta * factor if factor >= 5 or factor <= 0.2 else beta
+
+
 def images(problem: Problem, x: Pair) -> tuple[Array, ...]:
     """Return A1 x1, A2 x2 and b, the sizes that an infeasibility is relative to."""
     if problem.A1 is None or problem.A2 is None:
@@ -231,63 +246,28 @@ def images(problem: Problem, x: Pair) -> tuple[Array, ...]:
     return found if problem.b is None else (*found, problem.b)
 
 
-@dataclass(frozen=True)
-class Balance:
-    """Where the multiplier and x2 were when the penalty was last chosen.
+def adapted_beta(
+    requested: Beta,
+    problem: Problem,
+    n_epochs: int,
+    x: Pair,
+    before2: Array,
+    dual: Array,
+    beta: float,
+) -> float:
+    """Return the penalty of the epoch after ``n_epochs``, for methods that may change it.
 
-    The bounds of all methods here add beta |A2 (x2 - x2*)|^2 and |lambda - lambda*|^2 / beta, so
-    that the best penalty is the ratio of the two distances. They are estimated by the distances
-    covered over stages whose lengths double; the penalty moves to the geometric mean of the old
-    one and that ratio, by at most the factor ``CHANGE``, and never further from the first than by
-    ``RANGE``, whose lower end is near: flat directions of the loss, along which x2 drifts for
-    ever, would take the penalty to zero. After ``SETTLED`` epochs it stays: finitely many changes
-    leave every proof intact.
+    A schedule is followed, a number kept, and "auto" balanced for the first ``BALANCED`` epochs:
+    finitely many changes leave every proof intact.
     """
-
-    x2: Array
-    dual: Array
-    first: float
-    last: int = 0
-
-    def copy(self) -> Balance:
-        """Return a balance with arrays of its own."""
-        return replace(self, x2=self.x2.copy(), dual=self.dual.copy())
-
-    def due(self, n_epochs: int) -> bool:
-        """Say whether a stage ends after so many epochs."""
-        return self.last < SETTLED and n_epochs >= max(2 * self.last, 1)
-
-    def after(
-        self, problem: Problem, n_epochs: int, x2: Array, dual: Array, beta: float
-    ) -> tuple[Balance, float]:
-        """Return the balance of the next stage and its penalty."""
-        if problem.A2 is None:
-            return replace(self, last=SETTLED), beta
-        moved = float(np.linalg.norm(problem.A2.matvec(x2 - self.x2)))
-        pulled = float(np.linalg.norm(dual - self.dual))
-        if moved > 0 and pulled > 0:
-            factor = math.sqrt(pulled / (beta * moved))
-            beta = beta * min(CHANGE, max(1 / CHANGE, factor))
-            beta = min(RANGE[1] * self.first, max(RANGE[0] * self.first, beta))
-        return Balance(x2, dual, self.first, n_epochs), beta
+    if requested == "auto" and n_epochs <= BALANCED:
+        return balanced_beta(problem, x, before2, dual, beta)
+    return next_beta(requested, beta)
 
 
-def rebalance(requested: Beta, problem: Problem, state: State, dual: Array) -> bool:
-    """Set the penalty of the next epoch, for methods that may change it between two.
-
-    A schedule is followed, a number kept, and "auto" balanced whenever the epochs have doubled, by
-    the multiplier given here; say whether such a stage has ended.
-    """
-    if requested != "auto":
-        state.beta = next_beta(requested, state.beta)
-        return False
-    kept = state.balance or Balance(problem.zeros().x2, problem.zeros_dual(), state.beta)
-    ends = kept.due(state.n_epochs)
-    if ends:
-        state.balance, state.beta = kept.after(
-            problem, state.n_epochs, state.x.x2, dual, state.beta
-        )
-    return ends
+def _ratio(part: Array, *whole: Array) -> float:
+    size = max(float(np.linalg.norm(w)) for w in whole)
+    return float(np.linalg.norm(part)) / size if size > 0 else 0.0
 
 
 # ---------------------------------------------------------------- sizes

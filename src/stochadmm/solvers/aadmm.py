@@ -34,7 +34,7 @@ from ..protocols import Array
 from ._base import State, register, start_point
 from ._batch import FullGradient
 from ._first_block import check_first_block, check_form, first_step, is_prox, matrix_size
-from ._steps import check_count, first_beta, lengths, pass_size, rebalance, sizes, step1, step2
+from ._steps import check_count, first_beta, lengths, pass_size, sizes, step1, step2
 
 FIRST_HORIZON = 20
 
@@ -58,8 +58,7 @@ class AADMM(FullGradient):
     Parameters
     ----------
     beta : float or "auto"
-        Penalty of the constraint in the middle of its schedule, at t = N; "auto" is balanced after
-        each stage.
+        Penalty of the constraint in the middle of its schedule, at t = N.
     n_inner : int, default=5
         Iterations, each one pass over the data, per epoch.
     horizon : int, optional
@@ -67,8 +66,8 @@ class AADMM(FullGradient):
     first_block : {"linearized", "exact"}
         The x1 step where it is not one prox: products with A1 only, f1 accelerated as well; or the
         paper's, solved anew with a factor in every iteration because the penalty changes in each.
-    most_inner : int, default=1000
-        Most prox steps of an exact x1 step along f1; the next iteration goes on where they end.
+    most_inner : int, default=100
+        Most inner steps of an exact x1 step along f1; the next iteration goes on where they end.
 
     Examples
     --------
@@ -82,11 +81,10 @@ class AADMM(FullGradient):
     """
 
     name: ClassVar[str] = "aadmm"
-    adapts: ClassVar[bool] = False
 
     horizon: int | None = None
     first_block: str = "linearized"
-    most_inner: int = 1000
+    most_inner: int = 100
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,8 +120,6 @@ class AADMM(FullGradient):
     def _iteration(self, p: Problem, s: Any) -> None:
         if s.t == s.horizon:
             s.t, s.horizon = 0, s.horizon if self.horizon else 2 * s.horizon
-            if not self.horizon:
-                rebalance(self.beta, p, s, s.multiplier)
         s.t += 1
         share, pull = 2 / (s.t + 1), s.beta * s.horizon / s.t
         length1, length2 = lengths(p, 2 * p.f2.lipschitz_mean / s.t, pull, 2 / s.t)

@@ -39,7 +39,6 @@ from ..problem import Pair, Problem
 from ..protocols import Array
 from ..sampling import Runs
 from ._base import Solver, State, register, start_point
-from ._steps import RANGE
 
 METRICS = ("auto", "none", "identity", "data", "hessian")
 AUTOMATIC_METRIC = 1000  # columns up to which a dense metric is affordable without asking
@@ -341,9 +340,7 @@ class AccSADMM(Solver):
             moved = float(np.linalg.norm(p.A2.matvec(s.output.x2 - s.anchor_point.x2)))
             pulled = float(np.linalg.norm(s.dual - cast(Array, s.anchor_dual)))
             if moved > 0 and pulled > 0:
-                beta = s.beta * float(np.sqrt(np.clip(pulled / (s.beta * moved), 0.2, 5.0)))
-                first = float(s.notes["beta"])
-                s.beta = float(np.clip(beta, RANGE[0] * first, RANGE[1] * first))
+                s.beta *= float(np.sqrt(np.clip(pulled / (s.beta * moved), 0.2, 5.0)))
         s.anchor_point, s.anchor_dual = s.output, s.dual
         first = self.schedule(p, s.n_inner).momentum(0)
         s.x = s.lead = s.snapshot = s.output

@@ -38,11 +38,11 @@ from ._second_block import exact_step2
 from ._steps import (
     Average,
     Beta,
+    adapted_beta,
     check_count,
     check_returns,
     first_beta,
     pass_size,
-    rebalance,
     sizes,
 )
 
@@ -67,7 +67,7 @@ class ADMM(Solver):
     Parameters
     ----------
     beta : float, "auto" or Continuation
-        Penalty of the constraint; "auto" is balanced whenever the epochs have doubled.
+        Penalty of the constraint; "auto" balances the residuals after the first 30 epochs each.
     relaxation : float, default=1.6
         In (0, 2); 1 is plain ADMM.
     dual_step : float, default=1
@@ -78,10 +78,10 @@ class ADMM(Solver):
         Which point is returned: the last iterate, or the mean of all, which has the better proof.
     first_block : {"auto", "exact", "linearized"}
         The x1 step where it is not one prox. "exact" needs the fewest iterations, each with the
-        factor of a matrix of A1's columns, or with f1 of many prox steps; "linearized" needs
-        products with A1 only. "auto" is exact without f1 up to 500 columns of A1.
-    most_inner : int, default=1000
-        Most prox steps of an exact x1 step along f1; the next iteration goes on where they end.
+        factor of a matrix of A1's columns; "linearized" needs products with A1 only. "auto" is
+        exact up to 500 columns of A1.
+    most_inner : int, default=100
+        Most inner steps of an exact x1 step along f1; the next iteration goes on where they end.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class ADMM(Solver):
     n_inner: int = 10
     returns: str = "last"
     first_block: str = "auto"
-    most_inner: int = 1000
+    most_inner: int = 100
 
     def __post_init__(self) -> None:
         check_returns(self.returns)
@@ -154,13 +154,13 @@ class ADMM(Solver):
         for _ in range(self.n_inner):
             x1 = step1(x.x1, _image(p, x.x2) + s.dual / s.beta - (0 if p.b is None else p.b))
             rest = alpha * p.constraint(Pair(x1, x.x2)) - _image(p, x.x2)  # mix - b
-            x = Pair(x1, step2(x.x2, rest + s.dual / s.beta))
+            before, x = x.x2, Pair(x1, step2(x.x2, rest + s.dual / s.beta))
             s.dual = s.dual + self.dual_step * s.beta * (rest + _image(p, x.x2))
             s.mean = s.mean.add(x)
         s.x, s.ergodic = x, s.mean.value
         s.output = x if self.returns == "last" else cast(Pair, s.ergodic)
         s.n_epochs += 1
-        rebalance(self.beta, p, s, s.dual)
+        s.beta = adapted_beta(self.beta, p, s.n_epochs, x, before, s.dual, s.beta)
 
 
 def _image(p: Problem, x2: Array) -> Array:

@@ -20,6 +20,7 @@ from ..elimination import Elimination
 from ..finite_sum import FiniteSum
 from ..problem import Pair, Problem
 from ..protocols import Array
+from ..streaming import StreamedSum
 from ._base import Solver, State, choose_engine, get, register, start_point
 from ._newton import is_quadratic
 from .low_rank_gram import LowRankGram
@@ -80,6 +81,8 @@ class Auto(Solver):
         """Return the route and the reason, in words."""
         if self.route != "auto":
             return self.route, "asked for"
+        if isinstance(problem.f2, StreamedSum):
+            return "streamed-newton", "rows are read from their source: few passes, none kept"
         if LowRankGram().why_not(problem) is None:
             return "low-rank-gram", "a squared loss with a nuclear norm: the Gram matrix is enough"
         view = Elimination.of(problem)

@@ -68,7 +68,6 @@ class FastLADMM(FullGradient):
     """
 
     name: ClassVar[str] = "fast-ladmm"
-    adapts: ClassVar[bool] = False
 
     slack: float = 2.02
 

@@ -31,7 +31,7 @@ from ..problem import Pair, Problem
 from ..protocols import Array
 from ._base import State, register, start_point
 from ._batch import FullGradient
-from ._steps import first_beta, lengths, pass_size, sizes, step1, step2
+from ._steps import adapted_beta, first_beta, lengths, pass_size, sizes, step1, step2
 
 
 @dataclass
@@ -50,7 +50,7 @@ class InertialADMM(FullGradient):
     Parameters
     ----------
     beta : float, "auto" or Continuation
-        Penalty of the constraint; "auto" is balanced whenever the epochs have doubled.
+        Penalty of the constraint; "auto" balances the residuals after the first 30 epochs each.
     n_inner : int, default=5
         Iterations, each one pass over the data, per epoch.
     inertia : float, default=0.2
@@ -110,5 +110,9 @@ class InertialADMM(FullGradient):
         force = s.dual + s.beta * residual
         s.x = Pair(x1, step2(p, lead.x2, force, p.f2.gradient(lead.x2), length2))
 
-    def _stage(self, p: Problem, s: Any) -> None:
-        s.before, s.dual_before = s.x, s.dual  # inertia belongs to one metric
+    def _finish(self, p: Problem, s: Any) -> None:
+        s.output = s.x
+        before, epoch = s.before.x2, s.n_epochs + 1
+        beta = adapted_beta(self.beta, p, epoch, s.x, before, s.dual, s.beta)
+        if beta != s.beta:  # inertia belongs to one metric
+            s.beta, s.before, s.dual_before = beta, s.x, s.dual

@@ -49,9 +49,7 @@ class LADMNE(FullGradient):
     Parameters
     ----------
     beta : float or "auto"
-        Penalty of the constraint; in iteration k it is beta (1 + k (1 - tau)). "auto" is balanced
-        whenever the epochs have doubled, and the method begins anew: the last run is half of all
-        iterations or more, which keeps its rate.
+        Penalty of the constraint; in iteration k it is beta (1 + k (1 - tau)).
     n_inner : int, default=5
         Iterations, each one pass over the data, per epoch.
     tau : float, default=0.8
@@ -108,6 +106,3 @@ class LADMNE(FullGradient):
         s.multiplier = multiplier + s.beta * self.tau * residual
         s.dual = multiplier + pull * residual
         s.k += 1
-
-    def _stage(self, p: Problem, s: Any) -> None:
-        s.k, s.before, s.multiplier = 0, s.x, s.dual

@@ -88,7 +88,6 @@ class LADMPSAP(FullGradient):
     """
 
     name: ClassVar[str] = "ladmpsap"
-    adapts: ClassVar[bool] = False
 
     slack: float = 2.02
     growth: float = 1.5

@@ -29,6 +29,7 @@ from ._base import State, register, start_point
 from ._batch import FullGradient
 from ._steps import (
     Average,
+    adapted_beta,
     check_returns,
     first_beta,
     lengths,
@@ -44,6 +45,8 @@ class LinearizedState(State):
     """State of linearized ADMM."""
 
     mean: Average = field(kw_only=True)
+    before: Array = field(kw_only=True)
+    """x2 before the last iteration."""
 
 
 @register
@@ -54,7 +57,7 @@ class LinearizedADMM(FullGradient):
     Parameters
     ----------
     beta : float, "auto" or Continuation
-        Penalty of the constraint; "auto" is balanced whenever the epochs have doubled.
+        Penalty of the constraint; "auto" balances the residuals after the first 30 epochs each.
     n_inner : int, default=5
         Iterations, each one pass over the data, per epoch.
     returns : {"last", "ergodic"}
@@ -93,7 +96,7 @@ class LinearizedADMM(FullGradient):
         beta = first_beta(problem, self.beta)
         return LinearizedState(
             x=point, output=point, dual=multiplier, beta=beta, mean=Average.empty(),
-            notes={"beta": beta, "n_inner": self.n_inner},
+            before=point.x2, notes={"beta": beta, "n_inner": self.n_inner},
         )  # fmt: skip
 
     def _iteration(self, p: Problem, s: Any) -> None:
@@ -104,8 +107,9 @@ class LinearizedADMM(FullGradient):
         force = multiplier + s.beta * p.constraint(Pair(x1, x.x2))
         s.x = Pair(x1, step2(p, x.x2, force, gradient, length2))
         s.dual = multiplier + s.beta * p.constraint(s.x)
-        s.mean = s.mean.add(s.x)
+        s.mean, s.before = s.mean.add(s.x), x.x2
 
     def _finish(self, p: Problem, s: Any) -> None:
         s.ergodic = cast(Pair, s.mean.value)
         s.output = s.x if self.returns == "last" else s.ergodic
+        s.beta = adapted_beta(self.beta, p, s.n_epochs + 1, s.x, s.before, s.dual, s.beta)

@@ -3,8 +3,7 @@
     min  h1(x1) + f1(x1) + h2(x2) + (1/n) sum_i f2_i(x2)    s.t.  A1 x1 + A2 x2 = b
 
 S. Azadi, S. Sra, "Towards an Optimal Stochastic Alternating Direction Method of Multipliers",
-ICML 2014. The constants are those of a proof of this form, ``docs/explain/opt-sadmm.md``; those of
-the article differ.
+ICML 2014. The constants here are derived for this form; those of the article differ.
 
 Code and paper: ergodic = the aggregate sequence x^ag, share = alpha_t = 2 / (t + 1).
 
@@ -16,15 +15,8 @@ Step t, with g the gradient of a batch at the point between average and iterate:
     x1 and the multiplier as in ADMM
     x^ag+ = (1 - alpha_t) x^ag + alpha_t x+      for both blocks
 
-Returned is x^ag. Only the smooth part is accelerated. With L >= Lf, noise E|g - grad f2|^2 <=
-sigma^2 and R, R1, Rl the largest distances of x2, A1 x1 and lambda from x2*, A1 x1* and any l,
-F(x^ag) - F* + <l, A1 x1^ag + A2 x2^ag - b> is after N steps, in expectation, at most
-
-    2 L R^2 / (N (N + 1)) + (beta |A2|^2 R^2 + beta R1^2 + Rl^2 / beta) / (N + 1)
-    + c R^2 sqrt(N) / (N + 1) + (2 sigma^2 / (3 c)) sqrt(N + 1) / N
-
-where the 2 in 2 L / t is what pays for smoothness and c sqrt(t) for noise; c = sigma / R is within
-2.1 % of the best. A linearized x1 step has (L1 + beta |A1|^2)|x1 - x1*|^2 in place of beta R1^2.
+Returned is x^ag. Only the smooth part is accelerated: on bounded sets the expected objective gap
+and infeasibility are O(L / K^2 + 1 / K + noise / sqrt(K)).
 """
 
 from __future__ import annotations

@@ -73,9 +73,6 @@ WITHIN_REACH, WITHIN_NEWTONS_REACH = 3.0, 2 / 3
 """A certificate is tried when the promised decrease is at most this many times the target, or this
 power of it. With a sample of rows the bound is too small by about the decrease over the share of
 the rows; with all of them by about its square."""
-MOST_ITERATIONS, ROUGH = 5000, 150
-"""Iterations of a model, and of one known by products only that is not true yet: such a model of
-100,000 numbers would take minutes, while the next one begins where this one ends."""
 
 
 @dataclass
@@ -266,9 +263,8 @@ class SampledNewton(Solver):
             return 0 < promised <= before * (1 + ENOUGH) or (rough and promised > 0)
 
         small = model_of(form).minimize(
-            H, at.gradient, at.x, dual=s.mu, tol=s.model_tol, penalty=s.penalty, accept=accurate,
-            max_iter=ROUGH if rough else MOST_ITERATIONS,
-        )  # fmt: skip
+            H, at.gradient, at.x, dual=s.mu, tol=s.model_tol, penalty=s.penalty, accept=accurate
+        )
         w, mu = small.w, small.dual
         s.penalty = small.penalty if small.residual <= USABLE else None
         s.model_tol = min(30 * small.residual, FIRST_TOL)
@@ -312,7 +308,7 @@ class SampledNewton(Solver):
             change = there.predictions - snapshot.predictions
             t, point, value = self._shortened(problem, s.output, x2 - old, snapshot, change)
             s.shortened += 1
-            s.share = min(1.0, max(10 * s.share, 1e-2, s.share + _missing(f2, s.bend, change, t)))
+            s.share = min(1.0, max(10 * s.share, 1e-2))
             if not value <= now + slack:
                 t, point, there = 0.0, s.output, snapshot
             else:
@@ -409,16 +405,6 @@ def _bend(f2: FiniteSum, snapshot: Snapshot, change: Array) -> float:
     loss: Any = f2.loss
     curved = f2.weighted(loss.curvature_apply(snapshot.predictions, f2.y, change))
     return float(np.vdot(change, curved)) / f2.n_terms
-
-
-def _missing(f2: FiniteSum, bend: float, change: Array, t: float) -> float:
-    """Return the share of the curvature bound that would have led to the share t of a step.
-
-    A model whose minimizer is 1 / t times too far has a curvature 1 / t times too small along the
-    way: with many classes it is that of probabilities which are still all alike.
-    """
-    size = float(np.vdot(change, change)) / f2.n_terms * min(float(f2.loss.curvature_bound), 1e6)
-    return bend * (1 / t - 1) / size if t > 0 and size > 0 else 0.0
 
 
 def affordable(f2: FiniteSum, work: int) -> int:

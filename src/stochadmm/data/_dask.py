@@ -1,0 +1,104 @@
+"""Dask arrays and data frames as a source: a partition is computed when a pass reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ._arrays import wide
+from ._protocol import Block, Shard, rows_per_block
+
+
+@dataclass(frozen=True)
+class DaskShard:
+    """One partition: a description of how to compute it, on whichever worker asks."""
+
+    first: int
+    n_rows: int
+    parts: tuple[Any, ...] = field(repr=False)
+    """Delayed X, y, weight and offset; None where absent."""
+
+    def blocks(self, max_bytes: int) -> Iterator[Block]:
+        """Compute the partition and yield it in blocks."""
+        made = _dask().compute(*self.parts, scheduler="synchronous")
+        X, *others = (None if part is None else np.asarray(part) for part in made)
+        assert X is not None
+        if X.dtype not in (np.float32, np.float64):
+            X = wide(X)
+        step = rows_per_block(max_bytes, X.shape[1] * X.itemsize)
+        for start in range(0, len(X), step):
+            rows = slice(start, start + step)
+            y, weight, offset = (None if part is None else part[rows] for part in others)
+            assert y is not None
+            yield Block(self.first + start, X[rows], y, weight, offset)
+
+
+@dataclass(frozen=True, eq=False)
+class DaskSource:
+    """Partitions of Dask collections."""
+
+    shards: Sequence[Shard]
+    n_columns: int
+    dtype: Any
+    fingerprint: str
+    names: list[str] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(shard.n_rows for shard in self.shards)
+
+    @classmethod
+    def of(cls, X: Any, y: Any, weight: Any = None, offset: Any = None) -> DaskSource:
+        """Describe collections that are cut alike; only the numbers of rows are computed."""
+        names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+        given = {"X": X, "y": y, "weight": weight, "offset": offset}
+        columns = [None if p is None else _partitions(p, name) for name, p in given.items()]
+        count = len(columns[0] or ())
+        for name, parts in zip(("y", "weight", "offset"), columns[1:], strict=True):
+            if parts is not None and len(parts) != count:
+                raise ValueError(
+                    f"{name} has {len(parts)} partitions and X has {count}; rechunk them alike"
+                )
+        lengths = _lengths(y)
+        shards: list[Shard] = []
+        first = 0
+        for k, length in enumerate(lengths):
+            if length:
+                own = tuple(None if parts is None else parts[k] for parts in columns)
+                shards.append(DaskShard(first, length, own))
+                first += length
+        if not shards:
+            raise ValueError("the Dask collection has no rows")
+        token = "-".join(str(getattr(part, "name", "")) for part in (X, y, weight, offset))
+        width = len(names) if names is not None else int(X.shape[1])
+        kind = np.dtype(np.float64) if names is not None else np.dtype(X.dtype)
+        return cls(shards, width, kind, token, names)
+
+
+def is_dask(value: Any) -> bool:
+    """Tell Dask arrays and data frames from anything else, without importing Dask."""
+    return type(value).__module__.split(".")[0] in {"dask", "dask_expr"}
+
+
+def _partitions(part: Any, name: str) -> list[Any]:
+    if hasattr(part, "chunks") and part.ndim == 2 and len(part.chunks[1]) > 1:
+        raise ValueError(f"{name} is cut along its columns; rechunk it with X.rechunk({{1: -1}})")
+    return list(np.ravel(np.asarray(part.to_delayed(), dtype=object)))
+
+
+def _lengths(y: Any) -> list[int]:
+    if hasattr(y, "chunks") and not np.isnan(y.chunks[0]).any():
+        return [int(size) for size in y.chunks[0]]
+    dask = _dask()
+    counts = dask.compute(*(dask.delayed(len)(part) for part in _partitions(y, "y")))
+    return [int(size) for size in counts]
+
+
+def _dask() -> Any:
+    import dask
+
+    return dask

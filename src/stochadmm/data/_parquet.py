@@ -1,0 +1,304 @@
+"""Parquet and Arrow IPC files as a source, row group by row group.
+
+Columns are taken by name. A column of texts becomes one column per level, in the order of the
+levels, which costs a read of that column when the source is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..protocols import Array
+from ._files import stamps
+from ._protocol import Block, DataError, Shard, rows_per_block
+
+MOST_LEVELS = 10_000
+TILE = 4096
+"""Rows that are transposed at a time: columns and rows of a tile stay in the cache."""
+
+
+def pyarrow() -> Any:
+    """Return pyarrow, or say how to get it."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError(
+            "reading Parquet, Arrow and CSV files needs pyarrow; pip install 'stochadmm[parquet]'"
+        ) from None
+    return pyarrow
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which column of a table is what."""
+
+    columns: tuple[str, ...]
+    levels: tuple[tuple[str, ...] | None, ...]
+    """Levels of each column of texts; None for numbers."""
+    target: str | tuple[str, ...]
+    weight: str | None = None
+    offset: str | None = None
+    dtype: str = "float32"
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the model's columns."""
+        found: list[str] = []
+        for name, levels in zip(self.columns, self.levels, strict=True):
+            found += [name] if levels is None else [f"{name}={level}" for level in levels]
+        return found
+
+    @property
+    def wanted(self) -> list[str]:
+        """Columns to be read."""
+        targets = [self.target] if isinstance(self.target, str) else list(self.target)
+        more = [name for name in (self.weight, self.offset) if name is not None]
+        return list(dict.fromkeys([*self.columns, *targets, *more]))
+
+    def block(self, first: int, table: Any, where: str) -> Block:
+        """Return a table of Arrow columns as a block."""
+        X = np.zeros((table.num_rows, len(self.names)), dtype=self.dtype)
+        place = 0
+        numbers: list[tuple[int, Array]] = []
+        for name, levels in zip(self.columns, self.levels, strict=True):
+            if levels is None:
+                numbers.append((place, _numbers(table[name], name, where)))
+                place += 1
+            else:
+                _mark(X[:, place : place + len(levels)], table[name], levels)
+                place += len(levels)
+        for start in range(0, table.num_rows, TILE):
+            rows = slice(start, start + TILE)
+            for k, values in numbers:
+                X[rows, k] = values[rows]
+        if isinstance(self.target, str):
+            y = _targets(table[self.target], self.target, where)
+        else:
+            y = np.column_stack([_targets(table[name], name, where) for name in self.target])
+        more = {
+            role: None if name is None else _numbers(table[name], name, where).astype(np.float64)
+            for role, name in (("weight", self.weight), ("offset", self.offset))
+        }
+        return Block(first, X, y, **more)
+
+
+def _numbers(column: Any, name: str, where: str) -> Array:
+    if column.null_count:
+        raise DataError(
+            f"{where}: column {name!r} has {column.null_count} missing values; fill or drop them"
+        )
+    values = column.to_numpy()
+    if values.dtype.kind not in "fiub":
+        raise DataError(f"{where}: column {name!r} holds {column.type}, expected numbers")
+    return np.asarray(values)
+
+
+def _targets(column: Any, name: str, where: str) -> Array:
+    return np.asarray(_numbers(column, name, where), dtype=np.float64)
+
+
+def _mark(out: Array, column: Any, levels: tuple[str, ...]) -> None:
+    ordered = np.array(levels)
+    values = np.array([str(value) for value in column.to_pylist()])
+    place = np.minimum(np.searchsorted(ordered, values), len(levels) - 1)
+    known = np.flatnonzero(ordered[place] == values)
+    out[known, place[known]] = 1
+
+
+@dataclass(frozen=True)
+class ArrowShard:
+    """Some row groups of one file."""
+
+    path: str
+    groups: tuple[int, ...]
+    first: int
+    n_rows: int
+    roles: Roles
+    is_parquet: bool
+
+    def blocks(self, max_bytes: int) -> Iterator[Block]:
+        """Yield the rows of each group, cut into blocks."""
+        itemsize = np.dtype(self.roles.dtype).itemsize
+        step = rows_per_block(max_bytes, itemsize * max(1, len(self.roles.names)))
+        first = self.first
+        for table in self._tables():
+            for start in range(0, table.num_rows, step):
+                part = table.slice(start, step)
+                where = f"{self.path}, rows {first + start} to {first + start + part.num_rows - 1}"
+                yield self.roles.block(first + start, part, where)
+            first += table.num_rows
+
+    def _tables(self) -> Iterator[Any]:
+        pa = pyarrow()
+        if self.is_parquet:
+            import pyarrow.parquet as parquet
+
+            with parquet.ParquetFile(self.path) as file:
+                for group in self.groups:
+                    yield file.read_row_group(group, columns=self.roles.wanted, use_threads=False)
+            return
+        with pa.memory_map(self.path) as mapped:
+            file = pa.ipc.open_file(mapped)
+            for group in self.groups:
+                yield pa.table(file.get_batch(group)).select(self.roles.wanted)
+
+
+@dataclass(frozen=True)
+class ArrowFiles:
+    """Parquet or Arrow IPC files of the same columns, in the order given.
+
+    Parameters
+    ----------
+    paths : tuple of str
+        The files.
+    roles : Roles
+        Which column is what.
+    groups : tuple of tuples of int
+        Rows of every row group of every file.
+    """
+
+    paths: tuple[str, ...]
+    roles: Roles
+    groups: tuple[tuple[int, ...], ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(map(sum, self.groups))
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, one per level of a text."""
+        return len(self.roles.names)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return self.roles.names
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the rows once read."""
+        return np.dtype(self.roles.dtype)
+
+    @cached_property
+    def shards(self) -> Sequence[Shard]:
+        """One per row group."""
+        found: list[Shard] = []
+        first = 0
+        for path, sizes in zip(self.paths, self.groups, strict=True):
+            for group, size in enumerate(sizes):
+                if size:
+                    found.append(
+                        ArrowShard(path, (group,), first, size, self.roles, is_parquet(path))
+                    )
+                    first += size
+        return found
+
+    @property
+    def fingerprint(self) -> str:
+        """From names, sizes and times of the files."""
+        return stamps(self.paths)
+
+    @classmethod
+    def of(
+        cls, paths: Sequence[str], target: Any, columns: Sequence[str] | None = None,
+        weight: str | None = None, offset: str | None = None,
+    ) -> ArrowFiles:  # fmt: skip
+        """Look at the files' schemas and sizes; only columns of texts are read."""
+        schema, groups = _schema(paths[0]), []
+        for path in paths:
+            if not _schema(path).equals(schema):
+                raise DataError(
+                    f"{path} has other columns than {paths[0]}; pass files of one table"
+                )
+            groups.append(_sizes(path))
+        targets = (target,) if isinstance(target, str) else tuple(target)
+        taken = {*targets, weight, offset}
+        chosen = tuple(columns) if columns else tuple(n for n in schema.names if n not in taken)
+        for role, names in (
+            ("target", targets),
+            ("column", chosen),
+            ("weight", (weight,)),
+            ("offset", (offset,)),
+        ):
+            for name in names:
+                if name is not None and name not in schema.names:
+                    near = get_close_matches(str(name), schema.names, n=3)
+                    hint = (
+                        f"did you mean {' or '.join(near)}?"
+                        if near
+                        else f"it has {', '.join(schema.names[:8])}"
+                    )
+                    raise DataError(f"{paths[0]} has no column {name!r} for the {role}; {hint}")
+        if not chosen:
+            raise DataError(f"{paths[0]} has no column beside the target")
+        levels = tuple(_levels(paths, name, schema.field(name).type) for name in chosen)
+        exact = any(str(schema.field(n).type) in ("double", "int64", "int32", "uint32", "uint64")
+                    for n, kind in zip(chosen, levels, strict=True) if kind is None)  # fmt: skip
+        roles = Roles(
+            chosen, levels, targets[0] if isinstance(target, str) else targets, weight, offset,
+            "float64" if exact else "float32",
+        )  # fmt: skip
+        found = cls(tuple(map(str, paths)), roles, tuple(groups))
+        if not found.n_rows:
+            raise DataError(f"{paths[0]} has no rows")
+        return found
+
+
+def is_parquet(path: str) -> bool:
+    """Tell Parquet from Arrow IPC by the end of the name."""
+    return Path(path).suffix.lower() in {".parquet", ".pq"}
+
+
+def _schema(path: str) -> Any:
+    pa = pyarrow()
+    try:
+        if is_parquet(path):
+            import pyarrow.parquet as parquet
+
+            return parquet.read_schema(path)
+        with pa.memory_map(path) as mapped:
+            return pa.ipc.open_file(mapped).schema
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def _sizes(path: str) -> tuple[int, ...]:
+    pa = pyarrow()
+    if is_parquet(path):
+        import pyarrow.parquet as parquet
+
+        about = parquet.read_metadata(path)
+        return tuple(about.row_group(k).num_rows for k in range(about.num_row_groups))
+    with pa.memory_map(path) as mapped:
+        file = pa.ipc.open_file(mapped)
+        return tuple(file.get_batch(k).num_rows for k in range(file.num_record_batches))
+
+
+def _levels(paths: Sequence[str], name: str, kind: Any) -> tuple[str, ...] | None:
+    pa = pyarrow()
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not (pa.types.is_string(inner) or pa.types.is_large_string(inner)):
+        return None
+    found: set[str] = set()
+    for path in paths:
+        roles = Roles((name,), (None,), name)
+        groups = tuple(range(len(_sizes(path))))
+        for table in ArrowShard(path, groups, 0, 0, roles, is_parquet(path))._tables():
+            found |= {str(value) for value in table[name].unique().to_pylist()}
+            if len(found) > MOST_LEVELS:
+                raise DataError(
+                    f"column {name!r} of {path} has more than {MOST_LEVELS:,} different texts; "
+                    "leave it out by columns="
+                )
+    return tuple(sorted(found))

@@ -1,0 +1,126 @@
+"""What a provider of rows offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from ..protocols import Array
+
+SHARD_BYTES = 1 << 26
+"""Rows of one shard, about: a unit of work that costs far more than handing it out."""
+MOST_SHARDS = 512
+
+
+class DataError(ValueError):
+    """Rows that cannot be worked on; the message names the file and the rows."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows in memory."""
+
+    first: int
+    """Number of the first row in its source."""
+    X: Any
+    """Dense in either order, or CSR; float32 or float64."""
+    y: Array
+    weight: Array | None = None
+    offset: Array | None = None
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+
+@runtime_checkable
+class Shard(Protocol):
+    """A part of a source: small, picklable, and readable again and again."""
+
+    @property
+    def first(self) -> int:
+        """Number of its first row."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of its rows."""
+
+    def blocks(self, max_bytes: int) -> Iterator[Block]:
+        """Yield its rows in their order, a block of about so many bytes at a time."""
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Rows, targets, weights and offsets, somewhere."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of X."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type in which the rows are stored."""
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the columns."""
+
+    @property
+    def shards(self) -> Sequence[Shard]:
+        """Parts in the order of the rows; where they are cut depends on the data alone."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that changes when the rows do: names, sizes and times of files."""
+
+
+def cuts(n_rows: int, bytes_per_row: int) -> list[tuple[int, int]]:
+    """Return the row ranges of the shards of ``n_rows`` rows, from sizes alone.
+
+    Examples
+    --------
+    >>> from stochadmm.data._protocol import cuts
+    >>> cuts(10, 1 << 24)
+    [(0, 3), (3, 6), (6, 10)]
+    """
+    wanted = -(-n_rows * max(bytes_per_row, 1) // SHARD_BYTES)
+    count = int(np.clip(wanted, 1, min(n_rows, MOST_SHARDS)))
+    edges = [n_rows * k // count for k in range(count + 1)]
+    return list(pairwise(edges))
+
+
+def rows_per_block(max_bytes: int, bytes_per_row: int) -> int:
+    """Return how many rows fit into a block, at least one."""
+    return max(1, max_bytes // max(bytes_per_row, 1))
+
+
+def check_block(block: Block, where: str) -> Block:
+    """Return a block whose numbers are finite; raise with the place of the first that is not."""
+    values = block.X if isinstance(block.X, np.ndarray) else block.X.data
+    for name, array in (
+        ("X", values),
+        ("y", block.y),
+        ("weight", block.weight),
+        ("offset", block.offset),
+    ):
+        if array is None or array.dtype.kind != "f" or np.isfinite(array).all():
+            continue
+        if name == "X" and isinstance(block.X, np.ndarray):
+            bad = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+        elif name == "X":
+            entry = int(np.flatnonzero(~np.isfinite(array))[0])
+            bad = int(np.searchsorted(block.X.indptr, entry, side="right")) - 1
+        else:
+            bad = int(np.flatnonzero(~np.isfinite(array.reshape(len(block), -1)).all(axis=1))[0])
+        raise DataError(
+            f"{where}: {name} has a missing or infinite value in row {block.first + bad}; remove "
+            "or impute such rows"
+        )
+    return block

@@ -1,0 +1,191 @@
+"""The data term of a problem whose rows are in files or on a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .. import cluster
+from ..data import Source
+from ..finite_sum import Snapshot
+from ..protocols import Array, Loss, Shape
+from ._passes import Coin, Rows, Sums, Work, add
+
+BUDGET = 1 << 28
+"""Bytes of memory of our own by default."""
+NEEDS = ("values", "slope", "curvature", "conjugate", "dual_room", "curvature_bound")
+"""What a loss must offer to be streamed."""
+
+
+def streams(loss: Any) -> bool:
+    """Say whether a loss offers what passes over a source need."""
+    return all(hasattr(loss, name) for name in NEEDS)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the first pass finds out about the rows."""
+
+    n: int
+    weight: float
+    """Sum of the weights."""
+    energy: Array
+    """Mean square of each column."""
+    loss_at_zero: float
+    floor: float
+    """Mean conjugate at zero: minus the mean of the least losses."""
+    sample: Rows
+    """A uniform sample."""
+
+
+class StreamedSum:
+    """Mean loss of a linear model over a source of rows, ``f2(x) = sum_i w_i loss_i / sum_i w_i``.
+
+    Sums are in float64 whatever the rows are stored in, and a pass is a sum over the source's
+    shards: nothing is kept per row. The first pass also finds the sizes of the columns and a
+    sample of rows.
+
+    Parameters
+    ----------
+    loss : Loss
+        One output, with ``values``, ``curvature`` and ``conjugate``.
+    source : Source
+        Rows, targets, weights and offsets.
+    intercept : bool, default=False
+        One more, last entry of ``x`` that is added to every prediction.
+    memory : int, default=2**28
+        Bytes of memory of our own, about.
+    seed : int, default=0
+        Of the sample.
+    """
+
+    dtype = np.dtype(np.float64)
+    n_outputs = None
+
+    def __init__(
+        self, loss: Loss, source: Source, *, intercept: bool = False, memory: int = BUDGET,
+        seed: int = 0,
+    ) -> None:  # fmt: skip
+        if not streams(loss):
+            raise TypeError(
+                f"{type(loss).__name__} cannot be streamed: it lacks one of {', '.join(NEEDS)}; "
+                "use a loss of one output, or rows in memory"
+            )
+        self.loss, self.source, self.intercept = loss, source, bool(intercept)
+        self.memory, self.seed = int(memory), int(seed)
+        self.notes = [
+            f"{source.n_rows:,} rows are read from their source in every pass, "
+            f"{len(source.shards)} shards"
+        ]
+
+    def __fingerprint__(self) -> tuple[Any, ...]:
+        return self.loss, self.source.fingerprint, self.intercept, self.memory, self.seed
+
+    def with_memory(self, memory: int) -> StreamedSum:
+        """Return the same term with another budget."""
+        return StreamedSum(
+            self.loss, self.source, intercept=self.intercept, memory=memory, seed=self.seed
+        )
+
+    # ---------------------------------------------------------------- facts
+
+    @property
+    def n_terms(self) -> int:
+        """Number of rows."""
+        return self.source.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the rows."""
+        return self.source.n_columns
+
+    @property
+    def n_columns(self) -> int:
+        """Length of the variable: the columns, and one for the intercept."""
+        return self.n_features + self.intercept
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of the variable."""
+        return (self.n_columns,)
+
+    @property
+    def block_bytes(self) -> int:
+        """Rows that are read at a time: a sixteenth of the memory, at most 16 MB."""
+        return int(np.clip(self.memory // 16, 1 << 16, 1 << 24))
+
+    @property
+    def sample_rows(self) -> int:
+        """Rows of a sample: an eighth of the memory in float64."""
+        return max(1000, self.memory // (8 * 8 * max(1, self.n_columns)))
+
+    @property
+    def rate(self) -> float:
+        """Expected share of the rows in a sample."""
+        return min(1.0, self.sample_rows / self.n_terms)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What the first pass finds; it is made when it is first asked for."""
+        sums = self.run(np.zeros(self.shape), coin=Coin(self.seed, self.rate), opening=True)
+        if not sums.weight > 0:
+            raise ValueError("the weights are zero everywhere; give a row a weight > 0")
+        assert sums.energy is not None
+        return Facts(
+            sums.n, sums.weight, sums.energy / sums.n, sums.at_zero / sums.weight,
+            sums.floor / sums.weight, Rows.joined(sums.sample),
+        )  # fmt: skip
+
+    @property
+    def lipschitz_mean(self) -> float:
+        """A bound on the constant of the mean, by the trace."""
+        trace = float(self.facts.energy.sum()) + self.intercept
+        return float(self.loss.curvature_bound) * trace
+
+    @property
+    def lipschitz_max(self) -> float:
+        """Not known: single rows are not looked at."""
+        return np.inf
+
+    # ---------------------------------------------------------------- passes
+
+    def run(self, x: Array, **more: Any) -> Sums:
+        """Return the sums of one pass at x on the engine in use."""
+        task = Work(self.loss, np.asarray(x, np.float64), self.intercept, self.block_bytes, **more)
+        found: Sums = cluster.current().map_reduce(self.source.shards, task, add)
+        return found
+
+    def value(self, x: Array) -> float:
+        """Return the mean loss at x; at zero the first pass knows it."""
+        if not np.any(x):
+            return self.facts.loss_at_zero
+        sums = self.run(x)
+        return sums.value / sums.weight
+
+    def gradient(self, x: Array) -> Array:
+        """Return the gradient of the mean loss at x."""
+        sums = self.run(x)
+        return sums.gradient / sums.weight
+
+    def snapshot(self, x: Array, coin: Coin | None = None) -> tuple[Snapshot, Sums]:
+        """Return value and gradient at x without anything per row, and the sums behind them."""
+        sums = self.run(x, coin=coin)
+        empty = np.zeros(0)
+        value, gradient = sums.value / sums.weight, sums.gradient / sums.weight
+        return Snapshot(np.array(x), empty, empty, value, gradient), sums
+
+    def values_along(self, x: Array, step: Array, lengths: tuple[float, ...]) -> Array:
+        """Return the mean losses at ``x + t step`` for several t: one read."""
+        sums = self.run(x, line=(step, lengths))
+        assert sums.along is not None
+        return sums.along / sums.weight
+
+    def gradient_change(self, rows: Any, x: Array, anchor: Any) -> Array:
+        """Refuse: single rows cannot be asked of every source."""
+        raise TypeError(
+            "this method draws single rows, which a source of files does not serve; use 'auto' or "
+            "'streamed-newton'"
+        )

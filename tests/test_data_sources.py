@@ -1,0 +1,169 @@
+"""Sources of rows: whatever they are stored in, the same rows come out, block by block."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from stochadmm import cluster
+from stochadmm.data import ArraySource, DataError, Source, open_source, spill
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((57, 4)) < 0.5, rng.standard_normal((57, 4)), 0.0)
+    return X, rng.standard_normal(57), rng.uniform(0.5, 2.0, 57)
+
+
+def make(kind, X, y, w, folder):
+    if kind == "array":
+        return ArraySource(X, y, w)
+    if kind == "csr":
+        return ArraySource(sparse.csr_array(X), y, w)
+    if kind == "memory map":
+        np.save(folder / "X.npy", X)
+        return ArraySource(np.load(folder / "X.npy", mmap_mode="r"), y, w)
+    if kind == "npy":
+        for name, array in {"X": X, "y": y, "w": w}.items():
+            np.save(folder / f"{name}.npy", array)
+        return open_source(folder / "X.npy", folder / "y.npy", weight=folder / "w.npy")
+    if kind == "raw csr":
+        return spill(ArraySource(sparse.csr_array(X), y, w), folder)
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    table = pa.table({**{f"x{j}": X[:, j] for j in range(X.shape[1])}, "y": y, "w": w})
+    if kind.startswith("parquet"):
+        options = {
+            "parquet": {},
+            "parquet plain": {"use_dictionary": False, "compression": "none"},
+            "parquet zstd": {"compression": "zstd"},
+        }[kind]
+        parquet.write_table(table.slice(0, 30), folder / "a.parquet", row_group_size=11, **options)
+        parquet.write_table(table.slice(30), folder / "b.parquet", row_group_size=7, **options)
+        return open_source(folder / "*.parquet", "y", weight="w")
+    if kind == "arrow":
+        with pa.ipc.new_file(str(folder / "t.arrow"), table.schema) as writer:
+            for batch in table.to_batches(max_chunksize=13):
+                writer.write_batch(batch)
+        return open_source(folder / "t.arrow", "y", weight="w")
+    if kind == "csv":
+        import pyarrow.csv
+
+        pyarrow.csv.write_csv(table, folder / "t.csv")
+        return open_source(folder / "t.csv", "y", weight="w")
+    raise AssertionError(kind)
+
+
+KINDS = [
+    "array", "csr", "memory map", "npy", "raw csr", "parquet", "parquet plain", "parquet zstd",
+    "arrow", "csv",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("max_bytes", [1, 200, 1 << 20])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_rows_come_out_again_and_again(kind, max_bytes, rows, tmp_path):
+    X, y, w = rows
+    source = make(kind, X, y, w, tmp_path)
+    assert isinstance(source, Source)
+    assert (source.n_rows, source.n_columns) == X.shape
+    for _ in range(2):
+        seen = 0
+        for shard in source.shards:
+            assert shard.first == seen
+            for block in shard.blocks(max_bytes):
+                part = slice(block.first, block.first + len(block))
+                assert block.first == seen
+                dense = block.X if isinstance(block.X, np.ndarray) else block.X.toarray()
+                np.testing.assert_array_equal(dense, X[part])
+                np.testing.assert_array_equal(block.y, y[part])
+                np.testing.assert_array_equal(block.weight, w[part])
+                seen += len(block)
+        assert seen == len(X)
+
+
+def test_libsvm_text_becomes_a_sparse_source(rows, tmp_path):
+    from sklearn.datasets import dump_svmlight_file
+
+    X, y, _ = rows
+    dump_svmlight_file(X, y, str(tmp_path / "t.svm"))
+    source = open_source(tmp_path / "t.svm")
+    blocks = [block for shard in source.shards for block in shard.blocks(1 << 20)]
+    found = sparse.vstack([block.X for block in blocks]).toarray()
+    np.testing.assert_allclose(found, X, rtol=1e-12)
+    np.testing.assert_allclose(np.concatenate([block.y for block in blocks]), y, rtol=1e-12)
+
+
+def test_texts_become_one_column_per_level(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "kind": ["u", "v", "u"], "y": [0.0, 1.0, 2.0]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    source = open_source(tmp_path / "t.parquet", "y")
+    assert source.names == ["a", "kind=u", "kind=v"]
+    (block,) = source.shards[0].blocks(1 << 20)
+    np.testing.assert_array_equal(block.X, [[1, 1, 0], [2, 0, 1], [3, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["no.parquet", "y"], ["no.parquet is not a file"]),
+        (["*.pq", "y"], ["no file matches"]),
+        (["t.xlsx", "y"], ["'.xlsx'"]),
+        (["X.npy"], ["target is missing"]),
+        (["X.npy", "short.npy"], ["short.npy", "expected as many rows"]),
+        (["cut.npy", "y.npy"], ["cut short"]),
+        (["bad.parquet", "y"], ["cannot be read"]),
+        (["good.parquet", "yy"], ["no column 'yy'", "did you mean y"]),
+        (["holes.parquet", "y"], ["1 missing"]),
+    ],
+)
+def test_bad_files_are_named_in_one_line(arguments, parts, tmp_path, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    monkeypatch.chdir(tmp_path)
+    np.save("X.npy", np.ones((4, 2)))
+    np.save("y.npy", np.ones(4))
+    np.save("short.npy", np.ones(3))
+    whole = (tmp_path / "X.npy").read_bytes()
+    (tmp_path / "cut.npy").write_bytes(whole[:-8])
+    (tmp_path / "t.xlsx").write_text("x")
+    (tmp_path / "bad.parquet").write_text("x")
+    parquet.write_table(pa.table({"x": [1.0, 2.0], "y": [0.0, 1.0]}), "good.parquet")
+    parquet.write_table(pa.table({"x": [1.0, None], "y": [0.0, 1.0]}), "holes.parquet")
+    with pytest.raises((ValueError, OSError)) as caught:
+        source = open_source(*arguments)
+        for shard in source.shards:
+            list(shard.blocks(1000))
+    assert isinstance(caught.value, (DataError, ValueError, FileNotFoundError))
+    for part in parts:
+        assert part in str(caught.value)
+
+
+class Total:
+    """Adds up y in float32, where the order matters."""
+
+    def __call__(self, shard):
+        total = np.float32(0)
+        for block in shard.blocks(64):
+            total = total + block.y.astype(np.float32).sum(dtype=np.float32)
+        return total
+
+
+def plus(a, b):
+    return np.float32(a + b)
+
+
+@pytest.mark.parametrize("engine", [cluster.Local(1), cluster.Local(3), cluster.Local(16)])
+def test_sums_have_the_same_bits_for_any_number_of_workers(engine):
+    rng = np.random.default_rng(1)
+    values = (10.0 ** rng.uniform(-8, 8, 13)).tolist()
+    from stochadmm.data._arrays import ArrayShard
+
+    y = np.array(values)
+    shards = [ArrayShard(k, 1, np.ones((13, 1)), y) for k in range(13)]
+    reference = cluster.Local(1).map_reduce(shards, Total(), plus)
+    assert engine.map_reduce(shards, Total(), plus).tobytes() == reference.tobytes()

@@ -1,0 +1,241 @@
+"""Rows that are read again in every pass: the same answers as from memory, and sound bounds."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import stochadmm as sa
+from stochadmm.data import ArraySource, spill
+from stochadmm.solvers.streamed_newton import _tangent_problem
+from stochadmm.streaming import Coin, Rows, StreamedSum, WithRest, as_bytes
+
+SMALL = "4MiB"
+LOSSES = {
+    "logistic": sa.Logistic(),
+    "squared": sa.Squared(),
+    "huber": sa.Huber(),
+    "poisson": sa.Poisson(),
+}
+
+
+def generated(loss="logistic", n=6000, d=12, seed=0):
+    """Rows with a rare column, sorted by target, with weights and offsets."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) / np.sqrt(d)
+    X[:, -1] = rng.random(n) < 0.01
+    z = X @ np.repeat([2.0, 0.0, -2.0], d // 3)
+    y = {
+        "logistic": np.sign(z + rng.logistic(size=n)),
+        "squared": z + rng.standard_normal(n),
+        "huber": z + rng.standard_t(2, size=n),
+        "poisson": rng.poisson(np.exp(0.5 * z)).astype(float),
+    }[loss]
+    order = np.argsort(y, kind="stable")
+    return X[order], y[order], rng.uniform(0.5, 2.0, n), 0.3 * rng.standard_normal(n)
+
+
+def stated(loss, source, y=None, d=12, intercept=True, **more):
+    structure = sa.VStack([sa.Differences(d), sa.Identity(d)])
+    return sa.Problem.linear(
+        LOSSES[loss], source, y, structure=structure, on_structure=sa.L1(2e-3),
+        intercept=intercept, **more,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_streamed_answers_are_those_of_rows_in_memory(loss, intercept):
+    X, y, weight, offset = generated(loss)
+    problem = stated(loss, ArraySource(X, y, weight, offset), intercept=intercept)
+    found = sa.minimize(problem, stop=sa.Gap(1e-7), memory=SMALL)
+    truth = sa.minimize(
+        stated(loss, X, y, intercept=intercept, sample_weight=weight, offset=offset),
+        stop=sa.Gap(1e-12), max_passes=500,
+    )  # fmt: skip
+    assert found.converged and found.info["route"] == "streamed-newton"
+    assert found.objective - truth.objective <= 1e-7 * abs(truth.objective) * 1.01
+    slack = 1e-12 * (1 + abs(truth.objective))
+    assert found.objective - found.gap <= truth.objective + slack  # the bound is one
+    assert found.n_passes <= 12
+
+
+@pytest.mark.parametrize("kind", ["csr", "npy", "raw csr", "float32", "parquet", "csv"])
+def test_any_source_of_the_same_rows_gives_the_same_coefficients(kind, tmp_path):
+    X, y, weight, _ = generated()
+    X, y, weight = X.round(4), y, weight.round(4)
+    reference = sa.minimize(
+        stated("logistic", ArraySource(X, y, weight)), stop=sa.Gap(1e-10), memory=SMALL
+    )
+    if kind == "csr":
+        source = ArraySource(sparse.csr_array(X), y, weight)
+    elif kind == "npy":
+        source = spill(ArraySource(X, y, weight), tmp_path)
+    elif kind == "raw csr":
+        source = spill(ArraySource(sparse.csr_array(X), y, weight), tmp_path)
+    elif kind == "float32":
+        source = ArraySource(X.astype(np.float32).astype(np.float64), y, weight)
+    else:
+        pa = pytest.importorskip("pyarrow")
+        import pyarrow.csv
+        import pyarrow.parquet
+
+        table = pa.table({**{f"x{j}": X[:, j] for j in range(X.shape[1])}, "y": y, "w": weight})
+        if kind == "csv":
+            pyarrow.csv.write_csv(table, tmp_path / "t.csv")
+        else:
+            pyarrow.parquet.write_table(table, tmp_path / "t.parquet", row_group_size=999)
+        source = sa.open(tmp_path / f"t.{kind}", "y", weight="w")
+    found = sa.minimize(stated("logistic", source), stop=sa.Gap(1e-10), memory=SMALL)
+    assert found.converged
+    accuracy = 1e-5 if kind == "float32" else 1e-10
+    np.testing.assert_allclose(found.coef, reference.coef, atol=accuracy)
+
+
+class Cut:
+    """A source whose rows are cut into other shards."""
+
+    def __init__(self, source, count):
+        from stochadmm.data._arrays import ArrayShard
+
+        edges = np.linspace(0, source.n_rows, count + 1).astype(int)
+        self.shards = [
+            ArrayShard(int(a), int(b - a), source.X, source.y, source.weight, source.offset)
+            for a, b in pairwise(edges)
+        ]
+        for name in ("n_rows", "n_columns", "dtype", "names", "fingerprint"):
+            setattr(self, name, getattr(source, name))
+
+
+def test_shards_and_sizes_of_blocks_do_not_matter():
+    X, y, weight, offset = generated()
+    whole = ArraySource(X, y, weight, offset)
+    reference = sa.minimize(stated("logistic", whole), stop=sa.Gap(1e-9))
+    for count in (1, 3, 8):
+        found = sa.minimize(stated("logistic", Cut(whole, count)), stop=sa.Gap(1e-9))
+        np.testing.assert_allclose(found.coef, reference.coef, atol=1e-10)
+
+
+def test_bits_do_not_depend_on_the_number_of_workers():
+    X, y, weight, offset = generated()
+    problem = stated("logistic", Cut(ArraySource(X, y, weight, offset), 7))
+    found = [
+        sa.minimize(problem, stop=sa.Gap(1e-7), memory=SMALL, cluster=sa.cluster.Local(workers))
+        for workers in (1, 2, 5)
+    ]
+    for other in found[1:]:
+        assert other.coef.tobytes() == found[0].coef.tobytes()
+        assert (other.objective, other.gap) == (found[0].objective, found[0].gap)
+
+
+def test_processes_give_the_same_bits(tmp_path):
+    X, y, weight, offset = generated(n=2000)
+    source = spill(ArraySource(X, y, weight, offset), tmp_path)
+    problem = stated("logistic", source)
+    here = sa.minimize(problem, stop=sa.Gap(1e-6), memory=SMALL)
+    there = sa.minimize(problem, stop=sa.Gap(1e-6), memory=SMALL, cluster=sa.cluster.Processes(2))
+    assert here.coef.tobytes() == there.coef.tobytes()
+
+
+@pytest.mark.parametrize("frame", [False, True])
+def test_dask_collections_are_read_partition_by_partition(frame):
+    pytest.importorskip("dask")
+    import dask.array as da
+
+    X, y, weight, _ = generated(n=3000)
+    arrays = [da.from_array(X, chunks=(700, -1)), da.from_array(y, chunks=700)]
+    weights = da.from_array(weight, chunks=700)
+    if frame:
+        dd = pytest.importorskip("dask.dataframe")
+        arrays[0] = dd.from_dask_array(arrays[0], columns=[f"x{j}" for j in range(12)])
+    problem = stated("logistic", *arrays, sample_weight=weights)
+    assert isinstance(problem.f2, StreamedSum) and len(problem.f2.source.shards) == 5
+    found = sa.minimize(problem, stop=sa.Gap(1e-8), memory=SMALL)
+    reference = sa.minimize(
+        stated("logistic", ArraySource(X, y, weight)), stop=sa.Gap(1e-8), memory=SMALL
+    )
+    np.testing.assert_allclose(found.coef, reference.coef, atol=1e-8)
+
+
+def test_the_tangent_of_the_rest_lies_below_and_touches():
+    X, y, weight, offset = generated("poisson", n=500)
+    f2 = StreamedSum(sa.Poisson(), ArraySource(X, y, weight, offset), intercept=True)
+    rng = np.random.default_rng(2)
+    x = 0.3 * rng.standard_normal(13)
+    sums = f2.run(x, coin=Coin(3, 0.2))
+    rows = Rows.joined(sums.sample)
+    assert 50 < len(rows.y) < 200
+    below = _tangent_problem(f2, rows, sums, x)
+    assert isinstance(below.loss, WithRest)
+    assert below.value(x) == pytest.approx(f2.value(x), rel=1e-12)
+    np.testing.assert_allclose(below.gradient(x), f2.gradient(x), atol=1e-12)
+    for _ in range(20):
+        other = x + rng.standard_normal(13)
+        assert below.value(other) <= f2.value(other) + 1e-12
+
+
+def test_a_sample_is_the_same_for_every_cut_and_sees_rare_columns():
+    coin = Coin(5, 0.05, np.array([1.0, 1e-4]))
+    assert np.array_equal(np.r_[coin.toss(0, 40), coin.toss(40, 60)], coin.toss(0, 100))
+    X = np.zeros((1000, 2))
+    X[:, 0], X[::100, 1] = 1.0, 1.0
+    assert (coin.probabilities(X)[::100] == 1.0).all()
+    assert 0.02 < coin.probabilities(X)[1] < 0.06
+    tossed = Coin(1, 0.5).toss(0, 100_000)
+    assert abs(tossed.mean() - 0.5) < 0.005 and tossed.min() >= 0 and tossed.max() < 1
+
+
+def test_missing_values_are_told_with_their_row(tmp_path):
+    X, y, *_ = generated(n=300)
+    X[123, 4] = np.nan
+    source = spill(ArraySource(X, y), tmp_path)
+    with pytest.raises(sa.DataError, match="row 123"):
+        sa.minimize(stated("logistic", source))
+
+
+def test_targets_outside_the_domain_of_the_loss_are_refused():
+    X, y, *_ = generated(n=300)
+    with pytest.raises(ValueError, match=r"-1|label"):
+        sa.minimize(stated("logistic", ArraySource(X, (y > 0).astype(float))))
+
+
+def test_what_a_source_cannot_serve_is_said_before_the_run():
+    X, y, *_ = generated(n=300)
+    source = ArraySource(X, y)
+    with pytest.raises(ValueError, match="has its own"):
+        stated("logistic", source, y)
+    with pytest.raises(TypeError, match="cannot be streamed"):
+        sa.Problem.linear(sa.Multinomial(), source, on_coefficients=sa.L1(0.1))
+    with pytest.raises(TypeError, match="rows in files"):
+        sa.minimize(stated("logistic", X, y), "streamed-newton")
+
+
+def test_rows_on_disk_are_never_all_in_memory(tmp_path):
+    import tracemalloc
+
+    rng = np.random.default_rng(0)
+    n, d = 120_000, 40
+    X = rng.standard_normal((n, d)).astype(np.float32)
+    y = np.sign(X[:, 0] + rng.logistic(size=n))
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    del X
+    source = sa.open(tmp_path / "X.npy", tmp_path / "y.npy")
+    problem = sa.Problem.linear(sa.Logistic(), source, on_coefficients=sa.L1(1e-3))
+    tracemalloc.start()
+    found = sa.minimize(problem, stop=sa.Gap(1e-6), memory="8MB", cluster=sa.cluster.Local(1))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.converged and peak < 12e6  # the rows take 19 MB, in float64 38
+
+
+@pytest.mark.parametrize(("text", "bytes_"), [("8MB", 8_000_000), (10_000_000, 10_000_000)])
+def test_memory_is_read_as_people_write_it(text, bytes_):
+    assert as_bytes(text) == bytes_
+
+
+@pytest.mark.parametrize("text", ["much", "2 GBit", "1KB", -3])
+def test_memory_without_meaning_is_refused(text):
+    with pytest.raises(ValueError, match="memory is"):
+        as_bytes(text)
