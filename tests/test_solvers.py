@@ -255,6 +255,10 @@ PROMISES = {
         100, 1e-6, "second order, one output", own=True,
         cannot=frozenset({"fused_multinomial", "low_rank"}),
     ),
+    "low-rank-gram": Promise(
+        20, 1e-6, "on the Gram matrix of squared losses, for a nuclear norm", own=True,
+        cannot=EVERYTHING - {"low_rank"},
+    ),
     "gram": Promise(
         3, 1e-9, "exact for quadratic losses", own=True, cannot=EVERYTHING - QUADRATIC
     ),
