@@ -20,11 +20,12 @@ GALLERY ?= 1
 FORM ?= short
 DOCS ?=
 
-.PHONY: help demo test test-numpy ext wheel asan bench docs lint format clean
+.PHONY: help demo test test-hardware test-numpy ext wheel asan bench docs lint format clean
 
 help:
 	@echo "make demo    fit two structured models, with a table and figures in out/demo"
 	@echo "make test    tests and doctests, without the slow ones (PYTEST_ARGS=...)"
+	@echo "make test-hardware  the numerical tests as other processors round, in random order (HARDWARE=--short: minutes)"
 	@echo "make ext     compile the kernels into the source tree; demo and test do it when needed"
 	@echo "make wheel   build, audit and try a wheel in a clean environment"
 	@echo "make asan    tests of the kernels with the address and undefined behaviour sanitizers"
@@ -59,6 +60,11 @@ test: export MKL_NUM_THREADS = 1
 test: export OMP_NUM_THREADS = 1
 test: $(EXT)
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+
+# Other processor models, see tests/hardware.py. HARDWARE="--models Nehalem" names some.
+HARDWARE ?=
+test-hardware: $(EXT)
+	$(BIN)/python tests/hardware.py $(HARDWARE) $(if $(PYTEST_ARGS),-- $(PYTEST_ARGS))
 
 # What must work where nothing is compiled.
 NUMPY_TESTS := tests/test_kernels.py tests/test_finite_sum.py tests/test_acc_sadmm.py tests/test_stochastic.py \
