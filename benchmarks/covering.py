@@ -262,6 +262,15 @@ def _operator(name: str, rng: np.random.Generator) -> Any:
 
 def conic_optimum(problem: sa.Problem) -> float:
     """Return the optimal value according to CVXPY and Clarabel, stated from the raw data."""
+    return _conic_solved(problem)[0]
+
+
+def conic_point(problem: sa.Problem) -> np.ndarray:
+    """Return the solution according to CVXPY and Clarabel; it is feasible up to their accuracy."""
+    return _conic_solved(problem)[1]
+
+
+def _conic_solved(problem: sa.Problem) -> tuple[float, np.ndarray]:
     import cvxpy as cp
 
     f2 = problem.f2
@@ -293,7 +302,7 @@ def conic_optimum(problem: sa.Problem) -> float:
         raise RuntimeError(f"the conic solver says {model.status}")
     if isinstance(f2.loss, sa.Poisson) and (X @ x.value).max() > f2.loss.max_prediction:
         raise RuntimeError("predictions leave the range where the Poisson loss is an exponential")
-    return float(model.value)
+    return float(model.value), np.asarray(x.value)
 
 
 def _conic_loss(cp: Any, loss: Any, z: Any, y: np.ndarray) -> tuple[Any, Any, list[Any]]:

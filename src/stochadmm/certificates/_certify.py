@@ -15,7 +15,7 @@ from ..protocols import Array
 from ._composite import Composite, Through
 from ._corrected import corrected_point
 from ._data import DataTerm, evaluate
-from ._null_space import clear_free_directions
+from ._null_space import clear_free_directions, only_intercept
 from ._repair import is_rounding, repaired, wide
 from ._residual import kkt_residual
 from ._scaled import DualPoint, feasible_multiplier, scaled_point
@@ -240,8 +240,12 @@ def _scaled(
         passes = exact.n_passes
         if moved.value < at.value and problem.dtype == np.float64:
             better = repaired(problem, replace(x, x2=moved.x))
-            if better is not None and problem.penalty(better) + moved.value < objective:
-                x, at, objective = better, exact, problem.penalty(better) + moved.value
+            if better is not None:
+                value = moved.value
+                if not only_intercept(f2, form.null_directions()):  # what was added up may cancel
+                    value, passes = evaluate(f2, better.x2).value, passes + 1.0
+                if problem.penalty(better) + value < objective:
+                    x, at, objective = better, exact, problem.penalty(better) + value
     lam = form.to_multiplier(found.mu)
     return Certificate(
         objective=objective,

@@ -293,9 +293,12 @@ def _inverse_and_null(gram: Array) -> tuple[Array, Array]:
     found = inverse(scaled)
     if found is not None and 1 / np.diag(found).max() > NEGLIGIBLE:
         return found / np.outer(root, root), np.zeros((size, 0))
-    values, vectors = linalg.eigh(gram)
+    # in units in which every column has length one: those of the columns must not decide the rank
+    values, vectors = linalg.eigh(scaled)
     live = values > NEGLIGIBLE * values[-1]
-    return (vectors[:, live] / values[live]) @ vectors[:, live].T, vectors[:, ~live]
+    null = vectors[:, ~live] / root[:, None]
+    solved = (vectors[:, live] / values[live]) @ vectors[:, live].T
+    return solved / np.outer(root, root), null / np.linalg.norm(null, axis=0)
 
 
 def _guesses(rows: Any) -> Any:

@@ -170,6 +170,11 @@ class FreeSpace:
         return np.concatenate(moves, axis=1), np.concatenate(outputs)
 
 
+def only_intercept(f2: FiniteSum, directions: list[tuple[Any, Any]]) -> bool:
+    """Say whether no coefficient moves along the free directions."""
+    return not any(basis[: f2.n_features].nnz for _, basis in directions)
+
+
 def clear_free_directions(
     f2: FiniteSum, at: DataTerm, directions: list[tuple[Any, Any]]
 ) -> tuple[DataTerm, DataTerm] | None:

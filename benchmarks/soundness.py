@@ -1,0 +1,274 @@
+"""Is what a result says about itself true? Thousands of generated problems, any units, any method.
+
+Losses, penalties, operators, weights, intercepts, offsets come from ``covering.py``; columns are
+multiplied by powers of two over up to 1e16, data are float32 or float64. Each problem is solved by
+``auto`` and by one other method. The truth is the lowest F, with losses summed in extended
+precision, over all points known: those of the runs, of a run at a much tighter tolerance, and of
+the conic solver in the units of ``equilibrate``, made feasible. Wrong is
+
+- a gap below the distance to the truth by more than 1e-12 (1 + |F|), a negative or NaN gap,
+- CONVERGED without meeting the rule, as reported or in truth,
+- another status although the reported gap and feasibility meet the rule,
+- an objective that is not that of the returned arrays.
+
+    python benchmarks/soundness.py [--cases 5000] [--out out/soundness]
+
+Pieces of 50 problems are kept in the folder, and a second call goes on where the first ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.covering import LEVELS, Case, answer, build, conic_point, meaningless
+
+import stochadmm as sa
+from stochadmm.certificates._relative import gap_scale
+from stochadmm.equilibrate import equilibrated
+
+TOL, TIGHT, PASSES = 1e-6, 1e-11, 15
+SLACK = 1e-12
+"""Of a gap, relative to 1 + |F|: rounding of values that are added up in float64."""
+SPREADS = (1.0, 1.0, 1e4, 1e8, 1e12, 1e16)
+PIECE = 50
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run and what was wrong with it."""
+
+    number: int
+    case: str
+    method: str
+    spread: float
+    dtype: str
+    status: str
+    gap: float
+    distance: float
+    objective: float
+    wrong: str
+
+
+def draw(number: int) -> tuple[Case, sa.Problem, str, float]:
+    """Return a case, its problem in some units, a method that accepts it, and the spread."""
+    rng = np.random.default_rng([7, number])
+    forbidden = {(a, f, b) for a, f, b, _ in meaningless()}
+    while True:
+        levels = {name: str(rng.choice(values)) for name, values in LEVELS.items()}
+        if any((levels["loss"], f, levels[f]) in forbidden for f in ("penalty", "weights")):
+            continue
+        if levels["operator"] != "pylops":
+            break
+    case = Case(**levels)
+    problem = build(case, seed=number)
+    spread = float(rng.choice(SPREADS))
+    f2 = problem.f2
+    steps = rng.uniform(-0.5, 0.5, f2.n_features) * np.log2(spread)
+    scale = 2.0 ** np.round(steps)
+    dtype = np.float32 if rng.random() < 0.3 else np.float64
+    X = f2.X.multiply(scale).tocsr() if f2.storage == "csr" else f2.X * scale
+    weight = None if f2.weight is None else f2.weight.astype(np.float64)
+    data = sa.FiniteSum(
+        f2.loss, X.astype(dtype), f2.y, weight, intercept=f2.intercept, offset=f2.offset
+    )
+    problem = replace(problem, f2=data)
+    names = [name for name in sa.solvers.names() if name != "auto"]
+    for name in rng.permutation(names):
+        try:
+            sa.solvers.get(str(name))().check(problem)
+        except (TypeError, ValueError, NotImplementedError):
+            continue
+        return case, problem, str(name), spread
+    return case, problem, "auto", spread
+
+
+# ---------------------------------------------------------------- the definition, wide
+
+
+def true_objective(problem: sa.Problem, x2: np.ndarray) -> float:
+    """Return F at coefficients: predictions and losses in extended precision."""
+    f2, wide = problem.f2, np.longdouble
+    X = f2.X.toarray() if f2.storage == "csr" else f2.X
+    X = X.astype(wide)
+    if f2.intercept:
+        X = np.concatenate([X, np.ones((len(X), 1), wide)], axis=1)
+    z = X @ x2.astype(wide)
+    if f2.offset is not None:
+        z = z + f2.offset.astype(wide)
+    terms = _terms(f2.loss, z, f2.y)
+    q = np.ones(len(z), wide) if f2.weight is None else f2.weight.astype(wide)
+    if q.ndim == 1:
+        q = q * (len(q) / q.sum())
+    total = (q * (terms.sum(axis=1) if terms.ndim > q.ndim else terms)).sum() / len(z)
+    x = sa.Pair(np.zeros(problem.shape1), x2.astype(np.float64))
+    near = problem.feasible(x)
+    size = np.abs(near.x1).max(initial=0.0) + np.abs(x.x2).max(initial=0.0)
+    eps = 8 * np.finfo(problem.dtype).eps
+    for h, block in ((problem.h1, near.x1), (problem.h2, x.x2)):
+        if h is not None:
+            inside = h.project(block) if hasattr(h, "project") else block
+            rounding = np.abs(inside - block).max(initial=0.0) <= eps * size
+            total += h.value(inside if rounding else block)
+    return float(total)
+
+
+def _terms(loss: Any, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    one = np.longdouble(1)
+    if isinstance(loss, sa.Multinomial):
+        top = z.max(axis=1, keepdims=True)
+        total = np.log(np.exp(z - top).sum(axis=1)) + top[:, 0]
+        return total - z[np.arange(len(z)), y]
+    y = y.astype(np.longdouble)
+    if isinstance(loss, sa.Squared):
+        return one * loss.curvature_bound / 2 * (z - y) ** 2
+    if isinstance(loss, sa.Huber):
+        size = np.abs(z - y)
+        return np.where(
+            size <= loss.delta, size**2 / 2, loss.delta * (size - one * loss.delta / 2)
+        )
+    if isinstance(loss, sa.Logistic):
+        return np.logaddexp(0 * z, -y * z)
+    if isinstance(loss, sa.SquaredHinge):
+        return np.maximum(1 - y * z, 0) ** 2 / 2
+    if isinstance(loss, sa.Poisson):
+        inner = np.minimum(z, one * loss.max_prediction)
+        beyond = z - inner
+        return np.exp(inner) * (1 + beyond + beyond**2 / 2) - y * z
+    r = y - z  # the quantile loss, smoothed by a parabola between its two slopes
+    s, tau = one * loss.smoothing, one * loss.level
+    u = np.clip(r / s, tau - 1, tau)
+    return u * r - s * u**2 / 2
+
+
+# ---------------------------------------------------------------- judging
+
+
+def judge(number: int, conic: bool) -> list[Row]:
+    """Solve one problem by two methods and say what was wrong."""
+    case, problem, other, spread = draw(number)
+    results = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for method in dict.fromkeys(("auto", other)):
+            results[method] = sa.minimize(problem, method, stop=TOL, max_passes=PASSES)
+        tight = sa.minimize(problem, stop=TIGHT, max_passes=4 * PASSES)
+    points = [answer(problem, r).x2 for r in (*results.values(), tight)]
+    if conic:
+        points += _conic(problem)
+    values = [true_objective(problem, x) for x in points]
+    lowest = min(v for v in values if np.isfinite(v)) if np.isfinite(values).any() else np.inf
+    return [
+        Row(
+            number, str(case), method, spread, problem.dtype.name, r.status.name,
+            np.nan if r.gap is None else float(r.gap), values[k] - lowest, values[k],
+            _wrong(problem, r, values[k], lowest),
+        )
+        for k, (method, r) in enumerate(results.items())
+    ]  # fmt: skip
+
+
+def _conic(problem: sa.Problem) -> list[np.ndarray]:
+    units = equilibrated(problem)
+    try:
+        x2 = conic_point(problem if units is None else units.problem)
+    except Exception:  # it gives up on some: the other points are known all the same
+        return []
+    if units is not None:
+        x2 = units.back(sa.Pair(np.zeros(units.problem.shape1), x2)).x2
+    point = problem.feasible(sa.Pair(np.zeros(problem.shape1), x2))
+    return [point.x2]
+
+
+def _wrong(problem: sa.Problem, r: sa.Result, value: float, lowest: float) -> str:
+    found = []
+    if r.gap is None:
+        met = r.kkt_residual is not None and r.kkt_residual <= TOL
+        return "" if (r.status.name == "CONVERGED") == met else "verdict on the KKT residual"
+    size = 1 + abs(value)
+    if not r.gap >= 0 or not r.relative_gap >= 0:
+        found.append("negative or NaN gap")
+    if np.isfinite(value) and abs(r.objective - value) > 100 * SLACK * size:
+        found.append(f"objective off by {r.objective - value:.1e}")
+    if np.isfinite(value) and not r.gap >= value - lowest - SLACK * size:
+        found.append(f"gap {r.gap:.1e} below the distance {value - lowest:.1e}")
+    met = bool(r.relative_gap <= TOL)
+    converged = r.status.name == "CONVERGED"
+    scale = gap_scale(problem, value, r.objective - r.gap)
+    if converged and not (met and value - lowest <= TOL * scale * (1 + 1e-6) + SLACK * size):
+        found.append("CONVERGED and is not")
+    if not converged and met and r.feasibility <= TOL:
+        found.append(f"{r.status.name} and is CONVERGED")
+    return "; ".join(found)
+
+
+# ---------------------------------------------------------------- pieces and summary
+
+
+def rows_of(folder: Path, cases: int, conic_every: int) -> Iterator[Row]:
+    """Yield the rows of all pieces, kept or made now."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [f.name for f in fields(Row)]
+    for first in range(0, cases, PIECE):
+        path = folder / f"{first:05d}.csv"
+        if not path.exists():
+            made = []
+            for number in range(first, min(first + PIECE, cases)):
+                try:
+                    made += judge(number, number % conic_every == 0)
+                except Exception as error:  # a crash is a fact to report
+                    made.append(
+                        Row(number, str(draw(number)[0]), "", 0.0, "", "ERROR", np.nan, np.nan,
+                            np.nan, f"{type(error).__name__}: {error}")
+                    )  # fmt: skip
+            part = path.with_suffix(".part")
+            with part.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, names)
+                writer.writeheader()
+                writer.writerows(asdict(row) for row in made)
+            part.replace(path)
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                kinds = {f.name: f.type for f in fields(Row)}
+                convert = {"int": int, "float": float, "str": str}
+                yield Row(**{k: convert[str(kinds[k])](v) for k, v in row.items()})
+
+
+def main() -> int:
+    """Run what is missing and print the counts; the exit code says whether all is sound."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=int, default=5000)
+    parser.add_argument("--conic-every", type=int, default=10)
+    parser.add_argument("--out", type=Path, default=Path("out/soundness"))
+    options = parser.parse_args()
+    began, counted, bad, converged = time.perf_counter(), 0, 0, 0
+    no_bound = 0
+    for row in rows_of(options.out, options.cases, options.conic_every):
+        counted += 1
+        converged += row.status == "CONVERGED"
+        no_bound += row.gap == np.inf
+        if row.wrong:
+            bad += 1
+            print(f"{row.number:5d} {row.method:15} {row.dtype} {row.spread:.0e} {row.status:10} "
+                  f"{row.wrong}   {row.case}", flush=True)  # fmt: skip
+    print(
+        f"{counted} runs of {options.cases} problems: {bad} wrong, {converged} converged, "
+        f"{no_bound} without a bound; {time.perf_counter() - began:.0f} s"
+    )
+    return 0 if bad == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

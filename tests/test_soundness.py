@@ -1,0 +1,18 @@
+"""What results say about themselves is true, whatever the units, the type and the method.
+
+The problems and the judgement are those of ``benchmarks/soundness.py``, which goes on to thousands.
+"""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.soundness import judge
+
+PER_BLOCK = 10
+
+
+@pytest.mark.parametrize("block", range(30))
+def test_no_result_claims_more_or_less_than_is_true(block):
+    for number in range(PER_BLOCK * block, PER_BLOCK * (block + 1)):
+        wrong = [row for row in judge(number, conic=number % 50 == 0) if row.wrong]
+        assert not wrong, wrong
