@@ -1,6 +1,6 @@
 """What results say about themselves is true, whatever the units, the type and the method.
 
-The problems and the judgement are those of ``benchmarks/soundness.py``, which goes on to thousands.
+Problems and judgement are those of ``benchmarks/soundness.py``, which goes on to thousands.
 """
 
 from __future__ import annotations
