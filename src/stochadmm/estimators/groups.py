@@ -46,10 +46,11 @@ class Grouped(StructuredModel):
             return []
         names = fitting.columns.names
         shown = ", ".join(str(j if names is None else names[j]) for j in alone[:3])
+        count = "1 column is" if alone.size == 1 else f"{alone.size} columns are"
         return [
-            f"{alone.size} columns are in no group and, as l1_ratio is 0, not penalized ({shown}"
-            f"{', ...' if alone.size > 3 else ''}); put them into groups, or list them in "
-            "unpenalized"
+            f"{count} in no group and, as l1_ratio is 0, not penalized ({shown}"
+            f"{', ...' if alone.size > 3 else ''}); extend the groups, or name what is "
+            "meant in unpenalized"
         ]
 
     def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
