@@ -356,6 +356,6 @@ class Path:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the coefficients against alpha; returns the axes (needs matplotlib)."""
-        from .estimators._plots import plot_path
+        from .plots import plot_path
 
         return plot_path(self, ax)

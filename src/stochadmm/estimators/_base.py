@@ -329,7 +329,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
 
     def plot_convergence(self, ax: Any = None) -> Any:
         """Draw the certified gap against passes; returns the axes (needs matplotlib)."""
-        from ._plots import plot_convergence
+        from ..plots import plot_convergence
 
         check_is_fitted(self)
         return plot_convergence(self.result_, self.tol, ax)

@@ -24,12 +24,12 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import _num_samples
 
 from ..losses import Squared
+from ..plots import standard_error
 from ..progress import counted
 from ..protocols import Array
 from ..result import Status
 from ._base import is_count
 from ._callbacks import with_callbacks
-from ._plots import standard_error
 from ._solve import Deadline, warn_out_of_time
 
 TIED = 1e-8
@@ -187,7 +187,7 @@ class PathCV:
 
     def plot_path(self: Any, ax: Any = None) -> Any:
         """Draw the scores against alpha, with the chosen one; returns the axes."""
-        from ._plots import plot_scores
+        from ..plots import plot_scores
 
         return plot_scores(self.alphas_, self.score_path_, self.alpha_, ax)
 

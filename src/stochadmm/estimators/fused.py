@@ -72,7 +72,7 @@ class Fused(StructuredModel):
         -------
         matplotlib axes
         """
-        from ._plots import plot_coef_graph
+        from ..plots import plot_coef_graph
 
         check_is_fitted(self)
         edges = np.empty((0, 2), dtype=np.intp) if self._graph is None else self._graph
