@@ -558,7 +558,8 @@ def test_plots(tmp_path):
     model.plot_coef_graph()
     model.plot_coef_graph(positions=np.column_stack(np.unravel_index(np.arange(6), (2, 3))))
     assert model.path(X, y, alphas=3).plot().get_xlabel() == "alpha"
-    chosen = sa.LassoRegressorCV(alphas=3, cv=2).fit(X[:, :1], X[:, 2])
+    with pytest.warns(UserWarning, match="the smallest of 3"):
+        chosen = sa.LassoRegressorCV(alphas=3, cv=2).fit(X[:, :1], X[:, 2])
     assert chosen.plot_path().get_xlabel() == "alpha"
     plt.close("all")
 
