@@ -338,12 +338,14 @@ class Resumable(NamedTuple):
     memory: Memory
     identity: str
     """Fingerprint of the problem and the method."""
+    engine: str
+    """The engine that was asked for."""
 
 
 def finish(
     problem: Problem, state: State, best: Measured, meter: Meter, status: Status, rule: Rule,
     history: list[Record], seconds: float, info: dict[str, Any], generator: Any, identity: str,
-    as_it_is: bool = False,
+    engine: str, as_it_is: bool = False,
 ) -> Result:  # fmt: skip
     """Return the result: the best point, with exact structure where that costs nothing.
 
@@ -353,7 +355,7 @@ def finish(
     kept = None
     if identity:
         bare = dataclasses.replace(best, cache=None)
-        kept = Resumable(state.copy(), generator, bare, meter.memory, identity)
+        kept = Resumable(state.copy(), generator, bare, meter.memory, identity, engine)
     # the run ended before its method asked for a certificate
     if best.gap == np.inf and meter.certifies and not as_it_is:
         best = meter.certified(best, state)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from . import engines
 from .answer import Measured, Meter, Resumable, finish
 from .clock import limited
 from .cluster import Engine, use
@@ -58,10 +59,12 @@ def iterate(
     [1, 2, 3]
     """
     method = as_solver(solver)
-    state = begin(problem, method, start, engine)
+    with engines.engine(engine):
+        state = begin(problem, method, start, engine)
     rng = np.random.default_rng(random_state)
     while True:
-        method.epoch(problem, state, rng)
+        with engines.engine(engine):
+            method.epoch(problem, state, rng)
         yield state
 
 
@@ -128,7 +131,8 @@ def minimize(
     random_state : int or Generator, default=0
         Source of the row order.
     engine : {"auto", "compiled", "reference"}
-        Compiled loops, the readable Python ones, or compiled where every part allows.
+        Compiled loops, readable Python and NumPy only (passes over the data included), or
+        compiled where every part allows.
     verbose : bool, default=False
         Show a progress bar.
     resumable : bool, default=True
@@ -169,18 +173,19 @@ def minimize(
     units = equilibrated(problem)
     if units is not None:
         problem, start = units.problem, start_in(units, start)
-    run = Run(problem, method, rule, max_passes, max_seconds, callback, start)
+    run = Run(problem, method, rule, max_passes, max_seconds, callback, start, engine)
     if resume is not None:
-        run.take_up(resume, engine)
-    try:
-        if resume is None:
-            run.set_up(engine, random_state, resumable)
-        run.state.target = run.meter.target
-        with run.progress(verbose):
-            status = run.loop()
-    except KeyboardInterrupt:
-        status = run.interrupted()
-    result = run.result(status)
+        run.take_up(resume)
+    with engines.engine(run.engine):
+        try:
+            if resume is None:
+                run.set_up(random_state, resumable)
+            run.state.target = run.meter.target
+            with run.progress(verbose):
+                status = run.loop()
+        except KeyboardInterrupt:
+            status = run.interrupted()
+        result = run.result(status)
     return result if units is None else result_of(units, result, rule)
 
 
@@ -195,6 +200,7 @@ class Run:
     max_seconds: float | None
     callback: Callback | None
     start: Any = None
+    engine: str = "auto"
     state: State = field(init=False)
     rng: np.random.Generator = field(init=False)
     history: list[Record] = field(default_factory=list)
@@ -215,13 +221,13 @@ class Run:
     def __post_init__(self) -> None:
         self.meter = Meter(self.problem, self.rule)
 
-    def set_up(self, engine: str, random_state: Any, resumable: bool) -> None:
+    def set_up(self, random_state: Any, resumable: bool) -> None:
         """Make the first state."""
         self.rng = np.random.default_rng(random_state)
         if resumable:
             self._identify()
         with limited(self.seconds_left):
-            self.state = begin(self.problem, self.solver, self.start, engine)
+            self.state = begin(self.problem, self.solver, self.start, self.engine)
 
     def _identify(self) -> None:
         try:
@@ -229,7 +235,7 @@ class Run:
         except Unidentified as error:
             self.not_resumable = f"a part of it cannot be identified: {error}"
 
-    def take_up(self, resume: Result, engine: str) -> None:
+    def take_up(self, resume: Result) -> None:
         """Continue from where a result stopped."""
         remedy = "pass start=result to begin at its point"
         if not isinstance(resume, Result):
@@ -246,9 +252,11 @@ class Run:
             )
         self.state = kept.state.copy()
         self.best, self.meter = kept.best, Meter(self.problem, self.rule, kept.memory)
-        if engine != "auto":
+        if self.engine != "auto":
             has_kernel = getattr(self.solver, "has_kernel", False)
-            self.state.engine = choose_engine(self.problem, engine, has_kernel)
+            self.state.engine = choose_engine(self.problem, self.engine, has_kernel)
+        else:
+            self.engine = kept.engine
         self.rng = np.random.default_rng()
         self.rng.bit_generator.state = kept.generator
         self.history = list(resume.history)
@@ -408,7 +416,8 @@ class Run:
             about["not_resumable"] = self.not_resumable
         return finish(
             self.problem, self.state, self.best, self.meter, status, self.rule, self.history,
-            self.seconds, about, self.rng.bit_generator.state, self.identity, as_it_is,
+            self.seconds, about, self.rng.bit_generator.state, self.identity, self.engine,
+            as_it_is,
         )  # fmt: skip
 
 

@@ -516,7 +516,7 @@ class FiniteSum:
         u[rows] = self.slopes(z[rows], rows)
         return self._loss_sum(z[rows], rows), self._pull_back(block, u[rows])
 
-    @cached_property
+    @property
     def compiled(self) -> bool:
         """Whether passes are compiled: single output, a known loss, an extension."""
         from .kernels.extension import available

@@ -17,6 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ..engines import compiled_allowed
+
 VARIABLE = "STOCHADMM_KERNELS"
 CHOICES = ("auto", "avx2", "base", "numpy")
 SOURCES = Path(__file__).parents[2] / "core"
@@ -80,8 +82,8 @@ def digest(folder: Path) -> str:
 
 
 def available() -> bool:
-    """Say whether compiled kernels run."""
-    return chosen().module is not None
+    """Say whether compiled kernels run, here and in this run (see ``engines``)."""
+    return compiled_allowed() and chosen().module is not None
 
 
 def core() -> Any:
