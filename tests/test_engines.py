@@ -67,7 +67,7 @@ def test_the_other_engines_do_run_compiled_code(kind, forbidden):
         sa.minimize(problem(kind, "differences"), "acc-sadmm")
 
 
-@pytest.mark.parametrize("solver", ["auto", "acc-sadmm", "svrg-admm"])
+@pytest.mark.parametrize("solver", ["auto", "acc-sadmm"])
 @pytest.mark.parametrize("structure", ["differences", "variation"])
 def test_both_engines_give_the_same_answer(solver, structure):
     results = [
