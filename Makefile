@@ -88,11 +88,9 @@ wheel: $(READY)
 
 # The package beside a sanitized extension, in a copy of the sources.
 ASAN := build/asan/src
-asan: export LD_PRELOAD = $(shell $(or $(CXX),g++) -print-file-name=libasan.so) $(shell $(or $(CXX),g++) -print-file-name=libubsan.so)
-asan: export ASAN_OPTIONS = detect_leaks=0
-asan: export UBSAN_OPTIONS = halt_on_error=1:print_stacktrace=1
-asan: export PYTHONPATH = $(ASAN)
+SANITIZERS = $(foreach name,libasan.so libubsan.so,$(shell $(or $(CXX),g++) -print-file-name=$(name)))
 asan: asan-build
+	LD_PRELOAD="$(SANITIZERS)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONPATH=$(ASAN) \
 	$(BIN)/python -m pytest -n 0 -q -p no:cacheprovider tests/test_kernels.py $(PYTEST_ARGS)
 
 .PHONY: asan-build

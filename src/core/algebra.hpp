@@ -20,34 +20,39 @@ const int TOGETHER = 4;  // rows; bits do not depend on it
 const int TOGETHER = 2;  // registers are half as wide
 #endif
 
-// Rows X[0..n) times x; `jump` rows further, lines are asked for ahead of time.
+// Rows X[0..n) times x. Rows `jump` further are asked for ahead of time: every other line here, the
+// rest in `back`, so that memory works all the time.
 template <class T> void forward(const T *X, idx n, idx d, const T *x, T *z, idx jump) {
   const idx line = 64 / (idx)sizeof(T);
   idx i = 0;
   for (; i + TOGETHER <= n; i += TOGETHER) {
     const T *row = X + i * d;
     if (jump)
-      for (idx j = 0; j < TOGETHER * d; j += line) FETCH(row + jump * d + j);
+      for (idx j = 0; j < TOGETHER * d; j += 2 * line) FETCH(row + jump * d + j);
     if (TOGETHER == 4) dot4(row, d, x, z + i);
     else dot2(row, d, x, z + i);
   }
   for (; i < n; ++i) {
     const T *row = X + i * d;
     if (jump)
-      for (idx j = 0; j < d; j += line) FETCH(row + jump * d + j);
+      for (idx j = 0; j < d; j += 2 * line) FETCH(row + jump * d + j);
     dot(row, d, x, z + i);
   }
 }
-// out += sum_i u_i X[i]; while the rows at hand are in the cache, memory can fetch others
+// out += sum_i u_i X[i]
 template <class T> void back(const T *X, idx n, idx d, const T *u, T *out, idx jump) {
   const idx line = 64 / (idx)sizeof(T);
   idx i = 0;
   for (; i + 4 <= n; i += 4) {
     if (jump)
-      for (idx j = 0; j < 4 * d; j += line) FETCH(X + (i + jump) * d + j);
+      for (idx j = line; j < 4 * d; j += 2 * line) FETCH(X + (i + jump) * d + j);
     add4(u + i, X + i * d, out, d);
   }
-  for (; i < n; ++i) add(u[i], X + i * d, out, d);
+  for (; i < n; ++i) {
+    if (jump)
+      for (idx j = line; j < d; j += 2 * line) FETCH(X + (i + jump) * d + j);
+    add(u[i], X + i * d, out, d);
+  }
 }
 
 // ---------------------------------------------------------------- dense rows times several vectors
@@ -153,7 +158,8 @@ void csr_product(const int32_t *indptr, const int32_t *indices, const T *data, i
   if (C == 1) {
     for (idx i = 0; i < rows; ++i) {
       T sum = 0;
-      for (int32_t k = indptr[i]; k < indptr[i + 1]; ++k) sum += data[k] * x[indices[k]];
+      for (idx k = indptr[i], end = indptr[i + 1]; k < end; ++k)
+        sum += data[k] * x[(uint32_t)indices[k]];  // checked: not negative
       out[i] = sum;
     }
     return;

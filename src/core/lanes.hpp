@@ -36,10 +36,12 @@ template <class T> INLINE T clip(T a, T lo, T hi) {
   return a > hi ? hi : a;
 }
 
-// Zeroed memory of one call.
+// Memory of one call, zero unless told otherwise.
 template <class T> struct Buffer {
   T *at;
-  explicit Buffer(idx size) : at((T *)calloc(size > 0 ? (size_t)size : 1, sizeof(T))) {
+  explicit Buffer(idx size, bool zero = true) {
+    size_t count = size > 0 ? (size_t)size : 1;
+    at = (T *)(zero ? calloc(count, sizeof(T)) : malloc(count * sizeof(T)));
     if (!at) no_memory();
   }
   ~Buffer() { free(at); }
@@ -83,6 +85,10 @@ template <class T> INLINE Vec<T> load(const T *a) {
   Vec<T> v;
   memcpy(&v, a, sizeof v);
   return v;
+}
+INLINE Vec<double> widened(const double *a) { return load(a); }
+INLINE Vec<double> widened(const float *a) {
+  return Vec<double>{(double)a[0], (double)a[1], (double)a[2], (double)a[3]};
 }
 template <class T> INLINE void store(T *a, const Vec<T> &v) { memcpy(a, &v, sizeof v); }
 INLINE double total(const Vec<double> &v) { return (at(v, 0) + at(v, 2)) + (at(v, 1) + at(v, 3)); }

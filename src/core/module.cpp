@@ -541,6 +541,7 @@ void define_view(nb::module_ &m, const char *name, const char *typed, Read read)
 }  // namespace
 
 NB_MODULE(_core, m) {
+  nb::set_leak_warnings(false);  // views that live until the interpreter ends are no leak
   use(variants().back());
   m.attr("sources") = SOURCES;
   m.def("variants", [] {

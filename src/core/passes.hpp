@@ -29,7 +29,7 @@ double full_pass(const Data<T> &f, idx lo, idx hi, const T *x, T *z, T *u, T *gr
     idx few = rows.few(), d = f.d;
     for (idx start = lo; start < hi; start += few) {
       idx stop = least(start + few, hi);
-      rows.predict(start, stop, x, z + start, 0);
+      rows.predict(start, stop, x, z + start, few);
       if (f.intercept)
         for (idx i = start; i < stop; ++i) z[i] += x[d];
       if (f.offset)
@@ -53,7 +53,7 @@ void gram_pass(const Data<T> &f, idx lo, idx hi, const T *v, bool weighted, T *z
     idx few = rows.few(), d = f.d;
     for (idx start = lo; start < hi; start += few) {
       idx stop = least(start + few, hi);
-      rows.predict(start, stop, v, z + start, 0);
+      rows.predict(start, stop, v, z + start, few);
       if (f.intercept)
         for (idx i = start; i < stop; ++i) z[i] += v[d];
       if (weighted)
@@ -69,13 +69,16 @@ void gram_pass(const Data<T> &f, idx lo, idx hi, const T *v, bool weighted, T *z
   });
 }
 
-// Call with (column, value) for the entries of row i.
-template <class T, class F> INLINE void each_entry(const Dense<T> &rows, idx i, F call) {
-  for (idx j = 0; j < rows.d; ++j) call(j, (double)rows.X[i * rows.d + j]);
+// out_j += q a_j^2 for row i
+template <class T>
+INLINE void add_squares(const Dense<T> &rows, idx i, double q, double *RESTRICT out) {
+  const T *RESTRICT a = rows.X + i * rows.d;
+  for (idx j = 0; j < rows.d; ++j) out[j] += q * ((double)a[j] * (double)a[j]);
 }
-template <class T, class I, class F> INLINE void each_entry(const Csr<T, I> &rows, idx i, F call) {
-  for (I k = rows.indptr[i]; k < rows.indptr[i + 1]; ++k)
-    call((idx)rows.indices[k], (double)rows.data[k]);
+template <class T, class I>
+INLINE void add_squares(const Csr<T, I> &rows, idx i, double q, double *RESTRICT out) {
+  for (idx k = (idx)rows.indptr[i], end = (idx)rows.indptr[i + 1]; k < end; ++k)
+    out[rows.indices[k]] += q * ((double)rows.data[k] * (double)rows.data[k]);
 }
 
 // The mean square of each column, and the largest mean square over one run of rows.
@@ -90,7 +93,7 @@ void column_energies(const Data<T> &f, idx n_runs, bool weighted, double *mean, 
       clear(part, d);
       for (idx i = lo; i < hi; ++i) {
         double q = weighted ? (double)f.weight[i * f.weight_columns] : 1.0;
-        each_entry(rows, i, [&](idx j, double a) { part[j] += q * (a * a); });
+        add_squares(rows, i, q, part);
         if (f.intercept) part[d - 1] += q;
       }
       for (idx j = 0; j < d; ++j) {
@@ -104,19 +107,31 @@ void column_energies(const Data<T> &f, idx n_runs, bool weighted, double *mean, 
 
 template <class T> double score(const Dense<T> &rows, idx i, const double *inverse_energy) {
   const T *a = rows.X + i * rows.d;
-  double part[4] = {}, rest = 0;
+  Vec<double> even = spread(0.0), odd = even;
+  double rest = 0;
   idx j = 0;
-  for (; j + 4 <= rows.d; j += 4)
-    for (int l = 0; l < 4; ++l)
-      part[l] += (double)a[j + l] * (double)a[j + l] * inverse_energy[j + l];
+  for (; j + 8 <= rows.d; j += 8) {
+    Vec<double> v = widened(a + j), w = widened(a + j + 4);
+    even += v * v * load(inverse_energy + j);
+    odd += w * w * load(inverse_energy + j + 4);
+  }
   for (; j < rows.d; ++j) rest += (double)a[j] * (double)a[j] * inverse_energy[j];
-  return ((part[0] + part[2]) + (part[1] + part[3])) + rest;
+  return total(even + odd) + rest;
 }
 template <class T, class I>
 double score(const Csr<T, I> &rows, idx i, const double *inverse_energy) {
-  double sum = 0;
-  each_entry(rows, i, [&](idx j, double a) { sum += a * a * inverse_energy[j]; });
-  return sum;
+  double part[4] = {0, 0, 0, 0};
+  idx k = (idx)rows.indptr[i], end = (idx)rows.indptr[i + 1];
+  auto one = [&](idx m) {
+    double a = (double)rows.data[m];
+    return a * a * inverse_energy[rows.indices[m]];
+  };
+  for (; k + 4 <= end; k += 4) {
+    part[0] += one(k), part[1] += one(k + 1);
+    part[2] += one(k + 2), part[3] += one(k + 3);
+  }
+  for (; k < end; ++k) part[0] += one(k);
+  return (part[0] + part[2]) + (part[1] + part[3]);
 }
 // sum_j x_ij^2 / energy_j of each row: how much a row matters to rare columns
 template <class T>
@@ -160,19 +175,19 @@ void gather_nonzeros(const T *X, idx n, idx d, bool wide, void *indices, T *data
 template <class T, class I>
 void gram_rows(const Csr<T, I> &a, const double *numbers, idx first, idx last, idx d, double *out) {
   for (idx i = 0; i < a.n; ++i)
-    for (I k = a.indptr[i]; k < a.indptr[i + 1]; ++k) {
+    for (idx k = (idx)a.indptr[i], end = (idx)a.indptr[i + 1]; k < end; ++k) {
       idx row = (idx)a.indices[k];
       if (row < first || row >= last) continue;
       double value = numbers[i] * (double)a.data[k], *to = out + row * d;
-      for (I m = a.indptr[i]; m < a.indptr[i + 1]; ++m)
+      for (idx m = (idx)a.indptr[i]; m < end; ++m)
         if ((idx)a.indices[m] <= row) to[a.indices[m]] += value * (double)a.data[m];
     }
 }
 template <class T>
 void sparse_gram(const Data<T> &f, const double *numbers, idx first, idx last, double *out) {
   idx d = f.outputs;  // columns of out, which may have a border for the intercept
-  if (f.wide) gram_rows(Csr<T, int64_t>(f), numbers, first, last, d, out);
-  else gram_rows(Csr<T, int32_t>(f), numbers, first, last, d, out);
+  if (f.wide) gram_rows(Csr<T, uint64_t>(f), numbers, first, last, d, out);
+  else gram_rows(Csr<T, uint32_t>(f), numbers, first, last, d, out);
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ void fuse(const T *v, idx n, idx stride, double t, T *out, double *room) {
   }
 }
 template <class T> void fuse_columns(const T *v, idx n, idx C, double threshold, T *out) {
-  Buffer<double> room(8 * n);
+  Buffer<double> room(8 * n, false);
   for (idx c = 0; c < C; ++c) fuse(v + c, n, C, threshold, out + c, room.at);
 }
 

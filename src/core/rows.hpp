@@ -23,7 +23,7 @@ template <class T> struct Dense {
     forward(X + lo * d, hi - lo, d, x, z, hi + jump <= n && lo + jump >= 0 ? jump : 0);
   }
   void pull_back(idx lo, idx hi, const T *u, T *out, idx jump = 0) const {
-    back(X + lo * d, hi - lo, d, u, out, hi + jump <= n ? jump : 0);
+    back(X + lo * d, hi - lo, d, u, out, hi + jump <= n && lo + jump >= 0 ? jump : 0);
   }
   void predict_wide(idx lo, idx hi, const T *x, idx P, T *z) const {
     forward_wide(X + lo * d, hi - lo, d, x, P, z);
@@ -33,7 +33,7 @@ template <class T> struct Dense {
   }
 };
 
-template <class T, class I> struct Csr {
+template <class T, class I> struct Csr {  // indices are checked: unsigned ones cost nothing to widen
   const I *indptr, *indices;
   const T *data;
   idx n, mean_row;
@@ -51,7 +51,7 @@ template <class T, class I> struct Csr {
         FETCH(indices + indptr[i + jump]);
       }
       T even = 0, odd = 0;
-      I k = indptr[i], end = indptr[i + 1];
+      idx k = (idx)indptr[i], end = (idx)indptr[i + 1];
       for (; k + 2 <= end; k += 2) {
         even += data[k] * x[indices[k]];
         odd += data[k + 1] * x[indices[k + 1]];
@@ -63,7 +63,8 @@ template <class T, class I> struct Csr {
   void pull_back(idx lo, idx hi, const T *u, T *RESTRICT out, idx = 0) const {
     for (idx i = lo; i < hi; ++i) {
       T step = u[i - lo];
-      for (I k = indptr[i]; k < indptr[i + 1]; ++k) out[indices[k]] += step * data[k];
+      for (idx k = (idx)indptr[i], end = (idx)indptr[i + 1]; k < end; ++k)
+        out[indices[k]] += step * data[k];
     }
   }
   void predict_wide(idx lo, idx hi, const T *x, idx P, T *z) const {
@@ -87,8 +88,8 @@ template <class T, class I> struct Csr {
 // Call with the kind of rows that the data has.
 template <class T, class F> INLINE auto with_rows(const Data<T> &f, F call) {
   if (!f.sparse) return call(Dense<T>(f));
-  if (f.wide) return call(Csr<T, int64_t>(f));
-  return call(Csr<T, int32_t>(f));
+  if (f.wide) return call(Csr<T, uint64_t>(f));
+  return call(Csr<T, uint32_t>(f));
 }
 
 // ---------------------------------------------------------------- batches
@@ -183,7 +184,7 @@ template <class T> struct Gradients {
         if (f.weight)
           for (idx i = 0; i < m; ++i) u[i] *= f.weight[start + i];
         finish(kept, start, m, scale, u);
-        rows.pull_back(start, stop, u, out);
+        rows.pull_back(start, stop, u, out, next - lo);
         if (f.intercept)
           for (idx i = 0; i < m; ++i) out[d] += u[i];
       }
@@ -269,7 +270,7 @@ template <class T> struct DualRows {
       loss.conjugate(f.p0, f.p1, steps, f.y + start, m, slopes + start, z);
       for (idx i = 0; i < m; ++i)
         z[i] = (T)((f.weight ? (double)f.weight[start + i] : 1.0) / (double)n * (double)z[i]);
-      rows.pull_back(start, stop, z, out);
+      rows.pull_back(start, stop, z, out, next - lo);
       if (f.intercept)
         for (idx i = 0; i < m; ++i) out[d] += z[i];
     }
