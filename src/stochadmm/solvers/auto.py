@@ -89,13 +89,12 @@ class Auto(Solver):
         if view is not None:
             route, why = self.choose(view.reduced)
             return route, f"the constraint is eliminated; {why}"
-        reason = why_not(problem)
         n, d = problem.f2.n_terms, problem.shape2[0]
         if _few_columns_matter(n, d) and why_not_by_column(problem) is None:
             return "working-set", f"{d} columns, each of which a penalty can hold at zero"
         if d >= TIED_COLUMNS and n < d and TiedNewton().why_not(problem) is None:
             return "tied-newton", f"{n} rows, {d} columns tied by a sparse structure: one factor"
-        few = n < d and dual_rows(problem)
+        reason, few = why_not(problem), n < d and dual_rows(problem)
         if reason is not None:
             return "sdca-admm" if few else "acc-sadmm", reason
         if few and d > LARGEST_WIDE:

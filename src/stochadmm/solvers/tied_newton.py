@@ -41,6 +41,8 @@ from ..tied import MOST_ENTRIES, FewRows, Reduced, Splitting, Structure, dual_po
 from ._base import Solver, State, register, start_point
 from .sampled_newton import inside, take_over
 
+LITTLE, MOST_STRETCH = 0.3, 8
+"""Share of the gap that an epoch has to leave at most, and how far splittings may be stretched."""
 KEPT = "tied-newton"
 """Name under which a path's data term keeps the factor."""
 
@@ -58,6 +60,8 @@ class TiedState(State):
     """Whether the start was given: it is collapsed before anything else."""
     lift: float = 0.0
     """Share of the curvature bound in the model, raised when steps fail."""
+    stretch: int = 1
+    """Times the usual iterations of the splitting, doubled when an epoch brings little."""
     least: float = np.inf
     """Smallest gap so far,"""
     idle: int = 0
@@ -167,7 +171,7 @@ class TiedNewton(Solver):
         form, f2 = Composite.of(problem), cast(FiniteSum, problem.f2)
         kept = None if f2.kept is None else f2.kept.get(KEPT)
         rows: FewRows | None = None
-        if kept is not None and kept.structure.same_rows(form.S, form.mask):
+        if kept is not None and kept.structure.made_of(form.S, form.mask):
             rows = kept
         passes = 0.0
         if rows is None:
@@ -192,8 +196,8 @@ class TiedNewton(Solver):
         split.rho = _first_penalty(problem, f2, split, evaluate(f2, w, cache))
         return TiedState(
             x=point, output=point, dual=form.to_multiplier(mu).astype(problem.dtype), beta=1.0,
-            split=split, w=w, warm=warm, bound=-np.inf, cache=cache, n_passes=1.0 + passes,
-            n_gradients=1.0, own_bound=True,
+            split=split, w=w, warm=warm or dual is not None, bound=-np.inf, cache=cache,
+            n_passes=1.0 + passes, n_gradients=1.0, own_bound=True,
             notes={"bytes": rows.n_bytes + rows.structure.n_bytes},
         )  # fmt: skip
 
@@ -230,7 +234,7 @@ class TiedNewton(Solver):
         D = unit * np.maximum(curvature, max(s.lift, 1e-6) * bound)
         lin = at.gradient - f2.pull_back(D * _linear(f2, at.predictions))
         s.n_passes += 1.0
-        return s.split.run(D, lin, s.w, self.n_inner)
+        return s.split.run(D, lin, s.w, s.stretch * self.n_inner)
 
     def _collapsed(
         self, f2: FiniteSum, form: Composite, s: TiedState, near: Array, now: float
@@ -306,7 +310,8 @@ class TiedNewton(Solver):
             at = cleared[1]
             s.n_passes += 1.0
         scale = max(abs(value), 1e-3 * abs(problem.objective_at_zero))
-        enough = value - 0.5 * (1e-6 if s.target is None else s.target) * scale
+        wanted = (1e-6 if s.target is None else s.target) * scale
+        enough = value - 0.5 * wanted
         found = dual_point(f2, form, structure, at, split.mu, self.reflections, enough)
         split.mu = found.mu
         if s.bound is None or found.point.bound > s.bound:
@@ -319,6 +324,7 @@ class TiedNewton(Solver):
     def _count(s: TiedState, gap: float) -> None:
         """Count the epochs without progress."""
         s.idle = 0 if gap < 0.8 * s.least else s.idle + 1
+        s.stretch = 1 if gap < LITTLE * s.least else min(2 * s.stretch, MOST_STRETCH)
         s.least = min(gap, s.least)
 
 

@@ -20,6 +20,8 @@ from ..finite_sum import FiniteSum
 from ..protocols import Array
 from ._structure import Structure
 
+LOOK = 3
+"""Reflections from one bound to the next."""
 FIRM = 1e4
 """Multipliers per structure, relative to their sizes, from which on S w decides what is tied."""
 
@@ -45,11 +47,13 @@ def dual_point(
     subgradient = _subgradients(form, image, start)
     governing = subgradient(start)
     best = DualPoint(-np.inf, governing, at.slopes)
-    for _ in range(reflections):
+    for k in range(reflections):
         mu = governing + structure.absorb(target - St @ governing)
-        found = _shrunk(f2, form, at, form.scale(mu), mu, objective)
-        if found.bound > best.bound:
-            best = found
+        if k % LOOK == 0 or k == reflections - 1:
+            scale = form.scale(mu)
+            if scale >= best.factor or not np.isfinite(best.bound):
+                found = _shrunk(f2, form, at, scale, mu, objective)
+                best = found if found.bound > best.bound else best
         if best.bound >= enough or out_of_time():
             break
         governing = governing + subgradient(2 * mu - governing) - mu

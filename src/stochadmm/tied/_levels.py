@@ -122,6 +122,8 @@ class Reduced:
 
         Steps end when they gain less than ``tol`` times the objective.
         """
+        if not v.size:
+            return v
         model = QuadraticModel(self.S, self.penalty, None, v.shape)
         q, loss, f2 = sample_weights(self.f2), cast(Any, self.f2.loss), self.f2
         unit = (1.0 if q is None else q) / f2.n_terms
