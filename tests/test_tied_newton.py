@@ -297,9 +297,12 @@ def test_the_systems_are_those_of_the_dense_matrix(l1):
     if l1:
         S = sparse.csr_array(sparse.vstack([S, sparse.eye_array(D)]))
     f2 = sa.FiniteSum(sa.Squared(), rng.standard_normal((N, D)), rng.standard_normal(N))
-    structure = Structure.of(S, np.ones(S.shape[0], dtype=bool), np.ones(D), 1e-3)
+    sigma = np.linspace(0.5, 2.0, S.shape[0])
+    structure = Structure.of(S, np.ones(S.shape[0], dtype=bool), sigma, np.ones(D), 1e-3)
     assert (structure.shift is None) == bool(l1)
-    L = (S.T @ S).toarray() + (0.0 if structure.shift is None else np.diag(structure.shift))
+    L = (S.T @ (sigma[:, None] * S.toarray())) + (
+        0.0 if structure.shift is None else np.diag(structure.shift)
+    )
     D_, r = rng.uniform(0.1, 1.0, N), rng.standard_normal(D)
     x, seen = FewRows.of(f2, structure).at(D_, 0.7).solve(r)
     np.testing.assert_allclose((f2.X.T * D_) @ f2.X @ x + 0.7 * (L @ x), r, atol=1e-9)
@@ -308,7 +311,7 @@ def test_the_systems_are_those_of_the_dense_matrix(l1):
 
 def test_what_rows_leave_is_absorbed_in_spite_of_the_shift():
     S = sparse.csr_array(sa.Differences(500).tosparse())
-    structure = Structure.of(S, np.ones(499, dtype=bool), np.ones(500), 1e-4)
+    structure = Structure.of(S, np.ones(499, dtype=bool), np.ones(499), np.ones(500), 1e-4)
     target = np.random.default_rng(0).standard_normal(500)
     target -= target.mean()
     change = structure.absorb(target)

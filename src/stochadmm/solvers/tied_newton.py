@@ -37,7 +37,16 @@ from ..certificates._composite import Through, dual_scale
 from ..finite_sum import FiniteSum
 from ..problem import Pair, Problem
 from ..protocols import Array
-from ..tied import MOST_ENTRIES, FewRows, Reduced, Splitting, Structure, dual_point, levels_of
+from ..tied import (
+    MOST_ENTRIES,
+    FewRows,
+    Pieces,
+    Reduced,
+    Splitting,
+    Structure,
+    dual_point,
+    levels_of,
+)
 from ._base import Solver, State, register, start_point
 from .sampled_newton import inside, take_over
 
@@ -169,13 +178,14 @@ class TiedNewton(Solver):
         point, multiplier = start_point(problem, x, dual)
         point = inside(problem, point)
         form, f2 = Composite.of(problem), cast(FiniteSum, problem.f2)
+        penalty = Pieces.of(form)
         kept = None if f2.kept is None else f2.kept.get(KEPT)
         rows: FewRows | None = None
         if kept is not None and kept.structure.made_of(form.S, form.mask):
             rows = kept
         passes = 0.0
         if rows is None:
-            structure = Structure.of(form.S, form.mask, _diagonal(f2), self.shift)
+            structure = Structure.of(form.S, form.mask, penalty.sigma(), _diagonal(f2), self.shift)
             rows, passes = FewRows.of(f2, structure), 2.0
         if f2.kept is not None:
             f2.kept[KEPT] = rows
@@ -190,7 +200,7 @@ class TiedNewton(Solver):
         mu = form.project(form.from_multiplier(None if dual is None else multiplier))
         offset = np.where(form.mask, form.offset, 0.0)
         split = Splitting(
-            rows, form.stacked_penalty, offset, rows.structure.S @ w - offset, mu, 1.0,
+            rows, penalty, offset, rows.structure.S @ w - offset, mu, 1.0,
             self.relaxation, max(self.n_inner // 3, 1),
         )  # fmt: skip
         split.rho = _first_penalty(problem, f2, split, evaluate(f2, w, cache))
@@ -312,13 +322,16 @@ class TiedNewton(Solver):
         scale = max(abs(value), 1e-3 * abs(problem.objective_at_zero))
         wanted = (1e-6 if s.target is None else s.target) * scale
         enough = value - 0.5 * wanted
-        found = dual_point(f2, form, structure, at, split.mu, self.reflections, enough)
+        found = dual_point(
+            f2, form, structure, split.penalty, at, split.mu, self.reflections, enough
+        )
         split.mu = found.mu
         if s.bound is None or found.point.bound > s.bound:
             s.bound = found.point.bound
         self._count(s, value - s.bound)
         s.dual = form.to_multiplier(split.mu).astype(problem.dtype)
-        s.beta = split.rho if form.scale1 is None else split.rho / form.scale1**2
+        unit = float(structure.sigma[form.rows1].mean()) if problem.constrained else 1.0
+        s.beta = split.rho * unit / (form.scale1 or 1.0) ** 2
 
     @staticmethod
     def _count(s: TiedState, gap: float) -> None:
@@ -379,7 +392,8 @@ def _first_penalty(problem: Problem, f2: FiniteSum, split: Splitting, at: DataTe
 
     From a given start it is the ratio of multiplier and structure.
     """
-    size, pull = float(np.linalg.norm(split.z)), float(np.linalg.norm(split.mu))
+    root = np.sqrt(split.rows.structure.sigma)
+    size, pull = float(np.linalg.norm(root * split.z)), float(np.linalg.norm(split.mu / root))
     if size > 0 and pull > 0:
         return pull / size
     p = split.rows.structure.solve(-at.gradient)

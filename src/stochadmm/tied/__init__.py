@@ -5,6 +5,7 @@ The parts of ``solvers.tied_newton``; the mathematics is in ``docs/design/wide.m
 
 from ._dual import dual_point
 from ._levels import Levels, Reduced, levels_of
+from ._pieces import Pieces
 from ._rows import FewRows
 from ._splitting import Splitting
 from ._structure import MOST_ENTRIES, Structure
@@ -13,6 +14,7 @@ __all__ = [
     "MOST_ENTRIES",
     "FewRows",
     "Levels",
+    "Pieces",
     "Reduced",
     "Splitting",
     "Structure",

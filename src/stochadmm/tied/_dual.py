@@ -18,6 +18,7 @@ from ..certificates import Composite, DataTerm, DualPoint, lower_bound, rounding
 from ..clock import out_of_time
 from ..finite_sum import FiniteSum
 from ..protocols import Array
+from ._pieces import Pieces
 from ._structure import Structure
 
 LOOK = 3
@@ -34,21 +35,21 @@ class Found(NamedTuple):
 
 
 def dual_point(
-    f2: FiniteSum, form: Composite, structure: Structure, at: DataTerm, start: Array,
+    f2: FiniteSum, form: Composite, rows: Structure, penalty: Pieces, at: DataTerm, start: Array,
     reflections: int, enough: float,
 ) -> Found:  # fmt: skip
     """Return the best bound that some reflections find for the slopes at a point.
 
     They end early when a bound is at least ``enough``.
     """
-    S, St, target = structure.S, structure.St, -at.gradient
+    S, St, target = rows.S, rows.St, -at.gradient
     image = S @ at.x - form.offset
     objective = at.value + float(form.stacked_penalty.value(image))
-    subgradient = _subgradients(form, image, start)
+    subgradient = _subgradients(form, penalty, image, start)
     governing = subgradient(start)
     best = DualPoint(-np.inf, governing, at.slopes)
     for k in range(reflections):
-        mu = governing + structure.absorb(target - St @ governing)
+        mu = governing + rows.absorb(target - St @ governing)
         if k % LOOK == 0 or k == reflections - 1:
             scale = form.scale(mu)
             if scale >= best.factor or not np.isfinite(best.bound):
@@ -60,20 +61,24 @@ def dual_point(
     return Found(best, form.project(best.mu))
 
 
-def _subgradients(form: Composite, image: Array, start: Array) -> Callable[[Array], Array]:
+def _subgradients(
+    form: Composite, penalty: Pieces, image: Array, start: Array
+) -> Callable[[Array], Array]:
     """Return (nearly) the projection on the subgradients of the penalty at ``image``.
 
     It is the multiplier that a prox at the image leaves, with a large penalty: the gradient where
     there is one, the projection on the dual set where the image is zero.
     """
-    size, pull = (float(np.abs(v).max(initial=0.0)) for v in (image, start))
+    sigma = penalty.sigma()
+    root = np.sqrt(sigma)
+    size, pull = (float(np.abs(v).max(initial=0.0)) for v in (root * image, start / root))
     if not (size > 0 and pull > 0):
         return form.project
-    beta, penalty = FIRM * pull / size, form.stacked_penalty
+    beta = FIRM * pull / size
 
     def project(mu: Array) -> Array:
-        ahead = image + mu / beta
-        return cast(Array, beta * (ahead - penalty.prox(ahead, 1 / beta)))
+        ahead = image + mu / (beta * sigma)
+        return cast(Array, beta * sigma * (ahead - penalty.prox(ahead, beta)))
 
     return project
 

@@ -21,6 +21,7 @@ from ..penalties import Stacked
 from ..protocols import Array
 from ..quadratic import QuadraticModel
 from ..terms import Elementwise
+from ._pieces import pieces
 
 MODEL_TOL = 1e-10
 MOST_STEPS = 12
@@ -97,7 +98,7 @@ class Reduced:
         small.eliminate_zeros()
         filled = np.diff(small.indptr) > 0
         kept, parts = [], []
-        for part, rows in _pieces(form):
+        for part, rows in pieces(form):
             own: Any = np.arange(rows.start, rows.stop)
             if _elementwise(part, own.size):
                 own = own[filled[rows]]
@@ -171,20 +172,6 @@ class Reduced:
                 return share, there
             share /= 2
         return 0.0, now
-
-
-def _pieces(form: Composite) -> list[tuple[Any, slice]]:
-    """Return the penalties of the stacked structure with their rows, stacks taken apart."""
-    found = []
-    for part, rows in form.parts:
-        if not isinstance(part, Stacked):
-            found.append((part, rows))
-            continue
-        start = rows.start
-        for own, size in part.parts:
-            found.append((own, slice(start, start + size)))
-            start += size
-    return found
 
 
 def _elementwise(part: Any, n_rows: int) -> bool:

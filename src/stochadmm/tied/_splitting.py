@@ -9,12 +9,12 @@ penalty follows the ratio of the relative residuals.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from ..clock import out_of_time
 from ..protocols import Array
+from ._pieces import Pieces
 from ._rows import FewRows, System
 
 
@@ -23,8 +23,7 @@ class Splitting:
     """The iterates of the splitting; they outlive the model."""
 
     rows: FewRows
-    penalty: Any
-    """h of the stacked structure."""
+    penalty: Pieces
     offset: Array
     z: Array = field(repr=False)
     mu: Array = field(repr=False)
@@ -44,18 +43,18 @@ class Splitting:
         ``curvature`` is D, ``lin`` is ``X'(g - D m)``.
         """
         structure = self.rows.structure
-        S, St, shift = structure.S, structure.St, structure.shift
+        S, St, shift, sigma = structure.S, structure.St, structure.shift, structure.sigma
         system, a = self.rows.at(curvature, self.rho), self.relaxation
         x, held, seen = at, at, np.zeros_like(curvature)
         for k in range(1, iterations + 1):
-            right = self.rho * (St @ (self.z + self.offset)) - St @ self.mu - lin
+            right = St @ (self.rho * sigma * (self.z + self.offset) - self.mu) - lin
             if shift is not None:
                 right += self.rho * shift * held
             x, seen = system.solve(right)
             image, before = S @ x - self.offset, self.z
-            ahead = a * image + (1 - a) * before + self.mu / self.rho
-            self.z = self.penalty.prox(ahead, 1 / self.rho)
-            self.mu = self.rho * (ahead - self.z)
+            ahead = a * image + (1 - a) * before + self.mu / (self.rho * sigma)
+            self.z = self.penalty.prox(ahead, self.rho)
+            self.mu = self.rho * sigma * (ahead - self.z)
             if shift is not None:
                 held = a * x + (1 - a) * held
             if k % self.look == 0 and k < iterations:
@@ -66,9 +65,12 @@ class Splitting:
 
     def _balanced(self, system: System, curvature: Array, image: Array, before: Array) -> System:
         """Return the system for a penalty that balances the residuals, the same if it does."""
-        St = self.rows.structure.St
-        primal = _norm(image - self.z) / max(_norm(image), _norm(self.z), 1e-300)
-        dual = self.rho * _norm(St @ (self.z - before)) / max(_norm(St @ self.mu), 1e-300)
+        St, sigma = self.rows.structure.St, self.rows.structure.sigma
+        root = np.sqrt(sigma)
+        size = max(_norm(root * image), _norm(root * self.z), 1e-300)
+        primal = _norm(root * (image - self.z)) / size
+        change = self.rho * _norm(St @ (sigma * (self.z - before)))
+        dual = change / max(_norm(St @ self.mu), 1e-300)
         if not (primal > 0 and dual > 0):
             return system
         ratio = float(np.clip(np.sqrt(primal / dual), 0.2, 5.0))

@@ -1,8 +1,9 @@
-"""The structure's own matrix L = S'S, factored once.
+"""The structure's own matrix L = S' sigma S, factored once.
 
-Only the rows of S count that a penalty sees. Where they leave directions free (an intercept, the
-mean of a graph) a small multiple of the data's own diagonal makes L definite; the splitting treats
-it as further rows of S without a penalty, so that nothing is changed by it but the way there.
+Sigma puts the rows of different penalties into the same units (``_pieces``). Only the rows of S
+count that a penalty sees. Where they leave directions free (an intercept, the mean of a graph) a
+small multiple of the data's own diagonal makes L definite; the splitting treats it as further rows
+of S without a penalty, so that nothing is changed by it but the way there.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ ROUNDING = 1e-13
 
 @dataclass(frozen=True)
 class Structure:
-    """Rows of S that a penalty sees, and the factor of ``L = S'S + diag(shift)``."""
+    """Rows of S that a penalty sees, and the factor of ``L = S' sigma S + diag(shift)``."""
 
     S: Any
     St: Any
+    sigma: Array
+    """Weights of the rows."""
     gram: Any = field(repr=False)
     shift: Array | None
     """What makes L definite, None where S'S is."""
@@ -39,7 +42,7 @@ class Structure:
     """S and the rows of it that are seen, as given."""
 
     @classmethod
-    def of(cls, S: Any, seen: Array, diagonal: Array, share: float) -> Structure:
+    def of(cls, S: Any, seen: Array, sigma: Array, diagonal: Array, share: float) -> Structure:
         """Factor the rows of S that are seen.
 
         ``diagonal`` is that of the data's Hessian; ``share`` times it, in units of L, is added
@@ -48,11 +51,11 @@ class Structure:
         rows = sparse.csr_array(sparse.diags_array(seen.astype(np.float64)) @ S)
         rows.eliminate_zeros()
         turned = sparse.csr_array(rows.T)
-        gram = sparse.csr_array(turned @ rows)
+        gram = sparse.csr_array(turned @ (sparse.diags_array(sigma) @ rows))
         free = free_columns(rows, gram)
         shift = _shift(gram.diagonal(), diagonal, share, free) if free.any() else None
         L = gram if shift is None else gram + sparse.diags_array(shift)
-        return cls(rows, turned, gram, shift, _factor(sparse.csc_array(L)), (S, seen))
+        return cls(rows, turned, sigma, gram, shift, _factor(sparse.csc_array(L)), (S, seen))
 
     @property
     def n_bytes(self) -> int:
@@ -71,8 +74,8 @@ class Structure:
     def absorb(self, residual: Array) -> Array:
         """Return the smallest change of the multiplier with ``S' change = residual``.
 
-        Conjugate gradients with L in front take back what the shift, or rounding, has left; one
-        step of them where there is no shift.
+        Smallest in units of sigma. Conjugate gradients with L in front take back what the shift,
+        or rounding, has left; one step of them where there is no shift.
         """
         y = self.solve(residual)
         left = residual - self.gram @ y
@@ -94,7 +97,7 @@ class Structure:
                 best, least, stalled = y, size, 0
             if stalled > PATIENCE:
                 break
-        return cast(Array, self.S @ best)
+        return cast(Array, self.sigma * (self.S @ best))
 
     def made_of(self, S: Any, seen: Array) -> bool:
         """Say whether this is the structure of these rows."""
