@@ -28,7 +28,7 @@ class Pieces:
     def of(cls, form: Composite) -> Pieces:
         """Take stacks apart and measure the rows that are seen."""
         seen = sparse.csr_array(sparse.diags_array(form.mask.astype(np.float64)) @ form.S)
-        length2 = np.asarray(seen.multiply(seen).sum(axis=1)).ravel()
+        length2: Array = np.asarray(seen.multiply(seen).sum(axis=1)).ravel()
         found = []
         for part, rows in pieces(form):
             filled = length2[rows][length2[rows] > 0]
