@@ -29,6 +29,7 @@ from .result import Record, Result, Status
 from .solvers._base import State
 from .stopping import Rule, wanted_gap
 
+DISPROVED = 1e-10  # relative distance below a bound at which a feasible point refutes it
 TIGHT = 10  # how many times longer than a scaled certificate a first tight one may take
 
 
@@ -287,9 +288,16 @@ class Meter:
 
     def judged(self, m: Measured, state: State) -> Measured:
         """Return a measurement with the best bound known by now and the rule's verdict."""
+        if self.bound is not None and m.objective + m.charge < self._least(self.bound):
+            self.bound = -np.inf  # a feasible point below it disproves a bound
         m = dataclasses.replace(m, bound=self.bound, scale=self.scale(m.objective))
         record = dataclasses.replace(m.record(state, 0.0, 0.0), feasibility=m.feasibility)
         return dataclasses.replace(m, meets=bool(self.rule(record)) and self._feasible_enough(m))
+
+    @staticmethod
+    def _least(bound: float) -> float:
+        """Return the lowest objective that rounding explains beside a bound."""
+        return bound - DISPROVED * (1.0 + abs(bound))
 
     def _feasible_enough(self, m: Measured) -> bool:
         """Say whether a pair is near the constraint, in itself and in what it may gain by it."""
