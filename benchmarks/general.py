@@ -387,7 +387,7 @@ def runs(
     refused = {(r.number, r.method) for r in done.values() if r.status == "REFUSED"}
     yield from (r for key, r in done.items() if key not in refused)
     columns = [f.name for f in fields(Run)]
-    new = not path.exists()
+    new = not path.exists() or path.stat().st_size == 0
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, columns)

@@ -115,10 +115,10 @@ def beta(problem: Problem, requested: float | str) -> float:
     """Return the penalty of the constraint: as asked, or the ratio of dual and primal scales.
 
     beta carries the units of a multiplier over those of A x. The multiplier of a norm-like penalty
-    lives in a bounded set, whose size is the first scale, brought from x1 to the constraint by A1;
-    ten gradient steps from zero give the second: with weak penalties solutions lie that far out.
-    Where the set is unbounded (constraints, squares, f1) the curvature of the loss over |A2|^2
-    serves.
+    lives in a bounded set, whose size is the first scale; ten gradient steps from zero give the
+    second: with weak penalties solutions lie that far out. Where the set is unbounded
+    (constraints, squares) the curvature of the loss over |A2|^2 serves. A general constraint
+    determines the multiplier in another way.
     """
     if requested != "auto":
         return positive("beta", requested)
@@ -127,20 +127,32 @@ def beta(problem: Problem, requested: float | str) -> float:
     curvature = max(problem.f2.lipschitz_mean, 1e-300)
     step = -problem.f2.gradient(problem.zeros().x2) / curvature
     moved = problem.A2.matvec(step.astype(problem.dtype))
-    primal, dual = _rms(moved), _multiplier_size(problem, moved)
     fallback = float(curvature / max(problem.A2.norm2, 1e-300))
+    if not problem.is_model:
+        return _general_beta(problem, fallback)
+    primal, dual = _rms(moved), dual_size(problem.h1, moved)
     if dual is None or primal == 0 or dual == 0:
         return fallback
     return float(min(dual / (FAR * primal), fallback))
 
 
-def _multiplier_size(problem: Problem, direction: Array) -> float | None:
-    """Return the root mean square of a multiplier along a direction, None if unbounded."""
-    if problem.A1 is None or problem.f1 is not None:
-        return None
-    pull = problem.A1.rmatvec(direction)
-    size = dual_size(problem.h1, pull)
-    return None if size is None or _rms(pull) == 0 else size * _rms(direction) / _rms(pull)
+def _general_beta(problem: Problem, fallback: float) -> float:
+    """Return the ratio of both scales where neither block follows from the other.
+
+    At the feasible pair nearest to zero the multiplier that balances the smooth parts in least
+    squares is known; A2 x2 is what that pair has, or a gradient step where it is zero.
+    """
+    p = problem.shape1[0]
+    zero = np.zeros((p + problem.shape2[0], *problem.shape2[1:]))
+    near = problem.affine.project(zero).astype(problem.dtype)
+    g2 = problem.f2.gradient(near[p:])
+    g1 = np.zeros(problem.shape1) if problem.f1 is None else problem.f1.gradient(near[:p])
+    dual = _rms(problem.affine.multiplier(-np.concatenate([g1, g2]).astype(np.float64)))
+    step = -g2 / max(problem.f2.lipschitz_mean, 1e-300)
+    A2: Any = problem.A2
+    primal = max(_rms(A2.matvec(x.astype(problem.dtype))) for x in (near[p:], step))
+    ratio = dual / primal if primal > 0 else 0.0
+    return ratio if 0 < ratio < np.inf else fallback
 
 
 def dual_balance(f2: Any, predictions: Array, slopes: Array) -> float:
