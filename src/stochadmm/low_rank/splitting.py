@@ -66,10 +66,13 @@ class Splitting:
     def __post_init__(self) -> None:
         self.first_rho, self.next_look = self.rho, self.options.first_look
 
-    def begin(self, W: Array, subgradients: Sequence[Array]) -> None:
-        """Start at W with one subgradient per penalty."""
+    def begin(
+        self, W: Array, subgradients: Sequence[Array], Z: Sequence[Array] | None = None
+    ) -> None:
+        """Start at W, or at a prox point of each penalty, with one subgradient per penalty."""
         self.W = W
-        self.v = [W + u / self.rho for u in subgradients]
+        points = [W] * len(subgradients) if Z is None else Z
+        self.v = [at + u / self.rho for at, u in zip(points, subgradients, strict=True)]
         self._prox()
         self._solve()
 

@@ -42,10 +42,11 @@ class SingularValueThreshold:
         """Return the eigenpairs of a Gram matrix whose root is above a threshold."""
         side, least = len(gram), threshold**2
         if self.rank is not None and side >= SIDE and self.rank <= FEW * side:
-            found = linalg.eigh(
-                gram, subset_by_value=(least, np.inf), check_finite=False, overwrite_a=True
-            )
-            return found[0], found[1]
+            try:
+                some = linalg.eigh(gram, subset_by_value=(least, np.inf), check_finite=False)
+                return some[0], some[1]
+            except linalg.LinAlgError:  # bisection gives up on clustered eigenvalues
+                pass
         squares, vectors = np.linalg.eigh(gram)
         first = int(np.searchsorted(squares, least, side="right"))
         return squares[first:], vectors[:, first:]
@@ -54,9 +55,7 @@ class SingularValueThreshold:
 def spectral_norm(M: Array) -> float:
     """Return the largest singular value; the largest eigenvalue of a Gram matrix is accurate."""
     gram = M.T @ M if M.shape[0] >= M.shape[1] else M @ M.T
-    top = len(gram) - 1
-    found = linalg.eigh(gram, eigvals_only=True, subset_by_index=(top, top), check_finite=False)
-    return float(np.sqrt(max(found[0], 0.0)))
+    return float(np.sqrt(max(np.linalg.eigvalsh(gram)[-1], 0.0)))
 
 
 def nuclear_norm(M: Array) -> float:

@@ -15,6 +15,7 @@ from .ladm_ne import LADMNE
 from .ladmpsap import LADMPSAP
 from .linearized_admm import LinearizedADMM
 from .low_rank_gram import LowRankGram, LowRankGramOptions
+from .low_rank_newton import LowRankNewton, LowRankNewtonOptions
 from .opg_admm import OPGADMM
 from .opt_sadmm import OptSADMM
 from .prox_newton import ProxNewton
@@ -53,6 +54,8 @@ __all__ = [
     "LinearizedADMM",
     "LowRankGram",
     "LowRankGramOptions",
+    "LowRankNewton",
+    "LowRankNewtonOptions",
     "OptSADMM",
     "ProxNewton",
     "SampledNewton",

@@ -24,6 +24,7 @@ from ..streaming import StreamedSum
 from ._base import Solver, State, choose_engine, get, register, start_point
 from ._newton import is_quadratic
 from .low_rank_gram import LowRankGram
+from .low_rank_newton import LowRankNewton
 from .sampled_newton import dual_rows, why_not
 from .tied_newton import TiedNewton
 from .working_set import why_not_by_column
@@ -53,10 +54,10 @@ class Auto(Solver):
 
     Parameters
     ----------
-    route : str
-        "auto", or "newton": second-order steps from samples of rows; "gram": the Gram matrix of a
-        quadratic loss, "low-rank-gram" the same with a nuclear norm; "working-set": a few of many
-        columns at a time; "tied-newton": a factor of the structure and the levels it leaves;
+    route : str, default="auto"
+        "newton": second-order steps from samples of rows; "gram": the Gram matrix of a quadratic
+        loss; "low-rank-gram", "low-rank-newton": both with a nuclear norm; "working-set": a few of
+        many columns at a time; "tied-newton": a factor of the structure and the levels it leaves;
         "sdca-admm": steps in the dual variables of few rows; "acc-sadmm".
 
     Examples
@@ -85,6 +86,8 @@ class Auto(Solver):
             return "streamed-newton", "rows are read from their source: few passes, none kept"
         if LowRankGram().why_not(problem) is None:
             return "low-rank-gram", "a squared loss with a nuclear norm: the Gram matrix is enough"
+        if LowRankNewton().why_not(problem) is None:
+            return "low-rank-newton", LowRankNewton().plan(problem)
         view = Elimination.of(problem)
         if view is not None:
             route, why = self.choose(view.reduced)

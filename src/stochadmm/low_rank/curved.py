@@ -1,0 +1,246 @@
+"""A smooth loss of the penalized rows alone: free rows are minimized out at every point.
+
+    phi(W) = min over V   mean loss(X_p W + X_f V)
+
+V (an intercept, unpenalized columns) is found by Newton's method on the predictions, without
+reading the other columns. phi is as smooth as the loss, its gradient is that of the loss in W at
+the best V, and the slopes there satisfy the dual constraint of the free rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..finite_sum import CSR, FiniteSum
+from ..losses import Multinomial
+from ..protocols import Array
+
+MOST_FREE = 2000
+"""Free coefficients whose square matrix is cheap."""
+NEWTON_STEPS = 30
+CHARGE = 20.0
+"""What rounding leaves of the free rows' equation is charged at so many times their length."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """The loss at a point."""
+
+    W: Array
+    V: Array
+    """Free rows."""
+    base: Array
+    """Predictions of the penalized rows (and the offset)."""
+    z: Array
+    value: float
+    slopes: Array
+    """Derivatives in the predictions, weights left out."""
+    gradient: Array
+    """With respect to the penalized rows."""
+
+
+class CurvedLoss:
+    """The data term as a function of the penalized rows of the coefficients."""
+
+    def __init__(self, f2: FiniteSum, rows: Array, free: Array) -> None:
+        self.f2, self.rows, self.free = f2, rows, free
+        self.n, self.outputs = f2.n_terms, int(f2.n_outputs or 1)
+        self.loss: Any = f2.loss
+        weight = None if f2.weight is None else f2.weight.astype(np.float64)
+        if weight is not None and weight.ndim == 1:
+            weight = (weight * (self.n / weight.sum()))[:, None]
+        self.weight = weight
+        self.X = f2.X
+        self.whole = rows.size == f2.n_features and np.array_equal(rows, np.arange(rows.size))
+        if not self.whole:
+            self.X = f2.X[:, rows]
+        self.narrow = f2.storage != CSR and f2.dtype != np.float64
+        self.XT = sparse.csr_array(self.X.T) if f2.storage == CSR else self.X.T
+        self.X_free = self._free_columns()
+        self.labels = f2.y if isinstance(self.loss, Multinomial) else None
+        self.reads = 0.0
+
+    def _free_columns(self) -> Array:
+        inside = self.free[self.free < self.f2.n_features]
+        columns = self.f2.X[:, inside]
+        dense = columns.toarray() if self.f2.storage == CSR else columns
+        ones = np.ones((self.n, self.free.size - inside.size))
+        return np.hstack([dense.astype(np.float64), ones])
+
+    # ---------------------------------------------------------------- products
+
+    def product(self, W: Array) -> Array:
+        """Return X_p W."""
+        self.reads += 0.5
+        if not self.narrow:
+            return np.asarray(self.X @ W)
+        out = np.empty((self.n, W.shape[1]))
+        for rows in self.f2.chunks():  # wide copies of float32 rows stay small
+            out[rows] = self.X[rows].astype(np.float64) @ W
+        return out
+
+    def pull_back(self, u: Array) -> Array:
+        """Return X_p' (q u) / n."""
+        self.reads += 0.5
+        qu = self.weighted(u)
+        if not self.narrow:
+            return np.asarray(self.XT @ qu) / self.n
+        total = np.zeros((self.rows.size, u.shape[1]))
+        for rows in self.f2.chunks():
+            total += self.X[rows].T.astype(np.float64) @ qu[rows]
+        return total / self.n
+
+    def pull_back_free(self, u: Array) -> Array:
+        """Return X_f' (q u) / n."""
+        return np.asarray(self.X_free.T @ self.weighted(u)) / self.n
+
+    def weighted(self, u: Array) -> Array:
+        """Return u times the weights of rows or entries."""
+        return u if self.weight is None else u * self.weight
+
+    # ---------------------------------------------------------------- the loss of predictions
+
+    def value_and_slopes(self, z: Array) -> tuple[float, Array]:
+        """Return the mean loss and its derivatives in the predictions."""
+        if self.labels is None:
+            mean = self.f2.value_at(z) if self.f2.dtype == np.float64 else self._mean_loss(z)
+            return float(mean), np.asarray(self.loss.slope(z, self.f2.y), dtype=np.float64)
+        index = np.arange(self.n), self.labels
+        top = z.max(axis=1, keepdims=True)
+        p = np.exp(z - top)
+        total = p.sum(axis=1, keepdims=True)
+        losses = np.log(total[:, 0]) + top[:, 0] - z[index]
+        p /= total
+        p[index] -= 1.0
+        mean = losses.mean() if self.weight is None else losses @ self.weight[:, 0] / self.n
+        return float(mean), p
+
+    def _mean_loss(self, z: Array) -> float:
+        """Return the mean loss with weights in float64."""
+        y = self.f2.y
+        if self.weight is None or self.weight.shape[1] == 1:
+            q = None if self.weight is None else self.weight[:, 0]
+            return float(self.loss.value(z, y, q))
+        shares = self.weight.sum(axis=0) / self.n
+        parts = (
+            shares[c] * float(self.loss.value(z[:, c], y[:, c], self.weight[:, c]))
+            for c in range(self.outputs)
+            if shares[c] > 0
+        )
+        return float(sum(parts))
+
+    def curvature(self, point: Point) -> tuple[Array, Array | None]:
+        """Return (c, s): the Hessian in a row's predictions is ``diag(c_i) - s_i s_i'``."""
+        if self.labels is not None:
+            p = point.slopes.copy()
+            p[np.arange(self.n), self.labels] += 1.0
+            return p, p
+        c, s = self.loss.curvature_parts(point.z, self.f2.y)
+        return np.asarray(c), s
+
+    def conjugate(self, u: Array) -> float:
+        """Return the mean conjugate at dual numbers u of the predictions."""
+        terms = np.asarray(self.loss.conjugate(u, self.f2.y))
+        if self.f2.offset is not None:
+            shift = u * self.f2.offset
+            terms = terms - (shift.sum(axis=1) if terms.ndim == 1 else shift)
+        if self.weight is None:
+            return float(terms.sum()) / self.n
+        q = self.weight[:, 0] if terms.ndim == 1 else np.broadcast_to(self.weight, terms.shape)
+        return float((q[q > 0] * terms[q > 0]).sum()) / self.n
+
+    # ---------------------------------------------------------------- points
+
+    def at(self, W: Array, V: Array | None = None) -> Point:
+        """Return the loss at W, free rows minimized from V."""
+        return self.at_base(W, self.base(W), V)
+
+    def base(self, W: Array) -> Array:
+        """Return the predictions of the penalized rows, offset included."""
+        z = self.product(W) if W.any() else np.zeros((self.n, W.shape[1]))
+        return z if self.f2.offset is None else z + self.f2.offset
+
+    def fit_free(self, base: Array, V: Array | None) -> tuple[Array, Array, float, Array]:
+        """Return (V, z, value, slopes) at the best free rows, given the others' predictions."""
+        if not self.free.size:
+            value, u = self.value_and_slopes(base)
+            return np.zeros((0, base.shape[1])), base, value, u
+        V = np.zeros((self.free.size, base.shape[1])) if V is None else V
+        z = base + self.X_free @ V
+        value, u = self.value_and_slopes(z)
+        for _ in range(NEWTON_STEPS):
+            left = self.pull_back_free(u)
+            if np.abs(left).max() <= 1e-14 * max(1.0, float(np.abs(self.X_free).max())):
+                break
+            c, s = self._curvature_at(z, u)
+            step = -self.free_inverse(c, s) @ left.ravel()
+            expected, t = float(left.ravel() @ step), 1.0
+            ahead = self.X_free @ step.reshape(V.shape)
+            while True:
+                new, slopes = self.value_and_slopes(z + t * ahead)
+                if new <= value + 1e-4 * t * expected + 1e-15 * abs(value) or t < 1e-6:
+                    break
+                t /= 2
+            done = -expected <= 1e-28 * max(abs(value), 1e-300) or t < 1e-6
+            V, z, value, u = V + t * step.reshape(V.shape), z + t * ahead, new, slopes
+            if done or -expected <= 1e-16 * abs(value):
+                break
+        return V, z, value, u
+
+    def _curvature_at(self, z: Array, u: Array) -> tuple[Array, Array | None]:
+        return self.curvature(Point(z, z, z, z, 0.0, u, z))
+
+    def at_base(self, W: Array, base: Array, V: Array | None) -> Point:
+        """Return the loss at W whose predictions are known: half a read."""
+        V, z, value, u = self.fit_free(base, V)
+        return Point(W, V, base, z, value, u, self.pull_back(u))
+
+    # ---------------------------------------------------------------- curvature
+
+    def free_inverse(self, c: Array, s: Array | None) -> Array:
+        """Return the pseudo-inverse of the Hessian of the free coefficients, row-major."""
+        f, C = self.free.size, self.outputs
+        H = np.zeros((f, C, f, C))
+        qc = self.weighted(c)
+        qs = None if s is None else self.weighted(s)
+        for a in range(f):
+            for b in range(a, f):
+                both = (self.X_free[:, a] * self.X_free[:, b])[:, None]
+                block = np.diag((both * qc).sum(axis=0))
+                if s is not None and qs is not None:
+                    block -= (both * qs).T @ s
+                H[a, :, b, :] = block / self.n
+                H[b, :, a, :] = H[a, :, b, :].T
+        return np.linalg.pinv(H.reshape(f * C, f * C), rcond=1e-12, hermitian=True)
+
+    def hessian(self, point: Point) -> Hessian:
+        """Return the Hessian of phi at a point, by products."""
+        return Hessian(self, *self.curvature(point))
+
+
+class Hessian:
+    """Products with the Hessian of phi: free rows follow."""
+
+    def __init__(self, loss: CurvedLoss, c: Array, s: Array | None) -> None:
+        self.loss, self.c, self.s = loss, c, s
+        self.inverse = loss.free_inverse(c, s) if loss.free.size else None
+
+    def bend(self, z: Array) -> Array:
+        """Return the change of the slopes along a change of the predictions."""
+        out = self.c * z
+        if self.s is not None:
+            out -= self.s * (self.s * z).sum(axis=1, keepdims=True)
+        return out
+
+    def __matmul__(self, D: Array) -> tuple[Array, Array]:
+        """Return the Hessian times D and the change of the slopes along it."""
+        du = self.bend(self.loss.product(D))
+        if self.inverse is not None:
+            left = self.loss.pull_back_free(du)
+            V = (self.inverse @ left.ravel()).reshape(left.shape)
+            du = du - self.bend(self.loss.X_free @ V)
+        return self.loss.pull_back(du), du

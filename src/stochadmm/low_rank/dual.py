@@ -1,0 +1,229 @@
+"""Lower bounds of a curved loss: gradients split between the norms, corrected to second order.
+
+Dual numbers u of the predictions with X_f'(q u) = 0 and -X_p'(q u)/n = U + V, U and V in the
+dual balls of the norms, give F >= -mean conjugate(u). In rising cost:
+
+split       u = t slopes, U + V = t (-gradient): U and V by alternating projections, t what
+            is left to scale
+corrected   u moved so that the gradient becomes -(u_1 + u_2) of the last model, by conjugate
+            gradients on the Hessian, cut to stay in the conjugate's domain; then split
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..clock import out_of_time
+from ..penalties import L1, RowsL21
+from ..protocols import Array
+from .curved import CHARGE, CurvedLoss, Point
+from .form import Form
+from .metric import Diagonal, Metric
+from .svt import SingularValueThreshold, spectral_norm
+
+NEAR = 0.9
+"""Share of a norm's strength from which on a coefficient at zero counts as about to leave it."""
+FORCING = 0.2
+"""Residual of a Newton step's equations relative to that of the point."""
+HOPELESS = 100
+"""Products after which a residual that has not even halved is given up."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """``scale * target = scale * (first + rest)`` with both parts in their dual balls."""
+
+    scale: float
+    first: Array
+
+
+def split(form: Form, target: Array, first: Array, rounds: int) -> Split:
+    """Divide ``target`` between the norms; the largest scale found (accelerated projections)."""
+    alpha = float(form.nuclear.alpha)
+    if not form.others:
+        return Split(_nuclear_scale(target, alpha), target)
+    other: Any = form.others[0]
+    threshold = SingularValueThreshold()
+    best = Split(_scale(form, target, first), first)
+    ahead, momentum = first, 1.0
+    for _ in range(rounds):
+        if best.scale == 1.0 or out_of_time():
+            break
+        rest = target - np.asarray(other.project_dual(target - ahead))
+        new = rest - threshold(rest, alpha)[0]
+        scale = float(other.dual_scale(target - new))
+        if scale > best.scale:
+            best = Split(scale, new)
+        following = 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
+        ahead = new + (momentum - 1) / following * (new - first)
+        first, momentum = new, following
+    return Split(_scale(form, target, best.first), best.first)  # the spectral norm is verified
+
+
+def _scale(form: Form, target: Array, first: Array) -> float:
+    nuclear = _nuclear_scale(first, float(form.nuclear.alpha))
+    return min(nuclear, *(float(h.dual_scale(target - first)) for h in form.others))
+
+
+def _nuclear_scale(first: Array, alpha: float) -> float:
+    largest = spectral_norm(first) * (1 + 1e-14 * sum(first.shape))
+    return 1.0 if largest <= alpha else alpha / largest
+
+
+def bound(loss: CurvedLoss, V: Array, u: Array, scale: float) -> float:
+    """Return the lower bound of dual numbers whose gradient fits after scaling.
+
+    What rounding leaves of the free rows' equation is charged at many times their length.
+    """
+    scaled = scale * u if scale < 1 else u
+    total = loss.conjugate(scaled)
+    if not np.isfinite(total):
+        return -np.inf
+    charge = 0.0
+    if loss.free.size:
+        left = loss.pull_back_free(scaled)
+        charge = CHARGE * float(np.linalg.norm(left)) * (1 + float(np.linalg.norm(V)))
+    return -total - charge
+
+
+def corrected(
+    loss: CurvedLoss, form: Form, metric: Metric, point: Point, start: Point | None,
+    subgradients: list[Array], products: int, tol: float, rounds: int, needed: float,
+) -> tuple[float, Point]:  # fmt: skip
+    """Return the bound of slopes that were moved to where their gradient fits the subgradients.
+
+    These are the slopes at the minimizer of ``phi(W) + sum_k <u_k, W>``, by Newton's method from
+    the point at hand, or from where the last search has ended. The last move is along the slopes
+    themselves, which leaves no error of second order where it stays in the domain of the
+    conjugate. The search ends at a bound of ``needed``; where it has ended is returned too.
+    """
+    total = sum(subgradients[1:], subgradients[0])
+    held = np.ones(point.W.shape, dtype=bool)
+    if isinstance(metric, Diagonal):  # other preconditioners are spoiled by a mask
+        held = _held(form, point, subgradients[0])
+    only = Held(held, loss.curvature(point)[1] is not None)
+    left, at, enough, best = products, point, tol * _size(form), -np.inf
+    if start is not None and _largest(only(-start.gradient - total)) < _largest(
+        only(-point.gradient - total)
+    ):
+        at = start
+    while True:
+        wanted = only(-at.gradient - total)
+        rough = max(enough, FORCING * _largest(wanted))
+        move = _conjugate_gradients(loss.hessian(at), metric, wanted, only, left, rough)
+        left -= move.products
+        room = float(np.min(loss.loss.dual_room(at.slopes, move.slopes, loss.f2.y)))
+        u = at.slopes + (1.0 if room >= 1 else 0.999 * room) * move.slopes
+        found = split(form, -loss.pull_back(u), subgradients[0], rounds)
+        best = max(best, bound(loss, point.V, u, found.scale))
+        done = best >= needed or (room >= 1 and rough == enough)
+        if done or left <= 0 or out_of_time():
+            break
+        further = _towards(loss, at, move, total)
+        if further is None:
+            break
+        at = further
+    return best, at
+
+
+def _largest(r: Array) -> float:
+    return float(np.abs(r).max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class Held:
+    """Projection on the coefficients whose gradient must be met.
+
+    The Hessian of coupled outputs is singular along equal changes of all of them: where a whole
+    row is held, its mean is left out.
+    """
+
+    where: Array
+    coupled: bool
+
+    def __call__(self, r: Array) -> Array:
+        """Return r with zeros elsewhere."""
+        r = np.where(self.where, r, 0.0)
+        if self.coupled:
+            level = self.where.all(axis=1)
+            r[level] -= r[level].mean(axis=1, keepdims=True)
+        return r
+
+
+def _towards(loss: CurvedLoss, at: Point, move: Move, total: Array) -> Point | None:
+    """Return a point along a move where ``phi(W) + <total, W>`` is smaller, None if none is."""
+    ahead, t = loss.product(move.W), 1.0
+    promised = float(np.vdot(at.gradient + total, move.W))
+    for _ in range(8):
+        base = at.base + t * ahead
+        V, z, value, u = loss.fit_free(base, at.V)
+        if value + t * float(np.vdot(total, move.W)) <= at.value + 1e-4 * t * promised:
+            W = at.W + t * move.W
+            return Point(W, V, base, z, value, u, loss.pull_back(u))
+        t /= 2
+    return None
+
+
+def _size(form: Form) -> float:
+    """Return the radius of the smallest dual ball per entry."""
+    return float(min([form.nuclear.alpha, *(getattr(h, "alpha", 1.0) for h in form.others)]))
+
+
+def _held(form: Form, point: Point, first: Array) -> Array:
+    """Return where the gradient must be met: coefficients other than zero or about to be.
+
+    Elsewhere the norm of entries or rows has room for whatever the gradient becomes.
+    """
+    held = np.ones(point.W.shape, dtype=bool)
+    for h in form.others:
+        pull = -point.gradient - first
+        if isinstance(h, L1):
+            weights = 1.0 if h.weights is None else np.asarray(h.weights)
+            edge = np.abs(pull) >= NEAR * h.alpha * (
+                weights if np.ndim(weights) != 1 else np.asarray(weights)[:, None]
+            )
+            held &= edge | (point.W != 0)
+        elif isinstance(h, RowsL21):
+            weights = np.ones(len(pull)) if h.weights is None else np.asarray(h.weights)
+            edge = np.linalg.norm(pull, axis=1) >= NEAR * h.alpha * weights
+            held &= (edge | point.W.any(axis=1))[:, None]
+    return held
+
+
+@dataclass(frozen=True)
+class Move:
+    """A Newton step and what it does to the slopes."""
+
+    W: Array
+    slopes: Array
+    products: int
+
+
+def _conjugate_gradients(
+    H: Any, metric: Metric, wanted: Array, only: Held, products: int, tol: float
+) -> Move:
+    """Return the move along which the gradient changes by ``wanted`` where it is held."""
+    shift = 1e-6 * float(metric.diagonal.mean())
+    left = wanted
+    W, du, k = np.zeros_like(left), np.zeros((H.loss.n, left.shape[1])), 0
+    z = only(metric.solve(left, shift))
+    direction, rz, first = z, float(np.vdot(left, z)), float(np.linalg.norm(left))
+    for k in range(1, products + 1):
+        image, bent = H @ direction
+        curvature = float(np.vdot(direction, image))
+        if not curvature > 0 or not rz > 0:
+            break
+        step = rz / curvature
+        W += step * direction
+        du += step * bent
+        left = left - step * only(image)
+        hopeless = k >= HOPELESS and float(np.linalg.norm(left)) > 0.5 * first
+        if _largest(left) <= tol or hopeless or out_of_time():
+            break
+        z = only(metric.solve(left, shift))
+        rz, before = float(np.vdot(left, z)), rz
+        direction = z + (rz / before) * direction
+    return Move(W, du, max(k, 1))

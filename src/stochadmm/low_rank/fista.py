@@ -1,0 +1,142 @@
+"""Accelerated proximal gradient steps with restarts, for data whose passes are cheap.
+
+    W+ = prox of the sum of the norms at Y - gradient(Y) / L,   Y = W + momentum (W - W before)
+
+The prox of the sum is found by Dykstra's alternating projections from the last multipliers. L
+follows the curvature met: raised where a step overshoots, lowered a little after every step.
+Momentum starts anew where the objective rises (O'Donoghue and Candes 2015). Predictions of Y are
+those of W combined, so that a step reads the data once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..protocols import Array
+from .curved import CurvedLoss, Point
+from .form import Form
+from .svt import SingularValueThreshold, nuclear_norm
+
+
+@dataclass(frozen=True)
+class FistaOptions:
+    """Numbers of the steps."""
+
+    rounds: int = 10
+    """Most projections of a prox of the sum."""
+    accuracy: float = 1e-2
+    """Disagreement of the two sides of the prox, relative to the step."""
+    rise: float = 1.5
+    fall: float = 0.97
+    """Factors of L after a step that overshot and after any other."""
+    first: float = 0.02
+    """First L as a share of its bound: the curvature of most losses is far below."""
+    window: int = 5
+    """Steps over which progress is measured."""
+
+
+class Fista:
+    """A run of accelerated steps; ``step`` advances it."""
+
+    def __init__(self, loss: CurvedLoss, form: Form, options: FistaOptions) -> None:
+        self.loss, self.form, self.options = loss, form, options
+        self.threshold = SingularValueThreshold()
+        self.history: list[float] = []
+
+    def begin(self, W: Array, V: Array | None, subgradients: list[Array]) -> None:
+        """Start at W."""
+        self.W, self.V = W, V
+        self.base = self.loss.base(W)
+        self.before, self.base_before = W, self.base
+        self.momentum = 1.0
+        self.subgradients = subgradients
+        self.upper = np.inf
+        self.L = self.options.first * self._largest_curvature()
+
+    def copy(self) -> Fista:
+        """Return a run that goes on by itself; arrays are never changed in place."""
+        twin = copy(self)
+        twin.history = list(self.history)
+        return twin
+
+    def _largest_curvature(self) -> float:
+        """Return about the largest eigenvalue of the Hessian's bound, by a few power steps."""
+        v = np.ones((self.W.shape[0], 1)) / np.sqrt(self.W.shape[0])
+        size = 1.0
+        for _ in range(5):
+            v = np.asarray(self.loss.XT @ (self.loss.X @ v)) / self.loss.n
+            size = float(np.linalg.norm(v))
+            v = v / max(size, 1e-300)
+        bound = float(self.loss.loss.curvature_bound)
+        return size * (bound if np.isfinite(bound) else 1.0)
+
+    @property
+    def decrease(self) -> float:
+        """Mean gain of the last steps, infinite while there are few."""
+        k = self.options.window
+        if len(self.history) <= k:
+            return np.inf
+        return (self.history[-1 - k] - self.history[-1]) / k
+
+    def step(self) -> None:
+        """Make one step."""
+        following = 0.5 * (1 + np.sqrt(1 + 4 * self.momentum**2))
+        ratio = (self.momentum - 1) / following
+        Y = self.W + ratio * (self.W - self.before)
+        base = self.base + ratio * (self.base - self.base_before)
+        V, _, value, u = self.loss.fit_free(base, self.V)
+        gradient = self.loss.pull_back(u)
+        while True:
+            W, subgradients = self._prox(Y - gradient / self.L)
+            new_base = self.loss.base(W)
+            V, _, smooth, _ = self.loss.fit_free(new_base, V)
+            D = W - Y
+            model = value + float(np.vdot(gradient, D)) + 0.5 * self.L * float(np.vdot(D, D))
+            if smooth <= model + 1e-12 * abs(value):
+                break
+            self.L *= self.options.rise
+        self.subgradients = subgradients
+        upper = smooth + self._penalty(W)
+        if upper > self.upper and self.momentum > 1:  # start again from the best point
+            self.momentum, self.before, self.base_before = 1.0, self.W, self.base
+            return
+        self.before, self.base_before = self.W, self.base
+        self.W, self.base, self.V, self.momentum = W, new_base, V, following
+        self.upper = upper
+        self.history.append(upper)
+        self.L *= self.options.fall
+
+    def _prox(self, target: Array) -> tuple[Array, list[Array]]:
+        """Return the prox of the sum at a target and a subgradient of each norm."""
+        alpha, L, o = float(self.form.nuclear.alpha), self.L, self.options
+        if not self.form.others:
+            Z, _ = self.threshold(target, alpha / L)
+            return Z, [L * (target - Z)]
+        other: Any = self.form.others[0]
+        prox: Callable[..., Array] = other.prox
+        first, second = self.subgradients
+        for k in range(o.rounds):
+            A = target - second / L
+            low_rank, _ = self.threshold(A, alpha / L)
+            first = L * (A - low_rank)
+            B = target - first / L
+            Z = prox(B, 1 / L)
+            second = L * (B - Z)
+            apart = float(np.linalg.norm(low_rank - Z))
+            if k % 2 and apart <= o.accuracy * float(np.linalg.norm(Z - self.W)) + 1e-12:
+                break
+        return Z, [first, second]
+
+    def _penalty(self, W: Array) -> float:
+        first = float(self.form.nuclear.alpha) * nuclear_norm(W) if W.any() else 0.0
+        return first + sum(float(h.value(W)) for h in self.form.others)
+
+    @property
+    def point(self) -> Point:
+        """The loss at the last point, with its gradient: half a read."""
+        return self.loss.at_base(self.W, self.base, self.V)

@@ -1,0 +1,173 @@
+"""Metrics of proximal Newton steps: a cheap diagonal part in some basis plus L-BFGS.
+
+    B = tau B_0 + L-BFGS,     B_0 = R' diag R   for an orthogonal rotation R of the matrices
+
+``Kronecker``: the Gram matrix of the rows, weighted by their curvature, times the mean
+curvature of the outputs: diagonal in the two eigenbases. ``Diagonal``: the exact diagonal of
+the Hessian, for sparse rows, whose columns are nearly orthogonal. Shifted systems are solved by
+Woodbury's formula in the rotated coordinates.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..dense import weighted_gram
+from ..protocols import Array
+from .curved import CurvedLoss, Point
+
+FLAT_ROWS, FLAT_OUTPUTS, FLAT_ENTRIES = 1e-7, 1e-3, 1e-2
+"""Shares of the largest or mean curvature below which none is trusted."""
+
+
+@dataclass
+class Metric:
+    """``tau B_0 + L-BFGS`` with shifted inverses; subclasses make ``diagonal`` and rotate."""
+
+    loss: CurvedLoss
+    memory: int = 10
+    steps: list[Array] = field(default_factory=list, repr=False)
+    changes: list[Array] = field(default_factory=list, repr=False)
+    diagonal: Array = field(init=False, repr=False)
+    _psi: Array | None = field(default=None, init=False, repr=False)
+    _middle: Array | None = field(default=None, init=False, repr=False)
+    _solved: tuple[float, Array, Array | None, Array | None] | None = field(
+        default=None, init=False, repr=False
+    )
+
+    def copy(self) -> Metric:
+        """Return a metric with lists of its own."""
+        twin = copy(self)
+        twin.steps, twin.changes = list(self.steps), list(self.changes)
+        return twin
+
+    def rotate(self, A: Array) -> Array:
+        """Return A in the coordinates where B_0 is diagonal."""
+        return A
+
+    def back(self, A: Array) -> Array:
+        """Undo ``rotate``."""
+        return A
+
+    def renew(self, point: Point) -> None:
+        """Take the curvature at a point."""
+        raise NotImplementedError
+
+    def remember(self, step: Array, change: Array) -> None:
+        """Add a step and the change of the gradient along it."""
+        if np.vdot(step, change) > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
+            self.steps.append(step)
+            self.changes.append(change)
+            del self.steps[: -self.memory], self.changes[: -self.memory]
+
+    def prepare(self) -> None:
+        """Scale B_0 to the last step and set up the compact form of L-BFGS."""
+        self._psi = self._middle = self._solved = None
+        if not self.steps:
+            return
+        S = np.array([self.rotate(step).ravel() for step in self.steps])
+        Y = np.array([self.rotate(change).ravel() for change in self.changes])
+        b = self.diagonal.ravel()
+        tau = float(np.clip((Y[-1] @ S[-1]) / (S[-1] @ (b * S[-1])), 1e-2, 1e2))
+        self.diagonal = tau * self.diagonal
+        BS, SY = S * (tau * b), S @ Y.T
+        lower = np.tril(SY, -1)
+        self._psi = np.concatenate([BS, Y])
+        self._middle = np.block([[S @ BS.T, lower], [lower.T, -np.diag(np.diag(SY))]])
+
+    def apply(self, A: Array) -> Array:
+        """Return B A."""
+        R = self.rotate(A)
+        out = self.diagonal * R
+        if self._psi is not None and self._middle is not None:
+            inner = np.linalg.solve(self._middle, self._psi @ R.ravel())
+            out -= (inner @ self._psi).reshape(R.shape)
+        return self.back(out)
+
+    def solve(self, A: Array, shift: float) -> Array:
+        """Return ``(B + shift)^-1 A``."""
+        if self._solved is None or self._solved[0] != shift:
+            inverse = 1 / (self.diagonal + shift)
+            scaled = core = None
+            if self._psi is not None and self._middle is not None:
+                scaled = self._psi * inverse.ravel()
+                core = np.linalg.inv(self._middle - scaled @ self._psi.T)
+            self._solved = shift, inverse, scaled, core
+        _, inverse, scaled, core = self._solved
+        R = self.rotate(A)
+        out = inverse * R
+        if scaled is not None and core is not None:
+            out += ((core @ (scaled @ R.ravel())) @ scaled).reshape(R.shape)
+        return self.back(out)
+
+
+@dataclass
+class Kronecker(Metric):
+    """The Gram matrix of the rows times the mean curvature of the outputs."""
+
+    _values: Array | None = field(default=None, init=False, repr=False)
+    _vectors: Array | None = field(default=None, init=False, repr=False)
+    _outputs: Array | None = field(default=None, init=False, repr=False)
+
+    def renew_rows(self, point: Point) -> None:
+        """Take the Gram matrix with the rows' curvature at a point; free columns are cleared."""
+        loss = self.loss
+        c, s = loss.curvature(point)
+        w = c.sum(axis=1) if s is None else (c - s * s).sum(axis=1)
+        if loss.weight is not None:
+            w = w * loss.weight.mean(axis=1)
+        w = w / max(float(w.mean()), 1e-300)
+        G = weighted_gram(loss.X, w, False, single=True) / loss.n
+        if loss.free.size:
+            cross = np.asarray(loss.XT @ (w[:, None] * loss.X_free)) / loss.n
+            own = (loss.X_free * w[:, None]).T @ loss.X_free / loss.n
+            G = G - cross @ np.linalg.pinv(own, rcond=1e-12, hermitian=True) @ cross.T
+        values, self._vectors = np.linalg.eigh(G)
+        self._values = np.maximum(values, FLAT_ROWS * values[-1])
+
+    def renew(self, point: Point) -> None:
+        """Take the mean curvature of the outputs at a point, and of the rows at the first."""
+        if self._values is None:
+            self.renew_rows(point)
+        c, s = self.loss.curvature(point)
+        D = np.diag(self.loss.weighted(c).mean(axis=0))
+        if s is not None:
+            D = D - self.loss.weighted(s).T @ s / self.loss.n
+        values, self._outputs = np.linalg.eigh(D)
+        assert self._values is not None
+        floor = max(FLAT_OUTPUTS * float(values.mean()), 1e-300)
+        self.diagonal = np.outer(self._values, np.maximum(values, floor))
+
+    def rotate(self, A: Array) -> Array:
+        """Return V' A Q."""
+        assert self._vectors is not None and self._outputs is not None
+        return np.asarray(self._vectors.T @ A @ self._outputs)
+
+    def back(self, A: Array) -> Array:
+        """Return V A Q'."""
+        assert self._vectors is not None and self._outputs is not None
+        return np.asarray(self._vectors @ A @ self._outputs.T)
+
+
+@dataclass
+class Diagonal(Metric):
+    """The exact diagonal of the Hessian."""
+
+    _squares: Any = field(default=None, init=False, repr=False)
+
+    def renew(self, point: Point) -> None:
+        """Take the diagonal at a point."""
+        loss = self.loss
+        if self._squares is None:
+            X = loss.XT
+            is_sparse: bool = sparse.issparse(X)
+            self._squares = X.multiply(X).tocsr() if is_sparse else X * X
+        c, s = loss.curvature(point)
+        entries = loss.weighted(c if s is None else c - s * s)
+        diagonal = np.asarray(self._squares @ entries) / loss.n
+        self.diagonal = diagonal + FLAT_ENTRIES * max(float(diagonal.mean()), 1e-300)

@@ -1,0 +1,228 @@
+"""Curved losses with a nuclear norm: against a conic solver, by properties, bounds proved."""
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+
+import stochadmm as sa
+from stochadmm.low_rank import CurvedLoss, Diagonal, Kronecker, read
+from stochadmm.low_rank.dual import split
+from stochadmm.solvers import LowRankNewton
+
+A, B = 0.03, 0.01
+
+
+def classes(seed=0, n=90, d=6, outputs=4):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) + 0.5
+    W = rng.standard_normal((d, 2)) @ rng.standard_normal((2, outputs))
+    return X, (X @ W + rng.gumbel(size=(n, outputs))).argmax(axis=1)
+
+
+def stated(X, y, kind="entries", *, loss=None, free=(), a=A, b=B, **given):
+    d = X.shape[1]
+    held = np.setdiff1d(np.arange(d), free)
+    one = sa.Selection([held], d) if len(free) else sa.Identity(d)
+    loss = sa.Multinomial(int(np.max(y)) + 1) if loss is None else loss
+    if kind == "alone":
+        return sa.Problem.linear(loss, X, y, structure=one, on_structure=sa.Nuclear(a), **given)
+    norm = sa.RowsL21(b) if kind == "rows" else sa.L1(b)
+    return sa.Problem.linear(
+        loss, X, y, structure=sa.VStack([one, one]),
+        on_structure=sa.Stacked([(sa.Nuclear(a), held.size), (norm, held.size)]), **given,
+    )  # fmt: skip
+
+
+def value(problem, W, w0, kind, free=()):
+    """Return the objective by NumPy."""
+    f2 = problem.f2
+    X = f2.X.toarray() if sparse.issparse(f2.X) else f2.X
+    z = X @ W + w0
+    n, q = len(z), np.ones(len(z)) if f2.weight is None else f2.weight
+    if isinstance(f2.loss, sa.Multinomial):
+        top = z.max(axis=1)
+        each = np.log(np.exp(z - top[:, None]).sum(axis=1)) + top - z[np.arange(n), f2.y]
+    else:
+        r = np.abs(z - f2.y)
+        each = np.where(r <= f2.loss.delta, r**2 / 2, f2.loss.delta * (r - f2.loss.delta / 2))
+    V = W[np.setdiff1d(np.arange(len(W)), free)]
+    norms = {"alone": 0.0, "entries": np.abs(V).sum(), "rows": np.linalg.norm(V, axis=1).sum()}
+    return float((q.T * each.T).sum() / n + A * np.linalg.norm(V, "nuc") + B * norms[kind])
+
+
+def optimum(problem, kind, free=()):
+    """Return the objective, by NumPy, at the point of a conic solver: never below the optimum."""
+    f2 = problem.f2
+    X = f2.X.toarray() if sparse.issparse(f2.X) else f2.X
+    n, C = len(X), f2.n_outputs
+    W, w0 = cp.Variable((X.shape[1], C)), cp.Variable((1, C))
+    z = X @ W + (np.ones((n, 1)) @ w0 if f2.intercept else 0)
+    q = np.ones(n) if f2.weight is None else f2.weight
+    if isinstance(f2.loss, sa.Multinomial):
+        each = cp.log_sum_exp(z, axis=1) - cp.sum(cp.multiply(np.eye(C)[f2.y], z), axis=1)
+        loss = cp.sum(cp.multiply(q, each))
+    else:
+        weights = np.broadcast_to(q.T, (C, n)).T
+        loss = cp.sum(cp.multiply(weights, cp.huber(z - f2.y, f2.loss.delta))) / 2
+    V = W[np.setdiff1d(np.arange(X.shape[1]), free)]
+    norms = {"alone": 0, "entries": cp.sum(cp.abs(V)), "rows": cp.sum(cp.norm(V, 2, axis=1))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cp.Problem(cp.Minimize(loss / n + A * cp.normNuc(V) + B * norms[kind])).solve(
+            solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10
+        )
+    return value(problem, W.value, w0.value if f2.intercept else 0.0, kind, free)
+
+
+def huber(seed=2):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((80, 6))
+    Y = X @ rng.standard_normal((6, 3)) + rng.standard_t(2, (80, 3))
+    return X, Y, (rng.random(Y.shape) < 0.7).astype(float)
+
+
+def words():
+    rng = np.random.default_rng(3)
+    X = sparse.random_array((120, 40), density=0.07, random_state=rng).tocsr()
+    X.data[:] = 1 + rng.random(X.nnz)
+    return X, rng.integers(0, 3, 120)
+
+
+CASES = {
+    "multinomial": lambda: (*classes(), {}),
+    "intercept": lambda: (*classes(), {"intercept": True}),
+    "weights": lambda: (*classes(), {"intercept": True, "sample_weight": np.arange(90) % 3.0}),
+    "free columns": lambda: (*classes(), {"intercept": True, "free": (0, 3)}),
+    "few rows": lambda: (*classes(n=20), {"intercept": True}),
+    "singular": lambda: (np.hstack([classes()[0]] * 2), classes()[1], {}),
+    "words": lambda: (*words(), {"intercept": True}),
+    "huber": lambda: (*huber()[:2], {"loss": sa.Huber(1.0), "intercept": True}),
+    "missing targets": lambda: (
+        *huber()[:2], {"loss": sa.Huber(1.0), "sample_weight": huber()[2]}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["entries", "rows", "alone"])
+@pytest.mark.parametrize("case", CASES)
+def test_the_certified_answer_agrees_with_a_conic_solver(case, kind):
+    X, y, given = CASES[case]()
+    problem = stated(X, y, kind, **given)
+    best = optimum(problem, kind, given.get("free", ()))
+    result = sa.minimize(problem, stop=sa.Gap(1e-6), max_passes=1e4)
+    assert result.info["route"] == "low-rank-newton"
+    assert result.status.name == "CONVERGED"
+    assert result.objective - result.gap <= best * (1 + 1e-12)  # the bound is a bound
+    assert abs(result.objective - best) <= 2e-6 * best
+
+
+def test_every_bound_on_the_way_is_below_the_optimum():
+    problem = stated(*classes(5), intercept=True)
+    best = optimum(problem, "entries")
+    run = sa.minimize(problem, stop=sa.Gap(1e-9), max_passes=2000).history
+    assert max(record.objective - record.gap for record in run) <= best * (1 + 1e-12)
+
+
+def test_row_weight_two_is_the_row_twice():
+    X, y = classes(6)
+    twice = np.r_[np.arange(90), np.arange(0, 90, 2)]
+    weight = np.where(np.arange(90) % 2 == 0, 2.0, 1.0)
+    one = sa.minimize(stated(X, y, sample_weight=weight, intercept=True), stop=sa.Gap(1e-7))
+    two = sa.minimize(stated(X[twice], y[twice], intercept=True), stop=sa.Gap(1e-7))
+    assert one.objective == pytest.approx(two.objective, rel=2e-7)
+
+
+def test_renamed_classes_permute_the_answer():
+    X, y = classes(7)
+    order = np.array([2, 0, 3, 1])
+    one = sa.minimize(stated(X, y, intercept=True), stop=sa.Gap(1e-8), max_passes=1e4)
+    two = sa.minimize(stated(X, order[y], intercept=True), stop=sa.Gap(1e-8), max_passes=1e4)
+    assert one.objective == pytest.approx(two.objective, rel=2e-8)
+    np.testing.assert_allclose(two.coef[:, order], one.coef, atol=2e-3)
+
+
+def test_float32_rows_give_float32_answers_certified_in_float64():
+    X, y = classes(8)
+    problem = stated(X.astype(np.float32), y, intercept=True)
+    result = sa.minimize(problem, stop=sa.Gap(1e-4))
+    assert result.coef.dtype == np.float32 and result.status.name == "CONVERGED"
+    exact = stated(X.astype(np.float32).astype(np.float64), y, intercept=True)
+    assert result.objective - result.gap <= optimum(exact, "entries") * (1 + 1e-12)
+
+
+def test_the_same_call_twice_gives_the_same_bits():
+    one, two = (sa.minimize(stated(*classes(9), intercept=True)) for _ in range(2))
+    np.testing.assert_array_equal(one.coef, two.coef)
+    assert one.gap == two.gap and one.n_passes == two.n_passes
+
+
+def test_where_the_norms_hold_everything_at_zero_the_answer_is_zero():
+    result = sa.minimize(stated(*classes(10), a=10.0, b=5.0, intercept=True), stop=sa.Gap(1e-6))
+    assert result.status.name == "CONVERGED"
+    assert not result.coef.any()
+
+
+def test_tall_and_cheap_data_take_their_ways_and_the_reason_says_so():
+    tall = stated(*classes(11, n=200))
+    assert sa.Auto().choose(tall)[0] == "low-rank-newton"
+    assert "gradient" not in sa.Auto().choose(tall)[1] and "Kronecker" in sa.Auto().choose(tall)[1]
+    few = sa.Auto().choose(stated(*classes(11, n=30)))[1]
+    assert "gradient" in few
+    assert "diagonal" in sa.Auto().choose(stated(*words()))[1]
+
+
+def test_other_penalties_than_one_norm_are_refused_in_words():
+    X, y = classes(12)
+    three = sa.Problem.linear(
+        sa.Multinomial(), X, y, on_structure=sa.Nuclear(0.1), on_coefficients=sa.NonNegative()
+    )
+    assert "one norm of entries or rows" in LowRankNewton().why_not(three)
+    with pytest.raises(ValueError, match="one norm"):
+        sa.minimize(three, "low-rank-newton")
+
+
+@pytest.mark.parametrize("kind", [Kronecker, Diagonal])
+def test_shifted_solves_undo_the_metric(kind):
+    rng = np.random.default_rng(0)
+    problem = stated(*classes(13), intercept=True)
+    form = read(problem)
+    loss = CurvedLoss(problem.f2, form.rows, form.free)
+    metric = kind(loss)
+    one, two = loss.at(np.zeros((6, 4))), loss.at(0.1 * rng.standard_normal((6, 4)))
+    metric.renew(one)
+    metric.remember(two.W - one.W, two.gradient - one.gradient)
+    metric.prepare()
+    R = rng.standard_normal((6, 4))
+    solved = metric.solve(R, 0.3)
+    np.testing.assert_allclose(metric.apply(solved) + 0.3 * solved, R, atol=1e-10)
+    # the last pair is met exactly
+    np.testing.assert_allclose(
+        metric.apply(two.W - one.W), two.gradient - one.gradient, atol=1e-10
+    )
+
+
+def test_products_with_the_hessian_agree_with_differences_of_gradients():
+    rng = np.random.default_rng(1)
+    X, y = classes(14)
+    problem = stated(X, y, intercept=True, free=(1,), sample_weight=rng.random(90) + 0.1)
+    form = read(problem)
+    loss = CurvedLoss(problem.f2, form.rows, form.free)
+    W, D = rng.standard_normal((2, form.rows.size, 4))
+    product = (loss.hessian(loss.at(W)) @ D)[0]
+    change = loss.at(W + 1e-5 * D).gradient - loss.at(W - 1e-5 * D).gradient
+    np.testing.assert_allclose(product, change / 2e-5, atol=1e-7)
+
+
+def test_split_gradients_lie_in_the_dual_balls():
+    rng = np.random.default_rng(2)
+    problem = stated(*classes(15), kind="rows", a=0.5, b=0.3)
+    form = read(problem)
+    G = rng.standard_normal((6, 4))
+    found = split(form, G, np.zeros_like(G), 50)
+    first, rest = found.scale * found.first, found.scale * (G - found.first)
+    assert np.linalg.norm(first, 2) <= 0.5 * (1 + 1e-12)
+    assert np.linalg.norm(rest, axis=1).max() <= 0.3 * (1 + 1e-12)
+    assert found.scale > split(form, G, np.zeros_like(G), 0).scale
