@@ -40,7 +40,7 @@ def value(problem, W, w0, kind, free=()):
     """Return the objective by NumPy."""
     f2 = problem.f2
     X = f2.X.toarray() if sparse.issparse(f2.X) else f2.X
-    z = X @ W + w0
+    z = X @ W + w0 + (0 if f2.offset is None else f2.offset)
     n, q = len(z), np.ones(len(z)) if f2.weight is None else f2.weight
     if isinstance(f2.loss, sa.Multinomial):
         top = z.max(axis=1)
@@ -60,6 +60,7 @@ def optimum(problem, kind, free=()):
     n, C = len(X), f2.n_outputs
     W, w0 = cp.Variable((X.shape[1], C)), cp.Variable((1, C))
     z = X @ W + (np.ones((n, 1)) @ w0 if f2.intercept else 0)
+    z = z if f2.offset is None else z + f2.offset
     q = np.ones(n) if f2.weight is None else f2.weight
     if isinstance(f2.loss, sa.Multinomial):
         each = cp.log_sum_exp(z, axis=1) - cp.sum(cp.multiply(np.eye(C)[f2.y], z), axis=1)
@@ -96,6 +97,7 @@ CASES = {
     "intercept": lambda: (*classes(), {"intercept": True}),
     "weights": lambda: (*classes(), {"intercept": True, "sample_weight": np.arange(90) % 3.0}),
     "free columns": lambda: (*classes(), {"intercept": True, "free": (0, 3)}),
+    "offset": lambda: (*classes(), {"offset": np.random.default_rng(1).standard_normal((90, 4))}),
     "few rows": lambda: (*classes(n=20), {"intercept": True}),
     "singular": lambda: (np.hstack([classes()[0]] * 2), classes()[1], {}),
     "words": lambda: (*words(), {"intercept": True}),

@@ -144,14 +144,18 @@ class CurvedLoss:
 
     def conjugate(self, u: Array) -> float:
         """Return the mean conjugate at dual numbers u of the predictions."""
-        terms = np.asarray(self.loss.conjugate(u, self.f2.y))
+        shift = 0.0
         if self.f2.offset is not None:
-            shift = u * self.f2.offset
-            terms = terms - (shift.sum(axis=1) if terms.ndim == 1 else shift)
-        if self.weight is None:
-            return float(terms.sum()) / self.n
-        q = self.weight[:, 0] if terms.ndim == 1 else np.broadcast_to(self.weight, terms.shape)
-        return float((q[q > 0] * terms[q > 0]).sum()) / self.n
+            shift = float(np.vdot(self.weighted(u), self.f2.offset)) / self.n
+        y, q = self.f2.y, self.weight
+        if q is None or q.shape[1] == 1:
+            terms = np.asarray(self.loss.conjugate(u, y))
+            q = np.ones(self.n) if q is None else q[:, 0]
+        else:  # the terms of a row have weights of their own
+            columns = [self.loss.conjugate(u[:, c], y[:, c]) for c in range(self.outputs)]
+            terms = np.stack(columns, axis=1)
+        counted = q > 0
+        return float((q[counted] * terms[counted]).sum()) / self.n - shift
 
     # ---------------------------------------------------------------- points
 
