@@ -7,7 +7,8 @@ from scipy import sparse
 
 import stochadmm as sa
 from stochadmm.path import at_strength, solve_path
-from stochadmm.tied import FewRows, Structure, levels_of
+from stochadmm.solvers import TiedNewton
+from stochadmm.tied import FewRows, ManyRows, Structure, levels_of
 
 N, SIDE = 24, 8
 D = SIDE * SIDE
@@ -209,6 +210,15 @@ def test_ties_and_zeros_are_exact():
     assert np.diff(levels).min(initial=1.0) > 1e-8
 
 
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_many_rows_through_their_square_matrix_give_the_same_answer(loss):
+    p = problem(masked_grid, loss, intercept=True)
+    few = solve(p)
+    many = sa.minimize(p, TiedNewton(most_rows=N - 1), stop=sa.Gap(1e-8), max_passes=1000)
+    assert many.converged and few.converged
+    assert abs(many.objective - few.objective) <= 2e-8 * few.objective
+
+
 def test_float32_rows_are_certified_in_float64():
     rng, X, z = rows()
     S, h1 = grid()
@@ -304,9 +314,13 @@ def test_the_systems_are_those_of_the_dense_matrix(l1):
         0.0 if structure.shift is None else np.diag(structure.shift)
     )
     D_, r = rng.uniform(0.1, 1.0, N), rng.standard_normal(D)
-    x, seen = FewRows.of(f2, structure).at(D_, 0.7).solve(r)
-    np.testing.assert_allclose((f2.X.T * D_) @ f2.X @ x + 0.7 * (L @ x), r, atol=1e-9)
-    np.testing.assert_allclose(seen, f2.X @ x, atol=1e-9)
+    M = (f2.X.T * D_) @ f2.X + 0.7 * L
+    few = FewRows.of(f2, structure).model(D_)
+    np.testing.assert_allclose(M @ few.at(0.7).solve(r), r, atol=1e-9)
+    many = ManyRows(f2, structure).model(D_)
+    x = many.at(0.7).solve(r)
+    np.testing.assert_allclose(many.product(x, f2.X @ x) + 0.7 * (L @ x), r, atol=1e-9)
+    np.testing.assert_allclose(many.product(x, f2.X @ x), few.product(x, f2.X @ x), atol=1e-3)
 
 
 def test_what_rows_leave_is_absorbed_in_spite_of_the_shift():

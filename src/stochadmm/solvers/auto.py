@@ -95,7 +95,8 @@ class Auto(Solver):
         n, d = problem.f2.n_terms, problem.shape2[0]
         if _few_columns_matter(n, d) and why_not_by_column(problem) is None:
             return "working-set", f"{d} columns, each of which a penalty can hold at zero"
-        if d >= TIED_COLUMNS and n < d and TiedNewton().why_not(problem) is None:
+        many = TIED_COLUMNS if n < d else LARGEST_DENSE + 1
+        if d >= many and TiedNewton().why_not(problem) is None:
             return "tied-newton", f"{n} rows, {d} columns tied by a sparse structure: one factor"
         reason, few = why_not(problem), n < d and dual_rows(problem)
         if reason is not None:

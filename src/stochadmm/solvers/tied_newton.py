@@ -40,8 +40,11 @@ from ..protocols import Array
 from ..tied import (
     MOST_ENTRIES,
     FewRows,
+    ManyRows,
+    Model,
     Pieces,
     Reduced,
+    Rows,
     Splitting,
     Structure,
     dual_point,
@@ -69,6 +72,10 @@ class TiedState(State):
     """Whether the start was given: it is collapsed before anything else."""
     lift: float = 0.0
     """Share of the curvature bound in the model, raised when steps fail."""
+    model: Model | None = field(default=None, repr=False)
+    """The last model of the data term, where it is dear, and"""
+    curvature: Array | None = field(default=None, repr=False)
+    """the curvatures it was made of."""
     stretch: int = 1
     """Times the usual iterations of the splitting, doubled when an epoch brings little."""
     least: float = np.inf
@@ -98,6 +105,8 @@ class TiedNewton(Solver):
         Epochs that may pass while the gap falls by less than a fifth; then another method goes on.
     most_rows : int, default=3000
         Rows up to which they are a correction of the factor: its matrix is dense.
+    most_columns : int, default=6000
+        Columns up to which more rows than that are served, by a square matrix of them.
     shift : float, default=1e-7
         Share of the data's diagonal that is added to L where the structure leaves directions free.
 
@@ -129,6 +138,7 @@ class TiedNewton(Solver):
     most_levels: int = 1000
     patience: int = 10
     most_rows: int = 3000
+    most_columns: int = 6000
     shift: float = 1e-7
 
     def check(self, problem: Problem) -> None:
@@ -144,8 +154,8 @@ class TiedNewton(Solver):
             return "the loss offers no curvature"
         if f2.n_outputs is not None:
             return "it has several outputs"
-        if f2.n_terms > self.most_rows:
-            return f"{f2.n_terms} rows are too many for a correction of the factor"
+        if f2.n_terms > self.most_rows and f2.n_columns > self.most_columns:
+            return f"{f2.n_terms} rows and {f2.n_columns} columns are too many for dense matrices"
         if problem.h1 is None and problem.h2 is None:
             return "no penalty"
         if not has_certificate(problem):
@@ -169,7 +179,8 @@ class TiedNewton(Solver):
         n, d = problem.f2.n_terms, problem.shape2[0]
         form = Composite.of(problem)
         entries = 20 * 12 * (form.St @ form.S).nnz
-        return int(8 * (2 * n * d + 3 * n * n + 6 * d + 8 * form.S.shape[0]) + entries)
+        dense = 2 * n * d + 3 * n * n if n <= self.most_rows else 2 * d * d
+        return int(8 * (dense + 6 * d + 8 * form.S.shape[0]) + entries)
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None
@@ -180,13 +191,14 @@ class TiedNewton(Solver):
         form, f2 = Composite.of(problem), cast(FiniteSum, problem.f2)
         penalty = Pieces.of(form)
         kept = None if f2.kept is None else f2.kept.get(KEPT)
-        rows: FewRows | None = None
+        rows: Rows | None = None
         if kept is not None and kept.structure.made_of(form.S, form.mask):
             rows = kept
         passes = 0.0
         if rows is None:
             structure = Structure.of(form.S, form.mask, penalty.sigma(), _diagonal(f2), self.shift)
-            rows, passes = FewRows.of(f2, structure), 2.0
+            few = f2.n_terms <= self.most_rows
+            rows, passes = FewRows.of(f2, structure) if few else ManyRows(f2, structure), 2.0
         if f2.kept is not None:
             f2.kept[KEPT] = rows
         warm = bool(point.x2.any())
@@ -221,30 +233,32 @@ class TiedNewton(Solver):
         at = evaluate(f2, s.w, s.cache)
         s.n_passes += at.n_passes
         now = at.value + problem.penalty(s.output)
-        near, ahead = s.w, _linear(f2, at.predictions)
+        near = s.w
         if not (s.first and s.warm):
-            near, ahead = self._split(f2, s, at)
+            near = self._split(f2, s, at)
         s.first = False
         w = self._collapsed(f2, form, s, near, now)
         if w is None:
-            w = self._along(problem, f2, s, at, near, ahead, now)
+            w = self._along(problem, f2, s, at, near, now)
         self._move(problem, f2, s, w)
         self._certify(problem, f2, form, s)
         s.n_epochs += 1
 
     # ---------------------------------------------------------------- the three parts
 
-    def _split(self, f2: FiniteSum, s: TiedState, at: DataTerm) -> tuple[Array, Array]:
-        """Return the splitting's point on the model at the present one, and its predictions."""
-        unit = _unit(f2)
+    def _split(self, f2: FiniteSum, s: TiedState, at: DataTerm) -> Array:
+        """Return the splitting's point on the model at the present one."""
         loss: Any = f2.loss
         curvature = np.asarray(loss.curvature(at.predictions, f2.y), dtype=np.float64)
         bound = float(loss.curvature_bound)
         bound = bound if np.isfinite(bound) else float(curvature.max(initial=1.0))
-        D = unit * np.maximum(curvature, max(s.lift, 1e-6) * bound)
-        lin = at.gradient - f2.pull_back(D * _linear(f2, at.predictions))
-        s.n_passes += 1.0
-        return s.split.run(D, lin, s.w, s.stretch * self.n_inner)
+        D = _unit(f2) * np.maximum(curvature, max(s.lift, 1e-6) * bound)
+        rows = s.split.rows
+        if s.model is None or not rows.dear or (s.stretch > 1 and _differs(D, s.curvature)):
+            s.model, s.curvature = rows.model(D), D
+            s.n_passes += 1.0
+        lin = at.gradient - s.model.product(s.w, _linear(f2, at.predictions))
+        return s.split.run(s.model, lin, s.w, s.stretch * self.n_inner)
 
     def _collapsed(
         self, f2: FiniteSum, form: Composite, s: TiedState, near: Array, now: float
@@ -275,16 +289,15 @@ class TiedNewton(Solver):
         return None
 
     def _along(
-        self, problem: Problem, f2: FiniteSum, s: TiedState, at: DataTerm, near: Array,
-        ahead: Array, now: float,
-    ) -> Array:  # fmt: skip
+        self, problem: Problem, f2: FiniteSum, s: TiedState, at: DataTerm, near: Array, now: float
+    ) -> Array:
         """Return the first point from the splitting's to the present one that is better."""
-        t, first, here = 1.0, np.inf, _linear(f2, at.predictions)
-        shift = 0.0 if f2.offset is None else f2.offset
+        t, first, change = 1.0, np.inf, f2.predict(near) - at.predictions
+        s.n_passes += 1.0
         while t > 1e-4:
             w = s.w + t * (near - s.w)
             point = inside(problem, Pair(s.output.x1, w.astype(problem.dtype)))
-            value = mean_loss(f2, here + t * (ahead - here) + shift) + problem.penalty(point)
+            value = mean_loss(f2, at.predictions + t * change) + problem.penalty(point)
             if value < now:
                 s.lift = s.lift / 10 if s.lift > 1e-6 else 0.0
                 return w
@@ -339,6 +352,11 @@ class TiedNewton(Solver):
         s.idle = 0 if gap < 0.8 * s.least else s.idle + 1
         s.stretch = 1 if gap < LITTLE * s.least else min(2 * s.stretch, MOST_STRETCH)
         s.least = min(gap, s.least)
+
+
+def _differs(D: Array, before: Array | None) -> bool:
+    """Say whether curvatures have changed by so much that a model is worth making again."""
+    return before is None or bool(np.abs(D - before).sum() > 0.1 * before.sum())
 
 
 def _linear(f2: FiniteSum, predictions: Array) -> Array:

@@ -27,6 +27,8 @@ MODEL_TOL = 1e-10
 MOST_STEPS = 12
 RIDGE = 1e-13
 """Of the mean diagonal of the small Hessian, so that directions the rows do not see stay."""
+ROWS = 1024
+"""Rows whose columns are collected at a time."""
 ACCURATE = 1e-6
 """Residual of a small model from which on the zeros of its prox are taken as true."""
 
@@ -185,10 +187,12 @@ def _columns(f2: FiniteSum, P: Any) -> Array:
     """Return ``X P`` as a dense matrix in float64."""
     X: Any = f2.X
     d = f2.n_features
-    top = sparse.csr_array(P[:d])
-    product: Any = (top.T @ X.T).T
-    dense = product if isinstance(product, np.ndarray) else product.toarray()
-    out = np.ascontiguousarray(dense, dtype=np.float64)
+    turned = sparse.csr_array(P[:d].T)
+    out = np.empty((f2.n_terms, P.shape[1]))
+    for start in range(0, f2.n_terms, ROWS):  # a copy of some rows at a time
+        rows = slice(start, start + ROWS)
+        product: Any = (turned @ X[rows].T).T
+        out[rows] = product if isinstance(product, np.ndarray) else product.toarray()
     if f2.intercept:
         out += P[[d]].toarray()
     return out

@@ -1,16 +1,64 @@
-"""Few rows as a correction of the structure's factor (Sherman, Morrison, Woodbury)."""
+"""The rows' part of the systems ``(X'D X + rho L) x = r``, L the structure's own matrix.
+
+Few rows are a correction of the factor of L (Sherman, Morrison, Woodbury). With many rows the
+matrix is made and factored as a whole; it only shapes the splitting, so that it may be that of an
+earlier point.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 
+from ..dense import weighted_gram
 from ..finite_sum import FiniteSum
 from ..protocols import Array
 from ._structure import Structure
+
+SINGLE = 1e-6
+"""Of the mean diagonal: makes up for the rounding of products in float32."""
+
+
+class System(Protocol):
+    """One matrix, ready to be solved with."""
+
+    def solve(self, right: Array) -> Array:
+        """Return the solution."""
+
+
+class Model(Protocol):
+    """The Hessian of the data term for one D."""
+
+    def product(self, w: Array, predictions: Array) -> Array:
+        """Return it times w, whose predictions (without offset) are known."""
+
+    def at(self, rho: float) -> System:
+        """Return the system of a penalty of the splitting."""
+
+
+class Rows(Protocol):
+    """What the splitting needs of the rows."""
+
+    dear: ClassVar[bool]
+    """Whether a model is worth keeping."""
+
+    @property
+    def structure(self) -> Structure:
+        """The factored structure."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the matrices."""
+
+    def model(self, curvature: Array) -> Model:
+        """Return the model for curvatures of the rows, weights and 1/n included."""
+
+
+# ---------------------------------------------------------------- few rows
 
 
 @dataclass(frozen=True)
@@ -21,9 +69,11 @@ class FewRows:
 
         (X'D X + rho L)^-1 r = (L^-1 r - B' G B r) / rho,     G = (rho D^-1 + K)^-1
 
-    and the predictions of that are ``(B r - K G B r) / rho``: the data itself is not read again.
+    so that the data itself is not read again.
     """
 
+    dear: ClassVar[bool] = False
+    f2: FiniteSum = field(repr=False)
     structure: Structure
     B: Array = field(repr=False)
     K: Array = field(repr=False)
@@ -34,38 +84,108 @@ class FewRows:
         X = wide_rows(f2)
         B = np.ascontiguousarray(structure.solve(np.ascontiguousarray(X.T)).T)
         K = X @ B.T
-        return cls(structure, B, 0.5 * (K + K.T))
+        return cls(f2, structure, B, 0.5 * (K + K.T))
 
     @property
     def n_bytes(self) -> int:
         """Bytes of both matrices."""
         return self.B.nbytes + self.K.nbytes
 
-    def at(self, curvature: Array, rho: float) -> System:
-        """Return the solver for curvatures of the rows, weights and 1/n included."""
-        root = np.sqrt(curvature)
-        inner = root[:, None] * self.K * root
-        # rounding must not take what the penalty adds
-        inner.flat[:: len(root) + 1] += max(rho, 1e-14 * float(np.trace(inner)) / len(root))
-        return System(self, root, rho, cho_factor(inner, lower=True, overwrite_a=True))
+    def model(self, curvature: Array) -> FewModel:
+        """Return the model for curvatures of the rows, weights and 1/n included."""
+        return FewModel(self, curvature)
 
 
 @dataclass(frozen=True)
-class System:
-    """Solves ``(X'D X + rho L) x = r`` for one D and rho."""
+class FewModel:
+    """The model of few rows."""
+
+    rows: FewRows
+    curvature: Array
+
+    def product(self, w: Array, predictions: Array) -> Array:
+        """Return ``X'D X w``."""
+        return self.rows.f2.pull_back(self.curvature * predictions)
+
+    def at(self, rho: float) -> FewSystem:
+        """Return the system of a penalty of the splitting."""
+        root = np.sqrt(self.curvature)
+        inner = root[:, None] * self.rows.K * root
+        # rounding must not take what the penalty adds
+        inner.flat[:: len(root) + 1] += max(rho, 1e-14 * float(np.trace(inner)) / len(root))
+        return FewSystem(self.rows, root, rho, cho_factor(inner, lower=True, overwrite_a=True))
+
+
+@dataclass(frozen=True)
+class FewSystem:
+    """A correction of the factor of L."""
 
     rows: FewRows
     root: Array
     rho: float
     factor: Any = field(repr=False)
 
-    def solve(self, right: Array) -> tuple[Array, Array]:
-        """Return the solution and its predictions."""
-        B, K, root = self.rows.B, self.rows.K, self.root
-        seen = B @ right
-        c = root * cho_solve(self.factor, root * seen, check_finite=False)
-        x = self.rows.structure.solve(right) - B.T @ c
-        return x / self.rho, (seen - K @ c) / self.rho
+    def solve(self, right: Array) -> Array:
+        """Return the solution."""
+        B, root = self.rows.B, self.root
+        c = root * cho_solve(self.factor, root * (B @ right), check_finite=False)
+        return cast(Array, (self.rows.structure.solve(right) - B.T @ c) / self.rho)
+
+
+# ---------------------------------------------------------------- many rows
+
+
+@dataclass(frozen=True)
+class ManyRows:
+    """Rows whose square matrix is made, in float32 products: one read, n d^2 operations."""
+
+    dear: ClassVar[bool] = True
+    f2: FiniteSum = field(repr=False)
+    structure: Structure
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the matrix and of its factor."""
+        return 2 * 8 * self.f2.n_columns**2
+
+    def model(self, curvature: Array) -> ManyModel:
+        """Return the model for curvatures of the rows, weights and 1/n included."""
+        H = weighted_gram(self.f2.X, curvature, self.f2.intercept, single=True)
+        H.flat[:: len(H) + 1] += SINGLE * float(np.trace(H)) / len(H)
+        return ManyModel(self, H)
+
+
+@dataclass(frozen=True)
+class ManyModel:
+    """The square matrix of many rows."""
+
+    rows: ManyRows
+    H: Array = field(repr=False)
+
+    def product(self, w: Array, predictions: Array) -> Array:
+        """Return the matrix times w."""
+        return self.H @ w
+
+    def at(self, rho: float) -> ManySystem:
+        """Return the system of a penalty of the splitting."""
+        structure = self.rows.structure
+        L = sparse.coo_array(structure.gram)
+        matrix = self.H.copy()
+        matrix[L.coords] += rho * L.data
+        if structure.shift is not None:
+            matrix.flat[:: len(matrix) + 1] += rho * structure.shift
+        return ManySystem(cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False))
+
+
+@dataclass(frozen=True)
+class ManySystem:
+    """A dense factor."""
+
+    factor: Any = field(repr=False)
+
+    def solve(self, right: Array) -> Array:
+        """Return the solution."""
+        return cast(Array, cho_solve(self.factor, right, check_finite=False))
 
 
 def wide_rows(f2: FiniteSum) -> Array:

@@ -15,14 +15,14 @@ import numpy as np
 from ..clock import out_of_time
 from ..protocols import Array
 from ._pieces import Pieces
-from ._rows import FewRows, System
+from ._rows import Model, Rows, System
 
 
 @dataclass
 class Splitting:
     """The iterates of the splitting; they outlive the model."""
 
-    rows: FewRows
+    rows: Rows
     penalty: Pieces
     offset: Array
     z: Array = field(repr=False)
@@ -32,25 +32,26 @@ class Splitting:
     relaxation: float
     look: int
     """Iterations between two looks at the residuals."""
+    last: tuple[Model, float, System] | None = field(default=None, repr=False)
 
     def copy(self) -> Splitting:
         """Return a splitting with iterates of its own: they are replaced, never written to."""
         return replace(self)
 
-    def run(self, curvature: Array, lin: Array, at: Array, iterations: int) -> tuple[Array, Array]:
-        """Iterate from ``at``; return the last point and its predictions.
+    def run(self, model: Model, lin: Array, at: Array, iterations: int) -> Array:
+        """Iterate from ``at``; return the last point.
 
-        ``curvature`` is D, ``lin`` is ``X'(g - D m)``.
+        ``lin`` is ``X'(g - D m)``.
         """
         structure = self.rows.structure
         S, St, shift, sigma = structure.S, structure.St, structure.shift, structure.sigma
-        system, a = self.rows.at(curvature, self.rho), self.relaxation
-        x, held, seen = at, at, np.zeros_like(curvature)
+        system, a = self._system(model), self.relaxation
+        x = held = at
         for k in range(1, iterations + 1):
             right = St @ (self.rho * sigma * (self.z + self.offset) - self.mu) - lin
             if shift is not None:
                 right += self.rho * shift * held
-            x, seen = system.solve(right)
+            x = system.solve(right)
             image, before = S @ x - self.offset, self.z
             ahead = a * image + (1 - a) * before + self.mu / (self.rho * sigma)
             self.z = self.penalty.prox(ahead, self.rho)
@@ -58,12 +59,12 @@ class Splitting:
             if shift is not None:
                 held = a * x + (1 - a) * held
             if k % self.look == 0 and k < iterations:
-                system = self._balanced(system, curvature, image, before)
+                system = self._balanced(system, model, image, before)
                 if out_of_time():
                     break
-        return x, seen
+        return x
 
-    def _balanced(self, system: System, curvature: Array, image: Array, before: Array) -> System:
+    def _balanced(self, system: System, model: Model, image: Array, before: Array) -> System:
         """Return the system for a penalty that balances the residuals, the same if it does."""
         St, sigma = self.rows.structure.St, self.rows.structure.sigma
         root = np.sqrt(sigma)
@@ -77,7 +78,14 @@ class Splitting:
         if 0.5 < ratio < 2.0:
             return system
         self.rho *= ratio
-        return self.rows.at(curvature, self.rho)
+        return self._system(model)
+
+    def _system(self, model: Model) -> System:
+        """Return the system of the present penalty, the last one where nothing has changed."""
+        if self.last is None or self.last[0] is not model or self.last[1] != self.rho:
+            self.last = None  # one factor at a time
+            self.last = model, self.rho, model.at(self.rho)
+        return self.last[2]
 
 
 def _norm(x: Array) -> float:
