@@ -38,7 +38,7 @@ help:
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; name one with: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -c constraints.txt -C wheel.cmake=false -C editable.mode=inplace -e ".[all,lint,test]" nanobind
+	$(BIN)/python -m pip install -q -c constraints.txt -C wheel.cmake=false -C wheel.py-api=py3 -C editable.mode=inplace -e ".[all,lint,test]" nanobind
 	@command -v cmake >/dev/null || $(BIN)/python -m pip install -q cmake ninja
 	@touch $@
 
