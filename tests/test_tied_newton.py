@@ -297,6 +297,18 @@ def test_auto_sends_few_rows_with_tied_columns_there_and_says_why():
     assert "40 rows" in result.info["reason"] and "400 columns" in result.info["reason"]
 
 
+def test_auto_sends_many_rows_there_only_where_square_models_end():
+    def route(d, n=4500):
+        X = sparse.random_array((n, d), density=1e-3, rng=np.random.default_rng(0), format="csr")
+        parts = {"structure": sa.Differences(d), "on_structure": sa.L1(0.05)}
+        return sa.Auto().choose(sa.Problem.linear(sa.Logistic(), X, np.ones(n), **parts))
+
+    chosen, reason = route(4200)
+    assert chosen == "tied-newton" and "4500 rows, 4200 columns" in reason
+    assert route(400)[0] == "newton"
+    assert route(7000, n=7500)[0] != "tied-newton"
+
+
 # ---------------------------------------------------------------- the parts
 
 
