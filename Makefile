@@ -35,10 +35,13 @@ help:
 	@echo "make format  let ruff rewrite the sources"
 	@echo "make clean   remove caches and outputs"
 
+# The package in place; its kernels are made by `make ext`.
+INSTALL = $(BIN)/python -m pip install -q -c constraints.txt -C wheel.cmake=false -C wheel.py-api=py3 -C editable.mode=inplace -e
+
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; name one with: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -c constraints.txt -C wheel.cmake=false -C wheel.py-api=py3 -C editable.mode=inplace -e ".[all,lint,test]" nanobind
+	$(INSTALL) ".[all,lint,test]" nanobind
 	@command -v cmake >/dev/null || $(BIN)/python -m pip install -q cmake ninja
 	@touch $@
 
@@ -101,7 +104,7 @@ asan-build: $(READY)
 	$(CMAKE) --install build/asan/make --prefix $(ASAN) >> build/asan/log.txt
 
 $(PEERS): $(READY)
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[peers]"
+	$(INSTALL) ".[peers]"
 	@touch $@
 
 # One thread for everybody.
@@ -109,17 +112,17 @@ bench: export OPENBLAS_NUM_THREADS = 1
 bench: export MKL_NUM_THREADS = 1
 bench: export OMP_NUM_THREADS = 1
 bench: export NUMBA_NUM_THREADS = 1
-bench: $(PEERS)
+bench: $(PEERS) $(EXT)
 	$(BIN)/benchopt run benchmarks/peers --config benchmarks/peers/$(FORM).yml --no-cache --no-plot --output out/bench/$(FORM).parquet
 	$(BIN)/python benchmarks/peers/summary.py out/bench/$(FORM).parquet $(if $(DOCS),--docs $(DOCS))
 
 $(DOCTOOLS): $(READY)
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[docs]"
+	$(INSTALL) ".[docs]"
 	@touch $@
 
 docs: export OPENBLAS_NUM_THREADS = 1
 docs: export MPLBACKEND = Agg
-docs: $(DOCTOOLS)
+docs: $(DOCTOOLS) $(EXT)
 	$(BIN)/sphinx-build -W --keep-going -q -D plot_gallery=$(GALLERY) docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 

@@ -6,15 +6,12 @@ import hashlib
 import os
 import shutil
 import sys
-import urllib.error
 import urllib.parse
-import urllib.request
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
-from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -158,6 +155,11 @@ def _replacing(target: Path) -> Iterator[Path]:
 
 
 def _download(url: str, target: Path) -> None:
+    # a tenth of the package's import, and few download
+    import urllib.error
+    import urllib.request
+    from http.client import HTTPException
+
     try:
         with (
             urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as source,
