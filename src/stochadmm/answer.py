@@ -64,11 +64,15 @@ class Measured:
 
     @property
     def gap(self) -> float | None:
-        """Certified upper bound on the distance to the optimum; infinite where it is no number."""
+        """Certified upper bound on the distance to the optimum; infinite where it is no number.
+
+        At least what a multiplier makes of the infeasibility: below the optimum the distance to a
+        lower bound says nothing.
+        """
         if self.bound is None:
             return None
         distance = self.objective - self.bound
-        return max(distance, 0.0) if distance < np.inf else np.inf
+        return max(distance, self.charge) if distance < np.inf else np.inf
 
     @property
     def relative_gap(self) -> float | None:
@@ -300,11 +304,10 @@ class Meter:
         return bound - DISPROVED * (1.0 + abs(bound))
 
     def _feasible_enough(self, m: Measured) -> bool:
-        """Say whether a pair is near the constraint, in itself and in what it may gain by it."""
+        """Say whether a pair is near the constraint; what it may gain by that is in its gap."""
         if self.tol is None or self.problem.is_model:
             return bool(np.isfinite(m.objective))
-        target = self.tol * (m.scale if self.relative else 1.0)
-        return bool(m.feasibility <= self.tol and m.charge <= target)
+        return bool(m.feasibility <= self.tol)
 
     def certified(self, m: Measured, state: State) -> Measured:
         """Return a measurement that its method left uncertified, with a certificate.
