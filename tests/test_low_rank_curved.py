@@ -13,6 +13,7 @@ from stochadmm.low_rank.dual import split
 from stochadmm.solvers import LowRankNewton
 
 A, B = 0.03, 0.01
+METHOD = "low-rank-newton"
 
 
 def classes(seed=0, n=90, d=6, outputs=4):
@@ -114,8 +115,7 @@ def test_the_certified_answer_agrees_with_a_conic_solver(case, kind):
     X, y, given = CASES[case]()
     problem = stated(X, y, kind, **given)
     best = optimum(problem, kind, given.get("free", ()))
-    result = sa.minimize(problem, stop=sa.Gap(1e-6), max_passes=1e4)
-    assert result.info["route"] == "low-rank-newton"
+    result = sa.minimize(problem, METHOD, stop=sa.Gap(1e-6), max_passes=1e4)
     assert result.status.name == "CONVERGED"
     assert result.objective - result.gap <= best * (1 + 1e-12)  # the bound is a bound
     assert abs(result.objective - best) <= 2e-6 * best
@@ -124,7 +124,7 @@ def test_the_certified_answer_agrees_with_a_conic_solver(case, kind):
 def test_every_bound_on_the_way_is_below_the_optimum():
     problem = stated(*classes(5), intercept=True)
     best = optimum(problem, "entries")
-    run = sa.minimize(problem, stop=sa.Gap(1e-9), max_passes=2000).history
+    run = sa.minimize(problem, METHOD, stop=sa.Gap(1e-9), max_passes=2000).history
     assert max(record.objective - record.gap for record in run) <= best * (1 + 1e-12)
 
 
@@ -132,16 +132,20 @@ def test_row_weight_two_is_the_row_twice():
     X, y = classes(6)
     twice = np.r_[np.arange(90), np.arange(0, 90, 2)]
     weight = np.where(np.arange(90) % 2 == 0, 2.0, 1.0)
-    one = sa.minimize(stated(X, y, sample_weight=weight, intercept=True), stop=sa.Gap(1e-7))
-    two = sa.minimize(stated(X[twice], y[twice], intercept=True), stop=sa.Gap(1e-7))
+    one = sa.minimize(
+        stated(X, y, sample_weight=weight, intercept=True), METHOD, stop=sa.Gap(1e-7)
+    )
+    two = sa.minimize(stated(X[twice], y[twice], intercept=True), METHOD, stop=sa.Gap(1e-7))
     assert one.objective == pytest.approx(two.objective, rel=2e-7)
 
 
 def test_renamed_classes_permute_the_answer():
     X, y = classes(7)
     order = np.array([2, 0, 3, 1])
-    one = sa.minimize(stated(X, y, intercept=True), stop=sa.Gap(1e-8), max_passes=1e4)
-    two = sa.minimize(stated(X, order[y], intercept=True), stop=sa.Gap(1e-8), max_passes=1e4)
+    one = sa.minimize(stated(X, y, intercept=True), METHOD, stop=sa.Gap(1e-8), max_passes=1e4)
+    two = sa.minimize(
+        stated(X, order[y], intercept=True), METHOD, stop=sa.Gap(1e-8), max_passes=1e4
+    )
     assert one.objective == pytest.approx(two.objective, rel=2e-8)
     np.testing.assert_allclose(two.coef[:, order], one.coef, atol=2e-3)
 
@@ -149,31 +153,35 @@ def test_renamed_classes_permute_the_answer():
 def test_float32_rows_give_float32_answers_certified_in_float64():
     X, y = classes(8)
     problem = stated(X.astype(np.float32), y, intercept=True)
-    result = sa.minimize(problem, stop=sa.Gap(1e-4))
+    result = sa.minimize(problem, METHOD, stop=sa.Gap(1e-4))
     assert result.coef.dtype == np.float32 and result.status.name == "CONVERGED"
     exact = stated(X.astype(np.float32).astype(np.float64), y, intercept=True)
     assert result.objective - result.gap <= optimum(exact, "entries") * (1 + 1e-12)
 
 
 def test_the_same_call_twice_gives_the_same_bits():
-    one, two = (sa.minimize(stated(*classes(9), intercept=True)) for _ in range(2))
+    one, two = (sa.minimize(stated(*classes(9), intercept=True), METHOD) for _ in range(2))
     np.testing.assert_array_equal(one.coef, two.coef)
     assert one.gap == two.gap and one.n_passes == two.n_passes
 
 
 def test_where_the_norms_hold_everything_at_zero_the_answer_is_zero():
-    result = sa.minimize(stated(*classes(10), a=10.0, b=5.0, intercept=True), stop=sa.Gap(1e-6))
+    result = sa.minimize(
+        stated(*classes(10), a=10.0, b=5.0, intercept=True), METHOD, stop=sa.Gap(1e-6)
+    )
     assert result.status.name == "CONVERGED"
     assert not result.coef.any()
 
 
-def test_tall_and_cheap_data_take_their_ways_and_the_reason_says_so():
-    tall = stated(*classes(11, n=200))
-    assert sa.Auto().choose(tall)[0] == "low-rank-newton"
-    assert "gradient" not in sa.Auto().choose(tall)[1] and "Kronecker" in sa.Auto().choose(tall)[1]
-    few = sa.Auto().choose(stated(*classes(11, n=30)))[1]
-    assert "gradient" in few
-    assert "diagonal" in sa.Auto().choose(stated(*words()))[1]
+def test_small_tall_and_cheap_data_take_their_ways_and_the_reason_says_so():
+    assert sa.Auto().choose(stated(*classes(11)))[0] == "newton"  # its exact Hessian is small
+    route, tall = sa.Auto().choose(stated(*classes(11, n=1200, d=80, outputs=30)))
+    assert route == METHOD and "gradient" not in tall and "Kronecker" in tall
+    assert "gradient" in sa.Auto().choose(stated(*classes(11, n=300, d=80, outputs=30)))[1]
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((400, 200), density=0.05, random_state=rng).tocsr()
+    route, rare = sa.Auto().choose(stated(X, np.arange(400) % 12))
+    assert route == METHOD and "diagonal" in rare
 
 
 def test_other_penalties_than_one_norm_are_refused_in_words():

@@ -22,6 +22,8 @@ from ..protocols import Array
 MOST_FREE = 2000
 """Free coefficients whose square matrix is cheap."""
 NEWTON_STEPS = 30
+LEAST = 1e-200
+"""Curvature below which a loss counts as flat."""
 CHARGE = 20.0
 """What rounding leaves of the free rows' equation is charged at so many times their length."""
 
@@ -219,11 +221,20 @@ class CurvedLoss:
                     block -= (both * qs).T @ s
                 H[a, :, b, :] = block / self.n
                 H[b, :, a, :] = H[a, :, b, :].T
-        return np.linalg.pinv(H.reshape(f * C, f * C), rcond=1e-12, hermitian=True)
+        return pseudo_inverse(H.reshape(f * C, f * C))
 
     def hessian(self, point: Point) -> Hessian:
         """Return the Hessian of phi at a point, by products."""
         return Hessian(self, *self.curvature(point))
+
+
+def pseudo_inverse(matrix: Array) -> Array:
+    """Return the pseudo-inverse of a symmetric matrix; what underflows counts as none."""
+    values, vectors = np.linalg.eigh(matrix)
+    kept = values > max(1e-12 * float(values[-1]), LEAST)
+    half = vectors[:, kept] / np.sqrt(values[kept])
+    inverse: Array = half @ half.T
+    return inverse
 
 
 class Hessian:

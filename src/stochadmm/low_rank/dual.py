@@ -26,6 +26,8 @@ from .svt import SingularValueThreshold, spectral_norm
 
 NEAR = 0.9
 """Share of a norm's strength from which on a coefficient at zero counts as about to leave it."""
+FARTHEST = 10.0
+"""Lengths of the point beyond which no move is believed."""
 FORCING = 0.2
 """Residual of a Newton step's equations relative to that of the point."""
 HOPELESS = 100
@@ -155,6 +157,8 @@ class Held:
 
 def _towards(loss: CurvedLoss, at: Point, move: Move, total: Array) -> Point | None:
     """Return a point along a move where ``phi(W) + <total, W>`` is smaller, None if none is."""
+    if float(np.linalg.norm(move.W)) > FARTHEST * (1 + float(np.linalg.norm(at.W))):
+        return None  # there may be no minimizer
     ahead, t = loss.product(move.W), 1.0
     promised = float(np.vdot(at.gradient + total, move.W))
     for _ in range(8):

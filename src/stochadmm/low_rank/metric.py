@@ -19,7 +19,7 @@ from scipy import sparse
 
 from ..dense import weighted_gram
 from ..protocols import Array
-from .curved import CurvedLoss, Point
+from .curved import CurvedLoss, Point, pseudo_inverse
 
 FLAT_ROWS, FLAT_OUTPUTS, FLAT_ENTRIES = 1e-7, 1e-3, 1e-2
 """Shares of the largest or mean curvature below which none is trusted."""
@@ -126,7 +126,7 @@ class Kronecker(Metric):
         if loss.free.size:
             cross = np.asarray(loss.XT @ (w[:, None] * loss.X_free)) / loss.n
             own = (loss.X_free * w[:, None]).T @ loss.X_free / loss.n
-            G = G - cross @ np.linalg.pinv(own, rcond=1e-12, hermitian=True) @ cross.T
+            G = G - cross @ pseudo_inverse(own) @ cross.T
         values, self._vectors = np.linalg.eigh(G)
         self._values = np.maximum(values, FLAT_ROWS * values[-1])
 

@@ -10,6 +10,7 @@ restarts, or to SDCA-ADMM when there are fewer rows than columns.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -20,6 +21,7 @@ from ..elimination import Elimination
 from ..finite_sum import FiniteSum
 from ..problem import Pair, Problem
 from ..protocols import Array
+from ..quadratic import FLATTEN
 from ..streaming import StreamedSum
 from ._base import Solver, State, choose_engine, get, register, start_point
 from ._newton import is_quadratic
@@ -86,7 +88,7 @@ class Auto(Solver):
             return "streamed-newton", "rows are read from their source: few passes, none kept"
         if LowRankGram().why_not(problem) is None:
             return "low-rank-gram", "a squared loss with a nuclear norm: the Gram matrix is enough"
-        if LowRankNewton().why_not(problem) is None:
+        if math.prod(problem.shape2) > FLATTEN and LowRankNewton().why_not(problem) is None:
             return "low-rank-newton", LowRankNewton().plan(problem)
         view = Elimination.of(problem)
         if view is not None:
