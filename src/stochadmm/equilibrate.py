@@ -21,7 +21,7 @@ from scipy import sparse
 
 from .finite_sum import CSR, FiniteSum
 from .operators import Composed, Identity, VStack, as_operator
-from .penalties import Stacked, Zero
+from .penalties import Nuclear, Stacked, Zero
 from .problem import Pair, Problem
 from .protocols import Array
 from .terms import Elementwise
@@ -122,7 +122,8 @@ def equilibrated(problem: Problem, options: Equilibration | None = None) -> Unit
     (np.True_, array([ -1., -32.]))
     """
     options, f2 = Equilibration() if options is None else options, problem.f2
-    if not isinstance(f2, FiniteSum):
+    # singular values of scaled rows have no prox; the low-rank methods choose their own metric
+    if not isinstance(f2, FiniteSum) or _has_singular_values(problem.h1, problem.h2):
         return None
     size, ratio, _ = _columns(options.looks_at(f2))
     seen = np.append(size[size > 0], np.ones(int(f2.intercept)))
@@ -149,6 +150,15 @@ def equilibrated(problem: Problem, options: Equilibration | None = None) -> Unit
     if shift is not None and f2.intercept:
         shift = np.append(shift, 0.0)
     return Units(problem, made[0], full, shift, made[1])
+
+
+def _has_singular_values(*penalties: Any) -> bool:
+    """Say whether a penalty, or a part of a stack, is a nuclear norm."""
+    for penalty in penalties:
+        parts = [part for part, _ in penalty.parts] if isinstance(penalty, Stacked) else []
+        if isinstance(penalty, Nuclear) or _has_singular_values(*parts):
+            return True
+    return False
 
 
 # ---------------------------------------------------------------- columns
