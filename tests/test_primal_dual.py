@@ -416,6 +416,7 @@ def test_resuming_equals_going_straight_through(method, engine):
     assert kept.n_passes == straight.n_passes
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("method", [*SPLIT, sa.Katyusha])
 def test_start_is_not_changed_and_counts_are_those_of_the_papers(method):
     constrained = method is not sa.Katyusha
