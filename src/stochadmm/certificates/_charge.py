@@ -32,7 +32,7 @@ from ..penalties import Stacked
 from ..protocols import Array
 from ..terms import Elementwise
 from ._composite import Composite, StructureSolver
-from ._data import mean_conjugate, sample_weights, weighted
+from ._data import dual_margin, has_margins, mean_conjugate, sample_weights, weighted
 from ._null_space import FreeSpace
 
 UNIT = 16 * float(np.finfo(np.float64).eps)
@@ -113,6 +113,15 @@ def charge(
             break
         held = held & ~weak  # the loss may bound these coordinates better
     return best
+
+
+def least_value(f2: FiniteSum, form: Composite, u: Array) -> float:
+    """Return the bound of the dual point zero: the least losses plus the least penalties.
+
+    Its equation holds without rounding, so that it needs no proof of a bounded solution.
+    """
+    total = mean_conjugate(f2, np.zeros_like(u)) + _rest(form)
+    return -total if np.isfinite(total) else -np.inf
 
 
 def _rest(form: Composite) -> float:
@@ -345,7 +354,7 @@ def _along_free(
 ) -> float:  # fmt: skip
     """Return a bound on ``sum_k c_k |<n_k, x>|`` over the level set, n_k the free directions."""
     loss: Any = f2.loss
-    if not all(hasattr(loss, m) for m in ("curvature", "dual_margin", "largest_conjugate")):
+    if not hasattr(loss, "curvature") or not has_margins(loss, u):
         return np.inf
     kept = [(group, c) for group, c in zip(split.groups, free, strict=True) if len(c)]
     space = FreeSpace(f2, [(group.index, group.free) for group, _ in kept])
@@ -398,7 +407,7 @@ def _moves(
         T = vectors[:, live] / root / scale[:, None]
         most = float((np.abs(vectors[:, live] * root * scale[:, None]).T @ c).max(initial=0.0))
         size = space.spread(z, T)
-        margin = np.asarray(loss.dual_margin(u, length * size, f2.y))
+        margin = dual_margin(loss, u, length * size, f2.y)
         q = sample_weights(f2)
         if q is not None:
             margin = np.where((q if q.ndim == 1 else q.max(axis=1)) == 0, 1.0, margin)

@@ -88,13 +88,13 @@ def mean_conjugate(f2: FiniteSum, u: Array, size: Array | None = None) -> float:
 
 def _largest_conjugate(loss: Any, u: Array, size: Array, y: Array, q: Array | None) -> float:
     if q is None:
-        return float(np.sum(loss.largest_conjugate(u, size, y)))
+        return float(np.sum(largest_conjugate(loss, u, size, y)))
     if q.ndim == 1:
-        terms = loss.largest_conjugate(u, size, y)
+        terms = largest_conjugate(loss, u, size, y)
     else:
         columns = range(q.shape[1])
         terms = np.stack(
-            [loss.largest_conjugate(u[:, c], size[:, c], y[:, c]) for c in columns], axis=1
+            [largest_conjugate(loss, u[:, c], size[:, c], y[:, c]) for c in columns], axis=1
         )
     return float((q[q > 0] * terms[q > 0]).sum())
 
@@ -135,3 +135,23 @@ def evaluate(f2: FiniteSum, x: Array, cache: Snapshot | None = None) -> DataTerm
         u[rows] = f2.loss.slope(z[rows], f2.y[rows])
         total += f2.pull_back(weighted(None if q is None else q[rows], u[rows]), rows)
     return DataTerm(x, z, u, mean_loss(f2, z), cast(Array, total / f2.n_terms), 1.0)
+
+
+def has_margins(loss: Any, u: Array) -> bool:
+    """Say whether the domain of a loss around dual numbers is known: offered, or of one number."""
+    offered = all(hasattr(loss, name) for name in ("dual_margin", "largest_conjugate"))
+    return offered or (u.ndim == 1 and hasattr(loss, "dual_room"))
+
+
+def dual_margin(loss: Any, u: Array, size: Array, y: Array) -> Array:
+    """Return the largest t in [0, 1], row by row, with ``u +- t size`` in the domain."""
+    if hasattr(loss, "dual_margin"):
+        return np.asarray(loss.dual_margin(u, size, y))
+    return np.minimum(loss.dual_room(u, size, y), loss.dual_room(u, -size, y))
+
+
+def largest_conjugate(loss: Any, u: Array, size: Array, y: Array) -> Array:
+    """Return the largest conjugate within ``size`` of ``u``: a convex function's is at an end."""
+    if hasattr(loss, "largest_conjugate"):
+        return np.asarray(loss.largest_conjugate(u, size, y))
+    return np.maximum(loss.conjugate(u - size, y), loss.conjugate(u + size, y))

@@ -9,7 +9,7 @@ import numpy as np
 from ..clock import out_of_time
 from ..finite_sum import FiniteSum
 from ..protocols import Array
-from ._charge import charge, per_row, rounding
+from ._charge import charge, least_value, per_row, rounding
 from ._composite import Composite
 from ._data import mean_conjugate
 
@@ -101,4 +101,7 @@ def scaled_point(
         bound = lower_bound(f2, form, z, shrunk, factor * gradient, factor * mu, error, objective)
         if np.isfinite(bound):
             break
+    least = least_value(f2, form, u)
+    if not bound >= least:  # a level set without end leaves nothing else to say
+        return DualPoint(least, np.zeros_like(mu), np.zeros_like(u), 0.0)
     return DualPoint(bound, factor * mu, shrunk, factor)

@@ -61,7 +61,7 @@ def open_source(
     >>> folder = tempfile.TemporaryDirectory()
     >>> X, y = Path(folder.name) / "X.npy", Path(folder.name) / "y.npy"
     >>> np.save(X, np.ones((5, 2)))
-    ... np.save(y, np.zeros(5))
+    >>> np.save(y, np.zeros(5))
     >>> source = sa.open(X, target=y)
     >>> source.n_rows, source.n_columns
     (5, 2)

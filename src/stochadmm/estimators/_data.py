@@ -217,6 +217,18 @@ def class_targets(loss: Any, codes: Array, n_classes: int, dtype: Any) -> tuple[
     return loss, signs
 
 
+def check_classes(classes: Array, codes: Array, weight: Array | None) -> None:
+    """Raise when the rows that count have one class only: no intercept would be large enough."""
+    if weight is None:
+        return
+    seen = np.unique(codes[np.asarray(weight) > 0])
+    if seen.size == 1:
+        raise ValueError(
+            f"all rows with a weight above zero have the class {classes[seen[0]]!r}; at least two "
+            "classes are needed"
+        )
+
+
 def class_weights(class_weight: Any, classes: Array, codes: Array, weight: Array | None) -> Any:
     """Return row weights times those of the classes."""
     if class_weight is None:

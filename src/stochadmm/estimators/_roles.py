@@ -270,6 +270,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         self.classes_, codes = _data.class_codes(y, X)
         count = len(self.classes_)
         weight = _data.class_weights(self.class_weight, self.classes_, codes, weight)
+        _data.check_classes(self.classes_, codes, weight)
         self._loss, targets = _data.class_targets(self.loss, codes, count, X.dtype)
         several = targets.ndim == 2 or isinstance(self._loss, Multinomial)
         shape = (len(codes), count) if several else (len(codes),)
