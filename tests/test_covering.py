@@ -16,6 +16,11 @@ import stochadmm as sa
 TABLE = table()
 
 
+# a class that nothing penalizes is told apart by a plane: coefficients grow without end, and no
+# bound on a solution can be proved
+WITHOUT_A_SOLUTION = {"multinomial-zero-shifted-none-yes-dense"}
+
+
 def cases():
     for number, case in enumerate(TABLE):
         yield pytest.param(case, number % 6 == 0, id=str(case))
@@ -24,6 +29,9 @@ def cases():
 @pytest.mark.parametrize(("case", "conic"), list(cases()))
 def test_solved_certified_and_in_agreement_with_a_conic_solver(case, conic):
     outcome = solve(case, conic=conic)
+    if str(case) in WITHOUT_A_SOLUTION:
+        assert outcome.status != "CONVERGED"
+        return
     assert not outcome.note
     assert outcome.status == "CONVERGED"
     assert outcome.certified <= 1e-6

@@ -259,6 +259,10 @@ PROMISES = {
         20, 1e-6, "on the Gram matrix of squared losses, for a nuclear norm", own=True,
         cannot=EVERYTHING - {"low_rank"},
     ),
+    "low-rank-newton": Promise(
+        20, 1e-6, "for a nuclear norm and losses that are not squared", cannot=EVERYTHING
+    ),
+    "streamed-newton": Promise(5, 1e-6, "for rows in files", cannot=EVERYTHING),
     "gram": Promise(
         3, 1e-9, "exact for quadratic losses", own=True, cannot=EVERYTHING - QUADRATIC
     ),

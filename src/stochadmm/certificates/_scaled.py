@@ -42,7 +42,9 @@ def lower_bound(
     ``error`` is the rounding of that equation, ``objective`` F at some feasible point.
     """
     left = gradient + form.St @ mu
-    if not (np.abs(left) <= OPEN * error).all():
+    # outputs are cleared together: what rounds in one shows in all
+    scale = error if error.ndim == 1 else error.max(axis=1, keepdims=True)
+    if not (np.abs(left) <= OPEN * scale).all():
         return -np.inf
     total = mean_conjugate(f2, u) + form.conjugate(mu)
     if not np.isfinite(total):

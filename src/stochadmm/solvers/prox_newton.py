@@ -97,7 +97,7 @@ class ProxNewton(Solver):
         p, s, f2 = problem, cast(NewtonState, state), cast(Any, problem.f2)
         block = _newton.OneBlock.of(p, self.name)
         at = s.cache
-        if at is None or at.x is not s.x.x2:
+        if at is None or not np.array_equal(at.x, s.x.x2):
             at = f2.snapshot(s.x.x2)
             s.n_passes += 1
         H, reads = _newton.hessian(f2, at.predictions, s.share)
