@@ -135,6 +135,9 @@ def test_processes_give_the_same_bits(tmp_path):
     problem = stated("logistic", source)
     here = sa.minimize(problem, stop=sa.Gap(1e-6), memory=SMALL)
     there = sa.minimize(problem, stop=sa.Gap(1e-6), memory=SMALL, cluster=sa.cluster.Processes(2))
+    from joblib.externals.loky import get_reusable_executor
+
+    get_reusable_executor().shutdown()  # other tests ask for processes of another kind
     assert here.coef.tobytes() == there.coef.tobytes()
 
 

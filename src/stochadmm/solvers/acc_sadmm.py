@@ -361,9 +361,8 @@ class AccSADMM(Solver):
         at: Any = gradient.at
         if not hasattr(at, "value"):
             return float("nan")
-        value = float(at.value) + p.penalty(p.feasible(s.snapshot)) if p.is_model else np.inf
-        if np.isfinite(value):
-            return value
+        if p.is_model:
+            return float(at.value) + p.penalty(p.feasible(s.snapshot))
         weight = 2.0 * float(np.linalg.norm(s.dual))
         charge = weight * float(np.linalg.norm(p.constraint(s.snapshot)))
         return float(at.value) + p.penalty(p.inside(s.snapshot)) + charge
