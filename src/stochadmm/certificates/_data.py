@@ -147,11 +147,11 @@ def dual_margin(loss: Any, u: Array, size: Array, y: Array) -> Array:
     """Return the largest t in [0, 1], row by row, with ``u +- t size`` in the domain."""
     if hasattr(loss, "dual_margin"):
         return np.asarray(loss.dual_margin(u, size, y))
-    return np.minimum(loss.dual_room(u, size, y), loss.dual_room(u, -size, y))
+    return np.asarray(np.minimum(loss.dual_room(u, size, y), loss.dual_room(u, -size, y)))
 
 
 def largest_conjugate(loss: Any, u: Array, size: Array, y: Array) -> Array:
     """Return the largest conjugate within ``size`` of ``u``: a convex function's is at an end."""
     if hasattr(loss, "largest_conjugate"):
         return np.asarray(loss.largest_conjugate(u, size, y))
-    return np.maximum(loss.conjugate(u - size, y), loss.conjugate(u + size, y))
+    return np.asarray(np.maximum(loss.conjugate(u - size, y), loss.conjugate(u + size, y)))
