@@ -65,7 +65,7 @@ class Result:
         The pair that is the answer, and a multiplier of the constraint. In a model x2 holds
         ``coef`` and x1 follows from it.
     objective, feasibility
-        F of this pair, and |A1 x1 + A2 x2 - b| / (1 + |b|) at it.
+        F of this pair, and ``|A1 x1 + A2 x2 - b| / (1 + |b|)`` at it.
     gap, relative_gap
         Certified upper bound on F - F*, ``None`` where no certificate exists; then
         ``kkt_residual`` is what is known.

@@ -26,7 +26,7 @@ class Gap:
     ----------
     tol : float
         With ``relative`` the gap is compared with ``tol * max(|F(x)|, 1e-3 |F(0)|)``; for losses
-        that can be negative (Poisson) |F(x)| is replaced by F(null model) minus the lower bound.
+        that can be negative (Poisson) ``|F(x)|`` becomes F(null model) minus the lower bound.
     relative : bool, default=True
         Whether ``tol`` is relative.
 

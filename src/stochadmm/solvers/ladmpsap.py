@@ -65,7 +65,7 @@ class LADMPSAP(FullGradient):
     n_inner : int, default=5
         Iterations, each one pass over the data, per epoch.
     slack : float, default=2.02
-        Weight of a step, relative to beta |A_i|^2. Two blocks that do not see each other's step
+        Weight of a step over ``beta |A_i|^2``. Two blocks that do not see each other's step
         need more than 2; a little more keeps rounding out.
     growth : float, default=1.5
         Factor of the penalty when the blocks hardly move; 1 keeps it.
