@@ -15,7 +15,7 @@ import numpy as np
 import typer
 
 # The default, the method of the paper, and one of each kind that the paper compares with: more
-# would only mean more compiling.
+# would only mean more waiting.
 METHODS = ("auto", "acc-sadmm", "svrg-admm", "stoc-admm", "admm")
 COLUMNS = (
     "method",
@@ -120,10 +120,10 @@ def compare(job: Job, methods: list[str], console: Any) -> dict[str, Any]:
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
     )
-    results, compiling = {}, 0.0
+    results, warming = {}, 0.0
     with Progress(*layout, console=console, transient=True) as progress:
         for name in methods:
-            task = progress.add_task(name, total=MAX_SECONDS, state="compiling")
+            task = progress.add_task(name, total=MAX_SECONDS, state="starting")
 
             def show(record: Any, state: Any, task: Any = task) -> None:
                 text = f"{record.passes:.0f} passes, objective {record.objective:.6f}"
@@ -134,15 +134,15 @@ def compare(job: Job, methods: list[str], console: Any) -> dict[str, Any]:
             with warnings.catch_warnings():
                 # A method that runs into a limit is told by the status in the table.
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                # The first epoch ever compiles; the run that counts should not wait for it.
+                # The first run loads code and data; the one that counts should not wait for it.
                 clock = time.perf_counter()
                 solve(max_passes=MAX_PASSES if name == "auto" else 1.0)
-                compiling += time.perf_counter() - clock
+                warming += time.perf_counter() - clock
                 results[name] = solve(
                     max_passes=MAX_PASSES, max_seconds=MAX_SECONDS, callback=show
                 )
             progress.update(task, completed=MAX_SECONDS)
-    console.print(f"Compiling and warming up beforehand: {compiling:.1f} s")
+    console.print(f"Warming up beforehand: {warming:.1f} s")
     return results
 
 
