@@ -73,7 +73,7 @@ def constants(what: str, *args):
     import numpy as np
 
     import stochadmm as sa
-    from stochadmm import metrics
+    from stochadmm.risk import metrics
 
     X, y = rows(*args)
     f2 = sa.FiniteSum(sa.Logistic(), X, y)
@@ -97,7 +97,7 @@ def sparse_copy(*args):
     try:
         from stochadmm.kernels.passes import sparse_copy as copied
     except ImportError:
-        from stochadmm.finite_sum import _as_csr as copied
+        from stochadmm.risk.finite_sum import _as_csr as copied
     assert np.isfinite(dense).all()
     return lambda: copied(dense)
 
@@ -116,8 +116,8 @@ def small(d: int, outputs: int = 1):
     import numpy as np
 
     import stochadmm as sa
+    from stochadmm.forms.compiled import operator_view, penalty_view
     from stochadmm.kernels import quadratic
-    from stochadmm.kernels.views import operator_view, penalty_view
 
     rng, double = np.random.default_rng(0), np.dtype(float)
     A = sa.VStack([sa.Differences(d), sa.Identity(d)])
@@ -144,8 +144,8 @@ def newton(d: int):
     import numpy as np
 
     import stochadmm as sa
+    from stochadmm.forms.compiled import operator_view, penalty_view
     from stochadmm.kernels import quadratic
-    from stochadmm.kernels.views import operator_view, penalty_view
 
     rng, double = np.random.default_rng(0), np.dtype(float)
     A = sa.VStack([sa.Differences(d), sa.Identity(d)])

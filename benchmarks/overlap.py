@@ -22,7 +22,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "R
 import numpy as np  # noqa: E402
 
 import stochadmm as sa  # noqa: E402
-from stochadmm.path import alpha_max  # noqa: E402
+from stochadmm.run.path import alpha_max  # noqa: E402
 
 OUT = Path("out/overlap")
 FACTORS = (1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20)

@@ -37,7 +37,7 @@ from benchmarks.covering import LEVELS, Case, answer, build, conic_point, meanin
 
 import stochadmm as sa
 from stochadmm.certificates._relative import gap_scale
-from stochadmm.equilibrate import equilibrated
+from stochadmm.forms.equilibrate import equilibrated
 
 TOL, TIGHT, PASSES = 1e-6, 1e-9, 10
 SLACK = 1e-12

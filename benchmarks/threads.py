@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm import threads
+from stochadmm.linear_algebra import threads
 
 OUTPUTS = 10
 SHAPES = (

@@ -31,7 +31,7 @@ from scipy.ndimage import gaussian_filter  # noqa: E402
 from scipy.sparse.linalg import splu  # noqa: E402
 
 import stochadmm as sa  # noqa: E402
-from stochadmm.path import solve_path  # noqa: E402
+from stochadmm.run.path import solve_path  # noqa: E402
 
 N_ROWS = 216
 STRENGTHS = (0.1, 0.02)

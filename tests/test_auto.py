@@ -7,7 +7,7 @@ from scipy import sparse
 import stochadmm as sa
 from stochadmm.certificates._corrected import Sample
 from stochadmm.certificates._data import evaluate
-from stochadmm.solvers import sampled_newton
+from stochadmm.solvers.default import sampled_newton
 
 
 def logistic(n, d, alpha=1e-3, **options):

@@ -8,7 +8,6 @@ from scipy import sparse
 
 from stochadmm.certificates import Certificate, certify
 from stochadmm.certificates._null_space import FreeSpace
-from stochadmm.finite_sum import FiniteSum
 from stochadmm.losses import (
     Huber,
     Logistic,
@@ -19,7 +18,6 @@ from stochadmm.losses import (
     SquaredHinge,
 )
 from stochadmm.operators import Differences, GridDifferences, Identity, Incidence, VStack
-from stochadmm.path import alpha_max, at_strength
 from stochadmm.penalties import (
     L1,
     Box,
@@ -35,6 +33,8 @@ from stochadmm.penalties import (
     Zero,
 )
 from stochadmm.problem import Pair, Problem
+from stochadmm.risk.finite_sum import FiniteSum
+from stochadmm.run.path import alpha_max, at_strength
 
 # ------------------------------------------------------------------ the definitions, in few lines
 

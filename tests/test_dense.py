@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from stochadmm import dense
+from stochadmm.linear_algebra import dense
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr", "full csr"])

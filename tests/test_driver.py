@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import stochadmm as sa
-from stochadmm import answer
+from stochadmm.base.clock import limited, out_of_time, seconds_left
 from stochadmm.certificates import certify
 from stochadmm.certificates._composite import Composite, StructureSolver
 from stochadmm.certificates._scaled import feasible_multiplier
-from stochadmm.clock import limited, out_of_time, seconds_left
-from stochadmm.path import alpha_max, at_strength
+from stochadmm.run import answer
+from stochadmm.run.path import alpha_max, at_strength
+from stochadmm.run.stopping import Gap
 from stochadmm.solvers import State
-from stochadmm.stopping import Gap
 
 N, D = 60, 6
 
@@ -401,7 +401,7 @@ def test_an_interrupt_inside_an_epoch_returns_the_last_consistent_point(name, wh
 
 @pytest.mark.parametrize("nth", [1, 2, 4])
 def test_an_interrupt_while_measuring_returns_the_last_measured_point(nth, monkeypatch):
-    from stochadmm import answer
+    from stochadmm.run import answer
 
     p, method, calls = problem(), METHODS["acc-sadmm"], itertools.count(1)
     measure = answer.Meter.measure

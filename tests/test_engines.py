@@ -9,7 +9,7 @@ from scipy import sparse
 
 import stochadmm as sa
 from stochadmm import kernels
-from stochadmm.engines import compiled_allowed, engine
+from stochadmm.base.engines import compiled_allowed, engine
 from stochadmm.kernels.extension import available
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.equilibrate import Equilibration, equilibrated
+from stochadmm.forms.equilibrate import Equilibration, equilibrated
 
 
 def lasso(scales, *, storage="dense", dtype=np.float64, loss=None, seed=0, **options):

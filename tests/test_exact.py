@@ -8,8 +8,8 @@ from scipy import sparse
 
 import stochadmm as sa
 from stochadmm import datasets, structures
-from stochadmm.answer import Meter, _structured
 from stochadmm.exact import candidates, project
+from stochadmm.run.answer import Meter, _structured
 
 # ---------------------------------------------------------------- how structure is read
 

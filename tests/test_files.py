@@ -11,7 +11,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from stochadmm.files import read_arrays, replacing, write_arrays, write_text
+from stochadmm.base.files import read_arrays, replacing, write_arrays, write_text
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, links and pipes of POSIX")
 
@@ -37,7 +37,7 @@ def test_a_killed_process_leaves_the_old_file(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
     lines = (
-        "import sys, time; from stochadmm.files import replacing\n"
+        "import sys, time; from stochadmm.base.files import replacing\n"
         "with replacing(sys.argv[1]) as temporary:\n"
         "    temporary.write_text('half'); print('ready', flush=True); time.sleep(600)\n"
     )

@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
 import stochadmm as sa
-from stochadmm.fingerprint import CHUNK_WORDS, ODD, Unidentified, fingerprint
+from stochadmm.base.fingerprint import CHUNK_WORDS, ODD, Unidentified, fingerprint
 
 DTYPES = ["f8", "f4", "i8", "i4", "u1", "?", "c16", "S3", "f2"]
 
@@ -252,7 +252,7 @@ def test_what_a_run_leaves_behind_does_not_count():
 
 def test_the_text_is_the_same_in_another_process():
     lines = (
-        "import numpy as np, stochadmm as sa; from stochadmm.fingerprint import fingerprint; "
+        "import numpy as np, stochadmm as sa; from stochadmm.base.fingerprint import fingerprint; "
         "X = np.arange(40.0).reshape(10, 4); "
         "p = sa.Problem.linear(sa.Squared(), X, X[:, 0], on_structure=sa.L1(0.1)); "
         "print(p.renew(), fingerprint(sa.AccSADMM(), {'a', 'b', 'c'}))"

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.finite_sum import FiniteSum
-from stochadmm.sampling import LONGEST_RUN, Runs
+from stochadmm.risk.finite_sum import FiniteSum
+from stochadmm.risk.sampling import LONGEST_RUN, Runs
 
 N, D, C = 37, 5, 3
 LOSSES = {

@@ -15,7 +15,7 @@ from benchmarks import general
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.elimination import SmoothTerm
+from stochadmm.forms.elimination import SmoothTerm
 
 NUMBERS = range(20)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import stochadmm as sa
-from stochadmm import driver
+from stochadmm.run import driver
 
 N, D = 40, 4
 
@@ -179,7 +179,7 @@ def test_an_interrupt_of_a_callback_or_the_bar_returns_a_result(monkeypatch):
             raise KeyboardInterrupt
 
     check(sa.minimize(problem(), "acc-sadmm", stop=sa.Never(), callback=callback))
-    from stochadmm import progress
+    from stochadmm.run import progress
 
     def broken(*given):
         raise KeyboardInterrupt

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.gradients import Anchored, Table
+from stochadmm.base.terms import Elementwise, GroupNorms, TotalVariation
+from stochadmm.forms.compiled import operator_view, penalty_view, view
 from stochadmm.kernels import _numpy, codes, extension, passes
 from stochadmm.kernels.loops import Sample
 from stochadmm.kernels.quadratic import Augmented, Splitting, augmented, newton_matrix, splitting
 from stochadmm.kernels.tv import fuse_columns
-from stochadmm.kernels.views import operator_view, penalty_view, view
 from stochadmm.operators import as_operator
-from stochadmm.sampling import Runs
-from stochadmm.solvers._dual_blocks import data_step
-from stochadmm.terms import Elementwise, GroupNorms, TotalVariation
+from stochadmm.risk.gradients import Anchored, Table
+from stochadmm.risk.sampling import Runs
+from stochadmm.solvers.comparison._dual_blocks import data_step
 
 compiled = pytest.mark.compiled
 LOSSES = {
@@ -86,7 +86,7 @@ def by_variant(run):
 
 
 def native(f2):
-    from stochadmm.kernels.views import data_view
+    from stochadmm.risk.views import data_view
 
     made = data_view(f2)
     if f2.storage == "csr":

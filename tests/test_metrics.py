@@ -10,8 +10,8 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.metrics import column_energies, row_scores
-from stochadmm.sampling import Runs
+from stochadmm.risk.metrics import column_energies, row_scores
+from stochadmm.risk.sampling import Runs
 
 
 def rows(storage, n=53, d=7, outputs=3, weighted=True, dtype=np.float64):

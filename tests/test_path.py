@@ -7,9 +7,9 @@ import pytest
 from sklearn.linear_model import LassoCV, enet_path
 
 import stochadmm as sa
-from stochadmm import path
 from stochadmm.estimators._search import best_index
-from stochadmm.path import (
+from stochadmm.run import path
+from stochadmm.run.path import (
     _norms_of_coefficients,
     alpha_grid,
     alpha_max,

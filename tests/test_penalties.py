@@ -7,6 +7,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from stochadmm.base.terms import Elementwise, GroupNorms, TotalVariation
 from stochadmm.penalties import (
     L1,
     Box,
@@ -22,7 +23,6 @@ from stochadmm.penalties import (
     TotalVariation1D,
     Zero,
 )
-from stochadmm.terms import Elementwise, GroupNorms, TotalVariation
 from stochadmm.testing import check_penalty
 
 CASES = [

@@ -6,8 +6,8 @@ from scipy import sparse
 from sklearn.linear_model import Lasso, LogisticRegression
 
 import stochadmm as sa
-from stochadmm.gradients_loopless import Loopless
-from stochadmm.solvers._dual_blocks import block_norms2, partition, residual, rows_of
+from stochadmm.risk.gradients_loopless import Loopless
+from stochadmm.solvers.comparison._dual_blocks import block_norms2, partition, residual, rows_of
 
 DUAL = (sa.SDCAADMM, sa.SPDHG)
 SPLIT = (*DUAL, sa.VRPDDY)

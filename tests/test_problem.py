@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.protocols import Loss, Operator, Penalty
+from stochadmm.base.protocols import Loss, Operator, Penalty
 
 N, D = 12, 4
 

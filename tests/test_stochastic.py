@@ -7,9 +7,9 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.gradients import Fresh, Table
-from stochadmm.sampling import Runs
-from stochadmm.solvers import _plain, _reduced
+from stochadmm.risk.gradients import Fresh, Table
+from stochadmm.risk.sampling import Runs
+from stochadmm.solvers.comparison import _plain, _reduced
 
 PLAIN = {
     "stoc": sa.StocADMM(),
@@ -384,7 +384,7 @@ def test_ergodic_point_is_the_average_of_all_iterates(name, monkeypatch):
                 return recorded[block][-1]
 
             monkeypatch.setattr(module, function, recording)
-    monkeypatch.setattr("stochadmm.solvers.rda_admm.step2", _plain.step2)
+    monkeypatch.setattr("stochadmm.solvers.comparison.rda_admm.step2", _plain.step2)
     state = run(dataclasses.replace(ALL[name], beta=0.1, batch_size=5), problem, 4)[-1]
     assert len(recorded[1]) == len(recorded[2]) == 4 * state.n_inner
     for block in (1, 2):

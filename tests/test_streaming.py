@@ -8,7 +8,7 @@ from scipy import sparse
 
 import stochadmm as sa
 from stochadmm.data import ArraySource, spill
-from stochadmm.solvers.streamed_newton import _tangent_problem
+from stochadmm.solvers.default.streamed_newton import _tangent_problem
 from stochadmm.streaming import Coin, Rows, StreamedSum, WithRest, as_bytes
 
 SMALL = "4MiB"

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from stochadmm.base.terms import Elementwise
 from stochadmm.losses import Logistic, Multinomial, Squared
 from stochadmm.operators import Differences, Matrix
 from stochadmm.penalties import L1, GroupL2, NonNegative
-from stochadmm.terms import Elementwise
 from stochadmm.testing import check_loss, check_operator, check_penalty
 
 

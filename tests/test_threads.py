@@ -13,8 +13,9 @@ from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import stochadmm as sa
-from stochadmm import dense, finite_sum, threads
 from stochadmm.kernels import extension
+from stochadmm.linear_algebra import dense, threads
+from stochadmm.risk import finite_sum
 
 N, D, C = 6000, 20, 4
 
@@ -211,7 +212,7 @@ def test_the_number_follows_blas_the_variable_and_the_context(monkeypatch):
 def test_variables_of_the_environment_mean_one(name):
     others = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", threads.VARIABLE)
     environment = {k: v for k, v in os.environ.items() if k not in others} | {name: "1"}
-    code = "from stochadmm import threads; print(threads.count())"
+    code = "from stochadmm.linear_algebra import threads; print(threads.count())"
     out = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
@@ -341,7 +342,7 @@ def test_settings_of_numpy_reach_the_threads():
 INTERRUPTED = """
 import os, signal, time
 import stochadmm as sa
-from stochadmm import threads
+from stochadmm.linear_algebra import threads
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 done = []
@@ -369,7 +370,7 @@ FORKED = """
 import os, threading, sys, time
 import numpy as np
 import stochadmm as sa
-from stochadmm import threads
+from stochadmm.linear_algebra import threads
 from threadpoolctl import threadpool_limits, threadpool_info
 
 def add(number=3):

@@ -6,7 +6,7 @@ from benchmarks.covering import answer, conic_optimum, objective
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.path import at_strength, solve_path
+from stochadmm.run.path import at_strength, solve_path
 from stochadmm.solvers import TiedNewton
 from stochadmm.tied import FewRows, ManyRows, Structure, levels_of
 

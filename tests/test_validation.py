@@ -11,8 +11,8 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 import stochadmm as sa
-from stochadmm.bounds import contradiction
-from stochadmm.validation import as_csr, check_sparse
+from stochadmm.base.validation import as_csr, check_sparse
+from stochadmm.penalties.bounds import contradiction
 
 N, D = 30, 6
 

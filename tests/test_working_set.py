@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.linear_model import Lasso
 
 import stochadmm as sa
-from stochadmm.solvers.working_set import ByColumn, why_not_by_column
+from stochadmm.solvers.default.working_set import ByColumn, why_not_by_column
 
 N, D = 120, 400
 

@@ -12,8 +12,7 @@ from .certificates import Certificate, certify
 from .cluster import EngineLost
 from .data import DataError
 from .data import open_source as open
-from .driver import iterate, minimize
-from .finite_sum import FiniteSum, Snapshot
+from .linear_algebra.threads import use_threads
 from .losses import Huber, Logistic, Multinomial, Poisson, Quantile, Squared, SquaredHinge
 from .operators import (
     Differences,
@@ -41,7 +40,10 @@ from .penalties import (
     Zero,
 )
 from .problem import Pair, Problem
-from .result import Record, Result, Status
+from .risk.finite_sum import FiniteSum, Snapshot
+from .run.driver import iterate, minimize
+from .run.result import Record, Result, Status
+from .run.stopping import AllOf, AnyOf, Gap, Never, Residuals
 from .solvers import (
     AADMM,
     ADMM,
@@ -71,9 +73,7 @@ from .solvers import (
     StreamedNewton,
     WorkingSet,
 )
-from .stopping import AllOf, AnyOf, Gap, Never, Residuals
 from .structures import Grid
-from .threads import use_threads
 
 if TYPE_CHECKING:
     from .estimators import (

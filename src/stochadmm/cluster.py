@@ -16,8 +16,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from . import threads
 from .data import DataError, Shard
+from .linear_algebra import threads
 
 T = TypeVar("T")
 Work = Callable[[Shard], T]

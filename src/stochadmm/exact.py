@@ -17,11 +17,11 @@ from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.sparse.linalg import lsmr
 
-from .finite_sum import LARGE_BYTES, FiniteSum
+from .base.protocols import Array
 from .operators import Identity
 from .penalties import Nuclear, Stacked
 from .problem import Pair, Problem
-from .protocols import Array
+from .risk.finite_sum import LARGE_BYTES, FiniteSum
 
 Mask = NDArray[np.bool_]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .protocols import Array
+from .base.protocols import Array
 
 
 def _axes(ax: Any) -> Any:

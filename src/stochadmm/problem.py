@@ -11,14 +11,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from .affine import AffineSet
-from .bounds import contradiction
+from .base.fingerprint import fingerprint
+from .base.protocols import Array, Loss, Operator, Penalty, Shape, Smooth, SmoothSum
 from .data import ArraySource, DaskSource, Source, is_dask
-from .fingerprint import fingerprint
-from .finite_sum import FiniteSum
+from .forms.affine import AffineSet
 from .operators import Identity, PadColumns, as_operator, simplest
 from .penalties import Stacked, Zero
-from .protocols import Array, Loss, Operator, Penalty, Shape, Smooth, SmoothSum
+from .penalties.bounds import contradiction
+from .risk.finite_sum import FiniteSum
 from .streaming import BUDGET, StreamedSum, streams
 
 
@@ -316,7 +316,7 @@ class Problem:
     @cached_property
     def eliminated(self) -> Any:
         """The `Elimination` of the constraint, None where none is needed or it is too large."""
-        from .elimination import eliminated
+        from .forms.elimination import eliminated
 
         return eliminated(self)
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .protocols import Array, Shape
-from .terms import Elementwise, GroupNorms
+from .base.protocols import Array, Shape
+from .base.terms import Elementwise, GroupNorms
 
 __all__ = ["check_loss", "check_operator", "check_penalty"]
 

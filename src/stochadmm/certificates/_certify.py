@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..elimination import Elimination
-from ..equilibrate import Units, equilibrated
-from ..finite_sum import FiniteSum, Snapshot
+from ..base.protocols import Array
+from ..forms.elimination import Elimination
+from ..forms.equilibrate import Units, equilibrated
 from ..problem import Pair, Problem
-from ..protocols import Array
+from ..risk.finite_sum import FiniteSum, Snapshot
 from ._composite import Composite, Through
 from ._corrected import corrected_point
 from ._data import DataTerm, evaluate

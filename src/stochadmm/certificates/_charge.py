@@ -26,11 +26,11 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import lsmr
 
-from ..finite_sum import FiniteSum
-from ..metrics import column_energies
+from ..base.protocols import Array
+from ..base.terms import Elementwise
 from ..penalties import Stacked
-from ..protocols import Array
-from ..terms import Elementwise
+from ..risk.finite_sum import FiniteSum
+from ..risk.metrics import column_energies
 from ._composite import Composite, StructureSolver
 from ._data import dual_margin, has_margins, mean_conjugate, sample_weights, weighted
 from ._null_space import FreeSpace

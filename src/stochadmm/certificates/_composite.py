@@ -2,8 +2,9 @@
 
 With A1 a multiple of the identity, x1 follows from x2 and both penalties stack into one:
 ``S = [-A2 / s; I]``. Its dual is ``D(u, mu) = -mean conjugate(u) - H*(mu) - <mu, o>`` on
-``X'(q u)/n + S' mu = 0``. Any other constraint is eliminated first (`stochadmm.elimination`);
-where that is too large, the first rows of S are A2 itself and their penalty is reached through A1.
+``X'(q u)/n + S' mu = 0``. Any other constraint is eliminated first
+(`stochadmm.forms.elimination`); where that is too large, the first rows of S are A2 itself and
+their penalty is reached through A1.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from scipy import linalg, sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import lsmr, splu, spsolve
 
-from ..clock import out_of_time
-from ..dense import inverse
+from ..base.clock import out_of_time
+from ..base.protocols import Array
+from ..linear_algebra.dense import inverse
 from ..operators import Identity
 from ..penalties import Stacked, Zero
 from ..problem import Problem
-from ..protocols import Array
 from ..quadratic import unfold
 
 LARGEST_DENSE = 4000

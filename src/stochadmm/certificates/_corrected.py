@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..dense import weighted_gram
-from ..finite_sum import FiniteSum
-from ..protocols import Array
+from ..base.protocols import Array
+from ..linear_algebra.dense import weighted_gram
 from ..quadratic import FLATTEN, Implicit, QuadraticModel, QuadraticResult
+from ..risk.finite_sum import FiniteSum
 from ._charge import mean_size, rounding
 from ._composite import LARGEST_DENSE, MOST_ENTRIES, Composite, Through
 from ._data import DataTerm, pull_back_block, sample_weights, weighted

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..finite_sum import FiniteSum, Snapshot
-from ..protocols import Array
+from ..base.protocols import Array
+from ..risk.finite_sum import FiniteSum, Snapshot
 
 ROWS = 1 << 16
 """Rows whose conjugates or curvatures are taken at a time."""

@@ -9,9 +9,9 @@ from typing import Any, cast
 import numpy as np
 from scipy import linalg
 
-from ..clock import out_of_time
-from ..finite_sum import FiniteSum
-from ..protocols import Array
+from ..base.clock import out_of_time
+from ..base.protocols import Array
+from ..risk.finite_sum import FiniteSum
 from ._data import ROWS, DataTerm, mean_loss, pull_back, sample_weights, weighted
 
 MAX_NEWTON = 30

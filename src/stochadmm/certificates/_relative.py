@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..finite_sum import FiniteSum
 from ..problem import Problem
+from ..risk.finite_sum import FiniteSum
 from ._certify import has_certificate
 from ._composite import Composite
 from ._data import evaluate

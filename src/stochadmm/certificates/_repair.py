@@ -7,8 +7,8 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
+from ..base.protocols import Array
 from ..problem import Pair, Problem
-from ..protocols import Array
 
 ROUNDING = 32 * np.finfo(np.float64).eps
 ROUNDS, BEYOND = 60, 1.5

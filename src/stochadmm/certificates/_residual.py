@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..base.protocols import Array
 from ..problem import Pair, Problem
-from ..protocols import Array
 
 
 def kkt_residual(problem: Problem, x: Pair, gradient: Array, dual: Array) -> float:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..clock import out_of_time
-from ..finite_sum import FiniteSum
-from ..protocols import Array
+from ..base.clock import out_of_time
+from ..base.protocols import Array
+from ..risk.finite_sum import FiniteSum
 from ._charge import charge, least_value, per_row, rounding
 from ._composite import Composite
 from ._data import mean_conjugate

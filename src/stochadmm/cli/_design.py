@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from stochadmm.protocols import Array
+from stochadmm.base.protocols import Array
 
 from ._tables import Table
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from stochadmm.files import read_arrays, write_arrays
-from stochadmm.protocols import Array
+from stochadmm.base.files import read_arrays, write_arrays
+from stochadmm.base.protocols import Array
 
 from ._design import Design
 from ._tables import Table

@@ -13,8 +13,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from stochadmm.files import replacing
-from stochadmm.protocols import Array
+from stochadmm.base.files import replacing
+from stochadmm.base.protocols import Array
 
 TEXT = {".csv": ",", ".tsv": "\t", ".txt": ","}
 ARROW = {".parquet", ".pq", ".feather", ".arrow", ".ipc"}

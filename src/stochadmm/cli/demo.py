@@ -153,7 +153,7 @@ def draw(job: Job, results: dict[str, Any], out: Path, console: Any) -> None:
     except ImportError:
         console.print("No figures: matplotlib is missing; pip install 'stochadmm[plots]'")
         return
-    from stochadmm.files import replacing
+    from stochadmm.base.files import replacing
 
     for name, paint in (("convergence", _paint_curves), ("coefficients", _paint_coefficients)):
         figure = Figure(figsize=(6.0, 4.0), layout="constrained")

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..fingerprint import fingerprint
-from ..protocols import Array
+from ..base.fingerprint import fingerprint
+from ..base.protocols import Array
 from ._protocol import Block, Shard, cuts, rows_per_block
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 from scipy import sparse
 
-from ..protocols import Array
+from ..base.protocols import Array
 from ._arrays import wide
 from ._protocol import Block, Shard, Source, cuts, rows_per_block
 

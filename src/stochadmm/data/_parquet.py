@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..protocols import Array
+from ..base.protocols import Array
 from ._files import stamps
 from ._protocol import Block, DataError, Shard, rows_per_block
 

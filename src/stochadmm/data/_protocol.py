@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..protocols import Array
+from ..base.protocols import Array
 
 SHARD_BYTES = 1 << 26
 """Rows of one shard, about: a unit of work that costs far more than handing it out."""

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..files import replacing
+from ..base.files import replacing
 
 Arrays = dict[str, NDArray[Any]]
 

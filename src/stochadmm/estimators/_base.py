@@ -12,11 +12,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..path import Path, alpha_grid, alpha_max, at_strength, carried, solve_path
+from ..base.protocols import Array
 from ..problem import Pair, Problem
-from ..protocols import Array
-from ..result import Result, Status
-from ..structures import _Columns
+from ..run.path import Path, alpha_grid, alpha_max, at_strength, carried, solve_path
+from ..run.result import Result, Status
+from ..structures import NamedColumns
 from . import _reports
 from ._callbacks import CallbackSupportMixin, Epochs
 from ._data import Data, checked_offset, checked_rows, checked_weight
@@ -136,7 +136,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
                     "column of X"
                 )
             return np.array(listed, dtype=bool)
-        index = _Columns(names, n)
+        index = NamedColumns(names, n)
         mask = np.zeros(n, dtype=bool)
         mask[[index(column) for column in listed]] = True
         return mask

@@ -16,9 +16,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from ..base.protocols import Array, Loss
+from ..base.validation import check_sparse, refuse_masked
 from ..losses import Huber, Logistic, Multinomial, Poisson, Quantile, Squared, SquaredHinge
-from ..protocols import Array, Loss
-from ..validation import check_sparse, refuse_masked
 
 REGRESSION_LOSSES = ("squared", "huber", "quantile", "poisson")
 CLASSIFICATION_LOSSES = ("logistic", "squared_hinge")

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..losses import Logistic, Multinomial, Poisson, Squared
-from ..result import Status
+from ..run.result import Status
 from ._data import Data
 
 

@@ -11,8 +11,8 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..base.protocols import Array
 from ..losses import Logistic, Multinomial, Squared
-from ..protocols import Array
 from . import _data
 from ._base import StructuredModel
 from ._callbacks import with_callbacks

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import r2_score
 
+from ..base.protocols import Array
 from ..losses import Poisson, Quantile, Squared
-from ..protocols import Array
 
 UNSMOOTHED = 1e-12  # smoothing of a pinball loss that is only evaluated
 FAR = 2.0**60  # where the search for the best constant gives up

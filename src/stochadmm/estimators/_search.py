@@ -23,11 +23,11 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _num_samples
 
+from ..base.protocols import Array
 from ..losses import Squared
 from ..plots import standard_error
-from ..progress import counted
-from ..protocols import Array
-from ..result import Status
+from ..run.progress import counted
+from ..run.result import Status
 from ._base import is_count
 from ._callbacks import with_callbacks
 from ._solve import Deadline, warn_out_of_time

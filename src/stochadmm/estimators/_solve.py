@@ -14,10 +14,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import solvers
-from ..driver import minimize
 from ..problem import Problem
-from ..result import Record, Result, Status
-from ..stopping import Gap
+from ..run.driver import minimize
+from ..run.result import Record, Result, Status
+from ..run.stopping import Gap
 from ._data import moments
 
 SMALL = 200_000  # multiplications of a step: below, the last digits cost less than a second

@@ -11,10 +11,10 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from .. import structures
+from ..base.protocols import Array, Operator, Penalty
 from ..operators import Composed, Identity, Incidence, Selection, VStack, as_operator
 from ..penalties import Separable, Stacked
 from ..problem import Problem
-from ..protocols import Array, Operator, Penalty
 from ._data import Data
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..base.protocols import Array, Operator
 from ..operators import Differences
 from ..penalties import L1
 from ..problem import Problem
-from ..protocols import Array, Operator
-from ..result import Result
+from ..run.result import Result
 from ._base import Fitting, StructuredModel
 from ._docs import documented
 from ._roles import Classifier, Regressor

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..base.protocols import Operator
 from ..operators import Differences, Identity
 from ..penalties import L1
-from ..protocols import Operator
-from ..result import Result
+from ..run.result import Result
 from ._base import Fitting, StructuredModel
 from ._docs import documented
 from ._roles import Classifier, Regressor

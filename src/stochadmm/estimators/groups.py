@@ -11,7 +11,7 @@ from scipy import sparse
 from ..operators import Identity, Matrix, Selection
 from ..penalties import L1, GroupL2
 from ..problem import Problem
-from ..result import Result
+from ..run.result import Result
 from ._base import Fitting, StructuredModel
 from ._docs import documented
 from ._roles import Classifier, Regressor

@@ -11,7 +11,7 @@ from ..exact import prox_side
 from ..operators import Identity
 from ..penalties import L1, GroupL2, Nuclear, RowsL21
 from ..problem import Pair, Problem
-from ..result import Result
+from ..run.result import Result
 from ._base import Fitting, StructuredModel
 from ._docs import documented
 from ._roles import Classifier, Regressor

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..driver import minimize
-from ..finite_sum import FiniteSum
 from ..problem import Pair, Problem
-from ..result import Status
+from ..risk.finite_sum import FiniteSum
+from ..run.driver import minimize
+from ..run.result import Status
+from ..run.stopping import Gap
 from ..solvers._base import State
-from ..stopping import Gap
 from . import methods, problems
 from .methods import METHODS, Setting
 from .pieces import Piece, Watch

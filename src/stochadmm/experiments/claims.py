@@ -7,17 +7,7 @@ from collections.abc import Iterator
 
 from .curves import Curves
 from .methods import METHODS, RIVALS
-from .verdicts import (
-    FAILS,
-    HOLDS,
-    OPEN,
-    Claim,
-    Evidence,
-    claim,
-    compare,
-    no_harm,
-    somewhere,
-)
+from .verdicts import FAILS, HOLDS, OPEN, Claim, Evidence, claim, compare, no_harm, somewhere
 
 TARGET = 1e-4
 MAIN = (("fig1", "theory"), ("fig2", "tuned"))

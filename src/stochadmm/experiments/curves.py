@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..protocols import Array
+from ..base.protocols import Array
 from .problems import Optimum
 
 if TYPE_CHECKING:

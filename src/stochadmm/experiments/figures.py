@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import replacing
+from ..base.files import replacing
 from .config import Experiment, Variant
 from .curves import Curve, Curves, Key
 from .methods import METHODS

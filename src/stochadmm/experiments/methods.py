@@ -8,10 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .. import defaults
-from ..driver import begin
 from ..problem import Problem
-from ..solvers import SAGADMM, SDCAADMM, SVRGADMM, AccSADMM, Auto, Continuation, OptSADMM, StocADMM
+from ..run.driver import begin
+from ..solvers import (
+    SAGADMM,
+    SDCAADMM,
+    SVRGADMM,
+    AccSADMM,
+    Auto,
+    Continuation,
+    OptSADMM,
+    StocADMM,
+    defaults,
+)
 from ..solvers._base import Solver, State
 
 LARGEST_PENALTY = 10.0  # of the growing ones

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from ..base.protocols import Array
 from ..datasets import Dataset
 from ..datasets._dataset import scale_rows
-from ..driver import minimize
-from ..finite_sum import FiniteSum
 from ..losses import Logistic, Multinomial, Squared
 from ..operators import GridDifferences, Identity, Incidence, VStack
 from ..penalties import L1, Nuclear
 from ..problem import Pair, Problem
-from ..protocols import Array
-from ..result import Status
-from ..stopping import Gap
+from ..risk.finite_sum import FiniteSum
+from ..run.driver import minimize
+from ..run.result import Status
+from ..run.stopping import Gap
 from ..structures import glasso_edges
 from .config import DataSpec, Experiment, Variant
 from .recipes import RECIPES, TEST_SHARE, smaller

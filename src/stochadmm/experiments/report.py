@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..files import write_text
+from ..base.files import write_text
 from . import claims, tables
 from .config import Experiment
 from .curves import Curves

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ..files import replacing, write_text
+from ..base.files import replacing, write_text
 
 COLUMNS = (
     "experiment", "variant", "dataset", "method", "point", "seed", "epoch", "passes", "seconds",

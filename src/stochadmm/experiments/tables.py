@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import solvers
+from ..base.protocols import Array
 from ..operators import Identity
 from ..penalties import L1, Nuclear
 from ..problem import Problem
-from ..protocols import Array
 from .claims import readable
 from .config import DataSpec, Experiment, Tuning, load, names
 from .curves import Curves

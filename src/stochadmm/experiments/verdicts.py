@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..protocols import Array
+from ..base.protocols import Array
 from .curves import Curve, advantage, speed_up
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not decidable"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from ..protocols import Array
+from ..base.protocols import Array
 from . import codes
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..engines import compiled_allowed
+from ..base.engines import compiled_allowed
 
 VARIABLE = "STOCHADMM_KERNELS"
 CHOICES = ("auto", "avx2", "base", "numpy")

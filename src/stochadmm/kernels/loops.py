@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..protocols import Array
+from ..base.protocols import Array
 from .extension import core
 from .views import ProblemView
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..protocols import Array
+from ..base.protocols import Array
 from .extension import available, core
 from .views import DataView, csr_parts
 

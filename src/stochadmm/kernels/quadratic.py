@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..protocols import Array
+from ..base.protocols import Array
 from . import _numpy
 from .extension import available, core
 from .views import OperatorView, PenaltyView

@@ -18,7 +18,7 @@ all. The two ends grow outwards from the middle of arrays of length 2 n.
 
 from __future__ import annotations
 
-from ..protocols import Array
+from ..base.protocols import Array
 from . import _numpy
 from .extension import available, core
 

@@ -9,18 +9,12 @@ take ``native``, which is ``None`` where there is no extension.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
-from ..finite_sum import CSR, FiniteSum
-from ..operators import Identity
-from ..problem import Problem
-from ..protocols import Array
-from ..terms import Elementwise, GroupNorms
-from . import codes
-from .extension import MissingKernels, available, chosen, core
+from ..base.protocols import Array
+from .extension import available, core
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,151 +104,9 @@ class ProblemView(View):
     b: Array
 
 
-def view(problem: Problem) -> ProblemView | None:
-    """Return the compiled description of a problem, ``None`` when a part has none."""
-    return _explain(problem)[0]
-
-
-def compiled_view(problem: Problem) -> ProblemView:
-    """Return the compiled description of a problem that is known to have one."""
-    made = _explain(problem)[0]
-    if made is None or made.native is None:
-        raise MissingKernels(f"this problem does not run compiled: {why_not(problem)}")
-    return made
-
-
-def why_not(problem: Problem) -> str | None:
-    """Return what keeps a problem from running compiled, in words."""
-    return _explain(problem)[1] if available() else chosen().reason
-
-
-def _explain(problem: Problem) -> tuple[ProblemView | None, str | None]:
-    cached = problem.__dict__.get("_kernel_view")
-    if cached is None:
-        cached = _build(problem)
-        problem.__dict__["_kernel_view"] = cached
-    return cast(tuple[ProblemView | None, str | None], cached)
-
-
-def _build(problem: Problem) -> tuple[ProblemView | None, str | None]:
-    f2 = problem.f2
-    if problem.f1 is not None:
-        return None, "f1 has no compiled form"
-    if not isinstance(f2, FiniteSum) or getattr(f2.loss, "kernel", None) is None:
-        part = type(f2.loss).__name__ if isinstance(f2, FiniteSum) else type(f2).__name__
-        return None, f"the loss {part} has no compiled form"
-    columns = 1 if f2.n_outputs is None else f2.n_outputs
-    penalties = []
-    for name, shape in (("h1", problem.shape1), ("h2", problem.shape2)):
-        part = getattr(problem, name)
-        made = penalty_view(part, shape[0], columns, problem.dtype)
-        if made is None:
-            return None, f"the penalty {name} ({type(part).__name__}) has no compiled form"
-        penalties.append(made)
-    operators = []
-    for name in ("A1", "A2"):
-        A = getattr(problem, name)
-        columns_of_A = (problem.shape1 if name == "A1" else problem.shape2)[0]
-        made_op = operator_view(A, problem.dtype, columns_of_A)
-        if made_op is None:
-            return None, f"the operator {name} ({type(A).__name__}) has no sparse form"
-        operators.append(made_op)
-    b = np.zeros((problem.shape_dual[0], columns), problem.dtype)
-    if problem.b is not None:
-        b[:] = problem.b.reshape(b.shape)
-    return ProblemView(
-        data_view(f2), penalties[0], penalties[1], operators[0], operators[1], b
-    ), None
-
-
-def data_view(f2: FiniteSum) -> DataView:
-    """Return the rows of a finite sum; nothing is copied."""
-    dtype = f2.dtype
-    n, outputs = f2.n_terms, 1 if f2.n_outputs is None else f2.n_outputs
-    y = np.ascontiguousarray(f2.y, dtype=dtype).reshape(n, -1)
-    none = np.empty(0, dtype)
-    weight, offset = (none if a is None else a for a in (f2.weight, f2.offset))
-    loss: Any = f2.loss
-    code, p0, p1 = loss.kernel
-    X, indptr, indices, entries = (
-        csr_parts(f2.X) if f2.storage == CSR else (f2.X, none, none, none)
-    )
-    return DataView(
-        n, f2.n_features, outputs, f2.storage == CSR, X, indptr, indices, entries, y, weight,
-        offset, f2.intercept, int(code), float(p0), float(p1),
-    )  # fmt: skip
-
-
 def csr_parts(X: Any) -> tuple[Array, Array, Array, Array]:
     """Return an empty dense matrix, row pointers, columns and values of a CSR matrix."""
     pointers, indices = X.indptr, X.indices
     if pointers.dtype != indices.dtype or indices.dtype not in (np.int32, np.int64):
         pointers, indices = pointers.astype(np.int64), indices.astype(np.int64)
     return np.empty(0, X.dtype), pointers, indices, X.data
-
-
-def operator_view(A: Any, dtype: Any, n_columns: int) -> OperatorView | None:
-    """Return an operator as a scaled identity or in CSR form both ways."""
-    none, empty = np.empty(0, np.int32), np.empty(0, dtype)
-    nothing = (none, none, empty, none, none, empty)
-    if A is None:
-        return OperatorView(codes.NOTHING, 0, n_columns, 0.0, *nothing)
-    if isinstance(A, Identity):
-        return OperatorView(codes.SCALED_IDENTITY, n_columns, n_columns, float(A.scale), *nothing)
-    if not hasattr(A, "tosparse"):
-        return None
-    forward = sparse.csr_array(A.tosparse())
-    backward = sparse.csr_array(forward.T)
-    n_rows, _ = forward.shape
-    return OperatorView(
-        codes.SPARSE, n_rows, n_columns, 1.0, *_parts(forward, dtype), *_parts(backward, dtype)
-    )
-
-
-def _parts(M: Any, dtype: Any) -> tuple[Array, Array, Array]:
-    return M.indptr.astype(np.int32), M.indices.astype(np.int32), M.data.astype(dtype)
-
-
-def penalty_view(penalty: Any, n_rows: int, columns: int, dtype: Any) -> PenaltyView | None:
-    """Return the terms of a penalty on ``n_rows`` rows; no penalty is no term."""
-    terms: list[Any] | None = []
-    if penalty is not None:
-        terms = penalty.terms(n_rows) if hasattr(penalty, "terms") else None
-    if terms is None:
-        return None
-    per_entry = columns > 1 and any(
-        isinstance(t, Elementwise) and t.size > 0 and t.l1.size != t.size for t in terms
-    )
-    width = columns if per_entry else 1
-    numbers = np.zeros((4, n_rows * width))
-    numbers[2], numbers[3] = -np.inf, np.inf
-    kinds, starts, first_group, variation = [], [0], [0], []
-    group_starts: list[int] = []
-    group_stops: list[int] = []
-    group_weights: list[float] = []
-    for term in terms:
-        start, stop = starts[-1], starts[-1] + term.size
-        variation.append(0.0)
-        if isinstance(term, Elementwise):
-            kinds.append(codes.ELEMENTWISE)
-            for row, values in enumerate((term.l1, term.l2, term.lo, term.hi)):
-                spread = np.repeat(values, width) if values.size == term.size else values
-                numbers[row, start * width : stop * width] = spread
-        elif isinstance(term, GroupNorms):
-            kinds.append(codes.GROUP_NORMS)
-            ends = start + np.cumsum(term.sizes)
-            group_starts += [int(s) for s in ends - term.sizes]
-            group_stops += [int(s) for s in ends]
-            group_weights += [float(w) for w in term.weights]
-        else:
-            kinds.append(codes.TOTAL_VARIATION)
-            variation[-1] = term.weight
-        starts.append(stop)
-        first_group.append(len(group_weights))
-    l1, l2, lo, hi = (np.ascontiguousarray(row, dtype=dtype) for row in numbers)
-    return PenaltyView(
-        n_rows, np.array(kinds, np.int64), np.array(starts, np.int64), l1, l2, lo, hi, per_entry,
-        np.array(first_group, np.int64), np.array(group_starts, np.int64),
-        np.array(group_stops, np.int64),
-        np.array(group_weights, dtype), np.array(variation, dtype),
-    )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..protocols import Array
+from ..base.protocols import Array
 
 _MAX_NEWTON = 200
 _BELOW_ONE = 1.0 - 4.0 * float(np.finfo(np.float64).eps)

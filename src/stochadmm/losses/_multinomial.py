@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import entr, logsumexp, wrightomega
 
+from ..base.protocols import Array
 from ..kernels import codes
-from ..protocols import Array
 from ._base import as_float, check_finite, room, rows, weighted_mean
 
 _MAX_NEWTON = 100

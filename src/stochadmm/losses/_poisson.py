@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import entr, wrightomega
 
+from ..base.protocols import Array
 from ..kernels import codes
-from ..protocols import Array
 from ._base import Elementwise, as_float
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..base.protocols import Array
 from ..kernels import codes
-from ..protocols import Array
 from ._base import Elementwise, as_float, rows
 
 

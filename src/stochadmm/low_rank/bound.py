@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from ..base.protocols import Array
 from ..penalties import L1, RowsL21
-from ..protocols import Array
 from .eigenbasis import EigenQuadratic
 from .form import Form
 from .svt import spectral_norm

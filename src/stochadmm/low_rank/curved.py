@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..finite_sum import CSR, FiniteSum
+from ..base.protocols import Array
 from ..losses import Multinomial
-from ..protocols import Array
+from ..risk.finite_sum import CSR, FiniteSum
 
 MOST_FREE = 2000
 """Free coefficients whose square matrix is cheap."""

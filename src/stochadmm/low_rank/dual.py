@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ..clock import out_of_time
+from ..base.clock import out_of_time
+from ..base.protocols import Array
 from ..penalties import L1, RowsL21
-from ..protocols import Array
 from .curved import CHARGE, CurvedLoss, Point
 from .form import Form
 from .metric import Diagonal, Metric

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..protocols import Array
+from ..base.protocols import Array
 from .moments import Moments
 
 FLAT = 1e-13

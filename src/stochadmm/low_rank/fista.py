@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..protocols import Array
+from ..base.protocols import Array
 from .curved import CurvedLoss, Point
 from .form import Form
 from .svt import SingularValueThreshold, nuclear_norm

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..finite_sum import FiniteSum
+from ..base.protocols import Array, Shape
 from ..operators import Identity
 from ..penalties import L1, Nuclear, RowsL21, Stacked, Zero
 from ..problem import Problem
-from ..protocols import Array, Shape
+from ..risk.finite_sum import FiniteSum
 
 
 @dataclass(frozen=True)

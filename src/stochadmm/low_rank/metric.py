@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..dense import weighted_gram
-from ..protocols import Array
+from ..base.protocols import Array
+from ..linear_algebra.dense import weighted_gram
 from .curved import CurvedLoss, Point, pseudo_inverse
 
 FLAT_ROWS, FLAT_OUTPUTS, FLAT_ENTRIES = 1e-7, 1e-3, 1e-2

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..dense import weighted_gram
-from ..finite_sum import CSR, FiniteSum
-from ..protocols import Array
+from ..base.protocols import Array
+from ..linear_algebra.dense import weighted_gram
+from ..risk.finite_sum import CSR, FiniteSum
 
 CHUNK_BYTES = 1 << 22
 

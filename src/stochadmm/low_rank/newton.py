@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..clock import out_of_time
-from ..protocols import Array
+from ..base.clock import out_of_time
+from ..base.protocols import Array
 from .curved import CurvedLoss, Point
 from .dual import bound, corrected, split
 from .form import Form

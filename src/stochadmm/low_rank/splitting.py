@@ -19,7 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..protocols import Array
+from ..base.protocols import Array
 
 Prox = Callable[[Array, float], Array]
 

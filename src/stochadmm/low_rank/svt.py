@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from ..protocols import Array
+from ..base.protocols import Array
 
 SIDE = 64
 """Rows of a Gram matrix from which on a part of its eigenpairs is cheaper than all of them."""

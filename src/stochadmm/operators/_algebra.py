@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._immutable import set_field
-from ..protocols import Array
+from ..base.immutable import set_field
+from ..base.protocols import Array
 from ._base import LinearMap, as_float, sparse_norm2, store
 from ._convert import as_operator
 

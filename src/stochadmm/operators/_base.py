@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from .._immutable import ByValue
-from ..protocols import Array
+from ..base.immutable import ByValue
+from ..base.protocols import Array
 
 _EXACT_SIDE = 1000
 _EXACT_WORK = 4e9

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..protocols import Operator
+from ..base.protocols import Operator
 from ._matrices import Identity, Matrix, Wrapped
 
 

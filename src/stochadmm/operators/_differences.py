@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .._immutable import frozen, set_field
-from ..protocols import Array
+from ..base.immutable import frozen, set_field
+from ..base.protocols import Array
 from ._base import LinearMap, SparseMap, as_float, csr, sparse_norm2, store
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._immutable import frozen, set_field
-from ..protocols import Array
+from ..base.immutable import frozen, set_field
+from ..base.protocols import Array
 from ._base import SparseMap, as_float, csr, store
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._immutable import set_field
-from ..protocols import Array
-from ..validation import as_csr, refuse_masked
+from ..base.immutable import set_field
+from ..base.protocols import Array
+from ..base.validation import as_csr, refuse_masked
 from ._base import LinearMap, as_float, dense_norm2, estimated_norm2, sparse_norm2, store
 
 

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._immutable import ByValue, Floats, frozen
-from ..protocols import Array, Shape
+from ..base.immutable import ByValue, Floats, frozen
+from ..base.protocols import Array, Shape
 
 GUARD = 4.0
 """Units of rounding by which a dual point may leave the domain and still count as on its edge."""

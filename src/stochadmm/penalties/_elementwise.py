@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._immutable import set_field
+from ..base.immutable import set_field
 from ._base import check_alpha, check_factor, check_weights
 from ._separable import Coefficients, ElementwisePenalty, Numbers, as_number, check_bounds
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..protocols import Array, Shape
-from ..terms import Term, TotalVariation
+from ..base.protocols import Array, Shape
+from ..base.terms import Term, TotalVariation
 from ._base import GUARD, Part, as_float, check_alpha, check_factor, eps, store
 
 

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._immutable import Floats, frozen, set_field
-from ..protocols import Array, Shape
-from ..terms import GroupNorms, Term
+from ..base.immutable import Floats, frozen, set_field
+from ..base.protocols import Array, Shape
+from ..base.terms import GroupNorms, Term
 from ._base import (
     Part,
     as_float,

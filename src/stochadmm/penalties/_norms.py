@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import linalg
 
-from ..protocols import Array, Shape
+from ..base.protocols import Array, Shape
 from ._base import GUARD, Part, as_float, check_alpha, check_factor, eps, store
 
 LEADING = 1e-2

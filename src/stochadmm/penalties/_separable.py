@@ -9,19 +9,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._immutable import Floats, frozen, set_field
-from ..protocols import Array, Shape
-from ..terms import Elementwise, Term
-from ._base import (
-    GUARD,
-    Part,
-    as_float,
-    check_factor,
-    check_rows,
-    eps,
-    per_row,
-    store,
-)
+from ..base.immutable import Floats, frozen, set_field
+from ..base.protocols import Array, Shape
+from ..base.terms import Elementwise, Term
+from ._base import GUARD, Part, as_float, check_factor, check_rows, eps, per_row, store
 
 Numbers = float | Floats
 

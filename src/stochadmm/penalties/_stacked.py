@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .._immutable import set_field
-from ..protocols import Array, Penalty, Shape
-from ..terms import Term
+from ..base.immutable import set_field
+from ..base.protocols import Array, Penalty, Shape
+from ..base.terms import Term
 from ._base import Part, as_float, check_factor
 
 

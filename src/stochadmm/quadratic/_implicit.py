@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg, splu
 
-from ..dense import inverse
-from ..protocols import Array
+from ..base.protocols import Array
+from ..linear_algebra.dense import inverse
 from ._parts import tall
 from ._run import Run
 

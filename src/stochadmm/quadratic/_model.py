@@ -10,9 +10,9 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
-from ..clock import out_of_time
+from ..base.clock import out_of_time
+from ..base.protocols import Array, Shape
 from ..penalties import Stacked
-from ..protocols import Array, Shape
 from ._implicit import Implicit, ImplicitRun
 from ._parts import Flat, as_sparse, compiled_views, unfold
 from ._run import Run

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from scipy.linalg import lapack
 
-from ..clock import out_of_time
-from ..protocols import Array
+from ..base.clock import out_of_time
+from ..base.protocols import Array
 from ._parts import top
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
+from ..base.protocols import Array, Shape
+from ..base.terms import Elementwise, GroupNorms, TotalVariation
 from ..operators import as_operator
 from ..penalties import L1, Stacked
-from ..protocols import Array, Shape
-from ..terms import Elementwise, GroupNorms, TotalVariation
 
 
 def tall(x: Array) -> Array:
@@ -26,7 +26,7 @@ def top(x: Array) -> float:
 
 
 def compiled_views(S: Any, h: Any, outputs: Shape) -> tuple[Any, Any] | None:
-    from ..kernels.views import operator_view, penalty_view
+    from ..forms.compiled import operator_view, penalty_view
 
     columns = outputs[0] if outputs else 1
     made = penalty_view(h, S.shape[0], columns, np.dtype(np.float64))

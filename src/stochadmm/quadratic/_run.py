@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ..clock import out_of_time
-from ..dense import inverse
-from ..protocols import Array
+from ..base.clock import out_of_time
+from ..base.protocols import Array
+from ..linear_algebra.dense import inverse
 from ._newton import RIDGE, augmented_lagrangian, column_view
 from ._parts import tall, top
 

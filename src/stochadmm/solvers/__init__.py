@@ -2,34 +2,34 @@
 
 from ._base import Solver, State, as_solver, get, names, register
 from ._steps import Continuation
-from .aadmm import AADMM
-from .acc_sadmm import AccSADMM, Schedule
-from .admm import ADMM
-from .asvrg_admm import ASVRGADMM
-from .auto import Auto
-from .fast_ladmm import FastLADMM
-from .gram import Gram
-from .inertial_admm import InertialADMM
-from .katyusha import Katyusha
-from .ladm_ne import LADMNE
-from .ladmpsap import LADMPSAP
-from .linearized_admm import LinearizedADMM
-from .low_rank_gram import LowRankGram, LowRankGramOptions
-from .low_rank_newton import LowRankNewton, LowRankNewtonOptions
-from .opg_admm import OPGADMM
-from .opt_sadmm import OptSADMM
-from .prox_newton import ProxNewton
-from .rda_admm import RDAADMM
-from .sag_admm import SAGADMM
-from .sampled_newton import SampledNewton
-from .sdca_admm import SDCAADMM
-from .spdhg import SPDHG
-from .stoc_admm import StocADMM
-from .streamed_newton import StreamedNewton
-from .svrg_admm import SVRGADMM
-from .tied_newton import TiedNewton
-from .vr_pddy import VRPDDY
-from .working_set import WorkingSet
+from .comparison.aadmm import AADMM
+from .comparison.admm import ADMM
+from .comparison.asvrg_admm import ASVRGADMM
+from .comparison.fast_ladmm import FastLADMM
+from .comparison.inertial_admm import InertialADMM
+from .comparison.katyusha import Katyusha
+from .comparison.ladm_ne import LADMNE
+from .comparison.ladmpsap import LADMPSAP
+from .comparison.linearized_admm import LinearizedADMM
+from .comparison.opg_admm import OPGADMM
+from .comparison.opt_sadmm import OptSADMM
+from .comparison.rda_admm import RDAADMM
+from .comparison.sag_admm import SAGADMM
+from .comparison.sdca_admm import SDCAADMM
+from .comparison.spdhg import SPDHG
+from .comparison.stoc_admm import StocADMM
+from .comparison.svrg_admm import SVRGADMM
+from .comparison.vr_pddy import VRPDDY
+from .default.acc_sadmm import AccSADMM, Schedule
+from .default.auto import Auto
+from .default.gram import Gram
+from .default.low_rank_gram import LowRankGram, LowRankGramOptions
+from .default.low_rank_newton import LowRankNewton, LowRankNewtonOptions
+from .default.prox_newton import ProxNewton
+from .default.sampled_newton import SampledNewton
+from .default.streamed_newton import StreamedNewton
+from .default.tied_newton import TiedNewton
+from .default.working_set import WorkingSet
 
 __all__ = [
     "AADMM",

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ..finite_sum import Snapshot
+from ..base.protocols import Array
 from ..problem import Pair, Problem
-from ..protocols import Array
+from ..risk.finite_sum import Snapshot
 
 ENGINES = ("auto", "compiled", "reference")
 
@@ -103,7 +103,7 @@ def choose_engine(problem: Problem, engine: str, has_kernel: bool = True) -> str
         return engine
     reason: str | None = "this method has no compiled loop"
     if has_kernel:
-        from ..kernels import views  # the extension is loaded on first use
+        from ..forms import compiled as views  # the extension is loaded on first use
 
         reason = views.why_not(problem)
     if reason is None:

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics import LARGEST_DENSE, gram_of
+from ..base.protocols import Array
 from ..problem import Problem
-from ..protocols import Array
-from . import _newton
+from ..risk.metrics import LARGEST_DENSE, gram_of
 from ._second_block import SmallProblem
 from ._steps import lengths, step1, tightness
+from .default import _newton
 
 FORMS = ("auto", "exact", "linearized")
 AFFORDABLE = 500

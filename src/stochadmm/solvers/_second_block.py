@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics import structure_gram
+from ..base.protocols import Array
 from ..operators import Identity
 from ..problem import Problem
-from ..protocols import Array
 from ..quadratic import QuadraticModel, minimize_quadratic
-from . import _newton
+from ..risk.metrics import structure_gram
+from .default import _newton
 
 MOST_MODELS = 50
 SMALL_TOL = 1e-12

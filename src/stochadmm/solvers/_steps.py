@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .. import defaults
+from ..base.protocols import Array
 from ..operators import Identity
 from ..problem import Pair, Problem
-from ..protocols import Array
+from . import defaults
 
 # ---------------------------------------------------------------- block steps
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..base.protocols import Array
 from ..data import Block, Shard, check_block
-from ..protocols import Array
 
 CHUNK_BYTES = 1 << 19
 """Rows that are worked on at a time: they stay in the cache between the two products."""

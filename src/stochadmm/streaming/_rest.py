@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..protocols import Array
+from ..base.protocols import Array
 
 EDGE = 4 * float(np.finfo(np.float64).eps)
 """Rounding of the ends of the domain."""

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .. import cluster
+from ..base.protocols import Array, Loss, Shape
 from ..data import Source
-from ..finite_sum import Snapshot
-from ..protocols import Array, Loss, Shape
+from ..risk.finite_sum import Snapshot
 from ._passes import Coin, Rows, Sums, Work, add
 
 BUDGET = 1 << 28

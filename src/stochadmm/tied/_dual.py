@@ -14,10 +14,10 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from ..base.clock import out_of_time
+from ..base.protocols import Array
 from ..certificates import Composite, DataTerm, DualPoint, lower_bound, rounding
-from ..clock import out_of_time
-from ..finite_sum import FiniteSum
-from ..protocols import Array
+from ..risk.finite_sum import FiniteSum
 from ._pieces import Pieces
 from ._structure import Structure
 

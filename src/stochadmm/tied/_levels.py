@@ -14,13 +14,13 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
+from ..base.protocols import Array
+from ..base.terms import Elementwise
 from ..certificates import Composite, mean_loss, sample_weights
 from ..exact import components, project
-from ..finite_sum import FiniteSum
 from ..penalties import Stacked
-from ..protocols import Array
 from ..quadratic import QuadraticModel
-from ..terms import Elementwise
+from ..risk.finite_sum import FiniteSum
 from ._pieces import pieces
 
 MODEL_TOL = 1e-10

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..base.protocols import Array
 from ..certificates import Composite
 from ..penalties import Stacked
-from ..protocols import Array
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 
-from ..dense import weighted_gram
-from ..finite_sum import FiniteSum
-from ..protocols import Array
+from ..base.protocols import Array
+from ..linear_algebra.dense import weighted_gram
+from ..risk.finite_sum import FiniteSum
 from ._structure import Structure
 
 SINGLE = 1e-6

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..clock import out_of_time
-from ..protocols import Array
+from ..base.clock import out_of_time
+from ..base.protocols import Array
 from ._pieces import Pieces
 from ._rows import Model, Rows, System
 

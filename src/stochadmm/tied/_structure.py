@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
-from ..protocols import Array
+from ..base.protocols import Array
 
 MOST_ENTRIES = 60
 """Entries of L per column up to which its factor is expected to be sparse."""

@@ -1,0 +1,139 @@
+"""Files that are whole or absent, and archives of arrays that are trusted with nothing.
+
+A file is written under another name and then renamed. Archives have the ``.npz`` format of NumPy,
+uncompressed; what they declare is compared with what they hold before any memory is taken.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import IO, Any
+from uuid import uuid4
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+MOST_ARRAYS = 1000
+HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Give the name of an empty file that becomes ``path`` at once when the block ends.
+
+    Until then, and for good if the block raises or the process is killed, ``path`` is what it was
+    before. The content is on the disk before the name is; permissions of an older file are kept,
+    a link stays a link. Devices and pipes, which cannot be replaced, are written to directly.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from stochadmm.base.files import replacing
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     target = Path(folder) / "a.txt"
+    ...     with replacing(target) as temporary:
+    ...         _ = temporary.write_text("whole")
+    ...         target.exists()
+    ...     target.read_text()
+    False
+    'whole'
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it")
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    # a name of its own: two processes may write the same file
+    temporary = target.with_name(f".{uuid4().hex}.part")
+    try:
+        with open(temporary, "xb"):
+            pass
+        if target.exists():
+            shutil.copymode(target, temporary)
+        yield temporary
+        _flush(temporary)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    if os.name == "posix":
+        _flush(target.parent)
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Write a text file in UTF-8 that is never seen half written; folders are made."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return path
+
+
+def _flush(path: Path) -> None:
+    """Wait until the disk has what was written."""
+    number = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def write_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays of numbers as an uncompressed ``.npz`` archive that is whole or absent."""
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an archive written by ``write_arrays``.
+
+    Nothing in it is run, and no more memory is taken than the file is long.
+
+    Raises
+    ------
+    ValueError
+        The file is no such archive, is cut short, or declares what it does not hold.
+    """
+    with open(path, "rb") as file:
+        try:
+            return _members(file, os.fstat(file.fileno()).st_size)
+        except (ValueError, MemoryError):
+            raise
+        except Exception as error:  # damage shows as almost any error of the readers below
+            raise ValueError(str(error) or "it is damaged") from error
+
+
+def _members(file: IO[bytes], size: int) -> dict[str, NDArray[Any]]:
+    with ZipFile(file) as archive:
+        members = archive.infolist()
+        if len(members) > MOST_ARRAYS or len({m.filename for m in members}) < len(members):
+            raise ValueError("it has too many members, or one twice")
+        if sum(m.file_size for m in members) > size:
+            raise ValueError("it declares more than it holds")
+        return {m.filename.removesuffix(".npy"): _member(archive, m) for m in members}
+
+
+def _member(archive: ZipFile, member: ZipInfo) -> NDArray[Any]:
+    if member.compress_type != ZIP_STORED or not member.filename.endswith(".npy"):
+        raise ValueError(f"{member.filename!r} is no plain array")
+    with archive.open(member) as stream:
+        shape, by_column, dtype = _header(stream)
+        if dtype.hasobject or prod(shape) * dtype.itemsize != member.file_size - stream.tell():
+            raise ValueError(f"{member.filename!r} declares another size than it has")
+        content = np.frombuffer(stream.read(), dtype=dtype)  # reading to the end checks the sum
+    return content.reshape(shape, order="F" if by_column else "C").copy()
+
+
+def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = npy.read_magic(stream)
+    if version not in HEADERS:
+        raise ValueError(f"it has an array of the unknown version {version}")
+    return HEADERS[version](stream)

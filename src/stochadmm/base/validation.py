@@ -1,0 +1,95 @@
+"""What is checked of users' arrays at the border, once, so that compiled loops may trust them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+
+def refuse_masked(array: Any, name: str) -> None:
+    """Raise when entries of an array are masked: the numbers behind the mask mean nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.base.validation import refuse_masked
+    >>> refuse_masked(np.ma.masked_equal([1.0, -9.0], -9.0), "X")
+    Traceback (most recent call last):
+    ...
+    ValueError: X has 1 masked entries, expected numbers; fill them, e.g. X.filled(0.0), ...
+    """
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        count = int(np.ma.getmaskarray(array).sum())
+        raise ValueError(
+            f"{name} has {count} masked entries, expected numbers; fill them, e.g. "
+            f"{name}.filled(0.0), or leave their rows out (missing targets of several outputs "
+            "are NaN)"
+        )
+
+
+def check_sparse(matrix: Any, name: str) -> None:
+    """Raise when a sparse matrix points outside of its shape or its arrays do not fit together.
+
+    SciPy and compiled loops follow such pointers into foreign memory. One read of the indices;
+    nothing is changed.
+    """
+    if matrix.format in ("csr", "csc", "bsr"):
+        _check_compressed(matrix, name)
+    elif matrix.format == "coo":
+        for coordinates, size in zip(matrix.coords, matrix.shape, strict=True):
+            _check_range(coordinates, size, name)
+            if coordinates.shape != matrix.data.shape:
+                raise ValueError(f"{name} has {_counts(coordinates, matrix.data)}; {_REMEDY}")
+    else:  # lists of rows and the like
+        _check_compressed(matrix.tocsr(), name)
+
+
+def as_csr(matrix: Any, name: str) -> Any:
+    """Return a checked sparse matrix in CSR form, its rows in order and without duplicates.
+
+    Nothing is copied where it has that form already. What it remembers about itself is not
+    trusted: its arrays may have been changed since.
+    """
+    check_sparse(matrix, name)
+    given = matrix.tocsr()
+    made = sparse.csr_array(given.shape, dtype=given.dtype)  # whose flags are not yet known
+    used = given.indptr[-1]
+    made.data, made.indices, made.indptr = given.data[:used], given.indices[:used], given.indptr
+    if not made.has_canonical_format:
+        made = made.copy()
+        made.sum_duplicates()
+    return made
+
+
+_REMEDY = "build it anew from its entries, e.g. with scipy.sparse.coo_array"
+
+
+def _check_compressed(matrix: Any, name: str) -> None:
+    indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
+    major, minor = matrix.shape if matrix.format != "csc" else matrix.shape[::-1]
+    if matrix.format == "bsr":
+        major, minor = major // data.shape[1], minor // data.shape[2]
+    for array in (indptr, indices):
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise ValueError(f"{name} has pointers that are no whole numbers; {_REMEDY}")
+    if len(indptr) != major + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
+        raise ValueError(f"{name} has row pointers that do not rise from 0; {_REMEDY}")
+    if not indptr[-1] <= min(len(indices), len(data)):
+        raise ValueError(f"{name} has {_counts(indices, data)} for {indptr[-1]}; {_REMEDY}")
+    _check_range(indices[: indptr[-1]], minor, name)
+
+
+def _check_range(indices: NDArray[Any], size: int, name: str) -> None:
+    if indices.size and not (indices.min() >= 0 and indices.max() < size):
+        first, last = int(indices.min()), int(indices.max())
+        raise ValueError(
+            f"{name} has entries at the places {first} to {last}, expected 0 to {size - 1}; "
+            f"{_REMEDY}"
+        )
+
+
+def _counts(indices: NDArray[Any], data: NDArray[Any]) -> str:
+    return f"{len(indices)} places and {len(data)} entries"

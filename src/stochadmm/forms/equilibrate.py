@@ -1,0 +1,310 @@
+"""Columns in units that a solver can work with, and the answer back in those of the user.
+
+A problem whose columns differ by many powers of ten is the same problem in other words: with
+D a diagonal matrix of powers of two and m numbers for the columns that are far from zero,
+
+    X x + c = (X - 1 m') D v + e,      x = D v,   e = c + m' x,
+
+penalties and constraint see ``D v`` instead of x, and an intercept that no penalty sees takes the
+shift. Multiplying by powers of two is exact, and a column is shifted only where every subtraction
+is, so that both problems have the same optimal value and lower bounds carry over. Zeros of sparse
+data stay zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from scipy import sparse
+
+from ..base.protocols import Array
+from ..base.terms import Elementwise
+from ..operators import Composed, Identity, VStack, as_operator
+from ..penalties import Nuclear, Stacked, Zero
+from ..problem import Pair, Problem
+from ..risk.finite_sum import CSR, FiniteSum
+
+
+@dataclass(frozen=True)
+class Equilibration:
+    """When columns are put into other units.
+
+    Parameters
+    ----------
+    spread : float
+        Ratio of the largest to the smallest typical entry of a column from which on columns are
+        scaled: squared, as Hessians have it, 1e8 is half of the digits of float64.
+    off_center : float
+        Ratio of mean to deviation from which on a column is shifted where a free intercept takes
+        the shift: squared, a Hessian loses six digits to the nearly dependent pair.
+    sample : int
+        Rows that the decision looks at; units do not hide.
+    """
+
+    spread: float = 1e4
+    off_center: float = 1e3
+    sample: int = 200
+
+    def looks_at(self, f2: FiniteSum) -> Any:
+        """Return some of the rows."""
+        n = f2.X.shape[0]
+        return f2.X if n <= self.sample else f2.X[:: n // self.sample]
+
+
+@dataclass(frozen=True)
+class Units:
+    """A problem, the same problem in other units, and the way between their points."""
+
+    original: Problem
+    problem: Problem
+    scale: Array
+    """D, one number per row of x2, powers of two."""
+    shift: Array | None
+    """m, one number per row of x2; None where no column is shifted."""
+    moved: bool
+    """Whether h2 became a part of h1, its rows after those of A1."""
+
+    def into(self, x: Pair) -> Pair:
+        """Return a point in the units of the solver."""
+        x2 = np.array(x.x2)
+        if self.shift is not None:
+            x2[-1] = self._intercept(x2, 1)
+        x1, v = x.x1, (x2 / self._column(x2)).astype(x2.dtype)
+        if not self.moved:
+            return Pair(x1, v)
+        return self.problem.feasible(Pair(np.zeros(self.problem.shape1, x2.dtype), v))
+
+    def back(self, x: Pair) -> Pair:
+        """Return a point in the units of the user."""
+        x2 = (x.x2 * self._column(x.x2)).astype(x.x2.dtype)
+        if self.shift is not None:
+            x2[-1] = self._intercept(x2, -1)
+        return Pair(x.x1[: self.original.shape1[0]], x2)
+
+    def _intercept(self, x2: Array, sign: int) -> Any:
+        """Return ``c +- m' x`` with as many digits as there are: its terms cancel."""
+        wide = x2.astype(np.longdouble)
+        terms = cast(Array, self.shift).reshape(-1, *(1,) * (x2.ndim - 1)) * wide
+        return (wide[-1] + sign * terms.sum(axis=0)).astype(x2.dtype)
+
+    def into_dual(self, dual: Array) -> Array:
+        """Return a multiplier with zeros for the rows that were added."""
+        more = self.problem.shape_dual[0] - dual.shape[0]
+        return np.concatenate([dual, np.zeros((more, *dual.shape[1:]), dual.dtype)])
+
+    def back_dual(self, dual: Array) -> Array:
+        """Return the multiplier of the original constraint."""
+        return dual[: self.original.shape_dual[0]]
+
+    def describe(self) -> str:
+        """Return in words what was done to the columns."""
+        low, high = int(np.log2(self.scale.min())), int(np.log2(self.scale.max()))
+        moved = 0 if self.shift is None else int(np.count_nonzero(self.shift))
+        text = f"columns multiplied by 2^{low} to 2^{high} inside"
+        return text + (f", {moved} shifted against the intercept" if moved else "")
+
+    def _column(self, like: Array) -> Array:
+        return self.scale if like.ndim == 1 else self.scale[:, None]
+
+
+def equilibrated(problem: Problem, options: Equilibration | None = None) -> Units | None:
+    """Return a problem in better units, None where it is well scaled or cannot be restated.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> X = np.array([[1.0, 3e9], [2.0, 5e9], [-1.0, 1e9]])
+    >>> problem = sa.Problem.linear(sa.Squared(), X, np.ones(3), on_coefficients=sa.L1(0.1))
+    >>> units = equilibrated(problem)
+    >>> np.abs(units.problem.f2.X).max() < 4, np.log2(units.scale)
+    (np.True_, array([ -1., -32.]))
+    """
+    options, f2 = Equilibration() if options is None else options, problem.f2
+    # singular values of scaled rows have no prox; the low-rank methods choose their own metric
+    if not isinstance(f2, FiniteSum) or _has_singular_values(problem.h1, problem.h2):
+        return None
+    size, ratio, _ = _columns(options.looks_at(f2))
+    seen = np.append(size[size > 0], np.ones(int(f2.intercept)))
+    uneven = seen.size > 0 and seen.max() > options.spread * seen.min()
+    far = bool((ratio > options.off_center).any()) and _free_intercept(problem)
+    if not uneven and not far:
+        return None
+    shift = _shifts(f2, options) if _free_intercept(problem) else None
+    if not uneven and shift is None:
+        return None
+    kept = None if f2.kept is None else f2.kept.get("equilibrated")
+    if kept is None:
+        X, scale = _scaled_rows(f2, shift)
+        data = FiniteSum(f2.loss, X, f2.y, f2.weight, intercept=f2.intercept, offset=f2.offset)
+        if f2.kept is not None:
+            data.remember()
+            f2.kept["equilibrated"] = data, scale
+    else:
+        data, scale = kept
+    full = np.append(scale, 1.0) if f2.intercept else scale
+    made = _restated(problem, data, full)
+    if made is None:
+        return None
+    if shift is not None and f2.intercept:
+        shift = np.append(shift, 0.0)
+    return Units(problem, made[0], full, shift, made[1])
+
+
+def _has_singular_values(*penalties: Any) -> bool:
+    """Say whether a penalty, or a part of a stack, is a nuclear norm."""
+    for penalty in penalties:
+        parts = [part for part, _ in penalty.parts] if isinstance(penalty, Stacked) else []
+        if isinstance(penalty, Nuclear) or _has_singular_values(*parts):
+            return True
+    return False
+
+
+# ---------------------------------------------------------------- columns
+
+
+def _columns(X: Any) -> tuple[Array, Array, Array]:
+    """Return, per column, the size of its entries, mean over deviation, and mean.
+
+    The size is the root mean square of the entries other than zero; columns with zeros have no
+    ratio: they are not moved.
+    """
+    n = X.shape[0]
+    is_sparse: bool = sparse.issparse(X)
+    if is_sparse:
+        data, index, d = X.data.astype(np.float64), X.indices, X.shape[1]
+        data, index = data[data != 0], index[data != 0]
+        count = np.bincount(index, minlength=d)
+        # relative to the largest entry: squares must not overflow
+        top = np.zeros(d)
+        np.maximum.at(top, index, np.abs(data))
+        unit = np.where(top > 0, top, 1.0)
+        total = np.bincount(index, data / unit[index], minlength=d)
+        squares = np.bincount(index, (data / unit[index]) ** 2, minlength=d)
+    else:
+        wide = np.asarray(X, dtype=np.float64)
+        top = np.abs(wide).max(axis=0)
+        unit = np.where(top > 0, top, 1.0)
+        wide = wide / unit
+        count = np.count_nonzero(wide, axis=0)
+        total, squares = wide.sum(axis=0), np.einsum("ij,ij->j", wide, wide)
+    size = unit * np.sqrt(squares / np.maximum(count, 1)) * (count > 0)
+    mean = total / n
+    deviation = np.sqrt(np.maximum(squares / n - mean**2, 1e-32))
+    full = (count == n) & (n > 1)
+    return size, np.where(full, np.abs(mean) / deviation, 0.0), unit * mean
+
+
+def _shifts(f2: FiniteSum, options: Equilibration) -> Array | None:
+    """Return what to subtract from each column without rounding; None where nothing is to be."""
+    _, ratio, mean = _columns(f2.X)
+    far = ratio > np.sqrt(options.off_center)
+    if not far.any():
+        return None
+    shift = np.zeros(f2.n_features)
+    for j in np.flatnonzero(far):
+        column = f2.X[:, [j]]
+        column = np.asarray(column.toarray() if f2.storage == CSR else column).ravel()
+        # few binary digits, so that subtracting them from close numbers is exact
+        grain = 2.0 ** np.floor(np.log2(abs(mean[j]) / min(ratio[j], 1e6)))
+        shift[j] = _exactly(column, grain * np.round(mean[j] / grain))
+    return shift if shift.any() else None
+
+
+def _exactly(column: Array, number: float) -> float:
+    """Return the number if it can be subtracted from a column without rounding, else zero."""
+    if number != column.dtype.type(number):
+        return 0.0
+    number = column.dtype.type(number)
+    moved = column - number
+    # the rounding of a difference, by Knuth: it is itself a floating point number
+    virtual = moved - column
+    error = (column - (moved - virtual)) + (-number - virtual)
+    varies = bool((moved != moved[0]).any())
+    return float(number) if not error.any() and varies else 0.0
+
+
+def _scaled_rows(f2: FiniteSum, shift: Array | None) -> tuple[Any, Array]:
+    """Return the shifted columns divided by powers of two near their sizes, and their inverses."""
+    X = f2.X.copy()
+    if shift is not None:
+        moved = shift.astype(f2.dtype)
+        if f2.storage == CSR:  # only columns without zeros are moved
+            X.data -= moved[X.indices]
+        else:
+            X -= moved
+    size = _columns(X)[0]
+    power = np.where(size > 0, np.round(np.log2(np.where(size > 0, size, 1.0))), 0.0)
+    scale = 2.0**-power
+    factor = scale.astype(f2.dtype)
+    if f2.storage == CSR:
+        X.data *= factor[X.indices]
+    else:
+        X *= factor
+    return X, scale
+
+
+# ---------------------------------------------------------------- penalties and constraint
+
+
+def _restated(problem: Problem, data: FiniteSum, scale: Array) -> tuple[Problem, bool] | None:
+    """Return the problem of v in x2 = D v, and whether h2 moved to the first block."""
+    D = as_operator(sparse.csr_array(sparse.diags_array(scale)))
+    A2 = None if problem.A2 is None else _product(problem.A2, scale, D)
+    h2: Any = problem.h2
+    h2 = h2.rescaled(scale) if hasattr(h2, "rescaled") else None
+    if problem.h2 is None or h2 is not None:
+        return replace(problem, f2=data, h2=h2, A2=A2), False
+    if problem.A1 is None or A2 is None:
+        size = scale.size
+        return Problem(data, h1=problem.h2, A1=Identity(size, scale=-1.0), A2=D), True
+    A1 = problem.A1
+    if not isinstance(A1, Identity) or problem.f1 is not None:
+        return None
+    rows = problem.shape_dual[0], scale.size
+    own = Zero() if problem.h1 is None else problem.h1
+    b = problem.b
+    if b is not None:
+        b = np.concatenate([b, np.zeros((rows[1], *b.shape[1:]), b.dtype)])
+    below = as_operator(sparse.csr_array(sparse.diags_array(-A1.scale * scale)))
+    return Problem(
+        data,
+        h1=Stacked([(own, rows[0]), (problem.h2, rows[1])]),
+        A1=Identity(sum(rows), scale=A1.scale),
+        A2=VStack([A2, below]),
+        b=b,
+    ), True
+
+
+def _product(A: Any, scale: Array, D: Any) -> Any:
+    if hasattr(A, "tosparse"):
+        return as_operator(sparse.csr_array(A.tosparse() @ sparse.diags_array(scale)))
+    return Composed(A, D)
+
+
+def _free_intercept(problem: Problem) -> bool:
+    """Say whether there is an intercept that neither penalty nor constraint sees."""
+    if not problem.intercept:
+        return False
+    A2: Any = problem.A2
+    if A2 is not None:
+        unit = np.zeros(A2.shape[1])
+        unit[-1] = 1.0
+        if A2.matvec(unit).any():
+            return False
+    h2: Any = problem.h2
+    if h2 is None or isinstance(h2, Zero):
+        return True
+    if isinstance(h2, Stacked):
+        last, rows = cast(Any, h2.parts[-1])
+        if isinstance(last, Zero) and rows >= 1:
+            return True
+    terms = h2.terms(problem.shape2[0]) if hasattr(h2, "terms") else None
+    if not terms or not isinstance(terms[-1], Elementwise):
+        return False
+    term = terms[-1]
+    width = term.l1.size // term.size
+    strength = np.concatenate([term.l1[-width:], term.l2[-width:]])
+    bounds = np.concatenate([term.lo[-width:], term.hi[-width:]])
+    return not strength.any() and not np.isfinite(bounds).any()

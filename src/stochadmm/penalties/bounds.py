@@ -1,0 +1,67 @@
+"""Bounds of both blocks that the constraint contradicts, found by arithmetic on intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..base.protocols import Array, Shape
+from ..base.terms import Elementwise
+
+
+def bounds(penalty: Any, shape: Shape) -> tuple[Array, Array] | None:
+    """Return lower and upper bounds on each entry of a block, None where nothing is bounded."""
+    terms = penalty.terms(shape[0]) if hasattr(penalty, "terms") else None
+    width = int(np.prod(shape[1:]))
+    low, high = np.full((shape[0], width), -np.inf), np.full((shape[0], width), np.inf)
+    start = 0
+    for term in terms or ():
+        rows = slice(start, start + term.size)
+        if isinstance(term, Elementwise):
+            for numbers, given in ((low, term.lo), (high, term.hi)):
+                numbers[rows] = np.reshape(given, (term.size, given.size // max(term.size, 1)))
+        start += term.size
+    found = (low > -np.inf).any() or (high < np.inf).any()
+    return (low, high) if found else None
+
+
+def image(A: Any, low: Array, high: Array) -> tuple[Array, Array]:
+    """Return the smallest box that holds ``A x`` for all x between the bounds."""
+    positive, negative = A.maximum(0), A.minimum(0)
+    ends = [
+        _product(positive, low) + _product(negative, high),
+        _product(positive, high) + _product(negative, low),
+    ]
+    return ends[0], ends[1]
+
+
+def _product(A: Any, x: Array) -> Array:
+    """Return A x where entries of x may be infinite, all that meet with the same sign."""
+    finite = np.asarray(A @ np.where(np.isfinite(x), x, 0.0))
+    endless = np.asarray(A @ np.where(np.isfinite(x), 0.0, np.sign(x)))
+    return np.where(endless == 0, finite, np.copysign(np.inf, endless))
+
+
+def contradiction(
+    A1: Any, h1: Any, shape1: Shape, A2: Any, h2: Any, shape2: Shape, b: Array | None
+) -> int | None:
+    """Return a row of ``A1 x1 + A2 x2 = b`` that no point between the bounds satisfies.
+
+    None where there may be one: intervals see one row at a time.
+    """
+    if not (hasattr(A1, "tosparse") and hasattr(A2, "tosparse")):
+        return None
+    first, second = bounds(h1, shape1), bounds(h2, shape2)
+    if first is None or second is None:
+        return None
+    left = image(sparse.csr_array(A1.tosparse()), *first)
+    right = image(sparse.csr_array(A2.tosparse()), *second)
+    target = 0.0 if b is None else b.reshape(left[0].shape).astype(np.float64)
+    low, high = left[0] + right[0] - target, left[1] + right[1] - target
+    # rounding of the sums is forgiven: what is refused here is refused for good
+    size = sum(np.where(np.isfinite(e), np.abs(e), 0.0) for e in (*left, *right)) + np.abs(target)
+    slack = 1e-12 * size
+    rows = ((low > slack) | (high < -slack)).any(axis=1)
+    return int(np.argmax(rows)) if rows.any() else None

@@ -1,0 +1,87 @@
+"""Gradient estimators: what a method knows of the gradient between passes.
+
+Each is asked for an estimate at a point from a batch of rows, and counts nothing: passes belong to
+the state of the method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.protocols import Array, SmoothSum
+from .finite_sum import Snapshot
+from .sampling import Runs
+
+
+@dataclass(frozen=True)
+class Anchored:
+    """The SVRG estimate: full gradient at an anchor, plus the batch's change since then."""
+
+    f2: SmoothSum
+    runs: Runs
+    at: Any
+    """A ``Snapshot``, or the anchor itself for finite sums that keep none."""
+    full_gradient: Array
+
+    @classmethod
+    def take(cls, f2: Any, runs: Runs, x: Array, known: Snapshot | None = None) -> Anchored:
+        """Make the pass at x, unless ``known`` is that pass already."""
+        if known is not None and known.x is x:
+            return cls(f2, runs, known, known.gradient)
+        if hasattr(f2, "snapshot"):
+            snapshot = f2.snapshot(x)
+            return cls(f2, runs, snapshot, snapshot.gradient)
+        return cls(f2, runs, x, f2.gradient(x))
+
+    def estimate(self, batch: NDArray[np.int64], x: Array) -> Array:
+        """Return the estimate at x from the rows of a batch."""
+        rows = self.runs.rows(batch)
+        change = self.f2.gradient_change(rows, x, self.at)
+        return self.full_gradient + (self.runs.row_weight * len(rows)) * change
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """The plain estimate: the mean gradient of the batch, as noisy as the batch is small."""
+
+    f2: Any
+    runs: Runs
+
+    def estimate(self, batch: NDArray[np.int64], x: Array) -> Array:
+        """Return the estimate at x from the rows of a batch."""
+        rows = self.runs.rows(batch)
+        gradient: Array = self.f2.gradient_rows(rows, x)
+        return (self.runs.row_weight * len(rows)) * gradient
+
+
+@dataclass(frozen=True)
+class Table:
+    """The SAG estimate: the mean of the last gradient seen of every row.
+
+    For linear models a row's gradient is its slope times the row, so the table holds one number
+    per row and output. With ``points`` it also holds where each row was seen last, which nothing
+    compresses. The arrays belong to the state of the method and are changed in place.
+    """
+
+    f2: Any
+    runs: Runs
+    slopes: Array
+    mean_gradient: Array
+    points: Array | None = None
+    mean_point: Array | None = None
+
+    def estimate(self, batch: NDArray[np.int64], x: Array) -> Array:
+        """See the rows of a batch at x and return the mean over all rows."""
+        rows = np.unique(self.runs.rows(batch))  # a row drawn twice is seen once
+        n = self.f2.n_terms
+        slopes = self.f2.slopes(self.f2.predict(x, rows), rows)
+        self.mean_gradient[...] += self.f2.pull_back(slopes - self.slopes[rows], rows) / n
+        self.slopes[rows] = slopes
+        if self.points is not None and self.mean_point is not None:
+            self.mean_point[...] += (x - self.points[rows]).sum(axis=0) / n
+            self.points[rows] = x
+        return self.mean_gradient

@@ -1,0 +1,1 @@
+"""One run: the loop, what a point is worth, when to stop, what is returned, paths of strengths."""

@@ -1,0 +1,361 @@
+"""Solutions for many strengths: grids, the largest useful strength, warm-started paths.
+
+A *unit problem* is a problem whose penalties have strength one; its family multiplies them by
+alpha.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+
+from ..base.protocols import Array
+from ..base.terms import Elementwise
+from ..certificates._composite import Composite, is_diagonal
+from ..certificates._data import evaluate
+from ..certificates._null_space import clear_free_directions
+from ..problem import Pair, Problem
+from ..quadratic import Implicit, minimize_quadratic
+from ..risk.finite_sum import FiniteSum
+from .result import Result
+
+MOST_ROUNDS, MOST_STEPS = 60, 1000
+MOST_SPLIT, LOOK = 5000, 20
+"""Steps of the splitting that brackets the largest strength, and how often bounds are taken."""
+FAR_OUT = 1e9
+"""Times a multiplier is made longer to see how far the dual set reaches."""
+SMALL_ENOUGH = 300  # columns up to which a dense identity costs nothing
+RELAXATION = 1.7
+ROUNDED_UP = 1e-6  # the largest strength is returned this much too large, never too small
+
+
+def at_strength(unit: Problem, alpha: float) -> Problem:
+    """Return the problem of a family at strength alpha; data and operators are shared.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> from stochadmm.run.path import at_strength
+    >>> unit = sa.Problem.linear(sa.Squared(), np.eye(2), np.ones(2), on_coefficients=sa.L1(1.0))
+    >>> at_strength(unit, 0.1).h2
+    L1(alpha=0.1, weights=None)
+    """
+    h1, h2 = (_scaled(part, alpha) for part in (unit.h1, unit.h2))
+    if alpha == 0:
+        return Problem(unit.f2, h2=h2)
+    return unit.with_penalties(h1, h2)
+
+
+def _scaled(penalty: Any, alpha: float) -> Any:
+    return None if penalty is None else penalty.scaled(alpha)
+
+
+def null_model(unit: Problem) -> tuple[Array, Array]:
+    """Return the minimizer of the data term where the penalty vanishes, and the gradient there.
+
+    It is the fit of what is unpenalized: an intercept, free columns, the mean of a fused graph.
+    Both are in float64.
+    """
+    f2 = unit.f2
+    if not isinstance(f2, FiniteSum):
+        raise TypeError("alpha_max needs a FiniteSum as data term; pass alphas instead")
+    directions = Composite.of(unit).null_directions()
+    zero = evaluate(f2, np.zeros(unit.shape2), None)
+    cleared = clear_free_directions(f2, zero, directions)
+    if cleared is None:
+        raise ValueError(
+            "alpha_max is not available: too many coefficients are unpenalized, or the loss has "
+            "no curvature; pass alphas instead"
+        )
+    gradient = cleared[1].gradient.copy()
+    for index, basis in directions:  # what rounding has left there
+        dense = basis.toarray()
+        gradient[index] -= dense @ np.linalg.lstsq(dense, gradient[index], rcond=None)[0]
+    rounding = 1e-13 * np.abs(zero.slopes).mean() * np.sqrt(f2.row_norms2.max())
+    gradient[np.abs(gradient) <= rounding] = 0.0
+    return cleared[0].x, gradient
+
+
+def alpha_max(unit: Problem) -> float:
+    """Return the smallest strength at which the null model is optimal.
+
+    With g the gradient at the null model it is the smallest alpha for which -g is alpha times a
+    subgradient of the penalty at zero: a linear program where the penalty is polyhedral, and the
+    largest ratio ``-<g, w> / penalty(w)`` otherwise, between bounds from both sides for norms of
+    coefficients, climbed by proximal steps for other structures.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> from stochadmm.run.path import alpha_max
+    >>> unit = sa.Problem.linear(
+    ...     sa.Squared(), np.eye(2), np.array([3.0, 1.0]), on_coefficients=sa.L1(1.0)
+    ... )
+    >>> round(alpha_max(unit), 4)  # |X'y| / n
+    1.5
+    """
+    _, gradient = null_model(unit)
+    size = float(np.abs(gradient).max(initial=0.0))
+    if size == 0:
+        return 0.0
+    direction = np.where(np.abs(gradient) > 1e-12 * size, -gradient / size, 0.0)
+    edges = _dual_edges(unit)
+    if edges is not None:
+        strength = _polyhedral(unit, direction, *edges)
+    else:
+        form = _norms_of_coefficients(unit)
+        strength = _climb(unit, direction) if form is None else _bracket(form, direction)
+    return size * strength * (1 + ROUNDED_UP)
+
+
+def _dual_edges(unit: Problem) -> tuple[Array, Array] | None:
+    """Return the unit dual set as an interval per row, h1 above h2; None when it is no box."""
+    low, high = [], []
+    for penalty, rows in ((unit.h1, unit.shape1[0]), (unit.h2, unit.shape2[0])):
+        part: Any = penalty
+        if part is None:
+            low.append(np.zeros(rows))
+            high.append(np.zeros(rows))
+            continue
+        terms = part.terms(rows) if hasattr(part, "terms") else None
+        if terms is None or not all(isinstance(term, Elementwise) for term in terms):
+            return None
+        for term in terms:
+            if term.l1.size != term.size or term.l2.any():
+                return None
+            low.append(np.where(np.isfinite(term.lo), -np.inf, -term.l1))
+            high.append(np.where(np.isfinite(term.hi), np.inf, term.l1))
+    return np.concatenate(low), np.concatenate(high)
+
+
+def _polyhedral(unit: Problem, direction: Array, low: Array, high: Array) -> float:
+    """Return min t with ``A' u + v = direction``, (u, v) in t times the box; largest output."""
+    d = unit.shape2[0]
+    outputs = direction.reshape(d, -1)
+    if unit.h1 is None:
+        edge = np.where(outputs > 0, high[:, None], -low[:, None])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.where(outputs == 0, 0.0, np.abs(outputs) / edge).max())
+    A: Any = unit.A2
+    rows = sparse.hstack([A.tosparse().T, sparse.eye_array(d)]).tocsc()
+    used = (low < 0) | (high > 0)
+    rows, low, high = rows[:, np.flatnonzero(used)], low[used], high[used]
+    m = rows.shape[1]
+    equal = sparse.hstack([rows, sparse.csc_array((d, 1))])
+    above, below = np.flatnonzero(np.isfinite(high)), np.flatnonzero(np.isfinite(low))
+    eye = sparse.eye_array(m, format="csr")
+    bounded = sparse.vstack(
+        [
+            sparse.hstack([eye[above], sparse.csr_array(-high[above, None])]),
+            sparse.hstack([-eye[below], sparse.csr_array(low[below, None])]),
+        ]
+    )
+    cost = np.zeros(m + 1)
+    cost[-1] = 1.0
+    found = 0.0
+    for column in outputs.T:
+        answer = linprog(  # type: ignore[call-overload]
+            cost, bounded, np.zeros(bounded.shape[0]), equal, column, bounds=(None, None)
+        )
+        if answer.status != 0:
+            raise ValueError(f"alpha_max is not available: {answer.message}; pass alphas instead")
+        found = max(found, float(answer.x[-1]))
+    return found
+
+
+def _norms_of_coefficients(unit: Problem) -> Composite | None:
+    """Return the stacked form where S'S is diagonal and H a sum of norms, None elsewhere."""
+    form = Composite.of(unit)
+    shared = form.mask.ndim == 1 or bool((form.mask == form.mask[:, :1]).all())
+    if not shared or form.offset.any() or not is_diagonal(form.St @ form.S):
+        return None
+    penalty = form.stacked_penalty
+    probe = np.random.default_rng(0).standard_normal(form.mask.shape)
+    value, double, mirrored = (float(penalty.value(t * probe)) for t in (1.0, 2.0, -1.0))
+    is_norm = np.isfinite(value) and np.allclose([double, mirrored], [2 * value, value], 1e-12)
+    return form if is_norm else None
+
+
+def _bracket(form: Composite, direction: Array) -> float:
+    """Return the largest ``<direction, w> / H(S w)`` from below and above.
+
+    A splitting solves the prox of alpha times the penalty at the direction. On the way, the ratio
+    of its point is a bound from below, and the next alpha; a multiplier with
+    ``S' mu = direction`` is one from above: the factor that brings it into the dual set.
+    """
+    penalty, S, St = form.stacked_penalty, form.S, form.St
+    weight = (St @ S).diagonal().reshape(-1, *(1,) * (direction.ndim - 1))
+
+    def ratio(w: Array) -> float:
+        value = float(penalty.value(S @ w))
+        return float(np.vdot(direction, w)) / value if value > 0 else 0.0
+
+    def reach(mu: Array) -> float:
+        exact = mu + form.absorb(direction - St @ mu)
+        return 1 / (FAR_OUT * form.scale(FAR_OUT * exact))
+
+    mu = np.zeros_like(form.offset)
+    low, high = ratio(direction), reach(mu)
+    if S.shape[0] == np.count_nonzero(weight):  # no other multiplier
+        return high
+    image, rho = np.zeros_like(mu), 1.0
+    for step in range(MOST_SPLIT):
+        if step % LOOK == 0:
+            scaled = _scaled(penalty, low)
+        w = (direction + St @ (rho * image - mu)) / (1 + rho * weight)
+        seen, before = np.asarray(S @ w), image
+        ahead = RELAXATION * seen + (1 - RELAXATION) * image + mu / rho
+        image = scaled.prox(ahead, 1 / rho)
+        mu = rho * (ahead - image)
+        if step % LOOK == LOOK - 1:
+            low, high = max(low, ratio(w)), min(high, reach(mu))
+            if high <= low * (1 + ROUNDED_UP):
+                break
+            rho *= _balance(seen - image, seen, rho * (St @ (image - before)), St @ mu)
+    return max(low, high / (1 + ROUNDED_UP))
+
+
+def _balance(primal: Array, length: Array, dual: Array, force: Array) -> float:
+    """Return the factor of the penalty that makes the relative residuals of a splitting equal."""
+    sizes = [float(np.linalg.norm(part)) for part in (primal, length, dual, force)]
+    if not all(sizes):
+        return 1.0
+    ratio = float(np.sqrt(sizes[0] / sizes[1] * sizes[3] / sizes[2]))
+    return float(np.clip(ratio, 0.2, 5.0)) if not 0.5 < ratio < 2 else 1.0
+
+
+def _climb(unit: Problem, direction: Array) -> float:
+    """Return the largest ``<direction, w> / penalty(w)`` by proximal steps.
+
+    The prox w of alpha times the penalty at the direction is zero from the largest ratio on; below
+    it, its own ratio ``alpha + |w|^2 / penalty(w)`` is the next, larger alpha (Dinkelbach's
+    method).
+    """
+
+    def ratio(w: Array) -> float:
+        value = unit.penalty(unit.feasible(Pair(unit.zeros().x1, w)))
+        return float(np.sum(direction * w)) / value if 0 < value < np.inf else 0.0
+
+    alpha = ratio(_projected(unit, direction))
+    H: Any = Implicit(lambda w: w, np.ones(unit.shape2[0]))
+    dual, penalty, tol, last = None, None, 1e-3, 1e-6
+    if unit.shape2[0] <= SMALL_ENOUGH:
+        H, last = np.eye(unit.shape2[0]), 1e-11
+    for _ in range(MOST_ROUNDS):
+        if unit.h1 is None:
+            w = _scaled(unit.h2, alpha).prox(direction, 1.0)
+        else:
+            found = minimize_quadratic(
+                H, -direction, np.zeros_like(direction), unit.A2, _scaled(unit.h1, alpha),
+                _scaled(unit.h2, alpha), dual=dual, tol=tol, penalty=penalty,
+                max_iter=MOST_STEPS,
+            )  # fmt: skip
+            w, dual, penalty = found.w, found.dual, found.penalty
+        after = ratio(w) if float(np.abs(w).max()) > 1e-9 else 0.0
+        if after <= alpha * (1 + ROUNDED_UP):
+            if tol <= last or unit.h1 is None:
+                break
+            tol = max(tol / 100, last)
+        alpha = max(after, alpha)
+    return alpha
+
+
+def _projected(unit: Problem, direction: Array) -> Array:
+    h2: Any = unit.h2
+    return np.asarray(h2.project(direction)) if hasattr(h2, "project") else direction
+
+
+def alpha_grid(largest: float, n_alphas: int = 50, eps: float = 1e-3) -> Array:
+    """Return strengths from the largest down to ``eps`` times it, evenly spaced in logarithm.
+
+    Examples
+    --------
+    >>> from stochadmm.run.path import alpha_grid
+    >>> alpha_grid(1.0, n_alphas=3, eps=0.01)
+    array([1.  , 0.1 , 0.01])
+    """
+    if not n_alphas >= 1 or not 0 < eps < 1:
+        raise ValueError(
+            f"n_alphas is {n_alphas} and eps is {eps}; expected at least one and 0 < eps < 1"
+        )
+    if not 0 < largest < np.inf:
+        raise ValueError(
+            f"the largest useful alpha is {largest}: the targets are constant or nothing is "
+            "penalized; pass alphas yourself"
+        )
+    return np.geomspace(largest, eps * largest, n_alphas)
+
+
+def carried(result: Result, ratio: float) -> tuple[Pair, Array]:
+    """Return a start from a solution at another strength.
+
+    The multiplier lies in alpha times a set, so that it is scaled by the ratio of the alphas.
+    """
+    return result.pair, (result.dual * ratio).astype(result.dual.dtype)
+
+
+def solve_path(
+    unit: Problem, alphas: Iterable[float], solve: Callable[[Problem, Any], Result]
+) -> Iterator[tuple[float, Problem, Result]]:
+    """Yield (alpha, problem, result) for each strength, each started from the one before.
+
+    ``solve(problem, start)`` returns a result; pair, multiplier, and what the method has kept of
+    the data are carried along.
+    """
+    if isinstance(unit.f2, FiniteSum):
+        unit.f2.remember()
+    start: Any = None
+    before = 0.0
+    for alpha in alphas:
+        problem = at_strength(unit, float(alpha))
+        if start is not None and problem.constrained != (start.dual.size > 0):
+            start = None
+        first = None if start is None else carried(start, alpha / before if before else 1.0)
+        result = solve(problem, first)
+        yield float(alpha), problem, result
+        start, before = result, float(alpha)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Solutions along a grid of strengths.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+        Strengths, in the order solved.
+    coefs, intercepts : ndarray of shape (n_alphas, ...)
+        Coefficients and intercepts in the shapes of ``coef_`` and ``intercept_``.
+    gaps : ndarray of shape (n_alphas,)
+        Certified relative duality gaps, NaN where there is no certificate.
+    dof, aic, bic : ndarray of shape (n_alphas,)
+        Degrees of freedom and information criteria.
+    n_passes : ndarray of shape (n_alphas,)
+        Reads of the data.
+    results : list of Result
+        What the solver returned.
+    feature_names : list or None
+        Names of the columns.
+    """
+
+    alphas: Array
+    coefs: Array
+    intercepts: Array
+    gaps: Array
+    dof: Array
+    aic: Array
+    bic: Array
+    n_passes: Array
+    results: list[Result] = field(repr=False)
+    feature_names: list[Any] | None = None
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the coefficients against alpha; returns the axes (needs matplotlib)."""
+        from ..plots import plot_path
+
+        return plot_path(self, ax)

@@ -1,0 +1,75 @@
+"""Starts and results on their way between the units of the user and those of the solver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from ..base.protocols import Array
+from ..certificates._data import evaluate
+from ..forms.equilibrate import Units
+from ..problem import Pair
+from ..risk.finite_sum import FiniteSum
+from ..solvers._base import start_point
+from .result import Result, Status
+from .stopping import Rule
+
+
+def start_in(units: Units, start: Any) -> Any:
+    """Return what a run may start from in the units of the solver."""
+    dual = None
+    if isinstance(start, Result):
+        start, dual = start.pair, start.dual
+    elif isinstance(start, tuple):
+        start, dual = start
+    if start is None:
+        return None
+    pair, multiplier = start_point(units.original, start, dual)
+    return units.into(pair), None if dual is None else units.into_dual(multiplier)
+
+
+def result_of(units: Units, found: Result, rule: Rule) -> Result:
+    """Return a result in the units of the user, with what is true of its arrays there."""
+    problem, pair = units.original, units.back(found.pair)
+    coef, intercept = found.coef, found.intercept
+    if problem.intercept:
+        coef = np.concatenate([coef, np.reshape(intercept, (1, *coef.shape[1:]))])
+    whole = units.back(Pair(found.x1, coef.astype(found.x2.dtype))).x2 + 0
+    coef = whole
+    if problem.intercept:
+        coef, intercept = whole[:-1], whole[-1]
+        intercept = float(intercept) if np.ndim(intercept) == 0 else intercept.copy()
+    found = replace(
+        found, coef=coef.copy(), intercept=intercept, x1=pair.x1, x2=pair.x2,
+        dual=units.back_dual(found.dual),
+        ergodic=None if found.ergodic is None else units.back(found.ergodic),
+        info=found.info | {"units": units.describe()},
+    )  # fmt: skip
+    return found if units.shift is None else _appraised(units, found, whole, rule)
+
+
+def _appraised(units: Units, found: Result, x2: Array, rule: Rule) -> Result:
+    """Return a result whose point was rounded on its way back, with its numbers renewed."""
+    # in the units of the solver the intercept and what is shifted against it do not cancel
+    problem, inside = units.problem, units.into(Pair(found.x1, x2.astype(np.float64)))
+    point = problem.feasible(Pair(inside.x1.astype(np.float64), inside.x2))
+    objective = evaluate(cast(FiniteSum, problem.f2), point.x2).value + problem.penalty(point)
+    if found.gap is None or not found.history:
+        return replace(found, objective=objective)
+    bound = found.objective - found.gap
+    gap = max(objective - bound, 0.0) if np.isfinite(objective) else np.inf
+    size = found.gap / found.relative_gap if found.relative_gap else abs(found.objective)
+    relative = gap / size if size > 0 else (0.0 if gap == 0 else np.inf)
+    record = replace(
+        found.history[-1], objective=objective, gap=gap, relative_gap=relative,
+        feasibility=found.feasibility,
+    )  # fmt: skip
+    status = found.status
+    if status is Status.CONVERGED and not rule(record):
+        status = Status.STOPPED  # no step helps: the units of the user round it away
+    return replace(
+        found, objective=objective, gap=gap, relative_gap=relative, status=status,
+        message=rule.describe(record),
+    )  # fmt: skip

@@ -1,0 +1,258 @@
+"""What a run returns: the point, its certificate, its history, and how it ended."""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import types
+import typing
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base.files import read_arrays, write_arrays
+from ..base.protocols import Array
+from ..problem import Pair
+
+FORMAT = 1
+
+
+class Status(enum.Enum):
+    """How a run ended."""
+
+    CONVERGED = "converged"
+    MAX_PASSES = "max_passes"
+    MAX_TIME = "max_time"
+    STOPPED = "stopped"
+    DIVERGED = "diverged"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One measurement: plain numbers.
+
+    ``feasibility`` is that of the pair of the method; everything else belongs to the point that
+    would be returned.
+    """
+
+    epoch: int
+    passes: float
+    gradients: float
+    seconds: float
+    """Solving, without measuring."""
+    seconds_measuring: float
+    objective: float
+    feasibility: float
+    gap: float | None
+    relative_gap: float | None
+    kkt_residual: float | None
+    nonzeros: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer of ``minimize``.
+
+    Attributes
+    ----------
+    coef, intercept
+        The model; ``intercept`` is None without one.
+    x1, x2, dual
+        The pair that is the answer, and a multiplier of the constraint. In a model x2 holds
+        ``coef`` and x1 follows from it.
+    objective, feasibility
+        F of this pair, and ``|A1 x1 + A2 x2 - b| / (1 + |b|)`` at it.
+    gap, relative_gap
+        Certified upper bound on F - F*, ``None`` where no certificate exists; then
+        ``kkt_residual`` is what is known.
+    status, message
+        How the run ended, and both numbers of the stopping rule in words.
+    n_epochs, n_passes, n_gradients, seconds
+        Work done; ``seconds`` is what the user waited, certificates included.
+    ergodic
+        The averaged point of the method, where it has one.
+    history
+        One ``Record`` per measurement.
+    info
+        What was chosen and why; times of solving, measuring and compiling.
+    """
+
+    coef: Array
+    intercept: Any
+    x1: Array
+    x2: Array
+    dual: Array
+    objective: float
+    feasibility: float
+    gap: float | None
+    relative_gap: float | None
+    kkt_residual: float | None
+    status: Status
+    message: str
+    n_epochs: int
+    n_passes: float
+    n_gradients: float
+    seconds: float
+    ergodic: Pair | None
+    history: list[Record]
+    info: dict[str, Any]
+    state: Any = field(default=None, repr=False, compare=False)
+    """The state of the method and the generator, for ``resume``; not saved by ``save``."""
+
+    @property
+    def converged(self) -> bool:
+        """Whether the stopping rule was met."""
+        return self.status is Status.CONVERGED
+
+    @property
+    def pair(self) -> Pair:
+        """The pair (x1, x2)."""
+        return Pair(self.x1, self.x2)
+
+    def as_frame(self) -> Any:
+        """Return the history as a pandas frame, or as a dict of lists where pandas is absent."""
+        columns = {f.name: [getattr(r, f.name) for r in self.history] for f in fields(Record)}
+        try:
+            import pandas as pd
+        except ImportError:
+            return columns
+        return pd.DataFrame(columns)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the result as one ``.npz`` file of arrays and one JSON text; no pickle inside.
+
+        An older file of that name is replaced at once, when the new one is whole.
+        """
+        path = Path(path)
+        path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
+        arrays = {"coef": self.coef, "x1": self.x1, "x2": self.x2, "dual": self.dual}
+        if self.intercept is not None:
+            arrays["intercept"] = np.asarray(self.intercept)
+        if self.ergodic is not None:
+            arrays |= {"ergodic1": self.ergodic.x1, "ergodic2": self.ergodic.x2}
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _ARRAYS}
+        plain["status"] = self.status.value
+        plain["history"] = [asdict(r) for r in self.history]
+        plain["format"] = FORMAT
+        text = json.dumps(plain, default=_plain)
+        try:
+            write_arrays(path, arrays | {"meta": np.frombuffer(text.encode(), np.uint8)})
+        except OSError as error:
+            raise OSError(
+                f"cannot write {path}: {error.strerror or error}; choose a folder that exists and "
+                "is writable"
+            ) from error
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Result:
+        """Read a result written by ``save``; the file is checked and may come from anybody."""
+        try:
+            return cls(**_content(read_arrays(path)))
+        except _OtherVersion:
+            raise ValueError(
+                f"{path} was written by another version; solve again and save anew"
+            ) from None
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise OSError(
+                f"cannot read {path}: {error.strerror or error}; name a file written by "
+                "Result.save"
+            ) from error
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            reason = " ".join(f"{error}".split())[:200]
+            raise ValueError(
+                f"{path} is not a saved result ({reason}); write one with Result.save"
+            ) from error
+
+
+_ARRAYS = {"coef", "intercept", "x1", "x2", "dual", "ergodic", "state"}
+_PLAIN = [f.name for f in fields(Result) if f.name not in _ARRAYS]
+
+
+class _OtherVersion(Exception):
+    """The file is a result, but not in this format."""
+
+
+def _content(arrays: dict[str, Array]) -> dict[str, Any]:
+    """Return the fields of a result from a file's arrays, each of the kind that it must be."""
+    if "meta" not in arrays:
+        raise ValueError("it has no description")
+    plain = json.loads(arrays.pop("meta").tobytes())
+    if not isinstance(plain, dict) or "format" not in plain:
+        raise ValueError("its description is no table of fields")
+    if plain.pop("format") != FORMAT:
+        raise _OtherVersion
+    _check_fields(Result, plain, _PLAIN, {"status": str, "history": list})
+    for record in plain["history"]:
+        _check_fields(Record, record, [f.name for f in fields(Record)], {})
+    plain["status"] = Status(plain["status"])
+    plain["history"] = [Record(**record) for record in plain["history"]]
+    return plain | _points(arrays)
+
+
+def _points(arrays: dict[str, Array]) -> dict[str, Any]:
+    """Return the arrays of a result, with shapes and types that fit together."""
+    wanted = {"coef", "x1", "x2", "dual"}
+    if not wanted <= set(arrays) <= wanted | {"intercept", "ergodic1", "ergodic2"}:
+        raise ValueError(f"it holds the arrays {', '.join(sorted(arrays)) or 'of nothing'}")
+    for name, array in arrays.items():
+        few = 0 if name == "intercept" else 1
+        if array.dtype not in (np.float32, np.float64) or not few <= array.ndim <= 2:
+            raise ValueError(f"{name} is no array of numbers")
+    coef, x1, x2, intercept = arrays["coef"], arrays["x1"], arrays["x2"], arrays.get("intercept")
+    rows, outputs = coef.shape[0], coef.shape[1:]
+    expected = {
+        "x1": (x1.shape[0], *outputs),
+        "x2": (rows + (intercept is not None), *outputs),
+        "dual": (arrays["dual"].shape[0], *outputs),
+        "intercept": outputs,
+        "ergodic1": x1.shape,
+        "ergodic2": x2.shape,
+    }
+    for name, shape in expected.items():
+        if name in arrays and arrays[name].shape != shape:
+            raise ValueError(f"{name} has shape {arrays[name].shape}, expected {shape}")
+    ergodic = None
+    if "ergodic1" in arrays or "ergodic2" in arrays:
+        ergodic = Pair(arrays["ergodic1"], arrays["ergodic2"])
+    value: Any = intercept
+    if intercept is not None and intercept.ndim == 0:
+        value = float(intercept)
+    points: dict[str, Any] = {name: arrays[name] for name in wanted}
+    return points | {"intercept": value, "ergodic": ergodic}
+
+
+def _check_fields(kind: Any, content: Any, names: list[str], other: dict[str, type]) -> None:
+    """Compare a table with the annotated types of a dataclass."""
+    if not isinstance(content, dict) or set(content) != set(names):
+        raise ValueError(f"it has not the fields of a {kind.__name__}")
+    hints = typing.get_type_hints(kind)
+    for name in names:
+        if not _is_a(content[name], other.get(name, hints[name])):
+            raise ValueError(f"{name} is a {type(content[name]).__name__}")
+
+
+def _is_a(value: Any, hint: Any) -> bool:
+    if isinstance(hint, types.UnionType):
+        return any(_is_a(value, one) for one in typing.get_args(hint))
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, typing.get_origin(hint) or hint)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return str(value)

@@ -1,0 +1,1 @@
+"""Methods of the literature, kept to compare with."""

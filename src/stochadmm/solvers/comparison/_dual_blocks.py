@@ -1,0 +1,199 @@
+"""Rows in blocks, with one dual variable per prediction: what SDCA-ADMM and SPDHG share.
+
+The dual variable of a row is kept as a slope of its loss, u_i in the conjugate's domain, so that
+
+    (1/n) sum_i q_i u_i a_i
+
+is the gradient that these slopes stand for (q_i the sample weight, n over the sum of weights).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from scipy.linalg import eigh_tridiagonal
+
+from ...base.protocols import Array
+from ...problem import Pair, Problem
+from ...risk.sampling import Runs
+from .. import defaults
+from .._base import Solver, State, choose_engine
+from .._steps import check_count, n_outputs, sizes
+from ._primal_dual import check_split, pull_back
+
+SHORT_SIDE = 64
+LANCZOS_STEPS = 20
+LANCZOS_MARGIN = 1.05
+SMALLEST_WEIGHT = 1e-12  # rows of weight zero are stepped, but count for nothing
+SMALLEST_NORM2 = 1e-12  # relative to the largest: rows of zeros are stepped, but move nothing
+
+
+@dataclass(frozen=True)
+class DualBlocks(Solver):
+    """A method with a dual variable per prediction, stepped in blocks of rows.
+
+    Parameters
+    ----------
+    batch_size : int or "auto"
+        Rows in a block.
+    n_inner : int, optional
+        Steps per epoch; by default two passes over the data.
+    """
+
+    has_kernel: ClassVar[bool] = True
+    needs: ClassVar[dict[str, tuple[str, ...]]] = {
+        "h1": ("prox",),
+        "h2": ("prox",),
+        "f2": ("predict", "pull_back", "weighted", "prox_conjugate"),
+    }
+
+    batch_size: int | str = "auto"
+    n_inner: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_inner is not None:
+            check_count("n_inner", self.n_inner)
+
+    def check(self, problem: Problem) -> None:
+        """Raise when a step is not a prox: of h1, or of the conjugate of the loss."""
+        super().check(problem)
+        check_split(problem, self.name)
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of one dual number per row and output, and of the small vectors."""
+        block1, block2, dual = sizes(problem)
+        rows = problem.f2.n_terms * n_outputs(problem)
+        return problem.dtype.itemsize * (rows + 5 * block1 + 8 * block2 + 5 * dual)
+
+
+def sums_anew(state: State) -> bool:
+    """Say whether this epoch sums what it keeps up to date anew: rounding must not add up."""
+    return state.n_epochs % 10 == 9
+
+
+def partition(problem: Problem, batch_size: int | str) -> Runs:
+    """Return the rows cut into consecutive blocks of about the batch size, drawn one at a time."""
+    n = problem.f2.n_terms
+    return Runs(n, max(1, round(n / defaults.batch_size(problem, batch_size))), 1)
+
+
+def block_norms2(f2: Any, runs: Runs) -> Array:
+    """Return a bound on the squared spectral norm of every block of rows, kept with f2.
+
+    With a short side from its Gram matrix G: |G| <= |G^k|_F^(1/k) with k = 4, which is at most a
+    factor side^(1/8) above the norm and exact where one direction dominates. Otherwise by a few
+    Lanczos steps: the largest Ritz value plus its residual, with a margin. Never zero: steps are
+    divided by it.
+    """
+    kept = f2.__dict__.setdefault("_block_norms2", {})
+    if runs.n_runs not in kept:
+        edges = np.arange(runs.n_runs + 1) * runs.n_rows // runs.n_runs
+        found = np.array([_norm2(f2, int(a), int(b)) for a, b in pairwise(edges)])
+        kept[runs.n_runs] = np.maximum(found, SMALLEST_NORM2 * (found.max() or 1.0))
+    return cast(Array, kept[runs.n_runs])
+
+
+def _norm2(f2: Any, first: int, last: int) -> float:
+    rows: Any = f2.X[first:last]
+    intercept = float(f2.intercept)
+    length, d = rows.shape
+    ones = np.full(length, intercept)
+    if length > SHORT_SIDE and d > SHORT_SIDE:
+        return _lanczos(lambda v: rows @ (rows.T @ v) + ones * (ones @ v), length)
+    rows = (rows if isinstance(rows, np.ndarray) else rows.toarray()).astype(np.float64)
+    if d < length:
+        rows = np.column_stack([rows, ones]) if intercept else rows
+        return _power_norm(rows.T @ rows)
+    return _power_norm(rows @ rows.T + intercept)
+
+
+def _power_norm(gram: Array) -> float:
+    scale, power = 1.0, 1.0
+    for _ in range(2):
+        size = float(np.abs(gram).max())
+        if size == 0:
+            return 0.0
+        scale *= size ** (1 / power)
+        gram = gram / size
+        gram, power = gram @ gram, 2 * power
+    return float(scale * np.linalg.norm(gram) ** (1 / power))
+
+
+def _lanczos(product: Callable[[Array], Array], size: int) -> float:
+    v = np.random.default_rng(0).standard_normal(size)
+    v, before, off = v / np.linalg.norm(v), np.zeros(size), 0.0
+    diagonal, beside = [], []
+    for _ in range(LANCZOS_STEPS):
+        w = product(v) - off * before
+        diagonal.append(float(w @ v))
+        w = w - diagonal[-1] * v
+        off = float(np.linalg.norm(w))
+        if off <= 1e-12 * diagonal[0]:
+            break
+        beside.append(off)
+        before, v = v, w / off
+    values, vectors = eigh_tridiagonal(diagonal, beside[: len(diagonal) - 1])
+    return LANCZOS_MARGIN * float(values[-1] + off * abs(vectors[-1, -1]))
+
+
+def first_slopes(f2: Any, x2: Array) -> tuple[Array, float]:
+    """Return the slopes of the loss at x2, without sample weights, and the balance: one pass.
+
+    The balance is the ratio of dual to primal moves that is to be expected.
+    """
+    z = f2.predict(x2)
+    slopes = np.ascontiguousarray(f2.loss.slope(z, f2.y), dtype=f2.dtype)
+    return slopes, defaults.dual_balance(f2, z, slopes)
+
+
+def residual(problem: Problem, slopes: Array, dual: Array) -> Array:
+    """Return the gradient of the slopes plus A2' lambda, 0 where both are optimal: one pass."""
+    f2: Any = problem.f2
+    gradient = f2.pull_back(f2.weighted(slopes)) / f2.n_terms
+    return np.asarray(gradient + pull_back(problem, dual), dtype=problem.dtype)
+
+
+def data_step(f2: Any, rows: slice, x2: Array, slopes: Array, sigma: float) -> Array:
+    """Step the slopes of a block at x2, in place, and return the change of their gradient.
+
+    u+ = prox_{t loss*}(u + t a'x2),    t = sigma n / q
+    """
+    old, z = slopes[rows].copy(), f2.predict(x2, rows)
+    step: Any = sigma * f2.n_terms
+    if f2.weight is not None:
+        step = step / np.maximum(f2.weight[rows], SMALLEST_WEIGHT)
+        step = step[:, None] if step.ndim < z.ndim else step
+    slopes[rows] = f2.loss.prox_conjugate(old + step * z, step, f2.y[rows])
+    change = f2.weighted(slopes[rows] - old, rows)
+    return cast(Array, f2.pull_back(change, rows) / f2.n_terms)
+
+
+def rows_of(runs: Runs, block: int) -> slice:
+    """Return the rows of a block."""
+    first, last = (k * runs.n_rows // runs.n_runs for k in (block, block + 1))
+    return slice(int(first), int(last))
+
+
+def search(solver: Any, name: str, middle: float, problem: Problem, x: Pair, dual: Array) -> State:
+    """Try five values of a parameter for three epochs each and return the state that got lowest.
+
+    The passes of all trials are charged to the state.
+    """
+    best, least, spent = cast(Any, None), np.inf, np.zeros(2)
+    for value in middle * 10.0 ** np.linspace(-1, 1, 5):
+        trial: Solver = replace(solver, **{name: float(value)})
+        state = trial.start(problem, x, dual)
+        state.engine = choose_engine(problem, "auto")
+        rng = np.random.default_rng(0)
+        for _ in range(3):
+            trial.epoch(problem, state, rng)
+        spent += state.n_passes, state.n_gradients
+        objective = problem.objective(problem.feasible(state.output))
+        if best is None or objective < least:
+            best, least = state, objective
+    best.n_passes, best.n_gradients = (float(v) for v in spent)
+    return cast(State, best)

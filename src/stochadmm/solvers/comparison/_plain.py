@@ -1,0 +1,218 @@
+"""The skeleton of stochastic ADMM without variance reduction.
+
+STOC-, OPG-, RDA-ADMM and OPT-SADMM repeat, with g the mean gradient of a fresh batch,
+
+    x2+ = the method's own step along g + A2'(lambda + beta (A1 x1 + A2 x2 - b))
+    x1+ = argmin h1 + <lambda, A1 x1> + (beta / 2) |A1 x1 + A2 x2+ - b|^2
+    lambda+ = lambda + beta (A1 x1+ + A2 x2+ - b)
+    mean+ = mean + share (x+ - mean)
+
+where x1 is one prox if A1'A1 = s I and f1 is absent, and linearized otherwise. The k-th x2 step
+has the weight (inverse step) w_k + beta |A2|^2 with w_k growing like sqrt(k), which averages the
+noise out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...base.protocols import Array
+from ...problem import Pair, Problem
+from ...risk.gradients import Fresh
+from ...risk.metrics import LARGEST_DENSE, structure_gram
+from ...risk.sampling import Runs
+from .. import defaults
+from .._base import Solver, State, start_point
+from .._steps import Beta, check_returns, first_beta, lengths, next_beta, sizes, step2, update_x1
+
+PAST = ("origin", "mean_gradient", "mean_force")  # what dual averaging adds to the state
+
+
+@dataclass
+class PlainState(State):
+    """State of a stochastic method; ``ergodic`` is the average that its step maintains."""
+
+    n_inner: int = field(kw_only=True)
+    curvature: float = field(kw_only=True)
+    growth: float = field(kw_only=True)
+    n_steps: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Numbers of the coming steps: length of x2's, its weight from the loss, share of the mean."""
+
+    steps: Array
+    weights: Array
+    shares: Array
+
+
+@dataclass(frozen=True)
+class Plain(Solver):
+    """What the stochastic methods have in common; a method says how x2 moves and how long."""
+
+    has_kernel: ClassVar[bool] = True
+    accelerated: ClassVar[bool] = False
+    """Whether gradients are taken between the average and x2."""
+    needs: ClassVar[dict[str, tuple[str, ...]]] = {
+        "h1": ("prox",),
+        "h2": ("prox",),
+        "f2": ("gradient", "gradient_rows", "lipschitz_max", "lipschitz_mean"),
+    }
+
+    beta: Beta = "auto"
+    batch_size: int | str = "auto"
+    n_inner: int | None = None
+    growth: float | str = "auto"
+    curvature: float | str = "auto"
+    sampling: str = "blocks"
+    returns: str = "ergodic"
+
+    def __post_init__(self) -> None:
+        check_returns(self.returns)
+
+    def runs(self, problem: Problem) -> Runs:
+        """Return how batches are drawn."""
+        size = defaults.batch_size(problem, self.batch_size)
+        return defaults.sampling(problem, self.sampling, size)
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of x, its average, multiplier, work arrays and drawn rows."""
+        first, second, dual = sizes(problem)
+        runs = self.runs(problem)
+        n_inner = defaults.n_inner(runs.n_rows, runs.batch_size, self.n_inner)
+        numbers = 3 * first + 5 * second + 4 * dual + 3 * n_inner
+        return problem.dtype.itemsize * numbers + 8 * n_inner * runs.per_batch
+
+    # ---------------------------------------------------------------- what a method may change
+
+    def capped(self) -> bool:
+        """Say whether the weights of the steps are c sqrt(k) with a floor, not a sum."""
+        return False
+
+    def weights(self, s: PlainState, k: Array) -> Array:
+        """Return the weights of the steps k = 1, 2, ... that are due to the loss and its noise."""
+        rising = s.growth * np.sqrt(k)
+        return np.maximum(s.curvature, rising) if self.capped() else s.curvature + rising
+
+    def plan(self, problem: Problem, s: PlainState) -> Plan:
+        """Return the numbers of the next epoch's steps."""
+        k = s.n_steps + 1.0 + np.arange(s.n_inner)
+        weights = self.weights(s, k)
+        return Plan(1 / self._with_constraint(problem, s, weights), weights, 1 / k)
+
+    @staticmethod
+    def _with_constraint(problem: Problem, s: PlainState, weights: Array) -> Array:
+        pull = 0.0 if problem.A2 is None else s.beta * problem.A2.norm2
+        return np.maximum(weights + pull, 1e-300)
+
+    def move(
+        self, p: Problem, s: PlainState, force: Array, gradient: Array, plan: Plan, k: int
+    ) -> Array:
+        """Return the next x2: by default one linearized prox step from the present x2."""
+        return step2(p, s.x.x2, force, gradient, float(plan.steps[k]))
+
+    def extras(self, p: Problem, s: PlainState) -> dict[str, Array]:
+        """Return what the compiled loop needs beyond the plan: see ``kernels/stoc_admm.py``."""
+        return {}
+
+    # ---------------------------------------------------------------- the method
+
+    def first_state(self, problem: Problem, x: Any, dual: Any) -> dict[str, Any]:
+        """Return the fields of the state before the first epoch."""
+        point, multiplier = start_point(problem, x, dual)
+        beta, runs = first_beta(problem, self.beta), self.runs(problem)
+        n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
+        if self.curvature == "auto":
+            curvature = problem.f2.lipschitz_mean + 4 * defaults.batch_curvature(problem, runs)
+        else:
+            curvature = defaults.positive("curvature", self.curvature)
+        growth = defaults.growth(problem, runs, self.growth, self.capped())
+        notes = {"beta": beta, "batch_size": runs.batch_size, "n_inner": n_inner,
+                 "curvature": curvature, "growth": growth, "returns": self.returns}  # fmt: skip
+        return {
+            "x": point, "output": point, "ergodic": point, "dual": multiplier, "beta": beta,
+            "n_inner": n_inner, "curvature": curvature, "growth": growth, "notes": notes,
+        }  # fmt: skip
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> PlainState:
+        """Return the state before the first epoch; nothing of the start is changed."""
+        return PlainState(**self.first_state(problem, x, dual))
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Take ``n_inner`` steps, two passes over the data by default."""
+        p, s, runs = problem, cast(PlainState, state), self.runs(problem)
+        if s.n_epochs > 0:
+            s.beta = next_beta(self.beta, s.beta)
+        batches, plan = runs.draw(rng, s.n_inner), self.plan(p, s)
+        if s.engine == "compiled":
+            self._compiled(p, s, runs, batches, plan)
+        else:
+            self._reference(p, s, runs, batches, plan)
+        assert s.ergodic is not None
+        s.output = s.ergodic if self.returns == "ergodic" else s.x
+        passes = s.n_inner * runs.batch_size / p.f2.n_terms
+        s.n_steps += s.n_inner
+        s.n_epochs += 1
+        s.n_passes += passes
+        s.n_gradients += passes
+
+    def _reference(
+        self, p: Problem, s: PlainState, runs: Runs, batches: NDArray[np.int64], plan: Plan
+    ) -> None:
+        """Run the steps on any objects: the definition of the methods."""
+        fresh = Fresh(p.f2, runs)
+        for k, batch in enumerate(batches):
+            share, mean = float(plan.shares[k]), cast(Pair, s.ergodic)
+            point = share * s.x.x2 + (1 - share) * mean.x2 if self.accelerated else s.x.x2
+            gradient = fresh.estimate(batch, point)
+            force = s.dual + s.beta * p.constraint(s.x)
+            x2 = self.move(p, s, force, gradient, plan, k)
+            s.x = Pair(update_x1(p, Pair(s.x.x1, x2), s.dual, s.beta), x2)
+            s.dual = s.dual + s.beta * p.constraint(s.x)
+            s.ergodic = mean + share * (s.x - mean)
+
+    def _compiled(
+        self, p: Problem, s: PlainState, runs: Runs, batches: NDArray[np.int64], plan: Plan
+    ) -> None:
+        """Run the same steps on copies of the state's arrays, compiled."""
+        from ...forms.compiled import compiled_view
+        from ...kernels import loops
+
+        x, mean, dual = s.x.copy(), cast(Pair, s.ergodic).copy(), s.dual.copy()
+        extras = self.extras(p, s)
+        step1, _ = lengths(p, 0.0, s.beta)
+        steps, weights, shares = (
+            a.astype(p.dtype) for a in (plan.steps, plan.weights, plan.shares)
+        )
+        state = loops.Plain(
+            s.beta, step1, self.accelerated, PAST[0] in extras, steps, weights, shares,
+            extras.get("rotation"), extras.get("turned"), extras.get("spectrum"), x.x1, x.x2, dual,
+            mean.x1, mean.x2, *(extras.get(name) for name in PAST),
+        )  # fmt: skip
+        loops.stoc_admm(
+            compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight), state
+        )
+        s.x, s.dual, s.ergodic = x, dual, mean
+
+
+def structure_eigen(problem: Problem) -> tuple[Array, Array]:
+    """Return eigenvectors (columns) and eigenvalues of A2'A2; they are kept with the problem."""
+    kept = problem.__dict__.get("_structure_eigen")
+    if kept is None:
+        d = problem.shape2[0]
+        if d > LARGEST_DENSE:
+            raise ValueError(
+                f"this form needs the eigenvectors of a {d} x {d} matrix; use the linearized form "
+                f"above {LARGEST_DENSE} columns"
+            )
+        values, vectors = np.linalg.eigh(structure_gram(problem))
+        kept = np.ascontiguousarray(vectors), np.maximum(values, 0.0)
+        problem.__dict__["_structure_eigen"] = kept
+    return cast(tuple[Array, Array], kept)

@@ -1,0 +1,147 @@
+"""Accelerated ADMM with full gradients (AADMM).
+
+    min  h1(x1) + f1(x1) + h2(x2) + f2(x2)    s.t.  A1 x1 + A2 x2 = b
+
+Y. Ouyang, Y. Chen, G. Lan, E. Pasiliao, "An Accelerated Linearized Alternating Direction Method of
+Multipliers", SIAM J. Imaging Sci. 8 (2015), arXiv:1401.6607.
+
+Code and paper: horizon = N, mean = the "ag" sequence, share = alpha = 2 / (t + 1), pull = rho_x =
+rho_y = beta N / t, rho_lambda = beta t / N. Iteration t = 1 ... N, one pass over the data:
+
+    md  = (1 - share) x2_ag + share x2
+    x2+ = argmin h2(u) + <grad f2(md) + A2'(lambda + pull (A1 x1 + A2 x2 - b)), u>
+                 + |u - x2|^2 / (2 step2)
+    x1+ = argmin h1(x1) + f1(x1) + <lambda, A1 x1> + (pull / 2)|A1 x1 + A2 x2+ - b|^2
+    ag  = (1 - share) ag + share x+
+    lambda+ = lambda + rho_lambda (A1 x1+ + A2 x2+ - b)
+
+with step2 = t / (2 Lf + beta N |A2|^2). Where the x1 step is not one prox it is linearized: f1 at
+md1 = (1 - share) x1_ag + share x1 as f2 is, the penalty at x1, step1 = t / (2 L1 + beta N |A1|^2),
+so that t times its weight is constant too, which is what the proof asks of x2's; or it is solved.
+The weighted mean is returned; after N iterations its objective gap and infeasibility are
+O(Lf / N^2 + beta |A2|^2 / N + 1 / (beta N)): only the smooth part is accelerated. The proof fixes
+N. By default N doubles whenever it is reached and the last iterate starts the next stage: the
+distance that the proof bounds at most doubles too, so that O(1/N) is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from ...base.protocols import Array
+from ...problem import Pair, Problem
+from .._base import State, register, start_point
+from .._first_block import check_first_block, check_form, first_step, is_prox, matrix_size
+from .._steps import check_count, first_beta, lengths, pass_size, sizes, step1, step2
+from ._batch import FullGradient
+
+FIRST_HORIZON = 20
+
+
+@dataclass
+class AADMMState(State):
+    """State of AADMM after ``t`` iterations of the present stage."""
+
+    mean: Pair = field(kw_only=True)
+    multiplier: Array = field(kw_only=True)
+    mean_multiplier: Array = field(kw_only=True)
+    horizon: int = field(kw_only=True)
+    t: int = 0
+
+
+@register
+@dataclass(frozen=True)
+class AADMM(FullGradient):
+    """Accelerated ADMM with full gradients.
+
+    Parameters
+    ----------
+    beta : float or "auto"
+        Penalty of the constraint in the middle of its schedule, at t = N.
+    n_inner : int, default=5
+        Iterations, each one pass over the data, per epoch.
+    horizon : int, optional
+        Planned iterations N; by default stages of 20, 40, 80 ... iterations.
+    first_block : {"linearized", "exact"}
+        The x1 step where it is not one prox: products with A1 only, f1 accelerated as well; or the
+        paper's, solved anew with a factor in every iteration because the penalty changes in each.
+    most_inner : int, default=100
+        Most inner steps of an exact x1 step along f1; the next iteration goes on where they end.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> X, y = np.eye(4), np.array([3.0, 3.0, 0.0, -1.0])
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), X, y, structure=sa.Differences(4), on_structure=sa.L1(0.05)
+    ... )
+    >>> sa.minimize(problem, sa.AADMM(), stop=1e-3, max_passes=1000).coef.round(1)
+    array([ 2.9,  2.9,  0. , -0.8])
+    """
+
+    name: ClassVar[str] = "aadmm"
+
+    horizon: int | None = None
+    first_block: str = "linearized"
+    most_inner: int = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_constant()
+        check_form(self.first_block)
+        check_count("most_inner", self.most_inner)
+        if self.horizon is not None:
+            check_count("horizon", self.horizon)
+
+    def check(self, problem: Problem) -> None:
+        """Raise where the exact x1 step would need too large a matrix."""
+        super().check(problem)
+        check_first_block(problem, self.first_block, self.name)
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of x, x+, ag and md, a pass, lambda, its mean and two forces."""
+        block1, block2, dual = sizes(problem)
+        numbers = 3 * block1 + 5 * block2 + 4 * dual + pass_size(problem)
+        return problem.dtype.itemsize * numbers + 8 * matrix_size(problem, self.first_block)
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> AADMMState:
+        """Return the state before the first epoch."""
+        point, multiplier = start_point(problem, x, dual)
+        beta, horizon = first_beta(problem, self.beta), self.horizon or FIRST_HORIZON
+        return AADMMState(
+            x=point, output=point, dual=multiplier, beta=beta, mean=point, multiplier=multiplier,
+            mean_multiplier=multiplier, horizon=horizon,
+            notes={"beta": beta, "first horizon": horizon, "n_inner": self.n_inner},
+        )  # fmt: skip
+
+    def _iteration(self, p: Problem, s: Any) -> None:
+        if s.t == s.horizon:
+            s.t, s.horizon = 0, s.horizon if self.horizon else 2 * s.horizon
+        s.t += 1
+        share, pull = 2 / (s.t + 1), s.beta * s.horizon / s.t
+        length1, length2 = lengths(p, 2 * p.f2.lipschitz_mean / s.t, pull, 2 / s.t)
+        gradient = p.f2.gradient((1 - share) * s.mean.x2 + share * s.x.x2)
+        x2 = step2(p, s.x.x2, s.multiplier + pull * p.constraint(s.x), gradient, length2)
+        s.x = Pair(self._first(p, s, x2, pull, share, length1), x2)
+        # at t = 1 the share is 1, so that a stage forgets the mean of the one before
+        s.mean = (1 - share) * s.mean + share * s.x
+        s.multiplier = s.multiplier + s.beta * s.t / s.horizon * p.constraint(s.x)
+        s.mean_multiplier = (1 - share) * s.mean_multiplier + share * s.multiplier
+
+    def _first(
+        self, p: Problem, s: Any, x2: Array, pull: float, share: float, length: float
+    ) -> Array:
+        """Return the next x1."""
+        x1, force = s.x.x1, s.multiplier + pull * p.constraint(Pair(s.x.x1, x2))
+        if self.first_block == "linearized" or is_prox(p):
+            return step1(p, x1, force, length, (1 - share) * s.mean.x1 + share * x1)
+        assert p.A1 is not None
+        solve = first_step(p, pull, self.first_block, self.most_inner)
+        return solve(x1, force / pull - p.A1.matvec(x1))
+
+    def _finish(self, p: Problem, s: Any) -> None:
+        s.output = s.ergodic = s.mean
+        s.dual = s.mean_multiplier

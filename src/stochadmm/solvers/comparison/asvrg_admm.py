@@ -1,0 +1,148 @@
+"""Accelerated variance-reduced stochastic ADMM (ASVRG-ADMM).
+
+    min  h1(x1) + f1(x1) + h2(x2) + (1/n) sum_i f2_i(x2)    s.t.  A1 x1 + A2 x2 = b
+
+Y. Liu, F. Shang, J. Cheng, "Accelerated Variance Reduced Stochastic ADMM", AAAI 2017; Y. Liu
+et al., IEEE TPAMI 2021.
+
+Code and paper: snapshot = x~, momentum = theta, x.x2 = z (the sequence that moves),
+1 / curvature = eta, dual = beta lambda.
+
+One epoch: a full gradient at the snapshot, then n_inner steps of
+
+    x1+ = argmin h1 + <lambda, A1 x1> + (beta / 2) |A1 x1 + A2 z - b|^2
+    z+ = prox of h2 after the step 1 / (theta curvature + beta |A2|^2) from z along
+         v + A2'(lambda + beta (A1 x1+ + A2 z - b))
+    lambda+ = lambda + beta (A1 x1+ + A2 z+ - b)
+
+with v the variance-reduced gradient at theta z + (1 - theta) x~2. At its end
+
+    x~ = (1 - theta) x~ + theta mean of (x1, z)
+    theta+ = (sqrt(theta^4 + 4 theta^2) - theta^2) / 2
+
+Returned is the snapshot. The curvature Lf + delta(b) Lmax / (1 - theta) pays for the batch's
+noise; the article has alpha Lmax with 1 - theta_0 = delta(b) / (alpha - 1), the same with Lmax for
+Lf. Its O(1 / S^2) in epochs S is for bounded sets, with the constraint weighed by that bound. With
+``strongly_convex`` theta stays and z and the multiplier are reset as in SVRG-ADMM, which gives
+linear convergence.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar, cast
+
+import numpy as np
+
+from ...base.protocols import Array
+from ...problem import Pair, Problem
+from ...risk.gradients import Anchored
+from ...risk.sampling import Runs
+from .. import defaults
+from .._base import State, register
+from ._reduced import Reduced, multiplier_for
+from .svrg_admm import SVRGState, anchored_loop, check_strongly_convex
+
+
+@dataclass
+class ASVRGState(SVRGState):
+    """State of ASVRG-ADMM."""
+
+    momentum: float = field(kw_only=True)
+    noise: float = field(kw_only=True)
+    """delta(b) Lmax, what the batches' noise adds to the curvature at theta = 0."""
+
+
+@register
+@dataclass(frozen=True)
+class ASVRGADMM(Reduced):
+    """Stochastic ADMM with snapshots and momentum.
+
+    Parameters
+    ----------
+    beta : float, "auto" or Continuation
+        Penalty of the constraint.
+    batch_size : int or "auto"
+        Rows in a mini-batch.
+    n_inner : int, optional
+        Steps per epoch; by default two passes over the data.
+    curvature : float or "auto"
+        Weight of the x2 step that is due to the loss; by default Lf + delta(b) Lmax / (1 - theta).
+    sampling : {"blocks", "rows"}
+        Batches of consecutive runs of rows, or of single rows as in the paper.
+    warm_start_passes : float, default=0
+        Passes of STOC-ADMM before the first epoch.
+    returns : {"last", "ergodic"}
+        Which point is the output: the last snapshot, or the mean of all snapshots.
+    momentum : float or "auto"
+        theta of the first epoch, between 0 and 1; by default between 1/2 and 9/10, so that the
+        noise adds no more to the curvature than Lf where that is possible.
+    strongly_convex : bool, default=False
+        Restart every epoch from the snapshot, with theta as it is; needs h2 absent.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> X, y = np.eye(4), np.array([3.0, 0.0, 0.0, -1.0])
+    >>> problem = sa.Problem.linear(sa.Squared(), X, y, on_structure=sa.L1(0.25))
+    >>> sa.minimize(problem, sa.ASVRGADMM(), stop=sa.Gap(1e-4)).coef.round(1)
+    array([2., 0., 0., 0.])
+    """
+
+    name: ClassVar[str] = "asvrg-admm"
+
+    momentum: float | str = "auto"
+    strongly_convex: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.momentum != "auto" and not 0 < float(self.momentum) < 1:
+            raise ValueError(
+                f"momentum is {self.momentum!r}, expected 'auto' or a number in (0, 1)"
+            )
+
+    def check(self, problem: Problem) -> None:
+        """Raise when the problem lacks something this method needs."""
+        super().check(problem)
+        if self.strongly_convex:
+            check_strongly_convex(problem, self.name)
+
+    def first_momentum(self, problem: Problem, noise: float) -> float:
+        """Return theta of the first epoch."""
+        if self.momentum != "auto":
+            return float(self.momentum)
+        return 1 - min(max(noise / max(problem.f2.lipschitz_mean, 1e-300), 0.1), 0.5)
+
+    def loss_curvature(self, problem: Problem, runs: Runs) -> float:
+        """Return the weight of the x2 step in the first epoch that is due to the loss."""
+        noise = defaults.batch_curvature(problem, runs)
+        return problem.f2.lipschitz_mean + noise / (1 - self.first_momentum(problem, noise))
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> ASVRGState:
+        """Return the state before the first epoch; nothing of the start is changed."""
+        first = self.first_state(problem, x, dual)
+        noise = defaults.batch_curvature(problem, self.runs(problem))
+        momentum = self.first_momentum(problem, noise)
+        first["notes"] |= {"momentum": momentum}
+        return ASVRGState(**first, snapshot=first["x"], momentum=momentum, noise=noise)
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Take one snapshot and run its inner loop."""
+        p, s, runs = problem, cast(ASVRGState, state), self.runs(problem)
+        self.prepare(p, s, rng)
+        if s.n_epochs == 0:
+            s.snapshot = s.x
+        gradient = Anchored.take(p.f2, runs, s.snapshot.x2, s.cache)
+        if self.strongly_convex and s.n_epochs > 0:
+            s.x, s.dual = s.snapshot, multiplier_for(p, gradient.full_gradient)
+        theta, batches = s.momentum, runs.draw(rng, s.n_inner)
+        if self.curvature == "auto":
+            s.curvature = p.f2.lipschitz_mean + s.noise / (1 - theta)
+        total = anchored_loop(p, s, gradient, batches, theta * s.curvature, mix=theta)
+        s.snapshot = (1 - theta) * s.snapshot + theta / s.n_inner * total
+        if not self.strongly_convex:
+            s.momentum = (math.sqrt(theta**4 + 4 * theta**2) - theta**2) / 2
+        self.conclude(p, s, runs, s.snapshot, s.snapshot)

@@ -1,0 +1,185 @@
+"""SDCA-ADMM: ADMM on the dual problem, one block of rows at a time.
+
+    min  h1(x1) + h2(x2) + (1/n) sum_i q_i loss_i(a_i' x2)
+    s.t. A1 x1 + A2 x2 = b,    A1' A1 = s I
+
+T. Suzuki, "Stochastic Dual Coordinate Ascent with Alternating Direction Multiplier Method", ICML
+2014, arXiv:1311.0622.
+
+Code and paper: x2 = w (the primal point is the *multiplier* of the dual problem), slopes = the
+dual variables x of the rows, u_i with gradient (1/n) sum_i q_i u_i a_i, dual = lambda = y / n,
+dual2 that of h2, residual = R = (Z x + B y) / n = gradient of the slopes + A2' lambda + dual2,
+scale = n rho. H is h1 seen through the constraint, H(v) = min h1(x1) s.t. A1 x1 + v = b. The rows
+are cut into K blocks I; one step with a random block:
+
+    lambda+ = prox_{s0 H*}(lambda + s0 A2 (w - scale R)),       s0 = 1 / (scale eta_B), R follows
+    u_I+    = prox_{t loss*}(u_I + t X_I (w - scale R)),        t = n / (scale eta_I q), R+ follows
+    w+      = w - scale (R+ - (1 - 1/K) R)                      with R from before the step
+
+and eta_B >= |A2|^2 (plus 1 with h2, which joins the first line), eta_I >= |X_I|^2. Smooth losses
+with local strong convexity give a linear rate; for general convex problems none is known. Returned
+is the last w. No constant of the loss enters the steps, but rho matters: by default it comes from
+the ratio of dual to primal moves that the data let expect; ``rho="search"`` tries five around it.
+Memory: one number per row and output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...base.protocols import Array
+from ...problem import Pair, Problem
+from ...risk.sampling import Runs
+from .._base import State, register, start_point
+from .._steps import tightness
+from ._dual_blocks import (
+    DualBlocks,
+    block_norms2,
+    data_step,
+    first_slopes,
+    partition,
+    residual,
+    rows_of,
+    search,
+    sums_anew,
+)
+from ._primal_dual import check_positive, dual_step, pull_back
+
+SLACK = 1.01
+
+
+@dataclass
+class SDCAState(State):
+    """State of SDCA-ADMM; ``beta`` is the dual step s0 of h1."""
+
+    slopes: Array = field(kw_only=True)
+    dual2: Array = field(kw_only=True)
+    residual: Array = field(kw_only=True)
+    scale: float = field(kw_only=True)
+    """n rho."""
+
+
+@register
+@dataclass(frozen=True)
+class SDCAADMM(DualBlocks):
+    """Stochastic dual coordinate ascent with ADMM.
+
+    Parameters
+    ----------
+    batch_size : int or "auto"
+        Rows in a block.
+    n_inner : int, optional
+        Steps per epoch; by default two passes over the data.
+    rho : "auto", "search" or float
+        Penalty of the dual constraint, in the paper's units: from the data, the best of five after
+        a short run of each, or a number.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> X, y = np.eye(4), np.array([3.0, 3.0, 0.0, -1.0])
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), X, y, structure=sa.Differences(4), on_structure=sa.L1(0.05)
+    ... )
+    >>> sa.minimize(problem, sa.SDCAADMM(), max_passes=1000).coef.round(3)
+    array([ 2.9,  2.9,  0. , -0.8])
+    """
+
+    name: ClassVar[str] = "sdca-admm"
+
+    rho: float | str = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("rho", self.rho, "auto", "search")
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> SDCAState:
+        """Return the state before the first epoch: dual variables are the slopes at the start."""
+        point, multiplier = start_point(problem, x, dual)
+        f2: Any = problem.f2
+        runs = partition(problem, self.batch_size)
+        slopes, balance = first_slopes(f2, point.x2)
+        # the primal and the dual part of the distance to a solution, |w|^2 / scale and
+        # scale sum_I eta_I |u_I|^2, are equal
+        scale = 1 / (balance * float(block_norms2(f2, runs).mean()) ** 0.5)
+        if self.rho == "search":
+            found = search(self, "rho", scale / f2.n_terms, problem, point, multiplier)
+            return cast(SDCAState, found)
+        if not isinstance(self.rho, str):
+            scale = self.rho * f2.n_terms
+        gradient = residual(problem, slopes, multiplier)
+        dual2 = np.zeros_like(point.x2)
+        if problem.h2 is not None:  # a subgradient of h2, that of the solution at the solution
+            aim = point.x2 - gradient
+            dual2 = aim - problem.h2.prox(aim, 1.0)
+        sigma = 1 / (scale * self._spread(problem))
+        return SDCAState(
+            x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes,
+            dual2=dual2, residual=gradient + dual2, scale=scale, n_passes=1.0, n_gradients=1.0,
+            notes={"rho": scale / f2.n_terms, "n_blocks": runs.n_runs},
+        )  # fmt: skip
+
+    @staticmethod
+    def _spread(problem: Problem) -> float:
+        """Return eta_B."""
+        a2 = 0.0 if problem.A2 is None else problem.A2.norm2
+        return SLACK * (a2 + (problem.h2 is not None)) or 1.0
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Step two passes' worth of random blocks."""
+        p, s, runs = problem, cast(SDCAState, state), partition(problem, self.batch_size)
+        n_inner = 2 * runs.n_runs if self.n_inner is None else self.n_inner
+        if sums_anew(s):
+            s.residual = residual(p, s.slopes, s.dual) + s.dual2
+            s.n_passes += 1
+        lengths = 1 / (s.scale * SLACK * block_norms2(p.f2, runs))
+        loop = _compiled if s.engine == "compiled" else _reference
+        loop(p, s, runs, rng.integers(runs.n_runs, size=n_inner), lengths)
+        s.output = s.x
+        s.n_epochs += 1
+        s.n_passes += n_inner / runs.n_runs
+        s.n_gradients += n_inner / runs.n_runs
+
+
+def _reference(
+    p: Problem, s: SDCAState, runs: Runs, blocks: NDArray[np.int64], lengths: Array
+) -> None:
+    """Run the steps on any objects."""
+    slopes, share = s.slopes, 1 - 1 / runs.n_runs
+    for block in blocks:
+        before, w, x1 = s.residual, s.x.x2, s.x.x1
+        at = w - s.scale * before
+        if p.constrained:
+            x1, multiplier = dual_step(p, at, s.dual, s.beta)
+            s.residual = s.residual + pull_back(p, multiplier - s.dual)
+            s.dual = multiplier
+        if p.h2 is not None:
+            moved = s.dual2 + s.beta * at
+            moved = moved - s.beta * p.h2.prox(moved / s.beta, 1 / s.beta)
+            s.residual = s.residual + (moved - s.dual2)
+            s.dual2 = moved
+        at = w - s.scale * s.residual
+        rows = rows_of(runs, int(block))
+        s.residual = s.residual + data_step(p.f2, rows, at, slopes, float(lengths[block]))
+        s.x = Pair(x1, w - s.scale * (s.residual - share * before))
+
+
+def _compiled(
+    p: Problem, s: SDCAState, runs: Runs, blocks: NDArray[np.int64], lengths: Array
+) -> None:
+    """Run the same steps compiled."""
+    from ...forms.compiled import compiled_view
+    from ...kernels import loops
+
+    s.x, s.dual, s.dual2, s.residual = s.x.copy(), s.dual.copy(), s.dual2.copy(), s.residual.copy()
+    state = loops.SDCA(
+        s.scale, s.beta, tightness(p) or 1.0, p.h2 is not None, lengths.astype(p.dtype), s.x.x1,
+        s.x.x2, s.dual, s.dual2, s.residual, s.slopes,
+    )  # fmt: skip
+    loops.sdca_admm(compiled_view(p), loops.Sample(blocks, runs.n_runs), state)

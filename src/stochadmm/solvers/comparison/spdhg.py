@@ -1,0 +1,199 @@
+"""SPDHG: stochastic primal-dual hybrid gradient over blocks of rows and the structure.
+
+    min  h1(x1) + h2(x2) + (1/n) sum_i q_i loss_i(a_i' x2)
+    s.t. A1 x1 + A2 x2 = b,    A1' A1 = s I
+
+A. Chambolle, M. J. Ehrhardt, P. Richtarik, C.-B. Schoenlieb, "Stochastic Primal-Dual Hybrid
+Gradient Algorithm with Arbitrary Sampling and Imaging Applications", SIAM J. Optim. 28 (2018),
+arXiv:1706.04957.
+
+Code and paper: slopes = the dual variables y_i of the rows, u_i with gradient (1/n) sum_i q_i u_i
+a_i; dual = lambda, that of the structure; pull = z = sum_i K_i' y_i = gradient of the slopes +
+A2' lambda; ahead = z-bar; step = tau, balance = gamma, chance = p_i. H is h1 seen through the
+constraint, H(v) = min h1(x1) s.t. A1 x1 + v = b. One step:
+
+    x2+ = prox_{tau h2}(x2 - tau ahead)
+    with p_0 = 1/2:        lambda+ = prox_{sigma_0 H*}(lambda + sigma_0 A2 x2+)
+    else a random block:   u_I+    = prox_{t loss*}(u_I + t X_I x2+),     t = sigma_I n / q
+    pull+ = pull + change,    ahead = pull+ + change / p_i
+
+with sigma_i = gamma / |K_i| and tau = 0.99 min_i p_i / (sigma_i |K_i|^2), K_i the structure or a
+block. The mean of the x2 has O(1/K), strong convexity and smoothness give a linear rate, and the
+last iterate, which is returned, converges almost surely. Losses need no smoothness. gamma matters:
+by default the ratio of dual to primal moves that the data let expect; ``balance="search"`` tries
+five around it. Memory: one number per row and output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...base.protocols import Array
+from ...problem import Pair, Problem
+from ...risk.sampling import Runs
+from .._base import State, register, start_point
+from .._steps import Average, check_returns, tightness
+from ._dual_blocks import (
+    DualBlocks,
+    block_norms2,
+    data_step,
+    first_slopes,
+    partition,
+    residual,
+    rows_of,
+    search,
+    sums_anew,
+)
+from ._primal_dual import check_positive, dual_step, pull_back
+
+STRUCTURE = -1  # the pick that means the block of the structure
+
+
+@dataclass
+class SPDHGState(State):
+    """State of SPDHG; ``beta`` is sigma_0."""
+
+    slopes: Array = field(kw_only=True)
+    pull: Array = field(kw_only=True)
+    ahead: Array = field(kw_only=True)
+    balance: float = field(kw_only=True)
+    mean: Average = field(kw_only=True)
+
+
+@register
+@dataclass(frozen=True)
+class SPDHG(DualBlocks):
+    """Stochastic primal-dual hybrid gradient.
+
+    Parameters
+    ----------
+    batch_size : int or "auto"
+        Rows in a block.
+    n_inner : int, optional
+        Steps per epoch, half of them on the structure; by default two passes over the data.
+    balance : "auto", "search" or float
+        Ratio of dual and primal steps, gamma: from the data, the best of five after a short run
+        of each, or a number.
+    returns : {"last", "ergodic"}
+        Which point is returned: the last, or the mean of all.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> X, y = np.eye(4), np.array([3.0, 3.0, 0.0, -1.0])
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), X, y, structure=sa.Differences(4), on_structure=sa.L1(0.05)
+    ... )
+    >>> sa.minimize(problem, sa.SPDHG(), max_passes=1000).coef.round(3)
+    array([ 2.9,  2.9,  0. , -0.8])
+    """
+
+    name: ClassVar[str] = "spdhg"
+
+    balance: float | str = "auto"
+    returns: str = "last"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("balance", self.balance, "auto", "search")
+        check_returns(self.returns)
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> SPDHGState:
+        """Return the state before the first epoch: dual variables are the slopes at the start."""
+        point, multiplier = start_point(problem, x, dual)
+        f2: Any = problem.f2
+        slopes, balance = first_slopes(f2, point.x2)
+        if self.balance == "search":
+            found = search(self, "balance", balance, problem, point, multiplier)
+            return cast(SPDHGState, found)
+        if not isinstance(self.balance, str):
+            balance = float(self.balance)
+        pull = residual(problem, slopes, multiplier)
+        sigma, _, tau = _steps(problem, partition(problem, self.batch_size), balance)
+        return SPDHGState(
+            x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes, pull=pull,
+            ahead=pull, balance=balance, mean=Average.empty(), n_passes=1.0, n_gradients=1.0,
+            notes={"balance": balance, "tau": tau},
+        )  # fmt: skip
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Step the structure and random blocks, two passes' worth of rows on average."""
+        p, s, runs = problem, cast(SPDHGState, state), partition(problem, self.batch_size)
+        n_inner = self.n_inner or round(2 * runs.n_runs / (1 - _share(p)))
+        if sums_anew(s):
+            exact = residual(p, s.slopes, s.dual)
+            s.pull, s.ahead = exact, s.ahead + (exact - s.pull)
+            s.n_passes += 1
+        picks = rng.integers(runs.n_runs, size=n_inner)
+        picks[rng.random(n_inner) < _share(p)] = STRUCTURE
+        loop = _compiled if s.engine == "compiled" else _reference
+        total = loop(p, s, runs, picks, *_steps(p, runs, s.balance)[1:])
+
+        s.mean = s.mean.add_sum(total, n_inner)
+        s.ergodic = s.mean.value
+        s.output = s.x if self.returns == "last" else cast(Pair, s.ergodic)
+        passes = np.count_nonzero(picks != STRUCTURE) / runs.n_runs
+        s.n_epochs += 1
+        s.n_passes += passes
+        s.n_gradients += passes
+
+
+def _share(p: Problem) -> float:
+    """Return the chance p_0 of the structure."""
+    return 0.5 if p.constrained else 0.0
+
+
+def _steps(p: Problem, runs: Runs, balance: float) -> tuple[float, Array, float]:
+    """Return sigma_0, the sigma of every block, and tau."""
+    norms = np.sqrt(block_norms2(p.f2, runs))
+    chance = (1 - _share(p)) / runs.n_runs
+    tau = float((chance / (balance * norms)).min())
+    if p.A2 is None:
+        return 1.0, balance / norms, 0.99 * tau
+    structure = max(p.A2.norm2, 1e-300) ** 0.5
+    return balance / structure, balance / norms, 0.99 * min(tau, _share(p) / (balance * structure))
+
+
+def _reference(
+    p: Problem, s: SPDHGState, runs: Runs, picks: NDArray[np.int64], sigmas: Array, tau: float
+) -> Pair:
+    """Run the steps on any objects; return the sum of the iterates."""
+    total, share = p.zeros(), _share(p)
+    for pick in picks:
+        x1, x2 = s.x.x1, s.x.x2 - tau * s.ahead
+        x2 = x2 if p.h2 is None else p.h2.prox(x2, tau)
+        if pick == STRUCTURE:
+            x1, multiplier = dual_step(p, x2, s.dual, s.beta)
+            change, chance = pull_back(p, multiplier - s.dual), share
+            s.dual = multiplier
+        else:
+            rows, chance = rows_of(runs, int(pick)), (1 - share) / runs.n_runs
+            change = data_step(p.f2, rows, x2, s.slopes, float(sigmas[pick]))
+        s.pull = s.pull + change
+        s.ahead = s.pull + change / chance
+        s.x = Pair(x1, x2)
+        total = total + s.x
+    return total
+
+
+def _compiled(
+    p: Problem, s: SPDHGState, runs: Runs, picks: NDArray[np.int64], sigmas: Array, tau: float
+) -> Pair:
+    """Run the same steps compiled."""
+    from ...forms.compiled import compiled_view
+    from ...kernels import loops
+
+    total = p.zeros()
+    s.x, s.dual, s.pull, s.ahead = s.x.copy(), s.dual.copy(), s.pull.copy(), s.ahead.copy()
+    state = loops.SPDHG(
+        _share(p), tau, s.beta, tightness(p) or 1.0, sigmas.astype(p.dtype), s.x.x1, s.x.x2,
+        s.dual, s.pull, s.ahead, s.slopes, total.x1, total.x2,
+    )  # fmt: skip
+    loops.spdhg(compiled_view(p), loops.Sample(picks, runs.n_runs), state)
+    return total

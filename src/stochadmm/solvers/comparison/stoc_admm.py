@@ -1,0 +1,158 @@
+"""Stochastic ADMM (STOC-ADMM).
+
+    min  h1(x1) + f1(x1) + h2(x2) + (1/n) sum_i f2_i(x2)    s.t.  A1 x1 + A2 x2 = b
+
+H. Ouyang, N. He, L. Tran, A. Gray, "Stochastic Alternating Direction Method of Multipliers",
+ICML 2013.
+
+Code and paper: 1 / w_k = eta_{k+1} (the step), beta = beta, dual = -lambda, ergodic = the bars.
+
+One step, with g the gradient of a batch at x2:
+
+    exact       x2+ = x2 - (w_k I + beta A2'A2)^-1 (g + A2'(lambda + beta (A1 x1 + A2 x2 - b)))
+    linearized  x2+ = prox of h2 after the step 1 / (w_k + beta |A2|^2) along the same vector
+
+then x1 and the multiplier as in ADMM. The exact form is the paper's; the linearized one is what
+the ACC-SADMM paper compares with, and takes any h2. Steps:
+
+    "smooth"  w_k = L + c sqrt(k)         smooth losses
+    "sqrt"    w_k = max(L, c sqrt(k))     general convex: eta_0 = 1 / c, capped where it is unsafe
+    "strong"  w_k = L + c k               strongly convex with modulus c
+
+The expected objective gap and infeasibility of the uniform average are O(1 / sqrt(K)), and
+O(log K / K) under strong convexity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ...base.protocols import Array
+from ...problem import Problem
+from .._base import State, register
+from ._plain import Plain, PlainState, Plan, structure_eigen
+
+FORMS = ("linearized", "exact")
+STEPS = ("smooth", "sqrt", "strong")
+
+
+@register
+@dataclass(frozen=True)
+class StocADMM(Plain):
+    """Stochastic ADMM without variance reduction.
+
+    Parameters
+    ----------
+    beta : float, "auto" or Continuation
+        Penalty of the constraint.
+    batch_size : int or "auto"
+        Rows in a mini-batch.
+    n_inner : int, optional
+        Steps per epoch; by default two passes over the data.
+    growth : float or "auto"
+        c in the steps above; by default noise / distance, both estimated from the data.
+    curvature : float or "auto"
+        L in the steps above; by default Lf + 4 delta(b) Lmax, safe for any noise that the loss
+        itself makes. Experiments often tune it.
+    sampling : {"blocks", "rows"}
+        Batches of consecutive runs of rows, or of single rows as in the paper.
+    returns : {"ergodic", "last"}
+        Which point is the output: the uniform average of all iterates, or the last one.
+    step : {"smooth", "sqrt", "strong"}
+        How the steps shrink.
+    form : {"linearized", "exact"}
+        How the x2 step treats the constraint.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 5))
+    >>> y = X[:, :2].sum(axis=1) + 0.1 * rng.standard_normal(200)
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), X, y, structure=sa.Differences(5), on_structure=sa.L1(0.1)
+    ... )
+    >>> sa.minimize(problem, sa.StocADMM(batch_size=10), max_passes=40).coef.round(1)
+    array([0.9, 0.9, 0. , 0. , 0. ])
+    """
+
+    name: ClassVar[str] = "stoc-admm"
+
+    step: str = "smooth"
+    form: str = "linearized"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.step not in STEPS:
+            raise ValueError(f"step is {self.step!r}, expected one of {', '.join(STEPS)}")
+        if self.form not in FORMS:
+            raise ValueError(f"form is {self.form!r}, expected 'linearized' or 'exact'")
+        if self.step == "strong" and self.growth == "auto":
+            raise ValueError("step='strong' needs growth: the modulus of strong convexity")
+
+    def check(self, problem: Problem) -> None:
+        """Raise when the problem lacks something this method needs."""
+        super().check(problem)
+        if self.form == "exact":
+            if problem.h2 is not None:
+                raise ValueError(
+                    "form='exact' of stoc-admm needs h2 absent; use form='linearized', or stack "
+                    "the penalty of the coefficients into the structure"
+                )
+            structure_eigen(problem)
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of the state and, in the exact form, of A2'A2 and its eigenvectors."""
+        square = 2 * (8 + problem.dtype.itemsize) * problem.shape2[0] ** 2
+        return super().memory(problem) + (square if self.form == "exact" else 0)
+
+    def capped(self) -> bool:
+        """Say whether the weights of the steps are c sqrt(k) with a floor, not a sum."""
+        return self.step == "sqrt"
+
+    def weights(self, s: PlainState, k: Array) -> Array:
+        """Return w_k."""
+        if self.step == "strong":
+            return s.curvature + s.growth * k
+        return super().weights(s, k)
+
+    def move(
+        self, p: Problem, s: PlainState, force: Array, gradient: Array, plan: Plan, k: int
+    ) -> Array:
+        """Return the next x2."""
+        if self.form == "linearized":
+            return super().move(p, s, force, gradient, plan, k)
+        if p.A2 is not None:
+            gradient = gradient + p.A2.rmatvec(force)
+        vectors, values = structure_eigen(p)
+        weights = float(plan.weights[k]) + s.beta * values
+        turned = vectors.T @ gradient
+        shape = (-1,) + (1,) * (turned.ndim - 1)
+        return (s.x.x2 - vectors @ (turned / weights.reshape(shape))).astype(p.dtype, copy=False)
+
+    def extras(self, p: Problem, s: PlainState) -> dict[str, Array]:
+        """Return the eigenvectors and eigenvalues of the exact form."""
+        if self.form == "linearized":
+            return {}
+        vectors, values = structure_eigen(p)
+        turned = np.ascontiguousarray(vectors.T)
+        return {
+            "rotation": vectors.astype(p.dtype), "turned": turned.astype(p.dtype),
+            "spectrum": values.astype(p.dtype),
+        }  # fmt: skip
+
+
+def warm_start(
+    problem: Problem, state: State, rng: np.random.Generator, passes: float, solver: StocADMM
+) -> None:
+    """Replace the start of another method by some passes of STOC-ADMM, and charge them."""
+    first = solver.start(problem, state.x, state.dual)
+    first.engine = state.engine
+    first.n_inner = max(1, round(passes * problem.f2.n_terms / solver.runs(problem).batch_size))
+    solver.epoch(problem, first, rng)
+    state.x, state.dual = first.x, first.dual
+    state.n_passes += first.n_passes
+    state.n_gradients += first.n_gradients

@@ -1,0 +1,1 @@
+"""Methods that ``auto`` may choose, and ``auto`` itself."""

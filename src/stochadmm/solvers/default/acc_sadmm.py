@@ -1,0 +1,435 @@
+"""Accelerated stochastic ADMM with variance reduction (ACC-SADMM).
+
+    min  h1(x1) + f1(x1) + h2(x2) + (1/n) sum_i f2_i(x2)    s.t.  A1 x1 + A2 x2 = b
+
+C. Fang, F. Cheng, Z. Lin, "Faster and Non-ergodic O(1/K) Stochastic Alternating Direction Method
+of Multipliers", NIPS 2017, with the corrections listed in ``docs/explain/acc-sadmm.md``.
+
+Code and paper: momentum = theta_1, anchor = theta_2, lead = y (the extrapolated point), snapshot =
+x~, ahead = lambda~, multiplier = lambda, output = x^ (what is returned), pull = beta / theta_1.
+
+One epoch: a full gradient at the snapshot, then n_inner steps of
+
+    lambda = lambda~ + (beta theta_2 / theta_1)(A1 x1 + A2 x2 - A x~)
+    x1+ = argmin h1 + <grad f1(y1) + A1'(lambda + pull (A1 y1 + A2 y2 - b)), x1>
+                 + |x1 - y1|^2 / (2 step1)
+    x2+ = argmin h2 + <v + A2'(lambda + pull (A1 x1+ + A2 y2 - b)), x2>
+                 + |x2 - y2|^2 / (2 step2)
+    lambda~ = lambda + beta (A1 x1+ + A2 x2+ - b)
+    y = x+ + (1 - theta_1 - theta_2)(x+ - x)
+
+with v the variance-reduced gradient at y2. The expected objective gap and infeasibility of the
+output, an average over the last epoch only, are O(1/K); without a constraint the other schedule
+gives O(1/S^2) in epochs S.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...base.protocols import Array
+from ...problem import Pair, Problem
+from ...risk.finite_sum import FiniteSum
+from ...risk.gradients import Anchored
+from ...risk.metrics import check_exact_step, data_metric, exact_step
+from ...risk.sampling import Runs
+from .. import defaults
+from .._base import Solver, State, register, start_point
+
+METRICS = ("auto", "none", "identity", "data", "hessian")
+AUTOMATIC_METRIC = 1000  # columns up to which a dense metric is affordable without asking
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The weights of an epoch: theta_1(s), theta_2, and the shift of the next snapshot.
+
+    ``Schedule.constrained(m)`` is the paper's, ``Schedule.unconstrained()`` the one for problems
+    without a constraint, where dividing by theta_1^2 instead of theta_1 gives the faster rate.
+
+    Parameters
+    ----------
+    anchor : float
+        theta_2, the weight of the snapshot.
+    tau, c, slope : float
+        theta_1(s) = slope / (c + tau s).
+    """
+
+    anchor: float
+    tau: float
+    c: float
+    slope: float = 1.0
+
+    @classmethod
+    def constrained(cls, n_inner: int, tau: float = 2.0, c: float = 2.0) -> Schedule:
+        """theta_1(s) = 1 / (c + tau s), theta_2 = (m - tau) / (tau (m - 1))."""
+        return cls((n_inner - tau) / (tau * (n_inner - 1)), tau, c)
+
+    @classmethod
+    def unconstrained(cls) -> Schedule:
+        """theta_1(s) = 2 / (s + 4), theta_2 = 1/2, snapshot = plain average."""
+        return cls(0.5, 1.0, 4.0, slope=2.0)
+
+    def momentum(self, s: int) -> float:
+        """Return theta_1(s)."""
+        return self.slope / (self.c + self.tau * s)
+
+    def shift(self, s: int) -> float:
+        """Return the weight that the snapshot after epoch s takes from x and gives to the mean."""
+        return (self.tau - 1) * self.momentum(s + 1) / self.anchor if self.anchor else 0.0
+
+
+@dataclass
+class AccState(State):
+    """State of ACC-SADMM; ``cycle`` counts the epochs since the last restart."""
+
+    lead: Pair = field(kw_only=True)
+    snapshot: Pair = field(kw_only=True)
+    ahead: Array = field(kw_only=True)
+    n_inner: int = field(kw_only=True)
+    curvature: float = field(kw_only=True)
+    """Weight of the x2 step that is due to the loss."""
+    matrix: Array | None = field(default=None, repr=False)
+    """Data metric of the x2 step."""
+    anchor_point: Pair | None = None
+    anchor_dual: Array | None = None
+    """Where the present cycle began."""
+    cycle: int = 0
+    values: list[float] = field(default_factory=list)
+    """Objective at the snapshots of this cycle."""
+
+
+@register
+@dataclass(frozen=True)
+class AccSADMM(Solver):
+    """Accelerated variance-reduced stochastic ADMM.
+
+    Parameters
+    ----------
+    beta : float or "auto"
+        Penalty of the constraint.
+    batch_size : int or "auto"
+        Rows in a mini-batch.
+    n_inner : int, optional
+        Steps per epoch; by default two passes over the data.
+    step : {"expected", "paper"}
+        Curvature of the x2 step: Lf + delta(b) Lmax / theta_2, or the paper's
+        (1 + 1/(b theta_2)) Lmax, which is never smaller.
+    sampling : {"blocks", "rows"}
+        Batches of consecutive runs of rows, or of single rows as in the paper.
+    metric : {"auto", "none", "identity", "data", "hessian"}
+        The matrix of the x2 step. "none" linearizes the constraint too. The others keep it exact
+        through a factorization (h2 absent): a multiple of the identity, the bound on the loss's
+        Hessian from a sample of rows, or that Hessian itself, refreshed at restarts. "auto" is
+        "data" where that is affordable, else "none".
+    kappa : float, default=4
+        Weight of a data metric. Proved are about 1.3 + 2 l, with l the largest curvature of a
+        batch in that metric, 20 to 35 on data with rare columns; 4 works in practice with the lift
+        of ``metrics.lifted``, and restarts keep the best point when it does not.
+    restart : {"auto", "never"} or int
+        Begin anew from the output and its multiplier when progress slows, never, or every so many
+        epochs.
+    theta : Schedule, optional
+        Other weights than the paper's.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 5))
+    >>> y = np.sign(X[:, 0] + 0.1 * rng.standard_normal(200))
+    >>> problem = sa.Problem.linear(
+    ...     sa.Logistic(), X, y, structure=sa.Differences(5), on_structure=sa.L1(0.01)
+    ... )
+    >>> sa.minimize(problem, sa.AccSADMM(), stop=sa.Gap(1e-4)).status.name
+    'CONVERGED'
+    """
+
+    name: ClassVar[str] = "acc-sadmm"
+    has_kernel: ClassVar[bool] = True
+    needs: ClassVar[dict[str, tuple[str, ...]]] = {
+        "h1": ("prox",),
+        "h2": ("prox",),
+        "f2": ("gradient", "gradient_change", "lipschitz_max", "lipschitz_mean"),
+    }
+
+    beta: float | str = "auto"
+    batch_size: int | str = "auto"
+    n_inner: int | None = None
+    step: str = "expected"
+    sampling: str = "blocks"
+    metric: str = "auto"
+    kappa: float = 4.0
+    restart: str | int = "auto"
+    theta: Schedule | None = None
+
+    def __post_init__(self) -> None:
+        if self.step not in ("expected", "paper"):
+            raise ValueError(f"step is {self.step!r}, expected 'expected' or 'paper'")
+        if self.metric not in METRICS:
+            raise ValueError(f"metric is {self.metric!r}, expected one of {', '.join(METRICS)}")
+        if not self.kappa > 0:
+            raise ValueError(f"kappa is {self.kappa!r}, expected a number > 0")
+        whole = isinstance(self.restart, int) and self.restart >= 1
+        if not whole and self.restart not in ("auto", "never"):
+            raise ValueError(
+                f"restart is {self.restart!r}, expected 'auto', 'never' or an integer >= 1"
+            )
+
+    @classmethod
+    def paper(cls, beta: float | str = "auto", batch_size: int | str = 100) -> AccSADMM:
+        """Return the paper's algorithm to the letter (corrected): rows, its step, no restart."""
+        return cls(
+            beta=beta, batch_size=batch_size, step="paper", sampling="rows", metric="none",
+            restart="never",
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------- constants
+
+    def kind(self, problem: Problem) -> str:
+        """Return the metric in use."""
+        if self.metric != "auto":
+            return self.metric
+        f2 = problem.f2
+        dense = problem.h2 is None and problem.constrained and hasattr(problem.A2, "tosparse")
+        enough = isinstance(f2, FiniteSum) and f2.n_terms >= 4 * f2.n_columns
+        return "data" if dense and enough and f2.shape[0] <= AUTOMATIC_METRIC else "none"
+
+    def runs(self, problem: Problem) -> Runs:
+        """Return how batches are drawn."""
+        size = defaults.batch_size(problem, self.batch_size)
+        if self.batch_size == "auto" and self.kind(problem) in ("data", "hessian"):
+            # the work of the metric stays below that of the rows, and a batch spans all columns
+            size = int(max(size, min(2 * problem.shape2[0], problem.f2.n_terms // 4)))
+        return defaults.sampling(problem, self.sampling, size)
+
+    def schedule(self, problem: Problem, n_inner: int) -> Schedule:
+        """Return the weights for this problem."""
+        if self.theta is not None:
+            return self.theta
+        return Schedule.constrained(n_inner) if problem.constrained else Schedule.unconstrained()
+
+    def curvature(self, problem: Problem, runs: Runs, anchor: float) -> float:
+        """Return the weight of the x2 step that is due to the loss."""
+        f2 = problem.f2
+        if anchor == 0:
+            return f2.lipschitz_mean
+        if self.step == "paper":
+            return (1 + 1 / (runs.batch_size * anchor)) * f2.lipschitz_max
+        return f2.lipschitz_mean + defaults.batch_curvature(problem, runs) / anchor
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of x, y, x~, the sum of x, G, the multipliers and the slopes."""
+        block1, block2, dual = (
+            int(np.prod(s)) for s in (problem.shape1, problem.shape2, problem.shape_dual)
+        )
+        slopes = 2 * problem.f2.n_terms * int(np.prod(problem.shape2[1:]))
+        return problem.dtype.itemsize * (6 * block1 + 8 * block2 + 8 * dual + slopes)
+
+    # ---------------------------------------------------------------- the method
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> AccState:
+        """Return the state before the first epoch; nothing of the start is changed."""
+        point, multiplier = start_point(problem, x, dual)
+        beta, runs = defaults.beta(problem, self.beta), self.runs(problem)
+        n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
+        if n_inner < 3 and problem.constrained and self.theta is None:
+            raise ValueError(
+                f"n_inner is {n_inner}, expected at least 3; use a smaller batch_size"
+            )
+        kind = self.kind(problem)
+        if kind != "none":
+            check_exact_step(problem, kind)
+        anchor = self.schedule(problem, n_inner).anchor
+        weight = (
+            self.kappa if kind in ("data", "hessian") else self.curvature(problem, runs, anchor)
+        )
+        notes = {
+            "metric": kind, "beta": beta, "batch_size": runs.batch_size, "n_inner": n_inner,
+            "step": self.step, "sampling": self.sampling,
+        }  # fmt: skip
+        return AccState(
+            x=point, output=point, dual=multiplier, beta=beta, lead=point, snapshot=point,
+            ahead=multiplier, n_inner=n_inner, curvature=weight, notes=notes,
+        )  # fmt: skip
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Take one snapshot and run its inner loop."""
+        p, s, runs = problem, cast(AccState, state), self.runs(problem)
+        if self._restart_due(s):
+            self.begin_again(p, s)
+        schedule = self.schedule(p, s.n_inner)
+        momentum, anchor = schedule.momentum(s.cycle), schedule.anchor
+        gradient = Anchored.take(p.f2, runs, s.snapshot.x2, s.cache)
+        s.values.append(self._value(p, s, gradient))
+        self._refresh(p, s, gradient, rng)
+
+        batches = runs.draw(rng, s.n_inner)
+        x, before, total, multiplier = self._inner(p, s, gradient, batches, momentum, anchor)
+
+        weight = momentum + anchor
+        s.output = (x + weight * total) / (1 + (s.n_inner - 1) * weight)
+        s.dual = multiplier + s.beta / momentum * p.constraint(x)
+        self._next_snapshot(p, s, schedule, x, before, total, multiplier)
+        s.cache = None
+        rows = s.n_inner * runs.batch_size / p.f2.n_terms
+        s.n_passes += 1 + rows
+        s.n_gradients += 1 + 2 * rows
+
+    def _inner(
+        self, p: Problem, s: AccState, gradient: Anchored, batches: NDArray[np.int64],
+        momentum: float, anchor: float,
+    ) -> tuple[Pair, Pair, Pair, Array]:  # fmt: skip
+        """Return the last x, the one before, the sum of all but the last, and the last lambda."""
+        pull = s.beta / momentum
+        a1, a2 = (0.0, 0.0) if p.A1 is None or p.A2 is None else (p.A1.norm2, p.A2.norm2)
+        step1 = (
+            1 / ((0.0 if p.f1 is None else p.f1.lipschitz) + pull * a1) if p.constrained else 1.0
+        )
+        step2 = 1 / max(s.curvature + pull * a2, 1e-300)
+        exact = self.kind(p) != "none"
+        inverse = exact_step(p, s.curvature, pull, s.matrix) if exact else None
+        loop = _compiled if s.engine == "compiled" else _reference
+        return loop(p, s, gradient, batches, momentum, anchor, step1, step2, inverse)
+
+    def _next_snapshot(
+        self, p: Problem, s: AccState, schedule: Schedule, x: Pair, before: Pair, total: Pair,
+        multiplier: Array,
+    ) -> None:  # fmt: skip
+        momentum, following = schedule.momentum(s.cycle), schedule.momentum(s.cycle + 1)
+        anchor, shift, m = schedule.anchor, schedule.shift(s.cycle), s.n_inner
+        old = s.snapshot
+        if m > 1:
+            s.snapshot = ((1 - shift) * x + (1 + shift / (m - 1)) * total) / m
+        else:
+            s.snapshot = x
+        s.ahead = multiplier + s.beta * (1 - schedule.tau) * p.constraint(x)
+        drift = (1 - momentum) * x - (1 - momentum - anchor) * before - anchor * old
+        s.lead = (1 - anchor) * x + anchor * s.snapshot + following / momentum * drift
+        s.x = x
+        s.cycle += 1
+        s.n_epochs += 1
+
+    # ---------------------------------------------------------------- restarts
+
+    def _refresh(
+        self, p: Problem, s: AccState, gradient: Anchored, rng: np.random.Generator
+    ) -> None:
+        """Make the data metric: the bound at first, the local Hessian when a cycle begins."""
+        kind = self.kind(p)
+        if kind in ("none", "identity") or s.cycle > 0:
+            return
+        if s.matrix is None:
+            s.matrix = data_metric(p, gradient.runs, rng)
+        elif kind == "hessian":
+            s.matrix = data_metric(p, gradient.runs, rng, gradient.at.predictions)
+
+    def begin_again(self, p: Problem, s: AccState) -> None:
+        """Restart the schedule from the output, with the multiplier continued.
+
+        The reset of lambda~ makes the new multiplier estimate equal to the old one. An automatic
+        beta moves towards the ratio in which multiplier and A x changed over the cycle.
+        """
+        if self.beta == "auto" and p.A2 is not None and s.anchor_point is not None:
+            moved = float(np.linalg.norm(p.A2.matvec(s.output.x2 - s.anchor_point.x2)))
+            pulled = float(np.linalg.norm(s.dual - cast(Array, s.anchor_dual)))
+            if moved > 0 and pulled > 0:
+                s.beta *= float(np.sqrt(np.clip(pulled / (s.beta * moved), 0.2, 5.0)))
+        s.anchor_point, s.anchor_dual = s.output, s.dual
+        first = self.schedule(p, s.n_inner).momentum(0)
+        s.x = s.lead = s.snapshot = s.output
+        s.ahead = s.dual - s.beta * (1 - first) / first * p.constraint(s.output)
+        s.cycle = 0
+        s.values = []
+
+    def _restart_due(self, s: AccState) -> bool:
+        if s.cycle == 0 or self.restart == "never":
+            return False
+        if isinstance(self.restart, int):
+            return s.cycle >= self.restart
+        return slowed_down(s.values)
+
+    @staticmethod
+    def _value(p: Problem, s: AccState, gradient: Anchored) -> float:
+        """Return F at the snapshot: at the feasible point of a model, else as an exact penalty."""
+        at: Any = gradient.at
+        if not hasattr(at, "value"):
+            return float("nan")
+        if p.is_model:
+            return float(at.value) + p.penalty(p.feasible(s.snapshot))
+        weight = 2.0 * float(np.linalg.norm(s.dual))
+        charge = weight * float(np.linalg.norm(p.constraint(s.snapshot)))
+        return float(at.value) + p.penalty(p.inside(s.snapshot)) + charge
+
+
+def slowed_down(values: list[float]) -> bool:
+    """Say whether the last decrease is less than half of the best one of this cycle."""
+    known = [v for v in values if np.isfinite(v)]
+    if len(known) < 3:
+        return False
+    drops = -np.diff(known)
+    return bool(drops[-1] < 0.5 * drops.max())
+
+
+def _reference(
+    p: Problem, s: AccState, gradient: Anchored, batches: NDArray[np.int64], momentum: float,
+    anchor: float, step1: float, step2: float, inverse: Array | None,
+) -> tuple[Pair, Pair, Pair, Array]:  # fmt: skip
+    """Run the inner loop on any objects: the definition of the method."""
+    x, y, ahead = s.x, s.lead, s.ahead
+    before, total, multiplier = x, p.zeros(), s.ahead
+    pull, at_snapshot = s.beta / momentum, p.product(s.snapshot)
+
+    for k, batch in enumerate(batches):
+        multiplier = ahead + s.beta * anchor / momentum * (p.product(x) - at_snapshot)
+        x1 = x.x1
+        if p.A1 is not None:
+            g1 = p.A1.rmatvec(multiplier + pull * p.constraint(y))
+            if p.f1 is not None:
+                g1 = g1 + p.f1.gradient(y.x1)
+            x1 = y.x1 - step1 * g1
+            x1 = x1 if p.h1 is None else p.h1.prox(x1, step1)
+
+        # x2 sees the new x1: this is what makes it ADMM and not a joint prox step
+        g2 = gradient.estimate(batch, y.x2)
+        if p.A2 is not None:
+            g2 = g2 + p.A2.rmatvec(multiplier + pull * p.constraint(Pair(x1, y.x2)))
+        if inverse is not None:
+            x2 = y.x2 - inverse @ g2
+        else:
+            x2 = y.x2 - step2 * g2
+            x2 = x2 if p.h2 is None else p.h2.prox(x2, step2)
+
+        before, x = x, Pair(x1, x2)
+        ahead = multiplier + s.beta * p.constraint(x)
+        y = x + (1 - momentum - anchor) * (x - before)
+        if k < len(batches) - 1:
+            total = total + x
+    return x, before, total, multiplier
+
+
+def _compiled(
+    p: Problem, s: AccState, gradient: Anchored, batches: NDArray[np.int64], momentum: float,
+    anchor: float, step1: float, step2: float, inverse: Array | None,
+) -> tuple[Pair, Pair, Pair, Array]:  # fmt: skip
+    """Run the same loop on copies of the state's arrays, compiled."""
+    from ...forms.compiled import compiled_view
+    from ...kernels import loops
+
+    x, y, before, total = s.x.copy(), s.lead.copy(), s.x.copy(), p.zeros()
+    multiplier, ahead, runs = s.ahead.copy(), p.zeros_dual(), gradient.runs
+    state = loops.AccSADMM(
+        s.beta, momentum, anchor, step1, step2, inverse, p.product(s.snapshot), x.x1, x.x2, y.x1,
+        y.x2, before.x1, before.x2, total.x1, total.x2, multiplier, ahead,
+    )  # fmt: skip
+    loops.acc_sadmm(
+        compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight),
+        loops.Anchor(gradient.at.slopes, gradient.full_gradient), state,
+    )  # fmt: skip
+    return x, before, total, multiplier

@@ -1,0 +1,184 @@
+"""The automatic solver: nothing to choose, and it says what it chose.
+
+Second-order steps from samples of rows serve most problems. Quadratic losses take the whole Gram
+matrix once. Where columns are many and most of them stay at zero, a few at a time are worked on.
+More columns than rows that a sparse structure ties go through one factor of it and their levels.
+A general constraint is eliminated first, and what is left is chosen for. Problems that no model
+fits (operators without a matrix, many rows with tied columns by the thousand) go to ACC-SADMM with
+restarts, or to SDCA-ADMM when there are fewer rows than columns.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from ...base.protocols import Array
+from ...certificates._composite import LARGEST_DENSE
+from ...forms.elimination import Elimination
+from ...problem import Pair, Problem
+from ...quadratic import FLATTEN
+from ...risk.finite_sum import FiniteSum
+from ...streaming import StreamedSum
+from .._base import Solver, State, choose_engine, get, register, start_point
+from ._newton import is_quadratic
+from .low_rank_gram import LowRankGram
+from .low_rank_newton import LowRankNewton
+from .sampled_newton import dual_rows, why_not
+from .tied_newton import TiedNewton
+from .working_set import why_not_by_column
+
+LARGEST_WIDE = 2000
+"""Columns from which on fewer rows are worked on in their dual variables."""
+SOME_COLUMNS, MANY_COLUMNS, ROWS_PER_COLUMN = 200, 2000, 10
+"""Columns are worked on a few at a time from the second number on, and from the first on where
+there are fewer rows than this per column."""
+TIED_COLUMNS = 300
+"""Columns from which on a sparse factor of the structure is cheaper than square matrices."""
+ROUTES = {"newton": "sampled-newton"}
+"""Routes whose method has a longer name."""
+
+
+@dataclass
+class EliminatedState(State):
+    """State of a method that works on the problem without its constraint."""
+
+    inner: State = field(kw_only=True)
+
+
+@register
+@dataclass(frozen=True)
+class Auto(Solver):
+    """Choose the method, its parameters and its certificate from the problem.
+
+    Parameters
+    ----------
+    route : str, default="auto"
+        "newton": second-order steps from samples of rows; "gram": the Gram matrix of a quadratic
+        loss; "low-rank-gram", "low-rank-newton": both with a nuclear norm; "working-set": a few of
+        many columns at a time; "tied-newton": a factor of the structure and the levels it leaves;
+        "sdca-admm": steps in the dual variables of few rows; "acc-sadmm".
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 8))
+    >>> y = np.sign(X[:, :4].sum(axis=1) + 0.5 * rng.standard_normal(500))
+    >>> problem = sa.Problem.linear(
+    ...     sa.Logistic(), X, y, structure=sa.Differences(8), on_structure=sa.L1(0.01)
+    ... )
+    >>> result = sa.minimize(problem, stop=sa.Gap(1e-8))
+    >>> result.status.name, result.info["route"]
+    ('CONVERGED', 'newton')
+    """
+
+    name: ClassVar[str] = "auto"
+    has_kernel: ClassVar[bool] = True
+    route: str = "auto"
+
+    def choose(self, problem: Problem) -> tuple[str, str]:
+        """Return the route and the reason, in words."""
+        if self.route != "auto":
+            return self.route, "asked for"
+        if isinstance(problem.f2, StreamedSum):
+            return "streamed-newton", "rows are read from their source: few passes, none kept"
+        if LowRankGram().why_not(problem) is None:
+            return "low-rank-gram", "a squared loss with a nuclear norm: the Gram matrix is enough"
+        if math.prod(problem.shape2) > FLATTEN and LowRankNewton().why_not(problem) is None:
+            return "low-rank-newton", LowRankNewton().plan(problem)
+        view = Elimination.of(problem)
+        if view is not None:
+            route, why = self.choose(view.reduced)
+            return route, f"the constraint is eliminated; {why}"
+        n, d = problem.f2.n_terms, problem.shape2[0]
+        if _few_columns_matter(n, d) and why_not_by_column(problem) is None:
+            return "working-set", f"{d} columns, each of which a penalty can hold at zero"
+        many = TIED_COLUMNS if n < d else LARGEST_DENSE + 1
+        if d >= many and TiedNewton().why_not(problem) is None:
+            return "tied-newton", f"{n} rows, {d} columns tied by a sparse structure: one factor"
+        reason, few = why_not(problem), n < d and dual_rows(problem)
+        if reason is not None:
+            return "sdca-admm" if few else "acc-sadmm", reason
+        if few and d > LARGEST_WIDE:
+            return "sdca-admm", f"{n} rows are far fewer than {d} columns"
+        if is_quadratic(problem):
+            return "gram", "the loss is quadratic: one Gram matrix makes the rows superfluous"
+        columns = cast(FiniteSum, problem.f2).n_columns
+        if columns > LARGEST_DENSE:
+            return "newton", f"{columns} columns: a model from products with some rows"
+        return "newton", f"{columns} columns: a {columns} x {columns} model is cheap"
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes that the chosen method keeps beyond the data."""
+        view = self._view(problem)
+        if view is None:
+            return _method(self.choose(problem)[0]).memory(problem)
+        own = 0 if view.keeps_x2 else cast(FiniteSum, view.reduced.f2).n_bytes
+        return own + self.memory(view.reduced)
+
+    def _view(self, problem: Problem) -> Elimination | None:
+        return Elimination.of(problem) if self.route == "auto" else None
+
+    def start(self, problem: Problem, x: Pair | None = None, dual: Array | None = None) -> State:
+        """Return the state of the chosen method."""
+        view = self._view(problem)
+        if view is not None:
+            return self._start_inside(view, x, dual)
+        route, reason = self.choose(problem)
+        solver = _method(route)
+        solver.check(problem)
+        state = solver.start(problem, x, dual)
+        state.notes |= {"route": route, "reason": reason}
+        return state
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Advance the chosen method by one epoch."""
+        if not isinstance(state, EliminatedState):
+            _method(state.notes["route"]).epoch(problem, state, rng)
+            return
+        view = cast(Elimination, Elimination.of(problem))
+        state.inner.target = state.target
+        self.epoch(view.reduced, state.inner, rng)
+        _follow(view, state)
+
+    def _start_inside(self, view: Elimination, x: Any, dual: Array | None) -> EliminatedState:
+        """Return the state of the method that was chosen for the problem without constraint."""
+        point, multiplier = start_point(view.problem, x, dual)
+        inside = None if x is None else view.pair(view.down(point))
+        pulled = None
+        if dual is not None:
+            pulled = view.down_dual(point, multiplier, view.problem.f2.gradient(point.x2))
+        inner = self.start(view.reduced, inside, pulled)
+        inner.engine = choose_engine(view.reduced, "auto")
+        state = EliminatedState(
+            x=point, output=point, dual=multiplier, beta=inner.beta, inner=inner
+        )
+        _follow(view, state)
+        state.notes["reason"] = self.choose(view.problem)[1]
+        return state
+
+
+def _follow(view: Elimination, state: EliminatedState) -> None:
+    """Bring a state to where the method without constraint is."""
+    inner, dtype = state.inner, view.problem.dtype
+    pair = view.up(inner.output.x2)
+    state.x = state.output = Pair(pair.x1.astype(dtype), pair.x2.astype(dtype))
+    gradient = view.problem.f2.gradient(state.x.x2)
+    mu = inner.dual if view.reduced.constrained else np.zeros((0, *view.problem.shape2[1:]))
+    state.dual = view.up_dual(mu.astype(np.float64), gradient).astype(dtype)
+    state.beta, state.bound, state.notes = inner.beta, inner.bound, dict(inner.notes)
+    state.n_epochs, state.n_gradients = inner.n_epochs, inner.n_gradients
+    state.n_passes = inner.n_passes + 1.0  # the data in the coordinates of the feasible set
+
+
+def _few_columns_matter(n: int, d: int) -> bool:
+    """Say whether columns are so many that most of them will hardly differ from zero."""
+    return d >= MANY_COLUMNS or (d >= SOME_COLUMNS and n < ROWS_PER_COLUMN * d)
+
+
+def _method(route: str) -> Solver:
+    return get(ROUTES.get(route, route))()

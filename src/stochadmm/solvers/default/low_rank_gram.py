@@ -1,0 +1,267 @@
+"""Squared losses with a nuclear norm and other norms, through the Gram matrix.
+
+    min over W   mean squared loss + a |W|_* + sum_k h_k(W)
+
+The rows are read once for their Gram matrix (one per pattern of missing targets). Free rows of W,
+such as an intercept, are eliminated. Consensus Douglas-Rachford (``stochadmm.low_rank``) then
+works in the eigenbasis without data; its multipliers are dual feasible at every iteration, so that
+a lower bound costs one product. The best prox point seen is returned: exactly of low rank, or
+exactly sparse.
+
+References
+----------
+Eckstein and Bertsekas 1992, On the Douglas-Rachford splitting method, doi:10.1007/BF01581204.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from ...base.clock import out_of_time
+from ...base.protocols import Array
+from ...losses import Squared
+from ...low_rank import (
+    EigenQuadratic,
+    Form,
+    Moments,
+    QuadraticBound,
+    SingularValueThreshold,
+    Splitting,
+    SplittingOptions,
+    moments,
+    nuclear_norm,
+    read,
+    reduced,
+)
+from ...low_rank.moments import patterns
+from ...problem import Pair, Problem
+from ...risk.finite_sum import FiniteSum, Snapshot
+from .._base import Solver, State, register, start_point
+
+
+@dataclass(frozen=True)
+class LowRankGramOptions:
+    """Numbers of the method."""
+
+    look_every: int = 5
+    """Iterations between two looks at objective and bound, which cost about two iterations."""
+    inner: int = 500
+    """Iterations of an epoch: a read of the rows afterwards is then a small share."""
+    patience: int = 100
+    """Iterations without a smaller gap after which rounding is what is left."""
+    safety: float = 0.98
+    """Share of the target that is aimed at: the rows are evaluated again afterwards."""
+    most_numbers: int = 1 << 25
+    """Numbers in the Gram matrices of all patterns together."""
+    splitting: SplittingOptions = field(default_factory=SplittingOptions)
+
+
+@dataclass
+class LowRankState(State):
+    """State of the splitting between two epochs."""
+
+    moments: Moments | None = field(default=None, repr=False)
+    quadratic: EigenQuadratic | None = field(default=None, repr=False)
+    splitting: Splitting | None = field(default=None, repr=False)
+    upper: float = np.inf
+    """Smallest objective seen, by the Gram matrix."""
+    lower: float = -np.inf
+    """Largest bound seen, rounding not counted."""
+    certificate: tuple[Array, ...] | None = field(default=None, repr=False)
+    """The subgradients that it comes from."""
+    floor: float = 0.0
+    """Least scale of a relative gap, a share of the objective at zero."""
+    best: Array | None = field(default=None, repr=False)
+    """Penalized rows at the smallest objective."""
+
+
+@register
+@dataclass(frozen=True)
+class LowRankGram(Solver):
+    """Solve a squared loss with a nuclear norm, alone or with other norms, from its Gram matrix.
+
+    Parameters
+    ----------
+    options : LowRankGramOptions
+        Numbers that need no change.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 6))
+    >>> Y = X @ np.outer([1.0, -1, 1, 0, 0, 0], [1.0, 2, 3])
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), X, Y, on_structure=sa.Nuclear(0.1), on_coefficients=sa.L1(0.1)
+    ... )
+    >>> result = sa.minimize(problem, "low-rank-gram", stop=sa.Gap(1e-6))
+    >>> result.status.name, bool(result.relative_gap <= 1e-6)
+    ('CONVERGED', True)
+    """
+
+    name: ClassVar[str] = "low-rank-gram"
+    has_kernel: ClassVar[bool] = False
+    options: LowRankGramOptions = LowRankGramOptions()
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Return in words why this method cannot serve a problem, None if it can."""
+        f2 = problem.f2
+        if not isinstance(f2, FiniteSum) or not isinstance(f2.loss, Squared):
+            return "the loss is not squared"
+        form = read(problem)
+        if isinstance(form, str):
+            return form
+        if len(patterns(f2)) * f2.n_columns**2 > self.options.most_numbers:
+            return f"Gram matrices of {f2.n_columns} columns are too large"
+        return None
+
+    def check(self, problem: Problem) -> None:
+        """Raise unless the problem is a squared loss with a nuclear norm of the coefficients."""
+        reason = self.why_not(problem)
+        if reason is not None:
+            raise ValueError(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of 12 model matrices, 4 per pattern of d x d numbers, and a pass."""
+        f2 = cast(FiniteSum, problem.f2)
+        model, square = math.prod(problem.shape2), f2.n_columns**2
+        pass_ = f2.n_terms * (f2.n_outputs or 1)
+        return 8 * (12 * model + 4 * len(patterns(f2)) * square + 2 * pass_)
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> LowRankState:
+        """Read the moments of the rows and return the state before the first epoch."""
+        point, multiplier = start_point(problem, x, dual)
+        point = problem.feasible(point)
+        f2, form = cast(FiniteSum, problem.f2), cast(Form, read(problem))
+        state = LowRankState(x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf)
+        known = None if f2.kept is None else f2.kept.get(self.name)
+        if known is None:
+            made = moments(f2)
+            known = made, reduced(made, form.rows, form.free)
+            state.n_passes += 1
+        if f2.kept is not None:
+            f2.kept[self.name] = known
+        state.moments, state.quadratic = known
+        state.cache = self._first_pass(f2, state, point.x2)
+        at = state.moments.shifted(point.x2.astype(np.float64))[form.rows]
+        given = form.subgradients(None if dual is None else multiplier)
+        state.splitting = self._splitting(form, state.quadratic)
+        state.splitting.begin(at, given)
+        state.upper = state.quadratic.value(at) + form.penalty(at)
+        state.best, state.floor = at, 1e-3 * abs(problem.objective_at_zero)
+        bounds = QuadraticBound(state.quadratic, form)
+        self._look(state, form, state.quadratic, bounds, 0.0)
+        self._prove(state, bounds, 0.0)
+        return state
+
+    def _first_pass(self, f2: FiniteSum, state: LowRankState, x2: Array) -> Snapshot:
+        """Return the pass at the start; at zero the moments know its gradient."""
+        known = cast(Moments, state.moments)
+        if x2.any() or known.level.any() or known.origin.any():
+            state.n_passes += 1
+            state.n_gradients += 1
+            return f2.snapshot(x2)
+        z = f2.predict(x2)
+        gradient = (-known.linear).astype(f2.dtype)
+        return Snapshot(x2.copy(), z, f2.slopes(z), f2.value_at(z), gradient)
+
+    def _splitting(self, form: Form, quadratic: EigenQuadratic) -> Splitting:
+        threshold, alpha = SingularValueThreshold(), float(form.nuclear.alpha)
+
+        def low_rank(v: Array, step: float) -> Array:
+            return threshold(v, alpha * step)[0]
+
+        proxes = [low_rank, *(penalty.prox for penalty in form.others)]
+        rho = max(quadratic.mean_eigenvalue, np.finfo(float).tiny)
+        return Splitting(quadratic, quadratic.linear, proxes, rho, self.options.splitting)
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Iterate until the target is certified or the epoch is over; read the rows once."""
+        s, f2 = cast(LowRankState, state), cast(FiniteSum, problem.f2)
+        form, E = cast(Form, read(problem)), cast(EigenQuadratic, s.quadratic)
+        split = s.splitting = cast(Splitting, s.splitting).copy()
+        bounds = QuadraticBound(E, form)
+        target = self._target(problem, s)
+        mark, waited = s.upper - s.lower, 0
+        for k in range(1, self.options.inner + 1):
+            split.step()
+            if k % self.options.look_every:
+                continue
+            if self._look(s, form, E, bounds, target):
+                break
+            waited += self.options.look_every
+            if s.upper - s.lower < 0.9 * mark:
+                mark, waited = s.upper - s.lower, 0
+            if waited >= self.options.patience or out_of_time():
+                break
+        self._publish(problem, f2, s, form, E, bounds)
+
+    def _target(self, problem: Problem, s: LowRankState) -> float:
+        """Return the relative gap to reach; float32 answers are rounded afterwards."""
+        if s.target is None:
+            return 0.0
+        share = self.options.safety if problem.dtype == np.float64 else 0.5
+        return share * s.target
+
+    def _look(
+        self, s: LowRankState, form: Form, E: EigenQuadratic, bounds: QuadraticBound, target: float
+    ) -> bool:
+        """Take the objective at the prox points and the bound; say whether the gap is closed."""
+        split = cast(Splitting, s.splitting)
+        given = split.subgradients
+        found = bounds.estimate(_projected(form, given), s.upper)
+        if found > s.lower:
+            s.lower, s.certificate = found, tuple(given)
+        for k, Z in enumerate(split.Z):
+            smooth = E.value(Z) + sum(float(h.value(Z)) for h in form.others)
+            # the nuclear norm is at least <u, Z> for its subgradient, with equality at the first Z
+            value = smooth + float(np.vdot(given[0], Z))
+            if k > 0 and value < s.upper and value - s.lower <= 2 * target * abs(value):
+                value = smooth + float(form.nuclear.alpha) * nuclear_norm(Z)
+            elif k > 0:
+                continue
+            if value < s.upper:
+                s.upper, s.best = value, Z
+        return self._closed(s, target) and self._prove(s, bounds, target)
+
+    def _closed(self, s: LowRankState, target: float) -> bool:
+        return s.upper - s.lower <= target * max(abs(s.upper), s.floor)
+
+    def _prove(self, s: LowRankState, bounds: QuadraticBound, target: float) -> bool:
+        """Replace the best bound by its proved value; say whether the gap is still closed."""
+        if s.certificate is not None:
+            proved = bounds.proved(s.certificate, s.upper)
+            s.bound = max(cast(float, s.bound), proved)
+        return s.upper - cast(float, s.bound) <= target * max(abs(s.upper), s.floor)
+
+    def _publish(
+        self, problem: Problem, f2: FiniteSum, s: LowRankState, form: Form, E: EigenQuadratic,
+        bounds: QuadraticBound,
+    ) -> None:  # fmt: skip
+        """Write the best point, its multiplier and the bound where the driver finds them."""
+        split, best = cast(Splitting, s.splitting), cast(Array, s.best)
+        whole = np.zeros(problem.shape2)
+        whole[form.rows], whole[form.free] = best, E.free(best)
+        x2 = cast(Moments, s.moments).restored(whole).astype(problem.dtype)
+        s.x = s.output = problem.feasible(Pair(problem.zeros().x1, x2))
+        s.dual = form.multiplier(problem.shape_dual, split.subgradients).astype(problem.dtype)
+        s.beta = split.rho
+        self._prove(s, bounds, 0.0)
+        s.cache = f2.snapshot(x2)
+        s.n_passes += 1
+        s.n_gradients += 1
+        s.n_epochs += 1
+        s.notes["iterations"] = split.n_steps
+
+
+def _projected(form: Form, given: Sequence[Array]) -> list[Any]:
+    """Return subgradients whose conjugates are finite in spite of rounding; the first as it is."""
+    rest = [h.project_dual(u) for h, u in zip(form.others, given[1:], strict=True)]
+    return [given[0], *rest]

@@ -1,0 +1,244 @@
+"""Curved losses with a nuclear norm, alone or with a norm of entries or rows.
+
+    min over W   mean loss + a |W|_* + b |W|_1      (multinomial, Huber, logistic, ...)
+
+Proximal Newton steps (``stochadmm.low_rank``) whose metric is a Kronecker product plus L-BFGS
+for dense rows, the diagonal of the Hessian plus L-BFGS for sparse ones. Where a pass over the
+data costs less than the model of such a step, accelerated proximal gradient steps come first. The
+certificate is made when it may succeed: gradients split between the norms, then slopes corrected
+to second order.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from ...base.clock import out_of_time
+from ...base.protocols import Array
+from ...losses import Squared
+from ...low_rank import (
+    MOST_FREE,
+    CurvedLoss,
+    Diagonal,
+    Fista,
+    FistaOptions,
+    Form,
+    Kronecker,
+    NewtonOptions,
+    Point,
+    ProximalNewton,
+    read,
+)
+from ...penalties import L1, RowsL21
+from ...problem import Pair, Problem
+from ...risk.finite_sum import CSR, FiniteSum, Snapshot
+from .._base import Solver, State, register, start_point
+
+
+@dataclass(frozen=True)
+class LowRankNewtonOptions:
+    """Numbers of the method."""
+
+    steps: int = 20
+    """Newton steps of an epoch."""
+    cheap_steps: int = 100
+    """Accelerated gradient steps of an epoch."""
+    cheap: float = 10.0
+    """Passes of n numbers per d are cheap beside a model up to this many n / d."""
+    hand_over: float = 0.1
+    """Mean gain of a gradient step, in targets, from which on Newton steps go on."""
+    most_columns: int = 4000
+    """Columns up to which a Gram matrix of dense rows is made."""
+    newton: NewtonOptions = field(default_factory=NewtonOptions)
+    fista: FistaOptions = field(default_factory=FistaOptions)
+
+
+@dataclass
+class CurvedState(State):
+    """State of the steps."""
+
+    first: Fista | None = field(default=None, repr=False)
+    """Accelerated gradient steps, while they are what is made."""
+    second: ProximalNewton | None = field(default=None, repr=False)
+    """Newton steps, from then on."""
+
+
+@register
+@dataclass(frozen=True)
+class LowRankNewton(Solver):
+    """Proximal Newton steps for a smooth loss with a nuclear norm.
+
+    Parameters
+    ----------
+    options : LowRankNewtonOptions
+        Numbers that need no change.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 6))
+    >>> y = np.digitize(X[:, 0] - X[:, 1], [-0.5, 0.5])
+    >>> problem = sa.Problem.linear(
+    ...     sa.Multinomial(), X, y, on_structure=sa.Nuclear(0.02), on_coefficients=sa.L1(0.01)
+    ... )
+    >>> result = sa.minimize(problem, "low-rank-newton", stop=sa.Gap(1e-6))
+    >>> result.status.name, bool(result.relative_gap <= 1e-6)
+    ('CONVERGED', True)
+    """
+
+    name: ClassVar[str] = "low-rank-newton"
+    has_kernel: ClassVar[bool] = False
+    options: LowRankNewtonOptions = LowRankNewtonOptions()
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Return in words why this method cannot serve a problem, None if it can."""
+        f2: Any = problem.f2
+        offers = ("curvature_parts", "conjugate", "dual_room")
+        if not isinstance(f2, FiniteSum) or not all(hasattr(f2.loss, each) for each in offers):
+            return "the loss offers no curvature or no conjugate"
+        form = read(problem)
+        if isinstance(form, str):
+            return form
+        if isinstance(f2.loss, Squared):
+            return "the loss is squared: its Gram matrix does not change"
+        if len(form.others) > 1 or not all(isinstance(h, (L1, RowsL21)) for h in form.others):
+            return "other penalties than one norm of entries or rows"
+        if form.free.size * math.prod(form.shape[1:]) > MOST_FREE:
+            return "too many free coefficients"
+        if not _sparse(f2) and f2.n_columns > self.options.most_columns:
+            return f"a Gram matrix of {f2.n_columns} columns is too large"
+        return None
+
+    def check(self, problem: Problem) -> None:
+        """Raise unless the problem is served."""
+        reason = self.why_not(problem)
+        if reason is not None:
+            raise ValueError(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
+
+    def plan(self, problem: Problem) -> str:
+        """Return in words what will be done."""
+        f2 = cast(FiniteSum, problem.f2)
+        metric = "the diagonal of the Hessian" if _sparse(f2) else "a Kronecker product"
+        words = f"a nuclear norm of {f2.n_columns} x {f2.n_outputs} coefficients: Newton steps in "
+        words += f"the metric of {metric} and L-BFGS"
+        if self._passes_are_cheap(f2):
+            words += ", after accelerated gradient steps because passes are cheap"
+        return words
+
+    def _passes_are_cheap(self, f2: FiniteSum) -> bool:
+        return f2.n_entries <= self.options.cheap * f2.n_features**2
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of 35 model matrices, 3 square ones, six passes and sparse copies."""
+        f2 = cast(FiniteSum, problem.f2)
+        model = (15 + 2 * self.options.newton.memory) * math.prod(problem.shape2)
+        square = 0 if _sparse(f2) else 3 * f2.n_columns**2
+        copies = 3 * f2.n_bytes if f2.storage == CSR else 0
+        return 8 * (model + square + 6 * f2.n_terms * (f2.n_outputs or 1)) + copies
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> CurvedState:
+        """Return the state before the first epoch."""
+        point, multiplier = start_point(problem, x, dual)
+        point = problem.feasible(point)
+        f2, form = cast(FiniteSum, problem.f2), cast(Form, read(problem))
+        loss = CurvedLoss(f2, form.rows, form.free)
+        x2 = point.x2.astype(np.float64)
+        given = form.subgradients(None if dual is None else multiplier)
+        state = CurvedState(x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf)
+        if self._passes_are_cheap(f2) and x is None:
+            state.first = Fista(loss, form, self.options.fista)
+            state.first.begin(x2[form.rows], x2[form.free], given)
+        else:
+            state.second = self._second(loss, form, x2[form.rows], x2[form.free], given)
+        state.cache = f2.snapshot(point.x2)
+        state.n_passes, state.n_gradients = loss.reads + 1, loss.reads + 1
+        return state
+
+    def _second(
+        self, loss: CurvedLoss, form: Form, W: Array, V: Array, given: list[Array]
+    ) -> ProximalNewton:
+        options = self.options.newton
+        kind = Diagonal if _sparse(loss.f2) else Kronecker
+        run = ProximalNewton(loss, form, kind(loss, options.memory), options)
+        run.begin(W, V, given)
+        return run
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Make some steps, until the target is certified or the epoch is over."""
+        s = cast(CurvedState, state)
+        form = cast(Form, read(problem))
+        floor = 1e-3 * abs(problem.objective_at_zero)
+        if s.first is not None:
+            s.first = self._gradient_steps(s, form, floor)
+        else:
+            s.second = self._newton_steps(s, floor)
+        self._publish(problem, s, form)
+
+    def _gradient_steps(self, s: CurvedState, form: Form, floor: float) -> Fista | None:
+        """Return the run to go on with, None where Newton steps take over."""
+        run, o = cast(Fista, s.first).copy(), self.options
+        target = 0.0 if s.target is None else s.target
+        reads = run.loss.reads
+        over = False
+        for _ in range(o.cheap_steps):
+            run.step()
+            over = run.decrease <= o.hand_over * target * max(abs(run.upper), floor)
+            if over or out_of_time():
+                break
+        point = run.point
+        self._count(s, run.loss.reads - reads)
+        s.second = self._second(run.loss, form, point.W, point.V, run.subgradients)
+        return None if over or s.target is None else run
+
+    def _newton_steps(self, s: CurvedState, floor: float) -> ProximalNewton:
+        run = cast(ProximalNewton, s.second).copy()
+        reads = run.loss.reads - run.certificate_reads
+        for _ in range(self.options.steps):
+            run.step()
+            target = 0.0 if s.target is None else s.target * max(abs(run.upper), floor)
+            if run.certify(target) or out_of_time():
+                break
+        self._count(s, run.loss.reads - run.certificate_reads - reads)
+        s.notes["passes of certificates"] = run.certificate_reads
+        s.notes["model iterations"] = run.n_inner
+        return run
+
+    def _count(self, s: CurvedState, reads: float) -> None:
+        s.n_passes += reads
+        s.n_gradients += reads
+
+    def _publish(self, problem: Problem, s: CurvedState, form: Form) -> None:
+        """Write the point, its pass, its multiplier and the bound where the driver finds them."""
+        run = cast(ProximalNewton, s.second)
+        point, dtype = run.point, problem.dtype
+        x2 = np.zeros(problem.shape2)
+        x2[form.rows], x2[form.free] = point.W, point.V
+        x2 = x2.astype(dtype)
+        s.x = s.output = problem.feasible(Pair(problem.zeros().x1, x2))
+        s.dual = form.multiplier(problem.shape_dual, run.subgradients).astype(dtype)
+        s.beta = 1.0 if run.rho is None else run.rho
+        s.bound = max(cast(float, s.bound), run.lower)
+        s.cache = _snapshot(run.loss, form, point, x2)
+        s.n_epochs += 1
+
+
+def _sparse(f2: FiniteSum) -> bool:
+    """Say whether columns are nearly orthogonal because rows are nearly empty."""
+    return f2.storage == CSR and f2.n_entries <= 0.1 * f2.n_terms * f2.n_features
+
+
+def _snapshot(loss: CurvedLoss, form: Form, point: Point, x2: Array) -> Snapshot:
+    gradient = np.zeros(x2.shape)
+    gradient[form.rows] = point.gradient
+    dtype = x2.dtype
+    return Snapshot(
+        x2, point.z.astype(dtype), loss.weighted(point.slopes).astype(dtype), point.value,
+        gradient.astype(dtype),
+    )  # fmt: skip

@@ -1,0 +1,255 @@
+"""Second-order steps over rows that are read again for every pass.
+
+The problem is f2(w) + H(S w - o) with f2 a mean over a source of rows. One step:
+
+    at w: F(w), its gradient g and the mean conjugate of all rows          (one read)
+    H_s: the Hessian from a sample of rows, kept in memory                 (no read)
+    w+ = argmin <g, . - w> + 1/2 <. - w, H_s (. - w)> + H(S . - o)         (no read)
+
+The first pass takes a uniform sample, whose own solution is the first point; the second pass draws
+the sample anew so that rare columns are seen. A step that does not lower F is shortened: one read
+gives the values at eight lengths. The certificate needs no read and no number per row: the rows
+outside the sample are replaced by their tangent at w (`streaming.WithRest`), and the problem that
+remains, in memory, is solved and certified; its bound holds for the whole problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from scipy import sparse
+
+from ...base.protocols import Array
+from ...certificates._composite import Composite
+from ...certificates._corrected import Sample, model_of
+from ...certificates._data import evaluate
+from ...problem import Pair, Problem
+from ...risk.finite_sum import FiniteSum
+from ...streaming import REST, Coin, Rows, StreamedSum, Sums, WithRest
+from .._base import Solver, State, register, start_point
+from .sampled_newton import SampledNewton, inside
+
+LENGTHS = (0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.005)
+
+
+@dataclass
+class StreamedState(State):
+    """State of the streamed steps."""
+
+    mu: Array = field(kw_only=True)
+    """Multiplier of the stacked structure S."""
+    rows: Rows | None = field(default=None, repr=False)
+    """The sample."""
+    sums: Sums | None = field(default=None, repr=False)
+    """Sums of the pass at ``output``."""
+    penalty: float | None = None
+    """First penalty of the next model's splitting."""
+    promised: float = np.inf
+    """Decrease that the last model promised."""
+
+
+@register
+@dataclass(frozen=True)
+class StreamedNewton(Solver):
+    """Proximal Newton steps over a source of rows, with a certificate from a sample.
+
+    Parameters
+    ----------
+    first_tol : float, default=1e-4
+        Relative gap of the sample's own solution, where the run begins: beyond it, the sample
+        tells of itself only.
+    reach : float, default=10
+        A certificate is tried when the promised decrease is at most this many times the target
+        over the share of the rows in the sample: about what the bound loses.
+    inner : float, default=0.1
+        Accuracy of the problem behind a certificate, relative to the target.
+    most_inner : int, default=30
+        Most steps on a problem in memory.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((3000, 8))
+    >>> y = np.sign(X[:, :4].sum(axis=1) + rng.logistic(size=3000))
+    >>> source = sa.data.ArraySource(X, y)
+    >>> problem = sa.Problem.linear(
+    ...     sa.Logistic(), source, structure=sa.Differences(8), on_structure=sa.L1(0.01)
+    ... )
+    >>> result = sa.minimize(problem, stop=sa.Gap(1e-6))
+    >>> result.status.name, result.info["route"]
+    ('CONVERGED', 'streamed-newton')
+    """
+
+    name: ClassVar[str] = "streamed-newton"
+    first_tol: float = 1e-4
+    reach: float = 10.0
+    inner: float = 0.1
+    most_inner: int = 30
+
+    def check(self, problem: Problem) -> None:
+        """Raise unless the rows are streamed and x1 can be eliminated."""
+        if not isinstance(problem.f2, StreamedSum):
+            raise TypeError(f"{self.name} is for rows in files; use 'auto' for rows in memory")
+        if not problem.is_model:
+            raise ValueError(f"{self.name} needs A1 = scale * identity and no f1")
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of the sample, its copies and square matrices."""
+        f2, d = cast(StreamedSum, problem.f2), problem.shape2[0]
+        return 8 * d * (3 * min(f2.sample_rows, f2.n_terms) + 5 * d)
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> StreamedState:
+        """Begin at the solution of a sample, or where the user says; two reads."""
+        point, multiplier = start_point(problem, x, dual)
+        f2, form = cast(StreamedSum, problem.f2), Composite.of(problem)
+        facts = f2.facts
+        mu = form.from_multiplier(None if dual is None else multiplier)
+        point = inside(problem, point)
+        if x is None:
+            small = replace(problem, f2=_in_memory(f2, facts.sample, facts.sample.weight))
+            found = self._solved(small, None, None, self.first_tol)
+            point, mu = inside(problem, found.output), found.mu
+        coin = Coin(f2.seed + 1, f2.rate, facts.energy)
+        cache, sums = f2.snapshot(point.x2, coin)
+        rows = Rows.joined(sums.sample) if sums.sample else facts.sample
+        return StreamedState(
+            x=point, output=point, dual=form.to_multiplier(mu), beta=1.0, mu=mu, bound=-np.inf,
+            cache=cache, sums=replace(sums, sample=()), rows=rows, n_passes=2.0, n_gradients=2.0,
+            notes={"sample": len(rows.y)},
+        )  # fmt: skip
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Make one step; the certificate of the point where it begins goes before it."""
+        s, f2, form = (
+            cast(StreamedState, state),
+            cast(StreamedSum, problem.f2),
+            Composite.of(problem),
+        )
+        assert s.cache is not None and s.rows is not None
+        now = s.cache.value + problem.penalty(s.output)
+        w, mu, s.promised = self._model(problem, s, form, now)
+        share = len(s.rows.y) / f2.n_terms
+        scale = max(abs(now), 1e-3 * abs(problem.objective_at_zero))
+        if s.target is not None and s.promised <= self.reach * share * s.target * scale:
+            self._certify(problem, s, form)
+            assert s.bound is not None
+            if now - s.bound <= s.target * scale:
+                s.n_epochs += 1
+                return
+        self._advance(problem, s, w, mu, now)
+        s.dual = form.to_multiplier(s.mu)
+        s.beta = 1.0 if s.penalty is None else s.penalty
+        s.n_epochs += 1
+
+    def _model(
+        self, problem: Problem, s: StreamedState, form: Composite, now: float
+    ) -> tuple[Array, Array, float]:
+        """Return the model's minimizer, its multiplier, and the decrease it promises."""
+        f2, rows = cast(StreamedSum, problem.f2), cast(Rows, s.rows)
+        few = _in_memory(f2, rows, rows.weight / rows.probability)
+        at = evaluate(few, s.output.x2)
+        H = Sample(few, at, None).hessian(True)
+        gradient = cast(Any, s.cache).gradient
+        found = model_of(form).minimize(
+            H, gradient, s.output.x2, dual=s.mu, tol=1e-9, penalty=s.penalty
+        )
+        s.penalty = found.penalty if found.residual <= 0.1 else None
+        step = found.w - s.output.x2
+        there = inside(problem, Pair(s.output.x1, found.w))
+        linear = cast(Any, s.cache).value + float(gradient @ step)
+        model = linear + 0.5 * float(step @ (H @ step)) + problem.penalty(there)
+        return found.w, found.dual, now - model
+
+    def _advance(
+        self, problem: Problem, s: StreamedState, w: Array, mu: Array, now: float
+    ) -> None:
+        """Move to w, or as far towards it as the objective falls."""
+        f2, old = cast(StreamedSum, problem.f2), s.output.x2
+        point = inside(problem, Pair(s.output.x1, w))
+        cache, sums = f2.snapshot(point.x2)
+        s.n_passes += 1.0
+        s.n_gradients += 1.0
+        t = 1.0
+        if not cache.value + problem.penalty(point) <= now + 1e-14 * abs(now):
+            step = point.x2 - old
+            values = f2.values_along(old, step, LENGTHS)
+            s.n_passes += 1.0
+            totals = [
+                value + problem.penalty(inside(problem, Pair(point.x1, old + t * step)))
+                for t, value in zip(LENGTHS, values, strict=True)
+            ]
+            best = int(np.argmin(totals))
+            if not totals[best] < now:
+                return
+            t = LENGTHS[best]
+            point = inside(problem, Pair(point.x1, old + t * step))
+            cache, sums = f2.snapshot(point.x2)
+            s.n_passes += 1.0
+            s.n_gradients += 1.0
+        s.x = s.output = point
+        s.cache, s.sums = cache, sums
+        s.mu = mu if t == 1.0 else s.mu + t * (mu - s.mu)
+
+    def _certify(self, problem: Problem, s: StreamedState, form: Composite) -> None:
+        """Solve the problem of the sample and the tangent of the rest; keep its bound."""
+        f2, rows = cast(StreamedSum, problem.f2), cast(Rows, s.rows)
+        small = replace(problem, f2=_tangent_problem(f2, rows, cast(Sums, s.sums), s.output.x2))
+        found = self._solved(small, s.output, s.dual, self.inner * cast(float, s.target))
+        if found.bound is not None and (s.bound is None or found.bound > s.bound):
+            s.bound = found.bound
+
+    def _solved(self, small: Problem, x: Pair | None, dual: Array | None, tol: float) -> Any:
+        """Solve a problem in memory to a relative gap, as far as steps on all its rows lead."""
+        method = SampledNewton()
+        s = method.start(small, x, dual)
+        s.target = tol
+        rng = np.random.default_rng(0)
+        for _ in range(self.most_inner):
+            s.sample_size = small.f2.n_terms
+            method.epoch(small, s, rng)
+            assert s.cache is not None and s.bound is not None
+            now = s.cache.value + small.penalty(s.output)
+            scale = max(abs(now), 1e-3 * abs(small.objective_at_zero))
+            if now - s.bound <= tol * scale or s.other is not None:
+                break
+        return s
+
+
+def _in_memory(f2: StreamedSum, rows: Rows, weight: Array) -> FiniteSum:
+    return FiniteSum(
+        cast(Any, f2.loss), rows.X, rows.y, weight, intercept=f2.intercept, offset=rows.offset
+    )
+
+
+def _tangent_problem(f2: StreamedSum, rows: Rows, sums: Sums, x: Array) -> FiniteSum:
+    """Return the data term of the sample and one row for all the others, weights as given."""
+    loss: Any = f2.loss
+    own = np.asarray(rows.X @ x[: f2.n_features])
+    if f2.intercept:
+        own = own + x[-1]
+    z = own if rows.offset is None else own + rows.offset
+    u = loss.slope(z, rows.y)
+    qu, rest = rows.weight * u, sums.weight - float(rows.weight.sum())
+    ones: Any = np.ones((len(u), int(f2.intercept)))
+    X: Any = rows.X
+    X = np.hstack([X, ones]) if isinstance(X, np.ndarray) else sparse.hstack([X, ones]).tocsr()
+    if not rest > 1e-12 * sums.weight:  # the sample is everything
+        return FiniteSum(loss, X, rows.y, rows.weight, offset=rows.offset)
+    part = np.asarray(X.T @ qu)
+    row = ((sums.gradient - part) / rest)[None, :]
+    tangent = sums.conjugate - float(qu @ own - rows.weight @ loss.values(z, rows.y))
+    floor = f2.facts.floor * f2.facts.weight - float(
+        rows.weight @ loss.conjugate(np.zeros(len(u)), rows.y)
+    )
+    together = WithRest(loss, tangent / rest, floor / rest, float(rows.y[0]))
+    X = np.vstack([X, row]) if isinstance(X, np.ndarray) else sparse.vstack([X, row]).tocsr()
+    offset = None if rows.offset is None else np.append(rows.offset, 0.0)
+    return FiniteSum(
+        cast(Any, together), X, np.append(rows.y, REST), np.append(rows.weight, rest),
+        offset=offset,
+    )  # fmt: skip

@@ -1,0 +1,422 @@
+"""Second-order steps for few rows and thousands of columns that a sparse structure ties.
+
+    min over w   f2(w) + H(S w - o),        S = [-A2 / s; I],  A1 = s I
+
+One sparse factor of L = S'S, made once, carries everything; n rows are a rank-n correction of it
+(``docs/design/wide.md``). An epoch
+
+    splits:    over-relaxed ADMM on the second-order model of f2 at w, with the exact systems
+               (X'D X + rho L) x = r
+    collapses: columns that the prox has tied become levels, w = P v, and Newton's method solves
+               the whole problem in the few levels
+    certifies: the slopes there and a multiplier from the same factor, S' mu = -X'u, are a dual
+               point
+
+The splitting only has to find out which columns are tied; the levels give the last digits of the
+point, and with them those of the bound. Without levels (a structure whose rows have three entries
+or more) the splitting's own point is taken, along which the objective is minimized.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from ...base.protocols import Array
+from ...certificates import (
+    Composite,
+    DataTerm,
+    clear_free_directions,
+    evaluate,
+    has_certificate,
+    mean_loss,
+    sample_weights,
+)
+from ...certificates._composite import Through, dual_scale
+from ...problem import Pair, Problem
+from ...risk.finite_sum import FiniteSum
+from ...tied import (
+    MOST_ENTRIES,
+    FewRows,
+    ManyRows,
+    Model,
+    Pieces,
+    Reduced,
+    Rows,
+    Splitting,
+    Structure,
+    dual_point,
+    levels_of,
+)
+from .._base import Solver, State, register, start_point
+from .sampled_newton import inside, take_over
+
+LITTLE, MOST_STRETCH = 0.3, 8
+"""Share of the gap that an epoch has to leave at most, and how far splittings may be stretched."""
+KEPT = "tied-newton"
+"""Name under which a path's data term keeps the factor."""
+
+
+@dataclass
+class TiedState(State):
+    """State of the second-order steps on a factored structure."""
+
+    split: Splitting = field(kw_only=True, repr=False)
+    w: Array = field(kw_only=True, repr=False)
+    """The point in float64."""
+    first: bool = True
+    """Whether nothing has been done yet."""
+    warm: bool = False
+    """Whether the start was given: it is collapsed before anything else."""
+    lift: float = 0.0
+    """Share of the curvature bound in the model, raised when steps fail."""
+    model: Model | None = field(default=None, repr=False)
+    """The last model of the data term, where it is dear, and"""
+    curvature: Array | None = field(default=None, repr=False)
+    """the curvatures it was made of."""
+    stretch: int = 1
+    """Times the usual iterations of the splitting, doubled when an epoch brings little."""
+    least: float = np.inf
+    """Smallest gap so far,"""
+    idle: int = 0
+    """and the epochs since it has fallen by a fifth."""
+    other: State | None = None
+    """State of the method that takes over from steps that do not help."""
+
+
+@register
+@dataclass(frozen=True)
+class TiedNewton(Solver):
+    """Newton steps through one sparse factor of the structure, and the problem in its levels.
+
+    Parameters
+    ----------
+    n_inner : int, default=30
+        Iterations of the splitting in an epoch: enough to change what is tied.
+    relaxation : float, default=1.6
+        Over-relaxation of the splitting, between 1 and 2.
+    reflections : int, default=30
+        Most solves of a certificate.
+    most_levels : int, default=1000
+        Levels up to which the small problem is solved: its matrices are dense.
+    patience : int, default=10
+        Epochs that may pass while the gap falls by less than a fifth; then another method goes on.
+    most_rows : int, default=3000
+        Rows up to which they are a correction of the factor: its matrix is dense.
+    most_columns : int, default=6000
+        Columns up to which more rows than that are served, by a square matrix of them.
+    shift : float, default=1e-7
+        Share of the data's diagonal that is added to L where the structure leaves directions free.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((30, 100))
+    >>> y = np.sign(X[:, 20:40].sum(axis=1))
+    >>> problem = sa.Problem.linear(
+    ...     sa.Logistic(),
+    ...     X,
+    ...     y,
+    ...     structure=sa.GridDifferences((10, 10)),
+    ...     on_structure=sa.L1(0.02),
+    ...     on_coefficients=sa.L1(0.02),
+    ...     intercept=True,
+    ... )
+    >>> sa.minimize(problem, "tied-newton", stop=sa.Gap(1e-8)).status.name
+    'CONVERGED'
+    """
+
+    name: ClassVar[str] = "tied-newton"
+    has_kernel: ClassVar[bool] = False
+
+    n_inner: int = 30
+    relaxation: float = 1.6
+    reflections: int = 30
+    most_levels: int = 1000
+    patience: int = 10
+    most_rows: int = 3000
+    most_columns: int = 6000
+    shift: float = 1e-7
+
+    def check(self, problem: Problem) -> None:
+        """Raise when the problem has no such steps."""
+        reason = self.why_not(problem)
+        if reason is not None:
+            raise ValueError(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Return why these steps cannot serve a problem, None if they can."""
+        f2 = problem.f2
+        if not isinstance(f2, FiniteSum) or not hasattr(f2.loss, "curvature"):
+            return "the loss offers no curvature"
+        if f2.n_outputs is not None:
+            return "it has several outputs"
+        if f2.n_terms > self.most_rows and f2.n_columns > self.most_columns:
+            return f"{f2.n_terms} rows and {f2.n_columns} columns are too many for dense matrices"
+        if problem.h1 is None and problem.h2 is None:
+            return "no penalty"
+        if not has_certificate(problem):
+            return "a part has no conjugate, or an operator no matrix"
+        form = Composite.of(problem)
+        if any(isinstance(part, Through) for part, _ in form.parts):
+            return "A1 is not a multiple of the identity"
+        if not form.mask.any():
+            return "no penalty"
+        if any(_is_cone(part, rows) for part, rows in form.parts):
+            return "a penalty takes multipliers of one sign only"
+        if (form.St @ form.S).nnz > MOST_ENTRIES * problem.shape2[0]:
+            return "the structure's own matrix is not sparse"
+        return None
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of the rows' matrices, iterates and, as far as known, of the factor.
+
+        The factor's fill is known only once it is made: 20 times the entries of S'S are assumed.
+        """
+        n, d = problem.f2.n_terms, problem.shape2[0]
+        form = Composite.of(problem)
+        entries = 20 * 12 * (form.St @ form.S).nnz
+        dense = 2 * n * d + 3 * n * n if n <= self.most_rows else 2 * d * d
+        return int(8 * (dense + 6 * d + 8 * form.S.shape[0]) + entries)
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> TiedState:
+        """Factor the structure; on a path that of the strength before is used again."""
+        point, multiplier = start_point(problem, x, dual)
+        point = inside(problem, point)
+        form, f2 = Composite.of(problem), cast(FiniteSum, problem.f2)
+        penalty = Pieces.of(form)
+        kept = None if f2.kept is None else f2.kept.get(KEPT)
+        rows: Rows | None = None
+        if kept is not None and kept.structure.made_of(form.S, form.mask):
+            rows = kept
+        passes = 0.0
+        if rows is None:
+            structure = Structure.of(form.S, form.mask, penalty.sigma(), _diagonal(f2), self.shift)
+            few = f2.n_terms <= self.most_rows
+            rows, passes = FewRows.of(f2, structure) if few else ManyRows(f2, structure), 2.0
+        if f2.kept is not None:
+            f2.kept[KEPT] = rows
+        warm = bool(point.x2.any())
+        free = _free_directions(form, rows.structure)
+        if free and not warm:  # begin where nothing is penalized
+            cleared = clear_free_directions(f2, evaluate(f2, point.x2.astype(np.float64)), free)
+            if cleared is not None:
+                point = inside(problem, Pair(point.x1, cleared[0].x.astype(problem.dtype)))
+        w = point.x2.astype(np.float64)
+        cache = replace(f2.snapshot(point.x2), x=point.x2)
+        mu = form.project(form.from_multiplier(None if dual is None else multiplier))
+        offset = np.where(form.mask, form.offset, 0.0)
+        split = Splitting(
+            rows, penalty, offset, rows.structure.S @ w - offset, mu, 1.0,
+            self.relaxation, max(self.n_inner // 3, 1),
+        )  # fmt: skip
+        split.rho = _first_penalty(problem, f2, split, evaluate(f2, w, cache))
+        return TiedState(
+            x=point, output=point, dual=form.to_multiplier(mu).astype(problem.dtype), beta=1.0,
+            split=split, w=w, warm=warm or dual is not None, bound=-np.inf, cache=cache,
+            n_passes=1.0 + passes, n_gradients=1.0, own_bound=True,
+            notes={"bytes": rows.n_bytes + rows.structure.n_bytes},
+        )  # fmt: skip
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Split, collapse, certify."""
+        s, f2, form = cast(TiedState, state), cast(FiniteSum, problem.f2), Composite.of(problem)
+        if s.idle >= self.patience:
+            s.own_bound = False
+            take_over(problem, s, rng)
+            return
+        at = evaluate(f2, s.w, s.cache)
+        s.n_passes += at.n_passes
+        now = at.value + problem.penalty(s.output)
+        near = s.w
+        if not (s.first and s.warm):
+            near = self._split(f2, s, at)
+        s.first = False
+        w = self._collapsed(f2, form, s, near, now)
+        if w is None:
+            w = self._along(problem, f2, s, at, near, now)
+        self._move(problem, f2, s, w)
+        self._certify(problem, f2, form, s)
+        s.n_epochs += 1
+
+    # ---------------------------------------------------------------- the three parts
+
+    def _split(self, f2: FiniteSum, s: TiedState, at: DataTerm) -> Array:
+        """Return the splitting's point on the model at the present one."""
+        loss: Any = f2.loss
+        curvature = np.asarray(loss.curvature(at.predictions, f2.y), dtype=np.float64)
+        bound = float(loss.curvature_bound)
+        bound = bound if np.isfinite(bound) else float(curvature.max(initial=1.0))
+        D = _unit(f2) * np.maximum(curvature, max(s.lift, 1e-6) * bound)
+        rows = s.split.rows
+        if s.model is None or not rows.dear or (s.stretch > 1 and _differs(D, s.curvature)):
+            s.model, s.curvature = rows.model(D), D
+            s.n_passes += 1.0
+        lin = at.gradient - s.model.product(s.w, _linear(f2, at.predictions))
+        return s.split.run(s.model, lin, s.w, s.stretch * self.n_inner)
+
+    def _collapsed(
+        self, f2: FiniteSum, form: Composite, s: TiedState, near: Array, now: float
+    ) -> Array | None:
+        """Return the minimizer in the levels of the splitting, None where that is no progress.
+
+        Where its levels alone do not lower the objective, they are joined with those of the
+        present point, from which the objective can only fall.
+        """
+        if form.offset.any():
+            return None
+        S = s.split.rows.structure.S
+        zero = _zeros(form, s.split.z)
+        for joined in (False, True):
+            if joined:
+                zero = zero & (np.abs(S @ s.w) <= 1e-14 * np.abs(s.w).max(initial=0.0))
+            levels = levels_of(S, zero)
+            if levels is None or levels.count > self.most_levels:
+                return None
+            small = Reduced.of(f2, form, S, levels)
+            s.n_passes += 1.0
+            tol = 1e-4 * (1e-6 if s.target is None else s.target)
+            v = small.minimize(
+                levels.project(s.w if joined else near), s.split.mu, max(tol, 1e-13)
+            )
+            if small.value(v) < now:
+                return cast(Array, levels.P @ v)
+        return None
+
+    def _along(
+        self, problem: Problem, f2: FiniteSum, s: TiedState, at: DataTerm, near: Array, now: float
+    ) -> Array:
+        """Return the first point from the splitting's to the present one that is better."""
+        t, first, change = 1.0, np.inf, f2.predict(near) - at.predictions
+        s.n_passes += 1.0
+        while t > 1e-4:
+            w = s.w + t * (near - s.w)
+            point = inside(problem, Pair(s.output.x1, w.astype(problem.dtype)))
+            value = mean_loss(f2, at.predictions + t * change) + problem.penalty(point)
+            if value < now:
+                s.lift = s.lift / 10 if s.lift > 1e-6 else 0.0
+                return w
+            first = value if t == 1 else first
+            t /= 2
+        if first - now > s.least:  # not what is left to gain, but what the model does not see
+            s.lift = min(1.0, max(10 * s.lift, 1e-2))
+        return s.w
+
+    def _move(self, problem: Problem, f2: FiniteSum, s: TiedState, w: Array) -> None:
+        """Make w the output, with its pass over the data."""
+        point = inside(problem, Pair(s.output.x1, w.astype(problem.dtype)))
+        s.w = point.x2.astype(np.float64)
+        s.x = s.output = point
+        s.cache = replace(f2.snapshot(point.x2), x=point.x2)
+        s.n_passes += 1.0
+        s.n_gradients += 1.0
+        split = s.split
+        split.z = split.rows.structure.S @ s.w - split.offset
+
+    def _certify(self, problem: Problem, f2: FiniteSum, form: Composite, s: TiedState) -> None:
+        """Improve the bound by the slopes at the output and a multiplier from the factor."""
+        split = s.split
+        structure = split.rows.structure
+        at = evaluate(f2, s.w, s.cache)
+        s.n_passes += at.n_passes
+        value = at.value + problem.penalty(s.output)
+        if structure.shift is not None:
+            cleared = clear_free_directions(f2, at, _free_directions(form, structure))
+            if cleared is None:
+                self._count(s, np.inf)
+                return
+            at = cleared[1]
+            s.n_passes += 1.0
+        scale = max(abs(value), 1e-3 * abs(problem.objective_at_zero))
+        wanted = (1e-6 if s.target is None else s.target) * scale
+        enough = value - 0.5 * wanted
+        found = dual_point(
+            f2, form, structure, split.penalty, at, split.mu, self.reflections, enough
+        )
+        split.mu = found.mu
+        if s.bound is None or found.point.bound > s.bound:
+            s.bound = found.point.bound
+        self._count(s, value - s.bound)
+        s.dual = form.to_multiplier(split.mu).astype(problem.dtype)
+        unit = float(structure.sigma[form.rows1].mean()) if problem.constrained else 1.0
+        s.beta = split.rho * unit / (form.scale1 or 1.0) ** 2
+
+    @staticmethod
+    def _count(s: TiedState, gap: float) -> None:
+        """Count the epochs without progress."""
+        s.idle = 0 if gap < 0.8 * s.least else s.idle + 1
+        s.stretch = 1 if gap < LITTLE * s.least else min(2 * s.stretch, MOST_STRETCH)
+        s.least = min(gap, s.least)
+
+
+def _differs(D: Array, before: Array | None) -> bool:
+    """Say whether curvatures have changed by so much that a model is worth making again."""
+    return before is None or bool(np.abs(D - before).sum() > 0.1 * before.sum())
+
+
+def _linear(f2: FiniteSum, predictions: Array) -> Array:
+    """Return predictions without the offset."""
+    return predictions if f2.offset is None else predictions - f2.offset
+
+
+def _is_cone(part: Any, rows: slice) -> bool:
+    """Say whether zero is at the edge of the dual set: no factor leads back into it."""
+    probe = np.random.default_rng(0).standard_normal(rows.stop - rows.start)
+    inside = part.project_dual(probe) if hasattr(part, "project_dual") else probe
+    return any(dual_scale(part, sign * np.where(inside == 0, 0.0, probe)) == 0 for sign in (1, -1))
+
+
+def _unit(f2: FiniteSum) -> Any:
+    """Return the weight of every row's term in f2."""
+    q = sample_weights(f2)
+    return (1.0 if q is None else q) / f2.n_terms
+
+
+def _zeros(form: Composite, z: Array) -> Array:
+    """Return the rows that their penalty holds at zero."""
+    out = np.zeros(z.shape, dtype=bool)
+    for part, rows in form.parts:
+        own = z[rows]
+        out[rows] = part.zeros(own) if hasattr(part, "zeros") else own == 0
+    return out & form.mask
+
+
+def _diagonal(f2: FiniteSum) -> Array:
+    """Return the diagonal of ``X'(q X) / n``, with the intercept's."""
+    X: Any = f2.X
+    q = np.ones(f2.n_terms) if f2.row_weight is None else f2.row_weight
+    squares = X.multiply(X) if hasattr(X, "multiply") else np.square(X)
+    diagonal = np.asarray(squares.T @ q, dtype=np.float64) / f2.n_terms
+    return np.append(diagonal, q.mean()) if f2.intercept else diagonal
+
+
+def _free_directions(form: Composite, structure: Structure) -> list[tuple[Any, Any]]:
+    """Return the directions that no penalty sees, as sparse columns."""
+    if structure.shift is None:
+        return []
+    levels = levels_of(structure.S, np.ones(structure.S.shape[0], dtype=bool))
+    if levels is None:
+        return form.null_directions()
+    return [(slice(None), levels.P.tocsc())] if levels.count else []
+
+
+def _first_penalty(problem: Problem, f2: FiniteSum, split: Splitting, at: DataTerm) -> float:
+    """Return the ratio of the data's curvature to the structure's along L^-1 times the gradient.
+
+    From a given start it is the ratio of multiplier and structure.
+    """
+    root = np.sqrt(split.rows.structure.sigma)
+    size, pull = float(np.linalg.norm(root * split.z)), float(np.linalg.norm(split.mu / root))
+    if size > 0 and pull > 0:
+        return pull / size
+    p = split.rows.structure.solve(-at.gradient)
+    ahead = np.asarray(f2.predict(p.astype(f2.dtype)), dtype=np.float64)
+    ahead = ahead if f2.offset is None else ahead - f2.offset
+    bend = float((_unit(f2) * cast(Any, f2.loss).curvature(at.predictions, f2.y)) @ ahead**2)
+    length = float(-at.gradient @ p)
+    return bend / length if bend > 0 and length > 0 else 1.0

@@ -1,0 +1,322 @@
+"""A few of many columns at a time, for penalties that hold most coefficients at zero.
+
+    g = gradient of all columns at w                                     (one read of the data)
+    tension_j = how many times the pull -g_j exceeds what holds column j at zero
+    W = the columns in use and those of largest tension
+    a second-order step on the columns W alone                           (a part of a read)
+
+The set grows as soon as the columns outside promise more than a further step inside brings. A dual
+point of the small problem becomes one of the whole problem when the multiplier of every column
+outside is the pull itself, scaled down where some tension is above one; so the certificate of the
+small problem serves the whole one. Working sets go back to Fan et al. (LIBLINEAR, 2008); growth by
+the violation of dual constraints follows Johnson and Guestrin (Blitz, 2015) and Massias, Gramfort
+and Salmon (Celer, 2018).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...base.protocols import Array
+from ...certificates._certify import has_certificate
+from ...certificates._composite import Composite, Through
+from ...certificates._data import pull_back
+from ...certificates._relative import gap_scale
+from ...certificates._scaled import DualPoint, scaled_point
+from ...operators import Identity
+from ...penalties import Stacked
+from ...problem import Pair, Problem
+from ...risk.finite_sum import CSR, FiniteSum, Snapshot
+from ...risk.metrics import column_energies
+from .._base import Solver, State, register, start_point
+from .sampled_newton import NewtonState, SampledNewton, inside, why_not
+
+FIRST = 100
+"""Columns of the first set, where that many are held by a penalty."""
+MOST = 0.5
+"""Share of the columns from which on all are taken."""
+ENOUGH = 0.3
+"""The set grows when the columns outside promise this share of what the last step brought."""
+
+Indices = NDArray[np.intp]
+
+
+@dataclass
+class WorkingState(State):
+    """State of the working set: its columns, the small problem and the state of its steps."""
+
+    mu: Array = field(kw_only=True)
+    """Multiplier of the stacked structure S."""
+    columns: Indices = field(kw_only=True)
+    small: Problem | None = field(default=None, repr=False)
+    inner: NewtonState | None = field(default=None, repr=False)
+    lifted: DualPoint | None = field(default=None, repr=False)
+    """The dual point of the small problem that was lifted last."""
+
+
+@register
+@dataclass(frozen=True)
+class WorkingSet(Solver):
+    """Second-order steps on the columns that matter.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> X = np.random.default_rng(0).standard_normal((50, 1000))
+    >>> problem = sa.Problem.linear(sa.Squared(), X, X[:, 0] - X[:, 1], on_coefficients=sa.L1(0.1))
+    >>> result = sa.minimize(problem, "working-set", stop=sa.Gap(1e-9))
+    >>> result.status.name, bool(result.info["columns"] < 500)
+    ('CONVERGED', True)
+    """
+
+    name: ClassVar[str] = "working-set"
+    has_kernel: ClassVar[bool] = True
+
+    def check(self, problem: Problem) -> None:
+        """Raise when nothing holds columns at zero one by one."""
+        reason = why_not_by_column(problem)
+        if reason is not None:
+            raise ValueError(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes for a set of a tenth of the columns: their rows and square matrices."""
+        f2, outputs = cast(FiniteSum, problem.f2), int(np.prod(problem.shape2[1:]))
+        size = min(max(FIRST, f2.n_columns // 10), f2.n_columns)
+        passes = problem.dtype.itemsize * 4 * f2.n_terms * outputs
+        return int(8 * 5 * size**2 + f2.n_bytes * size / f2.n_columns + passes)
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
+    ) -> WorkingState:
+        """Return the state before the first epoch."""
+        point, multiplier = start_point(problem, x, dual)
+        point, f2 = inside(problem, point), cast(FiniteSum, problem.f2)
+        mu = Composite.of(problem).from_multiplier(None if dual is None else multiplier)
+        state = WorkingState(
+            x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf, mu=mu,
+            columns=np.zeros(0, dtype=np.intp),
+        )  # fmt: skip
+        before: Snapshot | None = None if f2.kept is None else f2.kept.get(self.name)
+        if before is not None and np.array_equal(before.x, point.x2):
+            state.cache = before
+        else:
+            state.cache = f2.snapshot(point.x2)
+            state.n_passes, state.n_gradients = 1.0, 1.0
+        return state
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Make one step on the working set, look at all columns, and grow the set if need be."""
+        s, form = cast(WorkingState, state), ByColumn.of(problem)
+        if s.inner is None or s.small is None:
+            self._grow(problem, s, form)
+        assert s.inner is not None and s.small is not None and s.cache is not None
+        before, passes = s.cache.value + problem.penalty(s.output), s.inner.n_passes
+        s.inner.target = s.target
+        SampledNewton().epoch(s.small, s.inner, rng)
+        share = s.columns.size / problem.shape2[0]
+        s.n_passes += share * (s.inner.n_passes - passes) + 1.0
+        s.n_gradients += 1.0
+        now = self._lift(problem, s, form)
+        self._certify(problem, s, form, now)
+        if s.columns.size < problem.shape2[0]:
+            outside = form.promise(s.cache, s.columns)
+            if outside > ENOUGH * max(before - now, 0.0):
+                self._grow(problem, s, form)
+        if form.f2.kept is not None:
+            form.f2.kept[self.name] = s.cache
+        s.n_epochs += 1
+
+    def _lift(self, problem: Problem, s: WorkingState, form: ByColumn) -> float:
+        """Take over the point of the small problem; return the objective."""
+        inner, f2 = cast(NewtonState, s.inner), cast(FiniteSum, problem.f2)
+        x2 = np.zeros(problem.shape2, problem.dtype)
+        x2[s.columns] = inner.output.x2
+        s.x = s.output = problem.feasible(Pair(problem.zeros().x1, x2))
+        s.mu = np.zeros_like(s.mu)
+        small = Composite.of(cast(Problem, s.small))
+        own = inner.mu if inner.other is None else small.from_multiplier(inner.dual)
+        s.mu[form.rows(s.columns)] = own
+        s.dual = form.composite.to_multiplier(s.mu).astype(problem.dtype)
+        s.beta = inner.beta
+        made = inner.cache
+        if made is None:
+            s.cache = replace(f2.snapshot(x2), x=x2)
+        else:
+            gradient = f2.pull_back(made.slopes) / f2.n_terms
+            s.cache = replace(made, x=x2, gradient=gradient.astype(problem.dtype, copy=False))
+        return s.cache.value + problem.penalty(s.output)
+
+    def _certify(self, problem: Problem, s: WorkingState, form: ByColumn, now: float) -> None:
+        """Lift a dual point of the small problem that certifies enough there."""
+        inner, f2 = cast(NewtonState, s.inner), cast(FiniteSum, problem.f2)
+        found = inner.certificate
+        scale = gap_scale(problem, now, s.bound)
+        if found is None or found is s.lifted or s.target is None:
+            return
+        if now - found.bound > s.target * scale:
+            return
+        s.lifted = found
+        gradient = pull_back(f2, found.slopes)
+        s.n_passes += 1.0
+        mu = form.multiplier(s.columns, found.mu, gradient)
+        z = cast(Snapshot, s.cache).predictions
+        point = scaled_point(f2, form.composite, z, found.slopes, gradient, mu, now, rounds=1)
+        if s.bound is None or point.bound > s.bound:
+            s.bound = point.bound
+
+    def _grow(self, problem: Problem, s: WorkingState, form: ByColumn) -> None:
+        """Add the columns of largest tension, and begin anew from where the steps have led."""
+        x2, cache = s.output.x2, cast(Snapshot, s.cache)
+        tension = form.tension(cache.gradient)
+        used = (x2 != 0) if x2.ndim == 1 else x2.any(axis=1)
+        chosen = used | ~form.held
+        chosen[s.columns] = True
+        size, support = int(chosen.sum()), int(np.count_nonzero(used))
+        pulled = int(np.count_nonzero((tension > 1) & ~chosen))
+        more = int(np.clip(pulled, 1, max(2 * support - size, FIRST)))
+        if size + more > MOST * x2.shape[0] and why_not(problem) is None:
+            chosen[:] = True
+        else:
+            order = np.argsort(np.where(chosen, -np.inf, tension))[::-1]
+            chosen[order[:more]] = True
+        s.columns = np.flatnonzero(chosen)
+        s.small = form.restricted(problem, s.columns)
+        s.notes["columns"] = s.columns.size
+        point = s.small.feasible(Pair(s.small.zeros().x1, x2[s.columns]))
+        inner = SampledNewton().start_at(s.small, point, s.mu[form.rows(s.columns)])
+        inner.cache = replace(cache, x=point.x2, gradient=cache.gradient[s.columns])
+        inner.engine = s.engine
+        if s.inner is not None:
+            inner.penalty, inner.model_tol = s.inner.penalty, s.inner.model_tol
+        s.inner = inner
+
+
+class ByColumn:
+    """A problem whose structure has one column in each row: what holds the columns at zero."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.composite = Composite.of(problem)
+        self.S = self.composite.S
+        self.parts = [
+            (part, slice(rows.start + own.start, rows.start + own.stop))
+            for whole, rows in self.composite.parts
+            for part, own in _parts(whole, rows.stop - rows.start)
+        ]
+        self.column, self.factor = self.S.indices, self.S.data
+        ones = np.ones(problem.shape2)
+        self.held = (self.tension(ones) < np.inf) & (self.tension(-ones) < np.inf)
+        self.f2 = cast(FiniteSum, problem.f2)
+
+    @classmethod
+    def of(cls, problem: Problem) -> ByColumn:
+        """Return the form of a problem; it is kept with it."""
+        kept = problem.__dict__.get("_by_column")
+        if kept is None:
+            kept = problem.__dict__["_by_column"] = cls(problem)
+        return cast(ByColumn, kept)
+
+    def rows(self, columns: Indices) -> Indices:
+        """Return the rows of the structure that act on some columns."""
+        return np.flatnonzero(np.isin(self.column, columns))
+
+    def _pulls(self, gradient: Array, rows: slice | Indices) -> Array:
+        factor = self.factor[rows]
+        pull = -gradient[self.column[rows]]
+        return cast(Array, pull / (factor[:, None] if pull.ndim == 2 else factor))
+
+    def _row_tension(self, gradient: Array) -> Array:
+        out = np.full(self.S.shape[0], np.inf)
+        for part, rows in self.parts:
+            if hasattr(part, "tension"):
+                out[rows] = part.tension(self._pulls(gradient, rows))
+        return out
+
+    def tension(self, gradient: Array) -> Array:
+        """Return the tension of every column, by the part of the penalty that holds it best."""
+        least = np.full(self.S.shape[1], np.inf)
+        np.minimum.at(least, self.column, self._row_tension(gradient))
+        return least
+
+    def promise(self, at: Snapshot, columns: Indices) -> float:
+        """Return about how much the columns outside could lower the objective, one by one."""
+        tension = self.tension(at.gradient)
+        tension[columns] = 0.0
+        pulled = np.flatnonzero(tension > 1)
+        if not pulled.size:
+            return 0.0
+        size = np.abs(at.gradient[pulled])
+        size = size if size.ndim == 1 else size.max(axis=1)
+        loss: Any = self.f2.loss
+        curve = float(np.max(loss.curvature(at.predictions, self.f2.y).mean(axis=0)))
+        bend = np.maximum(curve * column_energies(self.f2)[pulled], np.finfo(float).tiny)
+        return float(((size * (1 - 1 / tension[pulled])) ** 2 / (2 * bend)).sum())
+
+    def multiplier(self, columns: Indices, mu: Array, gradient: Array) -> Array:
+        """Return the multiplier of all rows: as given inside, the pull itself outside."""
+        tension = self._row_tension(gradient)
+        best = np.lexsort((tension, self.column))
+        _, first = np.unique(self.column[best], return_index=True)
+        whole = np.zeros((self.S.shape[0], *gradient.shape[1:]))
+        outside = best[first]
+        whole[outside] = self._pulls(gradient, outside)
+        inner = self.rows(columns)
+        whole[inner] = mu
+        return whole
+
+    def restricted(self, problem: Problem, columns: Indices) -> Problem:
+        """Return the problem of some columns, all others zero."""
+        f2 = self.f2
+        if columns.size == self.S.shape[1]:
+            return problem
+        own = columns[columns < f2.n_features]
+        X = f2.X[:, own] if f2.storage == CSR else np.take(f2.X, own, axis=1)
+        few = FiniteSum(f2.loss, X, f2.y, f2.weight, intercept=f2.intercept, offset=f2.offset)
+        rows = self.rows(columns)
+        penalties = []
+        for part, block in self.parts:
+            inside = rows[(rows >= block.start) & (rows < block.stop)] - block.start
+            penalties.append((part.restricted(inside), inside.size))
+        A = self.S[rows][:, columns]
+        return Problem(
+            few, h1=Stacked(penalties), A1=Identity(rows.size, scale=-1.0), A2=cast(Any, A)
+        )
+
+
+def _parts(penalty: Any, size: int) -> list[tuple[Any, slice]]:
+    """Return a penalty as parts on consecutive rows."""
+    if not isinstance(penalty, Stacked):
+        return [(penalty, slice(0, size))]
+    found, start = [], 0
+    for part, length in penalty.parts:
+        found += [
+            (own, slice(start + rows.start, start + rows.stop))
+            for own, rows in _parts(part, length)
+        ]
+        start += length
+    return found
+
+
+def why_not_by_column(problem: Problem) -> str | None:
+    """Return why columns cannot be left out one by one, None if they can."""
+    f2 = problem.f2
+    if not isinstance(f2, FiniteSum) or not hasattr(f2.loss, "curvature_apply"):
+        return "the loss offers no curvature"
+    if not has_certificate(problem):
+        return "a part has no conjugate, or an operator no matrix"
+    form = Composite.of(problem)
+    if any(isinstance(part, Through) for part, _ in form.parts):
+        return "A1 is not a multiple of the identity"
+    if form.ties_columns or form.S.nnz < form.S.shape[0] or form.offset.any():
+        return "the structure ties columns"
+    parts = [
+        part for whole, rows in form.parts for part, _ in _parts(whole, rows.stop - rows.start)
+    ]
+    if not all(hasattr(part, "restricted") for part in parts):
+        return "a penalty cannot be restricted to some rows"
+    if 2 * np.count_nonzero(ByColumn.of(problem).held) < problem.shape2[0]:
+        return "no penalty holds most columns at zero"
+    return None

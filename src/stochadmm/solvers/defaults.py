@@ -1,0 +1,191 @@
+"""The one place where parameters that a user left open are chosen.
+
+Every choice is a plain function of the problem; solvers call them in ``start``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..base.protocols import Array
+from ..problem import Problem
+from ..risk.sampling import Runs
+
+SMALLEST_BATCH = 100
+MANY_STEPS = 20  # batches in a pass over few rows: epochs of a handful of steps average too little
+FAR = 10.0  # gradient steps between zero and a typical solution
+NOISE_BATCHES = 32
+
+
+def batch_size(problem: Problem, requested: int | str) -> int:
+    """Return a batch size: as asked, or so large that its noise no longer limits a step.
+
+    The step weight is Lf + 2 Lmax / b, so beyond b = 2 Lmax / Lf longer batches buy nothing; below
+    about a hundred rows the work beside the data dominates.
+    """
+    n = problem.f2.n_terms
+    if requested != "auto":
+        if not isinstance(requested, (int, np.integer)) or requested < 1:
+            raise ValueError(f"batch_size is {requested!r}, expected 'auto' or an integer >= 1")
+        return min(int(requested), n)
+    useful = 2 * problem.f2.lipschitz_max / max(problem.f2.lipschitz_mean, 1e-300)
+    return int(max(1, min(n // MANY_STEPS, max(SMALLEST_BATCH, min(useful, 10 * SMALLEST_BATCH)))))
+
+
+def n_inner(n_rows: int, b: float, requested: int | None = None) -> int:
+    """Return the inner steps of an epoch: as asked, or two passes over the data, at least 3."""
+    steps = round(2 * n_rows / b) if requested is None else int(requested)
+    if requested is not None and steps < 1:
+        raise ValueError(f"n_inner is {requested}, expected an integer >= 1")
+    return steps if requested is not None else max(3, steps)
+
+
+def sampling(problem: Problem, kind: str, b: int) -> Runs:
+    """Return how rows are drawn: "rows" one by one, "blocks" in runs of consecutive rows."""
+    if kind == "rows":
+        return Runs.single(problem.f2.n_terms, b)
+    if kind == "blocks":
+        return Runs.blocks(problem.f2.n_terms, b)
+    raise ValueError(f"sampling is {kind!r}, expected 'rows' or 'blocks'")
+
+
+def batch_curvature(problem: Problem, runs: Runs) -> float:
+    """Return delta(b) Lmax for batches of independent runs: the run is the component."""
+    f2: Any = problem.f2
+    worst = f2.run_lipschitz(runs) if hasattr(f2, "run_lipschitz") else f2.lipschitz_max
+    if not hasattr(f2, "run_lipschitz") and runs.n_runs < runs.n_rows:
+        return float(worst)
+    return float(worst / runs.per_batch)
+
+
+def noise(problem: Problem, runs: Runs) -> tuple[float, float]:
+    """Return the norm of the gradient at 0 and the root mean square error of batches there."""
+    f2: Any = problem.f2
+    zero = problem.zeros().x2
+    full = f2.gradient(zero)
+    rng = np.random.default_rng(0)
+    total = 0.0
+    for batch in runs.draw(rng, NOISE_BATCHES):
+        rows = runs.rows(batch)
+        error = runs.row_weight * len(rows) * f2.gradient_rows(rows, zero) - full
+        total += float(np.sum(np.square(error, dtype=np.float64)))
+    return float(np.linalg.norm(full)), float(np.sqrt(total / NOISE_BATCHES))
+
+
+def radius(problem: Problem) -> float:
+    """Return a guess of the distance from 0 to a solution.
+
+    The data term can fall by at most its value at 0, so a quadratic with the mean curvature of the
+    rows in an average direction has its minimum within the square root of 2 f2(0) / curvature.
+    """
+    f2: Any = problem.f2
+    curvature = float(f2.lipschitz_mean)
+    if hasattr(f2, "row_curvatures"):
+        rows = float(np.mean(f2.row_curvatures, dtype=np.float64))
+        curvature = min(
+            curvature, f2.loss.curvature_bound * rows / min(f2.n_terms, problem.shape2[0])
+        )
+    drop = abs(float(f2.value(problem.zeros().x2)))
+    return float(np.sqrt(2 * drop / curvature)) if curvature > 0 and drop > 0 else 1.0
+
+
+def growth(problem: Problem, runs: Runs, requested: float | str, capped: bool) -> float:
+    """Return c, the growth of the weight of a noisy step with the square root of its number.
+
+    As asked, or noise / distance, which balances the two parts of the bound. ``capped`` is the
+    rule c sqrt(k) without a smooth part, where the size of a gradient replaces its noise.
+    """
+    if requested != "auto":
+        return positive("growth", requested)
+    size, error = noise(problem, runs)
+    return (float(np.sqrt(2 * (size**2 + error**2))) if capped else error) / radius(problem)
+
+
+def positive(name: str, requested: float | str) -> float:
+    """Return a number > 0 that a user gave instead of "auto"."""
+    value = float(requested)
+    if not value > 0 or not np.isfinite(value):
+        raise ValueError(f"{name} is {requested!r}, expected 'auto' or a number > 0")
+    return value
+
+
+def beta(problem: Problem, requested: float | str) -> float:
+    """Return the penalty of the constraint: as asked, or the ratio of dual and primal scales.
+
+    beta carries the units of a multiplier over those of A x. The multiplier of a norm-like penalty
+    lives in a bounded set, whose size is the first scale; ten gradient steps from zero give the
+    second: with weak penalties solutions lie that far out. Where the set is unbounded
+    (constraints, squares) the curvature of the loss over |A2|^2 serves. A general constraint
+    determines the multiplier in another way.
+    """
+    if requested != "auto":
+        return positive("beta", requested)
+    if problem.A2 is None:
+        return 1.0
+    curvature = max(problem.f2.lipschitz_mean, 1e-300)
+    step = -problem.f2.gradient(problem.zeros().x2) / curvature
+    moved = problem.A2.matvec(step.astype(problem.dtype))
+    fallback = float(curvature / max(problem.A2.norm2, 1e-300))
+    if not problem.is_model:
+        return _general_beta(problem, fallback)
+    primal, dual = _rms(moved), dual_size(problem.h1, moved)
+    if dual is None or primal == 0 or dual == 0:
+        return fallback
+    return float(min(dual / (FAR * primal), fallback))
+
+
+def _general_beta(problem: Problem, fallback: float) -> float:
+    """Return the ratio of both scales where neither block follows from the other.
+
+    At the feasible pair nearest to zero the multiplier that balances the smooth parts in least
+    squares is known; A2 x2 is what that pair has, or a gradient step where it is zero.
+    """
+    p = problem.shape1[0]
+    zero = np.zeros((p + problem.shape2[0], *problem.shape2[1:]))
+    near = problem.affine.project(zero).astype(problem.dtype)
+    g2 = problem.f2.gradient(near[p:])
+    g1 = np.zeros(problem.shape1) if problem.f1 is None else problem.f1.gradient(near[:p])
+    dual = _rms(problem.affine.multiplier(-np.concatenate([g1, g2]).astype(np.float64)))
+    step = -g2 / max(problem.f2.lipschitz_mean, 1e-300)
+    A2: Any = problem.A2
+    primal = max(_rms(A2.matvec(x.astype(problem.dtype))) for x in (near[p:], step))
+    ratio = dual / primal if primal > 0 else 0.0
+    return ratio if 0 < ratio < np.inf else fallback
+
+
+def dual_balance(f2: Any, predictions: Array, slopes: Array) -> float:
+    """Return the ratio of moves of the dual variables of the rows to moves of the coefficients.
+
+    A move v of the coefficients changes the variables q_i u_i / n by c q_i a_i'v / n with c the
+    curvature of the loss; along an average direction that is c |X|_F / (n sqrt(d)) per unit. c is
+    between that at the given predictions, where a loss may be flat only for now, and its bound,
+    which may be reached nowhere; half of it, since curvature falls where a model fits. Without a
+    bound it is the size of the slopes. What says nothing, slopes or rows of zeros, counts as one.
+    """
+    bound = float(f2.loss.curvature_bound)
+    if not np.isfinite(bound):
+        curvature = _rms(slopes) or 1.0
+    elif hasattr(f2.loss, "curvature"):
+        curvature = float(np.mean(f2.loss.curvature(predictions, f2.y), dtype=np.float64))
+        curvature = float(np.sqrt(max(curvature, bound / 30) * bound))
+    else:
+        curvature = bound
+    frobenius = float(np.sqrt(np.sum(f2.row_curvatures, dtype=np.float64))) or 1.0
+    return float(0.5 * curvature * frobenius / (f2.n_terms * f2.shape[0] ** 0.5))
+
+
+def dual_size(penalty: Any, like: Array) -> float | None:
+    """Return the root mean square of a far point projected on the dual set, None if unbounded."""
+    if penalty is None or not hasattr(penalty, "project_dual") or not like.any():
+        return None
+    far = like / max(float(np.abs(like).max()), 1e-300)
+    near, farther = (np.asarray(penalty.project_dual(t * far)) for t in (1e8, 1e9))
+    if _rms(farther) > 2 * _rms(near):
+        return None
+    return _rms(near)
+
+
+def _rms(x: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(x, dtype=np.float64)))) if x.size else 0.0

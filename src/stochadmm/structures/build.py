@@ -1,0 +1,402 @@
+"""From what users own (edges, adjacency, graphs, grids, groups of columns) to operators.
+
+Every function returns an operator on the coefficients, one column per feature; which penalty goes
+on it is the caller's choice: `L1` on differences, `GroupL2` with ``operator.sizes`` on groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from ..base.protocols import Array, Operator
+from ..base.validation import check_sparse, refuse_masked
+from ..operators import Differences, Incidence, Selection
+from .glasso import glasso_edges
+from .grid import Grid
+
+__all__ = [
+    "Grid",
+    "chain",
+    "from_adjacency",
+    "from_edges",
+    "from_labels",
+    "from_networkx",
+    "glasso_edges",
+    "graph",
+    "groups",
+]
+
+
+def graph(
+    source: Any, *, names: Sequence[Any] | None = None, n_features: int | None = None
+) -> Operator:
+    """Return the operator of differences along the edges of a graph of features.
+
+    Parameters
+    ----------
+    source : object
+        ``"chain"`` for consecutive features; a tuple of integers for the cells of a grid, as in
+        ``(28, 28)``, or a `Grid` with a mask; a list or array of pairs, of indices or of names, or
+        of triples with a weight; a square array or sparse matrix for an adjacency matrix; a
+        networkx graph.
+    names : sequence, optional
+        Names of the features, in the order of the columns.
+    n_features : int, optional
+        Number of columns, when ``names`` is not given.
+
+    Examples
+    --------
+    >>> from stochadmm.structures import graph
+    >>> graph([("age", "income")], names=["age", "height", "income"]).edges
+    array([[0, 2]])
+    >>> graph("chain", n_features=4).shape
+    (3, 4)
+    >>> graph((2, 3)).shape
+    (7, 6)
+    """
+    n = _count(names, n_features)
+    if isinstance(source, str):
+        if source != "chain":
+            raise ValueError(
+                f"unknown graph {source!r}; use 'chain', or from_edges(glasso_edges(X))"
+            )
+        return chain(_needed(n, "a chain"))
+    if isinstance(source, Grid):
+        if n is not None and source.n_nodes != n == prod(source.shape):
+            raise ValueError(
+                f"{source} has {source.n_nodes} nodes but there are {n} features, one per cell; "
+                "keep those inside the mask, X[:, mask.ravel()]"
+            )
+        return _fitting(source.operator, n)
+    if _is_networkx(source):
+        return from_networkx(source, names=names, n_features=n_features)
+    if (
+        isinstance(source, tuple)
+        and source
+        and all(isinstance(k, (int, np.integer)) for k in source)
+    ):
+        return graph(Grid(source), n_features=n)
+    if sparse.issparse(source) or (isinstance(source, np.ndarray) and _is_square(source)):
+        return _fitting(from_adjacency(source), n)
+    if source is None or not isinstance(source, Iterable):
+        raise ValueError(
+            f"graph is {source!r}, expected 'chain', a grid shape or Grid, edges, an adjacency "
+            "matrix or a networkx graph; an empty list is a graph without edges"
+        )
+    return from_edges(source, names=names, n_features=n_features)
+
+
+def chain(n_features: int, order: int = 1) -> Differences:
+    """Return differences of consecutive features.
+
+    Examples
+    --------
+    >>> from stochadmm.structures import chain
+    >>> chain(4)
+    Differences(n=4, order=1)
+    """
+    return Differences(n_features, order)
+
+
+def from_edges(
+    edges: Iterable[Sequence[Any]] | Array,
+    weights: ArrayLike | None = None,
+    signs: ArrayLike | None = None,
+    *,
+    names: Sequence[Any] | None = None,
+    n_features: int | None = None,
+) -> Incidence:
+    """Return differences along a list of edges.
+
+    An edge listed twice, in either direction, is one edge with the sum of the weights. Features
+    without edges are fine.
+
+    Parameters
+    ----------
+    edges : iterable of pairs, or of triples
+        Indices or names of the two ends, and the weight in a triple.
+    weights : array, optional
+        Non-negative, one per edge.
+    signs : array, optional
+        +1 where the two coefficients should be equal, -1 where they should be opposite.
+    names, n_features
+        Names or number of the columns; the largest index plus one when neither is given.
+
+    Examples
+    --------
+    >>> from stochadmm.structures import from_edges
+    >>> operator = from_edges([(0, 1), (1, 0), (1, 3)], n_features=5)
+    >>> operator.edges
+    array([[0, 1],
+           [1, 3]])
+    >>> operator.weights
+    array([2., 1.])
+    """
+    listed = [tuple(edge) for edge in edges]
+    lengths = {len(edge) for edge in listed}
+    if not lengths <= {2} and (lengths != {3} or weights is not None):
+        raise ValueError("edges must be pairs (i, j), or triples (i, j, weight) without weights")
+    if lengths == {3}:
+        weights = [float(edge[2]) for edge in listed]
+    columns = NamedColumns(names, n_features)
+    pairs = np.array([[columns(i), columns(j)] for i, j, *_ in listed], dtype=np.intp)
+    pairs = pairs.reshape(-1, 2)
+    n = columns.count if columns.count is not None else int(pairs.max(initial=-1)) + 1
+    return _merged(Incidence(pairs, n, weights, signs))
+
+
+def from_adjacency(matrix: Any, *, signed: bool = False) -> Incidence:
+    """Return differences along the edges of an adjacency matrix.
+
+    The entries of the upper triangle count; a symmetric matrix and its upper triangle are the
+    same graph. The weights are absolute values.
+
+    Parameters
+    ----------
+    matrix : ndarray or SciPy sparse of shape (n_features, n_features)
+        Zero where there is no edge. The diagonal is ignored: it is one or the variance in
+        matrices of correlations.
+    signed : bool
+        True: features joined by a negative entry are pulled to opposite values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.structures import from_adjacency
+    >>> operator = from_adjacency(np.array([[0, 2, 0], [2, 0, -1], [0, -1, 0]]), signed=True)
+    >>> operator.edges, operator.weights, operator.signs
+    (array([[0, 1],
+           [1, 2]]), array([2., 1.]), array([ 1., -1.]))
+    """
+    if sparse.issparse(matrix):
+        check_sparse(matrix, "the adjacency matrix")
+    refuse_masked(matrix, "the adjacency matrix")
+    full = sparse.coo_array(matrix, dtype=np.float64)
+    if full.ndim != 2 or full.shape[0] != full.shape[1]:
+        raise ValueError(f"an adjacency matrix must be square, got shape {full.shape}")
+    if not np.isfinite(full.data).all():
+        raise ValueError("the adjacency matrix contains NaN or infinity")
+    lower, upper = sparse.csr_array(sparse.tril(full, -1)), sparse.csr_array(sparse.triu(full, 1))
+    if lower.nnz and abs(lower.T - upper).max() > 1e-10 * abs(full).max():
+        raise ValueError(
+            "the adjacency matrix is neither symmetric nor upper triangular; "
+            "use (A + A.T) / 2, or np.triu(A)"
+        )
+    edges = sparse.coo_array(upper)
+    kept = edges.data != 0
+    values = edges.data[kept]
+    pairs = np.column_stack([edges.coords[0][kept], edges.coords[1][kept]])
+    weights = None if (np.abs(values) == 1).all() else np.abs(values)
+    return Incidence(pairs, full.shape[0], weights, np.sign(values) if signed else None)
+
+
+def from_networkx(
+    source: Any,
+    *,
+    names: Sequence[Any] | None = None,
+    n_features: int | None = None,
+    weight: str = "weight",
+) -> Incidence:
+    """Return differences along the edges of a networkx graph; directions are ignored.
+
+    Nodes are names of features when ``names`` is given, and column indices otherwise.
+
+    Parameters
+    ----------
+    source : networkx graph
+        Nodes that are absent from it are features without edges.
+    names, n_features
+        Names or number of the columns.
+    weight : str
+        Attribute of the edges used as their weight, 1 where it is missing.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from stochadmm.structures import from_networkx
+    >>> from_networkx(nx.Graph([("b", "c")]), names=["a", "b", "c"]).edges
+    array([[1, 2]])
+    """
+    listed = [(i, j, data.get(weight, 1.0)) for i, j, data in source.edges(data=True)]
+    columns = NamedColumns(names, n_features)
+    nodes = [columns(node) for node in source.nodes]
+    if columns.count is None:
+        n_features = max(nodes, default=-1) + 1
+    return from_edges(listed, names=names, n_features=n_features)
+
+
+def groups(
+    source: Mapping[Any, Sequence[Any]] | Sequence[Sequence[Any]],
+    weights: ArrayLike | Mapping[Any, float] | None = None,
+    *,
+    names: Sequence[Any] | None = None,
+    n_features: int | None = None,
+) -> Selection:
+    """Return the operator that copies overlapping groups of features one after the other.
+
+    Parameters
+    ----------
+    source : mapping or sequence
+        Group name to columns, or a list of lists of columns, indices or names; or one label per
+        column, see `from_labels`.
+    weights : array or mapping, optional
+        One non-negative number per group.
+    names, n_features
+        Names or number of the columns; the largest index plus one when neither is given.
+
+    Examples
+    --------
+    >>> from stochadmm.structures import groups
+    >>> operator = groups({"who": ["age", "sex"], "where": ["city"]}, names=["age", "city", "sex"])
+    >>> operator.groups
+    ((0, 2), (1,))
+    """
+    if not isinstance(source, Mapping):
+        source = listed_groups(source, _count(names, n_features))
+    named = isinstance(source, Mapping)
+    items = list(source.items()) if isinstance(source, Mapping) else list(enumerate(source))
+    columns = NamedColumns(names, n_features)
+    members = []
+    for name, group in items:
+        if isinstance(group, str):
+            raise ValueError(f"group {name!r} is a string; give a list of columns")
+        found = [columns(column) for column in group]
+        if not found:
+            raise ValueError(f"group {name!r} is empty; drop it, or name its columns")
+        if len(set(found)) < len(found):
+            raise ValueError(f"group {name!r} names a column twice")
+        members.append(found)
+    if isinstance(weights, Mapping):
+        missing = [name for name, _ in items if name not in weights] if named else []
+        if missing or not named:
+            raise ValueError(f"weights must name every group; missing: {missing or 'all of them'}")
+        weights = [weights[name] for name, _ in items]
+    largest = max((max(group) for group in members), default=-1)
+    return Selection(members, largest + 1 if columns.count is None else columns.count, weights)
+
+
+def from_labels(labels: Iterable[Any]) -> dict[Any, list[int]]:
+    """Return the groups of columns that share a label, in the order of their first column.
+
+    Parameters
+    ----------
+    labels : sequence
+        One label per column; None or NaN puts a column into no group.
+
+    Examples
+    --------
+    >>> from stochadmm.structures import from_labels
+    >>> from_labels(["lab", "person", "lab", None])
+    {'lab': [0, 2], 'person': [1]}
+    """
+    found: dict[Any, list[int]] = {}
+    for column, label in enumerate(labels):
+        if label is not None and label == label:  # NaN differs from itself
+            found.setdefault(label.item() if hasattr(label, "item") else label, []).append(column)
+    return found
+
+
+def listed_groups(source: Any, n: int | None) -> Any:
+    """Return a list of groups, or a mapping where the source has one label per column."""
+    if isinstance(source, str) or not isinstance(source, Iterable):
+        raise ValueError(
+            f"groups is {source!r}, expected a mapping from names to columns, a list of lists of "
+            "columns, or one label per column"
+        )
+    listed = list(source)
+    if not listed:
+        raise ValueError(
+            "groups is empty; leave it out (None) for one group per column, or list the columns "
+            "of every group"
+        )
+    single = [isinstance(item, str) or not isinstance(item, Iterable) for item in listed]
+    if not all(single):
+        wrong = next((g for g, alone in enumerate(single) if alone), None)
+        if wrong is not None:
+            raise ValueError(f"group {wrong} is {listed[wrong]!r}; give a list of columns")
+        return listed
+    if n is not None and len(listed) != n:
+        raise ValueError(
+            f"groups has {len(listed)} labels, expected {n}: one per column; or give a list of "
+            "columns for every group"
+        )
+    return from_labels(listed)
+
+
+class NamedColumns:
+    """Turns names or indices into column numbers, and says which name was probably meant."""
+
+    def __init__(self, names: Sequence[Any] | None, n_features: int | None) -> None:
+        self.count = _count(names, n_features)
+        self._index = None if names is None else {name: j for j, name in enumerate(names)}
+        if self._index is not None and len(self._index) < len(names or ()):
+            raise ValueError("names must be unique; two columns share one")
+
+    def __call__(self, column: Any) -> int:
+        if self._index is not None and column in self._index:
+            return self._index[column]
+        if not isinstance(column, (int, np.integer)) or isinstance(column, bool):
+            raise ValueError(f"unknown column {column!r}{self._hint(column)}")
+        if column < 0 or (self.count is not None and column >= self.count):
+            last = "the last" if self.count is None else self.count - 1
+            raise ValueError(f"column {column} is out of range; columns go from 0 to {last}")
+        return int(column)
+
+    def _hint(self, column: Any) -> str:
+        if self._index is None:
+            return "; give names, or use column indices"
+        known = [str(name) for name in self._index]
+        near = get_close_matches(str(column), known, n=3) or known[:3]
+        return f"; nearest: {', '.join(near)}"
+
+
+def _count(names: Sequence[Any] | None, n_features: int | None) -> int | None:
+    if names is not None and n_features is not None and len(names) != n_features:
+        raise ValueError(f"there are {len(names)} names but n_features is {n_features}")
+    return n_features if names is None else len(names)
+
+
+def _needed(n: int | None, what: str) -> int:
+    if n is None:
+        raise ValueError(f"{what} needs n_features or names")
+    return n
+
+
+def _fitting(operator: Operator, n: int | None) -> Operator:
+    if n is not None and operator.shape[1] != n:
+        raise ValueError(f"the graph has {operator.shape[1]} nodes but there are {n} features")
+    return operator
+
+
+def _is_square(array: Array) -> bool:
+    if array.shape == (2, 2):
+        raise ValueError(
+            "a 2 by 2 array may be two edges or an adjacency matrix; "
+            "use from_edges or from_adjacency"
+        )
+    return array.ndim == 2 and array.shape[0] == array.shape[1]
+
+
+def _is_networkx(source: Any) -> bool:
+    # by its methods: the package is needed only by those who have such a graph
+    return hasattr(source, "edges") and hasattr(source, "nodes") and hasattr(source, "adjacency")
+
+
+def _merged(full: Incidence) -> Incidence:
+    """Join parallel edges: the sum of the weights, one sign."""
+    pairs = np.sort(np.asarray(full.edges), axis=1)
+    signs = None if full.signs is None else np.asarray(full.signs)
+    keys = pairs if signs is None else np.column_stack([pairs, signs.astype(np.intp)])
+    unique, where = np.unique(keys, axis=0, return_inverse=True)
+    if len(unique) == len(pairs):
+        return full
+    weights = np.ones(len(pairs)) if full.weights is None else np.asarray(full.weights)
+    total = np.bincount(where.ravel(), weights=weights, minlength=len(unique))
+    return Incidence(unique[:, :2], full.n_nodes, total, None if signs is None else unique[:, 2])

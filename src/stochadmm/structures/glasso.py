@@ -1,0 +1,136 @@
+"""Edges between features from a sparse inverse covariance of the data."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from ..base.protocols import Array
+
+# shares of the identity tried in turn; the first that the graphical lasso can digest is used
+_SHRINKAGES = (0.0, 0.01, 0.1, 0.5)
+
+
+def glasso_edges(
+    X: Any,
+    alpha: float = 0.1,
+    *,
+    max_rows: int = 20_000,
+    max_degree: int | None = 5,
+    threshold: float = 1e-6,
+    random_state: int | np.random.Generator | None = 0,
+) -> NDArray[np.intp]:
+    """Return pairs of features that depend on each other given all the others.
+
+    The graphical lasso on the correlations of the features; an edge is a partial correlation
+    above ``threshold`` in size. Constant features have no edges. When features are collinear and
+    the graphical lasso fails, the correlations are shrunk towards the identity by 1, 10, then 50
+    percent; if it fails even there, the partial correlations are those of the correlations
+    shrunk by half and inverted, with those not above ``alpha`` dropped. So there is always an
+    answer.
+
+    Parameters
+    ----------
+    X : ndarray or SciPy sparse of shape (n_samples, n_features)
+        The data.
+    alpha : float
+        Strength of the graphical lasso, between 0 (all edges) and 1 (none).
+    max_rows : int
+        A random sample of so many rows is used when there are more.
+    max_degree : int or None
+        At most so many edges per feature are kept, the strongest first.
+    threshold : float
+        Partial correlations up to this size are no edge.
+    random_state : int, Generator or None
+        For the sample of rows.
+
+    Returns
+    -------
+    edges : ndarray of shape (m, 2)
+        Pairs (i, j) with i < j, sorted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.structures import glasso_edges
+    >>> rng = np.random.default_rng(0)
+    >>> a, b = rng.standard_normal((2, 500))
+    >>> glasso_edges(np.column_stack([a, a + 0.1 * b, b * 0.0, rng.standard_normal(500)]))
+    array([[0, 1]])
+    """
+    if not 0 <= alpha < np.inf:
+        raise ValueError(f"alpha must be a non-negative number, got {alpha}")
+    rows = X if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[0] < 2:
+        raise ValueError(f"X must have two dimensions and two rows at least, got {rows.shape}")
+    if rows.shape[0] > max_rows:
+        rng = np.random.default_rng(random_state)
+        chosen = np.sort(rng.choice(rows.shape[0], max_rows, replace=False))
+        rows = rows.tocsr()[chosen] if hasattr(rows, "tocsr") else rows[chosen]
+    covariance = _covariance(rows)
+    if not np.isfinite(covariance).all():
+        raise ValueError("X contains NaN or infinity; drop or impute those rows")
+    scale = np.sqrt(np.diag(covariance))
+    # a variance that is rounding of the mean is that of a constant column
+    varies = np.flatnonzero(scale > 1e-10 * max(1.0, float(scale.max(initial=0.0))))
+    if varies.size < 2:
+        return np.empty((0, 2), dtype=np.intp)
+    correlation = covariance[np.ix_(varies, varies)] / np.outer(scale[varies], scale[varies])
+    np.fill_diagonal(correlation, 1.0)
+    partial = _partial_correlations(correlation, alpha)
+    i, j = np.nonzero(np.triu(np.abs(partial) > threshold, 1))
+    kept = _limit_degree(i, j, np.abs(partial[i, j]), max_degree)
+    edges = np.column_stack([varies[i[kept]], varies[j[kept]]]).astype(np.intp)
+    return edges[np.lexsort((edges[:, 1], edges[:, 0]))]
+
+
+def _covariance(X: Any) -> Array:
+    n = X.shape[0]
+    if isinstance(X, np.ndarray):
+        centered = X - X.mean(axis=0)
+        return np.asarray(centered.T @ centered / n)
+    X = sparse.csr_array(X, dtype=np.float64)
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    return np.asarray((X.T @ X).toarray() / n - np.outer(mean, mean))
+
+
+def _partial_correlations(correlation: Array, alpha: float) -> Array:
+    from sklearn.covariance import graphical_lasso
+
+    identity = np.eye(len(correlation))
+    for share in _SHRINKAGES:
+        shrunk = (1.0 - share) * correlation + share * identity
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("error")
+                precision = graphical_lasso(shrunk, alpha=alpha, max_iter=200)[1]
+        except (FloatingPointError, ValueError, linalg.LinAlgError, Warning):
+            continue
+        if np.isfinite(precision).all() and (np.diag(precision) > 0).all():
+            return _normalized(precision)
+    partial = _normalized(linalg.inv(0.5 * (correlation + identity)))
+    return np.where(np.abs(partial) > alpha, partial, 0.0)
+
+
+def _normalized(precision: Array) -> Array:
+    scale = np.sqrt(np.diag(precision))
+    return np.asarray(-precision / np.outer(scale, scale))
+
+
+def _limit_degree(i: Array, j: Array, strength: Array, max_degree: int | None) -> Array:
+    """Return the edges kept when the strongest are taken first and full nodes take no more."""
+    order = np.argsort(-strength, kind="stable")
+    if max_degree is None:
+        return order
+    degree: dict[int, int] = {}
+    kept = []
+    for e in order.tolist():
+        a, b = int(i[e]), int(j[e])
+        if degree.get(a, 0) < max_degree and degree.get(b, 0) < max_degree:
+            degree[a], degree[b] = degree.get(a, 0) + 1, degree.get(b, 0) + 1
+            kept.append(e)
+    return np.array(kept, dtype=np.intp)
