@@ -1,0 +1,70 @@
+"""What a run has computed and may use again.
+
+A problem owns nothing that a run finds out: factorizations, norms, compiled views and samples live
+here, made on first use and dropped with the run. The driver makes one workspace for every run and
+hands it down; a path or a cross-validation keeps what depends on the operator alone in one that
+all its runs share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from threading import RLock
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numpy as np
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+BY_VALUE = (bool, int, float, complex, str, bytes, type(None), type, np.dtype, np.generic)
+"""Arguments compared by value; all others, which are immutable parts, by identity."""
+
+
+class Workspace:
+    """Results of functions of immutable parts, each computed once.
+
+    Parameters
+    ----------
+    shared : Workspace, optional
+        Where results go that other runs can use too; the workspace itself when absent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> gram, workspace = lambda A: A.T @ A, Workspace()
+    >>> A = np.eye(2)
+    >>> workspace.once(gram, A) is workspace.once(gram, A)
+    True
+    """
+
+    def __init__(self, shared: Workspace | None = None) -> None:
+        self.shared: Workspace = self if shared is None else shared
+        self._results: dict[Hashable, tuple[Any, Any]] = {}
+        self._lock = RLock()
+
+    def once(self, make: Callable[P, T], *parts: P.args, **named: P.kwargs) -> T:
+        """Return ``make(*parts, **named)``, computed on the first call with these parts.
+
+        Parts are told apart by identity, numbers and texts by value. They are held, so that no
+        later object is taken for one of them.
+        """
+        key = (make, *map(_key, parts), *((name, _key(named[name])) for name in sorted(named)))
+        with self._lock:
+            held = self._results.get(key)
+            if held is None:
+                held = (make(*parts, **named), (parts, named))
+                self._results[key] = held
+        return cast(T, held[0])
+
+    def run(self) -> Workspace:
+        """Return a workspace for one run that shares with this one."""
+        return Workspace(shared=self.shared)
+
+
+def _key(part: Any) -> Hashable:
+    if isinstance(part, tuple):
+        return tuple(map(_key, part))
+    if isinstance(part, BY_VALUE):
+        return (type(part), part)
+    return id(part)
