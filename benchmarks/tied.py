@@ -222,7 +222,7 @@ def one_path(side: int, loss: str, share: float) -> str:
     def path():
         unit = problem(loss, X, y, S, 1.0)
         stop = sa.Gap(1e-4)
-        found = solve_path(unit, alphas, lambda p, at: sa.minimize(p, stop=stop, start=at))
+        found = solve_path(unit, alphas, lambda p, at, w: sa.minimize(p, stop=stop, start=at))
         return [result for _, _, result in found]
 
     seconds, results = clocked(path)

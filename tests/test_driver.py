@@ -273,7 +273,7 @@ def test_an_error_in_a_callback_is_not_swallowed():
 class Diverging:
     """Gradient steps that are far too long, then not even finite."""
 
-    def start(self, problem, x=None, dual=None):
+    def start(self, problem, x=None, dual=None, workspace=None):
         zero = problem.zeros()
         return State(x=zero, output=zero, dual=problem.zeros_dual(), beta=1.0)
 
@@ -297,7 +297,7 @@ def test_divergence_is_named_and_the_best_point_returned():
 class NotANumberFirst(Diverging):
     """Begins where nothing can be evaluated, then goes to zero."""
 
-    def start(self, problem, x=None, dual=None):
+    def start(self, problem, x=None, dual=None, workspace=None):
         zero = problem.zeros()
         bad = sa.Pair(zero.x1, zero.x2 * np.nan)
         return State(x=bad, output=bad, dual=problem.zeros_dual(), beta=1.0)
@@ -345,7 +345,7 @@ class InterruptedAt:
     def __fingerprint__(self):  # what it leaves behind is the method's
         return self.method
 
-    def start(self, problem, x=None, dual=None):
+    def start(self, problem, x=None, dual=None, workspace=None):
         return self.method.start(problem, x, dual)
 
     def epoch(self, problem, state, rng):

@@ -90,7 +90,7 @@ def test_the_multiplier_is_carried_in_proportion_to_alpha():
     )
     seen = []
 
-    def solve(problem, start):
+    def solve(problem, start, workspace):
         seen.append(start)
         return sa.minimize(problem, "gram", stop=sa.Gap(1e-10))
 
@@ -271,7 +271,7 @@ def test_a_path_reads_less_than_its_values_alone():
             sa.Logistic(), data.X, data.y, structure=structure, on_structure=sa.L1(1.0)
         )
 
-    def solve(problem, start):
+    def solve(problem, start, workspace):
         return sa.minimize(problem, stop=sa.Gap(1e-5), start=start)
 
     alphas = alpha_grid(alpha_max(unit()), n_alphas=8, eps=1e-2)

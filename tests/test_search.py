@@ -42,7 +42,7 @@ class Interrupting:
     def __deepcopy__(self, memo):  # as scikit-learn clones it
         return self
 
-    def start(self, problem, x=None, dual=None):
+    def start(self, problem, x=None, dual=None, workspace=None):
         return self.method.start(problem, x, dual)
 
     def epoch(self, problem, state, rng):

@@ -255,7 +255,9 @@ def test_a_path_keeps_the_factor_and_equals_single_fits(monkeypatch):
     monkeypatch.setattr(FewRows, "of", classmethod(counted))
     unit = problem(grid, "logistic", intercept=True)
     alphas = [4.0, 2.0, 1.0, 0.5]
-    found = [r.objective for _, _, r in solve_path(unit, alphas, lambda p, s: solve(p, start=s))]
+    found = [
+        r.objective for _, _, r in solve_path(unit, alphas, lambda p, s, w: solve(p, start=s))
+    ]
     assert len(made) == 1
     for alpha, value in zip(alphas, found, strict=True):
         alone = solve(at_strength(problem(grid, "logistic", intercept=True), alpha)).objective

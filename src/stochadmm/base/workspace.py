@@ -61,6 +61,10 @@ class Workspace:
         """Return a workspace for one run that shares with this one."""
         return Workspace(shared=self.shared)
 
+    def __reduce__(self) -> tuple[type[Workspace], tuple[()]]:
+        """Travel empty: another process computes what it needs."""
+        return (Workspace, ())
+
 
 def _key(part: Any) -> Hashable:
     if isinstance(part, tuple):

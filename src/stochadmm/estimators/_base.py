@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..base.protocols import Array
+from ..base.workspace import Workspace
 from ..problem import Pair, Problem
 from ..run.path import Path, alpha_grid, alpha_max, at_strength, carried, solve_path
 from ..run.result import Result, Status
@@ -155,7 +156,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         problem = at_strength(fitting.unit, self._strength)
         epochs = Epochs(self, X, y, lambda state: self._attributes(fitting, state.output.x2))
         watch = epochs if epochs.watched else None
-        result = self._solve(problem, self._warm(problem), deadline, callback=watch)
+        result = self._solve(problem, self._warm(problem), Workspace(), deadline, callback=watch)
         self._set(fitting, problem, result, self._strength)
         epochs.close()
         self._judge(fitting, result)
@@ -167,11 +168,15 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         raise_if_interrupted(name, result)
         warn_unless_converged(name, result, fitting.data.X, self.tol, self.standardize)
 
-    def _solve(self, problem: Problem, start: Any, deadline: Deadline, **options: Any) -> Result:
+    def _solve(
+        self, problem: Problem, start: Any, workspace: Workspace, deadline: Deadline,
+        **options: Any,
+    ) -> Result:  # fmt: skip
         return solve(
             problem, solver=self.solver, tol=self.tol, max_passes=self.max_passes,
-            deadline=deadline, start=start, random_state=self.random_state,
-            verbose=bool(self.verbose), **{"callback": None, **options},
+            deadline=deadline, start=start, workspace=workspace,
+            random_state=self.random_state, verbose=bool(self.verbose),
+            **{"callback": None, **options},
         )  # fmt: skip
 
     def _warm(self, problem: Problem) -> Any:
@@ -305,15 +310,16 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         return descending(alphas)
 
     def _walk(
-        self, fitting: Fitting, alphas: list[float], deadline: Deadline, last_digits: bool = True
-    ) -> Iterator[float]:
+        self, fitting: Fitting, alphas: list[float], deadline: Deadline, last_digits: bool = True,
+        workspace: Workspace | None = None,
+    ) -> Iterator[float]:  # fmt: skip
         """Fit this estimator to one alpha after the other, from the largest down.
 
         The first is always tried; the walk ends early when the time is over, and an interrupt ends
         it with whatever is around it.
         """
         solve = partial(self._solve, deadline=deadline, last_digits=last_digits)
-        for alpha, problem, result in solve_path(fitting.unit, alphas, solve):
+        for alpha, problem, result in solve_path(fitting.unit, alphas, solve, workspace):
             self._set(fitting, problem, result, alpha)
             raise_if_interrupted(type(self).__name__, result)
             yield alpha

@@ -24,6 +24,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import _num_samples
 
 from ..base.protocols import Array
+from ..base.workspace import Workspace
 from ..losses import Squared
 from ..plots import standard_error
 from ..run.progress import counted
@@ -113,11 +114,12 @@ class PathCV:
         serial = workers == 1  # a bar does not travel to other processes
         # as much time for every round of folds as for the fit to all rows
         ends = deadline.parts(-(-len(folds) // workers) + 1)
+        shared = Workspace()  # what depends on the structure alone; other processes begin anew
         with counted(f"{type(self).__name__}, fits", total, bool(self.verbose)) as advance:
             work = (
                 delayed(_fold)(
                     self._plain(), rows, alphas, *fold, self.scoring, routed, ends[k // workers],
-                    advance if serial else None,
+                    shared.run(), advance if serial else None,
                 )
                 for k, fold in enumerate(folds)
             )  # fmt: skip
@@ -194,7 +196,7 @@ class PathCV:
 
 def _fold(
     model: Any, rows: tuple[Any, ...], alphas: Array, train: Array, test: Array, scoring: Any,
-    routed: dict[str, Any], deadline: Deadline, advance: Any,
+    routed: dict[str, Any], deadline: Deadline, workspace: Workspace, advance: Any,
 ) -> Array:  # fmt: skip
     """Return the scores on the rows left out, of the alphas there was time for."""
 
@@ -206,7 +208,7 @@ def _fold(
     fitting = model._prepare(*(part(array, train) for array in rows))
     scorer = None if scoring is None else check_scoring(model, scoring)
     scores = []
-    for _ in model._walk(fitting, alphas.tolist(), deadline, last_digits=False):
+    for _ in model._walk(fitting, alphas.tolist(), deadline, False, workspace):
         if model.status_ is Status.MAX_TIME:  # the score of a fit cut short says nothing
             break
         model._judge(fitting, model.result_)

@@ -14,8 +14,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import solvers
+from ..base.workspace import Workspace
 from ..problem import Problem
-from ..run.driver import minimize
+from ..run.driver import Request
+from ..run.driver import solve as solve_in
 from ..run.result import Record, Result, Status
 from ..run.stopping import Gap
 from ._data import moments
@@ -94,6 +96,7 @@ def solve(
     max_passes: float | None,
     deadline: Deadline,
     start: Any,
+    workspace: Workspace,
     random_state: Any,
     verbose: bool,
     callback: Callable[[Record, Any], Any] | None,
@@ -116,9 +119,7 @@ def solve(
     def after(record: Record, state: Any) -> bool:
         return any([bool(watch(record, state)) for watch in watchers])
 
-    result = minimize(
-        problem,
-        method,
+    asked = Request(
         stop=Gap(aim),
         max_passes=passes if max_passes is None else max_passes,
         max_seconds=deadline.max_seconds,
@@ -128,6 +129,7 @@ def solve(
         verbose=verbose,
         resumable=False,
     )
+    result = solve_in(problem, method, asked, workspace)
     return _judged(result, tol, {**result.info, "solver": name})
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..base.workspace import Workspace
 from ..problem import Problem
 from ..run.driver import begin
 from ..solvers import (
@@ -67,7 +68,7 @@ def start(name: str, problem: Problem, batch: int, setting: Setting) -> tuple[So
     """Return the solver of a curve and its first state, with the step of the setting."""
     method = METHODS[name]
     solver = method.make(problem, batch, n_inner(problem.f2.n_terms, batch), setting)
-    state: Any = begin(problem, solver, None, "auto")
+    state: Any = begin(problem, solver, None, "auto", Workspace())
     if method.curvature is not None:
         state.curvature = method.curvature(batch) * problem.f2.lipschitz_max
     if hasattr(state, "curvature") and method.tuned_as is not None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..base.clock import seconds_left
 from ..base.protocols import Array
+from ..base.workspace import Workspace
 from ..certificates import Certificate, certify, has_certificate
 from ..certificates._certify import setup_seconds
 from ..certificates._data import evaluate
@@ -132,8 +133,12 @@ class Memory(NamedTuple):
 class Meter:
     """Measures points of one problem and remembers the best lower bound."""
 
-    def __init__(self, problem: Problem, rule: Rule, memory: Memory | None = None) -> None:
+    def __init__(
+        self, problem: Problem, rule: Rule, memory: Memory | None = None,
+        workspace: Workspace | None = None,
+    ) -> None:  # fmt: skip
         self.problem, self.rule = problem, rule
+        self.workspace = workspace or Workspace()
         wanted = wanted_gap(rule)
         self.tol = None if wanted is None else wanted.tol
         self.relative = wanted is None or wanted.relative
@@ -366,7 +371,8 @@ def finish(
     kept = None
     if identity:
         bare = dataclasses.replace(best, cache=None)
-        kept = Resumable(state.copy(), generator, bare, meter.memory, identity, engine)
+        alone = dataclasses.replace(state.copy(), workspace=Workspace())
+        kept = Resumable(alone, generator, bare, meter.memory, identity, engine)
     # the run ended before its method asked for a certificate
     if best.gap == np.inf and meter.certifies and not as_it_is:
         best = meter.certified(best, state)

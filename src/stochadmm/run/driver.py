@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from ..base import engines
 from ..base.clock import limited
 from ..base.fingerprint import Unidentified, fingerprint
+from ..base.workspace import Workspace
 from ..cluster import Engine, use
 from ..forms.equilibrate import equilibrated
 from ..problem import Pair, Problem
@@ -60,7 +61,7 @@ def iterate(
     """
     method = as_solver(solver)
     with engines.engine(engine):
-        state = begin(problem, method, start, engine)
+        state = begin(problem, method, start, engine, Workspace())
     rng = np.random.default_rng(random_state)
     while True:
         with engines.engine(engine):
@@ -68,13 +69,15 @@ def iterate(
         yield state
 
 
-def begin(problem: Problem, solver: Solver, start: Any, engine: str) -> State:
+def begin(
+    problem: Problem, solver: Solver, start: Any, engine: str, workspace: Workspace
+) -> State:
     """Check that a solver can serve a problem and return its first state."""
     if hasattr(solver, "check"):
         solver.check(problem)
     chosen = choose_engine(problem, engine, getattr(solver, "has_kernel", False))
-    state = solver.start(problem, *_point_and_dual(start))
-    state.engine = chosen
+    state = solver.start(problem, *_point_and_dual(start), workspace=workspace)
+    state.engine, state.workspace = chosen, workspace
     return state
 
 
@@ -159,29 +162,54 @@ def minimize(
     >>> sa.minimize(problem).coef.round(6)
     array([2., 0., 0., 0.])
     """
-    method, rule = as_solver(solver), _as_rule(stop)
-    _check_limits(max_passes, max_seconds)
+    asked = Request(
+        stop, max_passes, max_seconds, start, resume, callback, random_state, engine, verbose,
+        resumable,
+    )  # fmt: skip
     if memory is not None:
         problem = _within(problem, as_bytes(memory))
-    if cluster is not None:
-        with use(cluster):
-            return minimize(
-                problem, method, stop=rule, max_passes=max_passes, max_seconds=max_seconds,
-                start=start, resume=resume, callback=callback, random_state=random_state,
-                engine=engine, verbose=verbose, resumable=resumable,
-            )  # fmt: skip
+    with nullcontext() if cluster is None else use(cluster):
+        return solve(problem, solver, asked, Workspace())
+
+
+@dataclass(frozen=True)
+class Request:
+    """What ``minimize`` is asked for, beside the problem and the method."""
+
+    stop: Rule | float | None = None
+    max_passes: float = 100.0
+    max_seconds: float | None = None
+    start: Any = None
+    resume: Result | None = None
+    callback: Callback | None = None
+    random_state: Any = 0
+    engine: str = "auto"
+    verbose: bool = False
+    resumable: bool = True
+
+
+def solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -> Result:
+    """Solve a problem with what other runs have left in the workspace.
+
+    Paths and folds hand the same one to all their runs; the answer does not depend on it.
+    """
+    method, rule, start = as_solver(solver), _as_rule(asked.stop), asked.start
+    _check_limits(asked.max_passes, asked.max_seconds)
     units = equilibrated(problem)
     if units is not None:
         problem, start = units.problem, start_in(units, start)
-    run = Run(problem, method, rule, max_passes, max_seconds, callback, start, engine)
-    if resume is not None:
-        run.take_up(resume)
+    run = Run(
+        problem, method, rule, asked.max_passes, asked.max_seconds, asked.callback, start,
+        asked.engine, workspace,
+    )  # fmt: skip
+    if asked.resume is not None:
+        run.take_up(asked.resume)
     with engines.engine(run.engine):
         try:
-            if resume is None:
-                run.set_up(random_state, resumable)
+            if asked.resume is None:
+                run.set_up(asked.random_state, asked.resumable)
             run.state.target = run.meter.target
-            with run.progress(verbose):
+            with run.progress(asked.verbose):
                 status = run.loop()
         except KeyboardInterrupt:
             status = run.interrupted()
@@ -201,6 +229,7 @@ class Run:
     callback: Callback | None
     start: Any = None
     engine: str = "auto"
+    workspace: Workspace = field(default_factory=Workspace)
     state: State = field(init=False)
     rng: np.random.Generator = field(init=False)
     history: list[Record] = field(default_factory=list)
@@ -219,7 +248,7 @@ class Run:
     not_resumable: str = "it was run with resumable=False"
 
     def __post_init__(self) -> None:
-        self.meter = Meter(self.problem, self.rule)
+        self.meter = Meter(self.problem, self.rule, workspace=self.workspace)
 
     def set_up(self, random_state: Any, resumable: bool) -> None:
         """Make the first state."""
@@ -227,7 +256,7 @@ class Run:
         if resumable:
             self._identify()
         with limited(self.seconds_left):
-            self.state = begin(self.problem, self.solver, self.start, self.engine)
+            self.state = begin(self.problem, self.solver, self.start, self.engine, self.workspace)
 
     def _identify(self) -> None:
         try:
@@ -250,8 +279,9 @@ class Run:
                 "resume belongs to another problem or method: data, penalties, structure and the "
                 f"parameters of the solver must be the same; {remedy}"
             )
-        self.state = kept.state.copy()
-        self.best, self.meter = kept.best, Meter(self.problem, self.rule, kept.memory)
+        self.state = replace(kept.state.copy(), workspace=self.workspace)
+        self.best = kept.best
+        self.meter = Meter(self.problem, self.rule, kept.memory, self.workspace)
         if self.engine != "auto":
             has_kernel = getattr(self.solver, "has_kernel", False)
             self.state.engine = choose_engine(self.problem, self.engine, has_kernel)
@@ -297,7 +327,7 @@ class Run:
         if self.best is None:
             self.not_resumable = "it was interrupted before its first epoch"
             x, dual = start_point(self.problem, *_point_and_dual(self.start))
-            self.state = State(x=x, output=x, dual=dual, beta=1.0)
+            self.state = State(x=x, output=x, dual=dual, beta=1.0, workspace=self.workspace)
             return Status.INTERRUPTED
         self.not_resumable = (
             f"it was interrupted, and states above {KEEP_COPY_BELOW >> 20} MB are not copied"
@@ -306,6 +336,7 @@ class Run:
         self.state = State(
             x=best.point, output=best.point, dual=best.dual, beta=best.beta,
             ergodic=None, engine=self.state.engine, notes=self.state.notes,
+            workspace=self.workspace,
             n_epochs=last[0].epoch if last else 0, n_passes=last[0].passes if last else 0.0,
             n_gradients=last[0].gradients if last else 0.0,
         )  # fmt: skip

@@ -16,6 +16,7 @@ from scipy.optimize import linprog
 
 from ..base.protocols import Array
 from ..base.terms import Elementwise
+from ..base.workspace import Workspace
 from ..certificates._composite import Composite, is_diagonal
 from ..certificates._data import evaluate
 from ..certificates._null_space import clear_free_directions
@@ -300,13 +301,18 @@ def carried(result: Result, ratio: float) -> tuple[Pair, Array]:
 
 
 def solve_path(
-    unit: Problem, alphas: Iterable[float], solve: Callable[[Problem, Any], Result]
+    unit: Problem,
+    alphas: Iterable[float],
+    solve: Callable[[Problem, Any, Workspace], Result],
+    workspace: Workspace | None = None,
 ) -> Iterator[tuple[float, Problem, Result]]:
     """Yield (alpha, problem, result) for each strength, each started from the one before.
 
-    ``solve(problem, start)`` returns a result; pair, multiplier, and what the method has kept of
-    the data are carried along.
+    ``solve(problem, start, workspace)`` returns a result; pair, multiplier, and what the method
+    has kept of the data are carried along. All strengths work in one workspace, by default a new
+    one; folds of the same structure give each path one that shares with the others.
     """
+    workspace = workspace or Workspace()
     if isinstance(unit.f2, FiniteSum):
         unit.f2.remember()
     start: Any = None
@@ -316,7 +322,7 @@ def solve_path(
         if start is not None and problem.constrained != (start.dual.size > 0):
             start = None
         first = None if start is None else carried(start, alpha / before if before else 1.0)
-        result = solve(problem, first)
+        result = solve(problem, first, workspace)
         yield float(alpha), problem, result
         start, before = result, float(alpha)
 

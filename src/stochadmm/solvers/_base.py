@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ..base.protocols import Array
+from ..base.workspace import Workspace
 from ..problem import Pair, Problem
 from ..risk.finite_sum import Snapshot
 
@@ -46,6 +47,8 @@ class State:
     """A pass over the data at ``output``, where the method has made one; never saved."""
     notes: dict[str, Any] = field(default_factory=dict)
     """What was chosen and why, in words and numbers."""
+    workspace: Workspace = field(default_factory=Workspace, repr=False)
+    """What this run, and others beside it, have computed and may use again; never saved."""
 
     def copy(self) -> State:
         """Return a state whose arrays are its own."""
@@ -70,8 +73,14 @@ class Solver:
     name: ClassVar[str] = ""
     needs: ClassVar[dict[str, tuple[str, ...]]] = {}
 
-    def start(self, problem: Problem, x: Pair | None = None, dual: Array | None = None) -> State:
-        """Return the state before the first epoch."""
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> State:  # fmt: skip
+        """Return the state before the first epoch.
+
+        It carries the workspace that it is given, or a new one.
+        """
         raise TypeError(f"{type(self).__name__} does not define `start`")
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:

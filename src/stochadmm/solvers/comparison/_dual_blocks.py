@@ -18,6 +18,7 @@ import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.sampling import Runs
 from .. import defaults
@@ -178,7 +179,10 @@ def rows_of(runs: Runs, block: int) -> slice:
     return slice(int(first), int(last))
 
 
-def search(solver: Any, name: str, middle: float, problem: Problem, x: Pair, dual: Array) -> State:
+def search(
+    solver: Any, name: str, middle: float, problem: Problem, x: Pair, dual: Array,
+    workspace: Workspace | None,
+) -> State:  # fmt: skip
     """Try five values of a parameter for three epochs each and return the state that got lowest.
 
     The passes of all trials are charged to the state.
@@ -186,7 +190,7 @@ def search(solver: Any, name: str, middle: float, problem: Problem, x: Pair, dua
     best, least, spent = cast(Any, None), np.inf, np.zeros(2)
     for value in middle * 10.0 ** np.linspace(-1, 1, 5):
         trial: Solver = replace(solver, **{name: float(value)})
-        state = trial.start(problem, x, dual)
+        state = trial.start(problem, x, dual, workspace)
         state.engine = choose_engine(problem, "auto")
         rng = np.random.default_rng(0)
         for _ in range(3):

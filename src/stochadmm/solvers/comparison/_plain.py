@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.gradients import Fresh
 from ...risk.metrics import LARGEST_DENSE, structure_gram
@@ -122,7 +123,9 @@ class Plain(Solver):
 
     # ---------------------------------------------------------------- the method
 
-    def first_state(self, problem: Problem, x: Any, dual: Any) -> dict[str, Any]:
+    def first_state(
+        self, problem: Problem, x: Any, dual: Any, workspace: Workspace | None
+    ) -> dict[str, Any]:
         """Return the fields of the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         beta, runs = first_beta(problem, self.beta), self.runs(problem)
@@ -135,15 +138,17 @@ class Plain(Solver):
         notes = {"beta": beta, "batch_size": runs.batch_size, "n_inner": n_inner,
                  "curvature": curvature, "growth": growth, "returns": self.returns}  # fmt: skip
         return {
+            "workspace": workspace or Workspace(),
             "x": point, "output": point, "ergodic": point, "dual": multiplier, "beta": beta,
             "n_inner": n_inner, "curvature": curvature, "growth": growth, "notes": notes,
         }  # fmt: skip
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> PlainState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> PlainState:  # fmt: skip
         """Return the state before the first epoch; nothing of the start is changed."""
-        return PlainState(**self.first_state(problem, x, dual))
+        return PlainState(**self.first_state(problem, x, dual, workspace))
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Take ``n_inner`` steps, two passes over the data by default."""

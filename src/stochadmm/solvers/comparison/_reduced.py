@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.sampling import Runs
 from .. import defaults
@@ -105,7 +106,9 @@ class Reduced(Solver):
         """Return the default weight of the x2 step that is due to the loss."""
         return problem.f2.lipschitz_mean + 8 * defaults.batch_curvature(problem, runs)
 
-    def first_state(self, problem: Problem, x: Any, dual: Any) -> dict[str, Any]:
+    def first_state(
+        self, problem: Problem, x: Any, dual: Any, workspace: Workspace | None
+    ) -> dict[str, Any]:
         """Return the fields of the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         beta, runs = first_beta(problem, self.beta), self.runs(problem)
@@ -117,6 +120,7 @@ class Reduced(Solver):
         notes = {"beta": beta, "batch_size": runs.batch_size, "n_inner": n_inner,
                  "curvature": curvature, "returns": self.returns}  # fmt: skip
         return {
+            "workspace": workspace or Workspace(),
             "x": point, "output": point, "dual": multiplier, "beta": beta, "n_inner": n_inner,
             "curvature": curvature, "notes": notes,
         }  # fmt: skip

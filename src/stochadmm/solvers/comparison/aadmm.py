@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._base import State, register, start_point
 from .._first_block import check_first_block, check_form, first_step, is_prox, matrix_size
@@ -106,12 +107,14 @@ class AADMM(FullGradient):
         return problem.dtype.itemsize * numbers + 8 * matrix_size(problem, self.first_block)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> AADMMState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> AADMMState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         beta, horizon = first_beta(problem, self.beta), self.horizon or FIRST_HORIZON
         return AADMMState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, mean=point, multiplier=multiplier,
             mean_multiplier=multiplier, horizon=horizon,
             notes={"beta": beta, "first horizon": horizon, "n_inner": self.n_inner},

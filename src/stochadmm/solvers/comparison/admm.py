@@ -30,6 +30,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._base import Solver, State, register, start_point
 from .._first_block import check_first_block, check_form, chosen_form, first_step, matrix_size
@@ -134,12 +135,14 @@ class ADMM(Solver):
         return problem.dtype.itemsize * numbers + 8 * matrices
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> ADMMState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> ADMMState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         beta = first_beta(problem, self.beta)
         return ADMMState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, mean=Average.empty(),
             notes={"beta": beta, "relaxation": self.relaxation, "n_inner": self.n_inner,
                    "first_block": chosen_form(problem, self.first_block)},

@@ -36,6 +36,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
 from ...risk.sampling import Runs
@@ -120,10 +121,11 @@ class ASVRGADMM(Reduced):
         return problem.f2.lipschitz_mean + noise / (1 - self.first_momentum(problem, noise))
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> ASVRGState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> ASVRGState:  # fmt: skip
         """Return the state before the first epoch; nothing of the start is changed."""
-        first = self.first_state(problem, x, dual)
+        first = self.first_state(problem, x, dual, workspace)
         noise = defaults.batch_curvature(problem, self.runs(problem))
         momentum = self.first_momentum(problem, noise)
         first["notes"] |= {"momentum": momentum}

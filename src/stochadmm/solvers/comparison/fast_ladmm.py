@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._base import State, register, start_point
 from .._steps import check_slack, first_beta, lengths, pass_size, sizes, step1, step2
@@ -83,12 +84,14 @@ class FastLADMM(FullGradient):
         return problem.dtype.itemsize * numbers
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> FastState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> FastState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         beta = first_beta(problem, self.beta)
         return FastState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, center=point,
             multiplier=multiplier, notes={"beta": beta, "n_inner": self.n_inner},
         )  # fmt: skip

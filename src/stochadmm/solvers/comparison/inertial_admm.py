@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._base import State, register, start_point
 from .._steps import adapted_beta, first_beta, lengths, pass_size, sizes, step1, step2
@@ -88,12 +89,14 @@ class InertialADMM(FullGradient):
         return problem.dtype.itemsize * numbers
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> InertialState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> InertialState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         beta = first_beta(problem, self.beta)
         return InertialState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, before=point,
             dual_before=multiplier,
             notes={"beta": beta, "inertia": self.inertia, "n_inner": self.n_inner},

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
 from ...risk.sampling import Runs
@@ -126,8 +127,9 @@ class Katyusha(Solver):
         return 2 / (s.n_epochs + 4)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> KatyushaState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> KatyushaState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         runs, f2 = self.runs(problem), problem.f2
@@ -138,6 +140,7 @@ class Katyusha(Solver):
             else (f2.lipschitz_mean + defaults.batch_curvature(problem, runs) / ANCHOR)
         )
         return KatyushaState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=1.0, ahead=point.x2, snapshot=point.x2,
             n_inner=n_inner, curvature=max(curvature, 1e-300),
             notes={"batch_size": runs.batch_size, "n_inner": n_inner, "step": self.step,

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._base import State, register, start_point
 from .._steps import first_beta, lengths, pass_size, sizes, step1, step2
@@ -83,12 +84,14 @@ class LADMNE(FullGradient):
         return problem.dtype.itemsize * numbers
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> LADMState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> LADMState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         beta = first_beta(problem, self.beta)
         return LADMState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, before=point,
             multiplier=multiplier, notes={"beta": beta, "tau": self.tau, "n_inner": self.n_inner},
         )  # fmt: skip

@@ -28,6 +28,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._base import State, register, start_point
 from .._steps import (
@@ -113,12 +114,14 @@ class LADMPSAP(FullGradient):
         return problem.dtype.itemsize * numbers
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> LADMPSAPState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> LADMPSAPState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         beta = first_beta(problem, self.beta)
         return LADMPSAPState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, mean=Average.empty(),
             first_beta=beta, notes={"beta": beta, "n_inner": self.n_inner},
         )  # fmt: skip

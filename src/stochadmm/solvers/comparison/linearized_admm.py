@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._base import State, register, start_point
 from .._steps import (
@@ -89,12 +90,14 @@ class LinearizedADMM(FullGradient):
         return problem.dtype.itemsize * numbers
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> LinearizedState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> LinearizedState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         beta = first_beta(problem, self.beta)
         return LinearizedState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, mean=Average.empty(),
             before=point.x2, notes={"beta": beta, "n_inner": self.n_inner},
         )  # fmt: skip

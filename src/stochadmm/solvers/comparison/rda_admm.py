@@ -26,6 +26,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._base import register
 from .._steps import sizes, step2
@@ -81,10 +82,11 @@ class RDAADMM(Plain):
         return super().memory(problem) + problem.dtype.itemsize * (2 * second + dual)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> RDAState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> RDAState:  # fmt: skip
         """Return the state before the first epoch; nothing of the start is changed."""
-        first = self.first_state(problem, x, dual)
+        first = self.first_state(problem, x, dual, workspace)
         return RDAState(
             **first, origin=first["x"].x2, mean_gradient=problem.zeros().x2,
             mean_force=problem.zeros_dual(),

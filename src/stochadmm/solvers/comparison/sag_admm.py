@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.gradients import Table
 from ...risk.sampling import Runs
@@ -120,10 +121,11 @@ class SAGADMM(Reduced):
         return problem.f2.lipschitz_mean + 4 * defaults.batch_curvature(problem, runs)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> SAGState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> SAGState:  # fmt: skip
         """Return the state before the first epoch; nothing of the start is changed."""
-        return SAGState(**self.first_state(problem, x, dual))
+        return SAGState(**self.first_state(problem, x, dual, workspace))
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Take ``n_inner`` steps; the first epoch begins with a pass that fills the tables."""

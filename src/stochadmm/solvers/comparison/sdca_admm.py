@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.sampling import Runs
 from .._base import State, register, start_point
@@ -98,8 +99,9 @@ class SDCAADMM(DualBlocks):
         check_positive("rho", self.rho, "auto", "search")
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> SDCAState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> SDCAState:  # fmt: skip
         """Return the state before the first epoch: dual variables are the slopes at the start."""
         point, multiplier = start_point(problem, x, dual)
         f2: Any = problem.f2
@@ -109,7 +111,7 @@ class SDCAADMM(DualBlocks):
         # scale sum_I eta_I |u_I|^2, are equal
         scale = 1 / (balance * float(block_norms2(f2, runs).mean()) ** 0.5)
         if self.rho == "search":
-            found = search(self, "rho", scale / f2.n_terms, problem, point, multiplier)
+            found = search(self, "rho", scale / f2.n_terms, problem, point, multiplier, workspace)
             return cast(SDCAState, found)
         if not isinstance(self.rho, str):
             scale = self.rho * f2.n_terms
@@ -120,6 +122,7 @@ class SDCAADMM(DualBlocks):
             dual2 = aim - problem.h2.prox(aim, 1.0)
         sigma = 1 / (scale * self._spread(problem))
         return SDCAState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes,
             dual2=dual2, residual=gradient + dual2, scale=scale, n_passes=1.0, n_gradients=1.0,
             notes={"rho": scale / f2.n_terms, "n_blocks": runs.n_runs},

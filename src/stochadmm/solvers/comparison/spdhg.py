@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.sampling import Runs
 from .._base import State, register, start_point
@@ -103,20 +104,22 @@ class SPDHG(DualBlocks):
         check_returns(self.returns)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> SPDHGState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> SPDHGState:  # fmt: skip
         """Return the state before the first epoch: dual variables are the slopes at the start."""
         point, multiplier = start_point(problem, x, dual)
         f2: Any = problem.f2
         slopes, balance = first_slopes(f2, point.x2)
         if self.balance == "search":
-            found = search(self, "balance", balance, problem, point, multiplier)
+            found = search(self, "balance", balance, problem, point, multiplier, workspace)
             return cast(SPDHGState, found)
         if not isinstance(self.balance, str):
             balance = float(self.balance)
         pull = residual(problem, slopes, multiplier)
         sigma, _, tau = _steps(problem, partition(problem, self.batch_size), balance)
         return SPDHGState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes, pull=pull,
             ahead=pull, balance=balance, mean=Average.empty(), n_passes=1.0, n_gradients=1.0,
             notes={"balance": balance, "tau": tau},

@@ -149,7 +149,7 @@ def warm_start(
     problem: Problem, state: State, rng: np.random.Generator, passes: float, solver: StocADMM
 ) -> None:
     """Replace the start of another method by some passes of STOC-ADMM, and charge them."""
-    first = solver.start(problem, state.x, state.dual)
+    first = solver.start(problem, state.x, state.dual, state.workspace)
     first.engine = state.engine
     first.n_inner = max(1, round(passes * problem.f2.n_terms / solver.runs(problem).batch_size))
     solver.epoch(problem, first, rng)

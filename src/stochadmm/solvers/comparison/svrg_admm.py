@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
 from .._base import State, register
@@ -96,10 +97,11 @@ class SVRGADMM(Reduced):
             check_strongly_convex(problem, self.name)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> SVRGState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> SVRGState:  # fmt: skip
         """Return the state before the first epoch; nothing of the start is changed."""
-        first = self.first_state(problem, x, dual)
+        first = self.first_state(problem, x, dual, workspace)
         return SVRGState(**first, snapshot=first["x"])
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:

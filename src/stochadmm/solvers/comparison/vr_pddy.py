@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.gradients_loopless import Loopless
 from ...risk.sampling import Runs
@@ -136,8 +137,9 @@ class VRPDDY(Solver):
         return problem.dtype.itemsize * (small + pass_size(problem))
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> PDDYState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> PDDYState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         runs = self.runs(problem)
@@ -149,6 +151,7 @@ class VRPDDY(Solver):
             sigma = float(self.sigma)
         n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
         return PDDYState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=sigma, lead=point.x2, step=step,
             n_inner=n_inner, mean=Average.empty(),
             notes={"step": step, "sigma": sigma, "batch_size": runs.batch_size, "n_inner": n_inner,

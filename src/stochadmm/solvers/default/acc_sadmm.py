@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.finite_sum import FiniteSum
 from ...risk.gradients import Anchored
@@ -233,8 +234,9 @@ class AccSADMM(Solver):
     # ---------------------------------------------------------------- the method
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> AccState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> AccState:  # fmt: skip
         """Return the state before the first epoch; nothing of the start is changed."""
         point, multiplier = start_point(problem, x, dual)
         beta, runs = defaults.beta(problem, self.beta), self.runs(problem)
@@ -255,6 +257,7 @@ class AccSADMM(Solver):
             "step": self.step, "sampling": self.sampling,
         }  # fmt: skip
         return AccState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, lead=point, snapshot=point,
             ahead=multiplier, n_inner=n_inner, curvature=weight, notes=notes,
         )  # fmt: skip

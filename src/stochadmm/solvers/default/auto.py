@@ -17,6 +17,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...certificates._composite import LARGEST_DENSE
 from ...forms.elimination import Elimination
 from ...problem import Pair, Problem
@@ -123,15 +124,18 @@ class Auto(Solver):
     def _view(self, problem: Problem) -> Elimination | None:
         return Elimination.of(problem) if self.route == "auto" else None
 
-    def start(self, problem: Problem, x: Pair | None = None, dual: Array | None = None) -> State:
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> State:  # fmt: skip
         """Return the state of the chosen method."""
         view = self._view(problem)
         if view is not None:
-            return self._start_inside(view, x, dual)
+            return self._start_inside(view, x, dual, workspace)
         route, reason = self.choose(problem)
         solver = _method(route)
         solver.check(problem)
-        state = solver.start(problem, x, dual)
+        state = solver.start(problem, x, dual, workspace)
         state.notes |= {"route": route, "reason": reason}
         return state
 
@@ -145,18 +149,21 @@ class Auto(Solver):
         self.epoch(view.reduced, state.inner, rng)
         _follow(view, state)
 
-    def _start_inside(self, view: Elimination, x: Any, dual: Array | None) -> EliminatedState:
+    def _start_inside(
+        self, view: Elimination, x: Any, dual: Array | None, workspace: Workspace | None
+    ) -> EliminatedState:
         """Return the state of the method that was chosen for the problem without constraint."""
         point, multiplier = start_point(view.problem, x, dual)
         inside = None if x is None else view.pair(view.down(point))
         pulled = None
         if dual is not None:
             pulled = view.down_dual(point, multiplier, view.problem.f2.gradient(point.x2))
-        inner = self.start(view.reduced, inside, pulled)
+        inner = self.start(view.reduced, inside, pulled, workspace)
         inner.engine = choose_engine(view.reduced, "auto")
         state = EliminatedState(
-            x=point, output=point, dual=multiplier, beta=inner.beta, inner=inner
-        )
+            x=point, output=point, dual=multiplier, beta=inner.beta, inner=inner,
+            workspace=inner.workspace,
+        )  # fmt: skip
         _follow(view, state)
         state.notes["reason"] = self.choose(view.problem)[1]
         return state

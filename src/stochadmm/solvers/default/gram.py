@@ -17,6 +17,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._base import Solver, State, register, start_point
 from .._steps import pass_size, sizes
@@ -77,11 +78,15 @@ class Gram(Solver):
         return problem.dtype.itemsize * numbers + 8 * 8 * _newton.square_size(problem)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> GramState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> GramState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        return GramState(x=point, output=point, dual=multiplier, beta=1.0)
+        return GramState(
+            x=point, output=point, dual=multiplier, beta=1.0,
+            workspace=workspace or Workspace(),
+        )  # fmt: skip
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Read the gradient, and at first the Gram matrix, and solve."""

@@ -24,6 +24,7 @@ import numpy as np
 
 from ...base.clock import out_of_time
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...losses import Squared
 from ...low_rank import (
     EigenQuadratic,
@@ -134,13 +135,17 @@ class LowRankGram(Solver):
         return 8 * (12 * model + 4 * len(patterns(f2)) * square + 2 * pass_)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> LowRankState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> LowRankState:  # fmt: skip
         """Read the moments of the rows and return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         point = problem.feasible(point)
         f2, form = cast(FiniteSum, problem.f2), cast(Form, read(problem))
-        state = LowRankState(x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf)
+        state = LowRankState(
+            x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf,
+            workspace=workspace or Workspace(),
+        )  # fmt: skip
         known = None if f2.kept is None else f2.kept.get(self.name)
         if known is None:
             made = moments(f2)

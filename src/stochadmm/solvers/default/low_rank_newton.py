@@ -19,6 +19,7 @@ import numpy as np
 
 from ...base.clock import out_of_time
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...losses import Squared
 from ...low_rank import (
     MOST_FREE,
@@ -142,8 +143,9 @@ class LowRankNewton(Solver):
         return 8 * (model + square + 6 * f2.n_terms * (f2.n_outputs or 1)) + copies
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> CurvedState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> CurvedState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         point = problem.feasible(point)
@@ -151,7 +153,10 @@ class LowRankNewton(Solver):
         loss = CurvedLoss(f2, form.rows, form.free)
         x2 = point.x2.astype(np.float64)
         given = form.subgradients(None if dual is None else multiplier)
-        state = CurvedState(x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf)
+        state = CurvedState(
+            x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf,
+            workspace=workspace or Workspace(),
+        )  # fmt: skip
         if self._passes_are_cheap(f2) and x is None:
             state.first = Fista(loss, form, self.options.fista)
             state.first.begin(x2[form.rows], x2[form.free], given)

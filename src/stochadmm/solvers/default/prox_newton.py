@@ -25,6 +25,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._base import Solver, State, register, start_point
 from .._steps import pass_size, sizes
@@ -85,12 +86,16 @@ class ProxNewton(Solver):
         return problem.dtype.itemsize * numbers + 8 * 8 * _newton.square_size(problem)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> NewtonState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> NewtonState:  # fmt: skip
         """Return the state before the first epoch, at a feasible point."""
         point, multiplier = start_point(problem, x, dual)
         point = problem.feasible(point)
-        return NewtonState(x=point, output=point, dual=multiplier, beta=1.0)
+        return NewtonState(
+            x=point, output=point, dual=multiplier, beta=1.0,
+            workspace=workspace or Workspace(),
+        )  # fmt: skip
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make one outer step."""

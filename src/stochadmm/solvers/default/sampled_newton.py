@@ -21,6 +21,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...certificates._certify import has_certificate
 from ...certificates._composite import LARGEST_DENSE, Composite, Through
 from ...certificates._corrected import (
@@ -143,14 +144,15 @@ class SampledNewton(Solver):
         return 8 * (5 * side**2 + 2 * rows) + problem.dtype.itemsize * 4 * rows * outputs
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> NewtonState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> NewtonState:  # fmt: skip
         """Return the state before the first epoch: some of the rows may have led somewhere."""
         point, multiplier = start_point(problem, x, dual)
         point = inside(problem, point)
         form, f2 = Composite.of(problem), cast(FiniteSum, problem.f2)
         mu = form.from_multiplier(None if dual is None else multiplier)
-        state = self.start_at(problem, point, mu)
+        state = self.start_at(problem, point, mu, workspace)
         self._recall(f2, state)
         if x is None and dual is None and _many(f2):
             self._start_from_few(problem, state)
@@ -160,10 +162,13 @@ class SampledNewton(Solver):
             state.n_gradients += 1.0
         return state
 
-    def start_at(self, problem: Problem, point: Pair, mu: Array) -> NewtonState:
+    def start_at(
+        self, problem: Problem, point: Pair, mu: Array, workspace: Workspace | None = None
+    ) -> NewtonState:
         """Return the state at a feasible point whose pass is still to be made."""
         dual = Composite.of(problem).to_multiplier(mu).astype(problem.dtype)
         return NewtonState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=dual, beta=1.0, mu=mu,
             sample_size=first_sample(cast(FiniteSum, problem.f2)),
             bound=-np.inf,  # nothing is certified before it may succeed
@@ -173,7 +178,7 @@ class SampledNewton(Solver):
         """Begin where some of the rows lead: their steps cost a fraction of a read each."""
         few = _few(cast(FiniteSum, problem.f2))
         small = replace(problem, f2=few)
-        s = self.start(small)
+        s = self.start(small, workspace=state.workspace)
         s.sample_size = first_sample(few, LITTLE)  # these steps need no more accuracy
         rng, share = np.random.default_rng(0), few.n_terms / problem.f2.n_terms
         for _ in range(FEW_STEPS):
@@ -356,7 +361,7 @@ def take_over(problem: Problem, s: Any, rng: np.random.Generator) -> None:
     """
     solver = get("sdca-admm" if dual_rows(problem) else "acc-sadmm")()
     if s.other is None:
-        s.other = solver.start(problem, s.output, s.dual)
+        s.other = solver.start(problem, s.output, s.dual, s.workspace)
         s.other.engine = s.engine if _compiles(problem) else "reference"
         s.notes["then"] = f"its steps stopped helping, {solver.name} took over"
     passes, gradients = s.other.n_passes, s.other.n_gradients

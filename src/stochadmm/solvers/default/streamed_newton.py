@@ -22,6 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...certificates._composite import Composite
 from ...certificates._corrected import Sample, model_of
 from ...certificates._data import evaluate
@@ -102,8 +103,9 @@ class StreamedNewton(Solver):
         return 8 * d * (3 * min(f2.sample_rows, f2.n_terms) + 5 * d)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> StreamedState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> StreamedState:  # fmt: skip
         """Begin at the solution of a sample, or where the user says; two reads."""
         point, multiplier = start_point(problem, x, dual)
         f2, form = cast(StreamedSum, problem.f2), Composite.of(problem)
@@ -118,6 +120,7 @@ class StreamedNewton(Solver):
         cache, sums = f2.snapshot(point.x2, coin)
         rows = Rows.joined(sums.sample) if sums.sample else facts.sample
         return StreamedState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=form.to_multiplier(mu), beta=1.0, mu=mu, bound=-np.inf,
             cache=cache, sums=replace(sums, sample=()), rows=rows, n_passes=2.0, n_gradients=2.0,
             notes={"sample": len(rows.y)},

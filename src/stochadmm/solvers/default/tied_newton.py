@@ -25,6 +25,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...certificates import (
     Composite,
     DataTerm,
@@ -183,8 +184,9 @@ class TiedNewton(Solver):
         return int(8 * (dense + 6 * d + 8 * form.S.shape[0]) + entries)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> TiedState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> TiedState:  # fmt: skip
         """Factor the structure; on a path that of the strength before is used again."""
         point, multiplier = start_point(problem, x, dual)
         point = inside(problem, point)
@@ -217,6 +219,7 @@ class TiedNewton(Solver):
         )  # fmt: skip
         split.rho = _first_penalty(problem, f2, split, evaluate(f2, w, cache))
         return TiedState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=form.to_multiplier(mu).astype(problem.dtype), beta=1.0,
             split=split, w=w, warm=warm or dual is not None, bound=-np.inf, cache=cache,
             n_passes=1.0 + passes, n_gradients=1.0, own_bound=True,

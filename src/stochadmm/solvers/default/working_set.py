@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...certificates._certify import has_certificate
 from ...certificates._composite import Composite, Through
 from ...certificates._data import pull_back
@@ -90,13 +91,15 @@ class WorkingSet(Solver):
         return int(8 * 5 * size**2 + f2.n_bytes * size / f2.n_columns + passes)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None
-    ) -> WorkingState:
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> WorkingState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         point, f2 = inside(problem, point), cast(FiniteSum, problem.f2)
         mu = Composite.of(problem).from_multiplier(None if dual is None else multiplier)
         state = WorkingState(
+            workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf, mu=mu,
             columns=np.zeros(0, dtype=np.intp),
         )  # fmt: skip
@@ -187,7 +190,7 @@ class WorkingSet(Solver):
         s.small = form.restricted(problem, s.columns)
         s.notes["columns"] = s.columns.size
         point = s.small.feasible(Pair(s.small.zeros().x1, x2[s.columns]))
-        inner = SampledNewton().start_at(s.small, point, s.mu[form.rows(s.columns)])
+        inner = SampledNewton().start_at(s.small, point, s.mu[form.rows(s.columns)], s.workspace)
         inner.cache = replace(cache, x=point.x2, gradient=cache.gradient[s.columns])
         inner.engine = s.engine
         if s.inner is not None:
