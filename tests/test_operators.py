@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
+from stochadmm.base.capabilities import Has, offers
 from stochadmm.operators import (
     Composed,
     Differences,
@@ -173,10 +174,10 @@ def test_scaling_an_operator_that_returns_its_input_leaves_the_input_alone():
 
 def test_sparse_form_exists_when_all_parts_have_one():
     free = aslinearoperator(DENSE)
-    assert not hasattr(Wrapped(free), "tosparse")
+    assert not offers(Wrapped(free), Has.SPARSE)
     for A in (VStack([free]), PadColumns(free, 1), Scaled(free, 2.0), Composed(free, Identity(7))):
-        assert not hasattr(A, "tosparse")
-    assert hasattr(VStack([Identity(3), np.ones((1, 3))]), "tosparse")
+        assert not offers(A, Has.SPARSE)
+    assert offers(VStack([Identity(3), np.ones((1, 3))]), Has.SPARSE)
 
 
 def test_as_operator_takes_what_users_have():

@@ -7,6 +7,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from stochadmm.base.capabilities import Has, declared
 from stochadmm.base.terms import Elementwise, GroupNorms, TotalVariation
 from stochadmm.penalties import (
     L1,
@@ -249,9 +250,10 @@ class OnlyProx:
 
 def test_a_stack_offers_what_all_its_parts_offer():
     full, partial = Stacked([(L1(1.0), 2)]), Stacked([(L1(1.0), 2), (OnlyProx(), 1)])
-    for member in ("conjugate", "dual_scale", "project_dual", "scaled"):
-        assert hasattr(full, member)
-        assert not hasattr(partial, member)
+    for capability in (Has.CONJUGATE, Has.DUAL_SCALE, Has.PROJECT_DUAL, Has.SCALED, Has.TERMS):
+        assert capability in declared(full)
+        assert capability not in declared(partial)
+    assert declared(partial) >= {Has.PROJECT, Has.ZEROS, Has.CHECK}
     assert partial.terms(3) is None
     np.testing.assert_array_equal(partial.prox(np.array([3.0, 0.5, 7.0]), 1.0), [2, 0, 7])
     np.testing.assert_array_equal(partial.project(np.ones(3)), 1.0)

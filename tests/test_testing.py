@@ -3,10 +3,20 @@
 import numpy as np
 import pytest
 
+from stochadmm import losses
+from stochadmm.base.capabilities import Has, declared, offers
 from stochadmm.base.terms import Elementwise
 from stochadmm.losses import Logistic, Multinomial, Squared
 from stochadmm.operators import Differences, Matrix
-from stochadmm.penalties import L1, GroupL2, NonNegative
+from stochadmm.penalties import (
+    L1,
+    GroupL2,
+    L2Ball,
+    NonNegative,
+    Nuclear,
+    RowsL21,
+    TotalVariation1D,
+)
 from stochadmm.testing import check_loss, check_operator, check_penalty
 
 
@@ -42,6 +52,49 @@ def test_parts_with_required_members_only_pass():
     check_loss(MinimalLoss())
     check_penalty(MinimalPenalty(), (5, 2))
     check_operator(MinimalOperator())
+
+
+def test_a_declaration_must_tell_the_truth():
+    declared_only = type("Declared", (MinimalPenalty,), {"capabilities": {Has.CONJUGATE}})
+    with pytest.raises(AssertionError, match="CONJUGATE is declared but there is no `conjugate`"):
+        check_penalty(declared_only(), (5,))
+    members = {"capabilities": {Has.TERMS}, "terms": lambda self, n_rows: None}
+    with pytest.raises(AssertionError, match="terms gives None"):
+        check_penalty(type("Declared", (MinimalPenalty,), members)(), (5,))
+    with pytest.raises(AssertionError, match="CURVATURE is declared"):
+        check_loss(type("Declared", (MinimalLoss,), {"capabilities": {Has.CURVATURE}})())
+    with pytest.raises(AssertionError, match="SPARSE is declared"):
+        check_operator(type("Declared", (MinimalOperator,), {"capabilities": {Has.SPARSE}})())
+
+
+def test_a_part_that_declares_nothing_offers_the_members_it_has():
+    assert declared(MinimalLoss()) == frozenset()
+    assert declared(MinimalPenalty()) == {Has.PROX}
+    own = type("Own", (MinimalPenalty,), {"conjugate": lambda self, u: 0.0, "terms": None})()
+    assert declared(own) == {Has.PROX, Has.CONJUGATE}
+    assert offers(own, Has.PROX, Has.CONJUGATE)
+    assert not offers(own, Has.PROX, Has.TERMS)
+
+
+def test_a_subclass_can_take_back_what_its_base_declares():
+    assert Has.KERNEL in declared(Logistic())
+    assert Has.KERNEL not in declared(broken(Logistic, kernel=None)())
+
+
+def test_a_declaration_can_hold_back_a_member():
+    held = type("Held", (MinimalPenalty,), {"conjugate": lambda self, u: 0.0})
+    assert not offers(type("Less", (held,), {"capabilities": ()})(), Has.CONJUGATE)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [getattr(losses, name)() for name in losses.__all__]
+    + [L1(1.0), RowsL21(1.0), GroupL2(1.0, [2, 1]), Nuclear(1.0), L2Ball(1.0)]
+    + [TotalVariation1D(1.0), Differences(4), Matrix(np.eye(2))],
+    ids=lambda part: type(part).__name__,
+)
+def test_the_parts_of_the_library_declare_all_their_members(part):
+    assert declared(part) == {has for has in Has if hasattr(part, has.value)}
 
 
 def broken(base, **members):

@@ -17,6 +17,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.sparse.linalg import lsmr
 
+from .base.capabilities import Has, offers
 from .base.protocols import Array
 from .operators import Identity
 from .penalties import Nuclear, Stacked
@@ -48,7 +49,7 @@ def candidates(
         found += _low_rank(problem, x2, z)
         mask = _zeros(problem.h1, z)
         A2: Any = problem.A2
-        if (mask.any() or free.any()) and hasattr(A2, "tosparse"):
+        if (mask.any() or free.any()) and offers(A2, Has.SPARSE):
             found.append(project(A2.tosparse(), mask, free, x2))
     elif gradient is not None and problem.h2 is not None:
         step = _short_step(problem)
@@ -71,7 +72,7 @@ def _splits(problem: Problem) -> bool:
 
 
 def _zeros(penalty: Any, z: Array) -> Mask:
-    if hasattr(penalty, "zeros"):
+    if offers(penalty, Has.ZEROS):
         return cast(Mask, np.asarray(penalty.zeros(z), dtype=bool))
     return cast(Mask, z == 0)
 
@@ -94,7 +95,7 @@ def _low_rank(problem: Problem, x2: Array, z: Array) -> list[Array]:
     found, row = [], 0
     for penalty, size in stacked:
         block = z[row : row + size]
-        if isinstance(penalty, Nuclear) and hasattr(A2, "tosparse") and _rank_deficient(block):
+        if isinstance(penalty, Nuclear) and offers(A2, Has.SPARSE) and _rank_deficient(block):
             rows = A2.tosparse()[row : row + size]
             if size <= d and (rows != sparse.eye_array(size, d, format="csr")).nnz == 0:
                 found.append(np.concatenate([block, x2[size:]]))  # an intercept follows

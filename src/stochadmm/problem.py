@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from .base.capabilities import Has, offers
 from .base.fingerprint import fingerprint
 from .base.protocols import Array, Loss, Operator, Penalty, Shape, Smooth, SmoothSum
 from .data import ArraySource, DaskSource, Source, is_dask
@@ -98,7 +99,7 @@ class Problem:
             self._check_constraint()
         for name, shape in (("h1", self.shape1), ("h2", self.shape2)):
             penalty = getattr(self, name)
-            if penalty is not None and hasattr(penalty, "check"):
+            if penalty is not None and offers(penalty, Has.CHECK):
                 try:
                     penalty.check(shape)
                 except ValueError as error:
@@ -355,7 +356,7 @@ class Problem:
 
     def _project(self, name: str, x: Array) -> Array:
         penalty: Any = getattr(self, name)
-        return cast(Array, penalty.project(x)) if hasattr(penalty, "project") else x
+        return cast(Array, penalty.project(x)) if offers(penalty, Has.PROJECT) else x
 
     @cached_property
     def objective_at_zero(self) -> float:
@@ -423,7 +424,7 @@ def _check_members(part: Any, name: str, members: tuple[str, ...]) -> None:
 
 
 def _check_shape(penalty: Any, name: str, shape: Shape) -> None:
-    if hasattr(penalty, "check"):
+    if offers(penalty, Has.CHECK):
         try:
             penalty.check(shape)
         except ValueError as error:

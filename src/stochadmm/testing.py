@@ -1,8 +1,8 @@
 """Checks for losses, penalties and operators, ours and anybody's.
 
 Each takes a part, tries the properties that solvers rely on at random points, and raises
-AssertionError with the property that fails. Optional members that a part does not have are
-skipped.
+AssertionError with the property that fails. Optional members that a part does not offer are
+skipped; what it declares in ``capabilities`` must be there.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .base.capabilities import Has, offers
 from .base.protocols import Array, Shape
 from .base.terms import Elementwise, GroupNorms
 
@@ -40,9 +41,10 @@ def check_loss(
     >>> from stochadmm.testing import check_loss
     >>> check_loss(Huber())
     """
+    _check_declaration(loss)
     rng = np.random.default_rng(rng)
     y = _targets(loss, rng) if y is None else np.asarray(y)
-    n_outputs = loss.n_outputs(y) if hasattr(loss, "n_outputs") else None
+    n_outputs = loss.n_outputs(y) if offers(loss, Has.N_OUTPUTS) else None
     shape = (len(y),) if n_outputs is None else (len(y), n_outputs)
     for scale in (0.1, 1.0, 5.0):
         z = rng.normal(scale=scale, size=shape)
@@ -55,10 +57,11 @@ def check_loss(
             _check_conjugate(loss, z, y, rng)
             _check_loss_proxes(loss, z, y)
             _check_mean(loss, z)
-        for member in ("slope", "curvature"):
-            if hasattr(loss, member):
-                got = getattr(loss, member)(z.astype(np.float32), y)
-                _require(got.dtype == np.float32, f"{member} does not keep float32")
+        single = z.astype(np.float32)
+        _require(loss.slope(single, y).dtype == np.float32, "slope does not keep float32")
+        if offers(loss, Has.CURVATURE):
+            kept = loss.curvature(single, y).dtype == np.float32
+            _require(kept, "curvature does not keep float32")
     for size in (1e2, 1e4):
         for z in (np.full(shape, size), np.full(shape, -size)):
             _require(
@@ -69,7 +72,7 @@ def check_loss(
 
 def _targets(loss: Any, rng: np.random.Generator) -> Array:
     signs = np.where(np.arange(12) % 2, 1.0, -1.0)
-    if not hasattr(loss, "check_targets"):
+    if not offers(loss, Has.CHECK_TARGETS):
         return signs
     for y in (rng.normal(size=12), signs, np.arange(12) % 3, np.arange(12) % 2):
         try:
@@ -105,16 +108,16 @@ def _check_curvature(loss: Any, z: Array, y: Array, rng: np.random.Generator) ->
     _require(((change * move).sum(axis=1) >= -1e-10).all(), "the loss is not convex")
     ratio = np.linalg.norm(change, axis=1) / np.linalg.norm(move, axis=1)
     _require((ratio <= bound * (1 + 1e-9)).all(), "curvature_bound is not a bound")
-    if hasattr(loss, "curvature"):
+    if offers(loss, Has.CURVATURE):
         curvature = loss.curvature(z, y)
         inside = (curvature >= 0) & (curvature <= bound * (1 + 1e-12))
         _require(inside.all(), "curvature is not between 0 and curvature_bound")
-    if hasattr(loss, "curvature_apply"):
+    if offers(loss, Has.CURVATURE_APPLY):
         v, h = rng.normal(size=z.shape), 1e-5
         rise = (loss.slope(z + h * v, y) - loss.slope(z - h * v, y)) / (2 * h)
         got = loss.curvature_apply(z, y, v)
         _close(got, rise, 1e-4, "curvature_apply is not the derivative of slope")
-        if hasattr(loss, "curvature_parts"):
+        if offers(loss, Has.CURVATURE_PARTS):
             a, b = loss.curvature_parts(z, y)
             along = 0.0 if b is None else b * (b * v).sum(axis=-1, keepdims=True)
             _close(a * v - along, got, 1e-12, "curvature_parts is not curvature_apply")
@@ -129,7 +132,7 @@ def _check_weights(loss: Any, z: Array, y: Array) -> None:
 
 
 def _check_conjugate(loss: Any, z: Array, y: Array, rng: np.random.Generator) -> None:
-    if not hasattr(loss, "conjugate"):
+    if not offers(loss, Has.CONJUGATE):
         return
     u = loss.slope(z, y)
     product = _rows(u * z)
@@ -144,7 +147,7 @@ def _check_conjugate(loss: Any, z: Array, y: Array, rng: np.random.Generator) ->
     other = z + rng.normal(size=z.shape)
     below = loss.conjugate(u, y) + _row_values(loss, other, y) - _rows(u * other)
     _require((below >= -1e-9).all(), "the conjugate is below <u, z> - value")
-    if hasattr(loss, "dual_room"):
+    if offers(loss, Has.DUAL_ROOM):
         du = loss.slope(other, y) - u
         du *= 10.0  # beyond a point of the domain, so that its edge may be met
         t = loss.dual_room(u, du, y)
@@ -158,17 +161,17 @@ def _check_conjugate(loss: Any, z: Array, y: Array, rng: np.random.Generator) ->
 
 def _check_loss_proxes(loss: Any, v: Array, y: Array) -> None:
     for step in (0.01, 1.0, 100.0):
-        if hasattr(loss, "prox"):
+        if offers(loss, Has.PROX):
             z = loss.prox(v, step, y)
             _close(z + step * loss.slope(z, y), v, 1e-8 * (1 + step), "prox is not a minimizer")
-        if hasattr(loss, "prox_conjugate"):
+        if offers(loss, Has.PROX_CONJUGATE):
             u = loss.prox_conjugate(v, step, y)
             expected = loss.slope((v - u) / step, y)
             _close(u, expected, 1e-7, "prox_conjugate does not satisfy Moreau's identity")
 
 
 def _check_mean(loss: Any, z: Array) -> None:
-    if hasattr(loss, "mean"):
+    if offers(loss, Has.MEAN):
         _require(loss.mean(z).shape == z.shape, "mean changes the shape")
         _require(loss.mean(z.astype(np.float32)).dtype == np.float32, "mean does not keep float32")
 
@@ -191,8 +194,9 @@ def check_penalty(penalty: Any, shape: Shape, rng: np.random.Generator | int | N
     >>> from stochadmm.testing import check_penalty
     >>> check_penalty(L1(0.5), (6,))
     """
+    _check_declaration(penalty)
     rng = np.random.default_rng(rng)
-    if hasattr(penalty, "check"):
+    if offers(penalty, Has.CHECK):
         penalty.check(shape)
     for trial in range(_N_TRIALS):
         v = rng.normal(scale=4.0 ** (2 - trial), size=shape)
@@ -204,9 +208,9 @@ def check_penalty(penalty: Any, shape: Shape, rng: np.random.Generator | int | N
             _check_prox(penalty, v, w, p, step)
             _check_penalty_dual(penalty, v, p, step)
             _check_projections(penalty, v, p, step)
-            if hasattr(penalty, "scaled"):
+            if offers(penalty, Has.SCALED):
                 _check_scaled(penalty, v, p, step)
-            if hasattr(penalty, "terms"):
+            if offers(penalty, Has.TERMS):
                 _check_terms(penalty, p)
         out = np.empty_like(v)
         returned = penalty.prox(v, step, out=out)
@@ -233,15 +237,15 @@ def _check_prox(penalty: Any, v: Array, w: Array, p: Array, step: float) -> None
     firm = float(((p - q) ** 2).sum()) <= inner + 1e-9 * (1 + abs(inner))
     _require(firm, "prox is not firmly non-expansive")
     still = penalty.prox(v, 1e-10)
-    target = penalty.project(v) if hasattr(penalty, "project") else still
+    target = penalty.project(v) if offers(penalty, Has.PROJECT) else still
     _close(still, target, 1e-6, "prox with a tiny step is not the point itself")
 
 
 def _check_penalty_dual(penalty: Any, v: Array, p: Array, step: float) -> None:
-    if not hasattr(penalty, "conjugate"):
+    if not offers(penalty, Has.CONJUGATE):
         return
     u = (v - p) / step
-    if hasattr(penalty, "project_dual"):
+    if offers(penalty, Has.PROJECT_DUAL):
         inside = penalty.project_dual(u)
         _close(inside, u, 1e-8, "(v - prox) / step is outside the domain of the conjugate")
         u = inside
@@ -249,25 +253,25 @@ def _check_penalty_dual(penalty: Any, v: Array, p: Array, step: float) -> None:
         u = u * (1.0 - 1e-12)  # rounding may push it over the edge
     total = penalty.conjugate(u) + penalty.value(p)
     _close(total, float((u * p).sum()), 1e-8, "value and conjugate miss Fenchel-Young")
-    if hasattr(penalty, "dual_scale"):
+    if offers(penalty, Has.DUAL_SCALE):
         t = penalty.dual_scale(v)
         _require(0 <= t <= 1, "dual_scale is not between 0 and 1")
         _require(np.isfinite(penalty.conjugate(t * v)), "dual_scale leaves the domain")
         if t < 1:
             beyond = penalty.conjugate((1.0001 * t + 1e-12) * v)
             _require(np.isinf(beyond), "dual_scale is not the largest possible")
-    if hasattr(penalty, "project_dual"):
+    if offers(penalty, Has.PROJECT_DUAL):
         nearest = penalty.project_dual(v)
         _require(np.isfinite(penalty.conjugate(nearest)), "project_dual leaves the domain")
         _close(penalty.project_dual(nearest), nearest, 1e-12, "project_dual is not a projection")
 
 
 def _check_projections(penalty: Any, v: Array, p: Array, step: float) -> None:
-    if hasattr(penalty, "project"):
+    if offers(penalty, Has.PROJECT):
         inside = penalty.project(v)
         _require(np.isfinite(penalty.value(inside)), "project leaves the domain")
         _close(penalty.project(inside), inside, 1e-12, "project is not a projection")
-    if hasattr(penalty, "zeros"):
+    if offers(penalty, Has.ZEROS):
         mask = penalty.zeros(p)
         _require(mask.shape == p.shape and mask.dtype == bool, "zeros is not a mask of x")
         _require(not np.asarray(p)[mask].any(), "zeros marks entries that are not zero")
@@ -282,6 +286,7 @@ def _check_scaled(penalty: Any, v: Array, p: Array, step: float) -> None:
 def _check_terms(penalty: Any, x: Array) -> None:
     terms = penalty.terms(len(x))
     if terms is None:
+        _require(not _declares(penalty, Has.TERMS), "TERMS is declared but terms gives None")
         return
     _require(sum(term.size for term in terms) == len(x), "terms do not cover the rows")
     total, start = 0.0, 0
@@ -318,6 +323,7 @@ def check_operator(A: Any, rng: np.random.Generator | int | None = 0) -> None:
     >>> from stochadmm.testing import check_operator
     >>> check_operator(Differences(7, order=2))
     """
+    _check_declaration(A)
     rng = np.random.default_rng(rng)
     n_rows, n_columns = A.shape
     for _ in range(_N_TRIALS):
@@ -343,7 +349,7 @@ def check_operator(A: Any, rng: np.random.Generator | int | None = 0) -> None:
         x /= size
     largest = float(np.linalg.norm(A.matvec(x))) ** 2
     _require(A.norm2 >= largest * (1 - 1e-12), "norm2 is below the squared norm")
-    if hasattr(A, "tosparse"):
+    if offers(A, Has.SPARSE):
         matrix = A.tosparse()
         _require(matrix.format == "csr", f"tosparse gives {matrix.format}, expected csr")
         _require(matrix.shape == tuple(A.shape), "tosparse has another shape")
@@ -363,6 +369,18 @@ def _check_products(
     out = np.empty_like(image)
     apply(X, out)
     _close(out, image, 1e-12, f"{name} does not fill the array given as out")
+
+
+def _declares(part: Any, capability: Has) -> bool:
+    return capability in getattr(part, "capabilities", ())
+
+
+def _check_declaration(part: Any) -> None:
+    for capability in getattr(part, "capabilities", ()):
+        _require(
+            offers(part, capability),
+            f"{capability.name} is declared but there is no `{capability.value}`",
+        )
 
 
 def _require(condition: Any, message: str) -> None:

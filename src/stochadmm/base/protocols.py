@@ -1,11 +1,14 @@
-"""What the parts of a problem must offer. Structural: any object with these members works."""
+"""What the parts of a problem must offer, and what they may: any object with it works."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .terms import Term
 
 Array = NDArray[Any]
 """A float32 or float64 array; labels and indices are integer arrays."""
@@ -17,9 +20,7 @@ Shape = tuple[int, ...]
 class Loss(Protocol):
     """Loss of predictions ``z`` against targets ``y``, row by row.
 
-    Further members unlock more: ``curvature``, ``curvature_apply``, ``curvature_parts``,
-    ``conjugate``, ``largest_conjugate``, ``dual_room``, ``dual_margin``, ``prox_conjugate``,
-    ``mean``, ``check_targets``, ``n_outputs``, ``nonnegative``, ``kernel``.
+    Further members unlock more: those of `CompleteLoss`, and ``nonnegative``.
     """
 
     @property
@@ -37,9 +38,7 @@ class Loss(Protocol):
 class Penalty(Protocol):
     """A convex function with a cheap prox.
 
-    Further members unlock more: ``conjugate``, ``dual_scale``, ``project_dual``, ``project``,
-    ``zeros``, ``scaled``, ``check``, ``terms``, ``restricted``, ``tension``, ``reach``,
-    ``rescaled``.
+    Further members unlock more: those of `CompletePenalty`.
     """
 
     def value(self, x: Array) -> float:
@@ -51,7 +50,10 @@ class Penalty(Protocol):
 
 @runtime_checkable
 class Operator(Protocol):
-    """A linear map on the first axis, with SciPy's names."""
+    """A linear map on the first axis, with SciPy's names.
+
+    A further member unlocks more: ``tosparse``.
+    """
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -66,6 +68,100 @@ class Operator(Protocol):
 
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
+
+
+class CompleteLoss(Loss, Protocol):
+    """A loss with every optional member; `stochadmm.base.capabilities` tells which it has."""
+
+    @property
+    def kernel(self) -> tuple[int, float, float]:
+        """Code and numbers for compiled loops."""
+
+    def curvature(self, z: Array, y: Array) -> Array:
+        """Return the diagonal of the Hessian in ``z``, row by row."""
+
+    def curvature_apply(self, z: Array, y: Array, v: Array) -> Array:
+        """Return the Hessian in ``z`` times ``v``, row by row."""
+
+    def curvature_operator(self, z: Array, y: Array) -> Callable[[Array], Array]:
+        """Return ``curvature_apply`` for many v at the same predictions."""
+
+    def curvature_parts(self, z: Array, y: Array) -> tuple[Array, Array | None]:
+        """Return (a, b) with Hessian ``diag(a) - b b'``, row by row; b is None when zero."""
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        """Return ``sup_z <u, z> - loss(z, y)``, row by row."""
+
+    def largest_conjugate(self, u: Array, size: Array, y: Array) -> Array:
+        """Return the largest conjugate over ``u - size <= v <= u + size``, row by row."""
+
+    def dual_room(self, u: Array, du: Array, y: Array) -> Array:
+        """Return the largest t in [0, 1], row by row, that keeps ``u + t du`` in the domain."""
+
+    def dual_margin(self, u: Array, size: Array, y: Array) -> Array:
+        """Return the largest t in [0, 1], row by row, with ``u +- t size`` in the domain."""
+
+    def prox(self, v: Array, step: Array | float, y: Array) -> Array:
+        """Return ``argmin_z loss(z, y) + |z - v|^2 / (2 step)``, row by row."""
+
+    def prox_conjugate(self, v: Array, step: Array | float, y: Array) -> Array:
+        """Return ``argmin_u conjugate(u, y) + |u - v|^2 / (2 step)``, row by row."""
+
+    def mean(self, z: Array) -> Array:
+        """Return the prediction on the scale of the response."""
+
+    def check_targets(self, y: Array) -> Array:
+        """Return ``y`` as the loss takes it, or say what is wrong with it."""
+
+    def n_outputs(self, y: Array) -> int | None:
+        """Return the number of predictions per row, None for one that is not in a row."""
+
+
+class CompletePenalty(Penalty, Protocol):
+    """A penalty with every optional member; `stochadmm.base.capabilities` tells which it has."""
+
+    def conjugate(self, u: Array) -> float:
+        """Return ``sup_x <u, x> - h(x)``, ``inf`` outside the domain."""
+
+    def dual_scale(self, u: Array) -> float:
+        """Return the largest t in [0, 1] with finite ``conjugate(t * u)``."""
+
+    def project_dual(self, u: Array) -> Array:
+        """Return the nearest point of the domain of the conjugate."""
+
+    def project(self, x: Array) -> Array:
+        """Return the nearest point of the domain."""
+
+    def zeros(self, x: Array) -> Array:
+        """Return the entries that are zero and that the prox can hold at zero."""
+
+    def scaled(self, factor: float) -> CompletePenalty:
+        """Return the penalty times ``factor``."""
+
+    def rescaled(self, scale: Array) -> CompletePenalty:
+        """Return ``v -> h(scale * v)``, one positive number per row."""
+
+    def check(self, shape: Shape) -> None:
+        """Raise when the penalty does not fit a block of this shape."""
+
+    def terms(self, n_rows: int) -> list[Term] | None:
+        """Return the numbers for compiled loops."""
+
+    def restricted(self, rows: Array) -> CompletePenalty:
+        """Return the penalty of some rows while all others are zero."""
+
+    def tension(self, u: Array) -> Array:
+        """Return how many times a pull ``u`` exceeds what holds each row at zero."""
+
+    def reach(self, size: Array, level: float) -> float:
+        """Return a bound on ``<size, |x|>`` over all x with ``h(x) <= level``; ``size >= 0``."""
+
+
+class CompleteOperator(Operator, Protocol):
+    """An operator with a sparse form."""
+
+    def tosparse(self) -> Any:
+        """Return the operator as a CSR array in float64."""
 
 
 @runtime_checkable

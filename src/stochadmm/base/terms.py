@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .capabilities import Has, offers
 
 Floats = NDArray[np.float64]
 
@@ -47,3 +50,8 @@ class TotalVariation:
 
 
 Term = Elementwise | GroupNorms | TotalVariation
+
+
+def compiled_terms(penalty: Any, n_rows: int) -> list[Term] | None:
+    """Return a penalty on this many rows as terms; None where compiled code does not know it."""
+    return penalty.terms(n_rows) if offers(penalty, Has.TERMS) else None

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..forms.elimination import Elimination
 from ..forms.equilibrate import Units, equilibrated
@@ -160,10 +161,10 @@ def _in_units(units: Units, c: Certificate) -> Certificate:
 def has_certificate(problem: Problem) -> bool:
     """Tell whether every part of a problem offers its conjugate."""
     f2 = problem.f2
-    if not isinstance(f2, FiniteSum) or not hasattr(f2.loss, "conjugate"):
+    if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.CONJUGATE):
         return False
     parts = (problem.h1, problem.h2)
-    if not all(hasattr(part, "conjugate") for part in parts if part is not None):
+    if not all(offers(part, Has.CONJUGATE) for part in parts if part is not None):
         return False
     view = Elimination.of(problem)
     if view is not None:

@@ -26,8 +26,9 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import lsmr
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..base.terms import Elementwise
+from ..base.terms import Elementwise, compiled_terms
 from ..penalties import Stacked
 from ..risk.finite_sum import FiniteSum
 from ..risk.metrics import column_energies
@@ -298,7 +299,7 @@ def two_sided(form: Composite) -> Array:
     probe = np.abs(probe) + 1.0
     held = (form.project(probe) != 0) & (form.project(-probe) != 0)
     for part, rows in flat(form):
-        if not hasattr(part, "reach"):
+        if not offers(part, Has.REACH):
             held[rows] = False
     return cast(Array, held)
 
@@ -328,7 +329,7 @@ def _room(form: Composite, mu: Array, least: Array) -> Array:
 
 
 def _separable(part: Any, n_rows: int) -> bool:
-    terms = part.terms(n_rows) if hasattr(part, "terms") else None
+    terms = compiled_terms(part, n_rows)
     return terms is not None and all(isinstance(term, Elementwise) for term in terms)
 
 
@@ -354,7 +355,7 @@ def _along_free(
 ) -> float:  # fmt: skip
     """Return a bound on ``sum_k c_k |<n_k, x>|`` over the level set, n_k the free directions."""
     loss: Any = f2.loss
-    if not hasattr(loss, "curvature") or not has_margins(loss, u):
+    if not offers(loss, Has.CURVATURE) or not has_margins(loss, u):
         return np.inf
     kept = [(group, c) for group, c in zip(split.groups, free, strict=True) if len(c)]
     space = FreeSpace(f2, [(group.index, group.free) for group, _ in kept])

@@ -18,6 +18,7 @@ from scipy import linalg, sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import lsmr, splu, spsolve
 
+from ..base.capabilities import Has, offers
 from ..base.clock import out_of_time
 from ..base.protocols import Array
 from ..linear_algebra.dense import inverse
@@ -53,7 +54,7 @@ class Through:
 
 def dual_scale(part: Any, mu: Array) -> float:
     """Return the largest t in [0, 1] with a finite conjugate, by bisection if not offered."""
-    if hasattr(part, "dual_scale"):
+    if offers(part, Has.DUAL_SCALE):
         return float(part.dual_scale(mu))
     if np.isfinite(part.conjugate(mu)):
         return 1.0
@@ -66,7 +67,7 @@ def dual_scale(part: Any, mu: Array) -> float:
 
 def project_dual(part: Any, mu: Array) -> Array:
     """Return the nearest point where the conjugate is finite; ``mu`` where that is not offered."""
-    return cast(Array, part.project_dual(mu)) if hasattr(part, "project_dual") else mu
+    return cast(Array, part.project_dual(mu)) if offers(part, Has.PROJECT_DUAL) else mu
 
 
 class Composite:
@@ -329,7 +330,7 @@ def lsmr_columns(matrix: Any, right: Array) -> Array:
 
 def as_matrix(A: Any, d: int) -> Any:
     """Return an operator as a CSR array, from products where it has no sparse form."""
-    if hasattr(A, "tosparse"):
+    if offers(A, Has.SPARSE):
         return sparse.csr_array(A.tosparse())
     if d > LARGEST_DENSE:
         raise NotImplementedError(f"{type(A).__name__} has no sparse form and {d} columns")

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..linear_algebra.dense import weighted_gram
 from ..quadratic import FLATTEN, Implicit, QuadraticModel, QuadraticResult
@@ -123,7 +124,7 @@ class Sample:
 
     def _curve(self, v: Array) -> Array:
         if self._curvature is None:
-            if hasattr(self.loss, "curvature_operator"):
+            if offers(self.loss, Has.CURVATURE_OPERATOR):
                 self._curvature = self.loss.curvature_operator(self.z, self.y)
             else:
                 self._curvature = partial(self.loss.curvature_apply, self.z, self.y)
@@ -217,7 +218,7 @@ def has_model(f2: FiniteSum, form: Composite, at: DataTerm) -> bool:
     """Say whether the second-order model can be made: a matrix that fits, or its products."""
     if any(isinstance(part, Through) for part, _ in form.parts) or not form.parts:
         return False
-    if not hasattr(f2.loss, "curvature_apply"):
+    if not offers(f2.loss, Has.CURVATURE_APPLY):
         return False
     if not is_implicit(f2, shares_curvature(f2, at)):
         return True
@@ -389,7 +390,7 @@ def _size(change: Array) -> Array:
 
 
 def _room(sample: Sample, change: Array) -> Array:
-    if not hasattr(sample.loss, "dual_room"):
+    if not offers(sample.loss, Has.DUAL_ROOM):
         return np.ones(sample.size)
     u = sample.u
     room = np.asarray(sample.loss.dual_room(u, change, sample.y))

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..risk.finite_sum import FiniteSum, Snapshot
 
@@ -139,19 +140,19 @@ def evaluate(f2: FiniteSum, x: Array, cache: Snapshot | None = None) -> DataTerm
 
 def has_margins(loss: Any, u: Array) -> bool:
     """Say whether the domain of a loss around dual numbers is known: offered, or of one number."""
-    offered = all(hasattr(loss, name) for name in ("dual_margin", "largest_conjugate"))
-    return offered or (u.ndim == 1 and hasattr(loss, "dual_room"))
+    offered = offers(loss, Has.DUAL_MARGIN, Has.LARGEST_CONJUGATE)
+    return offered or (u.ndim == 1 and offers(loss, Has.DUAL_ROOM))
 
 
 def dual_margin(loss: Any, u: Array, size: Array, y: Array) -> Array:
     """Return the largest t in [0, 1], row by row, with ``u +- t size`` in the domain."""
-    if hasattr(loss, "dual_margin"):
+    if offers(loss, Has.DUAL_MARGIN):
         return np.asarray(loss.dual_margin(u, size, y))
     return np.asarray(np.minimum(loss.dual_room(u, size, y), loss.dual_room(u, -size, y)))
 
 
 def largest_conjugate(loss: Any, u: Array, size: Array, y: Array) -> Array:
     """Return the largest conjugate within ``size`` of ``u``: a convex function's is at an end."""
-    if hasattr(loss, "largest_conjugate"):
+    if offers(loss, Has.LARGEST_CONJUGATE):
         return np.asarray(loss.largest_conjugate(u, size, y))
     return np.asarray(np.maximum(loss.conjugate(u - size, y), loss.conjugate(u + size, y)))

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import linalg
 
+from ..base.capabilities import Has, offers
 from ..base.clock import out_of_time
 from ..base.protocols import Array
 from ..risk.finite_sum import FiniteSum
@@ -81,7 +82,7 @@ class FreeSpace:
 
     def spread(self, z: Array, T: Array) -> Array:
         """Return ``sum_l |W X N T_l|``, entry by entry: how far slopes move along columns of T."""
-        if hasattr(self.loss, "curvature_parts") and self.f2.n_outputs is not None:
+        if offers(self.loss, Has.CURVATURE_PARTS) and self.f2.n_outputs is not None:
             a, b = self.loss.curvature_parts(z, self.f2.y)
         else:
             a, b = self.loss.curvature(z, self.f2.y), None
@@ -135,7 +136,7 @@ class FreeSpace:
             root = np.sqrt(curve if self.active is None else self.active * curve)
             scaled = self.moves[0] * root[:, None]
             return cast(Array, scaled.T @ scaled / self.f2.n_terms)
-        if not hasattr(self.loss, "curvature_parts"):
+        if not offers(self.loss, Has.CURVATURE_PARTS):
             columns = [self.gradient(self.bend(z, unit)) for unit in np.eye(self.size)]
             H = np.stack(columns, axis=1)
             return cast(Array, 0.5 * (H + H.T))
@@ -187,7 +188,7 @@ def clear_free_directions(
         that the gradient vanishes along the free directions up to rounding. None when they are
         too many, or the loss has no curvature.
     """
-    if not directions or not hasattr(f2.loss, "curvature_apply"):
+    if not directions or not offers(f2.loss, Has.CURVATURE_APPLY):
         return None if directions else (at, at)
     space = FreeSpace(f2, directions)
     if space.size > MOST_DIRECTIONS:
@@ -223,7 +224,7 @@ def _exact_slopes(space: FreeSpace, z: Array, u: Array) -> Array:
         inverse, change = _inverse(space.hessian(z), space.bound), np.zeros_like(u)
         for _ in range(2):  # the second time removes what rounding left
             change = change - space.bend(z, inverse @ space.gradient(u + change))
-        if not hasattr(loss, "dual_room"):
+        if not offers(loss, Has.DUAL_ROOM):
             return u + change
         inside = loss.dual_room(u, change, y) >= 1
         if inside.all():

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.capabilities import nonnegative
 from ..problem import Problem
 from ..risk.finite_sum import FiniteSum
 from ._certify import has_certificate
@@ -25,7 +26,7 @@ def gap_scale(problem: Problem, objective: float, bound: float | None) -> float:
     ``|F(x)|``.
     """
     floor = FLOOR * abs(problem.objective_at_zero)
-    if getattr(getattr(problem.f2, "loss", None), "nonnegative", True):
+    if nonnegative(getattr(problem.f2, "loss", None)):
         return max(abs(objective), floor)
     if bound is None or not np.isfinite(bound):
         return max(floor, np.finfo(float).tiny)

@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..problem import Pair, Problem
 
@@ -64,7 +65,7 @@ def _by_coordinates(problem: Problem, x: Pair) -> Pair | None:
     """Move the coordinates of x2 that rows of A2 with a single entry send out of h1's domain."""
     A2: Any = problem.A2
     wanted = problem._project("h1", x.x1)
-    if A2 is None or problem.A1 is None or not hasattr(A2, "tosparse"):
+    if A2 is None or problem.A1 is None or not offers(A2, Has.SPARSE):
         return None
     right = -problem.A1.matvec(wanted) + (0.0 if problem.b is None else problem.b)
     S = sparse.csr_array(A2.tosparse())
@@ -93,7 +94,7 @@ def _by_least_squares(problem: Problem, x: Pair) -> Pair | None:
     d = problem.shape2[0]
     if d > LARGEST_DENSE:
         return None
-    S = A2.tosparse().toarray() if hasattr(A2, "tosparse") else A2.matvec(np.eye(d))
+    S = A2.tosparse().toarray() if offers(A2, Has.SPARSE) else A2.matvec(np.eye(d))
     inverse = _pseudo_inverse(problem, S)
     scale = problem._inverse_scale[1]
     for beyond in (1.0, BEYOND):

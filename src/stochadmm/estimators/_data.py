@@ -16,7 +16,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from ..base.protocols import Array, Loss
+from ..base.capabilities import Has, offers
+from ..base.protocols import Array, CompleteLoss
 from ..base.validation import check_sparse, refuse_masked
 from ..losses import Huber, Logistic, Multinomial, Poisson, Quantile, Squared, SquaredHinge
 
@@ -31,7 +32,7 @@ class Data:
 
     X: Any = field(repr=False)
     y: Array = field(repr=False)
-    loss: Loss
+    loss: CompleteLoss
     weight: Array | None
     intercept: bool
     offset: Array | None = None
@@ -43,7 +44,7 @@ class Data:
     @property
     def outputs(self) -> int:
         """Coefficients of a column of X: one per target or class."""
-        count = self.loss.n_outputs(self.y) if hasattr(self.loss, "n_outputs") else None
+        count = self.loss.n_outputs(self.y) if offers(self.loss, Has.N_OUTPUTS) else None
         return int(count or (1 if self.y.ndim == 1 else self.y.shape[1]))
 
     @property
@@ -167,16 +168,16 @@ def regression_targets(y: Any, X: Any, weight: Array | None) -> tuple[Array, Arr
     return np.where(missing, 0, y), np.where(missing, 0.0, rows[:, None])
 
 
-def regression_loss(loss: Any, y: Array) -> Loss:
+def regression_loss(loss: Any, y: Array) -> CompleteLoss:
     """Return the loss of a name, or the object itself."""
     if not isinstance(loss, str):
-        return cast(Loss, loss)
+        return cast(CompleteLoss, loss)
     if loss == "poisson":
         return Poisson.for_targets(y)
     known = {"squared": Squared, "huber": Huber, "quantile": Quantile}
     if loss not in known:
         raise ValueError(_unknown(loss, REGRESSION_LOSSES))
-    return cast(Loss, known[loss]())
+    return cast(CompleteLoss, known[loss]())
 
 
 def class_codes(y: Any, X: Any) -> tuple[Array, Array]:
@@ -200,7 +201,9 @@ def class_codes(y: Any, X: Any) -> tuple[Array, Array]:
     return classes, codes
 
 
-def class_targets(loss: Any, codes: Array, n_classes: int, dtype: Any) -> tuple[Loss, Array]:
+def class_targets(
+    loss: Any, codes: Array, n_classes: int, dtype: Any
+) -> tuple[CompleteLoss, Array]:
     """Return the loss and its targets: signs, class numbers, or a matrix of signs."""
     if isinstance(loss, str) and loss not in CLASSIFICATION_LOSSES:
         raise ValueError(_unknown(loss, CLASSIFICATION_LOSSES))

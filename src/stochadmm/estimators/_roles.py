@@ -11,6 +11,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..losses import Logistic, Multinomial, Squared
 from . import _data
@@ -64,7 +65,7 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         """
         z = self._decision(X, offset)
         loss: Any = self._loss
-        return cast(Array, loss.mean(z)) if hasattr(loss, "mean") else z
+        return cast(Array, loss.mean(z)) if offers(loss, Has.MEAN) else z
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Return D2, the share of the deviance that the model explains.

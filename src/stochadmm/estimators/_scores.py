@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import r2_score
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..losses import Poisson, Quantile, Squared
 
@@ -73,7 +74,7 @@ def _explained(loss: Any, z: Array, y: Array, weight: Array | None, offset: Any)
         return float("nan")
     loss = scored_loss(loss)
     perfect = 0.0
-    if hasattr(loss, "conjugate"):  # the least value of a loss is minus its conjugate at zero
+    if offers(loss, Has.CONJUGATE):  # the least value of a loss is minus its conjugate at zero
         perfect = float(np.average(-loss.conjugate(np.zeros_like(y), y), weights=weight))
     model = float(loss.value(z, y, weight)) - perfect
     constant = _best_constant(loss, y, weight, offset)

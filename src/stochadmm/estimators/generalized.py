@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Operator
 from ..operators import Differences, Identity
 from ..penalties import L1
@@ -40,7 +41,7 @@ class Analysis(StructuredModel):
         D: Any = fitting.structure.terms[0][0]
         image = np.abs(D.matvec(coef))
         zero = image <= 1e-9 * max(float(image.max(initial=0.0)), float(np.abs(coef).max()))
-        if not hasattr(D, "tosparse") or coef.shape[0] > LARGEST_RANK:
+        if not offers(D, Has.SPARSE) or coef.shape[0] > LARGEST_RANK:
             return int(coef.size - zero.sum())
         A = sparse.csr_array(D.tosparse())
         ranks = [_rank(A[np.flatnonzero(column)]) for column in zero.T]

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator, lsmr
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Operator
 
 MOST_WORK = 4e9
@@ -81,7 +82,7 @@ class AffineSet:
 
 def as_sparse(A: Any) -> Any:
     """Return an operator as a CSR array, None where it has no matrix and is large."""
-    if hasattr(A, "tosparse"):
+    if offers(A, Has.SPARSE):
         return sparse.csr_array(A.tosparse())
     if A.shape[1] > LARGEST_DENSE:
         return None

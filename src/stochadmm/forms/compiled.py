@@ -10,8 +10,9 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..base.terms import Elementwise, GroupNorms
+from ..base.terms import Elementwise, GroupNorms, compiled_terms
 from ..kernels import codes
 from ..kernels.extension import MissingKernels, available, chosen
 from ..kernels.views import OperatorView, PenaltyView, ProblemView
@@ -51,7 +52,7 @@ def _build(problem: Problem) -> tuple[ProblemView | None, str | None]:
     f2 = problem.f2
     if problem.f1 is not None:
         return None, "f1 has no compiled form"
-    if not isinstance(f2, FiniteSum) or getattr(f2.loss, "kernel", None) is None:
+    if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.KERNEL):
         part = type(f2.loss).__name__ if isinstance(f2, FiniteSum) else type(f2).__name__
         return None, f"the loss {part} has no compiled form"
     columns = 1 if f2.n_outputs is None else f2.n_outputs
@@ -86,7 +87,7 @@ def operator_view(A: Any, dtype: Any, n_columns: int) -> OperatorView | None:
         return OperatorView(codes.NOTHING, 0, n_columns, 0.0, *nothing)
     if isinstance(A, Identity):
         return OperatorView(codes.SCALED_IDENTITY, n_columns, n_columns, float(A.scale), *nothing)
-    if not hasattr(A, "tosparse"):
+    if not offers(A, Has.SPARSE):
         return None
     forward = sparse.csr_array(A.tosparse())
     backward = sparse.csr_array(forward.T)
@@ -104,7 +105,7 @@ def penalty_view(penalty: Any, n_rows: int, columns: int, dtype: Any) -> Penalty
     """Return the terms of a penalty on ``n_rows`` rows; no penalty is no term."""
     terms: list[Any] | None = []
     if penalty is not None:
-        terms = penalty.terms(n_rows) if hasattr(penalty, "terms") else None
+        terms = compiled_terms(penalty, n_rows)
     if terms is None:
         return None
     per_entry = columns > 1 and any(

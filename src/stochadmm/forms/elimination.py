@@ -23,6 +23,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import linalg, sparse
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Shape, Smooth
 from ..operators import Identity, Matrix
 from ..penalties import Stacked
@@ -240,7 +241,7 @@ def _new_data(f2: FiniteSum, basis2: Array, origin2: Array) -> FiniteSum:
 
 def as_penalty(f1: Any, shape: Shape) -> Any:
     """Return a smooth function with the members of a penalty, its own where it has them."""
-    if hasattr(f1, "prox") and hasattr(f1, "conjugate"):
+    if offers(f1, Has.PROX) and offers(f1, Has.CONJUGATE):
         return f1
     return SmoothTerm(f1, Curvature.at_zero(f1, shape))
 

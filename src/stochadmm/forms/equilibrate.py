@@ -19,8 +19,9 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..base.terms import Elementwise
+from ..base.terms import Elementwise, compiled_terms
 from ..operators import Composed, Identity, VStack, as_operator
 from ..penalties import Nuclear, Stacked, Zero
 from ..problem import Pair, Problem
@@ -253,7 +254,7 @@ def _restated(problem: Problem, data: FiniteSum, scale: Array) -> tuple[Problem,
     D = as_operator(sparse.csr_array(sparse.diags_array(scale)))
     A2 = None if problem.A2 is None else _product(problem.A2, scale, D)
     h2: Any = problem.h2
-    h2 = h2.rescaled(scale) if hasattr(h2, "rescaled") else None
+    h2 = h2.rescaled(scale) if offers(h2, Has.RESCALED) else None
     if problem.h2 is None or h2 is not None:
         return replace(problem, f2=data, h2=h2, A2=A2), False
     if problem.A1 is None or A2 is None:
@@ -278,7 +279,7 @@ def _restated(problem: Problem, data: FiniteSum, scale: Array) -> tuple[Problem,
 
 
 def _product(A: Any, scale: Array, D: Any) -> Any:
-    if hasattr(A, "tosparse"):
+    if offers(A, Has.SPARSE):
         return as_operator(sparse.csr_array(A.tosparse() @ sparse.diags_array(scale)))
     return Composed(A, D)
 
@@ -300,7 +301,7 @@ def _free_intercept(problem: Problem) -> bool:
         last, rows = cast(Any, h2.parts[-1])
         if isinstance(last, Zero) and rows >= 1:
             return True
-    terms = h2.terms(problem.shape2[0]) if hasattr(h2, "terms") else None
+    terms = compiled_terms(h2, problem.shape2[0])
     if not terms or not isinstance(terms[-1], Elementwise):
         return False
     term = terms[-1]

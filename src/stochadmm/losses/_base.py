@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ..base.capabilities import Capabilities, Has
 from ..base.protocols import Array
+
+COMPLETE: Capabilities = frozenset(
+    {
+        Has.CURVATURE,
+        Has.CURVATURE_APPLY,
+        Has.CURVATURE_OPERATOR,
+        Has.CURVATURE_PARTS,
+        Has.CONJUGATE,
+        Has.LARGEST_CONJUGATE,
+        Has.DUAL_ROOM,
+        Has.DUAL_MARGIN,
+        Has.PROX,
+        Has.PROX_CONJUGATE,
+        Has.MEAN,
+        Has.CHECK_TARGETS,
+        Has.N_OUTPUTS,
+        Has.KERNEL,
+    }
+)
+"""What every loss of the library offers."""
 
 _MAX_NEWTON = 200
 _BELOW_ONE = 1.0 - 4.0 * float(np.finfo(np.float64).eps)
@@ -66,6 +88,7 @@ class Elementwise:
     ``curvature``, and ``_dual_bounds``: the interval on which the conjugate is finite.
     """
 
+    capabilities: ClassVar[Capabilities] = COMPLETE
     nonnegative: ClassVar[bool] = True
     """Whether no value is below zero, so that a value is a scale of its own."""
 
@@ -108,6 +131,11 @@ class Elementwise:
     def curvature_apply(self, z: Array, y: Array, v: Array) -> Array:
         """Return the Hessian in ``z`` times ``v``."""
         return self.curvature(z, y) * v
+
+    def curvature_operator(self, z: Array, y: Array) -> Callable[[Array], Array]:
+        """Return ``curvature_apply`` for many v at the same predictions."""
+        curvature = self.curvature(z, y)
+        return lambda v: curvature * v
 
     def curvature_parts(self, z: Array, y: Array) -> tuple[Array, Array | None]:
         """Return (a, b) with Hessian ``diag(a) - b b'``, row by row; b is None when zero."""

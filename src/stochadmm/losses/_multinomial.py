@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import entr, logsumexp, wrightomega
 
+from ..base.capabilities import Capabilities
 from ..base.protocols import Array
 from ..kernels import codes
-from ._base import as_float, check_finite, room, rows, weighted_mean
+from ._base import COMPLETE, as_float, check_finite, room, rows, weighted_mean
 
 _MAX_NEWTON = 100
 
@@ -40,6 +42,7 @@ class Multinomial:
     """
 
     n_classes: int | None = None
+    capabilities: ClassVar[Capabilities] = COMPLETE
 
     def __post_init__(self) -> None:
         if self.n_classes is not None and self.n_classes < 2:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Shape
 from ..operators import Identity
 from ..penalties import L1, Nuclear, RowsL21, Stacked, Zero
@@ -100,7 +101,7 @@ def read(problem: Problem) -> Form | str:
     if problem.constrained:
         if not isinstance(problem.A1, Identity) or problem.A1.scale != -1.0:
             return "A1 is not minus the identity"
-        if not hasattr(problem.A2, "tosparse"):
+        if not offers(problem.A2, Has.SPARSE):
             return "A2 has no matrix"
         matrix: Any = problem.A2
         A2 = sparse.csr_array(matrix.tosparse())
@@ -147,7 +148,7 @@ def _checked(terms: list[Term], shape: Shape) -> Form | str:
         if not np.array_equal(term.rows, rows):
             return "the penalties act on different coefficients"
         zero = np.zeros((rows.size, *shape[1:]))
-        if not hasattr(term.penalty, "conjugate") or term.penalty.value(zero) != 0:
+        if not offers(term.penalty, Has.CONJUGATE) or term.penalty.value(zero) != 0:
             return "a penalty has no conjugate, or is not zero at zero"
         if term.penalty.conjugate(zero) != 0:
             return "a penalty takes negative values"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..base.capabilities import Capabilities, Has, offers
 from ..base.immutable import set_field
 from ..base.protocols import Array
 from ._base import LinearMap, as_float, sparse_norm2, store
@@ -30,11 +31,14 @@ class _Combination(LinearMap):
         return sparse.csr_array(self._build())
 
     @property
+    def capabilities(self) -> Capabilities:
+        """What the operator offers: a sparse form when all its parts have one."""
+        known = all(offers(part, Has.SPARSE) for part in self._parts())
+        return frozenset({Has.SPARSE} if known else ())
+
     def tosparse(self) -> Any:
-        """``tosparse()``: a CSR array in float64, when every part has one."""
-        for part in self._parts():
-            part.tosparse  # noqa: B018  (raises AttributeError, so that hasattr tells the truth)
-        return lambda: self._sparse
+        """Return the operator as a CSR array in float64; every part must have one."""
+        return self._sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +81,7 @@ class VStack(_Combination):
     def norm2(self) -> float:
         """An upper bound on the squared spectral norm."""
         total = float(sum(op.norm2 for op in self.operators))
-        return min(total, sparse_norm2(self.tosparse())) if hasattr(self, "tosparse") else total
+        return min(total, sparse_norm2(self.tosparse())) if offers(self, Has.SPARSE) else total
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
@@ -261,7 +265,7 @@ class Composed(_Combination):
     def norm2(self) -> float:
         """An upper bound on the squared spectral norm."""
         bound = float(self.A.norm2 * self.B.norm2)
-        return min(bound, sparse_norm2(self.tosparse())) if hasattr(self, "tosparse") else bound
+        return min(bound, sparse_norm2(self.tosparse())) if offers(self, Has.SPARSE) else bound
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A (B x)`` for ``x`` of shape (d,) or (d, C)."""

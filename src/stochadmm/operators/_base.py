@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
+from ..base.capabilities import Capabilities, Has
 from ..base.immutable import ByValue
 from ..base.protocols import Array
 
@@ -26,6 +27,11 @@ class LinearMap(ByValue):
 
     # numpy arrays leave products with an operator to the operator
     __array_ufunc__ = None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the operator offers: a sparse form."""
+        return frozenset({Has.SPARSE})
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
 
-from ..base.protocols import Operator
+from ..base.capabilities import Has, offers
+from ..base.protocols import CompleteOperator, Operator
 from ._matrices import Identity, Matrix, Wrapped
 
 
@@ -52,10 +53,9 @@ def simplest(A: Operator) -> Operator:
     Identity(n=3, scale=-2.0)
     """
     rows, columns = A.shape
-    give = getattr(A, "tosparse", None)
-    if isinstance(A, Identity) or rows != columns or rows == 0 or give is None:
+    if isinstance(A, Identity) or rows != columns or rows == 0 or not offers(A, Has.SPARSE):
         return A
-    matrix = sparse.csr_array(give())
+    matrix = sparse.csr_array(cast(CompleteOperator, A).tosparse())
     diagonal = matrix.diagonal()
     scale = float(diagonal[0])
     if scale == 0 or matrix.count_nonzero() != rows or not (diagonal == scale).all():

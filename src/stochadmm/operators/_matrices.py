@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..base.capabilities import Capabilities, Has, declared
 from ..base.immutable import set_field
 from ..base.protocols import Array
 from ..base.validation import as_csr, refuse_masked
@@ -188,10 +189,13 @@ class Wrapped(LinearMap):
         return estimated_norm2(self.shape, self.matvec, self.rmatvec)
 
     @property
+    def capabilities(self) -> Capabilities:
+        """What the operator offers: a sparse form when the wrapped object has one."""
+        return declared(self.operator) & {Has.SPARSE}
+
     def tosparse(self) -> Any:
-        """``tosparse()``: a CSR array in float64, when the wrapped object offers it."""
-        give = self.operator.tosparse
-        return lambda: sparse.csr_array(give(), dtype=np.float64)
+        """Return a CSR array in float64; the wrapped object must offer it."""
+        return sparse.csr_array(self.operator.tosparse(), dtype=np.float64)
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""

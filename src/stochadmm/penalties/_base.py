@@ -7,18 +7,41 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..base.capabilities import Capabilities, Has, offers
 from ..base.immutable import ByValue, Floats, frozen
 from ..base.protocols import Array, Shape
+
+ALWAYS: Capabilities = frozenset(
+    {
+        Has.PROX,
+        Has.CONJUGATE,
+        Has.DUAL_SCALE,
+        Has.PROJECT_DUAL,
+        Has.PROJECT,
+        Has.ZEROS,
+        Has.SCALED,
+        Has.CHECK,
+    }
+)
+"""What every penalty of the library offers."""
 
 GUARD = 4.0
 """Units of rounding by which a dual point may leave the domain and still count as on its edge."""
 
 
 class Part(ByValue):
-    """Equality by value, and a clear answer to ``+`` where the prox of a sum is not known."""
+    """Equality by value, and a clear answer to ``+`` where the prox of a sum is not known.
+
+    A subclass declares what it offers beyond `ALWAYS`.
+    """
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the penalty offers."""
+        return ALWAYS
 
     def __add__(self, other: object) -> Any:
-        if not (hasattr(other, "prox") and hasattr(other, "value")):
+        if not offers(other, Has.PROX):
             return NotImplemented
         _refuse(self, other)
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..base.capabilities import Capabilities, Has
 from ..base.protocols import Array, Shape
 from ..base.terms import Term, TotalVariation
-from ._base import GUARD, Part, as_float, check_alpha, check_factor, eps, store
+from ._base import ALWAYS, GUARD, Part, as_float, check_alpha, check_factor, eps, store
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class TotalVariation1D(Part):
 
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the penalty offers."""
+        return ALWAYS | {Has.TERMS}
 
     def value(self, x: Array) -> float:
         """Return h(x) in float64."""

@@ -8,10 +8,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..base.capabilities import Capabilities, Has
 from ..base.immutable import Floats, frozen, set_field
 from ..base.protocols import Array, Shape
 from ..base.terms import GroupNorms, Term
 from ._base import (
+    ALWAYS,
     Part,
     as_float,
     check_alpha,
@@ -195,6 +197,11 @@ class GroupL2(_RowGroups):
     def _back(self) -> Array | None:
         return None if self.order is None else np.argsort(self.order)
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the penalty offers: compiled loops where the groups are consecutive."""
+        return ALWAYS | ({Has.REACH, Has.TERMS} if self.order is None else {Has.REACH})
+
     def _strengths(self, n_groups: int) -> Floats:
         return self._all_strengths
 
@@ -265,6 +272,11 @@ class RowsL21(_RowGroups):
         if weights is not None and weights.ndim != 1:
             raise ValueError(f"weights have shape {weights.shape}; RowsL21 takes one per row")
         set_field(self, "weights", weights)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the penalty offers."""
+        return ALWAYS | {Has.REACH, Has.RESTRICTED, Has.TENSION, Has.TERMS}
 
     def _strengths(self, n_groups: int) -> Floats:
         if self.weights is None:

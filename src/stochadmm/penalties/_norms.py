@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import linalg
 
+from ..base.capabilities import Capabilities, Has
 from ..base.protocols import Array, Shape
-from ._base import GUARD, Part, as_float, check_alpha, check_factor, eps, store
+from ._base import ALWAYS, GUARD, Part, as_float, check_alpha, check_factor, eps, store
 
 LEADING = 1e-2
 """Share of the largest singular value from which on the others may come from a Gram matrix."""
@@ -39,6 +40,11 @@ class Nuclear(Part):
 
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the penalty offers."""
+        return ALWAYS | {Has.REACH, Has.RESTRICTED}
 
     def value(self, x: Array) -> float:
         """Return h(x) in float64."""
@@ -109,10 +115,6 @@ class Nuclear(Part):
     def check(self, shape: Shape) -> None:
         """Raise when the block is not a matrix."""
         _check_matrix(shape)
-
-    def terms(self, n_rows: int) -> None:
-        """Return None: there is no compiled loop for singular values."""
-        return None
 
     def _largest(self, u: Array) -> float:
         return float(_singular_values(u).max(initial=0.0))
@@ -197,6 +199,11 @@ class L2Ball(Part):
     def __post_init__(self) -> None:
         check_alpha(self.radius, "radius")
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the penalty offers."""
+        return ALWAYS | {Has.REACH, Has.RESTRICTED}
+
     def value(self, x: Array) -> float:
         """Return 0 inside the ball and ``inf`` outside."""
         return 0.0 if _norm(as_float(x)) <= self.radius else np.inf
@@ -250,10 +257,6 @@ class L2Ball(Part):
 
     def check(self, shape: Shape) -> None:
         """Accept any shape."""
-
-    def terms(self, n_rows: int) -> None:
-        """Return None: there is no compiled loop for the ball."""
-        return None
 
 
 def _norm(x: Array) -> float:

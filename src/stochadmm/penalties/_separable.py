@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..base.capabilities import Capabilities, Has
 from ..base.immutable import Floats, frozen, set_field
 from ..base.protocols import Array, Shape
 from ..base.terms import Elementwise, Term
-from ._base import GUARD, Part, as_float, check_factor, check_rows, eps, per_row, store
+from ._base import ALWAYS, GUARD, Part, as_float, check_factor, check_rows, eps, per_row, store
 
 Numbers = float | Floats
 
@@ -31,6 +32,11 @@ class ElementwisePenalty(Part):
 
     Every member of the family only says what these numbers are. Two members add up to a third.
     """
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the penalty offers."""
+        return ALWAYS | {Has.REACH, Has.RESCALED, Has.RESTRICTED, Has.TENSION, Has.TERMS}
 
     def _coefficients(self) -> Coefficients:
         raise NotImplementedError

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..base.capabilities import Capabilities, Has, declared, offers
 from ..base.immutable import set_field
 from ..base.protocols import Array, Penalty, Shape
-from ..base.terms import Term
+from ..base.terms import Term, compiled_terms
 from ._base import Part, as_float, check_factor
 
 
@@ -18,8 +19,8 @@ from ._base import Part, as_float, check_factor
 class Stacked(Part):
     """One penalty after the other, ``sum_k penalty_k(x[segment k])``.
 
-    Pairs with `stochadmm.operators.VStack`. Members that a part does not have, such as a
-    conjugate, the stack does not have either.
+    Pairs with `stochadmm.operators.VStack`. It offers what all its parts offer: a conjugate, for
+    example, when all of them have one.
 
     Parameters
     ----------
@@ -44,11 +45,17 @@ class Stacked(Part):
         if not parts:
             raise ValueError("Stacked needs at least one (penalty, n_rows) pair")
         for penalty, n_rows in parts:
-            if not (hasattr(penalty, "value") and hasattr(penalty, "prox")):
+            if not offers(penalty, Has.PROX):
                 raise TypeError(f"Stacked needs penalties with value and prox, got {penalty!r}")
             if n_rows < 0:
                 raise ValueError(f"Stacked needs non-negative numbers of rows, got {n_rows}")
         set_field(self, "parts", parts)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the penalty offers: what all its parts do."""
+        shared = frozenset(Has).intersection(*(declared(penalty) for penalty, _ in self.parts))
+        return (shared - {Has.RESTRICTED, Has.TENSION}) | {Has.PROJECT, Has.ZEROS, Has.CHECK}
 
     @property
     def n_rows(self) -> int:
@@ -79,56 +86,37 @@ class Stacked(Part):
             penalty.prox(v[rows], own, out=out[rows])
         return out
 
-    @property
-    def conjugate(self) -> Callable[[Array], float]:
-        """``conjugate(u)``: the sum of the conjugates of the parts."""
-        self._require("conjugate")
-        return self._conjugate
-
-    def _conjugate(self, u: Array) -> float:
+    def conjugate(self, u: Array) -> float:
+        """Return the sum of the conjugates of the parts."""
         u = self._checked(u)
         return float(sum(penalty.conjugate(u[rows]) for penalty, rows in self._segments()))
 
-    @property
-    def dual_scale(self) -> Callable[[Array], float]:
-        """``dual_scale(u)``: the largest t in [0, 1] with finite ``conjugate(t * u)``."""
-        self._require("dual_scale")
-        return self._dual_scale
-
-    def _dual_scale(self, u: Array) -> float:
+    def dual_scale(self, u: Array) -> float:
+        """Return the largest t in [0, 1] with finite ``conjugate(t * u)``."""
         u = self._checked(u)
         scales = (penalty.dual_scale(u[rows]) for penalty, rows in self._segments())
         return min(scales, default=1.0)
 
-    @property
-    def reach(self) -> Callable[[Array, float], float]:
-        """``reach(size, level)``: a bound on ``<size, |x|>`` where every part is below level."""
-        self._require("reach")
-        return self._reach
-
-    def _reach(self, size: Array, level: float) -> float:
+    def reach(self, size: Array, level: float) -> float:
+        """Return a bound on ``<size, |x|>`` where every part is below ``level``."""
         size = self._checked(size)
         return float(sum(penalty.reach(size[rows], level) for penalty, rows in self._segments()))
 
-    @property
-    def project_dual(self) -> Callable[[Array], Array]:
-        """``project_dual(u)``: the nearest point of the domain of the conjugate."""
-        self._require("project_dual")
-        return self._project_dual
-
-    def _project_dual(self, u: Array) -> Array:
-        return self._each("project_dual", u)
+    def project_dual(self, u: Array) -> Array:
+        """Return the nearest point of the domain of the conjugate."""
+        u = self._checked(u)
+        out = u.copy()
+        for penalty, rows in self._segments():
+            out[rows] = penalty.project_dual(u[rows])
+        return out
 
     def project(self, x: Array) -> Array:
         """Return the nearest point of the domain; parts without a projection keep their rows."""
-        return self._each("project", x)
-
-    def _each(self, member: str, x: Array) -> Array:
         x = self._checked(x)
         out = x.copy()
         for penalty, rows in self._segments():
-            if hasattr(penalty, member):
-                out[rows] = getattr(penalty, member)(x[rows])
+            if offers(penalty, Has.PROJECT):
+                out[rows] = penalty.project(x[rows])
         return out
 
     def zeros(self, x: Array) -> Array:
@@ -136,28 +124,18 @@ class Stacked(Part):
         x = self._checked(x)
         out: Array = x == 0
         for penalty, rows in self._segments():
-            if hasattr(penalty, "zeros"):
+            if offers(penalty, Has.ZEROS):
                 out[rows] = penalty.zeros(x[rows])
         return out
 
-    @property
-    def scaled(self) -> Callable[[float], Stacked]:
-        """``scaled(factor)``: the stack of the scaled parts."""
-        self._require("scaled")
-        return self._scaled
-
-    def _scaled(self, factor: float) -> Stacked:
+    def scaled(self, factor: float) -> Stacked:
+        """Return the stack of the scaled parts."""
         check_factor(factor)
         parts: list[tuple[Any, int]] = list(self.parts)
         return Stacked([(penalty.scaled(factor), n_rows) for penalty, n_rows in parts])
 
-    @property
-    def rescaled(self) -> Callable[[Array], Stacked]:
-        """``rescaled(scale)``: ``v -> h(scale * v)``, one positive number per row."""
-        self._require("rescaled")
-        return self._rescaled
-
-    def _rescaled(self, scale: Array) -> Stacked:
+    def rescaled(self, scale: Array) -> Stacked:
+        """Return ``v -> h(scale * v)``, one positive number per row."""
         parts: list[tuple[Any, int]] = list(self.parts)
         edges = np.cumsum([0, *(n_rows for _, n_rows in parts)])
         return Stacked(
@@ -174,23 +152,18 @@ class Stacked(Part):
                 f"the segments of Stacked hold {self.n_rows} rows but the block has {shape[0]}"
             )
         for penalty, rows in self._segments():
-            if hasattr(penalty, "check"):
+            if offers(penalty, Has.CHECK):
                 penalty.check((rows.stop - rows.start, *shape[1:]))
 
     def terms(self, n_rows: int) -> list[Term] | None:
         """Return the numbers for compiled loops; None when a part has none."""
         found: list[Term] = []
         for penalty, rows in self._segments():
-            own = penalty.terms(rows.stop - rows.start) if hasattr(penalty, "terms") else None
+            own = compiled_terms(penalty, rows.stop - rows.start)
             if own is None:
                 return None
             found.extend(own)
         return found
-
-    def _require(self, member: str) -> None:
-        for penalty, _ in self.parts:
-            if not hasattr(penalty, member):
-                raise AttributeError(f"{type(penalty).__name__} has no {member}")
 
     def _checked(self, x: Array) -> Array:
         x = as_float(x)

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Shape
-from ..base.terms import Elementwise
+from ..base.terms import Elementwise, compiled_terms
 
 
 def bounds(penalty: Any, shape: Shape) -> tuple[Array, Array] | None:
     """Return lower and upper bounds on each entry of a block, None where nothing is bounded."""
-    terms = penalty.terms(shape[0]) if hasattr(penalty, "terms") else None
     width = int(np.prod(shape[1:]))
     low, high = np.full((shape[0], width), -np.inf), np.full((shape[0], width), np.inf)
     start = 0
-    for term in terms or ():
+    for term in compiled_terms(penalty, shape[0]) or ():
         rows = slice(start, start + term.size)
         if isinstance(term, Elementwise):
             for numbers, given in ((low, term.lo), (high, term.hi)):
@@ -51,7 +51,7 @@ def contradiction(
 
     None where there may be one: intervals see one row at a time.
     """
-    if not (hasattr(A1, "tosparse") and hasattr(A2, "tosparse")):
+    if not (offers(A1, Has.SPARSE) and offers(A2, Has.SPARSE)):
         return None
     first, second = bounds(h1, shape1), bounds(h2, shape2)
     if first is None or second is None:

@@ -8,8 +8,9 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Shape
-from ..base.terms import Elementwise, GroupNorms, TotalVariation
+from ..base.terms import Elementwise, GroupNorms, TotalVariation, compiled_terms
 from ..operators import as_operator
 from ..penalties import L1, Stacked
 
@@ -36,7 +37,7 @@ def compiled_views(S: Any, h: Any, outputs: Shape) -> tuple[Any, Any] | None:
 
 
 def as_sparse(A: Any, d: int) -> Any:
-    if hasattr(A, "tosparse"):
+    if offers(A, Has.SPARSE):
         A = A.tosparse()
     elif hasattr(A, "matvec"):
         A = A.matvec(np.eye(d))
@@ -64,7 +65,7 @@ class Flat:
         return cast(Array, self.penalty.project_dual(u.reshape(self.shape)).ravel())
 
     def terms(self, n_rows: int) -> Any:
-        made = self.penalty.terms(self.shape[0]) if hasattr(self.penalty, "terms") else None
+        made = compiled_terms(self.penalty, self.shape[0])
         if made is None:
             return None
         outputs, found = self.shape[1], []
@@ -96,7 +97,7 @@ def unfold(penalty: Any, n_rows: int, outputs: Shape = ()) -> tuple[Any, Any]:
             return sparse.csr_array(sparse.eye_array(n_rows)), penalty
         T = sparse.csr_array(sparse.block_diag([T for T, _ in made]))
         return T, Stacked([(simple, T.shape[0]) for T, simple in made])
-    terms = penalty.terms(n_rows) if hasattr(penalty, "terms") else None
+    terms = compiled_terms(penalty, n_rows)
     if terms and len(terms) == 1 and isinstance(terms[0], TotalVariation):
         ones: Any = np.ones(max(n_rows - 1, 0))
         D = sparse.diags_array([-ones, ones], offsets=[0, 1], shape=(ones.size, n_rows))

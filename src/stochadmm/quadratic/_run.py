@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ..base.capabilities import Has, offers
 from ..base.clock import out_of_time
 from ..base.protocols import Array
 from ..linear_algebra.dense import inverse
@@ -155,7 +156,7 @@ class Run:
 
     def project_dual(self) -> None:
         """Remove what rounding puts outside the dual set, and measure the rest again."""
-        if hasattr(self.model.h, "project_dual"):
+        if offers(self.model.h, Has.PROJECT_DUAL):
             self.dual = tall(self.model.h.project_dual(self.mu))
             self._measure()
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from ..base.protocols import Array, Loss, Shape
+from ..base.capabilities import Has, offers
+from ..base.protocols import Array, CompleteLoss, Loss, Shape
 from ..base.validation import as_csr, refuse_masked
 from ..linear_algebra import threads
 from ..linear_algebra.dense import weighted_gram
@@ -95,8 +96,8 @@ class FiniteSum:
         self.n_terms, self.n_features = cast(tuple[int, int], self.X.shape)
         self._check_numbers()
         self.y = self._check_targets(y)
-        outputs = loss.n_outputs(self.y) if hasattr(loss, "n_outputs") else None
-        if outputs is None and not hasattr(loss, "n_outputs") and self.y.ndim == 2:
+        outputs = self.loss.n_outputs(self.y) if offers(loss, Has.N_OUTPUTS) else None
+        if outputs is None and not offers(loss, Has.N_OUTPUTS) and self.y.ndim == 2:
             outputs = self.y.shape[1]
         self.n_outputs: int | None = outputs
         self.weight = self._check_weight(sample_weight)
@@ -196,11 +197,11 @@ class FiniteSum:
                 f"y has shape {y.shape}, expected ({self.n_terms},) or ({self.n_terms}, C) to "
                 "match the rows of X; pass one target per row"
             )
-        if hasattr(self.loss, "check_targets"):
+        if offers(self.loss, Has.CHECK_TARGETS):
             y = self.loss.check_targets(y)
         elif not np.isfinite(y).all():
             raise ValueError("y contains NaN or infinite values; remove these rows")
-        if np.issubdtype(y.dtype, np.integer) and not hasattr(self.loss, "check_targets"):
+        if np.issubdtype(y.dtype, np.integer) and not offers(self.loss, Has.CHECK_TARGETS):
             y = y.astype(self.dtype)
         if np.issubdtype(y.dtype, np.floating):
             y = y.astype(self.dtype, copy=False)
@@ -522,7 +523,7 @@ class FiniteSum:
         from ..kernels.extension import available
 
         plain = self.weight is None or self.weight.ndim == 1
-        known = getattr(self.loss, "kernel", None) is not None
+        known = offers(self.loss, Has.KERNEL)
         return self.n_outputs is None and plain and known and available()
 
     @cached_property
@@ -608,11 +609,11 @@ def _transposed(X: Any) -> Any:
     return view
 
 
-def _check_loss(loss: Any) -> Loss:
+def _check_loss(loss: Any) -> CompleteLoss:
     for member in ("value", "slope", "curvature_bound"):
         if not hasattr(loss, member):
             raise TypeError(
                 f"loss {type(loss).__name__} has no `{member}`; a loss offers value(z, y, "
                 "weight), slope(z, y) and curvature_bound"
             )
-    return cast(Loss, loss)
+    return cast(CompleteLoss, loss)

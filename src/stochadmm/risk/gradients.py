@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array, SmoothSum
 from .finite_sum import Snapshot
 from .sampling import Runs
@@ -32,7 +33,7 @@ class Anchored:
         """Make the pass at x, unless ``known`` is that pass already."""
         if known is not None and known.x is x:
             return cls(f2, runs, known, known.gradient)
-        if hasattr(f2, "snapshot"):
+        if offers(f2, Has.SNAPSHOT):
             snapshot = f2.snapshot(x)
             return cls(f2, runs, snapshot, snapshot.gradient)
         return cls(f2, runs, x, f2.gradient(x))

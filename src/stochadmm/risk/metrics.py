@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..linear_algebra.dense import inverse
 from ..problem import Problem
@@ -39,7 +40,7 @@ def gram_of(A: Any, d: int) -> Array:
     """Return A' A of an operator with d columns as a dense float64 matrix, 0 without one."""
     if A is None:
         return np.zeros((d, d))
-    if hasattr(A, "tosparse"):
+    if offers(A, Has.SPARSE):
         S = A.tosparse()
         return np.asarray((S.T @ S).toarray(), dtype=np.float64)
     columns = np.asarray(A.matvec(np.eye(d)), dtype=np.float64)
@@ -205,7 +206,7 @@ def data_metric(
     if METRIC_ROWS * d < 0.7 * n:
         rows, omega = row_sampler(f2).draw(METRIC_ROWS * d, rng)
     curvature = np.full(rows.size, bound)
-    if predictions is not None and hasattr(loss, "curvature"):
+    if predictions is not None and offers(loss, Has.CURVATURE):
         local = np.asarray(loss.curvature(predictions[rows], f2.y[rows]), dtype=np.float64)
         curvature = local if local.ndim == 1 else np.minimum(2 * local.max(axis=1), bound)
     metric = f2.gram(curvature * omega, rows) * (rows.size / n)

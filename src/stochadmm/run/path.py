@@ -14,8 +14,9 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..base.terms import Elementwise
+from ..base.terms import Elementwise, compiled_terms
 from ..base.workspace import Workspace
 from ..certificates._composite import Composite, is_diagonal
 from ..certificates._data import evaluate
@@ -123,11 +124,11 @@ def _dual_edges(unit: Problem) -> tuple[Array, Array] | None:
             low.append(np.zeros(rows))
             high.append(np.zeros(rows))
             continue
-        terms = part.terms(rows) if hasattr(part, "terms") else None
-        if terms is None or not all(isinstance(term, Elementwise) for term in terms):
+        terms = compiled_terms(part, rows)
+        if terms is None:
             return None
         for term in terms:
-            if term.l1.size != term.size or term.l2.any():
+            if not isinstance(term, Elementwise) or term.l1.size != term.size or term.l2.any():
                 return None
             low.append(np.where(np.isfinite(term.lo), -np.inf, -term.l1))
             high.append(np.where(np.isfinite(term.hi), np.inf, term.l1))
@@ -268,7 +269,7 @@ def _climb(unit: Problem, direction: Array) -> float:
 
 def _projected(unit: Problem, direction: Array) -> Array:
     h2: Any = unit.h2
-    return np.asarray(h2.project(direction)) if hasattr(h2, "project") else direction
+    return np.asarray(h2.project(direction)) if offers(h2, Has.PROJECT) else direction
 
 
 def alpha_grid(largest: float, n_alphas: int = 50, eps: float = 1e-3) -> Array:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..operators import Identity
 from ..problem import Pair, Problem
@@ -65,7 +66,7 @@ def tightness(problem: Problem) -> float | None:
     A1: Any = problem.A1
     if isinstance(A1, Identity):
         return float(A1.scale) ** 2 or None
-    if A1 is None or not hasattr(A1, "tosparse"):
+    if A1 is None or not offers(A1, Has.SPARSE):
         return None
     kept = problem.__dict__.get("_tightness", 0.0)
     if kept == 0.0:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..problem import Problem
 from ..risk.sampling import Runs
@@ -54,8 +55,8 @@ def sampling(problem: Problem, kind: str, b: int) -> Runs:
 def batch_curvature(problem: Problem, runs: Runs) -> float:
     """Return delta(b) Lmax for batches of independent runs: the run is the component."""
     f2: Any = problem.f2
-    worst = f2.run_lipschitz(runs) if hasattr(f2, "run_lipschitz") else f2.lipschitz_max
-    if not hasattr(f2, "run_lipschitz") and runs.n_runs < runs.n_rows:
+    worst = f2.run_lipschitz(runs) if offers(f2, Has.RUN_LIPSCHITZ) else f2.lipschitz_max
+    if not offers(f2, Has.RUN_LIPSCHITZ) and runs.n_runs < runs.n_rows:
         return float(worst)
     return float(worst / runs.per_batch)
 
@@ -82,7 +83,7 @@ def radius(problem: Problem) -> float:
     """
     f2: Any = problem.f2
     curvature = float(f2.lipschitz_mean)
-    if hasattr(f2, "row_curvatures"):
+    if offers(f2, Has.ROW_CURVATURES):
         rows = float(np.mean(f2.row_curvatures, dtype=np.float64))
         curvature = min(
             curvature, f2.loss.curvature_bound * rows / min(f2.n_terms, problem.shape2[0])
@@ -167,7 +168,7 @@ def dual_balance(f2: Any, predictions: Array, slopes: Array) -> float:
     bound = float(f2.loss.curvature_bound)
     if not np.isfinite(bound):
         curvature = _rms(slopes) or 1.0
-    elif hasattr(f2.loss, "curvature"):
+    elif offers(f2.loss, Has.CURVATURE):
         curvature = float(np.mean(f2.loss.curvature(predictions, f2.y), dtype=np.float64))
         curvature = float(np.sqrt(max(curvature, bound / 30) * bound))
     else:
@@ -178,7 +179,7 @@ def dual_balance(f2: Any, predictions: Array, slopes: Array) -> float:
 
 def dual_size(penalty: Any, like: Array) -> float | None:
     """Return the root mean square of a far point projected on the dual set, None if unbounded."""
-    if penalty is None or not hasattr(penalty, "project_dual") or not like.any():
+    if penalty is None or not offers(penalty, Has.PROJECT_DUAL) or not like.any():
         return None
     far = like / max(float(np.abs(like).max()), 1e-300)
     near, farther = (np.asarray(penalty.project_dual(t * far)) for t in (1e8, 1e9))

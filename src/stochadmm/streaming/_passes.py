@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..data import Block, Shard, check_block
 
@@ -158,7 +159,7 @@ class Work:
     def _block(self, block: Block) -> Sums:
         if self.opening:
             check_block(block, f"rows {block.first} to {block.first + len(block) - 1}")
-            if hasattr(self.loss, "check_targets"):
+            if offers(self.loss, Has.CHECK_TARGETS):
                 self.loss.check_targets(block.y)
             if block.weight is not None and (block.weight < 0).any():
                 raise ValueError(f"weights below zero after row {block.first}; use weights >= 0")

@@ -14,8 +14,9 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..base.terms import Elementwise
+from ..base.terms import Elementwise, compiled_terms
 from ..certificates import Composite, mean_loss, sample_weights
 from ..exact import components, project
 from ..penalties import Stacked
@@ -178,9 +179,9 @@ class Reduced:
 
 def _elementwise(part: Any, n_rows: int) -> bool:
     """Say whether a penalty sees every row by itself, so that rows of zeros may be left out."""
-    terms = part.terms(n_rows) if hasattr(part, "terms") else None
+    terms = compiled_terms(part, n_rows)
     plain = terms is not None and all(isinstance(term, Elementwise) for term in terms)
-    return plain and hasattr(part, "restricted")
+    return plain and offers(part, Has.RESTRICTED)
 
 
 def _columns(f2: FiniteSum, P: Any) -> Array:

@@ -31,6 +31,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.capabilities import Has, offers
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
@@ -196,7 +197,7 @@ class AccSADMM(Solver):
         if self.metric != "auto":
             return self.metric
         f2 = problem.f2
-        dense = problem.h2 is None and problem.constrained and hasattr(problem.A2, "tosparse")
+        dense = problem.h2 is None and problem.constrained and offers(problem.A2, Has.SPARSE)
         enough = isinstance(f2, FiniteSum) and f2.n_terms >= 4 * f2.n_columns
         return "data" if dense and enough and f2.shape[0] <= AUTOMATIC_METRIC else "none"
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from ...base.capabilities import Has, offers
 from ...base.clock import out_of_time
 from ...base.protocols import Array
 from ...base.workspace import Workspace
@@ -99,8 +100,8 @@ class LowRankNewton(Solver):
     def why_not(self, problem: Problem) -> str | None:
         """Return in words why this method cannot serve a problem, None if it can."""
         f2: Any = problem.f2
-        offers = ("curvature_parts", "conjugate", "dual_room")
-        if not isinstance(f2, FiniteSum) or not all(hasattr(f2.loss, each) for each in offers):
+        wanted = (Has.CURVATURE_PARTS, Has.CONJUGATE, Has.DUAL_ROOM)
+        if not isinstance(f2, FiniteSum) or not offers(f2.loss, *wanted):
             return "the loss offers no curvature or no conjugate"
         form = read(problem)
         if isinstance(form, str):

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from ...base.capabilities import Has, offers
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...certificates._certify import has_certificate
@@ -491,7 +492,7 @@ def dual_rows(problem: Problem) -> bool:
 def why_not(problem: Problem) -> str | None:
     """Return why these steps cannot serve a problem, None if they can."""
     f2 = problem.f2
-    if not isinstance(f2, FiniteSum) or not hasattr(f2.loss, "curvature_apply"):
+    if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.CURVATURE_APPLY):
         return "the loss offers no curvature"
     if f2.n_columns > LARGEST_IMPLICIT:
         return f"{f2.n_columns} columns are too many for a model"

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from ...base.capabilities import Has, offers
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...certificates import (
@@ -151,7 +152,7 @@ class TiedNewton(Solver):
     def why_not(self, problem: Problem) -> str | None:
         """Return why these steps cannot serve a problem, None if they can."""
         f2 = problem.f2
-        if not isinstance(f2, FiniteSum) or not hasattr(f2.loss, "curvature"):
+        if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.CURVATURE):
             return "the loss offers no curvature"
         if f2.n_outputs is not None:
             return "it has several outputs"
@@ -370,7 +371,7 @@ def _linear(f2: FiniteSum, predictions: Array) -> Array:
 def _is_cone(part: Any, rows: slice) -> bool:
     """Say whether zero is at the edge of the dual set: no factor leads back into it."""
     probe = np.random.default_rng(0).standard_normal(rows.stop - rows.start)
-    inside = part.project_dual(probe) if hasattr(part, "project_dual") else probe
+    inside = part.project_dual(probe) if offers(part, Has.PROJECT_DUAL) else probe
     return any(dual_scale(part, sign * np.where(inside == 0, 0.0, probe)) == 0 for sign in (1, -1))
 
 
@@ -385,7 +386,7 @@ def _zeros(form: Composite, z: Array) -> Array:
     out = np.zeros(z.shape, dtype=bool)
     for part, rows in form.parts:
         own = z[rows]
-        out[rows] = part.zeros(own) if hasattr(part, "zeros") else own == 0
+        out[rows] = part.zeros(own) if offers(part, Has.ZEROS) else own == 0
     return out & form.mask
 
 

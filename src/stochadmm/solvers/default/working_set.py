@@ -21,6 +21,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.capabilities import Has, offers
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...certificates._certify import has_certificate
@@ -234,7 +235,7 @@ class ByColumn:
     def _row_tension(self, gradient: Array) -> Array:
         out = np.full(self.S.shape[0], np.inf)
         for part, rows in self.parts:
-            if hasattr(part, "tension"):
+            if offers(part, Has.TENSION):
                 out[rows] = part.tension(self._pulls(gradient, rows))
         return out
 
@@ -306,7 +307,7 @@ def _parts(penalty: Any, size: int) -> list[tuple[Any, slice]]:
 def why_not_by_column(problem: Problem) -> str | None:
     """Return why columns cannot be left out one by one, None if they can."""
     f2 = problem.f2
-    if not isinstance(f2, FiniteSum) or not hasattr(f2.loss, "curvature_apply"):
+    if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.CURVATURE_APPLY):
         return "the loss offers no curvature"
     if not has_certificate(problem):
         return "a part has no conjugate, or an operator no matrix"
@@ -318,7 +319,7 @@ def why_not_by_column(problem: Problem) -> str | None:
     parts = [
         part for whole, rows in form.parts for part, _ in _parts(whole, rows.stop - rows.start)
     ]
-    if not all(hasattr(part, "restricted") for part in parts):
+    if not all(offers(part, Has.RESTRICTED) for part in parts):
         return "a penalty cannot be restricted to some rows"
     if 2 * np.count_nonzero(ByColumn.of(problem).held) < problem.shape2[0]:
         return "no penalty holds most columns at zero"
