@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.certificates._corrected import Sample
-from stochadmm.certificates._data import evaluate
+from stochadmm.certificates import evaluate
+from stochadmm.risk.curvature import RowSample, SampledHessian
 from stochadmm.solvers.default import sampled_newton
 
 
@@ -21,7 +21,7 @@ def logistic(n, d, alpha=1e-3, **options):
 
 def test_a_start_on_few_rows_saves_reads_and_changes_no_answer(monkeypatch):
     fast = sa.minimize(logistic(40_000, 6), stop=sa.Gap(1e-8))
-    monkeypatch.setattr(sampled_newton, "_many", lambda f2: False)
+    monkeypatch.setattr(sampled_newton, "begins_with_part", lambda f2, options: False)
     slow = sa.minimize(logistic(40_000, 6), stop=sa.Gap(1e-8))
     assert fast.converged and slow.converged and fast.n_passes < slow.n_passes
     assert abs(fast.objective - slow.objective) <= 2e-8 * slow.objective
@@ -31,23 +31,23 @@ def test_a_given_start_is_the_start(monkeypatch):
     problem = logistic(40_000, 6)
     found = sa.minimize(problem, stop=sa.Gap(1e-8))
 
-    def never(f2):
+    def never(f2, options):
         raise AssertionError("rows were copied for a start that is given")
 
-    monkeypatch.setattr(sampled_newton, "_few", never)
+    monkeypatch.setattr(sampled_newton, "part_of", never)
     again = sa.minimize(problem, stop=sa.Gap(1e-8), start=found)
     assert again.converged and again.n_epochs <= 2
 
 
 def test_a_dear_hessian_is_used_again(monkeypatch):
     drawn = []
-    plain = sampled_newton.SampledNewton._sample
+    plain = sampled_newton.SampledNewton._hessian
 
     def counted(self, problem, s, at, rng):
-        drawn.append(s.kept is None)
+        drawn.append(s.reused is None)
         return plain(self, problem, s, at, rng)
 
-    monkeypatch.setattr(sampled_newton.SampledNewton, "_sample", counted)
+    monkeypatch.setattr(sampled_newton.SampledNewton, "_hessian", counted)
     problem = logistic(4000, 200, alpha=1e-4)
     result = sa.minimize(problem, stop=sa.Gap(1e-9))
     outside = sa.certify(problem, result.pair, result.dual, strength="corrected")
@@ -93,11 +93,11 @@ def test_many_coupled_outputs_of_sparse_rows_are_certified():
     assert outside.gap <= 1e-3 * outside.objective
 
 
-def test_a_lift_keeps_the_slopes_of_coupled_outputs_in_their_domain():
+def test_damping_keeps_the_slopes_of_coupled_outputs_in_their_domain():
     rng = np.random.default_rng(0)
     f2 = sa.FiniteSum(sa.Multinomial(4), rng.standard_normal((30, 5)), rng.integers(0, 4, 30))
-    sample = Sample(f2, evaluate(f2, np.zeros((5, 4))), None)
-    sample.lift = 0.3
-    change = sample.bend(rng.standard_normal((5, 4)))
+    at = evaluate(f2, np.zeros((5, 4)))
+    hessian = SampledHessian(RowSample(f2, at.predictions, at.slopes), False, damping=0.3)
+    change = hessian.slope_change(rng.standard_normal((5, 4)))
     np.testing.assert_allclose(change.sum(axis=1), 0.0, atol=1e-14)
-    assert sample.plain().lift == 0.0 and sample.lift == 0.3
+    assert hessian.damped(0.0).damping == 0.0 and hessian.damping == 0.3

@@ -2,22 +2,34 @@
 
 from ._certify import Certificate, certify, has_certificate
 from ._charge import rounding
-from ._composite import Composite
-from ._data import DataTerm, evaluate, mean_loss, sample_weights
+from ._composite import Composite, Through, dual_scale
+from ._corrected import Corrected, corrected_point, has_model, model_of
+from ._data import DataTerm, evaluate, mean_loss, pull_back
 from ._null_space import clear_free_directions
-from ._scaled import DualPoint, lower_bound
+from ._relative import gap_scale
+from ._repair import repaired
+from ._scaled import DualPoint, lower_bound, scaled_point
 
 __all__ = [
     "Certificate",
     "Composite",
+    "Corrected",
     "DataTerm",
     "DualPoint",
+    "Through",
     "certify",
     "clear_free_directions",
+    "corrected_point",
+    "dual_scale",
     "evaluate",
+    "gap_scale",
     "has_certificate",
+    "has_model",
     "lower_bound",
     "mean_loss",
+    "model_of",
+    "pull_back",
+    "repaired",
     "rounding",
-    "sample_weights",
+    "scaled_point",
 ]

@@ -32,8 +32,9 @@ from ..base.terms import Elementwise, compiled_terms
 from ..penalties import Stacked
 from ..risk.finite_sum import FiniteSum
 from ..risk.metrics import column_energies
+from ..risk.weights import sample_weights, weighted
 from ._composite import Composite, StructureSolver
-from ._data import dual_margin, has_margins, mean_conjugate, sample_weights, weighted
+from ._data import dual_margin, has_margins, mean_conjugate
 from ._null_space import FreeSpace
 
 UNIT = 16 * float(np.finfo(np.float64).eps)

@@ -10,6 +10,7 @@ import numpy as np
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..risk.finite_sum import FiniteSum, Snapshot
+from ..risk.weights import sample_weights, weighted
 
 ROWS = 1 << 16
 """Rows whose conjugates or curvatures are taken at a time."""
@@ -26,21 +27,6 @@ class DataTerm:
     gradient: Array
     n_passes: float
     """Rows read, in units of the whole data."""
-
-
-def sample_weights(f2: FiniteSum) -> Array | None:
-    """Return the weights of the terms, of mean one over the rows, in float64."""
-    if f2.weight is None:
-        return None
-    q = f2.weight.astype(np.float64)
-    return q * (f2.n_terms / q.sum()) if q.ndim == 1 else q
-
-
-def weighted(q: Array | None, u: Array) -> Array:
-    """Return ``u`` times the weights of its rows or entries."""
-    if q is None:
-        return u
-    return u * (q[:, None] if u.ndim > q.ndim else q)
 
 
 def mean_loss(f2: FiniteSum, z: Array) -> float:
@@ -107,14 +93,6 @@ def pull_back(f2: FiniteSum, u: Array) -> Array:
     for rows in f2.chunks():
         total += f2.pull_back(qu[rows], rows)
     return total / f2.n_terms
-
-
-def pull_back_block(f2: FiniteSum, block: Any, u: Array) -> Array:
-    """Return ``sum_i u_i a_i`` over the rows of a block, with the intercept's column of ones."""
-    g = block.T @ u
-    if f2.intercept:
-        g = np.concatenate([g, u.sum(axis=0, keepdims=True)])
-    return cast(Array, g)
 
 
 def evaluate(f2: FiniteSum, x: Array, cache: Snapshot | None = None) -> DataTerm:

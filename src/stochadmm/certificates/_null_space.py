@@ -13,7 +13,8 @@ from ..base.capabilities import Has, offers
 from ..base.clock import out_of_time
 from ..base.protocols import Array
 from ..risk.finite_sum import FiniteSum
-from ._data import ROWS, DataTerm, mean_loss, pull_back, sample_weights, weighted
+from ..risk.weights import sample_weights, weighted
+from ._data import ROWS, DataTerm, mean_loss, pull_back
 
 MAX_NEWTON = 30
 MOST_DIRECTIONS = 400

@@ -9,7 +9,7 @@ derivative is exact once the active set is. Throughout, the multiplier lies in t
 penalties.
 """
 
-from ._implicit import Implicit
+from ..linear_algebra.implicit import Implicit
 from ._model import FLATTEN, QuadraticModel, QuadraticResult, minimize_quadratic
 from ._parts import unfold
 

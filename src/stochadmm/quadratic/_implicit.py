@@ -7,8 +7,6 @@ preconditioner.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -24,29 +22,6 @@ SHARPER = 0.3
 """Each system is solved to this share of the residual that the splitting has left."""
 FEW_STEPS, MOST_STEPS = 3, 48
 """Steps of conjugate gradients: at first, and where the systems turn out to need more."""
-
-
-@dataclass(frozen=True)
-class Implicit:
-    """A positive semidefinite operator on (d,) or (d, C) arrays.
-
-    Attributes
-    ----------
-    apply : callable
-        The product with one array.
-    metric : array of shape (d, d) or (d,)
-        A matrix for all outputs alike that resembles it, or the diagonal of one.
-    """
-
-    apply: Callable[[Array], Array]
-    metric: Array
-
-    def __matmul__(self, x: Array) -> Array:
-        return self.apply(x)
-
-    def any(self) -> bool:
-        """Say whether the operator is not zero."""
-        return bool(self.metric.any())
 
 
 class ImplicitRun(Run):

@@ -12,8 +12,9 @@ from scipy import sparse
 
 from ..base.clock import out_of_time
 from ..base.protocols import Array, Shape
+from ..linear_algebra.implicit import Implicit
 from ..penalties import Stacked
-from ._implicit import Implicit, ImplicitRun
+from ._implicit import ImplicitRun
 from ._parts import Flat, as_sparse, compiled_views, unfold
 from ._run import Run
 

@@ -17,11 +17,12 @@ from scipy import sparse
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import Elementwise, compiled_terms
-from ..certificates import Composite, mean_loss, sample_weights
+from ..certificates import Composite, mean_loss
 from ..exact import components, project
 from ..penalties import Stacked
 from ..quadratic import QuadraticModel
 from ..risk.finite_sum import FiniteSum
+from ..risk.weights import sample_weights
 from ._pieces import pieces
 
 MODEL_TOL = 1e-10

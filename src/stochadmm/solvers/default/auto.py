@@ -26,9 +26,10 @@ from ...risk.finite_sum import FiniteSum
 from ...streaming import StreamedSum
 from .._base import Solver, State, choose_engine, get, register, start_point
 from ._newton import is_quadratic
+from .handover import dual_rows
 from .low_rank_gram import LowRankGram
 from .low_rank_newton import LowRankNewton
-from .sampled_newton import dual_rows, why_not
+from .sampled_newton import why_not
 from .tied_newton import TiedNewton
 from .working_set import why_not_by_column
 

@@ -23,14 +23,14 @@ from scipy import sparse
 
 from ...base.protocols import Array
 from ...base.workspace import Workspace
-from ...certificates._composite import Composite
-from ...certificates._corrected import Sample, model_of
-from ...certificates._data import evaluate
+from ...certificates import Composite, evaluate, model_of
 from ...problem import Pair, Problem
+from ...risk.curvature import RowSample, SampledHessian
 from ...risk.finite_sum import FiniteSum
+from ...second_order import inside
 from ...streaming import REST, Coin, Rows, StreamedSum, Sums, WithRest
 from .._base import Solver, State, register, start_point
-from .sampled_newton import SampledNewton, inside
+from .sampled_newton import SampledNewton
 
 LENGTHS = (0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.005)
 
@@ -156,7 +156,7 @@ class StreamedNewton(Solver):
         f2, rows = cast(StreamedSum, problem.f2), cast(Rows, s.rows)
         few = _in_memory(f2, rows, rows.weight / rows.probability)
         at = evaluate(few, s.output.x2)
-        H = Sample(few, at, None).hessian(True)
+        H: Any = SampledHessian(RowSample(few, at.predictions, at.slopes), shared=True).matrix
         gradient = cast(Any, s.cache).gradient
         found = model_of(form).minimize(
             H, gradient, s.output.x2, dual=s.mu, tol=1e-9, penalty=s.penalty

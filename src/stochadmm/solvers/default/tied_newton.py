@@ -30,15 +30,17 @@ from ...base.workspace import Workspace
 from ...certificates import (
     Composite,
     DataTerm,
+    Through,
     clear_free_directions,
+    dual_scale,
     evaluate,
     has_certificate,
     mean_loss,
-    sample_weights,
 )
-from ...certificates._composite import Through, dual_scale
 from ...problem import Pair, Problem
 from ...risk.finite_sum import FiniteSum
+from ...risk.weights import sample_weights
+from ...second_order import inside
 from ...tied import (
     MOST_ENTRIES,
     FewRows,
@@ -53,7 +55,7 @@ from ...tied import (
     levels_of,
 )
 from .._base import Solver, State, register, start_point
-from .sampled_newton import inside, take_over
+from .handover import take_over
 
 LITTLE, MOST_STRETCH = 0.3, 8
 """Share of the gap that an epoch has to leave at most, and how far splittings may be stretched."""

@@ -24,18 +24,24 @@ from numpy.typing import NDArray
 from ...base.capabilities import Has, offers
 from ...base.protocols import Array
 from ...base.workspace import Workspace
-from ...certificates._certify import has_certificate
-from ...certificates._composite import Composite, Through
-from ...certificates._data import pull_back
-from ...certificates._relative import gap_scale
-from ...certificates._scaled import DualPoint, scaled_point
+from ...certificates import (
+    Composite,
+    DualPoint,
+    Through,
+    gap_scale,
+    has_certificate,
+    pull_back,
+    scaled_point,
+)
 from ...operators import Identity
 from ...penalties import Stacked
 from ...problem import Pair, Problem
-from ...risk.finite_sum import CSR, FiniteSum, Snapshot
+from ...risk.finite_sum import FiniteSum, Snapshot
 from ...risk.metrics import column_energies
+from ...risk.parts import some_columns
+from ...second_order import inside
 from .._base import Solver, State, register, start_point
-from .sampled_newton import NewtonState, SampledNewton, inside, why_not
+from .sampled_newton import NewtonState, SampledNewton, why_not
 
 FIRST = 100
 """Columns of the first set, where that many are held by a penalty."""
@@ -276,9 +282,7 @@ class ByColumn:
         f2 = self.f2
         if columns.size == self.S.shape[1]:
             return problem
-        own = columns[columns < f2.n_features]
-        X = f2.X[:, own] if f2.storage == CSR else np.take(f2.X, own, axis=1)
-        few = FiniteSum(f2.loss, X, f2.y, f2.weight, intercept=f2.intercept, offset=f2.offset)
+        few = some_columns(f2, columns)
         rows = self.rows(columns)
         penalties = []
         for part, block in self.parts:

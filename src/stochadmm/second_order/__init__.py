@@ -1,0 +1,26 @@
+"""Second-order steps: numbers of the method, sample of rows, model, line search.
+
+A step reads the data once, for value and gradient of all rows; its Hessian comes from a sample
+(`stochadmm.risk.curvature`), its minimizer from `stochadmm.quadratic`, and the dual point that
+certifies it from `stochadmm.certificates`.
+"""
+
+from .line_search import backtrack, halve, rounding
+from .model import curvature_along, inside, model_value, structured
+from .options import SecondOrderOptions
+from .sample_size import affordable, begins_with_part, first_sample, part_of
+
+__all__ = [
+    "SecondOrderOptions",
+    "affordable",
+    "backtrack",
+    "begins_with_part",
+    "curvature_along",
+    "first_sample",
+    "halve",
+    "inside",
+    "model_value",
+    "part_of",
+    "rounding",
+    "structured",
+]

@@ -1,0 +1,63 @@
+"""The model of a composite objective around a point, and what its minimizer promises.
+
+    m(w) = f(x) + <g, w - x> + 1/2 <w - x, H (w - x)> + penalties(w)
+
+with g the gradient of all rows and H the Hessian of some.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..base.protocols import Array
+from ..certificates import Composite, DataTerm, repaired
+from ..exact import project
+from ..linear_algebra.implicit import Implicit
+from ..problem import Pair, Problem
+from ..quadratic import QuadraticResult
+from ..risk.curvature import quadratic_form
+from ..risk.finite_sum import FiniteSum
+from .options import SecondOrderOptions
+
+
+def inside(problem: Problem, x: Pair) -> Pair:
+    """Return a feasible pair near x inside the domain of the penalties, where one is found."""
+    near = problem.feasible(x)
+    if np.isfinite(problem.penalty(near)):
+        return near
+    found = repaired(problem, near)
+    if found is None:
+        return near
+    return Pair(found.x1.astype(problem.dtype), found.x2.astype(problem.dtype))
+
+
+def model_value(problem: Problem, at: DataTerm, H: Array | Implicit, w: Array) -> float:
+    """Return m(w)."""
+    step = w - at.x
+    value = at.value + float(np.vdot(at.gradient, step)) + 0.5 * quadratic_form(H, step)
+    there = inside(problem, Pair(problem.zeros().x1, w.astype(problem.dtype)))
+    return value + problem.penalty(there)
+
+
+def curvature_along(f2: FiniteSum, predictions: Array, change: Array) -> float:
+    """Return the second derivative of f2 along a change of its predictions, over all rows."""
+    loss: Any = f2.loss
+    curved = f2.weighted(loss.curvature_apply(predictions, f2.y, change))
+    return float(np.vdot(change, curved)) / f2.n_terms
+
+
+def structured(form: Composite, found: QuadraticResult, options: SecondOrderOptions) -> Array:
+    """Return the minimizer with the exact zeros and ties that its prox made, once accurate."""
+    w = found.w
+    if found.residual > options.structured:
+        return w
+    zero = found.z == 0
+    if not zero.any() or zero.shape[0] != form.S.shape[0]:
+        return w
+    exact = project(form.S, zero, np.zeros(w.shape, dtype=bool), w)
+    size = max(np.abs(w).max(initial=0.0), 1e-300)
+    # the projection of an accurate minimizer moves it by no more than its residual
+    close = np.abs(exact - w).max(initial=0.0) <= 10 * options.structured * size
+    return exact if close and not form.offset.any() else w

@@ -1,0 +1,62 @@
+"""Going on with a method that needs no model of the loss."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ...base.protocols import Array
+from ...base.workspace import Workspace
+from ...problem import Pair, Problem
+from ...risk.finite_sum import Snapshot
+from .._base import State, get
+
+
+class HandsOver(Protocol):
+    """A state with a field for that of the method that takes over."""
+
+    other: State | None
+    x: Pair
+    output: Pair
+    dual: Array
+    beta: float
+    cache: Snapshot | None
+    engine: str
+    n_epochs: int
+    n_passes: float
+    n_gradients: float
+    notes: dict[str, object]
+    workspace: Workspace
+
+
+def take_over(problem: Problem, s: HandsOver, rng: np.random.Generator) -> None:
+    """Go on from the point reached with a method that needs no model of the loss."""
+    solver = get("sdca-admm" if dual_rows(problem) else "acc-sadmm")()
+    other = s.other
+    if other is None:
+        other = s.other = solver.start(problem, s.output, s.dual, s.workspace)
+        other.engine = s.engine if _compiles(problem) else "reference"
+        s.notes["then"] = f"its steps stopped helping, {solver.name} took over"
+    passes, gradients = other.n_passes, other.n_gradients
+    solver.epoch(problem, other, rng)
+    s.n_passes += other.n_passes - passes
+    s.n_gradients += other.n_gradients - gradients
+    s.x, s.output, s.dual, s.beta = other.x, other.output, other.dual, other.beta
+    s.cache = None
+    s.n_epochs += 1
+
+
+def dual_rows(problem: Problem) -> bool:
+    """Say whether the dual variables of the rows, fewer than the columns, can be stepped in."""
+    try:
+        get("sdca-admm")().check(problem)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _compiles(problem: Problem) -> bool:
+    from ...forms import compiled as views
+
+    return views.why_not(problem) is None
