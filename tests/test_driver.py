@@ -11,8 +11,9 @@ import pytest
 import stochadmm as sa
 from stochadmm.base.clock import limited, out_of_time, seconds_left
 from stochadmm.certificates import certify
-from stochadmm.certificates._composite import Composite, StructureSolver
 from stochadmm.certificates._scaled import feasible_multiplier
+from stochadmm.forms.one_block import one_block
+from stochadmm.forms.structure import StructureSolver
 from stochadmm.run import answer
 from stochadmm.run.path import alpha_max, at_strength
 from stochadmm.run.stopping import Gap
@@ -203,7 +204,7 @@ def test_certificates_that_took_too_long_are_not_tried_again(monkeypatch):
 
 
 def test_loops_of_certificates_end_with_the_budget(monkeypatch):
-    form = Composite.of(problem())
+    form = one_block(problem())
     rounds = []
     monkeypatch.setattr(form, "project", lambda mu: rounds.append(1) or 0.9 * mu)
     monkeypatch.setattr(form, "scale", lambda mu: 0.5)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from stochadmm.forms.unfold import unfold
 from stochadmm.operators import Differences, Identity, Selection, VStack
 from stochadmm.penalties import (
     L1,
@@ -21,7 +22,7 @@ from stochadmm.penalties import (
     TotalVariation1D,
     Zero,
 )
-from stochadmm.quadratic import Implicit, QuadraticModel, minimize_quadratic, unfold
+from stochadmm.quadratic import Implicit, QuadraticModel, minimize_quadratic
 
 
 def model(d, seed=0, rank=None, outputs=()):

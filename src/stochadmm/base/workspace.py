@@ -49,13 +49,17 @@ class Workspace:
         Parts are told apart by identity, numbers and texts by value. They are held, so that no
         later object is taken for one of them.
         """
-        key = (make, *map(_key, parts), *((name, _key(named[name])) for name in sorted(named)))
+        key = _call(make, parts, named)
         with self._lock:
             held = self._results.get(key)
             if held is None:
                 held = (make(*parts, **named), (parts, named))
                 self._results[key] = held
         return cast(T, held[0])
+
+    def holds(self, make: Callable[P, T], *parts: P.args, **named: P.kwargs) -> bool:
+        """Say whether `once` has computed this before."""
+        return _call(make, parts, named) in self._results
 
     def run(self) -> Workspace:
         """Return a workspace for one run that shares with this one."""
@@ -64,6 +68,10 @@ class Workspace:
     def __reduce__(self) -> tuple[type[Workspace], tuple[()]]:
         """Travel empty: another process computes what it needs."""
         return (Workspace, ())
+
+
+def _call(make: Any, parts: tuple[Any, ...], named: dict[str, Any]) -> Hashable:
+    return (make, *map(_key, parts), *((name, _key(named[name])) for name in sorted(named)))
 
 
 def _key(part: Any) -> Hashable:

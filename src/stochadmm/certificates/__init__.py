@@ -2,7 +2,6 @@
 
 from ._certify import Certificate, certify, has_certificate
 from ._charge import rounding
-from ._composite import Composite, Through, dual_scale
 from ._corrected import Corrected, corrected_point, has_model, model_of
 from ._data import DataTerm, evaluate, mean_loss, pull_back
 from ._null_space import clear_free_directions
@@ -12,15 +11,12 @@ from ._scaled import DualPoint, lower_bound, scaled_point
 
 __all__ = [
     "Certificate",
-    "Composite",
     "Corrected",
     "DataTerm",
     "DualPoint",
-    "Through",
     "certify",
     "clear_free_directions",
     "corrected_point",
-    "dual_scale",
     "evaluate",
     "gap_scale",
     "has_certificate",

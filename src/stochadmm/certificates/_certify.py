@@ -11,9 +11,9 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..forms.elimination import Elimination
 from ..forms.equilibrate import Units, equilibrated
+from ..forms.one_block import OneBlock, one_block
 from ..problem import Pair, Problem
 from ..risk.finite_sum import FiniteSum, Snapshot
-from ._composite import Composite, Through
 from ._corrected import corrected_point
 from ._data import DataTerm, evaluate
 from ._null_space import clear_free_directions, only_intercept
@@ -140,7 +140,7 @@ def certify(
         return _without_bound(problem, problem.feasible(point) if x is None else x, dual, cache)
     x = problem.feasible(wide(point)) if x is None else x
     at = evaluate(f2, x.x2, cache)
-    form = Composite.of(problem)
+    form = one_block(problem)
     start = form.from_multiplier(dual)
     if strength == "scaled":
         return _scaled(problem, f2, form, x, at, start)
@@ -170,7 +170,7 @@ def has_certificate(problem: Problem) -> bool:
     if view is not None:
         return has_certificate(view.reduced)
     try:
-        Composite.of(problem)
+        one_block(problem)
     except NotImplementedError:
         return False
     return True
@@ -181,7 +181,7 @@ def setup_seconds(problem: Problem) -> float:
     if not has_certificate(problem):
         return 0.0
     view = Elimination.of(problem)
-    return Composite.of(problem if view is None else view.reduced).setup_seconds
+    return one_block(problem if view is None else view.reduced).setup_seconds
 
 
 def _eliminated(
@@ -222,7 +222,7 @@ def _eliminated(
 def _scaled(
     problem: Problem,
     f2: FiniteSum,
-    form: Composite,
+    form: OneBlock,
     x: Pair,
     at: DataTerm,
     start: Array,
@@ -264,7 +264,7 @@ def _scaled(
 
 
 def _corrected(
-    problem: Problem, f2: FiniteSum, form: Composite, x: Pair, at: DataTerm, start: Array
+    problem: Problem, f2: FiniteSum, form: OneBlock, x: Pair, at: DataTerm, start: Array
 ) -> Certificate:
     """Return the better of the corrected and the scaled bound, with the model's minimizer."""
     found = corrected_point(f2, form, at, start, problem.penalty(x) + at.value)
@@ -325,9 +325,9 @@ def _without_bound(
 
 def _least_squares_multiplier(problem: Problem, gradient: Array) -> Array:
     try:
-        form = Composite.of(problem)
+        form = one_block(problem)
     except NotImplementedError:
         return np.zeros(problem.shape_dual)
-    if any(isinstance(part, Through) for part, _ in form.parts):
+    if form.is_through:
         return np.zeros(problem.shape_dual)
     return form.to_multiplier(form.absorb(-gradient))

@@ -24,16 +24,16 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import lsmr
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import Elementwise, compiled_terms
+from ..forms.one_block import OneBlock, outputs_by_mask
+from ..forms.structure import StructureSolver
 from ..penalties import Stacked
 from ..risk.finite_sum import FiniteSum
 from ..risk.metrics import column_energies
 from ..risk.weights import sample_weights, weighted
-from ._composite import Composite, StructureSolver
 from ._data import dual_margin, has_margins, mean_conjugate
 from ._null_space import FreeSpace
 
@@ -59,7 +59,7 @@ MOST_DIRECTIONS, LARGEST_NEW = 2000, 1000
 """Free directions, and columns of a structure that is factorized for one certificate only."""
 
 
-def rounding(f2: FiniteSum, form: Composite, u: Array, mu: Array, size: float = 0.0) -> Array:
+def rounding(f2: FiniteSum, form: OneBlock, u: Array, mu: Array, size: float = 0.0) -> Array:
     """Return a bound on the rounding of each entry of ``X'(q u)/n + S' mu``.
 
     ``size`` is the root mean square of slopes that were added up on the way to u.
@@ -76,7 +76,7 @@ def mean_size(f2: FiniteSum, u: Array) -> Any:
     return np.sqrt(weighted(q, np.square(u)).mean(axis=0))
 
 
-def per_row(form: Composite, error: Array) -> Array:
+def per_row(form: OneBlock, error: Array) -> Array:
     """Return the change of each entry of mu that moves ``S' mu`` by rounding only."""
     S = form.S
     out = np.zeros((S.shape[0], *error.shape[1:]))
@@ -89,7 +89,7 @@ def per_row(form: Composite, error: Array) -> Array:
 
 
 def charge(
-    f2: FiniteSum, form: Composite, z: Array, u: Array, mu: Array, residual: Array, error: Array,
+    f2: FiniteSum, form: OneBlock, z: Array, u: Array, mu: Array, residual: Array, error: Array,
     objective: float,
 ) -> float:  # fmt: skip
     """Return a bound on ``|<r, x>|`` over all x with ``F(x) <= objective``.
@@ -117,7 +117,7 @@ def charge(
     return best
 
 
-def least_value(f2: FiniteSum, form: Composite, u: Array) -> float:
+def least_value(f2: FiniteSum, form: OneBlock, u: Array) -> float:
     """Return the bound of the dual point zero: the least losses plus the least penalties.
 
     Its equation holds without rounding, so that it needs no proof of a bounded solution.
@@ -126,13 +126,13 @@ def least_value(f2: FiniteSum, form: Composite, u: Array) -> float:
     return -total if np.isfinite(total) else -np.inf
 
 
-def _rest(form: Composite) -> float:
+def _rest(form: OneBlock) -> float:
     """Return minus the sum of the infima of the penalties."""
     zero = np.zeros_like(form.offset)
     return float(sum(float(part.conjugate(zero[rows])) for part, rows in flat(form)))
 
 
-def flat(form: Composite) -> list[tuple[Any, slice]]:
+def flat(form: OneBlock) -> list[tuple[Any, slice]]:
     """Return the penalties and their rows, stacks taken apart."""
 
     def apart(part: Any, start: int, size: int) -> list[tuple[Any, slice]]:
@@ -183,7 +183,7 @@ class Group:
         if solver.pseudo_inverse is not None:
             rows = abs(solver.S) @ (abs(solver.pseudo_inverse) @ rho)
         else:
-            length = np.linalg.norm(rho, axis=0) / _smallest(solver)
+            length = np.linalg.norm(rho, axis=0) / solver.smallest()
             rows = np.broadcast_to(length, (n_rows, *outputs)).copy()
         return SAFE * rows, SAFE * part
 
@@ -203,14 +203,14 @@ class Group:
 class Split:
     """Which rows of S take residuals, and which directions are left to the loss."""
 
-    def __init__(self, form: Composite, mu: Array, rho: Array, held: Array) -> None:
+    def __init__(self, form: OneBlock, mu: Array, rho: Array, held: Array) -> None:
         self.form = form
         self.room = np.where(held, np.inf, 0.0)
         if not held.all():
             self.room = np.where(held, np.inf, _room(form, mu, per_row(form, rho)))
         mask = self.room > 0
         self.held = held
-        self.groups = [self._group(index, column) for index, column in _columns(mask)]
+        self.groups = [self._group(index, column) for index, column in outputs_by_mask(mask)]
 
     def _group(self, index: Any, mask: Array) -> Group:
         S, d = self.form.S, self.form.shape[0]
@@ -233,7 +233,7 @@ class Split:
                 return found
         known = self.form.mask[index].reshape(len(mask), -1)
         if (known == mask[:, None]).all():
-            solver = self.form._solver(mask)
+            solver = self.form.solver(mask)
         elif d <= LARGEST_NEW:
             solver = StructureSolver.build(S, mask)
         else:  # nothing is absorbed
@@ -285,16 +285,7 @@ def _forest(index: Any, S: Any, mask: Array) -> Group | None:
     return Group(index, free, flow=flow)
 
 
-def _columns(mask: Array) -> list[tuple[Any, Array]]:
-    """Return groups of outputs that share their mask, as (index, mask)."""
-    if mask.ndim == 1:
-        return [(slice(None), mask)]
-    if (mask == mask[:, :1]).all():
-        return [(slice(None), mask[:, 0])]
-    return [((slice(None), c), mask[:, c]) for c in range(mask.shape[1])]
-
-
-def two_sided(form: Composite) -> Array:
+def two_sided(form: OneBlock) -> Array:
     """Return the entries of z = S x that the level sets of their penalty bound on both sides."""
     probe = np.random.default_rng(0).standard_normal((form.S.shape[0], *form.shape[1:]))
     probe = np.abs(probe) + 1.0
@@ -305,7 +296,7 @@ def two_sided(form: Composite) -> Array:
     return cast(Array, held)
 
 
-def _room(form: Composite, mu: Array, least: Array) -> Array:
+def _room(form: OneBlock, mu: Array, least: Array) -> Array:
     """Return how far mu may move both ways inside the dual set at no cost, entry by entry."""
     size, best = np.maximum(least, TINY), np.zeros_like(mu)
     inside = np.ones(mu.shape, dtype=bool)
@@ -334,24 +325,8 @@ def _separable(part: Any, n_rows: int) -> bool:
     return terms is not None and all(isinstance(term, Elementwise) for term in terms)
 
 
-def _smallest(solver: StructureSolver) -> float:
-    """Return an estimate from below of the smallest singular value of a large structure."""
-    rng = np.random.default_rng(0)
-    v = solver.S.T @ rng.standard_normal(solver.S.shape[0])
-    if solver.factor is None:
-        norm, condition = lsmr(solver.S.T, v, maxiter=5000)[5:7]
-        return float(norm / condition) / 10
-    value = 0.0
-    for _ in range(10):
-        v = v / np.linalg.norm(v)
-        w = solver.S.T @ solver.absorb(v) if solver.null.shape[1] else v
-        y = solver.factor.solve(w)
-        value, v = float(np.linalg.norm(y)), y
-    return 0.5 / np.sqrt(value) if value > 0 else 0.0
-
-
 def _along_free(
-    f2: FiniteSum, form: Composite, split: Split, z: Array, u: Array, mu: Array,
+    f2: FiniteSum, form: OneBlock, split: Split, z: Array, u: Array, mu: Array,
     free: list[Array], level: float, objective: float,
 ) -> float:  # fmt: skip
     """Return a bound on ``sum_k c_k |<n_k, x>|`` over the level set, n_k the free directions."""

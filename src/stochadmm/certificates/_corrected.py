@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
+from ..forms.one_block import OneBlock
+from ..forms.structure import LIMITS as STRUCTURES
 from ..quadratic import Implicit, QuadraticModel, QuadraticResult
 from ..risk.curvature import (
     LIMITS,
@@ -28,7 +30,6 @@ from ..risk.curvature import (
 )
 from ..risk.finite_sum import FiniteSum
 from ._charge import mean_size, rounding
-from ._composite import MOST_ENTRIES, Composite, Through
 from ._data import DataTerm
 from ._scaled import DualPoint, scaled_point
 
@@ -67,9 +68,9 @@ class Corrected:
         return None if self.model is None else self.model.w
 
 
-def has_model(f2: FiniteSum, form: Composite, at: DataTerm) -> bool:
+def has_model(f2: FiniteSum, form: OneBlock, at: DataTerm) -> bool:
     """Say whether the second-order model can be made: a matrix that fits, or its products."""
-    if any(isinstance(part, Through) for part, _ in form.parts) or not form.parts:
+    if form.is_through or not form.parts:
         return False
     if not offers(f2.loss, Has.CURVATURE_APPLY):
         return False
@@ -78,12 +79,12 @@ def has_model(f2: FiniteSum, form: Composite, at: DataTerm) -> bool:
     if f2.n_columns <= LIMITS.columns:
         return True
     # fewer rows than columns leave conjugate gradients little to go by, and ties need many of them
-    cheap = not form.ties_columns or f2.n_entries <= MOST_ENTRIES * f2.n_columns
+    cheap = not form.ties_columns or f2.n_entries <= STRUCTURES.entries * f2.n_columns
     return f2.n_columns <= min(f2.n_terms, LIMITS.products) and cheap
 
 
 def corrected_point(
-    f2: FiniteSum, form: Composite, at: DataTerm, start: Array, objective: float,
+    f2: FiniteSum, form: OneBlock, at: DataTerm, start: Array, objective: float,
     hessian: SampledHessian | None = None, near: Array | None = None, tol: float = MODEL_TOL,
     penalty: float | None = None,
 ) -> Corrected | None:  # fmt: skip
@@ -117,7 +118,7 @@ def corrected_point(
 
 
 def _point(
-    f2: FiniteSum, form: Composite, at: DataTerm, sample: RowSample, du: Array, mu: Array,
+    f2: FiniteSum, form: OneBlock, at: DataTerm, sample: RowSample, du: Array, mu: Array,
     objective: float,
 ) -> DualPoint:  # fmt: skip
     u = at.slopes.copy()
@@ -137,7 +138,7 @@ def _solved(H: Any, right: Array) -> Array:
 
 
 def _solve(
-    hessian: SampledHessian, form: Composite, at: DataTerm, near: Array, start: Array,
+    hessian: SampledHessian, form: OneBlock, at: DataTerm, near: Array, start: Array,
     tol: float, penalty: float | None,
 ) -> tuple[SampledHessian, QuadraticResult | None, Array | None, Array, float]:  # fmt: skip
     """Return the Hessian used, the model, the change of the slopes, the multiplier, and reads.
@@ -185,17 +186,17 @@ def _solve(
     return hessian, first, change * float(room[out].min()), mu, reads
 
 
-def model_of(form: Composite) -> QuadraticModel:
-    """Return the solver of small problems with the penalties of a form; it is kept with it."""
-    kept = form.__dict__.get("_model")
-    if kept is None:
-        kept = QuadraticModel(form.S, form.stacked_penalty, None, form.shape, form.offset)
-        form.__dict__["_model"] = kept
-    return cast(QuadraticModel, kept)
+def model_of(form: OneBlock) -> QuadraticModel:
+    """Return the solver of small problems with the penalties of a form."""
+    return form.workspace.once(_model, form)
+
+
+def _model(form: OneBlock) -> QuadraticModel:
+    return QuadraticModel(form.S, form.stacked_penalty, None, form.shape, form.offset)
 
 
 def _minimize(
-    form: Composite, H: Array | Implicit, gradient: Array, center: Array, start: Array, mu: Array,
+    form: OneBlock, H: Array | Implicit, gradient: Array, center: Array, start: Array, mu: Array,
     tol: float, penalty: float | None,
 ) -> QuadraticResult:  # fmt: skip
     return model_of(form).minimize(

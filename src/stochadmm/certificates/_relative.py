@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..base.capabilities import nonnegative
+from ..forms.one_block import OneBlock, one_block
 from ..problem import Problem
 from ..risk.finite_sum import FiniteSum
 from ._certify import has_certificate
-from ._composite import Composite
 from ._data import evaluate
 from ._null_space import clear_free_directions
 
@@ -38,10 +38,12 @@ def null_value(problem: Problem) -> float:
     f2: Any = problem.f2
     if not isinstance(f2, FiniteSum) or not problem.is_model or not has_certificate(problem):
         return problem.objective_at_zero
-    form = Composite.of(problem)
-    if form.null_value is None:
-        at = evaluate(f2, np.zeros(problem.shape2))
-        cleared = clear_free_directions(f2, at, form.null_directions())
-        fitted = at.value if cleared is None else cleared[0].value
-        form.null_value = problem.objective_at_zero - (at.value - fitted)
-    return form.null_value
+    form = one_block(problem)
+    return form.workspace.once(_null_value, problem, f2, form)
+
+
+def _null_value(problem: Problem, f2: FiniteSum, form: OneBlock) -> float:
+    at = evaluate(f2, np.zeros(problem.shape2))
+    cleared = clear_free_directions(f2, at, form.null_directions())
+    fitted = at.value if cleared is None else cleared[0].value
+    return problem.objective_at_zero - (at.value - fitted)

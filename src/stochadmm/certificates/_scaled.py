@@ -8,9 +8,9 @@ import numpy as np
 
 from ..base.clock import out_of_time
 from ..base.protocols import Array
+from ..forms.one_block import OneBlock
 from ..risk.finite_sum import FiniteSum
 from ._charge import charge, least_value, per_row, rounding
-from ._composite import Composite
 from ._data import mean_conjugate
 
 MOST_TIMES = 10
@@ -33,7 +33,7 @@ class DualPoint:
 
 
 def lower_bound(
-    f2: FiniteSum, form: Composite, z: Array, u: Array, gradient: Array, mu: Array, error: Array,
+    f2: FiniteSum, form: OneBlock, z: Array, u: Array, gradient: Array, mu: Array, error: Array,
     objective: float,
 ) -> float:  # fmt: skip
     """Return D(u, mu) less what is left of ``X'(q u)/n + S' mu = 0`` costs at most.
@@ -53,7 +53,7 @@ def lower_bound(
 
 
 def feasible_multiplier(
-    form: Composite, gradient: Array, mu: Array, tiny: Array | float, rounds: int = 20
+    form: OneBlock, gradient: Array, mu: Array, tiny: Array | float, rounds: int = 20
 ) -> tuple[float, Array]:
     """Return (t, mu) with ``S' mu = -gradient`` and ``t mu`` in the dual set, t as large as found.
 
@@ -85,7 +85,7 @@ def feasible_multiplier(
 
 
 def scaled_point(
-    f2: FiniteSum, form: Composite, z: Array, u: Array, gradient: Array, start: Array,
+    f2: FiniteSum, form: OneBlock, z: Array, u: Array, gradient: Array, start: Array,
     objective: float, rounds: int, size: float = 0.0,
 ) -> DualPoint:  # fmt: skip
     """Return the bound of slopes ``u`` whose gradient vanishes along the free directions.

@@ -11,7 +11,6 @@ penalties.
 
 from ..linear_algebra.implicit import Implicit
 from ._model import FLATTEN, QuadraticModel, QuadraticResult, minimize_quadratic
-from ._parts import unfold
 
 __all__ = [
     "FLATTEN",
@@ -19,5 +18,4 @@ __all__ = [
     "QuadraticModel",
     "QuadraticResult",
     "minimize_quadratic",
-    "unfold",
 ]

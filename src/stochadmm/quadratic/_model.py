@@ -12,10 +12,11 @@ from scipy import sparse
 
 from ..base.clock import out_of_time
 from ..base.protocols import Array, Shape
+from ..forms.unfold import unfold
 from ..linear_algebra.implicit import Implicit
 from ..penalties import Stacked
 from ._implicit import ImplicitRun
-from ._parts import Flat, as_sparse, compiled_views, unfold
+from ._parts import Flat, as_sparse, compiled_views
 from ._run import Run
 
 FLATTEN = 1500
@@ -134,12 +135,12 @@ class QuadraticModel:
         matrix = as_sparse(A, d)
         self.shape, self.matrix = shape, matrix
         self.b1 = 0.0 if b is None else b
-        T, simple = unfold(h1, matrix.shape[0], outputs)
+        T, simple = unfold(h1, matrix.shape[0])
         self.unfold1 = None if T.shape[0] == T.shape[1] else T
         blocks, parts = [T @ matrix], [(simple, T.shape[0])]
         self.unfold2 = None
         if h2 is not None:
-            T2, simple2 = unfold(h2, d, outputs)
+            T2, simple2 = unfold(h2, d)
             blocks.append(T2)
             parts.append((simple2, T2.shape[0]))
             self.unfold2 = T2

@@ -18,9 +18,10 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import Elementwise, compiled_terms
 from ..base.workspace import Workspace
-from ..certificates._composite import Composite, is_diagonal
 from ..certificates._data import evaluate
 from ..certificates._null_space import clear_free_directions
+from ..forms.one_block import OneBlock, one_block
+from ..forms.structure import is_diagonal
 from ..problem import Pair, Problem
 from ..quadratic import Implicit, minimize_quadratic
 from ..risk.finite_sum import FiniteSum
@@ -66,7 +67,7 @@ def null_model(unit: Problem) -> tuple[Array, Array]:
     f2 = unit.f2
     if not isinstance(f2, FiniteSum):
         raise TypeError("alpha_max needs a FiniteSum as data term; pass alphas instead")
-    directions = Composite.of(unit).null_directions()
+    directions = one_block(unit).null_directions()
     zero = evaluate(f2, np.zeros(unit.shape2), None)
     cleared = clear_free_directions(f2, zero, directions)
     if cleared is None:
@@ -170,9 +171,9 @@ def _polyhedral(unit: Problem, direction: Array, low: Array, high: Array) -> flo
     return found
 
 
-def _norms_of_coefficients(unit: Problem) -> Composite | None:
+def _norms_of_coefficients(unit: Problem) -> OneBlock | None:
     """Return the stacked form where S'S is diagonal and H a sum of norms, None elsewhere."""
-    form = Composite.of(unit)
+    form = one_block(unit)
     shared = form.mask.ndim == 1 or bool((form.mask == form.mask[:, :1]).all())
     if not shared or form.offset.any() or not is_diagonal(form.St @ form.S):
         return None
@@ -183,7 +184,7 @@ def _norms_of_coefficients(unit: Problem) -> Composite | None:
     return form if is_norm else None
 
 
-def _bracket(form: Composite, direction: Array) -> float:
+def _bracket(form: OneBlock, direction: Array) -> float:
     """Return the largest ``<direction, w> / H(S w)`` from below and above.
 
     A splitting solves the prox of alpha times the penalty at the direction. On the way, the ratio

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..base.protocols import Array
-from ..certificates import Composite, DataTerm, repaired
+from ..certificates import DataTerm, repaired
 from ..exact import project
+from ..forms.one_block import OneBlock
 from ..linear_algebra.implicit import Implicit
 from ..problem import Pair, Problem
 from ..quadratic import QuadraticResult
@@ -48,7 +49,7 @@ def curvature_along(f2: FiniteSum, predictions: Array, change: Array) -> float:
     return float(np.vdot(change, curved)) / f2.n_terms
 
 
-def structured(form: Composite, found: QuadraticResult, options: SecondOrderOptions) -> Array:
+def structured(form: OneBlock, found: QuadraticResult, options: SecondOrderOptions) -> Array:
     """Return the minimizer with the exact zeros and ties that its prox made, once accurate."""
     w = found.w
     if found.residual > options.structured:

@@ -16,7 +16,8 @@ import numpy as np
 
 from ..base.clock import out_of_time
 from ..base.protocols import Array
-from ..certificates import Composite, DataTerm, DualPoint, lower_bound, rounding
+from ..certificates import DataTerm, DualPoint, lower_bound, rounding
+from ..forms.one_block import OneBlock
 from ..risk.finite_sum import FiniteSum
 from ._pieces import Pieces
 from ._structure import Structure
@@ -35,7 +36,7 @@ class Found(NamedTuple):
 
 
 def dual_point(
-    f2: FiniteSum, form: Composite, rows: Structure, penalty: Pieces, at: DataTerm, start: Array,
+    f2: FiniteSum, form: OneBlock, rows: Structure, penalty: Pieces, at: DataTerm, start: Array,
     reflections: int, enough: float,
 ) -> Found:  # fmt: skip
     """Return the best bound that some reflections find for the slopes at a point.
@@ -62,7 +63,7 @@ def dual_point(
 
 
 def _subgradients(
-    form: Composite, penalty: Pieces, image: Array, start: Array
+    form: OneBlock, penalty: Pieces, image: Array, start: Array
 ) -> Callable[[Array], Array]:
     """Return (nearly) the projection on the subgradients of the penalty at ``image``.
 
@@ -84,7 +85,7 @@ def _subgradients(
 
 
 def _shrunk(
-    f2: FiniteSum, form: Composite, at: DataTerm, scale: float, mu: Array, objective: float
+    f2: FiniteSum, form: OneBlock, at: DataTerm, scale: float, mu: Array, objective: float
 ) -> DualPoint:
     """Return the bound of slopes and multiplier times one factor."""
     bound, factor = -np.inf, scale

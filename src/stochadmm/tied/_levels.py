@@ -17,8 +17,9 @@ from scipy import sparse
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import Elementwise, compiled_terms
-from ..certificates import Composite, mean_loss
+from ..certificates import mean_loss
 from ..exact import components, project
+from ..forms.one_block import OneBlock
 from ..penalties import Stacked
 from ..quadratic import QuadraticModel
 from ..risk.finite_sum import FiniteSum
@@ -95,7 +96,7 @@ class Reduced:
     penalty: Any
 
     @classmethod
-    def of(cls, f2: FiniteSum, form: Composite, S: Any, levels: Levels) -> Reduced:
+    def of(cls, f2: FiniteSum, form: OneBlock, S: Any, levels: Levels) -> Reduced:
         """Collect columns and rows; rows of elementwise penalties that vanish are left out."""
         small = sparse.csr_array(S @ levels.P)
         small.data[np.abs(small.data) <= 1e-14 * np.abs(small.data).max(initial=0.0)] = 0.0

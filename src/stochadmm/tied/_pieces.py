@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from ..base.protocols import Array
-from ..certificates import Composite
+from ..forms.one_block import OneBlock
 from ..penalties import Stacked
 
 
@@ -25,7 +25,7 @@ class Pieces:
     parts: list[tuple[Any, slice, float]]
 
     @classmethod
-    def of(cls, form: Composite) -> Pieces:
+    def of(cls, form: OneBlock) -> Pieces:
         """Take stacks apart and measure the rows that are seen."""
         seen = sparse.csr_array(sparse.diags_array(form.mask.astype(np.float64)) @ form.S)
         length2: Array = np.asarray(seen.multiply(seen).sum(axis=1)).ravel()
@@ -48,7 +48,7 @@ class Pieces:
         return out
 
 
-def pieces(form: Composite) -> list[tuple[Any, slice]]:
+def pieces(form: OneBlock) -> list[tuple[Any, slice]]:
     """Return the penalties of the stacked structure with their rows, stacks taken apart."""
     found = []
     for part, rows in form.parts:

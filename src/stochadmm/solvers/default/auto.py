@@ -18,8 +18,8 @@ import numpy as np
 
 from ...base.protocols import Array
 from ...base.workspace import Workspace
-from ...certificates._composite import LARGEST_DENSE
 from ...forms.elimination import Elimination
+from ...forms.structure import LIMITS
 from ...problem import Pair, Problem
 from ...quadratic import FLATTEN
 from ...risk.finite_sum import FiniteSum
@@ -99,7 +99,7 @@ class Auto(Solver):
         n, d = problem.f2.n_terms, problem.shape2[0]
         if _few_columns_matter(n, d) and why_not_by_column(problem) is None:
             return "working-set", f"{d} columns, each of which a penalty can hold at zero"
-        many = TIED_COLUMNS if n < d else LARGEST_DENSE + 1
+        many = TIED_COLUMNS if n < d else LIMITS.dense + 1
         if d >= many and TiedNewton().why_not(problem) is None:
             return "tied-newton", f"{n} rows, {d} columns tied by a sparse structure: one factor"
         reason, few = why_not(problem), n < d and dual_rows(problem)
@@ -110,7 +110,7 @@ class Auto(Solver):
         if is_quadratic(problem):
             return "gram", "the loss is quadratic: one Gram matrix makes the rows superfluous"
         columns = cast(FiniteSum, problem.f2).n_columns
-        if columns > LARGEST_DENSE:
+        if columns > LIMITS.dense:
             return "newton", f"{columns} columns: a model from products with some rows"
         return "newton", f"{columns} columns: a {columns} x {columns} model is cheap"
 

@@ -24,10 +24,8 @@ from ...base.capabilities import Has, offers
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...certificates import (
-    Composite,
     DataTerm,
     DualPoint,
-    Through,
     corrected_point,
     evaluate,
     gap_scale,
@@ -36,6 +34,7 @@ from ...certificates import (
     model_of,
 )
 from ...certificates._corrected import MODEL_TOL
+from ...forms.one_block import OneBlock, one_block
 from ...linear_algebra.implicit import Implicit
 from ...problem import Pair, Problem
 from ...risk.curvature import LIMITS, RowSample, SampledHessian, shares_curvature
@@ -138,7 +137,7 @@ class SampledNewton(Solver):
         """Return the state before the first epoch: some of the rows may have led somewhere."""
         point, multiplier = start_point(problem, x, dual)
         point = inside(problem, point)
-        form, f2 = Composite.of(problem), cast(FiniteSum, problem.f2)
+        form, f2 = one_block(problem), cast(FiniteSum, problem.f2)
         mu = form.from_multiplier(None if dual is None else multiplier)
         state = self.start_at(problem, point, mu, workspace)
         self._recall(f2, state)
@@ -154,7 +153,7 @@ class SampledNewton(Solver):
         self, problem: Problem, point: Pair, mu: Array, workspace: Workspace | None = None
     ) -> NewtonState:
         """Return the state at a feasible point whose pass is still to be made."""
-        dual = Composite.of(problem).to_multiplier(mu).astype(problem.dtype)
+        dual = one_block(problem).to_multiplier(mu).astype(problem.dtype)
         return NewtonState(
             workspace=workspace or Workspace(),
             x=point, output=point, dual=dual, beta=1.0, mu=mu,
@@ -195,7 +194,7 @@ class SampledNewton(Solver):
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make one step."""
-        s, f2, form = cast(NewtonState, state), cast(FiniteSum, problem.f2), Composite.of(problem)
+        s, f2, form = cast(NewtonState, state), cast(FiniteSum, problem.f2), one_block(problem)
         patience = self.options.patience
         if s.refused >= patience or s.shortened >= patience - 1:
             take_over(problem, s, rng)
@@ -240,7 +239,7 @@ class SampledNewton(Solver):
         return SampledHessian(sample, shares_curvature(f2, at.predictions), damping, single)
 
     def _model(
-        self, problem: Problem, s: NewtonState, form: Composite, at: DataTerm,
+        self, problem: Problem, s: NewtonState, form: OneBlock, at: DataTerm,
         hessian: SampledHessian, now: float,
     ) -> tuple[Array, Array, float]:  # fmt: skip
         """Return the model's minimizer, its multiplier, and the decrease it promises."""
@@ -274,7 +273,7 @@ class SampledNewton(Solver):
         return structured(form, small, o), small.dual, promised
 
     def _certify(
-        self, problem: Problem, s: NewtonState, form: Composite, at: DataTerm,
+        self, problem: Problem, s: NewtonState, form: OneBlock, at: DataTerm,
         hessian: SampledHessian, now: float, near: Array, start: Array, tol: float,
     ) -> tuple[Array, Array] | None:  # fmt: skip
         """Keep the bound of the corrected dual point; return its model's minimizer and mu."""
@@ -369,8 +368,8 @@ def why_not(problem: Problem) -> str | None:
         return "no penalty"
     if not has_certificate(problem):
         return "a part has no conjugate, or an operator no matrix"
-    form = Composite.of(problem)
-    if any(isinstance(part, Through) for part, _ in form.parts):
+    form = one_block(problem)
+    if form.is_through:
         return "A1 is not a multiple of the identity"
     if f2.n_columns > LIMITS.columns and form.ties_columns:
         return f"{f2.n_columns} columns, tied by the structure, are too many for a model"

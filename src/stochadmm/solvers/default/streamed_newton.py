@@ -23,7 +23,8 @@ from scipy import sparse
 
 from ...base.protocols import Array
 from ...base.workspace import Workspace
-from ...certificates import Composite, evaluate, model_of
+from ...certificates import evaluate, model_of
+from ...forms.one_block import OneBlock, one_block
 from ...problem import Pair, Problem
 from ...risk.curvature import RowSample, SampledHessian
 from ...risk.finite_sum import FiniteSum
@@ -108,7 +109,7 @@ class StreamedNewton(Solver):
     ) -> StreamedState:  # fmt: skip
         """Begin at the solution of a sample, or where the user says; two reads."""
         point, multiplier = start_point(problem, x, dual)
-        f2, form = cast(StreamedSum, problem.f2), Composite.of(problem)
+        f2, form = cast(StreamedSum, problem.f2), one_block(problem)
         facts = f2.facts
         mu = form.from_multiplier(None if dual is None else multiplier)
         point = inside(problem, point)
@@ -131,7 +132,7 @@ class StreamedNewton(Solver):
         s, f2, form = (
             cast(StreamedState, state),
             cast(StreamedSum, problem.f2),
-            Composite.of(problem),
+            one_block(problem),
         )
         assert s.cache is not None and s.rows is not None
         now = s.cache.value + problem.penalty(s.output)
@@ -150,7 +151,7 @@ class StreamedNewton(Solver):
         s.n_epochs += 1
 
     def _model(
-        self, problem: Problem, s: StreamedState, form: Composite, now: float
+        self, problem: Problem, s: StreamedState, form: OneBlock, now: float
     ) -> tuple[Array, Array, float]:
         """Return the model's minimizer, its multiplier, and the decrease it promises."""
         f2, rows = cast(StreamedSum, problem.f2), cast(Rows, s.rows)
@@ -198,7 +199,7 @@ class StreamedNewton(Solver):
         s.cache, s.sums = cache, sums
         s.mu = mu if t == 1.0 else s.mu + t * (mu - s.mu)
 
-    def _certify(self, problem: Problem, s: StreamedState, form: Composite) -> None:
+    def _certify(self, problem: Problem, s: StreamedState, form: OneBlock) -> None:
         """Solve the problem of the sample and the tangent of the rest; keep its bound."""
         f2, rows = cast(StreamedSum, problem.f2), cast(Rows, s.rows)
         small = replace(problem, f2=_tangent_problem(f2, rows, cast(Sums, s.sums), s.output.x2))

@@ -28,15 +28,13 @@ from ...base.capabilities import Has, offers
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...certificates import (
-    Composite,
     DataTerm,
-    Through,
     clear_free_directions,
-    dual_scale,
     evaluate,
     has_certificate,
     mean_loss,
 )
+from ...forms.one_block import OneBlock, dual_scale, one_block
 from ...problem import Pair, Problem
 from ...risk.finite_sum import FiniteSum
 from ...risk.weights import sample_weights
@@ -164,8 +162,8 @@ class TiedNewton(Solver):
             return "no penalty"
         if not has_certificate(problem):
             return "a part has no conjugate, or an operator no matrix"
-        form = Composite.of(problem)
-        if any(isinstance(part, Through) for part, _ in form.parts):
+        form = one_block(problem)
+        if form.is_through:
             return "A1 is not a multiple of the identity"
         if not form.mask.any():
             return "no penalty"
@@ -181,7 +179,7 @@ class TiedNewton(Solver):
         The factor's fill is known only once it is made: 20 times the entries of S'S are assumed.
         """
         n, d = problem.f2.n_terms, problem.shape2[0]
-        form = Composite.of(problem)
+        form = one_block(problem)
         entries = 20 * 12 * (form.St @ form.S).nnz
         dense = 2 * n * d + 3 * n * n if n <= self.most_rows else 2 * d * d
         return int(8 * (dense + 6 * d + 8 * form.S.shape[0]) + entries)
@@ -193,7 +191,7 @@ class TiedNewton(Solver):
         """Factor the structure; on a path that of the strength before is used again."""
         point, multiplier = start_point(problem, x, dual)
         point = inside(problem, point)
-        form, f2 = Composite.of(problem), cast(FiniteSum, problem.f2)
+        form, f2 = one_block(problem), cast(FiniteSum, problem.f2)
         penalty = Pieces.of(form)
         kept = None if f2.kept is None else f2.kept.get(KEPT)
         rows: Rows | None = None
@@ -231,7 +229,7 @@ class TiedNewton(Solver):
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Split, collapse, certify."""
-        s, f2, form = cast(TiedState, state), cast(FiniteSum, problem.f2), Composite.of(problem)
+        s, f2, form = cast(TiedState, state), cast(FiniteSum, problem.f2), one_block(problem)
         if s.idle >= self.patience:
             s.own_bound = False
             take_over(problem, s, rng)
@@ -267,7 +265,7 @@ class TiedNewton(Solver):
         return s.split.run(s.model, lin, s.w, s.stretch * self.n_inner)
 
     def _collapsed(
-        self, f2: FiniteSum, form: Composite, s: TiedState, near: Array, now: float
+        self, f2: FiniteSum, form: OneBlock, s: TiedState, near: Array, now: float
     ) -> Array | None:
         """Return the minimizer in the levels of the splitting, None where that is no progress.
 
@@ -324,7 +322,7 @@ class TiedNewton(Solver):
         split = s.split
         split.z = split.rows.structure.S @ s.w - split.offset
 
-    def _certify(self, problem: Problem, f2: FiniteSum, form: Composite, s: TiedState) -> None:
+    def _certify(self, problem: Problem, f2: FiniteSum, form: OneBlock, s: TiedState) -> None:
         """Improve the bound by the slopes at the output and a multiplier from the factor."""
         split = s.split
         structure = split.rows.structure
@@ -383,7 +381,7 @@ def _unit(f2: FiniteSum) -> Any:
     return (1.0 if q is None else q) / f2.n_terms
 
 
-def _zeros(form: Composite, z: Array) -> Array:
+def _zeros(form: OneBlock, z: Array) -> Array:
     """Return the rows that their penalty holds at zero."""
     out = np.zeros(z.shape, dtype=bool)
     for part, rows in form.parts:
@@ -401,7 +399,7 @@ def _diagonal(f2: FiniteSum) -> Array:
     return np.append(diagonal, q.mean()) if f2.intercept else diagonal
 
 
-def _free_directions(form: Composite, structure: Structure) -> list[tuple[Any, Any]]:
+def _free_directions(form: OneBlock, structure: Structure) -> list[tuple[Any, Any]]:
     """Return the directions that no penalty sees, as sparse columns."""
     if structure.shift is None:
         return []

@@ -25,14 +25,13 @@ from ...base.capabilities import Has, offers
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...certificates import (
-    Composite,
     DualPoint,
-    Through,
     gap_scale,
     has_certificate,
     pull_back,
     scaled_point,
 )
+from ...forms.one_block import one_block
 from ...operators import Identity
 from ...penalties import Stacked
 from ...problem import Pair, Problem
@@ -104,7 +103,7 @@ class WorkingSet(Solver):
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         point, f2 = inside(problem, point), cast(FiniteSum, problem.f2)
-        mu = Composite.of(problem).from_multiplier(None if dual is None else multiplier)
+        mu = one_block(problem).from_multiplier(None if dual is None else multiplier)
         state = WorkingState(
             workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf, mu=mu,
@@ -147,7 +146,7 @@ class WorkingSet(Solver):
         x2[s.columns] = inner.output.x2
         s.x = s.output = problem.feasible(Pair(problem.zeros().x1, x2))
         s.mu = np.zeros_like(s.mu)
-        small = Composite.of(cast(Problem, s.small))
+        small = one_block(cast(Problem, s.small))
         own = inner.mu if inner.other is None else small.from_multiplier(inner.dual)
         s.mu[form.rows(s.columns)] = own
         s.dual = form.composite.to_multiplier(s.mu).astype(problem.dtype)
@@ -209,7 +208,7 @@ class ByColumn:
     """A problem whose structure has one column in each row: what holds the columns at zero."""
 
     def __init__(self, problem: Problem) -> None:
-        self.composite = Composite.of(problem)
+        self.composite = one_block(problem)
         self.S = self.composite.S
         self.parts = [
             (part, slice(rows.start + own.start, rows.start + own.stop))
@@ -315,8 +314,8 @@ def why_not_by_column(problem: Problem) -> str | None:
         return "the loss offers no curvature"
     if not has_certificate(problem):
         return "a part has no conjugate, or an operator no matrix"
-    form = Composite.of(problem)
-    if any(isinstance(part, Through) for part, _ in form.parts):
+    form = one_block(problem)
+    if form.is_through:
         return "A1 is not a multiple of the identity"
     if form.ties_columns or form.S.nnz < form.S.shape[0] or form.offset.any():
         return "the structure ties columns"

@@ -1,0 +1,248 @@
+"""The structure matrix S of a one-block form, its Gram matrix and its factorizations.
+
+They depend on the operator alone: a path, its folds, certificates and steps share them.
+`structure` makes equal matrices one object of a workspace, whatever problem they come from, and
+`structure_solver` factorizes the rows of a mask.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import lsmr, splu, spsolve
+
+from ..base.capabilities import Has, offers
+from ..base.clock import NEVER, Deadline
+from ..base.protocols import Array
+from ..base.workspace import Workspace
+from ..linear_algebra.dense import inverse
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes that decide how a structure is factorized.
+
+    Parameters
+    ----------
+    dense : int
+        Columns up to which matrices of their side are made: 128 MB, and a few seconds for the null
+        space.
+    entries : int
+        Entries per column of S'S up to which a large structure has a sparse factor: chains and
+        grids have a dozen, and beyond fill-in outgrows the dense matrix.
+    seconds : float
+        Of the null space of a dense matrix, per cube of its side, on a slow core.
+    negligible : float
+        Share of the largest below which squared pivots and eigenvalues count as zero: what
+        rounding leaves of a dependent column, squared, is far below.
+    """
+
+    dense: int = 4000
+    entries: int = 30
+    seconds: float = 3e-10
+    negligible: float = 1e-10
+
+
+LIMITS = Limits()
+
+
+class Structure:
+    """A sparse matrix S and its transpose."""
+
+    def __init__(self, S: Any) -> None:
+        self.S = S
+        self.St = sparse.csr_array(S.T)
+        self.ties_columns = bool((np.diff(S.indptr) > 1).any())
+        """Whether a row of S has several columns."""
+
+
+def structure(S: Any, workspace: Workspace) -> Structure:
+    """Return the structure of a matrix, the same object for equal matrices."""
+    S = sparse.csr_array(S, dtype=np.float64)
+    numbers = (S.data.tobytes(), S.indices.tobytes(), S.indptr.tobytes())
+    return workspace.shared.once(_structure, S.shape, *numbers, S.indices.dtype)
+
+
+def _structure(
+    shape: tuple[int, int], data: bytes, indices: bytes, indptr: bytes, dtype: Any
+) -> Structure:
+    arrays = (
+        np.frombuffer(data).copy(),
+        np.frombuffer(indices, dtype).copy(),
+        np.frombuffer(indptr, dtype).copy(),
+    )
+    return Structure(sparse.csr_array(arrays, shape))
+
+
+def sparse_gram(of: Structure, workspace: Workspace) -> Any:
+    """Return S'S as a CSR array."""
+    return workspace.shared.once(_sparse_gram, of)
+
+
+def _sparse_gram(of: Structure) -> Any:
+    return sparse.csr_array(of.St @ of.S)
+
+
+def dense_gram(of: Structure, workspace: Workspace) -> Array:
+    """Return S'S as a dense matrix."""
+    return workspace.shared.once(_dense_gram, of, workspace.shared)
+
+
+def _dense_gram(of: Structure, shared: Workspace) -> Array:
+    return np.asarray(sparse_gram(of, shared).toarray())
+
+
+def structure_solver(of: Structure, mask: Array, workspace: Workspace) -> StructureSolver:
+    """Return least squares with the rows of a mask."""
+    return workspace.shared.once(_structure_solver, of, mask.tobytes())
+
+
+def is_factorized(of: Structure, mask: Array, workspace: Workspace) -> bool:
+    """Say whether the rows of a mask were factorized before."""
+    return workspace.shared.holds(_structure_solver, of, mask.tobytes())
+
+
+def _structure_solver(of: Structure, mask: bytes) -> StructureSolver:
+    return StructureSolver.build(of.S, np.frombuffer(mask, dtype=bool))
+
+
+@dataclass(frozen=True)
+class StructureSolver:
+    """Least squares with some rows of S: a dense factor when small, iterations when large."""
+
+    S: Any
+    """The rows of the mask, all others empty."""
+    mask: Array
+    pseudo_inverse: Any
+    """Of S'S, where that is diagonal or small."""
+    null: Any = field(repr=False)
+    """Directions that no row sees, as sparse columns."""
+    gram: Any = None
+    factor: Any = None
+    """S'S of a large structure and its sparse factor, with a ridge; without one, iterations."""
+
+    @classmethod
+    def build(cls, S: Any, mask: Array) -> StructureSolver:
+        """Factorize ``S' S`` on the rows of the mask and find its null space."""
+        rows = sparse.csr_array(sparse.diags_array(mask.astype(np.float64)) @ S)
+        rows.eliminate_zeros()
+        d = S.shape[1]
+        touched = np.zeros(d, dtype=bool)
+        touched[rows.indices] = True
+        free = np.flatnonzero(~touched)
+        units = sparse.csc_array(
+            (np.ones(free.size), (free, np.arange(free.size))), (d, free.size)
+        )
+        wide = sparse.csc_array(rows.T @ rows)
+        if is_diagonal(wide):
+            inverted = np.zeros(d)
+            inverted[touched] = 1.0 / wide.diagonal()[touched]
+            return cls(rows, mask, sparse.diags_array(inverted), units)
+        if d > LIMITS.dense:
+            null = sparse.hstack([units, _guesses(rows)]).tocsc()
+            if wide.nnz > LIMITS.entries * d:
+                return cls(rows, mask, None, null)
+            ridge = 1e-10 * float(wide.diagonal().max(initial=1.0))
+            shifted = sparse.csc_array(wide + ridge * sparse.eye_array(d))
+            return cls(rows, mask, None, null, wide, splu(shifted))
+        seen = np.flatnonzero(touched)
+        gram = wide.toarray()[np.ix_(seen, seen)]
+        solved, null = _inverse_and_null(gram)
+        full = np.zeros((d, d))
+        full[np.ix_(seen, seen)] = solved
+        lifted = np.zeros((d, null.shape[1]))
+        lifted[seen] = null
+        basis = sparse.hstack([units, sparse.csc_array(lifted)]).tocsc()
+        return cls(rows, mask, full, basis)
+
+    def absorb(self, residual: Array, *, deadline: Deadline = NEVER) -> Array:
+        """Return the smallest ``change`` on the masked rows with ``S' change = residual``."""
+        if self.pseudo_inverse is not None:
+            found: Array = self.S @ (self.pseudo_inverse @ residual)
+            return found
+        if self.factor is None:
+            return lsmr_columns(self.S.T, residual, deadline=deadline)
+        if self.null.shape[1]:  # the ridge would blow up what least squares leaves alone
+            own = self.null.T @ self.null
+            part = spsolve(sparse.csc_array(own), self.null.T @ residual)
+            residual = residual - self.null @ part.reshape(own.shape[0], *residual.shape[1:])
+        y = self.factor.solve(residual)
+        for _ in range(3):
+            y = y + self.factor.solve(residual - self.gram @ y)
+        found = self.S @ y
+        return found
+
+    def smallest(self) -> float:
+        """Return an estimate from below of the smallest singular value of a large structure."""
+        rng = np.random.default_rng(0)
+        v = self.S.T @ rng.standard_normal(self.S.shape[0])
+        if self.factor is None:
+            norm, condition = lsmr(self.S.T, v, maxiter=5000)[5:7]
+            return float(norm / condition) / 10
+        value = 0.0
+        for _ in range(10):
+            v = v / np.linalg.norm(v)
+            w = self.S.T @ self.absorb(v) if self.null.shape[1] else v
+            y = self.factor.solve(w)
+            value, v = float(np.linalg.norm(y)), y
+        return 0.5 / np.sqrt(value) if value > 0 else 0.0
+
+
+def is_diagonal(matrix: Any) -> bool:
+    """Say whether a sparse matrix has no entry beside its diagonal."""
+    return int(matrix.count_nonzero()) == int(np.count_nonzero(matrix.diagonal()))
+
+
+def _inverse_and_null(gram: Array) -> tuple[Array, Array]:
+    size = gram.shape[0]
+    if size == 0:
+        return gram, np.zeros((0, 0))
+    root = np.sqrt(np.diag(gram))
+    scaled = gram / np.outer(root, root)
+    found = inverse(scaled)
+    if found is not None and 1 / np.diag(found).max() > LIMITS.negligible:
+        return found / np.outer(root, root), np.zeros((size, 0))
+    # in units in which every column has length one: those of the columns must not decide the rank
+    values, vectors = linalg.eigh(scaled)
+    live = values > LIMITS.negligible * values[-1]
+    null = vectors[:, ~live] / root[:, None]
+    solved = (vectors[:, live] / values[live]) @ vectors[:, live].T
+    return solved / np.outer(root, root), null / np.linalg.norm(null, axis=0)
+
+
+def _guesses(rows: Any) -> Any:
+    """Return null directions of a large structure: constants on components, polynomials."""
+    d = rows.shape[1]
+    _, labels = connected_components(rows.T @ rows, directed=False)
+    place = np.linspace(-1.0, 1.0, d)
+    pieces = sparse.csc_array((np.ones(d), (np.arange(d), labels)))
+    powers = sparse.csc_array(np.stack([place, place**2, place**3], axis=1))
+    candidates = sparse.hstack([pieces, powers]).tocsc()
+    size = np.asarray(abs(rows @ candidates).max(axis=0).todense()).ravel()
+    scale = np.asarray((abs(rows) @ abs(candidates)).max(axis=0).todense()).ravel()
+    touched = np.asarray(abs(rows).sum(axis=0)).ravel()[candidates.argmax(axis=0)] > 0
+    return candidates[:, (size <= 1e-12 * scale) & touched]
+
+
+def lsmr_columns(matrix: Any, right: Array, *, deadline: Deadline = NEVER) -> Array:
+    """Solve ``matrix @ result = right`` in least squares, column by column while there is time."""
+    columns = right[:, None] if right.ndim == 1 else right
+    out = np.zeros((matrix.shape[1], columns.shape[1]))
+    for k, column in enumerate(columns.T):
+        if deadline.passed():
+            break
+        out[:, k] = lsmr(matrix, column, atol=1e-15, btol=1e-15, maxiter=5000)[0]
+    return out[:, 0] if right.ndim == 1 else out
+
+
+def as_matrix(A: Any, d: int) -> Any:
+    """Return an operator as a CSR array, from products where it has no sparse form."""
+    if offers(A, Has.SPARSE):
+        return sparse.csr_array(A.tosparse())
+    if d > LIMITS.dense:
+        raise NotImplementedError(f"{type(A).__name__} has no sparse form and {d} columns")
+    return sparse.csr_array(A.matvec(np.eye(d)))
