@@ -36,7 +36,7 @@ if __package__ in (None, ""):
 from benchmarks.covering import LEVELS, Case, answer, build, conic_point, meaningless
 
 import stochadmm as sa
-from stochadmm.certificates._relative import gap_scale
+from stochadmm.certificates.relative import gap_scale
 from stochadmm.forms.equilibrate import equilibrated
 
 TOL, TIGHT, PASSES = 1e-6, 1e-9, 10

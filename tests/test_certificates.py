@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from stochadmm.certificates import Certificate, certify
-from stochadmm.certificates._null_space import FreeSpace
+from stochadmm.certificates.null_space import FreeSpace
 from stochadmm.losses import (
     Huber,
     Logistic,

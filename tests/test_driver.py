@@ -11,7 +11,7 @@ import pytest
 import stochadmm as sa
 from stochadmm.base.clock import limited, out_of_time, seconds_left
 from stochadmm.certificates import certify
-from stochadmm.certificates._scaled import feasible_multiplier
+from stochadmm.certificates.scaled import feasible_multiplier
 from stochadmm.forms.one_block import one_block
 from stochadmm.forms.structure import StructureSolver
 from stochadmm.run import answer

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stochadmm as sa
-from stochadmm.certificates._relative import gap_scale, null_value
+from stochadmm.certificates.relative import gap_scale, null_value
 
 ALPHA = 1e-3
 

@@ -1,13 +1,13 @@
 """Certificates of optimality: duality gaps, or the KKT residual where no conjugate exists."""
 
-from ._certify import Certificate, certify, has_certificate
-from ._charge import rounding
-from ._corrected import Corrected, corrected_point, has_model, model_of
-from ._data import DataTerm, evaluate, mean_loss, pull_back
-from ._null_space import clear_free_directions
-from ._relative import gap_scale
-from ._repair import repaired
-from ._scaled import DualPoint, lower_bound, scaled_point
+from .certify import Certificate, certify, has_certificate
+from .charge import rounding
+from .corrected import Corrected, corrected_point, has_model, model_of
+from .data import DataTerm, evaluate, mean_loss, pull_back
+from .null_space import clear_free_directions
+from .relative import gap_scale
+from .repair import repaired
+from .scaled import DualPoint, lower_bound, scaled_point
 
 __all__ = [
     "Certificate",

@@ -19,10 +19,10 @@ from ..base.clock import seconds_left
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..certificates import Certificate, certify, has_certificate
-from ..certificates._certify import setup_seconds
-from ..certificates._data import evaluate
-from ..certificates._relative import gap_scale
-from ..certificates._repair import repaired, wide
+from ..certificates.certify import setup_seconds
+from ..certificates.data import evaluate
+from ..certificates.relative import gap_scale
+from ..certificates.repair import repaired, wide
 from ..exact import as_pair, candidates
 from ..problem import Pair, Problem
 from ..risk.finite_sum import FiniteSum, Snapshot

@@ -18,8 +18,8 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import Elementwise, compiled_terms
 from ..base.workspace import Workspace
-from ..certificates._data import evaluate
-from ..certificates._null_space import clear_free_directions
+from ..certificates.data import evaluate
+from ..certificates.null_space import clear_free_directions
 from ..forms.one_block import OneBlock, one_block
 from ..forms.structure import is_diagonal
 from ..problem import Pair, Problem

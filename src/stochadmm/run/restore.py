@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..base.protocols import Array
-from ..certificates._data import evaluate
+from ..certificates.data import evaluate
 from ..forms.equilibrate import Units
 from ..problem import Pair
 from ..risk.finite_sum import FiniteSum

@@ -33,7 +33,7 @@ from ...certificates import (
     has_model,
     model_of,
 )
-from ...certificates._corrected import MODEL_TOL
+from ...certificates.corrected import MODEL_TOL
 from ...forms.one_block import OneBlock, one_block
 from ...linear_algebra.implicit import Implicit
 from ...problem import Pair, Problem

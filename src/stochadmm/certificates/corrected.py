@@ -29,9 +29,9 @@ from ..risk.curvature import (
     shares_curvature,
 )
 from ..risk.finite_sum import FiniteSum
-from ._charge import mean_size, rounding
-from ._data import DataTerm
-from ._scaled import DualPoint, scaled_point
+from .charge import mean_size, rounding
+from .data import DataTerm
+from .scaled import DualPoint, scaled_point
 
 RUN = 64
 """Rows are sampled in runs of this length, which memory likes."""

@@ -10,9 +10,9 @@ from ..base.capabilities import nonnegative
 from ..forms.one_block import OneBlock, one_block
 from ..problem import Problem
 from ..risk.finite_sum import FiniteSum
-from ._certify import has_certificate
-from ._data import evaluate
-from ._null_space import clear_free_directions
+from .certify import has_certificate
+from .data import evaluate
+from .null_space import clear_free_directions
 
 FLOOR = 1e-3
 """Share of |F(0)| that a relative gap is relative to at least, for optima at zero."""

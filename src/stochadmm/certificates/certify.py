@@ -14,12 +14,12 @@ from ..forms.equilibrate import Units, equilibrated
 from ..forms.one_block import OneBlock, one_block
 from ..problem import Pair, Problem
 from ..risk.finite_sum import FiniteSum, Snapshot
-from ._corrected import corrected_point
-from ._data import DataTerm, evaluate
-from ._null_space import clear_free_directions, only_intercept
-from ._repair import is_rounding, repaired, wide
-from ._residual import kkt_residual
-from ._scaled import DualPoint, feasible_multiplier, scaled_point
+from .corrected import corrected_point
+from .data import DataTerm, evaluate
+from .null_space import clear_free_directions, only_intercept
+from .repair import is_rounding, repaired, wide
+from .residual import kkt_residual
+from .scaled import DualPoint, feasible_multiplier, scaled_point
 
 STRENGTHS = ("scaled", "corrected")
 ROUNDS = 20

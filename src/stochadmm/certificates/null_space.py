@@ -14,7 +14,7 @@ from ..base.clock import out_of_time
 from ..base.protocols import Array
 from ..risk.finite_sum import FiniteSum
 from ..risk.weights import sample_weights, weighted
-from ._data import ROWS, DataTerm, mean_loss, pull_back
+from .data import ROWS, DataTerm, mean_loss, pull_back
 
 MAX_NEWTON = 30
 MOST_DIRECTIONS = 400

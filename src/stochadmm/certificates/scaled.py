@@ -10,8 +10,8 @@ from ..base.clock import out_of_time
 from ..base.protocols import Array
 from ..forms.one_block import OneBlock
 from ..risk.finite_sum import FiniteSum
-from ._charge import charge, least_value, per_row, rounding
-from ._data import mean_conjugate
+from .charge import charge, least_value, per_row, rounding
+from .data import mean_conjugate
 
 MOST_TIMES = 10
 NEAR = 8.0

@@ -34,8 +34,8 @@ from ..penalties import Stacked
 from ..risk.finite_sum import FiniteSum
 from ..risk.metrics import column_energies
 from ..risk.weights import sample_weights, weighted
-from ._data import dual_margin, has_margins, mean_conjugate
-from ._null_space import FreeSpace
+from .data import dual_margin, has_margins, mean_conjugate
+from .null_space import FreeSpace
 
 UNIT = 16 * float(np.finfo(np.float64).eps)
 """Rounding of a sum over rows relative to the sum of sizes, which is added up in blocks."""
