@@ -1,28 +1,38 @@
 """Loss + nuclear norm + other norms of one matrix: the mathematics, without solvers."""
 
+from ..risk.moments import Moments, moments
 from .bound import QuadraticBound
-from .curved import MOST_FREE, CurvedLoss, Point
+from .curved import CurvedLoss, Point
 from .eigenbasis import EigenQuadratic, reduced
-from .fista import Fista, FistaOptions
-from .form import Form, read
+from .fista import Fista
+from .form import NORMS, Form, NotLowRank, read, why_not
 from .metric import Diagonal, Kronecker, Metric
-from .moments import Moments, moments
-from .newton import NewtonOptions, ProximalNewton, zero_subgradients
-from .splitting import Splitting, SplittingOptions
+from .newton import ProximalNewton, zero_subgradients
+from .options import (
+    DualOptions,
+    FistaOptions,
+    MetricOptions,
+    NewtonOptions,
+    SplittingOptions,
+)
+from .splitting import Splitting
 from .svt import SingularValueThreshold, nuclear_norm, spectral_norm
 
 __all__ = [
-    "MOST_FREE",
+    "NORMS",
     "CurvedLoss",
     "Diagonal",
+    "DualOptions",
     "EigenQuadratic",
     "Fista",
     "FistaOptions",
     "Form",
     "Kronecker",
     "Metric",
+    "MetricOptions",
     "Moments",
     "NewtonOptions",
+    "NotLowRank",
     "Point",
     "ProximalNewton",
     "QuadraticBound",
@@ -34,5 +44,6 @@ __all__ = [
     "read",
     "reduced",
     "spectral_norm",
+    "why_not",
     "zero_subgradients",
 ]

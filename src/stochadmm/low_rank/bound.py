@@ -23,13 +23,9 @@ from typing import Any
 import numpy as np
 
 from ..base.protocols import Array
-from ..penalties import L1, RowsL21
 from .eigenbasis import EigenQuadratic
-from .form import Form
+from .form import NORMS, Form
 from .svt import spectral_norm
-
-ROUNDING = 1e-15
-"""Relative error of an entry of a Gram matrix beyond the square root of its size."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class QuadraticBound:
             total = total + u
         conjugates = 0.0
         for penalty, u in zip(self.form.others, subgradients[1:], strict=True):
-            if not isinstance(penalty, (L1, RowsL21)):  # those of norms are zero where finite
+            if not isinstance(penalty, NORMS):  # those of norms are zero where finite
                 conjugates += float(penalty.conjugate(u))
         if not np.isfinite(conjugates):
             return -np.inf
@@ -67,8 +63,9 @@ class QuadraticBound:
         feasible = feasible_subgradients(self.form, subgradients)
         found = self.estimate(feasible, upper)
         E, radius = self.quadratic, upper / self.form.growth
-        error = ROUNDING * np.sqrt(E.values.size) * float(E.values.max(initial=0.0))
-        return float(found - 0.5 * error * radius**2 - 100 * ROUNDING * abs(E.constant))
+        unit = 1e-15  # relative error of an entry of a Gram matrix beyond the root of its size
+        error = unit * np.sqrt(E.values.size) * float(E.values.max(initial=0.0))
+        return float(found - 0.5 * error * radius**2 - 100 * unit * abs(E.constant))
 
 
 def feasible_subgradients(form: Form, subgradients: Sequence[Array]) -> list[Array]:

@@ -13,19 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ..base.protocols import Array
 from ..losses import Multinomial
-from ..risk.finite_sum import CSR, FiniteSum
-
-MOST_FREE = 2000
-"""Free coefficients whose square matrix is cheap."""
-NEWTON_STEPS = 30
-LEAST = 1e-200
-"""Curvature below which a loss counts as flat."""
-CHARGE = 20.0
-"""What rounding leaves of the free rows' equation is charged at so many times their length."""
+from ..risk.finite_sum import FiniteSum
+from ..risk.split_columns import SplitColumns
 
 
 @dataclass(frozen=True)
@@ -48,57 +40,33 @@ class Point:
 class CurvedLoss:
     """The data term as a function of the penalized rows of the coefficients."""
 
-    def __init__(self, f2: FiniteSum, rows: Array, free: Array) -> None:
-        self.f2, self.rows, self.free = f2, rows, free
+    def __init__(self, f2: FiniteSum, rows: Array, free: Array, free_steps: int = 30) -> None:
+        self.f2, self.rows, self.free, self.free_steps = f2, rows, free, free_steps
         self.n, self.outputs = f2.n_terms, int(f2.n_outputs or 1)
         self.loss: Any = f2.loss
         weight = None if f2.weight is None else f2.weight.astype(np.float64)
         if weight is not None and weight.ndim == 1:
             weight = (weight * (self.n / weight.sum()))[:, None]
         self.weight = weight
-        self.X = f2.X
-        self.whole = rows.size == f2.n_features and np.array_equal(rows, np.arange(rows.size))
-        if not self.whole:
-            self.X = f2.X[:, rows]
-        self.narrow = f2.storage != CSR and f2.dtype != np.float64
-        self.XT = sparse.csr_array(self.X.T) if f2.storage == CSR else self.X.T
-        self.X_free = self._free_columns()
+        self.columns = SplitColumns(f2, rows, free)
         self.labels = f2.y if isinstance(self.loss, Multinomial) else None
         self.reads = 0.0
-
-    def _free_columns(self) -> Array:
-        inside = self.free[self.free < self.f2.n_features]
-        columns = self.f2.X[:, inside]
-        dense = columns.toarray() if self.f2.storage == CSR else columns
-        ones = np.ones((self.n, self.free.size - inside.size))
-        return np.hstack([dense.astype(np.float64), ones])
 
     # ---------------------------------------------------------------- products
 
     def product(self, W: Array) -> Array:
         """Return X_p W."""
         self.reads += 0.5
-        if not self.narrow:
-            return np.asarray(self.X @ W)
-        out = np.empty((self.n, W.shape[1]))
-        for rows in self.f2.chunks():  # wide copies of float32 rows stay small
-            out[rows] = self.X[rows].astype(np.float64) @ W
-        return out
+        return self.columns.matvec(W)
 
     def pull_back(self, u: Array) -> Array:
         """Return X_p' (q u) / n."""
         self.reads += 0.5
-        qu = self.weighted(u)
-        if not self.narrow:
-            return np.asarray(self.XT @ qu) / self.n
-        total = np.zeros((self.rows.size, u.shape[1]))
-        for rows in self.f2.chunks():
-            total += self.X[rows].T.astype(np.float64) @ qu[rows]
-        return total / self.n
+        return self.columns.rmatvec(self.weighted(u)) / self.n
 
     def pull_back_free(self, u: Array) -> Array:
         """Return X_f' (q u) / n."""
-        return np.asarray(self.X_free.T @ self.weighted(u)) / self.n
+        return np.asarray(self.columns.free.T @ self.weighted(u)) / self.n
 
     def weighted(self, u: Array) -> Array:
         """Return u times the weights of rows or entries."""
@@ -176,16 +144,16 @@ class CurvedLoss:
             value, u = self.value_and_slopes(base)
             return np.zeros((0, base.shape[1])), base, value, u
         V = np.zeros((self.free.size, base.shape[1])) if V is None else V
-        z = base + self.X_free @ V
+        z = base + self.columns.free @ V
         value, u = self.value_and_slopes(z)
-        for _ in range(NEWTON_STEPS):
+        for _ in range(self.free_steps):
             left = self.pull_back_free(u)
-            if np.abs(left).max() <= 1e-14 * max(1.0, float(np.abs(self.X_free).max())):
+            if np.abs(left).max() <= 1e-14 * max(1.0, float(np.abs(self.columns.free).max())):
                 break
             c, s = self._curvature_at(z, u)
             step = -self.free_inverse(c, s) @ left.ravel()
             expected, t = float(left.ravel() @ step), 1.0
-            ahead = self.X_free @ step.reshape(V.shape)
+            ahead = self.columns.free @ step.reshape(V.shape)
             while True:
                 new, slopes = self.value_and_slopes(z + t * ahead)
                 if new <= value + 1e-4 * t * expected + 1e-15 * abs(value) or t < 1e-6:
@@ -215,7 +183,7 @@ class CurvedLoss:
         qs = None if s is None else self.weighted(s)
         for a in range(f):
             for b in range(a, f):
-                both = (self.X_free[:, a] * self.X_free[:, b])[:, None]
+                both = (self.columns.free[:, a] * self.columns.free[:, b])[:, None]
                 block = np.diag((both * qc).sum(axis=0))
                 if s is not None and qs is not None:
                     block -= (both * qs).T @ s
@@ -231,7 +199,7 @@ class CurvedLoss:
 def pseudo_inverse(matrix: Array) -> Array:
     """Return the pseudo-inverse of a symmetric matrix; what underflows counts as none."""
     values, vectors = np.linalg.eigh(matrix)
-    kept = values > max(1e-12 * float(values[-1]), LEAST)
+    kept = values > max(1e-12 * float(values[-1]), 1e-200)
     half = vectors[:, kept] / np.sqrt(values[kept])
     inverse: Array = half @ half.T
     return inverse
@@ -257,5 +225,5 @@ class Hessian:
         if self.inverse is not None:
             left = self.loss.pull_back_free(du)
             V = (self.inverse @ left.ravel()).reshape(left.shape)
-            du = du - self.bend(self.loss.X_free @ V)
+            du = du - self.bend(self.loss.columns.free @ V)
         return self.loss.pull_back(du), du

@@ -18,20 +18,11 @@ import numpy as np
 
 from ..base.clock import out_of_time
 from ..base.protocols import Array
-from ..penalties import L1, RowsL21
-from .curved import CHARGE, CurvedLoss, Point
+from .curved import CurvedLoss, Hessian, Point
 from .form import Form
-from .metric import Diagonal, Metric
+from .metric import Metric
+from .options import DualOptions
 from .svt import SingularValueThreshold, spectral_norm
-
-NEAR = 0.9
-"""Share of a norm's strength from which on a coefficient at zero counts as about to leave it."""
-FARTHEST = 10.0
-"""Lengths of the point beyond which no move is believed."""
-FORCING = 0.2
-"""Residual of a Newton step's equations relative to that of the point."""
-HOPELESS = 100
-"""Products after which a residual that has not even halved is given up."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +66,7 @@ def _nuclear_scale(first: Array, alpha: float) -> float:
     return 1.0 if largest <= alpha else alpha / largest
 
 
-def bound(loss: CurvedLoss, V: Array, u: Array, scale: float) -> float:
+def bound(loss: CurvedLoss, V: Array, u: Array, scale: float, options: DualOptions) -> float:
     """Return the lower bound of dual numbers whose gradient fits after scaling.
 
     What rounding leaves of the free rows' equation is charged at many times their length.
@@ -87,13 +78,13 @@ def bound(loss: CurvedLoss, V: Array, u: Array, scale: float) -> float:
     charge = 0.0
     if loss.free.size:
         left = loss.pull_back_free(scaled)
-        charge = CHARGE * float(np.linalg.norm(left)) * (1 + float(np.linalg.norm(V)))
+        charge = options.charge * float(np.linalg.norm(left)) * (1 + float(np.linalg.norm(V)))
     return -total - charge
 
 
 def corrected(
     loss: CurvedLoss, form: Form, metric: Metric, point: Point, start: Point | None,
-    subgradients: list[Array], products: int, tol: float, rounds: int, needed: float,
+    subgradients: list[Array], products: int, tol: float, needed: float, options: DualOptions,
 ) -> tuple[float, Point]:  # fmt: skip
     """Return the bound of slopes that were moved to where their gradient fits the subgradients.
 
@@ -104,8 +95,8 @@ def corrected(
     """
     total = sum(subgradients[1:], subgradients[0])
     held = np.ones(point.W.shape, dtype=bool)
-    if isinstance(metric, Diagonal):  # other preconditioners are spoiled by a mask
-        held = _held(form, point, subgradients[0])
+    if metric.can_be_masked:
+        held = _held(form, point, subgradients[0], options.near)
     only = Held(held, loss.curvature(point)[1] is not None)
     left, at, enough, best = products, point, tol * _size(form), -np.inf
     if start is not None and _largest(only(-start.gradient - total)) < _largest(
@@ -114,17 +105,19 @@ def corrected(
         at = start
     while True:
         wanted = only(-at.gradient - total)
-        rough = max(enough, FORCING * _largest(wanted))
-        move = _conjugate_gradients(loss.hessian(at), metric, wanted, only, left, rough)
+        rough = max(enough, options.forcing * _largest(wanted))
+        move = _conjugate_gradients(
+            loss.hessian(at), metric, wanted, only, left, rough, options.hopeless
+        )
         left -= move.products
         room = float(np.min(loss.loss.dual_room(at.slopes, move.slopes, loss.f2.y)))
         u = at.slopes + (1.0 if room >= 1 else 0.999 * room) * move.slopes
-        found = split(form, -loss.pull_back(u), subgradients[0], rounds)
-        best = max(best, bound(loss, point.V, u, found.scale))
+        found = split(form, -loss.pull_back(u), subgradients[0], options.rounds)
+        best = max(best, bound(loss, point.V, u, found.scale, options))
         done = best >= needed or (room >= 1 and rough == enough)
         if done or left <= 0 or out_of_time():
             break
-        further = _towards(loss, at, move, total)
+        further = _towards(loss, at, move, total, options.farthest)
         if further is None:
             break
         at = further
@@ -155,9 +148,11 @@ class Held:
         return r
 
 
-def _towards(loss: CurvedLoss, at: Point, move: Move, total: Array) -> Point | None:
+def _towards(
+    loss: CurvedLoss, at: Point, move: Move, total: Array, farthest: float
+) -> Point | None:
     """Return a point along a move where ``phi(W) + <total, W>`` is smaller, None if none is."""
-    if float(np.linalg.norm(move.W)) > FARTHEST * (1 + float(np.linalg.norm(at.W))):
+    if float(np.linalg.norm(move.W)) > farthest * (1 + float(np.linalg.norm(at.W))):
         return None  # there may be no minimizer
     ahead, t = loss.product(move.W), 1.0
     promised = float(np.vdot(at.gradient + total, move.W))
@@ -173,27 +168,21 @@ def _towards(loss: CurvedLoss, at: Point, move: Move, total: Array) -> Point | N
 
 def _size(form: Form) -> float:
     """Return the radius of the smallest dual ball per entry."""
-    return float(min([form.nuclear.alpha, *(getattr(h, "alpha", 1.0) for h in form.others)]))
+    return min([float(form.nuclear.alpha), *form.strengths])
 
 
-def _held(form: Form, point: Point, first: Array) -> Array:
+def _held(form: Form, point: Point, first: Array, near: float) -> Array:
     """Return where the gradient must be met: coefficients other than zero or about to be.
 
     Elsewhere the norm of entries or rows has room for whatever the gradient becomes.
     """
     held = np.ones(point.W.shape, dtype=bool)
+    pull = -point.gradient - first
     for h in form.others:
-        pull = -point.gradient - first
-        if isinstance(h, L1):
-            weights = 1.0 if h.weights is None else np.asarray(h.weights)
-            edge = np.abs(pull) >= NEAR * h.alpha * (
-                weights if np.ndim(weights) != 1 else np.asarray(weights)[:, None]
-            )
-            held &= edge | (point.W != 0)
-        elif isinstance(h, RowsL21):
-            weights = np.ones(len(pull)) if h.weights is None else np.asarray(h.weights)
-            edge = np.linalg.norm(pull, axis=1) >= NEAR * h.alpha * weights
-            held &= (edge | point.W.any(axis=1))[:, None]
+        # the projection on the dual ball leaves a pull alone as long as there is room
+        beyond = np.asarray(h.project_dual(pull / near))
+        edge = beyond != pull / near
+        held &= edge | ~np.asarray(h.zeros(point.W))
     return held
 
 
@@ -207,8 +196,9 @@ class Move:
 
 
 def _conjugate_gradients(
-    H: Any, metric: Metric, wanted: Array, only: Held, products: int, tol: float
-) -> Move:
+    H: Hessian, metric: Metric, wanted: Array, only: Held, products: int, tol: float,
+    hopeless_after: int,
+) -> Move:  # fmt: skip
     """Return the move along which the gradient changes by ``wanted`` where it is held."""
     shift = 1e-6 * float(metric.diagonal.mean())
     left = wanted
@@ -224,7 +214,7 @@ def _conjugate_gradients(
         W += step * direction
         du += step * bent
         left = left - step * only(image)
-        hopeless = k >= HOPELESS and float(np.linalg.norm(left)) > 0.5 * first
+        hopeless = k >= hopeless_after and float(np.linalg.norm(left)) > 0.5 * first
         if _largest(left) <= tol or hopeless or out_of_time():
             break
         z = only(metric.solve(left, shift))

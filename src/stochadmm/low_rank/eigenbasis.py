@@ -12,10 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..base.protocols import Array
-from .moments import Moments
-
-FLAT = 1e-13
-"""Eigenvalues of the free rows' matrix, scaled to a unit diagonal, that count as zero."""
+from ..risk.moments import Moments
 
 
 @dataclass
@@ -115,7 +112,8 @@ def _pseudo_inverse(matrix: Array) -> Array:
         return matrix
     scale = 1 / np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), 1.0))
     values, vectors = np.linalg.eigh(matrix * np.outer(scale, scale))
-    kept = values > FLAT * max(float(values[-1]), 0.0)
+    # of a unit diagonal, what is left of nothing by rounding is below this
+    kept = values > 1e-13 * max(float(values[-1]), 0.0)
     half = scale[:, None] * vectors[:, kept] / np.sqrt(values[kept])
     inverse: Array = half @ half.T
     return inverse

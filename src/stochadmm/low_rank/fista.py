@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,24 +19,8 @@ import numpy as np
 from ..base.protocols import Array
 from .curved import CurvedLoss, Point
 from .form import Form
+from .options import FistaOptions
 from .svt import SingularValueThreshold, nuclear_norm
-
-
-@dataclass(frozen=True)
-class FistaOptions:
-    """Numbers of the steps."""
-
-    rounds: int = 10
-    """Most projections of a prox of the sum."""
-    accuracy: float = 1e-2
-    """Disagreement of the two sides of the prox, relative to the step."""
-    rise: float = 1.5
-    fall: float = 0.97
-    """Factors of L after a step that overshot and after any other."""
-    first: float = 0.02
-    """First L as a share of its bound: the curvature of most losses is far below."""
-    window: int = 5
-    """Steps over which progress is measured."""
 
 
 class Fista:
@@ -66,12 +49,7 @@ class Fista:
 
     def _largest_curvature(self) -> float:
         """Return about the largest eigenvalue of the Hessian's bound, by a few power steps."""
-        v = np.ones((self.W.shape[0], 1)) / np.sqrt(self.W.shape[0])
-        size = 1.0
-        for _ in range(5):
-            v = np.asarray(self.loss.XT @ (self.loss.X @ v)) / self.loss.n
-            size = float(np.linalg.norm(v))
-            v = v / max(size, 1e-300)
+        size = self.loss.columns.largest_gram_eigenvalue() / self.loss.n
         bound = float(self.loss.loss.curvature_bound)
         return size * (bound if np.isfinite(bound) else 1.0)
 

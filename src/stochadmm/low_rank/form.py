@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +11,16 @@ from scipy import sparse
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Shape
 from ..operators import Identity
-from ..penalties import L1, Nuclear, RowsL21, Stacked, Zero
+from ..penalties import L1, Nuclear, RowsL21, Zero, segments
 from ..problem import Problem
 from ..risk.finite_sum import FiniteSum
+
+NORMS = (L1, RowsL21)
+"""Norms of entries or rows that a nuclear norm may be combined with."""
+
+
+class NotLowRank(ValueError):
+    """The problem has another form; the message says in what."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +67,16 @@ class Form:
     @property
     def growth(self) -> float:
         """A number c with ``sum_k h_k(W) >= c |W|_F``: every norm here is at least Frobenius'."""
-        total = float(self.nuclear.alpha)
-        for penalty in self.others:
-            if isinstance(penalty, (L1, RowsL21)):
-                weights = 1.0 if penalty.weights is None else float(np.min(penalty.weights))
-                total += float(penalty.alpha) * weights
-        return total
+        norms = [h for h in self.others if isinstance(h, NORMS)]
+        least = [1.0 if h.weights is None else float(np.min(h.weights)) for h in norms]
+        return float(self.nuclear.alpha) + sum(
+            float(h.alpha) * weight for h, weight in zip(norms, least, strict=True)
+        )
+
+    @property
+    def strengths(self) -> list[float]:
+        """The strengths of the other norms."""
+        return [float(h.alpha) for h in self.others if isinstance(h, NORMS)]
 
     def penalty(self, W: Array) -> float:
         """Return the sum of the penalties of the penalized rows."""
@@ -90,67 +100,66 @@ class Form:
         return [np.zeros(size) if part is None else part.astype(np.float64) for part in known]
 
 
-def read(problem: Problem) -> Form | str:
-    """Return the form of a problem, or in words why it has none."""
+def read(problem: Problem) -> Form:
+    """Return the form of a problem; raise `NotLowRank` where it has another."""
     f2 = problem.f2
     if not isinstance(f2, FiniteSum) or f2.n_outputs is None:
-        return "there is no matrix of coefficients"
+        raise NotLowRank("there is no matrix of coefficients")
     if problem.f1 is not None or problem.b is not None:
-        return "f1 or b is given"
+        raise NotLowRank("f1 or b is given")
     terms: list[Term] = []
     if problem.constrained:
         if not isinstance(problem.A1, Identity) or problem.A1.scale != -1.0:
-            return "A1 is not minus the identity"
+            raise NotLowRank("A1 is not minus the identity")
         if not offers(problem.A2, Has.SPARSE):
-            return "A2 has no matrix"
+            raise NotLowRank("A2 has no matrix")
         matrix: Any = problem.A2
         A2 = sparse.csr_array(matrix.tosparse())
         for penalty, where in _segments(problem.h1, A2.shape[0]):
-            chosen = _chosen_columns(A2[where])
-            if chosen is None:
-                return "a penalty sees more than a choice of the coefficients"
-            terms.append(Term(penalty, chosen, where))
+            terms.append(Term(penalty, _chosen_columns(A2[where]), where))
     for penalty, where in _segments(problem.h2, problem.shape2[0]):
         terms.append(Term(penalty, np.arange(problem.shape2[0])[where], None))
     return _checked(terms, problem.shape2)
 
 
-def _segments(penalty: Any, n_rows: int) -> Iterator[tuple[Any, slice]]:
-    """Yield the penalties of a stack with their rows, those that do nothing left out."""
-    if penalty is None or isinstance(penalty, Zero):
-        return
-    if not isinstance(penalty, Stacked):
-        yield penalty, slice(0, n_rows)
-        return
-    start = 0
-    for part, size in penalty.parts:
-        if size:
-            for inner, where in _segments(part, size):
-                yield inner, slice(start + where.start, start + where.stop)
-        start += size
+def why_not(problem: Problem) -> str | None:
+    """Return in words why a problem has another form, None where it has this one."""
+    try:
+        read(problem)
+    except NotLowRank as reason:
+        return str(reason)
+    return None
 
 
-def _chosen_columns(block: Any) -> Array | None:
-    """Return the columns that the rows of a block pick, None where it does not pick."""
+def _segments(penalty: Any, n_rows: int) -> list[tuple[Any, slice]]:
+    """Return the penalties of a stack with their rows, those that do nothing left out."""
+    if penalty is None:
+        return []
+    return [(h, rows) for h, rows in segments(penalty, n_rows) if not isinstance(h, Zero)]
+
+
+def _chosen_columns(block: Any) -> Array:
+    """Return the columns that the rows of a block pick."""
     block.eliminate_zeros()
-    if (np.diff(block.indptr) != 1).any() or (block.data != 1).any():
-        return None
     chosen: Array = block.indices.astype(np.intp)
-    return None if np.unique(chosen).size < chosen.size else chosen
+    picks = (np.diff(block.indptr) == 1).all() and (block.data == 1).all()
+    if not picks or np.unique(chosen).size < chosen.size:
+        raise NotLowRank("a penalty sees more than a choice of the coefficients")
+    return chosen
 
 
-def _checked(terms: list[Term], shape: Shape) -> Form | str:
+def _checked(terms: list[Term], shape: Shape) -> Form:
     nuclear = [term for term in terms if isinstance(term.penalty, Nuclear)]
     if len(nuclear) != 1 or nuclear[0].penalty.alpha <= 0:
-        return "there is not exactly one nuclear norm"
+        raise NotLowRank("there is not exactly one nuclear norm")
     rows = nuclear[0].rows
     for term in terms:
         if not np.array_equal(term.rows, rows):
-            return "the penalties act on different coefficients"
+            raise NotLowRank("the penalties act on different coefficients")
         zero = np.zeros((rows.size, *shape[1:]))
         if not offers(term.penalty, Has.CONJUGATE) or term.penalty.value(zero) != 0:
-            return "a penalty has no conjugate, or is not zero at zero"
+            raise NotLowRank("a penalty has no conjugate, or is not zero at zero")
         if term.penalty.conjugate(zero) != 0:
-            return "a penalty takes negative values"
+            raise NotLowRank("a penalty takes negative values")
     others = [term for term in terms if term is not nuclear[0]]
     return Form((nuclear[0], *others), shape)

@@ -12,25 +12,24 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from ..base.protocols import Array
-from ..linear_algebra.dense import weighted_gram
 from .curved import CurvedLoss, Point, pseudo_inverse
-
-FLAT_ROWS, FLAT_OUTPUTS, FLAT_ENTRIES = 1e-7, 1e-3, 1e-2
-"""Shares of the largest or mean curvature below which none is trusted."""
+from .options import MetricOptions
 
 
 @dataclass
 class Metric:
     """``tau B_0 + L-BFGS`` with shifted inverses; subclasses make ``diagonal`` and rotate."""
 
+    can_be_masked: ClassVar[bool] = False
+    """Whether it still preconditions equations of some coefficients only."""
+
     loss: CurvedLoss
-    memory: int = 10
+    options: MetricOptions = field(default_factory=MetricOptions)
     steps: list[Array] = field(default_factory=list, repr=False)
     changes: list[Array] = field(default_factory=list, repr=False)
     diagonal: Array = field(init=False, repr=False)
@@ -58,12 +57,15 @@ class Metric:
         """Take the curvature at a point."""
         raise NotImplementedError
 
+    def renew_rows(self, point: Point) -> None:
+        """Take what is costly of the curvature at a point, where it is kept between steps."""
+
     def remember(self, step: Array, change: Array) -> None:
         """Add a step and the change of the gradient along it."""
         if np.vdot(step, change) > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
             self.steps.append(step)
             self.changes.append(change)
-            del self.steps[: -self.memory], self.changes[: -self.memory]
+            del self.steps[: -self.options.memory], self.changes[: -self.options.memory]
 
     def prepare(self) -> None:
         """Scale B_0 to the last step and set up the compact form of L-BFGS."""
@@ -122,13 +124,13 @@ class Kronecker(Metric):
         if loss.weight is not None:
             w = w * loss.weight.mean(axis=1)
         w = w / max(float(w.mean()), 1e-300)
-        G = weighted_gram(loss.X, w, False, single=True) / loss.n
+        G = loss.columns.gram(w) / loss.n
         if loss.free.size:
-            cross = np.asarray(loss.XT @ (w[:, None] * loss.X_free)) / loss.n
-            own = (loss.X_free * w[:, None]).T @ loss.X_free / loss.n
+            cross = loss.columns.rmatvec(w[:, None] * loss.columns.free) / loss.n
+            own = (loss.columns.free * w[:, None]).T @ loss.columns.free / loss.n
             G = G - cross @ pseudo_inverse(own) @ cross.T
         values, self._vectors = np.linalg.eigh(G)
-        self._values = np.maximum(values, FLAT_ROWS * values[-1])
+        self._values = np.maximum(values, self.options.flat_rows * values[-1])
 
     def renew(self, point: Point) -> None:
         """Take the mean curvature of the outputs at a point, and of the rows at the first."""
@@ -140,7 +142,7 @@ class Kronecker(Metric):
             D = D - self.loss.weighted(s).T @ s / self.loss.n
         values, self._outputs = np.linalg.eigh(D)
         assert self._values is not None
-        floor = max(FLAT_OUTPUTS * float(values.mean()), 1e-300)
+        floor = max(self.options.flat_outputs * float(values.mean()), 1e-300)
         self.diagonal = np.outer(self._values, np.maximum(values, floor))
 
     def rotate(self, A: Array) -> Array:
@@ -158,16 +160,16 @@ class Kronecker(Metric):
 class Diagonal(Metric):
     """The exact diagonal of the Hessian."""
 
+    can_be_masked: ClassVar[bool] = True
+
     _squares: Any = field(default=None, init=False, repr=False)
 
     def renew(self, point: Point) -> None:
         """Take the diagonal at a point."""
         loss = self.loss
         if self._squares is None:
-            X = loss.XT
-            is_sparse: bool = sparse.issparse(X)
-            self._squares = X.multiply(X).tocsr() if is_sparse else X * X
+            self._squares = loss.columns.squares()
         c, s = loss.curvature(point)
         entries = loss.weighted(c if s is None else c - s * s)
         diagonal = np.asarray(self._squares @ entries) / loss.n
-        self.diagonal = diagonal + FLAT_ENTRIES * max(float(diagonal.mean()), 1e-300)
+        self.diagonal = diagonal + self.options.flat_entries * max(float(diagonal.mean()), 1e-300)

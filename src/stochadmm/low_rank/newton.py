@@ -11,7 +11,6 @@ splitting's subgradients are the dual point of the certificate (``dual``).
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,31 +20,10 @@ from ..base.protocols import Array
 from .curved import CurvedLoss, Point
 from .dual import bound, corrected, split
 from .form import Form
-from .metric import Kronecker, Metric
-from .splitting import Splitting, SplittingOptions
+from .metric import Metric
+from .options import NewtonOptions
+from .splitting import Splitting
 from .svt import SingularValueThreshold, nuclear_norm
-
-
-@dataclass(frozen=True)
-class NewtonOptions:
-    """Numbers of the steps."""
-
-    inner: int = 200
-    """Most iterations of the splitting for one step."""
-    look_every: int = 5
-    accuracy: float = 0.1
-    """Residuals of a model relative to its step: more digits would describe the model only."""
-    memory: int = 10
-    """Pairs of L-BFGS."""
-    regram: tuple[int, ...] = (3,)
-    """Steps at which the Gram matrix is weighted anew: the curvature has settled by then."""
-    split_rounds: int = 15
-    products: int = 30
-    """Products with the Hessian in a first corrected certificate, twice as many in each next."""
-    split_from: float = 1.0
-    correct_from: float = 0.3
-    """A certificate is tried when the last decrease is at most this many targets."""
-    splitting: SplittingOptions = field(default_factory=lambda: SplittingOptions(relaxation=1.6))
 
 
 class ProximalNewton:
@@ -96,7 +74,7 @@ class ProximalNewton:
     def step(self) -> None:
         """Minimize a model and move towards its minimizer."""
         point, metric = self.point, self.metric
-        if self.n_steps in self.options.regram and isinstance(metric, Kronecker):
+        if self.n_steps in self.options.regram:
             metric.renew_rows(point)
         metric.renew(point)
         metric.prepare()
@@ -179,11 +157,11 @@ class ProximalNewton:
         """Look for a bound as far as it may succeed; say whether the gap is below the target."""
         o, point, reads = self.options, self.point, self.loss.reads
         if self.upper - self.lower > target and self.decrease <= o.split_from * target:
-            parts = split(self.form, -point.gradient, self.subgradients[0], o.split_rounds)
-            self._take(bound(self.loss, point.V, point.slopes, parts.scale))
+            parts = split(self.form, -point.gradient, self.subgradients[0], o.dual.rounds)
+            self._take(bound(self.loss, point.V, point.slopes, parts.scale, o.dual))
         due = self.decrease <= o.correct_from * target and self.n_steps >= self.next_try
         if self.upper - self.lower > target and due and not out_of_time():
-            products = o.products << min(self.n_tries, 5)
+            products = o.dual.products << min(self.n_tries, 5)
             self.n_tries += 1
             self.next_try = self.n_steps + 2  # a failure says that the point is not near enough
             self.metric.renew(point)
@@ -191,7 +169,7 @@ class ProximalNewton:
             relative = 0.3 * target / max(abs(self.upper), 1e-300)
             found, self.ended = corrected(
                 self.loss, self.form, self.metric, point, self.ended, self.subgradients,
-                products, relative, o.split_rounds, self.upper - target,
+                products, relative, self.upper - target, o.dual,
             )  # fmt: skip
             self._take(found)
         self.certificate_reads += self.loss.reads - reads

@@ -20,24 +20,9 @@ from typing import Protocol
 import numpy as np
 
 from ..base.protocols import Array
+from .options import SplittingOptions
 
 Prox = Callable[[Array, float], Array]
-
-
-@dataclass(frozen=True)
-class SplittingOptions:
-    """Numbers of the splitting."""
-
-    relaxation: float = 1.7
-    """Longer steps than 1 save a third of the iterations; 2 is the limit of convergence."""
-    first_look: int = 5
-    """Iterations before the penalty is first adapted; each later look is twice as far."""
-    ignored: float = 1.5
-    """Changes of the penalty by less than this factor are not worth a new inverse."""
-    largest_change: float = 10.0
-    lowest: float = 1e-3
-    highest: float = 1e4
-    """Range of the penalty around its first value: residuals at zero say nothing."""
 
 
 class Resolvent(Protocol):

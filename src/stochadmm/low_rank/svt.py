@@ -9,11 +9,6 @@ from scipy import linalg
 
 from ..base.protocols import Array
 
-SIDE = 64
-"""Rows of a Gram matrix from which on a part of its eigenpairs is cheaper than all of them."""
-FEW = 0.4
-"""Share of the eigenpairs up to which this holds."""
-
 
 @dataclass
 class SingularValueThreshold:
@@ -24,6 +19,10 @@ class SingularValueThreshold:
     """
 
     rank: int | None = None
+    side: int = 64
+    """Rows of a Gram matrix from which on a part of its eigenpairs is cheaper than all of them,"""
+    few: float = 0.4
+    """up to this share of them."""
 
     def __call__(self, V: Array, threshold: float) -> tuple[Array, Array]:
         """Return the prox of ``threshold |.|_*`` at V and its positive singular values."""
@@ -41,7 +40,7 @@ class SingularValueThreshold:
     def _above(self, gram: Array, threshold: float) -> tuple[Array, Array]:
         """Return the eigenpairs of a Gram matrix whose root is above a threshold."""
         side, least = len(gram), threshold**2
-        if self.rank is not None and side >= SIDE and self.rank <= FEW * side:
+        if self.rank is not None and side >= self.side and self.rank <= self.few * side:
             try:
                 some = linalg.eigh(gram, subset_by_value=(least, np.inf), check_finite=False)
                 return some[0], some[1]

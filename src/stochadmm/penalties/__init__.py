@@ -5,7 +5,7 @@ from ._fusion import TotalVariation1D
 from ._groups import GroupL2, RowsL21
 from ._norms import L2Ball, Nuclear
 from ._separable import Separable
-from ._stacked import Stacked
+from ._stacked import Stacked, segments
 
 __all__ = [
     "L1",
@@ -21,4 +21,5 @@ __all__ = [
     "Stacked",
     "TotalVariation1D",
     "Zero",
+    "segments",
 ]

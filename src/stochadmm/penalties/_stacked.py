@@ -170,3 +170,22 @@ class Stacked(Part):
         if len(x) != self.n_rows:
             raise ValueError(f"Stacked holds {self.n_rows} rows, got an array of {len(x)}")
         return x
+
+
+def segments(penalty: Any, n_rows: int) -> list[tuple[Any, slice]]:
+    """Return the penalties of a stack, however deep, with their rows; empty ones are left out.
+
+    Examples
+    --------
+    >>> from stochadmm.penalties import L1, Ridge, Stacked, segments
+    >>> [rows for _, rows in segments(Stacked([(L1(1.0), 2), (Ridge(1.0), 1)]), 3)]
+    [slice(0, 2, None), slice(2, 3, None)]
+    """
+    if not isinstance(penalty, Stacked):
+        return [(penalty, slice(0, n_rows))] if n_rows else []
+    found, start = [], 0
+    for part, size in penalty.parts:
+        for inner, rows in segments(part, size):
+            found.append((inner, slice(start + rows.start, start + rows.stop)))
+        start += size
+    return found

@@ -8,6 +8,15 @@ from numpy.typing import NDArray
 from .finite_sum import CSR, FiniteSum
 
 
+def as_finite_sum(f2: object) -> FiniteSum:
+    """Return a data term that is a mean loss over rows in memory; raise for any other."""
+    if not isinstance(f2, FiniteSum):
+        raise TypeError(
+            f"f2 is {type(f2).__name__}, expected a FiniteSum of rows in memory; use 'auto'"
+        )
+    return f2
+
+
 def some_rows(f2: FiniteSum, rows: NDArray[np.intp]) -> FiniteSum:
     """Return the mean loss over some rows."""
     weight = None if f2.weight is None else f2.weight[rows]

@@ -39,9 +39,11 @@ from ...low_rank import (
     read,
     reduced,
 )
-from ...low_rank.moments import patterns
+from ...low_rank import why_not as why_not_low_rank
 from ...problem import Pair, Problem
 from ...risk.finite_sum import FiniteSum, Snapshot
+from ...risk.moments import patterns
+from ...risk.parts import as_finite_sum
 from .._base import Solver, State, register, start_point
 
 
@@ -114,9 +116,9 @@ class LowRankGram(Solver):
         f2 = problem.f2
         if not isinstance(f2, FiniteSum) or not isinstance(f2.loss, Squared):
             return "the loss is not squared"
-        form = read(problem)
-        if isinstance(form, str):
-            return form
+        reason = why_not_low_rank(problem)
+        if reason is not None:
+            return reason
         if len(patterns(f2)) * f2.n_columns**2 > self.options.most_numbers:
             return f"Gram matrices of {f2.n_columns} columns are too large"
         return None
@@ -129,7 +131,7 @@ class LowRankGram(Solver):
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of 12 model matrices, 4 per pattern of d x d numbers, and a pass."""
-        f2 = cast(FiniteSum, problem.f2)
+        f2 = as_finite_sum(problem.f2)
         model, square = math.prod(problem.shape2), f2.n_columns**2
         pass_ = f2.n_terms * (f2.n_outputs or 1)
         return 8 * (12 * model + 4 * len(patterns(f2)) * square + 2 * pass_)
@@ -141,7 +143,7 @@ class LowRankGram(Solver):
         """Read the moments of the rows and return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         point = problem.feasible(point)
-        f2, form = cast(FiniteSum, problem.f2), cast(Form, read(problem))
+        f2, form = as_finite_sum(problem.f2), read(problem)
         state = LowRankState(
             x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf,
             workspace=workspace or Workspace(),
@@ -189,8 +191,8 @@ class LowRankGram(Solver):
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Iterate until the target is certified or the epoch is over; read the rows once."""
-        s, f2 = cast(LowRankState, state), cast(FiniteSum, problem.f2)
-        form, E = cast(Form, read(problem)), cast(EigenQuadratic, s.quadratic)
+        s, f2 = cast(LowRankState, state), as_finite_sum(problem.f2)
+        form, E = read(problem), cast(EigenQuadratic, s.quadratic)
         split = s.splitting = cast(Splitting, s.splitting).copy()
         bounds = QuadraticBound(E, form)
         target = self._target(problem, s)

@@ -23,7 +23,7 @@ from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...losses import Squared
 from ...low_rank import (
-    MOST_FREE,
+    NORMS,
     CurvedLoss,
     Diagonal,
     Fista,
@@ -35,9 +35,10 @@ from ...low_rank import (
     ProximalNewton,
     read,
 )
-from ...penalties import L1, RowsL21
+from ...low_rank import why_not as why_not_low_rank
 from ...problem import Pair, Problem
 from ...risk.finite_sum import CSR, FiniteSum, Snapshot
+from ...risk.parts import as_finite_sum
 from .._base import Solver, State, register, start_point
 
 
@@ -55,6 +56,8 @@ class LowRankNewtonOptions:
     """Mean gain of a gradient step, in targets, from which on Newton steps go on."""
     most_columns: int = 4000
     """Columns up to which a Gram matrix of dense rows is made."""
+    most_free: int = 2000
+    """Free coefficients, whose square matrix is made."""
     newton: NewtonOptions = field(default_factory=NewtonOptions)
     fista: FistaOptions = field(default_factory=FistaOptions)
 
@@ -103,14 +106,15 @@ class LowRankNewton(Solver):
         wanted = (Has.CURVATURE_PARTS, Has.CONJUGATE, Has.DUAL_ROOM)
         if not isinstance(f2, FiniteSum) or not offers(f2.loss, *wanted):
             return "the loss offers no curvature or no conjugate"
+        reason = why_not_low_rank(problem)
+        if reason is not None:
+            return reason
         form = read(problem)
-        if isinstance(form, str):
-            return form
         if isinstance(f2.loss, Squared):
             return "the loss is squared: its Gram matrix does not change"
-        if len(form.others) > 1 or not all(isinstance(h, (L1, RowsL21)) for h in form.others):
+        if len(form.others) > 1 or not all(isinstance(h, NORMS) for h in form.others):
             return "other penalties than one norm of entries or rows"
-        if form.free.size * math.prod(form.shape[1:]) > MOST_FREE:
+        if form.free.size * math.prod(form.shape[1:]) > self.options.most_free:
             return "too many free coefficients"
         if not _sparse(f2) and f2.n_columns > self.options.most_columns:
             return f"a Gram matrix of {f2.n_columns} columns is too large"
@@ -124,7 +128,7 @@ class LowRankNewton(Solver):
 
     def plan(self, problem: Problem) -> str:
         """Return in words what will be done."""
-        f2 = cast(FiniteSum, problem.f2)
+        f2 = as_finite_sum(problem.f2)
         metric = "the diagonal of the Hessian" if _sparse(f2) else "a Kronecker product"
         words = f"a nuclear norm of {f2.n_columns} x {f2.n_outputs} coefficients: Newton steps in "
         words += f"the metric of {metric} and L-BFGS"
@@ -137,8 +141,8 @@ class LowRankNewton(Solver):
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of 35 model matrices, 3 square ones, six passes and sparse copies."""
-        f2 = cast(FiniteSum, problem.f2)
-        model = (15 + 2 * self.options.newton.memory) * math.prod(problem.shape2)
+        f2 = as_finite_sum(problem.f2)
+        model = (15 + 2 * self.options.newton.metric.memory) * math.prod(problem.shape2)
         square = 0 if _sparse(f2) else 3 * f2.n_columns**2
         copies = 3 * f2.n_bytes if f2.storage == CSR else 0
         return 8 * (model + square + 6 * f2.n_terms * (f2.n_outputs or 1)) + copies
@@ -150,8 +154,8 @@ class LowRankNewton(Solver):
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         point = problem.feasible(point)
-        f2, form = cast(FiniteSum, problem.f2), cast(Form, read(problem))
-        loss = CurvedLoss(f2, form.rows, form.free)
+        f2, form = as_finite_sum(problem.f2), read(problem)
+        loss = CurvedLoss(f2, form.rows, form.free, self.options.newton.free_steps)
         x2 = point.x2.astype(np.float64)
         given = form.subgradients(None if dual is None else multiplier)
         state = CurvedState(
@@ -172,14 +176,14 @@ class LowRankNewton(Solver):
     ) -> ProximalNewton:
         options = self.options.newton
         kind = Diagonal if _sparse(loss.f2) else Kronecker
-        run = ProximalNewton(loss, form, kind(loss, options.memory), options)
+        run = ProximalNewton(loss, form, kind(loss, options.metric), options)
         run.begin(W, V, given)
         return run
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make some steps, until the target is certified or the epoch is over."""
         s = cast(CurvedState, state)
-        form = cast(Form, read(problem))
+        form = read(problem)
         floor = 1e-3 * abs(problem.objective_at_zero)
         if s.first is not None:
             s.first = self._gradient_steps(s, form, floor)

@@ -16,9 +16,7 @@ import numpy as np
 
 from ..base.protocols import Array
 from ..linear_algebra.dense import weighted_gram
-from ..risk.finite_sum import CSR, FiniteSum
-
-CHUNK_BYTES = 1 << 22
+from .finite_sum import CSR, FiniteSum
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ def _dense_moments(
     n, d = f2.n_terms, f2.n_columns
     matrices = [np.zeros((d, d)) for _ in found]
     linear = np.zeros((d, targets.shape[1]))
-    length = max(256, CHUNK_BYTES // (8 * d))
+    length = max(256, (1 << 22) // (8 * d))  # copies of 4 MB stay in the cache
     block = np.ones((min(length, n), d))
     for start in range(0, n, length):
         rows = slice(start, min(start + length, n))

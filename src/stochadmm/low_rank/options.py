@@ -1,0 +1,99 @@
+"""Numbers of the low-rank steps, each with its reason; `benchmarks/low_rank.py` chose them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class SplittingOptions:
+    """Numbers of the splitting."""
+
+    relaxation: float = 1.7
+    """Longer steps than 1 save a third of the iterations; 2 is the limit of convergence."""
+    first_look: int = 5
+    """Iterations before the penalty is first adapted; each later look is twice as far."""
+    ignored: float = 1.5
+    """Changes of the penalty by less than this factor are not worth a new inverse."""
+    largest_change: float = 10.0
+    """Largest factor of one change: the residuals of a few iterations are noisy."""
+    lowest: float = 1e-3
+    """Least penalty relative to the first: residuals at zero say nothing."""
+    highest: float = 1e4
+    """Largest penalty relative to the first, likewise."""
+
+
+@dataclass(frozen=True)
+class MetricOptions:
+    """Shares of the largest or mean curvature below which none is trusted."""
+
+    memory: int = 10
+    """Pairs of L-BFGS: more cost as much as they save."""
+    flat_rows: float = 1e-7
+    """Of the largest eigenvalue of the Gram matrix, made in float32: its rounding."""
+    flat_outputs: float = 1e-3
+    """Of the mean curvature of the outputs: rare classes have next to none."""
+    flat_entries: float = 1e-2
+    """Of the mean of the diagonal: rare columns have next to none."""
+
+
+@dataclass(frozen=True)
+class DualOptions:
+    """Numbers of the search for a lower bound."""
+
+    rounds: int = 15
+    """Alternating projections that divide a gradient between the norms."""
+    products: int = 30
+    """Products with the Hessian in a first corrected certificate, twice as many in each next."""
+    near: float = 0.9
+    """Share of a norm's strength from which on a coefficient at zero counts as about to leave."""
+    farthest: float = 10.0
+    """Lengths of the point beyond which no move is believed: there may be no minimizer."""
+    forcing: float = 0.2
+    """Residual of a Newton step's equations relative to that of the point (Eisenstat, Walker)."""
+    hopeless: int = 100
+    """Products after which a residual that has not even halved is given up."""
+    charge: float = 20.0
+    """What rounding leaves of the free rows' equation is charged at so many times their length:
+    a minimizer farther away than that has not been seen."""
+
+
+@dataclass(frozen=True)
+class NewtonOptions:
+    """Numbers of the proximal Newton steps."""
+
+    inner: int = 200
+    """Most iterations of the splitting for one step."""
+    look_every: int = 5
+    """Iterations between two looks at the model's residuals, which cost about one."""
+    accuracy: float = 0.1
+    """Residuals of a model relative to its step: more digits would describe the model only."""
+    regram: tuple[int, ...] = (3,)
+    """Steps at which the Gram matrix is weighted anew: the curvature has settled by then."""
+    split_from: float = 1.0
+    """A bound by splitting is tried when the last decrease is at most this many targets,"""
+    correct_from: float = 0.3
+    """a corrected one at this many: it costs some products with the Hessian."""
+    free_steps: int = 30
+    """Newton steps for the free rows: they converge in a handful."""
+    metric: MetricOptions = field(default_factory=MetricOptions)
+    dual: DualOptions = field(default_factory=DualOptions)
+    splitting: SplittingOptions = field(default_factory=lambda: SplittingOptions(relaxation=1.6))
+
+
+@dataclass(frozen=True)
+class FistaOptions:
+    """Numbers of the accelerated gradient steps."""
+
+    rounds: int = 10
+    """Most projections of a prox of the sum."""
+    accuracy: float = 1e-2
+    """Disagreement of the two sides of the prox, relative to the step."""
+    rise: float = 1.5
+    """Factor of L after a step that overshot,"""
+    fall: float = 0.97
+    """and after any other."""
+    first: float = 0.02
+    """First L as a share of its bound: the curvature of most losses is far below."""
+    window: int = 5
+    """Steps over which progress is measured."""

@@ -1,0 +1,78 @@
+"""Products with two groups of columns in float64: those under a penalty, and free ones.
+
+The free columns (an intercept's ones among them) are few and kept as a dense matrix; the others
+are multiplied with, rows in float32 by small wide copies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..base.protocols import Array
+from ..linear_algebra.dense import weighted_gram
+from .finite_sum import CSR, FiniteSum
+
+
+class SplitColumns:
+    """The rows of a mean loss, cut into the columns of a penalty and free ones.
+
+    Parameters
+    ----------
+    f2 : FiniteSum
+        The mean loss.
+    own, free : array of int
+        Indices of both groups among the coefficients, the intercept's the last.
+    """
+
+    def __init__(self, f2: FiniteSum, own: NDArray[np.intp], free: NDArray[np.intp]) -> None:
+        self.f2, self.n, self.n_own = f2, f2.n_terms, own.size
+        X = f2.X
+        if own.size != f2.n_features or not np.array_equal(own, np.arange(own.size)):
+            X = X[:, own]
+        self._narrow = f2.storage != CSR and f2.dtype != np.float64
+        self._X, self._XT = X, sparse.csr_array(X.T) if f2.storage == CSR else X.T
+        inside = free[free < f2.n_features]
+        columns = f2.X[:, inside]
+        dense = columns.toarray() if f2.storage == CSR else columns
+        ones = np.ones((self.n, free.size - inside.size))
+        self.free: Array = np.hstack([dense.astype(np.float64), ones])
+        """The free columns."""
+
+    def matvec(self, W: Array) -> Array:
+        """Return the own columns times W."""
+        if not self._narrow:
+            return np.asarray(self._X @ W)
+        out = np.empty((self.n, W.shape[1]))
+        for rows in self.f2.chunks():  # wide copies of float32 rows stay small
+            out[rows] = self._X[rows].astype(np.float64) @ W
+        return out
+
+    def rmatvec(self, u: Array) -> Array:
+        """Return the transpose of the own columns times u."""
+        if not self._narrow:
+            return np.asarray(self._XT @ u)
+        total = np.zeros((self.n_own, u.shape[1]))
+        for rows in self.f2.chunks():
+            total += self._X[rows].T.astype(np.float64) @ u[rows]
+        return total
+
+    def gram(self, weights: Array) -> Array:
+        """Return the own columns' Gram matrix with weights of the rows, in float32 products."""
+        return weighted_gram(self._X, weights, False, single=True)
+
+    def largest_gram_eigenvalue(self, steps: int = 5) -> float:
+        """Return about the largest eigenvalue of ``X'X``, by a few power steps."""
+        v, size = np.ones((self.n_own, 1)) / np.sqrt(self.n_own), 1.0
+        for _ in range(steps):
+            v = np.asarray(self._XT @ (self._X @ v))
+            size = float(np.linalg.norm(v))
+            v = v / max(size, 1e-300)
+        return size
+
+    def squares(self) -> Any:
+        """Return the squared entries of the own columns, transposed."""
+        return self._XT.multiply(self._XT).tocsr() if self.f2.storage == CSR else self._XT**2
