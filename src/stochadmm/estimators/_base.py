@@ -18,7 +18,7 @@ from ..problem import Pair, Problem
 from ..run.path import Path, alpha_grid, alpha_max, at_strength, carried, solve_path
 from ..run.result import Result, Status
 from ..structures import NamedColumns
-from . import _reports
+from . import _reports, reading, refit
 from ._callbacks import CallbackSupportMixin, Epochs
 from ._data import Data, checked_offset, checked_rows, checked_weight
 from ._solve import (
@@ -59,6 +59,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
     standardize: bool = False
     unpenalized: Any = ()
     positive: bool = False
+    refit: Any = False
     solver: Any = "auto"
     tol: float = 1e-4
     max_passes: float | None = None
@@ -99,6 +100,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
     def _check_parameters(self) -> None:
         _check_number("alpha", self.alpha, "a number >= 0", lambda value: value >= 0)
         _check_number("tol", self.tol, f"a number > 0, {_SMALLEST}", lambda value: value > 0)
+        refit.share(self.refit)
         ratio = getattr(self, "l1_ratio", 0.0)
         _check_number("l1_ratio", ratio, "a number between 0 and 1", lambda value: 0 <= value <= 1)
         for name in ("max_passes", "max_seconds"):
@@ -158,6 +160,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         watch = epochs if epochs.watched else None
         result = self._solve(problem, self._warm(problem), Workspace(), deadline, callback=watch)
         self._set(fitting, problem, result, self._strength)
+        self._refit(fitting, result, deadline)
         epochs.close()
         self._judge(fitting, result)
         return self
@@ -167,6 +170,10 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         name = type(self).__name__
         raise_if_interrupted(name, result)
         warn_unless_converged(name, result, fitting.data.X, self.tol, self.standardize)
+        if refit.share(self.refit):
+            again = self.refit_result_
+            raise_if_interrupted(name, again)
+            warn_unless_converged(f"refit of {name}", again, fitting.data.X, self.tol, True)
 
     def _solve(
         self, problem: Problem, start: Any, workspace: Workspace, deadline: Deadline,
@@ -192,7 +199,12 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         """Return coefficients and intercept of a point of the method."""
         d = fitting.unit.shape2[0] - fitting.data.intercept
         intercept: Any = x2[-1] if fitting.data.intercept else 0.0 * x2[0]
-        coef = fitting.structure.fold(x2[:d], fitting.columns.n)
+        return self._presented(
+            fitting, fitting.structure.fold(x2[:d], fitting.columns.n), intercept
+        )
+
+    def _presented(self, fitting: Fitting, coef: Array, intercept: Any) -> dict[str, Any]:
+        """Return coefficients of the columns and intercept as users see them."""
         coef, intercept = fitting.data.original(coef, intercept)
         dtype = fitting.data.X.dtype
         shaped = self._shaped(coef.astype(dtype, copy=False), np.asarray(intercept, dtype=dtype))
@@ -218,6 +230,26 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         if result.status is Status.CONVERGED:
             penalty = problem.penalty(problem.feasible(Pair(problem.zeros().x1, x2)))
             value = result.objective - penalty
+            self.aic_, self.bic_ = _reports.criteria(fitting.data, value, self.dof_)
+
+    def _space(self, fitting: Fitting, result: Result) -> refit.Space:
+        """Return the coefficients with the structure that was found."""
+        coef = fitting.structure.fold(result.coef, fitting.columns.n)
+        return refit.of_support(coef, fitting.columns.free)
+
+    def _refit(self, fitting: Fitting, result: Result, deadline: Deadline) -> None:
+        """Mix the coefficients with those of a fit on the structure found, if it is wanted."""
+        share = refit.share(self.refit)
+        if not share:
+            return
+        self.penalized_coef_, self.penalized_intercept_ = self.coef_, self.intercept_
+        found = refit.mixed(self, fitting, result, share, deadline)
+        self.refit_result_ = found.result
+        for name, value in self._presented(fitting, found.coef, found.intercept).items():
+            setattr(self, name, value)
+        self.aic_, self.bic_ = np.nan, np.nan
+        if Status.CONVERGED is result.status is found.result.status:
+            value = refit.mean_loss(fitting.data, found)
             self.aic_, self.bic_ = _reports.criteria(fitting.data, value, self.dof_)
 
     # ---------------------------------------------------------------- paths
@@ -321,6 +353,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         solve = partial(self._solve, deadline=deadline, last_digits=last_digits)
         for alpha, problem, result in solve_path(fitting.unit, alphas, solve, workspace):
             self._set(fitting, problem, result, alpha)
+            self._refit(fitting, result, deadline)
             raise_if_interrupted(type(self).__name__, result)
             yield alpha
             if deadline.left <= 0:
@@ -332,6 +365,23 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         """Return the fit in plain words."""
         check_is_fitted(self)
         return _reports.summary(self)
+
+    def to_sklearn(self) -> Any:
+        """Return a plain scikit-learn model with the same predictions.
+
+        It holds coefficients only, so that everything that reads scikit-learn's linear models
+        (ONNX, skops, MLflow, PMML) can use it.
+
+        Returns
+        -------
+        LinearRegression, PoissonRegressor, LogisticRegression or LinearSVC
+        """
+        check_is_fitted(self)
+        return reading.to_sklearn(self)
+
+    def _html_repr(self) -> str:
+        """Return scikit-learn's diagram and, once fitted, what was found."""
+        return str(super()._html_repr()) + reading.html_summary(self)
 
     def plot_convergence(self, ax: Any = None) -> Any:
         """Draw the certified gap against passes; returns the axes (needs matplotlib)."""

@@ -16,6 +16,10 @@ unpenalized : sequence of column names or indices, or a mask, default=()
     the other columns; edges that touch an unpenalized column are dropped.
 positive : bool, default=False
     Coefficients >= 0.
+refit : bool or float, default=False
+    Fit again, without the penalty, on the structure found (zeros, ties, groups, rank), to undo the
+    shrinkage; a number between 0 and 1 is its share in the coefficients. Cross-validation then
+    scores the refitted models. ``dual_gap_`` and ``result_`` are those of the penalized fit.
 solver : str or solver object, default="auto"
     A name from ``stochadmm.solvers.names()`` or an object.
 tol : float, default=1e-4
@@ -66,6 +70,8 @@ dof_, aic_, bic_ : int, float, float
     likelihood or the fit has not converged.
 result_ : Result
     What the solver returned, for the variable of the solver.
+penalized_coef_, penalized_intercept_, refit_result_
+    With ``refit``: the model before, and what the solver returned for the second fit.
 n_features_in_, feature_names_in_
     Number and names of the columns.
 """.strip("\n")

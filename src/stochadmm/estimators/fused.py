@@ -17,6 +17,7 @@ from ._base import Fitting, StructuredModel
 from ._docs import documented
 from ._roles import Classifier, Regressor
 from ._structure import Columns, Structure, tied
+from .refit import Space, of_levels
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -45,6 +46,10 @@ class Fused(StructuredModel):
             every = np.arange(coef.shape[0])
             return every if coef.ndim == 1 else np.tile(every[:, None], coef.shape[1])
         return tied(fitting.structure.terms[0][0], coef)
+
+    def _space(self, fitting: Fitting, result: Result) -> Space:
+        labels = self._labels(fitting, result.coef)
+        return of_levels(result.coef, labels, fitting.columns.free, self.l1_ratio > 0)
 
     def _degrees(self, fitting: Fitting, result: Result) -> int:
         """Return the number of levels, without those that the l1 norm holds at zero."""

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ..base.capabilities import Has, offers
-from ..base.protocols import Operator
+from ..base.protocols import Array, Operator
 from ..operators import Differences, Identity
 from ..penalties import L1
 from ..run.result import Result
@@ -17,6 +17,7 @@ from ._base import Fitting, StructuredModel
 from ._docs import documented
 from ._roles import Classifier, Regressor
 from ._structure import Columns, Structure
+from .refit import Space, of_kernel, of_support
 
 LARGEST_RANK = 2000  # columns up to which the rank of the active rows is computed
 
@@ -33,14 +34,20 @@ class Analysis(StructuredModel):
             return Structure()
         return Structure([(self._operator(columns), L1(1.0))])
 
+    def _space(self, fitting: Fitting, result: Result) -> Space:
+        coef = result.coef.reshape(result.coef.shape[0], -1)
+        terms = fitting.structure.terms
+        if not terms or not terms[0][0].shape[0]:
+            return of_support(np.ones_like(coef), fitting.columns.free)
+        return of_kernel(terms[0][0], _vanishing(terms[0][0], coef))
+
     def _degrees(self, fitting: Fitting, result: Result) -> int:
         """Return the dimension of the coefficients with the same rows ``D w`` at zero."""
         coef = result.coef.reshape(result.coef.shape[0], -1)
         if not fitting.structure.terms or not fitting.structure.terms[0][0].shape[0]:
             return int(coef.size)
         D: Any = fitting.structure.terms[0][0]
-        image = np.abs(D.matvec(coef))
-        zero = image <= 1e-9 * max(float(image.max(initial=0.0)), float(np.abs(coef).max()))
+        zero = _vanishing(D, coef)
         if not offers(D, Has.SPARSE) or coef.shape[0] > LARGEST_RANK:
             return int(coef.size - zero.sum())
         A = sparse.csr_array(D.tosparse())
@@ -58,6 +65,13 @@ class Generalized(Analysis):
         if self.operator is None:
             return columns.spread(Identity(columns.penalized.size))
         return columns.own(self.operator)
+
+
+def _vanishing(operator: Any, coef: Array) -> Array:
+    """Return which entries of ``D w`` are zero but for rounding."""
+    image = np.abs(operator.matvec(coef))
+    size = max(float(image.max(initial=0.0)), float(np.abs(coef).max(initial=0.0)))
+    return np.asarray(image <= 1e-9 * size)
 
 
 def _rank(rows: Any) -> int:

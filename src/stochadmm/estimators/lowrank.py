@@ -16,6 +16,7 @@ from ._base import Fitting, StructuredModel
 from ._docs import documented
 from ._roles import Classifier, Regressor
 from ._structure import Columns, Structure
+from .refit import Space, of_rank, of_support
 
 SPARSITIES = ("entries", "rows")
 
@@ -86,6 +87,18 @@ class SparseLowRank(StructuredModel):
     def _like_coef(self, fitting: Fitting, coef: Any) -> Any:
         x2 = coef if not fitting.data.intercept else np.concatenate([coef, coef[:1] * 0])
         return self._attributes(fitting, x2)["coef_"]
+
+    def _space(self, fitting: Fitting, result: Result) -> Space:
+        free, coef = fitting.columns.free, result.coef
+        pattern = np.where(self._held_at_zero(fitting), 0.0, coef)
+        if coef.ndim == 1 or self.l1_ratio == 1:
+            return of_support(pattern, free)
+        return of_rank(pattern, self.rank_, free)
+
+    def _held_at_zero(self, fitting: Fitting) -> Any:
+        """Return the mask of the entries that the l1 norm holds at zero."""
+        zero = np.atleast_2d(self.sparse_coef_).T == 0
+        return zero.reshape(-1) if not fitting.columns.several else zero
 
     def _degrees(self, fitting: Fitting, result: Result) -> int:
         """Return the parameters of a matrix of that rank on its non-zero rows and columns."""

@@ -1,0 +1,228 @@
+"""A second fit on the structure found: the same zeros, ties and directions, without the penalty.
+
+A penalty that finds structure also shrinks what it keeps. The coefficients with the structure
+that was found are a linear space for every output; the data term is minimized over it, and the
+answer is mixed with the penalized one.
+"""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+
+from ..base.protocols import Array
+from ..penalties import Separable
+from ..problem import Problem
+from ..run.result import Result
+from ._data import Data
+from ._solve import Deadline, solve
+
+
+@dataclass(frozen=True)
+class Options:
+    """Numbers of the second fit."""
+
+    ridge: float = 1e-8
+    """Square of the coefficients over the mean square of the columns: where classes can be told
+    apart without error, or columns depend on each other, there is no least value without it."""
+    tol: float = 1e-6
+    """Relative gap: coefficients without a penalty move more per unit of the objective."""
+
+
+def share(refit: Any) -> float:
+    """Return the part of the second fit in the answer: 0 for False, 1 for True."""
+    if isinstance(refit, (bool, np.bool_)):
+        return float(refit)
+    if isinstance(refit, numbers.Real) and 0 <= float(refit) <= 1:
+        return float(refit)
+    raise ValueError(f"refit is {refit!r}, expected False, True or a share between 0 and 1")
+
+
+# ---------------------------------------------------------------- coefficients of one structure
+
+
+@dataclass(frozen=True)
+class Space:
+    """Coefficients that keep a structure: for every output the span of some columns of a basis."""
+
+    basis: Any
+    """(d, k), dense or CSC."""
+    used: Array
+    """(k, outputs): which columns serve which output."""
+    signed: bool = False
+    """Whether a sign of the coefficients is a sign of the coordinates."""
+
+
+def of_support(coef: Array, free: Array) -> Space:
+    """Return the coefficients with the same zeros; free columns may take any value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.estimators.refit import of_support
+    >>> of_support(np.array([0.0, 2.0, 0.0]), np.array([True, False, False])).basis.toarray()
+    array([[1., 0.],
+           [0., 1.],
+           [0., 0.]])
+    """
+    kept = (_matrix(coef) != 0) | free[:, None]
+    rows = np.flatnonzero(kept.any(axis=1))
+    return Space(sparse.eye_array(len(coef), format="csc")[:, rows], kept[rows], signed=True)
+
+
+def of_levels(coef: Array, labels: Array, free: Array, zeros_stay: bool) -> Space:
+    """Return the coefficients with the same ties, and with the same zeros if they are to stay."""
+    values, names = _matrix(coef), labels.reshape(len(coef), -1)
+    blocks, used = [], []
+    for k, (column, label) in enumerate(zip(values.T, names.T, strict=True)):
+        kept = (column != 0) | free | (not zeros_stay)
+        members = np.flatnonzero(kept)
+        levels, place = np.unique(label[members], return_inverse=True)
+        # ties may be of opposite signs; the first member of a level has a plus
+        signs = np.where(column[members] < 0, -1.0, 1.0)
+        signs *= signs[np.unique(place, return_index=True)[1]][place]
+        one = sparse.csc_array((signs, (members, place)), shape=(len(coef), len(levels)))
+        blocks.append(one)
+        mark = np.zeros((len(levels), values.shape[1]), dtype=bool)
+        mark[:, k] = True
+        used.append(mark)
+    return Space(sparse.csc_array(sparse.hstack(blocks)), np.concatenate(used), signed=True)
+
+
+def of_kernel(operator: Any, zero: Array) -> Space:
+    """Return the coefficients for which the rows ``zero`` of an operator still vanish."""
+    rows = sparse.csr_array(operator.tosparse())
+    blocks, used = [], []
+    outputs = zero.reshape(zero.shape[0], -1).T
+    for k, mask in enumerate(outputs):
+        held = rows[np.flatnonzero(mask)].toarray()
+        basis = linalg.null_space(held) if len(held) else np.eye(rows.shape[1])
+        mark = np.zeros((basis.shape[1], len(outputs)), dtype=bool)
+        mark[:, k] = True
+        blocks.append(basis)
+        used.append(mark)
+    return Space(np.hstack(blocks), np.concatenate(used))
+
+
+def of_rank(coef: Array, rank: int, free: Array) -> Space:
+    """Return the matrices with the same zeros whose columns lie in the span of those of ``coef``.
+
+    A zero entry of an output is one equation for its coordinates.
+    """
+    held = np.where(free[:, None], 0.0, coef)
+    span = np.linalg.svd(held, full_matrices=False)[0][:, :rank]
+    own = np.eye(len(coef))[:, free]
+    blocks, used = [], []
+    for k, column in enumerate(held.T):
+        zero = (column == 0) & ~free
+        inner = linalg.null_space(span[zero]) if zero.any() and rank else np.eye(rank)
+        basis = np.hstack([own, span @ inner])
+        mark = np.zeros((basis.shape[1], coef.shape[1]), dtype=bool)
+        mark[:, k] = True
+        blocks.append(np.where(zero[:, None], 0.0, basis))
+        used.append(mark)
+    return Space(np.hstack(blocks), np.concatenate(used))
+
+
+def _matrix(coef: Array) -> Array:
+    return coef.reshape(len(coef), -1)
+
+
+# ---------------------------------------------------------------- the fit
+
+
+@dataclass(frozen=True)
+class Refit:
+    """Coefficients without shrinkage, and how well they were found."""
+
+    coef: Array
+    intercept: Any
+    result: Result
+
+
+def refitted(
+    data: Data,
+    space: Space,
+    outputs: tuple[int, ...],
+    positive: Any,
+    deadline: Deadline,
+    random_state: Any,
+    options: Options | None = None,
+) -> Refit:
+    """Return the minimizer of the data term over a space of coefficients.
+
+    ``positive`` is the mask of coefficients that must not be negative, or None.
+    """
+    options = options or Options()
+    if positive is not None and not space.signed:
+        raise ValueError(
+            "refit with positive=True needs a structure of zeros and ties; set refit=False, or "
+            "positive=False"
+        )
+    basis = space.basis.astype(data.X.dtype)
+    rows = data.X @ basis
+    problem = Problem.linear(
+        data.loss, np.ascontiguousarray(rows) if isinstance(rows, np.ndarray) else rows, data.y,
+        on_coefficients=_held(space, rows, outputs, positive, options), intercept=data.intercept,
+        sample_weight=data.weight, offset=data.offset,
+    )  # fmt: skip
+    result = solve(
+        problem, solver="auto", tol=options.tol, max_passes=None, deadline=deadline, start=None,
+        random_state=random_state, verbose=False, callback=None,
+    )  # fmt: skip
+    inner = result.coef if not outputs else np.where(space.used, result.coef, 0.0)
+    intercept = result.intercept if data.intercept else 0.0 * inner[:1].sum(axis=0)
+    return Refit(np.asarray(basis @ inner), intercept, result)
+
+
+def _held(
+    space: Space, rows: Any, outputs: tuple[int, ...], positive: Any, options: Options
+) -> Separable:
+    """Return the tiny square, and bounds that hold coordinates at zero where they do not serve."""
+    n = max(rows.shape[0], 1)
+    total = float(np.square(rows if isinstance(rows, np.ndarray) else rows.data).sum())
+    ridge = options.ridge * max(total / (n * rows.shape[1]), float(np.finfo(np.float64).tiny))
+    used = space.used if outputs else space.used[:, 0]
+    upper = np.where(used, np.inf, 0.0)
+    lower = -upper
+    if positive is not None:
+        signs = np.asarray(abs(space.basis).T @ positive.astype(float)) > 0
+        lower = np.where(signs[:, None] if outputs else signs, 0.0, lower)
+    if used.all() and positive is None:
+        return Separable(0.0, ridge)
+    return Separable(0.0, ridge, lower, upper)
+
+
+def mixed(model: Any, fitting: Any, result: Result, part: float, deadline: Deadline) -> Refit:
+    """Return ``part`` of a second fit plus the rest of the penalized one."""
+    data, columns = fitting.data, fitting.columns
+    coef = fitting.structure.fold(result.coef, columns.n)
+    intercept = result.intercept if data.intercept else 0.0 * coef[:1].sum(axis=0)
+    space = model._space(fitting, result)
+    if not space.basis.shape[1]:  # the null model is not shrunk
+        return Refit(coef, intercept, result)
+    second = refitted(
+        data, space, coef.shape[1:],
+        ~columns.free if model.positive else None, deadline, model.random_state,
+    )  # fmt: skip
+    return Refit(
+        (1 - part) * coef + part * second.coef,
+        (1 - part) * np.asarray(intercept) + part * np.asarray(second.intercept),
+        second.result,
+    )
+
+
+def mean_loss(data: Data, found: Refit) -> float:
+    """Return the data term at the coefficients of a refit."""
+    problem = Problem.linear(
+        data.loss, data.X, data.y, intercept=data.intercept, sample_weight=data.weight,
+        offset=data.offset,
+    )  # fmt: skip
+    x2 = found.coef
+    if data.intercept:
+        x2 = np.concatenate([x2, np.reshape(found.intercept, (1, *x2.shape[1:]))])
+    return float(problem.f2.value(x2.astype(problem.dtype)))
