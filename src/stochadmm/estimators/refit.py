@@ -15,6 +15,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from ..base.protocols import Array
+from ..base.workspace import Workspace
 from ..penalties import Separable
 from ..problem import Problem
 from ..run.result import Result
@@ -172,6 +173,7 @@ def refitted(
     )  # fmt: skip
     result = solve(
         problem, solver="auto", tol=options.tol, max_passes=None, deadline=deadline, start=None,
+        workspace=Workspace(),
         random_state=random_state, verbose=False, callback=None,
     )  # fmt: skip
     inner = result.coef if not outputs else np.where(space.used, result.coef, 0.0)
