@@ -9,7 +9,8 @@ from scipy import sparse
 import stochadmm as sa
 from stochadmm import datasets, structures
 from stochadmm.exact import candidates, project
-from stochadmm.run.answer import Meter, _structured
+from stochadmm.run.answer import structured
+from stochadmm.run.monitor import Monitor
 
 # ---------------------------------------------------------------- how structure is read
 
@@ -264,18 +265,18 @@ def chain_problem():
 def test_structure_is_kept_only_if_the_objective_does_not_rise_beyond_the_tolerance():
     problem = chain_problem()
     best = sa.minimize(problem, stop=1e-12)
-    meter = Meter(problem, sa.Gap(1e-6))
-    meter.bound = best.objective
+    monitor = Monitor(problem, sa.Gap(1e-6))
+    monitor.bound = best.objective
     state = sa.solvers.get("acc-sadmm")().start(problem, best.pair, best.dual)
 
     def measured(x2, dual, beta):
         point = problem.feasible(sa.Pair(np.zeros(9), x2))
         own = replace(state, beta=beta)
-        return meter.appraise(own, point, dual=dual)
+        return monitor.appraise(own, point, dual=dual)
 
     moved = best.coef + 1e-9 * np.random.default_rng(0).standard_normal(10)
     near = measured(moved, best.dual, 1.0)
-    kept = _structured(problem, near, meter, state)
+    kept = structured(near, monitor, state)
     assert levels(kept.point.x2) == levels(best.coef)
     assert kept.objective <= near.objective + 1e-6 * near.objective
     assert kept.objective == problem.objective(kept.point)
@@ -283,7 +284,7 @@ def test_structure_is_kept_only_if_the_objective_does_not_rise_beyond_the_tolera
     wrong = measured(moved, 0 * best.dual, 1e-9)
     flat = candidates(problem, near.point.x2, wrong.dual, wrong.beta, None)
     assert len(flat) == 1 and len(levels(flat[0])) == 1
-    refused = _structured(problem, wrong, meter, state)
+    refused = structured(wrong, monitor, state)
     np.testing.assert_array_equal(refused.point.x2, near.point.x2)
     assert refused.objective == near.objective
 

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 import stochadmm as sa
-from stochadmm.run import driver
+from stochadmm.base.workspace import Workspace
+from stochadmm.run import loop
+from stochadmm.run.limits import Habits, Limits
+from stochadmm.run.minimize import Request, solve
 
 N, D = 40, 4
 
@@ -47,11 +50,12 @@ def problem(loss=None, **options):
     )  # fmt: skip
 
 
-def run(when, solver, stop=None, **options):
+def run(when, solver, stop=None, habits=None):
     """Run and return the result with the number of times that the loss was called."""
     loss = Interrupting(when)
     stop = sa.Never() if stop is None else stop
-    result = sa.minimize(problem(loss), solver, stop=stop, max_passes=6, **options)
+    asked = Request(stop, Limits(max_passes=6), habits=habits or Habits())
+    result = solve(problem(loss), solver, asked, Workspace())
     return result, next(loss.calls) - 1
 
 
@@ -87,13 +91,13 @@ def test_an_interrupt_at_any_call_of_the_loss_returns_a_true_result(solver, stop
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_states_that_are_too_large_to_copy_lose_no_measured_point(solver, monkeypatch):
-    monkeypatch.setattr(driver, "KEEP_COPY_BELOW", 0)
-    whole, calls = run((), solver)
+def test_states_that_are_too_large_to_copy_lose_no_measured_point(solver):
+    habits = Habits(largest_copy=0)
+    whole, calls = run((), solver, habits=habits)
     records = [r.objective for r in whole.history]
     seen = set()
     for n in range(1, calls + 1, 1 + calls // 25):
-        result, _ = run([n], solver)
+        result, _ = run([n], solver, habits=habits)
         check(result)
         assert [r.objective for r in result.history] == records[: result.n_epochs]
         if result.state is None and result.n_epochs < whole.n_epochs:
@@ -105,7 +109,7 @@ def test_states_that_are_too_large_to_copy_lose_no_measured_point(solver, monkey
     assert len(seen) >= min(whole.n_epochs, 2)
 
 
-def test_a_method_that_works_in_its_own_arrays_keeps_its_best_point(monkeypatch):
+def test_a_method_that_works_in_its_own_arrays_keeps_its_best_point():
     class InPlace:
         """Goes down, then up, in one array."""
 
@@ -124,8 +128,8 @@ def test_a_method_that_works_in_its_own_arrays_keeps_its_best_point(monkeypatch)
             state.n_passes += 1
 
     for limit in (0, 1 << 28):
-        monkeypatch.setattr(driver, "KEEP_COPY_BELOW", limit)
-        result = sa.minimize(problem(), InPlace(), stop=sa.Never())
+        asked = Request(sa.Never(), habits=Habits(largest_copy=limit))
+        result = solve(problem(), InPlace(), asked, Workspace())
         check(result)
         assert result.n_epochs == 5
         assert result.objective == min(r.objective for r in result.history)
@@ -196,7 +200,7 @@ def test_an_interrupt_while_the_problem_is_compared_leaves_the_old_result(monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(driver, "fingerprint", interrupted)
+        patch.setattr(loop, "fingerprint", interrupted)
         with pytest.raises(KeyboardInterrupt):
             sa.minimize(p, "acc-sadmm", resume=result)
     again = sa.minimize(p, "acc-sadmm", resume=result, max_passes=6)

@@ -41,7 +41,7 @@ from .penalties import (
 )
 from .problem import Pair, Problem
 from .risk.finite_sum import FiniteSum, Snapshot
-from .run.driver import iterate, minimize
+from .run.minimize import iterate, minimize
 from .run.result import Record, Result, Status
 from .run.stopping import AllOf, AnyOf, Gap, Never, Residuals
 from .solvers import (

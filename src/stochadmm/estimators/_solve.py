@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 import warnings
@@ -13,13 +12,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .. import solvers
 from ..base.workspace import Workspace
 from ..problem import Problem
-from ..run.driver import Request
-from ..run.driver import solve as solve_in
+from ..run.limits import Limits
+from ..run.minimize import Request
+from ..run.minimize import solve as solve_in
 from ..run.result import Record, Result, Status
-from ..run.stopping import Gap
+from ..run.stopping import Gap, Polished, Rule
 from ._data import moments
 
 SMALL = 200_000  # multiplications of a step: below, the last digits cost less than a second
@@ -27,7 +26,6 @@ SMALL_PASSES, MANY_PASSES = 1000.0, 500.0
 POLISHED = 1e-4  # the default tolerance; a looser one is taken at its word
 ROUNDING = {"float64": 1e-14, "float32": 1e-7}  # relative gaps that small problems aim at
 ENOUGH_TO_CHOOSE = 1e-9  # the same in cross-validation, whose fits are compared and thrown away
-PATIENCE = 3  # epochs without progress after which rounding is what is left
 SHORTEST = 1e-3  # seconds of a fit whose time is over before it begins
 
 
@@ -63,31 +61,6 @@ class Deadline:
         return None if self.moment == math.inf else max(self.left, SHORTEST)
 
 
-class Polish:
-    """Goes on to rounding error on small problems, then stops.
-
-    Small problems are cheap, and an answer that does not depend on the tolerance is easier to
-    compare and to trust. The run ends when the gap, which has met the tolerance, and the objective
-    have not improved for some epochs.
-    """
-
-    def __init__(self, tol: float) -> None:
-        self.tol = tol
-        self.best = math.inf
-        self.value = math.inf
-        self.idle = 0
-
-    def __call__(self, record: Record, state: Any) -> bool:
-        """Say whether to stop."""
-        reached = record.relative_gap if record.gap is not None else record.kkt_residual
-        reached = math.inf if reached is None else reached
-        slack = 1e-15 * abs(record.objective)
-        better = reached < 0.5 * self.best or record.objective < self.value - slack
-        self.idle = 0 if better else self.idle + 1
-        self.best, self.value = min(self.best, reached), min(self.value, record.objective)
-        return self.best <= self.tol and self.idle >= PATIENCE
-
-
 def solve(
     problem: Problem,
     *,
@@ -107,52 +80,28 @@ def solve(
     Without ``last_digits`` small problems are solved well enough to compare strengths. A callback
     has every epoch measured, so there is none unless somebody watches.
     """
-    method = solvers.as_solver(solver)
-    name = getattr(method, "name", type(method).__name__)
     small = _work(problem) <= SMALL
-    aim = tol
+    stop: Rule = Gap(tol)
     if small and tol <= POLISHED:
-        aim = min(tol, max(ROUNDING[problem.dtype.name], 0.0 if last_digits else ENOUGH_TO_CHOOSE))
+        aim = max(ROUNDING[problem.dtype.name], 0.0 if last_digits else ENOUGH_TO_CHOOSE)
+        stop = Polished(tol, aim) if aim < tol else stop
     passes = SMALL_PASSES if small else MANY_PASSES
-    watchers = [watch for watch in (callback, Polish(tol) if aim < tol else None) if watch]
-
-    def after(record: Record, state: Any) -> bool:
-        return any([bool(watch(record, state)) for watch in watchers])
-
     asked = Request(
-        stop=Gap(aim),
-        max_passes=passes if max_passes is None else max_passes,
-        max_seconds=deadline.max_seconds,
+        stop=stop,
+        limits=Limits(passes if max_passes is None else max_passes, deadline.max_seconds),
         start=start,
-        callback=after if watchers else None,
+        callback=callback,
         random_state=_generator(random_state),
         verbose=verbose,
         resumable=False,
     )
-    result = solve_in(problem, method, asked, workspace)
-    return _judged(result, tol, {**result.info, "solver": name})
+    return solve_in(problem, solver, asked, workspace)
 
 
 def _work(problem: Problem) -> int:
     """Return the multiplications of a pass or of a square matrix, whichever are more."""
     rows, outputs = problem.f2.n_terms, math.prod(problem.shape2[1:])
     return max(rows, problem.shape2[0]) * problem.shape2[0] * outputs
-
-
-def _judged(result: Result, tol: float, info: dict[str, Any]) -> Result:
-    """Return the result without its state, judged by the tolerance that the user asked for."""
-    reached = result.relative_gap if result.gap is not None else result.kkt_residual
-    ended = (Status.STOPPED, Status.MAX_PASSES, Status.MAX_TIME)
-    met = result.status in ended and reached is not None and reached <= tol
-    what = "duality gap" if result.gap is not None else "KKT residual"
-    shown = "not available" if reached is None else f"{reached:.2e}"
-    return dataclasses.replace(
-        result,
-        status=Status.CONVERGED if met else result.status,
-        message=f"relative {what} {shown}, asked for {tol:.2e}",
-        info=info,
-        state=None,
-    )
 
 
 def _generator(random_state: Any) -> Any:

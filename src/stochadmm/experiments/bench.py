@@ -14,7 +14,7 @@ import numpy as np
 
 from ..problem import Pair, Problem
 from ..risk.finite_sum import FiniteSum
-from ..run.driver import minimize
+from ..run.minimize import minimize
 from ..run.result import Status
 from ..run.stopping import Gap
 from ..solvers._base import State

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..base.workspace import Workspace
 from ..problem import Problem
-from ..run.driver import begin
+from ..run.loop import begin
 from ..solvers import (
     SAGADMM,
     SDCAADMM,

@@ -16,7 +16,7 @@ from ..operators import GridDifferences, Identity, Incidence, VStack
 from ..penalties import L1, Nuclear
 from ..problem import Pair, Problem
 from ..risk.finite_sum import FiniteSum
-from ..run.driver import minimize
+from ..run.minimize import minimize
 from ..run.result import Status
 from ..run.stopping import Gap
 from ..structures import glasso_edges

@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from .result import Record
 from .stopping import Rule
 
 
 @contextmanager
-def bar(solver: Any, max_passes: float, rule: Rule) -> Iterator[Callable[[Record], None]]:
+def bar(name: str, max_passes: float, rule: Rule) -> Iterator[Callable[[Record], None]]:
     """Show passes made, objective and gap; yields the function that updates it."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
-    name = getattr(solver, "name", type(solver).__name__)
     whole = Column(no_wrap=True, min_width=len(name))  # narrow terminals cut the numbers instead
     layout = (
         TextColumn("{task.description}", table_column=whole), BarColumn(20),

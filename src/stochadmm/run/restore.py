@@ -12,8 +12,10 @@ from ..certificates.data import evaluate
 from ..forms.equilibrate import Units
 from ..problem import Pair
 from ..risk.finite_sum import FiniteSum
-from ..solvers._base import start_point
-from .result import Result, Status
+from ..solvers import start_point
+from .answer import split_off
+from .monitor import final_status
+from .result import Result
 from .stopping import Rule
 
 
@@ -37,12 +39,9 @@ def result_of(units: Units, found: Result, rule: Rule) -> Result:
     if problem.intercept:
         coef = np.concatenate([coef, np.reshape(intercept, (1, *coef.shape[1:]))])
     whole = units.back(Pair(found.x1, coef.astype(found.x2.dtype))).x2 + 0
-    coef = whole
-    if problem.intercept:
-        coef, intercept = whole[:-1], whole[-1]
-        intercept = float(intercept) if np.ndim(intercept) == 0 else intercept.copy()
+    coef, intercept = split_off(problem, whole)
     found = replace(
-        found, coef=coef.copy(), intercept=intercept, x1=pair.x1, x2=pair.x2,
+        found, coef=coef, intercept=intercept, x1=pair.x1, x2=pair.x2,
         dual=units.back_dual(found.dual),
         ergodic=None if found.ergodic is None else units.back(found.ergodic),
         info=found.info | {"units": units.describe()},
@@ -66,10 +65,7 @@ def _appraised(units: Units, found: Result, x2: Array, rule: Rule) -> Result:
         found.history[-1], objective=objective, gap=gap, relative_gap=relative,
         feasibility=found.feasibility,
     )  # fmt: skip
-    status = found.status
-    if status is Status.CONVERGED and not rule(record):
-        status = Status.STOPPED  # no step helps: the units of the user round it away
     return replace(
-        found, objective=objective, gap=gap, relative_gap=relative, status=status,
-        message=rule.describe(record),
+        found, objective=objective, gap=gap, relative_gap=relative,
+        status=final_status(found.status, rule.accepts(record)), message=rule.describe(record),
     )  # fmt: skip

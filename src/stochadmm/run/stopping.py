@@ -2,24 +2,70 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 from .result import Record
 
 
-class Rule(Protocol):
-    """A stopping rule; ``describe`` says what was asked and what was reached."""
+class Rule:
+    """A stopping rule; ``describe`` says what was asked and what was reached.
+
+    Any object with ``__call__`` and ``describe`` serves as one; the other questions have answers
+    that suit most rules.
+    """
 
     def __call__(self, record: Record) -> bool:
-        """Say whether to stop."""
+        """Say whether the point of a record ends the run."""
+        raise TypeError(f"{type(self).__name__} does not define `__call__`")
 
     def describe(self, record: Record) -> str:
         """Return both numbers in words."""
+        raise TypeError(f"{type(self).__name__} does not define `describe`")
+
+    def accepts(self, record: Record) -> bool:
+        """Say whether the point of a record is what was asked for: the run has converged."""
+        return self(record)
+
+    def stalled(self, history: Sequence[Record]) -> bool:
+        """Say whether to stop because going on is of no use."""
+        return False
+
+    def wanted_gap(self) -> Gap | None:
+        """Return the gap that ends a run by this rule, None where it waits for none."""
+        return None
+
+
+def as_rule(stop: Any) -> Rule:
+    """Return a rule from a rule, a relative gap, or nothing."""
+    if stop is None:
+        return Gap(1e-6)
+    if isinstance(stop, Rule):
+        return stop
+    if isinstance(stop, (int, float)):
+        return Gap(float(stop))
+    if not callable(stop) or not callable(getattr(stop, "describe", None)):
+        raise TypeError(f"stop is {stop!r}, expected a rule such as sa.Gap(1e-6) or a number")
+    return _Own(stop)
+
+
+class _Own(Rule):
+    """A rule of the user's own making."""
+
+    def __init__(self, rule: Any) -> None:
+        self.rule = rule
+
+    def __call__(self, record: Record) -> bool:
+        return bool(self.rule(record))
+
+    def describe(self, record: Record) -> str:
+        return str(self.rule.describe(record))
 
 
 @dataclass(frozen=True)
-class Gap:
+class Gap(Rule):
     """Stop when the certified gap is small.
 
     Parameters
@@ -65,9 +111,68 @@ class Gap:
         shown = "not available" if value is None else f"{value:.2e}"
         return f"{kind}{what} {shown}, asked for {self.tol:.2e}"
 
+    def wanted_gap(self) -> Gap:
+        """Return the rule itself."""
+        return self
+
 
 @dataclass(frozen=True)
-class Residuals:
+class Polished(Rule):
+    """Go on beyond the tolerance, to a gap or for as long as that helps.
+
+    An answer that does not depend on the tolerance is easier to compare and to trust, and on small
+    problems it is cheap. The run ends at the relative gap ``aim``, or when the gap has met ``tol``
+    and neither gap nor objective have improved for some measurements.
+
+    Parameters
+    ----------
+    tol : float
+        Relative gap of an answer.
+    aim : float
+        Relative gap that is enough in any case: rounding leaves no less.
+    patience : int, default=3
+        Measurements without progress after which rounding is what is left.
+    """
+
+    tol: float
+    aim: float
+    patience: int = 3
+
+    def __call__(self, record: Record) -> bool:
+        """Say whether the gap is at most the aim."""
+        return Gap(self.aim)(record)
+
+    def accepts(self, record: Record) -> bool:
+        """Say whether the gap is at most the tolerance."""
+        return Gap(self.tol)(record)
+
+    def describe(self, record: Record) -> str:
+        """Return gap and tolerance in words."""
+        return Gap(self.tol).describe(record)
+
+    def stalled(self, history: Sequence[Record]) -> bool:
+        """Say whether the tolerance is met and the last measurements brought nothing."""
+        count = len(history) - self.patience
+        if count < 1:
+            return False
+        gaps = [math.inf if (r := Gap().reached(h)) is None else r for h in history]
+        if min(gaps) > self.tol:
+            return False
+        best, value = min(gaps[:count]), min(h.objective for h in history[:count])
+        for gap, record in zip(gaps[count:], history[count:], strict=True):
+            slack = 1e-15 * abs(record.objective)
+            if gap < 0.5 * best or record.objective < value - slack:
+                return False
+            best, value = min(best, gap), min(value, record.objective)
+        return True
+
+    def wanted_gap(self) -> Gap:
+        """Return what a run aims at."""
+        return Gap(self.aim)
+
+
+@dataclass(frozen=True)
+class Residuals(Rule):
     """Stop when feasibility and KKT residual are both at most ``tol``.
 
     Parameters
@@ -92,7 +197,7 @@ class Residuals:
 
 
 @dataclass(frozen=True)
-class Never:
+class Never(Rule):
     """Run until a limit is reached."""
 
     def __call__(self, record: Record) -> bool:
@@ -104,11 +209,19 @@ class Never:
         return "no stopping rule was asked for"
 
 
-class AnyOf:
-    """Stop when one of several rules says so."""
+class _Several(Rule):
+    """Rules that are asked together."""
 
-    def __init__(self, *rules: Rule) -> None:
-        self.rules = rules
+    def __init__(self, *rules: Any) -> None:
+        self.rules = tuple(map(as_rule, rules))
+
+    def _gaps(self) -> list[Gap]:
+        wanted = (rule.wanted_gap() for rule in self.rules)
+        return [gap for gap in wanted if gap is not None]
+
+
+class AnyOf(_Several):
+    """Stop when one of several rules says so."""
 
     def __call__(self, record: Record) -> bool:
         """Say whether any rule holds."""
@@ -118,12 +231,21 @@ class AnyOf:
         """Return all rules in words."""
         return " or ".join(rule.describe(record) for rule in self.rules)
 
+    def accepts(self, record: Record) -> bool:
+        """Say whether any rule has what it asked for."""
+        return any(rule.accepts(record) for rule in self.rules)
 
-class AllOf:
+    def stalled(self, history: Sequence[Record]) -> bool:
+        """Say whether any rule gives up."""
+        return any(rule.stalled(history) for rule in self.rules)
+
+    def wanted_gap(self) -> Gap | None:
+        """Return the gap that is met first."""
+        return max(self._gaps(), key=_tolerance, default=None)
+
+
+class AllOf(_Several):
     """Stop when all of several rules say so."""
-
-    def __init__(self, *rules: Rule) -> None:
-        self.rules = rules
 
     def __call__(self, record: Record) -> bool:
         """Say whether all rules hold."""
@@ -133,14 +255,18 @@ class AllOf:
         """Return all rules in words."""
         return " and ".join(rule.describe(record) for rule in self.rules)
 
+    def accepts(self, record: Record) -> bool:
+        """Say whether all rules have what they asked for."""
+        return all(rule.accepts(record) for rule in self.rules)
 
-def wanted_gap(rule: Rule) -> Gap | None:
-    """Return the gap that ends a run by this rule: of alternatives, the one met first."""
-    if isinstance(rule, Gap):
-        return rule
-    parts = [wanted_gap(part) for part in getattr(rule, "rules", ())]
-    gaps = [gap for gap in parts if gap is not None]
-    if not gaps:
-        return None
-    choose = min if isinstance(rule, AllOf) else max
-    return choose(gaps, key=lambda gap: gap.tol)
+    def stalled(self, history: Sequence[Record]) -> bool:
+        """Say whether all rules give up."""
+        return all(rule.stalled(history) for rule in self.rules)
+
+    def wanted_gap(self) -> Gap | None:
+        """Return the gap that is met last."""
+        return min(self._gaps(), key=_tolerance, default=None)
+
+
+def _tolerance(gap: Gap) -> float:
+    return gap.tol

@@ -1,6 +1,15 @@
 """The methods, one per file."""
 
-from ._base import Solver, State, as_solver, get, names, register
+from ._base import (
+    Solver,
+    State,
+    as_solver,
+    choose_engine,
+    get,
+    names,
+    register,
+    start_point,
+)
 from ._steps import Continuation
 from .comparison.aadmm import AADMM
 from .comparison.admm import ADMM
@@ -67,7 +76,9 @@ __all__ = [
     "TiedNewton",
     "WorkingSet",
     "as_solver",
+    "choose_engine",
     "get",
     "names",
     "register",
+    "start_point",
 ]

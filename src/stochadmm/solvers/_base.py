@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -71,6 +71,8 @@ class Solver:
     """
 
     name: ClassVar[str] = ""
+    has_kernel: ClassVar[bool] = False
+    """Whether the method has a compiled loop."""
     needs: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def start(
@@ -181,11 +183,47 @@ def as_solver(solver: Any) -> Solver:
     if isinstance(solver, str):
         return get(solver)()
     if isinstance(solver, type):
-        return cast(Solver, solver())
+        solver = solver()
+    if isinstance(solver, Solver):
+        return solver
     for member in ("start", "epoch"):
         if not hasattr(solver, member):
             raise TypeError(
                 f"solver {type(solver).__name__} has no `{member}`; pass a name such as "
                 f"{names()[0]!r} or a solver object"
             )
-    return cast(Solver, solver)
+    return OwnSolver(solver)
+
+
+@dataclass(frozen=True)
+class OwnSolver(Solver):
+    """A method of the user's own making: any object with ``start`` and ``epoch``."""
+
+    method: Any
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the method, or of its class."""
+        return str(getattr(self.method, "name", type(self.method).__name__))
+
+    @property
+    def has_kernel(self) -> bool:  # type: ignore[override]
+        """Whether the method says that it has a compiled loop."""
+        return bool(getattr(self.method, "has_kernel", False))
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None,
+    ) -> State:  # fmt: skip
+        """Return the state before the first epoch."""
+        state: State = self.method.start(problem, x, dual)
+        return state
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Advance the state by one epoch."""
+        self.method.epoch(problem, state, rng)
+
+    def check(self, problem: Problem) -> None:
+        """Ask the method, where it says something about that."""
+        if hasattr(self.method, "check"):
+            self.method.check(problem)

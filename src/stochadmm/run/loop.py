@@ -1,0 +1,302 @@
+"""The only loop over epochs: measuring, stopping, history, interrupts.
+
+Solving and measuring are timed apart. An interrupt at any moment gives back the best point that
+was measured, with the state that belongs to the last one; before there is one, the start.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..base import engines
+from ..base.clock import limited
+from ..base.fingerprint import Unidentified, fingerprint
+from ..base.workspace import Workspace
+from ..problem import Pair, Problem
+from ..risk.metrics import LARGEST_DENSE
+from ..solvers import Solver, State, choose_engine, start_point
+from .answer import About, Resumable, finish
+from .limits import Habits, Stopwatch
+from .measured import Measured
+from .monitor import Monitor
+from .result import Record, Result, Status
+from .stopping import Rule
+
+Callback = Callable[[Record, State], Any]
+
+
+def epochs(
+    problem: Problem, solver: Solver, state: State, rng: np.random.Generator,
+    watch: Stopwatch | None = None, engine: str = "auto",
+    seconds_left: Callable[[], float] = lambda: math.inf,
+) -> Iterator[State]:  # fmt: skip
+    """Yield the state after every epoch, for ever; only the epochs are timed as solving.
+
+    Every loop over the epochs of a method, in a run, in tuning or in an experiment, is this one.
+    """
+    watch = watch or Stopwatch()
+    while True:
+        with engines.engine(engine), watch.solves(), limited(seconds_left()):
+            solver.epoch(problem, state, rng)
+        yield state
+
+
+def begin(
+    problem: Problem, solver: Solver, start: Any, engine: str, workspace: Workspace
+) -> State:
+    """Check that a solver can serve a problem and return its first state."""
+    solver.check(problem)
+    chosen = choose_engine(problem, engine, solver.has_kernel)
+    state = solver.start(problem, *point_and_dual(start), workspace=workspace)
+    state.engine, state.workspace = chosen, workspace
+    return state
+
+
+def point_and_dual(start: Any) -> tuple[Any, Any]:
+    """Return the point and the multiplier of whatever a run may start from."""
+    if isinstance(start, Result):
+        return start.pair, start.dual
+    return start if isinstance(start, tuple) else (start, None)
+
+
+@dataclass
+class Run:
+    """One call of ``minimize``: clocks, history and the best point so far."""
+
+    problem: Problem
+    solver: Solver
+    rule: Rule
+    watch: Stopwatch
+    callback: Callback | None = None
+    start: Any = None
+    engine: str = "auto"
+    workspace: Workspace = field(default_factory=Workspace)
+    habits: Habits = field(default_factory=Habits)
+    state: State = field(init=False)
+    rng: np.random.Generator = field(init=False)
+    history: list[Record] = field(default_factory=list)
+    best: Measured | None = None
+    monitor: Monitor = field(init=False)
+    show: Callable[[Record], None] | None = None
+    kept: tuple[State, Any] | None = None
+    """State and generator before the epoch that is under way, where they are small enough."""
+    identity: str = ""
+    """Fingerprint of problem and method; empty where the run cannot be resumed."""
+    not_resumable: str = "it was run with resumable=False"
+
+    def __post_init__(self) -> None:
+        self.monitor = Monitor(self.problem, self.rule, None, self.workspace, self.habits)
+
+    def set_up(self, random_state: Any, resumable: bool) -> None:
+        """Make the first state."""
+        self.rng = np.random.default_rng(random_state)
+        if resumable:
+            self._identify()
+        with limited(self.seconds_left):
+            self.state = begin(self.problem, self.solver, self.start, self.engine, self.workspace)
+
+    def _identify(self) -> None:
+        try:
+            self.identity = fingerprint(self.problem.renew(), self.solver)
+        except Unidentified as error:
+            self.not_resumable = f"a part of it cannot be identified: {error}"
+
+    def take_up(self, resume: Result) -> None:
+        """Continue from where a result stopped."""
+        remedy = "pass start=result to begin at its point"
+        if not isinstance(resume, Result):
+            raise TypeError(f"resume is a {type(resume).__name__}, expected a Result; {remedy}")
+        if resume.state is None:
+            reason = resume.info.get("not_resumable", "one loaded from a file keeps no state")
+            raise ValueError(f"this result cannot be resumed ({reason}); {remedy}")
+        kept: Resumable = resume.state
+        self._identify()
+        if self.identity != kept.identity:
+            raise ValueError(
+                "resume belongs to another problem or method: data, penalties, structure and the "
+                f"parameters of the solver must be the same; {remedy}"
+            )
+        self.state = replace(kept.state.copy(), workspace=self.workspace)
+        self.best = kept.best
+        self.monitor = Monitor(self.problem, self.rule, kept.memory, self.workspace, self.habits)
+        if self.engine != "auto":
+            self.state.engine = choose_engine(self.problem, self.engine, self.solver.has_kernel)
+        else:
+            self.engine = kept.engine
+        self.rng = np.random.default_rng()
+        self.rng.bit_generator.state = kept.generator
+        self.history = list(resume.history)
+        self.watch.before = resume.seconds
+        if self.history:
+            self.watch.solving = self.history[-1].seconds
+            self.watch.measuring = self.history[-1].seconds_measuring
+
+    def loop(self) -> Status:
+        """Run epochs until a rule, a limit or the callback says stop."""
+        self.state.target = self.monitor.target
+        self._keep()
+        status = self._first_look() if self.best is None else None
+        steps = epochs(
+            self.problem, self.solver, self.state, self.rng, self.watch, self.engine,
+            lambda: self.seconds_left,
+        )  # fmt: skip
+        while status is None:
+            self._keep()
+            next(steps)
+            if self._due():
+                status = self._verdict(self._measure())
+        return status
+
+    def _keep(self) -> None:
+        """Copy the state, so that an epoch that is cut short can be undone."""
+        small = _bytes(self.state) < self.habits.largest_copy
+        self.kept = (self.state.copy(), self.rng.bit_generator.state) if small else None
+
+    def interrupted(self) -> Status:
+        """Go back to the last moment at which everything fitted together."""
+        if self.kept is not None:
+            self.state, self.rng.bit_generator.state = self.kept
+            self.history = [r for r in self.history if r.epoch <= self.state.n_epochs]
+            return Status.INTERRUPTED
+        self.identity = ""
+        if self.best is None:
+            self.not_resumable = "it was interrupted before its first epoch"
+            x, dual = start_point(self.problem, *point_and_dual(self.start))
+            self.state = State(x=x, output=x, dual=dual, beta=1.0, workspace=self.workspace)
+            return Status.INTERRUPTED
+        most = self.habits.largest_copy >> 20
+        self.not_resumable = f"it was interrupted, and states above {most} MB are not copied"
+        best, last = self.best, self.history[-1:]
+        self.state = State(
+            x=best.point, output=best.point, dual=best.dual, beta=best.beta,
+            ergodic=None, engine=self.state.engine, notes=self.state.notes,
+            workspace=self.workspace,
+            n_epochs=last[0].epoch if last else 0, n_passes=last[0].passes if last else 0.0,
+            n_gradients=last[0].gradients if last else 0.0,
+        )  # fmt: skip
+        return Status.INTERRUPTED
+
+    def _due(self) -> bool:
+        """Say whether to measure: always where it is cheap or watched, else at growing intervals.
+
+        The certificate of many coefficients, or of a general constraint, may cost more than an
+        epoch; a tenth more epochs than needed cost less.
+        """
+        few = self.problem.is_model and math.prod(self.problem.shape2) <= LARGEST_DENSE
+        cheap = self.state.bound is not None or few
+        if cheap or self.monitor.tol is None or self.callback is not None:
+            return True
+        last = self.history[-1].epoch if self.history else 0
+        return self.state.n_epochs >= self.habits.seldom * last or self._limit() is not None
+
+    def _limit(self) -> Status | None:
+        if self.state.n_passes >= self.watch.limits.max_passes:
+            return Status.MAX_PASSES
+        return Status.MAX_TIME if self.seconds_left <= 0 else None
+
+    def _measure(self) -> Measured:
+        """Measure the state and keep the numbers, and the point if it is the best."""
+        measured = self._look()
+        self._note(measured)
+        return measured
+
+    def _look(self) -> Measured:
+        with self.watch.measures(), limited(self.seconds_left):
+            measured = self.monitor.measure(self.state)
+        if self.best is not None:  # a bound that was found later certifies earlier points too
+            self.best = self.monitor.judged(self.best, self.state)
+        if self.best is None or measured.better_than(self.best):
+            self.best = measured.copy()
+        return measured
+
+    def _note(self, measured: Measured) -> None:
+        watch = self.watch
+        self.history.append(measured.record(self.state, watch.solving, watch.measuring))
+
+    def _first_look(self) -> Status | None:
+        """Measure the start; end the run where it is certified as the answer."""
+        self._look()
+        with self.watch.measures(), limited(self.seconds_left):
+            found = self.monitor.at_rest(self.state)
+        if found is None:
+            return None
+        self.best = found
+        self._note(found)
+        return self._verdict(found)
+
+    def _verdict(self, measured: Measured) -> Status | None:
+        record = self.history[-1]
+        if self.show is not None:
+            self.show(record)
+        stop = self.callback is not None and bool(self.callback(record, self.state))
+        if not math.isfinite(measured.objective) and not np.isfinite(self.state.output.x2).all():
+            return Status.DIVERGED
+        if self.best is not None and self.best.meets:
+            return Status.CONVERGED
+        stop = stop or self.rule.stalled(self.history)
+        return Status.STOPPED if stop else self._limit()
+
+    @property
+    def seconds_left(self) -> float:
+        """What is left of the time for steps."""
+        return self.watch.left(self.best is not None and self.best.gap != math.inf)
+
+    @contextmanager
+    def progress(self, verbose: bool) -> Iterator[None]:
+        """Show a bar while running, when asked."""
+        if not verbose:
+            yield
+            return
+        from .progress import bar
+
+        with bar(self.solver.name, self.watch.limits.max_passes, self.rule) as show:
+            self.show = show
+            yield
+            self.show = None
+
+    def result(self, status: Status) -> Result:
+        """Return the best point with its history."""
+        if self.best is None:  # interrupted before the start was measured
+            with limited(0.0):
+                self._look()
+                return self._finish(status, as_it_is=True)
+        try:
+            with limited(max(self.watch.last_words, self.seconds_left)):
+                return self._finish(status)
+        except KeyboardInterrupt:
+            return self._finish(Status.INTERRUPTED, as_it_is=True)
+
+    def _finish(self, status: Status, as_it_is: bool = False) -> Result:
+        assert self.best is not None
+        info = {
+            "seconds_solving": self.watch.solving,
+            "seconds_measuring": self.watch.measuring,
+            "solver": self.solver.name,
+            "threads": getattr(self.problem.f2, "n_threads", 1),
+        }
+        kept = None
+        if self.identity:
+            kept = Resumable.of(
+                self.state, self.rng.bit_generator.state, self.best, self.monitor.memory,
+                self.identity, self.engine,
+            )  # fmt: skip
+        else:
+            info["not_resumable"] = self.not_resumable
+        about = About(self.history, self.watch.seconds, info)
+        return finish(self.state, self.best, self.monitor, status, about, kept, as_it_is)
+
+
+def _bytes(state: State) -> int:
+    total = 0
+    for value in vars(state).values():
+        if isinstance(value, np.ndarray):
+            total += value.nbytes
+        elif isinstance(value, Pair):
+            total += value.x1.nbytes + value.x2.nbytes
+    return total

@@ -1,0 +1,163 @@
+"""Arrays as they would be returned, with everything that is said about them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..base.protocols import Array
+from ..certificates.data import evaluate
+from ..certificates.repair import repaired, wide
+from ..problem import Pair, Problem
+from ..risk.finite_sum import FiniteSum, Snapshot
+from ..solvers import State
+from .result import Record
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Arrays as they would be returned, with everything that is said about them.
+
+    Only `Monitor.appraise` makes one: objective, feasibility, gap and the verdict belong to these
+    arrays, evaluated in float64.
+    """
+
+    point: Pair
+    """What is returned, in the type of the data."""
+    dual: Array
+    beta: float
+    objective: float
+    """F at ``point``; of a model, F of x2."""
+    feasibility: float
+    """|A1 x1 + A2 x2 - b| / (1 + |b|) at ``point``."""
+    residual: float
+    """|A1 x1 + A2 x2 - b| that the objective may owe to: zero where x1 follows from x2."""
+    strayed: float
+    """Relative infeasibility of the pair of the method."""
+    bound: float | None
+    kkt_residual: float | None
+    scale: float
+    weight: float = 0.0
+    """Norm of the larger of two multipliers: that of the method and that of the bound."""
+    cache: Snapshot | None = None
+    meets: bool = False
+    """Whether the stopping rule holds for these arrays."""
+
+    @property
+    def gap(self) -> float | None:
+        """Certified upper bound on the distance to the optimum; infinite where it is no number.
+
+        At least what a multiplier makes of the infeasibility: below the optimum the distance to a
+        lower bound says nothing.
+        """
+        if self.bound is None:
+            return None
+        distance = self.objective - self.bound
+        return max(distance, self.charge) if distance < np.inf else np.inf
+
+    @property
+    def relative_gap(self) -> float | None:
+        """The gap relative to the objective."""
+        if self.gap is None or self.gap == np.inf:
+            return self.gap
+        return self.gap / self.scale if self.scale > 0 else (0.0 if self.gap == 0 else np.inf)
+
+    def copy(self) -> Measured:
+        """Return a measurement that a method cannot change by working in its own arrays."""
+        return dataclasses.replace(self, point=self.point.copy(), dual=self.dual.copy())
+
+    @property
+    def charge(self) -> float:
+        """What a multiplier makes of the infeasibility: F may be so much below the optimum."""
+        return self.weight * self.residual if self.residual else 0.0
+
+    def merit(self, other: Measured) -> float:
+        """Return F plus twice what the larger multiplier makes of the infeasibility.
+
+        It is an exact penalty: its minimizers are feasible.
+        """
+        if not self.residual:
+            return self.objective
+        return self.objective + 2.0 * max(self.weight, other.weight) * self.residual
+
+    def better_than(self, other: Measured) -> bool:
+        """Say whether this point is at least as good: by the rule, by merit, by KKT residual."""
+        if self.meets != other.meets:
+            return self.meets
+        mine, theirs = self.merit(other), other.merit(self)
+        if np.isfinite(mine) or np.isfinite(theirs):  # a number is better than none
+            return bool(np.isfinite(mine) and not mine > theirs)
+        a, b = self.kkt_residual, other.kkt_residual
+        return a is not None and (b is None or bool(a <= b))
+
+    def record(self, state: State, solving: float, measuring: float) -> Record:
+        """Return the numbers of this measurement; the infeasibility is that of the method."""
+        return Record(
+            state.n_epochs, state.n_passes, state.n_gradients, solving, measuring, self.objective,
+            self.strayed, self.gap, self.relative_gap, self.kkt_residual,
+            int(np.count_nonzero(self.point.x2)),
+        )  # fmt: skip
+
+    def returned(self, state: State) -> Record:
+        """Return the numbers of these arrays alone, for the stopping rule."""
+        record = self.record(state, 0.0, 0.0)
+        return dataclasses.replace(record, feasibility=self.feasibility)
+
+
+class Memory(NamedTuple):
+    """What a monitor knows after some measurements."""
+
+    bound: float | None = None
+    """Best lower bound on the optimal value."""
+    previous: float = np.inf
+    """Objective of the measurement before."""
+    patience: int = 0
+    """Measurements to wait before the next tight certificate."""
+
+
+# ---------------------------------------------------------------- what is said about arrays
+
+
+def as_returned(problem: Problem, point: Pair) -> tuple[Pair, bool]:
+    """Return a pair in the type of the data, and whether its x2 is still the same numbers.
+
+    In a model x1 follows from the x2 that is returned. A zero has no sign.
+    """
+    x1, x2 = (x.astype(problem.dtype) + problem.dtype.type(0) for x in (point.x1, point.x2))
+    exact = bool(np.array_equal(x2, point.x2))
+    if problem.is_model and not exact:
+        again = repaired(problem, Pair(x1, x2))
+        if again is not None and np.array_equal(again.x2.astype(problem.dtype), x2):
+            x1 = again.x1.astype(problem.dtype)
+    return Pair(x1, x2), exact
+
+
+def infeasibility(problem: Problem, x: Pair) -> tuple[float, float]:
+    """Return |A1 x1 + A2 x2 - b| in float64, as it is and over 1 + |b|."""
+    if not problem.constrained:
+        return 0.0, 0.0
+    residual = float(np.linalg.norm(problem.constraint(wide(x))))
+    right = 0.0 if problem.b is None else float(np.linalg.norm(problem.b))
+    return residual, residual / (1.0 + right)
+
+
+def value_of(problem: Problem, x2: Array) -> float:
+    """Return f2 in float64 whatever the data."""
+    if isinstance(problem.f2, FiniteSum) and problem.dtype != np.float64:
+        return evaluate(problem.f2, x2.astype(np.float64)).value
+    return float(problem.f2.value(x2))
+
+
+def penalty_of(problem: Problem, x: Pair) -> float:
+    """Return the penalties of a returned pair; in a model, those of x2 and what follows from it.
+
+    x1 is rounded to the type of the data, what follows from x2 is not.
+    """
+    if problem.is_model and problem.constrained and problem.dtype != np.float64:
+        exact = repaired(problem, x)
+        if exact is not None and np.array_equal(exact.x2, x.x2):
+            return problem.penalty(Pair(exact.x1, x.x2))
+    return problem.penalty(x)

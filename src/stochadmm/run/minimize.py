@@ -1,0 +1,177 @@
+"""The public calls: minimize a problem, or step through it epoch by epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..base import engines
+from ..base.workspace import Workspace
+from ..cluster import Engine, use
+from ..forms.equilibrate import equilibrated
+from ..problem import Problem
+from ..solvers import State, as_solver
+from ..streaming import StreamedSum, as_bytes
+from .limits import Habits, Limits, Stopwatch
+from .loop import Callback, Run, begin, epochs
+from .restore import result_of, start_in
+from .result import Result
+from .stopping import Rule, as_rule
+
+
+def iterate(
+    problem: Problem,
+    solver: Any = "auto",
+    random_state: Any = 0,
+    *,
+    start: Any = None,
+    engine: str = "auto",
+) -> Iterator[State]:
+    """Yield the state after every epoch, for ever.
+
+    Examples
+    --------
+    >>> from itertools import islice
+    >>> import numpy as np, stochadmm as sa
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), np.eye(4), np.arange(4.0), on_coefficients=sa.L1(0.1)
+    ... )
+    >>> [state.n_epochs for state in islice(sa.iterate(problem, "acc-sadmm"), 3)]
+    [1, 2, 3]
+    """
+    method = as_solver(solver)
+    with engines.engine(engine):
+        state = begin(problem, method, start, engine, Workspace())
+    yield from epochs(problem, method, state, np.random.default_rng(random_state), engine=engine)
+
+
+def minimize(
+    problem: Problem,
+    solver: Any = "auto",
+    *,
+    stop: Rule | float | None = None,
+    max_passes: float = 100.0,
+    max_seconds: float | None = None,
+    start: Any = None,
+    resume: Result | None = None,
+    callback: Callback | None = None,
+    random_state: Any = 0,
+    engine: str = "auto",
+    verbose: bool = False,
+    resumable: bool = True,
+    memory: int | str | None = None,
+    cluster: Engine | None = None,
+) -> Result:
+    """Solve a problem.
+
+    Ctrl-C ends the run with what it has: the best point measured so far, or the start where none
+    was, with the status ``INTERRUPTED``. A certificate of that point may still be computed; Ctrl-C
+    again leaves it out.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to minimize.
+    solver : str or solver object, default="auto"
+        A name from ``solvers.names()`` or an object such as ``AccSADMM(beta=0.1)``.
+    stop : stopping rule or float, optional
+        ``Gap(1e-6)`` by default; a number is a relative gap.
+    max_passes : float, default=100
+        Budget in reads of the data.
+    max_seconds : float, optional
+        Budget in seconds of waiting. Inner loops end early when it is spent, and a certificate
+        that would outlast it is not begun: the gap may then be infinite.
+    start : array, Pair, (Pair, dual) or Result, optional
+        Where to begin; it is copied.
+    resume : Result, optional
+        Go on with the run that returned it, as if it had not stopped. Problem and method must be
+        the same, by their content (see ``stochadmm.base.fingerprint``); stopping rule, limits and
+        engine may be others.
+    callback : callable, optional
+        ``callback(record, state)`` after every measurement; true stops the run.
+    random_state : int or Generator, default=0
+        Source of the row order.
+    engine : {"auto", "compiled", "reference"}
+        Compiled loops, readable Python and NumPy only (passes over the data included), or
+        compiled where every part allows.
+    verbose : bool, default=False
+        Show a progress bar.
+    resumable : bool, default=True
+        Let the result be resumed. It then holds a copy of the method's state, and the data is
+        read once more before the run, for its fingerprint and to notice data that was changed in
+        place since the last one.
+    memory : int or str, optional
+        Bytes of our own for rows that are read from a source, such as ``"2GB"``; 256 MiB by
+        default.
+    cluster : Engine, optional
+        Where passes over a source run: ``stochadmm.cluster.Local()``, ``Processes(4)``,
+        ``Dask(client)``; threads of this process by default.
+
+    Returns
+    -------
+    Result
+        The best certified point; ``status`` says how the run ended.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> X, y = np.eye(4), np.array([3.0, 0.0, 0.0, -1.0])
+    >>> problem = sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.L1(0.25))
+    >>> sa.minimize(problem).coef.round(6)
+    array([2., 0., 0., 0.])
+    """
+    asked = Request(
+        stop, Limits(max_passes, max_seconds), start, resume, callback, random_state, engine,
+        verbose, resumable,
+    )  # fmt: skip
+    if memory is not None and isinstance(problem.f2, StreamedSum):  # rows in memory have none
+        problem = replace(problem, f2=problem.f2.with_memory(as_bytes(memory)))
+    with nullcontext() if cluster is None else use(cluster):
+        return solve(problem, solver, asked, Workspace())
+
+
+@dataclass(frozen=True)
+class Request:
+    """What ``minimize`` is asked for, beside the problem and the method."""
+
+    stop: Rule | float | None = None
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    start: Any = None
+    resume: Result | None = None
+    callback: Callback | None = None
+    random_state: Any = 0
+    engine: str = "auto"
+    verbose: bool = False
+    resumable: bool = True
+    habits: Habits = Habits()  # noqa: RUF009 - frozen
+
+
+def solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -> Result:
+    """Solve a problem with what other runs have left in the workspace.
+
+    Paths and folds hand the same one to all their runs; the answer does not depend on it.
+    """
+    method, rule, start = as_solver(solver), as_rule(asked.stop), asked.start
+    units = equilibrated(problem)
+    if units is not None:
+        problem, start = units.problem, start_in(units, start)
+    watch = Stopwatch(asked.limits, asked.habits.reserve)
+    run = Run(
+        problem, method, rule, watch, asked.callback, start, asked.engine, workspace, asked.habits
+    )
+    if asked.resume is not None:
+        run.take_up(asked.resume)
+    with engines.engine(run.engine):
+        try:
+            if asked.resume is None:
+                run.set_up(asked.random_state, asked.resumable)
+            with run.progress(asked.verbose):
+                status = run.loop()
+        except KeyboardInterrupt:
+            status = run.interrupted()
+        result = run.result(status)
+    return result if units is None else result_of(units, result, rule)
