@@ -50,11 +50,11 @@ def problem(loss=None, **options):
     )  # fmt: skip
 
 
-def run(when, solver, stop=None, habits=None):
+def run(when, solver, stop=None, **options):
     """Run and return the result with the number of times that the loss was called."""
     loss = Interrupting(when)
     stop = sa.Never() if stop is None else stop
-    asked = Request(stop, Limits(max_passes=6), habits=habits or Habits())
+    asked = Request(stop, Limits(max_passes=6), **options)
     result = solve(problem(loss), solver, asked, Workspace())
     return result, next(loss.calls) - 1
 
