@@ -14,7 +14,7 @@ from stochadmm.certificates import certify
 from stochadmm.certificates.scaled import feasible_multiplier
 from stochadmm.forms.one_block import one_block
 from stochadmm.forms.structure import StructureSolver
-from stochadmm.run import answer
+from stochadmm.run import monitor
 from stochadmm.run.path import alpha_max, at_strength
 from stochadmm.run.stopping import Gap
 from stochadmm.solvers import State
@@ -194,7 +194,7 @@ def test_certificates_that_took_too_long_are_not_tried_again(monkeypatch):
         time.sleep(0.4)
         return certify(*given, strength=strength, **named)
 
-    monkeypatch.setattr(answer, "certify", slow)
+    monkeypatch.setattr(monitor, "certify", slow)
     result = sa.minimize(
         problem(), "acc-sadmm", stop=Gap(1e-13), max_passes=np.inf, max_seconds=1.0,
         engine="reference",
@@ -402,17 +402,16 @@ def test_an_interrupt_inside_an_epoch_returns_the_last_consistent_point(name, wh
 
 @pytest.mark.parametrize("nth", [1, 2, 4])
 def test_an_interrupt_while_measuring_returns_the_last_measured_point(nth, monkeypatch):
-    from stochadmm.run import answer
 
     p, method, calls = problem(), METHODS["acc-sadmm"], itertools.count(1)
-    measure = answer.Meter.measure
+    measure = monitor.Monitor.measure
 
     def interrupted(self, state):
         if next(calls) == nth:
             raise KeyboardInterrupt
         return measure(self, state)
 
-    monkeypatch.setattr(answer.Meter, "measure", interrupted)
+    monkeypatch.setattr(monitor.Monitor, "measure", interrupted)
     result = sa.minimize(p, method, stop=sa.Never(), max_passes=1e9)
     monkeypatch.undo()
     assert result.status is sa.Status.INTERRUPTED

@@ -201,6 +201,9 @@ class OwnSolver(Solver):
 
     method: Any
 
+    def __fingerprint__(self) -> Any:
+        return self.method
+
     @property
     def name(self) -> str:  # type: ignore[override]
         """The name of the method, or of its class."""
