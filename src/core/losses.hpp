@@ -1,6 +1,7 @@
-// Losses of one prediction z with target y: slope, value with slope, step of the dual variable.
+// Losses of one prediction z with target y: slope, value with slope, step of the dual variable,
+// second derivative and conjugate.
 //
-// A loss is a struct with three functions, in double whatever the data's type, and a line in
+// A loss is a struct with six functions, in double whatever the data's type, and a line in
 // `loss_of`. The functions are made into loops over a few predictions, which vectorize.
 #pragma once
 #include "math.hpp"
@@ -10,7 +11,13 @@ namespace {
 
 const int MAX_NEWTON = 100;
 
-// `conjugate` returns prox_{step loss*}(u + step z), the new slope of a row whose slope is u.
+// `conjugate` returns prox_{step loss*}(u + step z), the new slope of a row whose slope is u; `dual`
+// is loss*(u) for slopes in `range`.
+
+struct Range {
+  double low, high;
+};
+INLINE double times_log(double p) { return p < 1e-300 ? 0.0 : p * log_positive(p); }
 
 struct Squared {  // p0 = second derivative
   static INLINE double slope(double p0, double, double z, double y) { return p0 * (z - y); }
@@ -21,6 +28,9 @@ struct Squared {  // p0 = second derivative
   static INLINE double conjugate(double p0, double, double u, double z, double step, double y) {
     return (u + step * (z - y)) / (1 + step / p0);
   }
+  static INLINE double curvature(double p0, double, double, double) { return p0; }
+  static INLINE double dual(double p0, double, double u, double y) { return u * (y + u / (2 * p0)); }
+  static INLINE Range range(double, double, double) { return {-INFINITY, INFINITY}; }
 };
 
 struct Logistic {
@@ -54,6 +64,15 @@ struct Logistic {
     }
     return -y * p;
   }
+  static INLINE double curvature(double, double, double z, double) {
+    double e = exp_negative(-fabs(z)), p = e / (1 + e);  // the smaller probability
+    return p * (1 - p);
+  }
+  static INLINE double dual(double, double, double u, double y) {
+    double p = clip(-u * y, 0.0, 1.0);
+    return times_log(p) + times_log(1 - p);
+  }
+  static INLINE Range range(double, double, double y) { return {least(-y, 0.0), most(-y, 0.0)}; }
 };
 
 struct Huber {  // p0 = delta
@@ -65,6 +84,11 @@ struct Huber {  // p0 = delta
   static INLINE double conjugate(double p0, double, double u, double z, double step, double y) {
     return clip((u + step * (z - y)) / (1 + step), -p0, p0);
   }
+  static INLINE double curvature(double p0, double, double z, double y) {
+    return fabs(z - y) <= p0 ? 1.0 : 0.0;
+  }
+  static INLINE double dual(double, double, double u, double y) { return u * (y + 0.5 * u); }
+  static INLINE Range range(double p0, double, double) { return {-p0, p0}; }
 };
 
 struct SquaredHinge {  // p0 = second derivative on the active side
@@ -78,6 +102,13 @@ struct SquaredHinge {  // p0 = second derivative on the active side
   static INLINE double conjugate(double p0, double, double u, double z, double step, double y) {
     double now = (u + step * (z - y)) / (1 + step / p0);
     return y > 0 ? least(now, 0.0) : most(now, 0.0);
+  }
+  static INLINE double curvature(double p0, double, double z, double y) {
+    return 1 - y * z >= 0 ? p0 : 0.0;
+  }
+  static INLINE double dual(double p0, double, double u, double y) { return u * (y + u / (2 * p0)); }
+  static INLINE Range range(double, double, double y) {
+    return {y > 0 ? -INFINITY : 0.0, y > 0 ? 0.0 : INFINITY};
   }
 };
 
@@ -103,6 +134,15 @@ struct Poisson {  // continued with its curvature at p0 beyond it
     double inner = least(m, p0);
     return exp_any(inner) * (1 + m - inner) - y;
   }
+  static INLINE double curvature(double p0, double, double z, double) {
+    return exp_any(least(z, p0));
+  }
+  static INLINE double dual(double p0, double, double u, double y) {
+    double top = exp_any(p0), rate = most(u + y, 0.0), inner = least(rate, top);
+    double past = rate / top - inner / top;
+    return times_log(inner) - inner + (past > 0 ? p0 * (rate - inner) + 0.5 * top * past * past : 0.0);
+  }
+  static INLINE Range range(double, double, double y) { return {-y, INFINITY}; }
 };
 
 struct Quantile {  // p0 = level, p1 = smoothing width
@@ -116,6 +156,12 @@ struct Quantile {  // p0 = level, p1 = smoothing width
   static INLINE double conjugate(double p0, double p1, double u, double z, double step, double y) {
     return clip((u + step * (z - y)) / (1 + step * p1), -p0, 1 - p0);
   }
+  static INLINE double curvature(double p0, double p1, double z, double y) {
+    double line = (z - y) / p1;
+    return line >= -p0 && line <= 1 - p0 ? 1 / p1 : 0.0;
+  }
+  static INLINE double dual(double, double p1, double u, double y) { return u * (y + 0.5 * p1 * u); }
+  static INLINE Range range(double p0, double, double) { return {-p0, 1 - p0}; }
 };
 
 // ---------------------------------------------------------------- loops over a few predictions

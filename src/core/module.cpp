@@ -7,9 +7,15 @@
 #include <intrin.h>
 #endif
 
-namespace base { extern const Variant table; }
+namespace base {
+extern const Variant table;
+extern const SmallKernels small;
+}
 #ifdef HAVE_AVX2
-namespace avx2 { extern const Variant table; }
+namespace avx2 {
+extern const Variant table;
+extern const SmallKernels small;
+}
 #endif
 
 void no_memory() { throw std::bad_alloc(); }
@@ -17,6 +23,7 @@ void no_memory() { throw std::bad_alloc(); }
 namespace {
 
 const Variant *active = &base::table;
+const SmallKernels *active_small = &base::small;
 
 bool has_avx2() {
 #if !defined(HAVE_AVX2)
@@ -40,9 +47,15 @@ std::vector<const char *> variants() {
 }
 
 void use(const Text &name) {
-  if (name == "base") { active = &base::table; return; }
+  if (name == "base") {
+    active = &base::table, active_small = &base::small;
+    return;
+  }
 #ifdef HAVE_AVX2
-  if (name == "avx2" && has_avx2()) { active = &avx2::table; return; }
+  if (name == "avx2" && has_avx2()) {
+    active = &avx2::table, active_small = &avx2::small;
+    return;
+  }
 #endif
   refuse("the variant " + name + " is not available on this processor");
 }
@@ -356,6 +369,36 @@ void newton_matrix(nb::handle H, const View<Operator> &S, const View<Penalty> &h
   active->newton_matrix(s);
 }
 
+nb::tuple small_route(nb::handle from) {
+  Fields v{from};
+  const View<Data> &f = nb::cast<const View<Data> &>(nb::getattr(v["f"], "native"));
+  const View<Penalty> &h = nb::cast<const View<Penalty> &>(nb::getattr(v["h"], "native"));
+  SmallRoute s;
+  s.h = h.as<double>("h");
+  no_variation(s.h);
+  SmallFound found;
+  with(f, [&](const auto &data, auto type) {
+    typedef decltype(type) T;
+    check_single(data);
+    idx entries = v.size("data");
+    s.rows = s.h.rows, s.columns = data.d + data.intercept;
+    s.indptr = v.array<const int32_t>("indptr", s.rows + 1);
+    s.indices = v.array<const int32_t>("indices", entries);
+    s.data = v.array<const double>("data", entries);
+    check_csr(s.indptr, s.rows, s.indices, entries, s.columns, "S");
+    check_fit(s.h, s.rows, 1, "h");
+    s.w = v.array<double>("w", s.columns);
+    s.dual = v.array<double>("dual", s.rows);
+    s.z = v.array<double>("z", data.n), s.u = v.array<double>("u", data.n);
+    s.gradient = v.array<double>("gradient", s.columns);
+    Released released;
+    if constexpr (std::is_same_v<T, double>) found = active_small->wide(s, data);
+    else found = active_small->narrow(s, data);
+  });
+  return nb::make_tuple(found.value, found.penalty, found.bound, found.inner_penalty, found.steps,
+                        found.passes, found.exact);
+}
+
 // ---------------------------------------------------------------- methods
 
 // The arrays of a state by the block they belong to.
@@ -573,6 +616,7 @@ NB_MODULE(_core, m) {
   m.def("splitting", &splitting);
   m.def("augmented", &augmented);
   m.def("newton_matrix", &newton_matrix);
+  m.def("small_route", &small_route);
   m.def("acc_sadmm", &acc_sadmm);
   m.def("svrg_admm", &svrg_admm);
   m.def("sag_admm", &sag_admm);

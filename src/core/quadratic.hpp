@@ -14,7 +14,7 @@ double largest(const double *x, idx n) {
 // Alternate between w and z, in place. Returns the iterations made and the residuals of
 // S w - b = z and of stationarity, relative to the numbers themselves and at least to `length` and
 // `force`. The multiplier is in the subdifferential of h at z after every iteration.
-Found splitting(const Small &s) {
+inline Found splitting(const Small &s) {
   idx C = s.outputs, m = s.S.rows * C, dC = s.S.columns * C;
   Buffer<double> pull(m), image(m), shifted(m), before(m), moved(m), right(dC);
   Matrix<double> inverse(s.inverse, s.S.columns, C);

@@ -101,6 +101,26 @@ struct NewtonMatrix {
   double *out;
 };
 
+// A whole solve: S has `columns` = coefficients and intercept; w and the multiplier of S w are
+// starts and answers, z and u the predictions and weighted slopes at w.
+struct SmallRoute {
+  idx rows, columns;
+  const int32_t *indptr, *indices;
+  const double *data;
+  Penalty<double> h;
+  double *w, *dual, *z, *u, *gradient;
+};
+struct SmallFound {
+  double value, penalty, bound;  // mean loss and penalties at w, a lower bound on the minimum
+  double inner_penalty;
+  idx steps, passes;
+  bool exact;  // whether zeros and ties of w are exact
+};
+struct SmallKernels {
+  SmallFound (*narrow)(const SmallRoute &, const Data<float> &);
+  SmallFound (*wide)(const SmallRoute &, const Data<double> &);
+};
+
 // ---------------------------------------------------------------- state and numbers of the methods
 
 template <class T> struct AccSADMM {

@@ -103,11 +103,12 @@ def _parts(M: Any, dtype: Any) -> tuple[Array, Array, Array]:
 
 def penalty_view(penalty: Any, n_rows: int, columns: int, dtype: Any) -> PenaltyView | None:
     """Return the terms of a penalty on ``n_rows`` rows; no penalty is no term."""
-    terms: list[Any] | None = []
-    if penalty is not None:
-        terms = compiled_terms(penalty, n_rows)
-    if terms is None:
-        return None
+    terms = [] if penalty is None else compiled_terms(penalty, n_rows)
+    return None if terms is None else terms_view(terms, n_rows, columns, dtype)
+
+
+def terms_view(terms: list[Any], n_rows: int, columns: int, dtype: Any) -> PenaltyView:
+    """Return terms on consecutive rows as one penalty."""
     per_entry = columns > 1 and any(
         isinstance(t, Elementwise) and t.size > 0 and t.l1.size != t.size for t in terms
     )

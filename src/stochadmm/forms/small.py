@@ -1,0 +1,131 @@
+"""Problems as the small route takes them: one stack of rows S with its penalty, as arrays.
+
+``mean loss + h(S x2)``, S the structure on top of the identity, for a single output and penalties
+that compiled loops know. See ``docs/design/small.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..base.capabilities import Has, offers
+from ..base.protocols import Array
+from ..base.terms import Elementwise, GroupNorms, Term, compiled_terms
+from ..base.workspace import Workspace
+from ..kernels.extension import available
+from ..kernels.small import SmallFound, SmallProblem, small_route
+from ..kernels.views import DataView, PenaltyView
+from ..operators import Identity
+from ..problem import Problem
+from ..risk.finite_sum import FiniteSum
+from .compiled import terms_view
+
+
+@dataclass(frozen=True)
+class SmallLimits:
+    """How large a problem may be for the small route.
+
+    Parameters
+    ----------
+    columns : int
+        Coefficients and intercept: systems of this size are solved by the dozen, one flop at a
+        time.
+    numbers : int
+        Entries of X, which are copied as dense float64 rows (4 MB).
+    rows : int
+        Rows of the structure and the identity together, per column.
+    """
+
+    columns: int = 128
+    numbers: int = 500_000
+    rows: int = 12
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Return what keeps a problem from the small route, in words."""
+        f2 = problem.f2
+        if not available():
+            return "no compiled kernels"
+        if not isinstance(f2, FiniteSum) or not f2.compiled:
+            return "rows or loss have no compiled form"
+        p = f2.n_columns
+        if p > self.columns or f2.n_terms * p > self.numbers:
+            return "it is not small"
+        if problem.f1 is not None or problem.b is not None:
+            return "f1 or b"
+        if problem.A1 is not None and not (
+            isinstance(problem.A1, Identity)
+            and problem.A1.scale == -1.0
+            and offers(problem.A2, Has.SPARSE)
+        ):
+            return "a constraint that is not structure @ x2 = x1"
+        if problem.shape1[0] > self.rows * p:
+            return "the structure is not small"
+        if _terms(problem.h1, problem.shape1[0]) is None or _terms(problem.h2, p) is None:
+            return "a penalty without rows of its own"
+        return None
+
+
+def _terms(penalty: Any, n_rows: int) -> list[Term] | None:
+    """Return a penalty as elementwise terms and groups, None where it is something else."""
+    if penalty is None:
+        return []
+    terms = compiled_terms(penalty, n_rows)
+    if terms is None or not all(isinstance(term, (Elementwise, GroupNorms)) for term in terms):
+        return None
+    return terms
+
+
+@dataclass(frozen=True)
+class SmallForm:
+    """The rows of S, and how many of them are the structure's."""
+
+    f: DataView
+    h: PenaltyView
+    indptr: Array
+    indices: Array
+    data: Array
+    n_structure: int
+
+    def solve(self, x2: Array, dual: Array | None) -> tuple[SmallProblem, SmallFound]:
+        """Return arrays and numbers of the answer, from a start and a multiplier of x1."""
+        mu = np.zeros(self.h.n_rows)
+        if dual is not None:
+            mu[: self.n_structure] = dual
+        n, p = self.f.n_rows, x2.size
+        problem = SmallProblem(
+            self.f, self.h, self.indptr, self.indices, self.data, x2.astype(np.float64), mu,
+            np.empty(n), np.empty(n), np.empty(p),
+        )  # fmt: skip
+        return problem, small_route(problem)
+
+
+def small_form(problem: Problem, workspace: Workspace) -> SmallForm:
+    """Return the form of a problem that `SmallLimits` admits."""
+    p, rows = problem.shape2[0], problem.shape1[0]
+    terms = (_terms(problem.h1, rows) or []) + (_terms(problem.h2, p) or [])
+    own = p if problem.h2 is not None else 0
+    parts = workspace.shared.once(structure_rows, problem.A2, p, own)
+    h = terms_view(terms, rows + own, 1, np.dtype(np.float64))
+    return SmallForm(problem.f2.view, h, *parts, rows)  # type: ignore[attr-defined]
+
+
+def structure_rows(A: Any, n_columns: int, own: int) -> tuple[Array, Array, Array]:
+    """Return row pointers, columns and values of A on top of ``own`` rows of the identity."""
+    indptr, indices = np.arange(own + 1, dtype=np.int32), np.arange(own, dtype=np.int32)
+    data = np.ones(own)
+    if A is None:
+        return indptr, indices, data
+    if isinstance(A, Identity):
+        top = np.arange(n_columns, dtype=np.int32)
+        pointers, values = np.arange(n_columns + 1, dtype=np.int32), np.full(n_columns, A.scale)
+    else:
+        matrix = A.tosparse()
+        pointers, top, values = matrix.indptr, matrix.indices, matrix.data
+    return (
+        np.concatenate([pointers, pointers[-1] + indptr[1:]]).astype(np.int32),
+        np.concatenate([top, indices]).astype(np.int32),
+        np.concatenate([values, data]).astype(np.float64),
+    )

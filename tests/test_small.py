@@ -1,0 +1,207 @@
+"""The small route: one compiled call with its certificate, against other ways to its answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import stochadmm as sa
+from stochadmm import structures
+from stochadmm.base.workspace import Workspace
+from stochadmm.forms.small import SmallLimits, small_form
+from stochadmm.kernels.extension import available, core
+
+pytestmark = pytest.mark.skipif(not available(), reason="the small route needs compiled kernels")
+
+LOSSES = ("squared", "logistic", "huber", "squared_hinge", "poisson", "quantile")
+PENALTIES = ("l1", "elastic", "positive", "groups", "chain", "chain+l1", "chain+bounds", "graph")
+
+
+def data(loss: str, seed: int, n: int = 60, d: int = 8):
+    """Return a loss, rows of uneven columns and targets."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * 10 ** rng.uniform(-1, 1, d)
+    score = X[:, : d // 2] @ (1 / np.abs(X[:, : d // 2]).max(axis=0))
+    score += 0.5 * rng.standard_normal(n)
+    signs = np.where(score > np.median(score), 1.0, -1.0) * np.where(rng.random(n) < 0.1, -1, 1)
+    counts = rng.poisson(np.exp(np.clip(score, -2, 2))).astype(float)
+    return {
+        "squared": (sa.Squared(), X, score),
+        "logistic": (sa.Logistic(), X, signs),
+        "huber": (sa.Huber(0.5), X, score),
+        "squared_hinge": (sa.SquaredHinge(), X, signs),
+        "poisson": (sa.Poisson.for_targets(counts), X, counts),
+        "quantile": (sa.Quantile(0.3, 0.2), X, score),
+    }[loss]
+
+
+def penalty(kind: str, d: int, strength: float):
+    """Return the arguments of a structured penalty."""
+    edges = [(j, (3 * j + 1) % d) for j in range(d) if j != (3 * j + 1) % d]
+    chain, graph = sa.Differences(d), structures.from_edges(edges, n_features=d)
+    l1 = sa.L1(strength)
+    return {
+        "l1": {"on_coefficients": l1},
+        "elastic": {"on_coefficients": sa.Separable(strength, strength)},
+        "positive": {"on_coefficients": sa.Separable(strength, 0.0, 0.0)},
+        "groups": {"on_coefficients": sa.GroupL2(strength, [3] * (d // 3) + [d % 3])},
+        "chain": {"structure": chain, "on_structure": l1},
+        "chain+l1": {
+            "structure": chain,
+            "on_structure": l1,
+            "on_coefficients": sa.L1(0.3 * strength),
+        },
+        "chain+bounds": {
+            "structure": chain,
+            "on_structure": l1,
+            "on_coefficients": sa.Separable(0.0, 0.1 * strength, -0.5, 0.25),
+        },
+        "graph": {"structure": graph, "on_structure": l1, "on_coefficients": l1},
+    }[kind]
+
+
+def solved(problem: sa.Problem, x2=None, dual=None):
+    assert SmallLimits().why_not(problem) is None
+    form = small_form(problem, Workspace())
+    return form.solve(np.zeros(problem.shape2) if x2 is None else x2, dual)
+
+
+def case(loss: str, kind: str, seed: int) -> sa.Problem:
+    """Return a problem with one of all combinations of intercept, weights and offset."""
+    rng = np.random.default_rng(1000 + seed)
+    function, X, y = data(loss, seed)
+    strength = 10 ** rng.uniform(-3.5, -0.5)
+    return sa.Problem.linear(
+        function, X, y, intercept=bool(seed & 1),
+        sample_weight=rng.integers(0, 4, len(y)).astype(float) if seed & 2 else None,
+        offset=0.3 * rng.standard_normal(len(y)) if seed & 4 else None,
+        **penalty(kind, X.shape[1], strength),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PENALTIES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_bound_and_objective_enclose_what_another_method_finds(loss, kind):
+    which = LOSSES.index(loss) + PENALTIES.index(kind)  # all combinations come up somewhere
+    for seed in (which % 8, (which + 3) % 8):
+        problem = case(loss, kind, seed)
+        at, found = solved(problem)
+        other = sa.minimize(problem, sa.SampledNewton(), stop=1e-9, max_passes=2000)
+        scale = max(abs(other.objective), 1e-3 * abs(problem.objective_at_zero))
+        objective = found.value + found.penalty
+        pair = problem.feasible(sa.Pair(np.zeros(problem.shape1), at.w))
+        assert abs(problem.objective(pair) - objective) <= 1e-12 * scale
+        assert found.bound <= other.objective + 1e-13 * scale
+        assert objective <= other.objective + 1e-8 * scale
+        assert objective - found.bound <= 1e-7 * scale
+
+
+@pytest.mark.parametrize("kind", PENALTIES)
+def test_answers_are_those_of_an_interior_point_solver(kind):
+    cvxpy = pytest.importorskip("cvxpy")
+    _, X, y = data("logistic", 3)
+    strength, d = 0.02, X.shape[1]
+    problem = sa.Problem.linear(sa.Logistic(), X, y, intercept=True, **penalty(kind, d, strength))
+    w, c = cvxpy.Variable(d), cvxpy.Variable()
+    given = penalty(kind, d, strength)
+    terms = cvxpy.sum(cvxpy.logistic(-cvxpy.multiply(y, X @ w + c))) / len(y)
+    constraints = []
+    if "structure" in given:
+        terms += strength * cvxpy.norm1(given["structure"].tosparse().toarray() @ w)
+    if kind in ("l1", "elastic", "positive", "graph"):
+        terms += strength * cvxpy.norm1(w)
+    if kind == "chain+l1":
+        terms += 0.3 * strength * cvxpy.norm1(w)
+    if kind == "elastic":
+        terms += strength / 2 * cvxpy.sum_squares(w)
+    if kind == "positive":
+        constraints.append(w >= 0)
+    if kind == "chain+bounds":
+        terms += 0.05 * strength * cvxpy.sum_squares(w)
+        constraints += [w >= -0.5, w <= 0.25]
+    if kind == "groups":
+        terms += strength * sum(cvxpy.norm(w[j : j + 3]) for j in range(0, d, 3))
+    best = cvxpy.Problem(cvxpy.Minimize(terms), constraints).solve(solver="CLARABEL")
+    at, found = solved(problem)
+    assert found.bound <= best + 1e-8
+    assert found.value + found.penalty <= best + 1e-7
+    assert np.abs(at.w[:-1] - w.value).max() <= 1e-3 * max(1.0, np.abs(w.value).max())
+
+
+def test_zeros_and_ties_are_exact():
+    _, X, y = data("squared", 0, n=200, d=10)
+    problem = sa.Problem.linear(sa.Squared(), X, y, **penalty("chain+l1", 10, 0.3))
+    at, found = solved(problem)
+    assert found.exact
+    steps = np.diff(at.w)
+    assert (steps == 0).any() and (np.abs(steps[steps != 0]) > 1e-6).all()
+    assert (at.w == 0).any() and (np.abs(at.w[at.w != 0]) > 1e-6).all()
+
+
+def test_every_variant_has_the_same_bits():
+    before = core().variants()[-1]
+    answers = []
+    try:
+        for name in core().variants():
+            core().use(name)
+            problem = case("logistic", "chain+l1", 7)
+            at, found = solved(problem)
+            answers.append((at.w.tobytes(), at.dual.tobytes(), found))
+    finally:
+        core().use(before)
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_weights_count_as_repeated_rows():
+    loss, X, y = data("logistic", 1)
+    twice = np.ones(len(y))
+    twice[:20] = 2.0
+    kind = penalty("chain+l1", X.shape[1], 0.03)
+    one = solved(sa.Problem.linear(loss, X, y, sample_weight=twice, intercept=True, **kind))
+    rows = np.r_[np.arange(len(y)), np.arange(20)]
+    two = solved(sa.Problem.linear(loss, X[rows], y[rows], intercept=True, **kind))
+    assert np.abs(one[0].w - two[0].w).max() <= 1e-9
+
+
+def test_sparse_and_narrow_rows_give_the_answers_of_dense_ones():
+    from scipy import sparse
+
+    loss, X, y = data("squared", 5)
+    X = np.where(np.abs(X) < 0.5, 0.0, X).astype(np.float32)
+    kind = penalty("graph", X.shape[1], 0.05)
+    wide = solved(sa.Problem.linear(loss, X.astype(np.float64), y, **kind))[0].w
+    for rows in (X, sparse.csr_array(X), sparse.csr_array(X.astype(np.float64))):
+        targets = y.astype(rows.dtype)
+        found = solved(sa.Problem.linear(loss, rows, targets, **kind))[0].w
+        assert np.abs(found - wide).max() <= 1e-5
+
+
+def test_a_warm_start_needs_fewer_passes():
+    problem = case("logistic", "graph", 1)
+    at, cold = solved(problem)
+    _, warm = solved(problem, at.w.copy(), at.dual[: problem.shape1[0]])
+    assert warm.n_passes < cold.n_passes
+    assert warm.value + warm.penalty <= cold.value + cold.penalty + 1e-12
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda p: p._replace(w=p.w[:-1]), "w has shape"),
+        (lambda p: p._replace(indptr=p.indptr[::-1].copy()), "row pointers"),
+        (lambda p: p._replace(indices=p.indices + 100), "column index"),
+        (lambda p: p._replace(z=p.z.astype(np.float32)), "z: expected"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(change, message):
+    at, _ = solved(case("squared", "graph", 0))
+    with pytest.raises((ValueError, TypeError), match=message):
+        core().small_route(change(at))
+
+
+def test_what_is_not_small_is_said():
+    limits = SmallLimits(columns=5)
+    assert limits.why_not(case("squared", "l1", 0)) == "it is not small"
+    X, y = np.eye(6), np.arange(6.0)
+    tv = sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.TotalVariation1D(0.1))
+    assert "penalty" in str(SmallLimits().why_not(tv))
