@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..problem import Pair, Problem
 
-ROUNDING = 32 * np.finfo(np.float64).eps
+ROUNDING = 32
+"""Units of rounding by which rows of a structure, sums of products, may be off."""
 ROUNDS, BEYOND = 60, 1.5
 """Reflections that look for a point inside a domain, and how far each goes."""
 LARGEST_DENSE = 2000
@@ -52,13 +54,15 @@ def _rounded(problem: Problem, x: Pair) -> Pair | None:
     return moved if near and _finite(problem, moved) else None
 
 
-def is_rounding(problem: Problem, x: Pair, residual: Array) -> bool:
-    """Say whether a residual of the constraint at x is a matter of rounding."""
+def is_rounding(problem: Problem, x: Pair, residual: Array, dtype: DTypeLike = np.float64) -> bool:
+    """Say whether a residual of the constraint at x is a matter of rounding in ``dtype``."""
     if problem.A1 is None:
         return True
     size = np.abs(problem.A1.matvec(x.x1)).max(initial=0.0) + np.abs(x.x2).max(initial=0.0)
     terms = 1.0 if problem.is_model else float(sum(problem.shape1[:1] + problem.shape2[:1]))
-    return bool(np.abs(residual).max(initial=0.0) <= ROUNDING * terms * size)
+    return bool(
+        np.abs(residual).max(initial=0.0) <= ROUNDING * float(np.finfo(dtype).eps) * terms * size
+    )
 
 
 def _by_coordinates(problem: Problem, x: Pair) -> Pair | None:

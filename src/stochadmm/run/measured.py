@@ -10,7 +10,7 @@ import numpy as np
 
 from ..base.protocols import Array
 from ..certificates.data import evaluate
-from ..certificates.repair import repaired, wide
+from ..certificates.repair import is_rounding, repaired, wide
 from ..problem import Pair, Problem
 from ..risk.finite_sum import FiniteSum, Snapshot
 from ..solvers import State
@@ -34,7 +34,8 @@ class Measured:
     feasibility: float
     """|A1 x1 + A2 x2 - b| / (1 + |b|) at ``point``."""
     residual: float
-    """|A1 x1 + A2 x2 - b| that the objective may owe to: zero where x1 follows from x2."""
+    """|A1 x1 + A2 x2 - b| that the objective may owe to. Where x1 follows from x2 it is what
+    rounding to the type of the data takes out of the domains of penalties."""
     strayed: float
     """Relative infeasibility of the pair of the method."""
     bound: float | None
@@ -126,13 +127,29 @@ def as_returned(problem: Problem, point: Pair) -> tuple[Pair, bool]:
 
     In a model x1 follows from the x2 that is returned. A zero has no sign.
     """
-    x1, x2 = (x.astype(problem.dtype) + problem.dtype.type(0) for x in (point.x1, point.x2))
+    x1 = point.x1.astype(problem.dtype) + problem.dtype.type(0)
+    x2 = _rounded_inside(problem, point.x2) + problem.dtype.type(0)
     exact = bool(np.array_equal(x2, point.x2))
     if problem.is_model and not exact:
         again = repaired(problem, Pair(x1, x2))
         if again is not None and np.array_equal(again.x2.astype(problem.dtype), x2):
             x1 = again.x1.astype(problem.dtype)
     return Pair(x1, x2), exact
+
+
+def _rounded_inside(problem: Problem, x2: Array) -> Array:
+    """Return x2 in the type of the data, rounded so that it stays in the domain of h2."""
+    x = x2.astype(problem.dtype)
+    if problem.h2 is None or problem.dtype == np.float64:
+        return x
+    for _ in range(4):  # one unit is enough for a box, a ball asks for one per rounded product
+        exact = x.astype(np.float64)
+        if np.isfinite(problem.h2.value(exact)):
+            break
+        outside = exact - problem.inside(Pair(problem.zeros().x1, exact)).x2
+        inward = np.nextafter(x, -np.copysign(np.inf, outside), dtype=x.dtype)
+        x = np.where(outside == 0, x, inward)
+    return x
 
 
 def infeasibility(problem: Problem, x: Pair) -> tuple[float, float]:
@@ -151,13 +168,21 @@ def value_of(problem: Problem, x2: Array) -> float:
     return float(problem.f2.value(x2))
 
 
-def penalty_of(problem: Problem, x: Pair) -> float:
-    """Return the penalties of a returned pair; in a model, those of x2 and what follows from it.
+def penalty_of(problem: Problem, x: Pair) -> tuple[float, float]:
+    """Return the penalties of a returned pair, and how far it is outside of their domains.
 
-    x1 is rounded to the type of the data, what follows from x2 is not.
+    Of a model they are those of x2 and of what follows from it in float64; x1 is rounded to the
+    type of the data. Where rounding of x2 has taken x1 out of a domain, the penalties are those
+    of the nearest point inside, and the second number is what is missing in the constraint there.
     """
-    if problem.is_model and problem.constrained and problem.dtype != np.float64:
-        exact = repaired(problem, x)
-        if exact is not None and np.array_equal(exact.x2, x.x2):
-            return problem.penalty(Pair(exact.x1, x.x2))
-    return problem.penalty(x)
+    if not problem.is_model or not problem.constrained or problem.dtype == np.float64:
+        return problem.penalty(x), 0.0
+    follows = problem.feasible(wide(x))
+    value = problem.penalty(follows)
+    if np.isfinite(value):
+        return value, 0.0
+    inside = problem.inside(follows)
+    missing = problem.constraint(inside)
+    if not is_rounding(problem, follows, missing, problem.dtype):
+        return value, 0.0
+    return problem.penalty(inside), float(np.linalg.norm(missing))

@@ -196,10 +196,11 @@ class Monitor:
             value = value_of(problem, point.x2)
         multiplier = state.dual if dual is None else dual.astype(problem.dtype)
         residual, relative = infeasibility(problem, point)
-        objective = value + penalty_of(problem, point)
+        penalty, outside = penalty_of(problem, point)
+        objective = value + penalty
         found = Measured(
             point, multiplier, state.beta, objective, relative,
-            0.0 if problem.is_model else residual, infeasibility(problem, state.output)[1],
+            outside if problem.is_model else residual, infeasibility(problem, state.output)[1],
             self.bound, kkt, self.scale(objective),
             max(float(np.linalg.norm(m)) for m in (multiplier, state.dual)),
             known.get("cache", state.cache),
