@@ -133,6 +133,13 @@ def test_data_info_tells_options_and_missing_files(run):
     assert "(missing)" in run("data", "info", "covtype").stdout
 
 
+def test_every_data_set_says_where_it_can_be_had(run):
+    listed = json.loads(run("data", "list", "--json").stdout)
+    for entry in listed:
+        assert len(entry["where"]) > 10 and "://" not in entry["where"]
+    assert "MALSAR" in run("data", "info", "school").stdout
+
+
 @pytest.mark.data
 def test_data_fetch_finds_and_verifies_files(tmp_path):
     folder = datasets.data_folder()

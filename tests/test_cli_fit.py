@@ -244,3 +244,225 @@ def test_help_fits_on_a_screen(run, command):
 
 def test_version(run):
     assert run("--version").stdout.strip() == f"stochadmm {sa.__version__}"
+
+
+# ---------------------------------------------------------------- every command, every bad input
+
+
+COMMANDS = {
+    "fit": ["fit", "{file}", "--target", "label", "--drop", "amount,w", "--alpha", "0.05"],
+    "path": ["path", "{file}", "--target", "label", "--drop", "amount,w", "--alphas", "3"],
+    "bench": [
+        "bench", "{file}", "--target", "label", "--drop", "amount,w", "--methods", "auto",
+    ],
+    "predict": ["predict", "model", "{file}"],
+    "info": ["info", "{file}"],
+}  # fmt: skip
+"""Commands that read a table, with the arguments that make them succeed on train.csv."""
+
+
+def arguments(command, file, *more):
+    return [part.format(file=file) for part in COMMANDS[command]] + list(more)
+
+
+def one_line(done, *parts):
+    assert done.exit_code == 2 and done.stdout == "", done.output
+    assert done.stderr.startswith("stochadmm: ") and done.stderr.count("\n") == 1
+    for part in parts:
+        assert part in done.stderr
+
+
+@pytest.fixture
+def fitted(run, table):
+    done = run("fit", "train.csv", *LABEL, "--alpha", "0.05")
+    assert done.exit_code == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", ["path", "bench", "predict", "info"])
+def test_commands_that_read_a_table_succeed_and_speak_json(run, fitted, command):
+    assert run(*arguments(command, "train.csv")).exit_code == 0
+    done = run(*arguments(command, "train.csv", "--json"))
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_a_missing_file(run, fitted, command):
+    more = ["--out", "other"] if command == "fit" else []
+    one_line(run(*arguments(command, "no.csv", *more)), "no.csv is not a file")
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_an_empty_file(run, fitted, tmp_path, command):
+    (tmp_path / "bad.csv").write_text("")
+    more = ["--out", "other"] if command == "fit" else []
+    one_line(run(*arguments(command, "bad.csv", *more)), "bad.csv is empty")
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_a_file_that_is_not_utf_8(run, fitted, tmp_path, command):
+    (tmp_path / "bad.csv").write_bytes("a,b,größe\n1,2,3\n".encode("latin-1"))
+    more = ["--out", "other"] if command == "fit" else []
+    one_line(run(*arguments(command, "bad.csv", *more)), "not UTF-8", "iconv")
+
+
+@pytest.mark.parametrize("command", ["fit", "path", "bench", "predict"])
+def test_a_wrong_column(run, fitted, tmp_path, command):
+    text = (tmp_path / "train.csv").read_text()
+    wrong = (
+        text.replace("label", "lable", 1) if command != "predict" else text.replace("b", "bb", 1)
+    )
+    (tmp_path / "bad.csv").write_text(wrong)
+    more = ["--out", "other"] if command == "fit" else []
+    parts = ("'b'", "bb") if command == "predict" else ("'label'", "did you mean lable")
+    one_line(run(*arguments(command, "bad.csv", *more)), *parts)
+
+
+@pytest.mark.parametrize("command", ["fit", "path", "bench", "predict"])
+def test_text_in_a_numeric_column(run, table, tmp_path, command):
+    options = ["--target", "amount", "--drop", "label,w"]
+    assert run("fit", "train.csv", *options, "--alpha", "0.05").exit_code == 0
+    lines = (tmp_path / "train.csv").read_text().splitlines()
+    cells = lines[5].split(",")
+    place = 0 if command == "predict" else 5
+    cells[place] = "much"
+    (tmp_path / "bad.csv").write_text("\n".join([*lines[:5], ",".join(cells), *lines[6:]]) + "\n")
+    if command == "predict":
+        done = run("predict", "model", "bad.csv")
+    else:
+        more = ["--out", "other", "--alpha", "0.05"] if command == "fit" else []
+        done = run(command, "bad.csv", *options, "--loss", "squared", *more)
+    one_line(done, "'much'", "row 5", "needs numbers")
+
+
+def test_info_says_which_columns_are_text(run, table):
+    facts = json.loads(run("info", "train.csv", "--json").stdout)
+    assert facts["file"] == {"path": "train.csv", "rows": 200, "columns": 7}
+    assert facts["columns"]["region"] == "text, 3 levels: east, north, west"
+    assert facts["columns"]["w"] == "number, 1 to 2"
+
+
+def test_info_of_a_model(run, fitted):
+    facts = json.loads(run("info", "model", "--json").stdout)["model"]
+    assert facts["estimator"] == "SparseLogisticClassifier" and facts["loss"] == "logistic"
+    assert "SparseLogisticClassifier" in run("info", "model").stdout
+
+
+@pytest.mark.parametrize("command", [["predict", "model", "train.csv"], ["info", "model"]])
+def test_a_model_of_a_newer_version_is_refused_everywhere(run, fitted, tmp_path, command):
+    path = tmp_path / "model" / "model.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
+    one_line(run(*command), "format 99", "upgrade")
+
+
+@pytest.mark.parametrize("command", ["path", "bench", "predict"])
+def test_an_output_that_cannot_be_written(run, fitted, tmp_path, command):
+    (tmp_path / "file").write_text("")
+    one_line(run(*arguments(command, "train.csv", "--out", "file/out.csv")), "cannot write")
+
+
+def test_bench_names_every_method_and_writes_csv(run, table):
+    options = ["--drop", "amount,w", "--methods", "auto,admm", "--out", "bench.csv", "--json"]
+    done = run("bench", "train.csv", "--target", "label", *options)
+    found = json.loads(done.stdout)
+    assert [row["method"] for row in found["methods"]] == ["auto", "admm"]
+    values = [row["objective"] for row in found["methods"]]
+    assert values[0] == pytest.approx(values[1], rel=1e-3)
+    assert [row["method"] for row in read("bench.csv")] == ["auto", "admm"]
+    one_line(run("bench", "train.csv", "--target", "label", "--methods", "admn"), "admn", "admm")
+
+
+def test_bench_has_a_problem_of_its_own(run):
+    done = run("bench", "--methods", "auto")
+    assert done.exit_code == 0 and "GraphFusedClassifier" in done.stdout, done.stderr
+
+
+def test_a_masked_grid_comes_from_a_file(run, tmp_path):
+    rng = np.random.default_rng(1)
+    mask = np.ones((3, 4), dtype=bool)
+    mask[0, 0] = mask[2, 3] = False
+    X = rng.standard_normal((150, 10))
+    np.savez(tmp_path / "images.npz", X=X, y=X[:, :4].sum(axis=1))
+    np.save(tmp_path / "mask.npy", mask)
+    done = run("fit", "images.npz", "--grid", "mask.npy", "--alpha", "0.05", "--json")
+    assert done.exit_code == 0, done.stderr
+    own = sa.GraphFusedRegressor(graph=sa.Grid(mask.shape, mask=mask), alpha=0.05)
+    own.fit(X, X[:, :4].sum(axis=1))
+    with np.load("model/model.npz") as file:
+        np.testing.assert_allclose(file["coef"][0], own.coef_, rtol=1e-9, atol=1e-12)
+    assert "<svg" in (tmp_path / "model" / "report.html").read_text()
+
+
+# ---------------------------------------------------------------- larger than the memory limit
+
+
+@pytest.fixture
+def numeric(table, tmp_path):
+    """The table with labels 0 and 1, its rows forty times, so that it is beyond 4 MiB."""
+    text = (tmp_path / "train.csv").read_text().replace(",yes,", ",1,").replace(",no,", ",0,")
+    head, _, rows = text.partition("\n")
+    (tmp_path / "big.csv").write_text(head + "\n" + 40 * rows)
+    assert 12 * (tmp_path / "big.csv").stat().st_size > 1 << 22
+
+
+def same_models(first, second):
+    with np.load(f"{first}/model.npz") as a, np.load(f"{second}/model.npz") as b:
+        for name in ("coef", "intercept"):
+            np.testing.assert_allclose(a[name], b[name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("structure", [[], ["--edges", "edges.csv"], ["--groups", "groups.csv"]])
+@pytest.mark.parametrize("target", ["label", "amount"])
+def test_a_file_beyond_the_memory_limit_is_streamed(run, numeric, structure, target):
+    pytest.importorskip("pyarrow")
+    other = {"label": "amount", "amount": "label"}[target]
+    loss = {"label": "logistic", "amount": "squared"}[target]
+    options = ["big.csv", "--target", target, "--drop", f"{other},w", "--loss", loss, "--alpha"]
+    options += ["0.02", "--tol", "1e-8", *structure]
+    done = run("fit", *options, "--memory", "4MiB", "--out", "streamed", "--json")
+    assert done.exit_code == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["rows"] == 8000 and facts["relative_gap"] <= 1e-8
+    assert facts["notes"] == ["rows were read block by block"]
+    assert run("fit", *options, "--out", "whole").exit_code == 0
+    same_models("streamed", "whole")
+    predicted = run("predict", "streamed", "big.csv")
+    assert predicted.exit_code == 0 and predicted.stdout.count("\n") == 8001
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--loss", "logistic"], ["larger than the memory limit", "--alpha"]),
+        (["--alpha", "0.1"], ["larger than the memory limit", "--loss"]),
+        (["--alpha", "0.1", "--loss", "logistic", "--standardize"], ["--standardize", "--memory"]),
+        (["--alpha", "0.1", "--loss", "logistic", "--target", "lab"], ["'lab'", "label"]),
+        (["--alpha", "0.1", "--loss", "logistic", "--target", "amount"], ["two labels"]),
+        (["--alpha", "0.1", "--loss", "logistic", "--graph", "glasso"], ["glasso", "--memory"]),
+        (["--alpha", "0.1", "--loss", "logistic", "--memory", "much"], ["'much'", "2GB"]),
+    ],
+)
+def test_what_cannot_be_streamed_is_one_line(run, numeric, options, parts):
+    pytest.importorskip("pyarrow")
+    base = ["fit", "big.csv", "--target", "label", "--memory", "4MiB"]
+    one_line(run(*base, *options), *parts)
+
+
+def test_predictions_come_part_by_part_and_are_the_same(run, fitted, tmp_path, monkeypatch):
+    whole = run("predict", "model", "train.csv").stdout
+    from stochadmm.cli import _tables, predict
+
+    monkeypatch.setattr(
+        predict, "read_chunks", lambda path, texts: _tables.read_chunks(path, 7, texts)
+    )
+    assert run("predict", "model", "train.csv").stdout == whole
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["fit", "predict", "path", "bench", "info", "demo", "reproduce", "data", "data list",
+     "data info", "data fetch"],
+)  # fmt: skip
+def test_help_of_every_command_is_under_thirty_lines(run, command):
+    done = run(*command.split(), "--help")
+    assert done.exit_code == 0 and done.stdout.count("\n") < 30

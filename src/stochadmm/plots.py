@@ -65,26 +65,58 @@ def standard_error(scores: Array) -> Array:
     return np.asarray(scores.std(axis=1, ddof=1) / np.sqrt(folds))
 
 
-def plot_convergence(result: Any, tol: float, ax: Any = None) -> Any:
-    """Draw the certified gap (or the KKT residual) against passes."""
+def plot_convergence(
+    result: Any, tol: float, ax: Any = None, at_start: float | None = None
+) -> Any:
+    """Draw how far the objective is above the best proved lower bound, against passes.
+
+    The certificate of the answer holds for every earlier point too, so the curve begins with the
+    run, before the first certificate: ``at_start`` is the objective where it began. Without a
+    certificate the KKT residuals are drawn.
+    """
     ax = _axes(ax)
-    certified = result.gap is not None
-    values = [r.relative_gap if certified else r.kkt_residual for r in result.history]
-    passes = [r.passes for r in result.history]
+    records = result.history
+    passes = [record.passes for record in records]
+    if result.gap is None:
+        values = [record.kkt_residual for record in records]
+        what = "KKT residual"
+    else:
+        scale = result.gap / result.relative_gap if result.relative_gap else abs(result.objective)
+        bound = result.objective - result.gap
+        values = [(record.objective - bound) / scale for record in records]
+        what = "relative distance from the optimum, at most"
+        if at_start is not None and np.isfinite(at_start):
+            passes, values = [0.0, *passes], [(at_start - bound) / scale, *values]
     shown = np.array([np.nan if v is None else max(v, 1e-17) for v in values], dtype=float)
-    ax.plot(passes, np.where(np.isfinite(shown), shown, np.nan), marker=".")
+    ax.plot(passes, np.where(np.isfinite(shown), shown, np.nan), marker="o", markersize=4)
     ax.axhline(tol, color="0.5", linestyle=":")
-    what = "relative duality gap" if certified else "KKT residual"
+    ax.annotate("tolerance", (0.99, tol), xycoords=("axes fraction", "data"), ha="right",
+                va="bottom", color="0.4", fontsize="small")  # fmt: skip
     ax.set(yscale="log", xlabel="passes over the data", ylabel=what)
     return ax
 
 
-def plot_coef_graph(coef: Array, edges: Array, ax: Any = None, positions: Any = None) -> Any:
-    """Draw the graph of the columns with nodes colored by coefficient, first output."""
+def plot_coef_graph(
+    coef: Array, edges: Array, ax: Any = None, positions: Any = None, names: Any = None,
+    grid: Any = None,
+) -> Any:  # fmt: skip
+    """Draw the graph of the columns with nodes colored by coefficient, first output.
+
+    ``names`` are written beside the nodes, those of the largest coefficients where there are many;
+    a ``Grid``, masked or not, is drawn as an image, a volume as its slices side by side.
+    """
     from matplotlib.collections import LineCollection
 
     ax = _axes(ax)
     values = np.atleast_2d(coef)[0]
+    top = float(np.abs(values).max(initial=0.0)) or 1.0
+    colors = {"cmap": "RdBu_r", "vmin": -top, "vmax": top}
+    if grid is not None and positions is None:
+        picture = ax.imshow(_tiles(np.asarray(grid.image(values))), **colors)
+        ax.set_facecolor("0.92")  # cells outside the mask
+        ax.figure.colorbar(picture, ax=ax, label="coefficient")
+        ax.set(xticks=[], yticks=[])
+        return ax
     places = np.asarray(_layout(values.size, edges) if positions is None else positions, float)
     if places.shape != (values.size, 2):
         raise ValueError(
@@ -92,10 +124,76 @@ def plot_coef_graph(coef: Array, edges: Array, ax: Any = None, positions: Any = 
             "column"
         )
     ax.add_collection(LineCollection(list(places[edges]), colors="0.8", zorder=1))
-    top = float(np.abs(values).max()) or 1.0
-    dots = ax.scatter(*places.T, c=values, cmap="RdBu_r", vmin=-top, vmax=top, s=20, zorder=2)
+    dots = ax.scatter(
+        *places.T, c=values, s=30, zorder=2, edgecolors="0.6", linewidths=0.4, **colors
+    )
     ax.figure.colorbar(dots, ax=ax, label="coefficient")
+    if names is not None:
+        _write_names(ax, places, values, names)
     ax.set(xticks=[], yticks=[])
+    ax.margins(0.12)
+    return ax
+
+
+def _write_names(ax: Any, places: Array, values: Array, names: Any, most: int = 20) -> None:
+    order = np.argsort(-np.abs(values), kind="stable")[:most]
+    for j in order[values[order] != 0] if values.size > most else order:
+        ax.annotate(
+            str(names[j]), places[j], xytext=(4, 3), textcoords="offset points", fontsize="x-small"
+        )
+
+
+def _tiles(image: Array) -> Array:
+    """Return an image as it is, and a volume as its slices side by side."""
+    if image.ndim == 2:
+        return image
+    slices = image.reshape(-1, *image.shape[-2:])
+    across = int(np.ceil(np.sqrt(len(slices))))
+    gap = np.full((image.shape[-2], 1), np.nan)
+    blank = np.full_like(slices[0], np.nan)
+    padded = [*slices, *([blank] * (-len(slices) % across))]
+    rows = []
+    for k in range(0, len(padded), across):
+        cells = [part for tile in padded[k : k + across] for part in (tile, gap)]
+        row = np.hstack(cells[:-1])
+        rows += [row, np.full((1, row.shape[1]), np.nan)]
+    return np.vstack(rows[:-1])
+
+
+def plot_groups(coef: Array, groups: Any, ax: Any = None, most: int = 30) -> Any:
+    """Draw the length of the coefficients of each group, the longest first.
+
+    Parameters
+    ----------
+    coef : array
+        Coefficients of the columns.
+    groups : mapping
+        Group name to column numbers.
+    ax : matplotlib axes, optional
+        Where to draw; returned.
+    most : int, default=30
+        Groups drawn.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> import numpy as np
+    >>> from stochadmm.plots import plot_groups
+    >>> ax = plot_groups(np.array([3.0, 4.0, 0.0]), {"a": [0, 1], "b": [2]})
+    >>> [round(float(bar.get_width()), 6) for bar in ax.patches]
+    [5.0]
+    """
+    ax = _axes(ax)
+    values = np.atleast_2d(coef)
+    lengths = {name: float(np.linalg.norm(values[:, list(g)])) for name, g in groups.items()}
+    order = sorted((name for name in lengths if lengths[name]), key=lambda name: -lengths[name])
+    shown = order[:most][::-1]
+    ax.barh(range(len(shown)), [lengths[name] for name in shown])
+    ax.set_yticks(range(len(shown)), [str(name) for name in shown], fontsize="small")
+    left = len(order) - len(shown)
+    more = f"; {left} shorter ones are left out" if left else ""
+    ax.set(xlabel=f"length of the coefficients of a group{more}")
     return ax
 
 
@@ -107,5 +205,29 @@ def _layout(n: int, edges: Array) -> Any:
     graph = nx.Graph()
     graph.add_nodes_from(range(n))
     graph.add_edges_from(edges.tolist())
-    found = nx.spring_layout(graph, seed=0)
+    if n > 500:  # the other layout takes minutes
+        found = nx.spring_layout(graph, seed=0, iterations=30)
+    else:
+        found = nx.kamada_kawai_layout(graph) if nx.is_connected(graph) else _apart(graph)
     return np.array([found[node] for node in range(n)])
+
+
+def _apart(graph: Any) -> Any:
+    """Return places of a graph of several components: the large one after the other, rest in rows.
+
+    A layout of all of them at once would pull them apart and leave each a dot.
+    """
+    import networkx as nx
+
+    found: dict[int, Array] = {}
+    parts = sorted(nx.connected_components(graph), key=len, reverse=True)
+    across, x, y, height = float(np.sqrt(graph.number_of_nodes())), 0.0, 0.0, 0.0
+    for nodes in parts:
+        size = float(np.sqrt(len(nodes)))
+        if x + size > 1.3 * across and x:
+            x, y, height = 0.0, y - height - 0.4, 0.0
+        inner = nx.kamada_kawai_layout(graph.subgraph(sorted(nodes)))
+        for node, place in inner.items():
+            found[node] = np.array([x + size / 2, y - size / 2]) + 0.45 * size * np.asarray(place)
+        x, height = x + size + 0.4, max(height, size)
+    return found

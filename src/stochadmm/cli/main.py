@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from stochadmm.cli import data, demo, fit, info, path, predict, reproduce
+from stochadmm.cli import bench, data, demo, fit, info, path, predict, reproduce
 
 
 class OneLineErrors(TyperGroup):
@@ -62,6 +62,7 @@ app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
 app.command("predict")(predict.predict)
 app.command("path")(path.path)
+app.command("bench")(bench.bench)
 app.command("info")(info.info)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")

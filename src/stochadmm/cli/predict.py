@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from stochadmm.base.protocols import Array
+
 from ._model import SavedModel
-from ._tables import read_table, write_table
+from ._tables import read_chunks, write_table
 
 
 def predict(
@@ -20,15 +25,32 @@ def predict(
 ) -> None:
     """Predict the target of every row: a value, or a label with its probabilities."""
     saved = SavedModel.load(model)
-    table = read_table(data)
-    found = saved.predict(table)
-    for name, count in saved.design.unseen(table).items():
+    unseen: Counter[str] = Counter()
+    parts = _predicted(saved, data, unseen)
+    first = next(parts)
+    if as_json:
+        whole = [first, *parts]
+        typer.echo(
+            json.dumps(
+                {name: [v for part in whole for v in part[name].tolist()] for name in first}
+            )
+        )
+        parts = iter(whole[1:])
+    if not as_json or out != "-":
+        rows = (row for part in chain([first], parts) for row in _rows(part))
+        write_table(out, list(first), rows)
+    for name, count in unseen.items():
         typer.echo(
             f"Note: {count} rows have a level of {name!r} that the model has not seen", err=True
         )
-    if as_json:
-        typer.echo(json.dumps({name: values.tolist() for name, values in found.items()}))
-        if out == "-":
-            return
-    rows = zip(*(values.tolist() for values in found.values()), strict=True)
-    write_table(out, list(found), rows)
+
+
+def _predicted(saved: SavedModel, data: str, unseen: Counter[str]) -> Iterator[dict[str, Array]]:
+    """Yield predictions part by part, so that files of any size can be read."""
+    for table in read_chunks(data, texts=saved.design.texts):
+        unseen.update(saved.design.unseen(table))
+        yield saved.predict(table)
+
+
+def _rows(part: dict[str, Array]) -> Iterator[tuple[object, ...]]:
+    return zip(*(values.tolist() for values in part.values()), strict=True)

@@ -224,6 +224,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         self.n_iter_ = result.n_epochs
         self.history_ = result.history
         self._last_strength = alpha
+        self._at_start = None if self.warm_start else problem.objective_at_zero
         self._inspect(fitting, problem, result)
         self.dof_ = self._degrees(fitting, result) + fitting.data.intercept * _outputs(result)
         self.aic_ = self.bic_ = np.nan
@@ -384,11 +385,11 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         return str(super()._html_repr()) + reading.html_summary(self)
 
     def plot_convergence(self, ax: Any = None) -> Any:
-        """Draw the certified gap against passes; returns the axes (needs matplotlib)."""
+        """Draw the distance from the optimum against passes; returns the axes (matplotlib)."""
         from ..plots import plot_convergence
 
         check_is_fitted(self)
-        return plot_convergence(self.result_, self.tol, ax)
+        return plot_convergence(self.result_, self.tol, ax, self._at_start)
 
     def _decision(self, X: Any, offset: Any = None) -> Array:
         """Return the linear predictions of rows as users pass them."""

@@ -109,6 +109,14 @@ def _positional(source: Any) -> bool:
     return whole and all(isinstance(k, (int, np.integer)) for k in source)
 
 
+def as_grid(source: Any) -> structures.Grid | None:
+    """Return the grid of at least two axes that a graph is, None for other graphs."""
+    if isinstance(source, str) or not _positional(source):
+        return None
+    grid = source if isinstance(source, structures.Grid) else structures.Grid(source)
+    return grid if len(grid.shape) > 1 else None
+
+
 @dataclass(frozen=True)
 class Structure:
     """A penalty at alpha = 1: ``sum_k penalty_k(A_k w) + l1 |w|_1 + l2/2 |w|^2``.

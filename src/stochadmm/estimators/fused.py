@@ -16,7 +16,7 @@ from ..run.result import Result
 from ._base import Fitting, StructuredModel
 from ._docs import documented
 from ._roles import Classifier, Regressor
-from ._structure import Columns, Structure, tied
+from ._structure import Columns, Structure, as_grid, tied
 from .refit import Space, of_levels
 
 
@@ -63,7 +63,7 @@ class Fused(StructuredModel):
             total += np.unique(counted).size
         return total
 
-    def plot_coef_graph(self, ax: Any = None, positions: Any = None) -> Any:
+    def plot_coef_graph(self, ax: Any = None, positions: Any = None, names: Any = None) -> Any:
         """Draw the graph with its nodes colored by coefficient.
 
         Parameters
@@ -71,7 +71,10 @@ class Fused(StructuredModel):
         ax : matplotlib axes, optional
             Where to draw; returned.
         positions : array of shape (n_features, 2), optional
-            Places of the columns; a layout by networkx, or a line, when absent.
+            Places of the columns; a layout by networkx, or a line, when absent. Grids, also
+            masked ones, are drawn as images.
+        names : sequence of str, optional
+            Names to write beside the nodes; those of the columns of a frame by default.
 
         Returns
         -------
@@ -81,7 +84,13 @@ class Fused(StructuredModel):
 
         check_is_fitted(self)
         edges = np.empty((0, 2), dtype=np.intp) if self._graph is None else self._graph
-        return plot_coef_graph(self.coef_, edges, ax, positions)
+        if names is None:
+            names = getattr(self, "feature_names_in_", None)
+        return plot_coef_graph(self.coef_, edges, ax, positions, names, self._drawn_grid())
+
+    def _drawn_grid(self) -> Any:
+        """Return the grid of the columns, None where they are no image."""
+        return None
 
 
 def _ends(operator: Any) -> Array:
@@ -98,6 +107,9 @@ class GraphFused(Fused):
 
     def _operator(self, columns: Columns) -> Operator:
         return columns.graph(self.graph)
+
+    def _drawn_grid(self) -> Any:
+        return None if np.size(self.unpenalized) else as_grid(self.graph)
 
 
 @documented

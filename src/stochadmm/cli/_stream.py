@@ -1,0 +1,210 @@
+"""Fits to files that are larger than the memory limit: rows are read block by block."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stochadmm import plots
+from stochadmm.base.protocols import Array
+from stochadmm.data import Block, Source, open_source
+from stochadmm.penalties import Separable
+
+from ._design import Design
+from ._tables import ARROW, LIBSVM, TEXT, Table, column_names
+
+GROWTH = {**dict.fromkeys(TEXT, 12), **dict.fromkeys(ARROW, 4), **dict.fromkeys(LIBSVM, 6)}
+"""Bytes in memory per byte of a file, about: cells of text are read as Python objects first."""
+LOSSES = {"logistic": "Logistic", "squared": "Squared", "huber": "Huber", "poisson": "Poisson"}
+"""Losses that can be streamed."""
+
+
+def half_of_memory() -> int:
+    """Return half of the memory of this machine in bytes, 2 GiB where it is not known."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, OSError, ValueError):
+        return 1 << 31
+
+
+def is_too_large(path: str, limit: int) -> bool:
+    """Say whether a file would need more memory than the limit."""
+    kind = Path(path).suffix.lower()
+    if kind not in GROWTH or not Path(path).is_file():
+        return False
+    return GROWTH[kind] * Path(path).stat().st_size > limit
+
+
+@dataclass(frozen=True)
+class _SignedShard:
+    """A shard whose labels are -1 and +1."""
+
+    shard: Any
+    second: float
+
+    @property
+    def first(self) -> int:
+        return int(self.shard.first)
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.shard.n_rows)
+
+    def blocks(self, max_bytes: int) -> Iterator[Block]:
+        for block in self.shard.blocks(max_bytes):
+            yield replace(block, y=np.where(block.y == self.second, 1.0, -1.0))
+
+
+@dataclass(frozen=True)
+class Signed:
+    """Rows of two classes, labelled -1 and +1."""
+
+    source: Any
+    second: float
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.source.n_rows)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return int(self.source.n_columns)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type in which the rows are stored."""
+        found: np.dtype[Any] = np.dtype(self.source.dtype)
+        return found
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the columns."""
+        return list(self.source.names) if self.source.names else None
+
+    @property
+    def shards(self) -> Sequence[Any]:
+        """Parts in the order of the rows."""
+        return [_SignedShard(shard, self.second) for shard in self.source.shards]
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the rows, and which class is the second."""
+        return f"{self.source.fingerprint} second={self.second!r}"
+
+
+def opened(path: str, target: str, weight: str | None, offset: str | None, drop: list[str]) -> Any:
+    """Return the rows of a file as a source; columns to drop are left out."""
+    if Path(path).suffix.lower() in LIBSVM:
+        return open_source(path)
+    names = column_names(path)
+    known = Table(path, dict.fromkeys(names, np.empty(0)))
+    for name in drop:
+        known.column(name, "columns to drop")
+    known.column(target, "target")
+    taken = {target, weight, offset, *drop}
+    kept = [name for name in names if name not in taken]
+    return open_source(path, target=target, columns=kept, weight=weight, offset=offset)
+
+
+def design_of(source: Any) -> Design:
+    """Return how the columns of a source were made, as for a table."""
+    if not source.names:
+        return Design({}, int(source.n_columns))
+    pairs = zip(source.roles.columns, source.roles.levels, strict=True)
+    levels = {name: None if kinds is None else list(kinds) for name, kinds in pairs}
+    return Design(levels, int(source.n_columns))
+
+
+def two_labels(source: Source, path: str, target: str) -> Array:
+    """Return the two different labels of a source, in their order."""
+    found: set[float] = set()
+    for shard in source.shards:
+        for block in shard.blocks(1 << 26):
+            found |= set(np.unique(block.y).tolist())
+            if len(found) > 2:
+                raise ValueError(
+                    f"the target {target!r} of {path} has more than two labels; files beyond the "
+                    "memory limit are fitted with two, raise --memory for more"
+                )
+    if len(found) < 2:
+        raise ValueError(f"the target {target!r} of {path} has one label; two are needed")
+    return np.array(sorted(found))
+
+
+def parts_of(kind: str, options: dict[str, Any], n: int, alpha: float, ratio: float | None) -> Any:
+    """Return operator, its penalty and that of the coefficients, as the estimators have them."""
+    import stochadmm as sa
+    from stochadmm import structures
+
+    if kind.startswith("GraphFused"):
+        share = 0.5 if ratio is None else ratio
+        if options["graph"] == "glasso":
+            raise ValueError("--graph glasso needs all rows in memory; raise --memory")
+        operator = structures.graph(options["graph"], n_features=n)
+        own = sa.L1(alpha * share) if share else None
+        return operator, sa.L1(alpha * (1 - share)), own
+    if kind.startswith("OverlappingGroup"):
+        share = 0.0 if ratio is None else ratio
+        copies = structures.groups(options["groups"], n_features=n)
+        own = sa.L1(alpha * share) if share else None
+        return copies, sa.GroupL2(alpha * (1 - share), copies.sizes), own
+    share = 1.0 if ratio is None else ratio
+    return None, None, Separable(alpha * share, alpha * (1 - share))
+
+
+@dataclass(frozen=True)
+class StreamedModel:
+    """The answer of a streamed fit, with what the report page asks of an estimator."""
+
+    result: Any
+    kind: str
+    alpha: float
+    tol: float
+    edges: Array | None
+
+    @property
+    def history_(self) -> Any:
+        """Records of the run."""
+        return self.result.history
+
+    def summary(self) -> str:
+        """Return the fit in plain words."""
+        result = self.result
+        return (
+            f"{self.kind} with alpha = {self.alpha:g}, rows read block by block\n"
+            f"{np.count_nonzero(result.coef)} of {result.coef.size} coefficients are not zero\n"
+            f"{result.status.name.capitalize()}: {result.message}, after {result.n_passes:.0f} "
+            f"passes and {result.seconds:.2g} s"
+        )
+
+    def plot_convergence(self, ax: Any) -> Any:
+        """Draw the certified gap."""
+        return plots.plot_convergence(self.result, self.tol, ax)
+
+    def plot_coef_graph(self, ax: Any, names: Any = None) -> Any:
+        """Draw coefficients on the graph."""
+        edges = np.empty((0, 2), dtype=np.intp) if self.edges is None else self.edges
+        return plots.plot_coef_graph(self.result.coef, edges, ax, names=names)
+
+
+def fit_streamed(
+    source: Any, loss: str, operator: Any, penalties: tuple[Any, Any], tol: float,
+    max_seconds: float | None, memory: int,
+) -> Any:  # fmt: skip
+    """Return the result of a fit to rows in files."""
+    import stochadmm as sa
+
+    problem = sa.Problem.linear(
+        getattr(sa, LOSSES[loss])(), source, structure=operator, on_structure=penalties[0],
+        on_coefficients=penalties[1], intercept=True,
+    )  # fmt: skip
+    return sa.minimize(
+        problem, stop=sa.Gap(tol), max_passes=500, max_seconds=max_seconds, memory=memory
+    )
