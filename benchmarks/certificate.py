@@ -54,7 +54,7 @@ def optimum(problem: Problem, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, fl
     model = QuadraticModel(problem.A2, problem.h1, None, problem.shape2)
     dual = None
     for _ in range(60):
-        snap = f2.snapshot(x)
+        snap = f2.evaluate(x)
         H = f2.gram(f2.loss.curvature(snap.predictions, f2.y))
         found = model.minimize(H, snap.gradient, x, dual=dual, tol=1e-12, max_iter=3000)
         dual, step = found.dual, 1.0
@@ -122,7 +122,7 @@ def run(name: str, strengths: tuple[float, ...]) -> None:
             x = best + t * (rough - best)
             lam = dual + t * (rough_dual - dual)
             true = (objective(problem, x) - optimal) / optimal
-            point, cache = Pair(A @ x, x), problem.f2.snapshot(x)
+            point, cache = Pair(A @ x, x), problem.f2.evaluate(x)
             args = (problem, point, lam, cache)
             scaled, cheap = timed(partial(certify, *args))
             tight, dear = timed(partial(certify, *args, strength="corrected"))

@@ -66,7 +66,7 @@ def whole(name: str, *args):
     losses = {"logistic": sa.Logistic(), "squared": sa.Squared(), "poisson": sa.Poisson(3.0)}
     f2 = sa.FiniteSum(losses[name], X, np.abs(y) if name == "poisson" else y)
     x = np.full(f2.shape, 0.01, f2.dtype)
-    return lambda: f2.snapshot(x)
+    return lambda: f2.evaluate(x)
 
 
 def constants(what: str, *args):
@@ -79,7 +79,7 @@ def constants(what: str, *args):
     f2 = sa.FiniteSum(sa.Logistic(), X, y)
     if what == "gram":
         v = np.ones(f2.n_columns)
-        return lambda: f2._gram_product(v)
+        return lambda: f2.gram_product(v)
     if what == "energies":
         return lambda: metrics._energies(f2, None)
     if what == "scores":

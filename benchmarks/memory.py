@@ -116,9 +116,9 @@ def measured(solver: sa.solvers.Solver, p: sa.Problem) -> tuple[int, int]:
 def of_a_pass(f2: sa.FiniteSum) -> int:
     """Return the peak of one full gradient with its value, which every method needs at times."""
     x = np.zeros(f2.shape)
-    f2.snapshot(x)
+    f2.evaluate(x)
     tracemalloc.start()
-    f2.snapshot(x)
+    f2.evaluate(x)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak

@@ -53,16 +53,16 @@ def passes(f2: sa.FiniteSum) -> dict[str, Callable[[], object]]:
     """Return what is timed, by name."""
     rng = np.random.default_rng(2)
     x = rng.standard_normal(f2.shape) / np.sqrt(f2.n_features)
-    u, v = f2.snapshot(x).slopes, rng.standard_normal(f2.n_features)
+    u, v = f2.evaluate(x).derivative, rng.standard_normal(f2.n_features)
     curvature = rng.random(f2.n_terms)
     sample = np.sort(rng.permutation(f2.n_terms)[: 20 * f2.n_features])
     found = {
-        "snapshot": lambda: f2.snapshot(x).gradient,
+        "snapshot": lambda: f2.evaluate(x).gradient,
         "value": lambda: f2.value(x),
         "pull back": lambda: f2.pull_back(u),
     }
     if f2.n_outputs is None:
-        found["Gram product"] = lambda: f2._gram_product(v)
+        found["Gram product"] = lambda: f2.gram_product(v)
         found["Gram matrix"] = lambda: f2.gram(curvature)
         found["sampled Hessian"] = lambda: f2.gram(curvature[sample], sample)
     return found

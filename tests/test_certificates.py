@@ -297,7 +297,7 @@ def test_sampled_rows_cost_their_share():
     found = certify(problem, at(problem, x), dual, strength="corrected")
     assert found.kind == "corrected" and found.gap <= 20 * (found.objective - best.bound)
     assert found.n_passes < 3
-    cache = problem.f2.snapshot(x)
+    cache = problem.f2.evaluate(x)
     again = certify(problem, at(problem, x), dual, cache, strength="corrected")
     assert again.n_passes == pytest.approx(found.n_passes - 1)
     assert again.gap == pytest.approx(found.gap, rel=1e-6)
@@ -394,11 +394,13 @@ def test_pure():
     problem = fused(Logistic(), intercept=True)
     rng = np.random.default_rng(0)
     x, dual = rng.standard_normal(21), 0.01 * rng.standard_normal(39)
-    point, cache = Pair(np.ones(39), x), problem.f2.snapshot(x)
-    kept = [a.copy() for a in (x, dual, point.x1, cache.predictions, cache.slopes, cache.gradient)]
+    point, cache = Pair(np.ones(39), x), problem.f2.evaluate(x)
+    kept = [
+        a.copy() for a in (x, dual, point.x1, cache.predictions, cache.derivative, cache.gradient)
+    ]
     for strength in ("scaled", "corrected"):
         certify(problem, point, dual, cache, strength=strength)
-    now = (x, dual, point.x1, cache.predictions, cache.slopes, cache.gradient)
+    now = (x, dual, point.x1, cache.predictions, cache.derivative, cache.gradient)
     assert all(np.array_equal(a, b) for a, b in zip(now, kept, strict=True))
 
 

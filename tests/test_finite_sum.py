@@ -84,13 +84,15 @@ def test_value_gradient_and_snapshot_equal_plain_numpy(
     value, gradient = plain(f2, *raw, x)
     assert f2.value(x) == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(f2.gradient(x), gradient, rtol=1e-11, atol=1e-13)
-    shot = f2.snapshot(x)
+    shot = f2.evaluate(x)
     assert shot.value == pytest.approx(value, rel=1e-12)
     np.testing.assert_array_equal(shot.x, x)
     np.testing.assert_allclose(shot.gradient, gradient, rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(shot.predictions, f2.predict(x), atol=1e-13)
     Z = np.column_stack([raw[0], np.ones(N)]) if intercept else raw[0]
-    np.testing.assert_allclose(Z.T @ shot.slopes / N, gradient, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(
+        Z.T @ f2.weighted(shot.derivative) / N, gradient, rtol=1e-11, atol=1e-13
+    )
 
 
 def test_entry_weights_count_like_the_definition():
@@ -129,12 +131,12 @@ def test_the_compiled_pass_equals_the_numpy_pass(loss, storage, weights, interce
                   offset=intercept)  # fmt: skip
     assert f2.compiled
     x = 0.3 * np.random.default_rng(1).standard_normal(f2.shape)
-    fast = f2.snapshot(x)
+    fast = f2.evaluate(x)
     f2.__dict__["compiled"] = False
-    slow = f2.snapshot(x)
+    slow = f2.evaluate(x)
     assert fast.value == pytest.approx(slow.value, rel=1e-12)
     np.testing.assert_allclose(fast.predictions, slow.predictions, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(fast.slopes, slow.slopes, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(fast.derivative, slow.derivative, rtol=0, atol=1e-12)
     np.testing.assert_allclose(fast.gradient, slow.gradient, rtol=0, atol=1e-12)
 
 
@@ -147,7 +149,7 @@ def test_float32_sums_are_accurate(storage):
     narrow, *raw = data("logistic", n=5000, storage=storage, dtype=np.float32, intercept=True)
     x = np.random.default_rng(1).standard_normal(narrow.shape).astype(np.float32)
     value, gradient = plain(narrow, *raw, x.astype(np.float64))
-    shot = narrow.snapshot(x)
+    shot = narrow.evaluate(x)
     assert shot.gradient.dtype == shot.predictions.dtype == np.float32
     assert shot.value == pytest.approx(value, rel=1e-6)
     np.testing.assert_allclose(shot.gradient, gradient, rtol=0, atol=5e-7)
@@ -214,7 +216,7 @@ def test_gram_with_curvature_and_rows(storage, weights, intercept, some):
 
 def test_row_ranges_of_csr_data_share_memory_and_may_end_beyond_the_last_row():
     f2, X, *_ = data(storage="csr")
-    block = f2._rows(slice(2, 9))
+    block = f2.rows.take(slice(2, 9)).X
     np.testing.assert_array_equal(block.toarray(), X[2:9])
     assert np.shares_memory(block.data, f2.X.data)
     x = np.ones(D)
@@ -233,7 +235,7 @@ def test_the_mean_over_all_runs_is_the_full_gradient(n, batch_size, kind, weight
     n = f2.n_terms
     runs = getattr(Runs, kind)(n, min(batch_size, n))
     rng = np.random.default_rng(1)
-    x, anchor = rng.standard_normal(f2.shape), f2.snapshot(rng.standard_normal(f2.shape))
+    x, anchor = rng.standard_normal(f2.shape), f2.evaluate(rng.standard_normal(f2.shape))
     fresh, change = np.zeros(f2.shape), np.zeros(f2.shape)
     for j in range(runs.n_runs):
         rows = runs.rows(np.array([j]))

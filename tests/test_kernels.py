@@ -115,9 +115,9 @@ def test_a_full_pass_equals_numpy(loss, storage, dtype, seed):
     gradient = np.zeros(f2.shape, dtype)
     value = passes.full_pass(native(f2), 0, f2.n_terms, x, z, u, gradient)
     f2.__dict__["compiled"] = False
-    slow = f2.snapshot(x)
+    slow = f2.evaluate(x)
     close(value / f2.n_terms, slow.value, dtype)
-    for fast, by_numpy in ((z, slow.predictions), (u, slow.slopes)):
+    for fast, by_numpy in ((z, slow.predictions), (u, slow.derivative)):
         close(fast, by_numpy, dtype)
     close(gradient / f2.n_terms, slow.gradient, dtype)
 
@@ -204,10 +204,10 @@ def test_batch_gradients_equal_numpy(loss, outputs, storage, dtype, seed, single
     f2.__dict__["compiled"] = False
     anchored, out = Anchored.take(f2, runs, at), np.empty(f2.shape, dtype)
     sample = Sample(batch, runs.n_runs, runs.row_weight)
-    old = anchored.at.slopes.copy()
+    old = anchored.at.derivative.copy()
     extension.core().batch_gradient(made.native, sample, x, old, False, out)
     close(out + anchored.full_gradient, anchored.estimate(batch[0], x), dtype, scale=10)
-    np.testing.assert_array_equal(old, anchored.at.slopes)
+    np.testing.assert_array_equal(old, anchored.at.derivative)
     table = Table(f2, runs, old.copy(), anchored.full_gradient.copy())
     expected = table.estimate(batch[0], x)
     sample = Sample(batch, runs.n_runs, 1 / n)
@@ -417,10 +417,10 @@ def test_variants_give_the_same_bits_on_rows(loss, outputs, storage, dtype):
         core.data_step(made.native, 1, 3, x, 0.01, slopes, out)
         found += [out.tobytes(), slopes.tobytes()]
         if outputs is None and loss != "multinomial":
-            z, u, g = np.empty(203, dtype), np.empty(203, dtype), np.zeros(f2.shape, dtype)
+            z, u, g = np.empty(197, dtype), np.empty(197, dtype), np.zeros(f2.shape, dtype)
             value = passes.full_pass(made, 3, 200, x, z, u, g)
-            found += [value, z[3:200].tobytes(), u[3:200].tobytes(), g.tobytes()]
-            passes.gram_pass(made, 0, 203, x, True, z, g)
+            found += [value, z.tobytes(), u.tobytes(), g.tobytes()]
+            passes.gram_pass(made, 3, 200, x, True, z, g)
             found += [g.tobytes()]
         return found
 

@@ -315,7 +315,7 @@ def test_the_reduced_quadratic_is_the_loss_minimized_over_free_rows():
     W = np.random.default_rng(1).standard_normal((form.rows.size, C))
     whole = np.zeros(stated.shape2)
     whole[form.rows], whole[form.free] = W, E.free(W)
-    at = stated.f2.snapshot(found.restored(whole))
+    at = stated.f2.evaluate(found.restored(whole))
     assert E.value(W) == pytest.approx(at.value, rel=1e-12)
     np.testing.assert_allclose(at.gradient[form.free], 0, atol=1e-12)
     np.testing.assert_allclose(E.apply(W) - E.linear, at.gradient[form.rows], atol=1e-12)

@@ -314,7 +314,7 @@ def test_katyusha_is_the_printed_algorithm():
             solver.epoch(problem, state, rng)
             tau1 = min(np.sqrt(m * sigma / L), 0.5) if sigma else 2 / (s + 4)
             alpha = 1 / (tau1 * L)
-            anchor, total, weights = f.snapshot(snapshot), np.zeros(6), 0.0
+            anchor, total, weights = f.evaluate(snapshot), np.zeros(6), 0.0
             for k, rows in enumerate(same.integers(n, size=(m, b))):
                 x = tau1 * z + snapshot / 2 + (0.5 - tau1) * y
                 v = anchor.gradient + f.gradient_change(rows, x, anchor)

@@ -92,7 +92,7 @@ double full_pass(const View<Data> &view, idx lo, idx hi, nb::handle x, nb::handl
     check_range(lo, hi, f.n);
     idx d = f.d + f.intercept;
     const T *x_ = block<const T>(x, "x", d, 1);
-    T *z_ = block<T>(z, "z", f.n, 1), *u_ = block<T>(u, "u", f.n, 1);
+    T *z_ = block<T>(z, "z", hi - lo, 1), *u_ = block<T>(u, "u", hi - lo, 1);
     T *g_ = block<T>(gradient, "gradient", d, 1);
     Released released;
     return kernels<T>().full_pass(f, lo, hi, x_, z_, u_, g_);
@@ -108,7 +108,7 @@ void gram_pass(const View<Data> &view, idx lo, idx hi, nb::handle v, bool weight
     check_range(lo, hi, f.n);
     idx d = f.d + f.intercept;
     const T *v_ = block<const T>(v, "v", d, 1);
-    T *z_ = block<T>(z, "z", f.n, 1), *out_ = block<T>(out, "out", d, 1);
+    T *z_ = block<T>(z, "z", hi - lo, 1), *out_ = block<T>(out, "out", d, 1);
     Released released;
     kernels<T>().gram_pass(f, lo, hi, v_, weighted, z_, out_);
   });

@@ -7,62 +7,65 @@
 namespace VARIANT {
 namespace {
 
-template <class T> double sum_losses(const Data<T> &f, idx at, idx n, const T *z, T *u) {
+// The sum of the losses of n rows; u are their derivatives, qu the same times the sample weights.
+template <class T> double sum_losses(const Data<T> &f, idx at, idx n, const T *z, T *u, T *qu) {
   const LossLoops<T> &loss = loss_of<T>(f.loss);
   double few[MOST_ROWS], sum = 0;
   loss.values(f.p0, f.p1, z, f.y + at, n, u, few);
   if (f.weight)
     for (idx i = 0; i < n; ++i) {
       few[i] *= (double)f.weight[at + i];
-      u[i] *= f.weight[at + i];
+      qu[i] = u[i] * f.weight[at + i];
     }
   for (idx i = 0; i < n; ++i) sum += few[i];
   return sum;
 }
 
-// Predictions and slopes of rows lo..hi, added to the gradient; returns the sum of losses. Forward
-// and back go over a few rows at a time, so that the second finds them in the cache.
+// Predictions z and derivatives u (without sample weights) of rows lo..hi, added to the gradient;
+// returns the sum of losses. Forward and back go over a few rows at a time, so that the second
+// finds them in the cache.
 template <class T>
 double full_pass(const Data<T> &f, idx lo, idx hi, const T *x, T *z, T *u, T *gradient) {
   return with_rows(f, [&](auto rows) {
     double sum = 0;
+    T weighted[MOST_ROWS], all = 0;
     idx few = rows.few(), d = f.d;
     for (idx start = lo; start < hi; start += few) {
-      idx stop = least(start + few, hi);
-      rows.predict(start, stop, x, z + start, few);
+      idx m = least(few, hi - start);
+      T *z_ = z + (start - lo), *u_ = u + (start - lo), *qu = f.weight ? weighted : u_;
+      rows.predict(start, start + m, x, z_, few);
       if (f.intercept)
-        for (idx i = start; i < stop; ++i) z[i] += x[d];
+        for (idx i = 0; i < m; ++i) z_[i] += x[d];
       if (f.offset)
-        for (idx i = start; i < stop; ++i) z[i] += f.offset[i];
-      sum += sum_losses(f, start, stop - start, z + start, u + start);
-      rows.pull_back(start, stop, u + start, gradient, few);
+        for (idx i = 0; i < m; ++i) z_[i] += f.offset[start + i];
+      sum += sum_losses(f, start, m, z_, u_, qu);
+      rows.pull_back(start, start + m, qu, gradient, few);
+      if (f.intercept)
+        for (idx i = 0; i < m; ++i) all += qu[i];
     }
-    if (f.intercept) {
-      T all = 0;
-      for (idx i = lo; i < hi; ++i) all += u[i];
-      gradient[d] += all;
-    }
+    if (f.intercept) gradient[d] += all;
     return sum;
   });
 }
 
-// out += sum_i q_i (a_i'v) a_i over rows lo..hi; z is room for one number per row
+// out += sum_i q_i (a_i'v) a_i over rows lo..hi; z is room for one number per row of them
 template <class T>
 void gram_pass(const Data<T> &f, idx lo, idx hi, const T *v, bool weighted, T *z, T *out) {
   with_rows(f, [&](auto rows) {
     idx few = rows.few(), d = f.d;
     for (idx start = lo; start < hi; start += few) {
       idx stop = least(start + few, hi);
-      rows.predict(start, stop, v, z + start, few);
+      T *z_ = z + (start - lo);
+      rows.predict(start, stop, v, z_, few);
       if (f.intercept)
-        for (idx i = start; i < stop; ++i) z[i] += v[d];
+        for (idx i = start; i < stop; ++i) z_[i - start] += v[d];
       if (weighted)
-        for (idx i = start; i < stop; ++i) z[i] *= f.weight[i];
-      rows.pull_back(start, stop, z + start, out, few);
+        for (idx i = start; i < stop; ++i) z_[i - start] *= f.weight[i];
+      rows.pull_back(start, stop, z_, out, few);
     }
     if (f.intercept) {
       T all = 0;
-      for (idx i = lo; i < hi; ++i) all += z[i];
+      for (idx i = lo; i < hi; ++i) all += z[i - lo];
       out[d] += all;
     }
     return 0;

@@ -126,15 +126,18 @@ template <class T> INLINE void shift_row(const Data<T> &f, idx i, T *z, const T 
   if (f.offset)
     for (idx c = 0; c < C; ++c) z[c] += f.offset[i * C + c];
 }
-// The weighted slopes of row i at predictions z without intercept and offset.
+// The slopes of row i at predictions z without intercept and offset.
 template <class T>
 void row_slopes(const Data<T> &f, idx i, T *z, const T *intercept, double *room, T *u) {
   idx C = f.outputs;
   shift_row(f, i, z, intercept);
   if (f.loss == MULTINOMIAL) softmax_slope(z, (idx)f.y[i * f.y_columns], C, room, u);
   else loss_of<T>(f.loss).slopes(f.p0, f.p1, z, f.y + i * f.y_columns, C, u);
+}
+template <class T> INLINE void weigh(const Data<T> &f, idx i, T *u) {
   if (f.weight)
-    for (idx c = 0; c < C; ++c) u[c] *= f.weight[i * f.weight_columns + (f.weight_columns > 1 ? c : 0)];
+    for (idx c = 0; c < f.outputs; ++c)
+      u[c] *= f.weight[i * f.weight_columns + (f.weight_columns > 1 ? c : 0)];
 }
 
 // How a loop takes gradients of batches; made once per call, with its room.
@@ -181,9 +184,9 @@ template <class T> struct Gradients {
         if (f.offset)
           for (idx i = 0; i < m; ++i) z[i] += f.offset[start + i];
         loss.slopes(f.p0, f.p1, z, f.y + start, m, u);
+        finish(kept, start, m, scale, u);
         if (f.weight)
           for (idx i = 0; i < m; ++i) u[i] *= f.weight[start + i];
-        finish(kept, start, m, scale, u);
         rows.pull_back(start, stop, u, out, next - lo);
         if (f.intercept)
           for (idx i = 0; i < m; ++i) out[d] += u[i];
@@ -205,6 +208,7 @@ template <class T> struct Gradients {
           T *u = u_wide.at + (i - start) * P;
           row_slopes(f, i, z_wide.at + (i - start) * P, x_wide.at + d * P, room.at, u);
           finish(kept, i * C, C, scale, u);
+          weigh(f, i, u);
           if (f.intercept) add(T(1), u, out_wide.at + d * P, C);
         }
         rows.pull_back_wide(start, stop, u_wide.at, P, out_wide.at);

@@ -40,7 +40,7 @@ from .penalties import (
     Zero,
 )
 from .problem import Pair, Problem
-from .risk.finite_sum import FiniteSum, Snapshot
+from .risk import Evaluation, FiniteSum
 from .run.minimize import iterate, minimize
 from .run.result import Record, Result, Status
 from .run.stopping import AllOf, AnyOf, Gap, Never, Residuals
@@ -132,6 +132,7 @@ __all__ = [
     "Differences",
     "ElasticNet",
     "EngineLost",
+    "Evaluation",
     "FastLADMM",
     "FiniteSum",
     "FusedLassoClassifier",
@@ -185,7 +186,6 @@ __all__ = [
     "Schedule",
     "Selection",
     "Separable",
-    "Snapshot",
     "SparseLogisticClassifier",
     "SparseLogisticClassifierCV",
     "SparseLowRankClassifier",

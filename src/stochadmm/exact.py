@@ -22,7 +22,7 @@ from .base.protocols import Array
 from .operators import Identity
 from .penalties import Nuclear, Stacked
 from .problem import Pair, Problem
-from .risk.finite_sum import LARGE_BYTES, FiniteSum
+from .risk import FiniteSum
 
 Mask = NDArray[np.bool_]
 
@@ -60,7 +60,7 @@ def candidates(
 def _short_step(problem: Problem) -> float:
     """Return a step of at most 1 / Lf that costs no read of much data: any makes exact zeros."""
     f2: Any = problem.f2
-    if isinstance(f2, FiniteSum) and f2.n_bytes > LARGE_BYTES:
+    if isinstance(f2, FiniteSum) and f2.n_bytes > 1 << 20:
         largest = float(f2.loss.curvature_bound) * float(f2.row_curvatures.mean(dtype=np.float64))
     else:
         largest = f2.lipschitz_mean

@@ -19,7 +19,7 @@ from .forms.affine import AffineSet
 from .operators import Identity, PadColumns, as_operator, simplest
 from .penalties import Stacked, Zero
 from .penalties.bounds import contradiction
-from .risk.finite_sum import FiniteSum
+from .risk import FiniteSum
 from .streaming import BUDGET, StreamedSum, streams
 
 

@@ -61,7 +61,8 @@ class Has(Enum):
     # of data terms
     LOSS = "loss"
     """A linear model: a loss of predictions."""
-    SNAPSHOT = "snapshot"
+    EVALUATE = "evaluate"
+    """Value, gradient and the parts of every row in one pass."""
     ROW_CURVATURES = "row_curvatures"
     RUN_LIPSCHITZ = "run_lipschitz"
 

@@ -13,7 +13,7 @@ from ..forms.elimination import Elimination
 from ..forms.equilibrate import Units, equilibrated
 from ..forms.one_block import OneBlock, one_block
 from ..problem import Pair, Problem
-from ..risk.finite_sum import FiniteSum, Snapshot
+from ..risk import Evaluation, FiniteSum
 from .corrected import corrected_point
 from .data import DataTerm, evaluate
 from .null_space import clear_free_directions, only_intercept
@@ -87,7 +87,7 @@ def certify(
     problem: Problem,
     point: Pair,
     dual: Array | None = None,
-    cache: Snapshot | None = None,
+    cache: Evaluation | None = None,
     *,
     strength: str = "scaled",
 ) -> Certificate:
@@ -103,7 +103,7 @@ def certify(
         Any point; a feasible one is made from it.
     dual : array, optional
         An estimate of the multiplier of the constraint, ``L = F + <dual, A1 x1 + A2 x2 - b>``.
-    cache : Snapshot, optional
+    cache : Evaluation, optional
         A pass over the data at ``point.x2``; without one, a pass is made.
     strength : {"scaled", "corrected"}
         The dual point: the slopes at the point, scaled until they are feasible, which is first
@@ -185,7 +185,7 @@ def setup_seconds(problem: Problem) -> float:
 
 
 def _eliminated(
-    view: Elimination, point: Pair, dual: Array | None, cache: Snapshot | None, strength: str
+    view: Elimination, point: Pair, dual: Array | None, cache: Evaluation | None, strength: str
 ) -> Certificate:
     """Certify a pair of a general constraint in the coordinates of its feasible set."""
     problem, f2 = view.problem, view.problem.f2
@@ -296,7 +296,7 @@ def _corrected(
 
 
 def _without_bound(
-    problem: Problem, x: Pair, dual: Array | None, cache: Snapshot | None
+    problem: Problem, x: Pair, dual: Array | None, cache: Evaluation | None
 ) -> Certificate:
     """Return the certificate of a problem, or of a point, that has only its KKT residual."""
     f2: Any = problem.f2

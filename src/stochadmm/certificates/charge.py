@@ -31,7 +31,7 @@ from ..base.terms import Elementwise, compiled_terms
 from ..forms.one_block import OneBlock, outputs_by_mask
 from ..forms.structure import StructureSolver
 from ..penalties import Stacked
-from ..risk.finite_sum import FiniteSum
+from ..risk import FiniteSum
 from ..risk.metrics import column_energies
 from ..risk.weights import sample_weights, weighted
 from .data import dual_margin, has_margins, mean_conjugate

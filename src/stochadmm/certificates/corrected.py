@@ -20,6 +20,7 @@ from ..base.protocols import Array
 from ..forms.one_block import OneBlock
 from ..forms.structure import LIMITS as STRUCTURES
 from ..quadratic import Implicit, QuadraticModel, QuadraticResult
+from ..risk import FiniteSum
 from ..risk.curvature import (
     LIMITS,
     RowSample,
@@ -28,7 +29,6 @@ from ..risk.curvature import (
     is_implicit,
     shares_curvature,
 )
-from ..risk.finite_sum import FiniteSum
 from .charge import mean_size, rounding
 from .data import DataTerm
 from .scaled import DualPoint, scaled_point

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..risk.finite_sum import FiniteSum, Snapshot
+from ..risk import Evaluation, FiniteSum
 from ..risk.weights import sample_weights, weighted
 
 ROWS = 1 << 16
@@ -95,17 +95,16 @@ def pull_back(f2: FiniteSum, u: Array) -> Array:
     return total / f2.n_terms
 
 
-def evaluate(f2: FiniteSum, x: Array, cache: Snapshot | None = None) -> DataTerm:
+def evaluate(f2: FiniteSum, x: Array, cache: Evaluation | None = None) -> DataTerm:
     """Return the data term at ``x``, from ``cache`` where it holds float64 numbers at ``x``."""
     reads = 0.0
     known = cache is not None and f2.dtype == np.float64 and np.array_equal(cache.x, x)
     if not known and f2.compiled and f2.dtype == np.float64:
-        cache, reads, known = f2.snapshot(x), 1.0, True
+        cache, reads, known = f2.evaluate(x), 1.0, True
     if known and cache is not None:
-        slopes = cache.slopes if f2.weight is None else f2.loss.slope(cache.predictions, f2.y)
         entries = f2.weight is not None and f2.weight.ndim == 2
         value = mean_loss(f2, cache.predictions) if entries else cache.value
-        return DataTerm(x, cache.predictions, slopes, value, cache.gradient, reads)
+        return DataTerm(x, cache.predictions, cache.derivative, value, cache.gradient, reads)
     q = sample_weights(f2)
     shape = (f2.n_terms,) if f2.n_outputs is None else (f2.n_terms, f2.n_outputs)
     z, u, total = np.empty(shape), np.empty(shape), np.zeros(f2.shape)

@@ -12,7 +12,7 @@ from scipy import linalg
 from ..base.capabilities import Has, offers
 from ..base.clock import out_of_time
 from ..base.protocols import Array
-from ..risk.finite_sum import FiniteSum
+from ..risk import FiniteSum
 from ..risk.weights import sample_weights, weighted
 from .data import ROWS, DataTerm, mean_loss, pull_back
 
@@ -47,7 +47,7 @@ class FreeSpace:
             out = np.zeros((self.f2.n_terms, basis.shape[1]))
         else:
             dense = np.asarray(top.toarray())
-            out = np.concatenate([self.f2._rows(r) @ dense for r in self.f2.chunks()])
+            out = np.concatenate([b.matvec(dense) for _, b in self.f2.rows.blocks()])
         if self.f2.intercept:
             out = out + basis[[d]].toarray()
         return cast(Array, out)

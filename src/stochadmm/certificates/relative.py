@@ -9,7 +9,7 @@ import numpy as np
 from ..base.capabilities import nonnegative
 from ..forms.one_block import OneBlock, one_block
 from ..problem import Problem
-from ..risk.finite_sum import FiniteSum
+from ..risk import FiniteSum
 from .certify import has_certificate
 from .data import evaluate
 from .null_space import clear_free_directions

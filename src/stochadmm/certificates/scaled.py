@@ -9,7 +9,7 @@ import numpy as np
 from ..base.clock import out_of_time
 from ..base.protocols import Array
 from ..forms.one_block import OneBlock
-from ..risk.finite_sum import FiniteSum
+from ..risk import FiniteSum
 from .charge import charge, least_value, per_row, rounding
 from .data import mean_conjugate
 

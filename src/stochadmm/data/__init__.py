@@ -1,27 +1,44 @@
-"""Rows that need not be in memory: sources, their shards, and blocks of rows.
+"""Rows: in memory, with the products that solvers take; and sources that need not be.
 
 A source is a description: how many rows and columns there are, and shards that can be read again
 and again, in this process or in another. Nothing is read before a pass asks for it.
 """
 
 from ._arrays import ArraySource
+from ._csr import CSRRows
 from ._dask import DaskSource, is_dask
+from ._dense import DenseRows
 from ._files import CSRFiles, NpyFiles, spill
+from ._given import Layout, as_rows, check_finite, checked_rows
 from ._open import open_source
 from ._parquet import ArrowFiles
 from ._protocol import Block, DataError, Shard, Source, check_block
+from .rows import ALL, CSR, DENSE, Blocking, ColumnMoments, Rows, cut
 
 __all__ = [
+    "ALL",
+    "CSR",
+    "DENSE",
     "ArraySource",
     "ArrowFiles",
     "Block",
+    "Blocking",
     "CSRFiles",
+    "CSRRows",
+    "ColumnMoments",
     "DaskSource",
     "DataError",
+    "DenseRows",
+    "Layout",
     "NpyFiles",
+    "Rows",
     "Shard",
     "Source",
+    "as_rows",
     "check_block",
+    "check_finite",
+    "checked_rows",
+    "cut",
     "is_dask",
     "open_source",
     "spill",

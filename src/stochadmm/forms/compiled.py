@@ -18,7 +18,7 @@ from ..kernels.extension import MissingKernels, available, chosen
 from ..kernels.views import OperatorView, PenaltyView, ProblemView
 from ..operators import Identity
 from ..problem import Problem
-from ..risk.finite_sum import FiniteSum
+from ..risk import FiniteSum
 from ..risk.views import data_view
 
 

@@ -28,7 +28,7 @@ from ..base.protocols import Array, Shape, Smooth
 from ..operators import Identity, Matrix
 from ..penalties import Stacked
 from ..problem import Pair, Problem
-from ..risk.finite_sum import FiniteSum
+from ..risk import FiniteSum
 
 MOST_NUMBERS = 5e7
 """Of the data in the coordinates of the null space, up to which they are made."""
@@ -229,7 +229,7 @@ def _stack(stacked: list[tuple[Any, int]]) -> Any:
 def _new_data(f2: FiniteSum, basis2: Array, origin2: Array) -> FiniteSum:
     """Return the data term in coordinates: one product with the data, in float64."""
     at: Any = basis2[:-1] if f2.intercept else basis2
-    X = np.concatenate([np.asarray(f2._rows(r) @ at, dtype=np.float64) for r in f2.chunks()])
+    X = np.concatenate([np.asarray(b.matvec(at), np.float64) for _, b in f2.rows.blocks()])
     if f2.intercept:
         X = X + basis2[-1]
     offset = f2.predict(origin2.astype(np.float64))

@@ -22,10 +22,11 @@ from scipy import sparse
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import Elementwise, compiled_terms
+from ..data import CSR
 from ..operators import Composed, Identity, VStack, as_operator
 from ..penalties import Nuclear, Stacked, Zero
 from ..problem import Pair, Problem
-from ..risk.finite_sum import CSR, FiniteSum
+from ..risk import FiniteSum
 
 
 @dataclass(frozen=True)

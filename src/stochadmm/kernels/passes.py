@@ -18,8 +18,9 @@ from .views import DataView, csr_parts
 def full_pass(
     f: DataView, lo: int, hi: int, x: Array, z: Array, u: Array, gradient: Array
 ) -> float:
-    """Write predictions and slopes of rows lo..hi, add to the gradient, return the sum of losses.
+    """Write predictions and derivatives of rows lo..hi, add to the gradient, return their losses.
 
+    z and u have one number for each of these rows; sample weights are left out of u.
     Sums over the rows are kept in the data's type; the caller adds chunks up in float64.
     """
     return float(core().full_pass(f.native, lo, hi, np.ascontiguousarray(x), z, u, gradient))
@@ -28,7 +29,7 @@ def full_pass(
 def gram_pass(
     f: DataView, lo: int, hi: int, v: Array, weighted: bool, z: Array, out: Array
 ) -> None:
-    """Add ``sum_i q_i (a_i'v) a_i`` over rows lo..hi to out; z is room for one number per row."""
+    """Add ``sum_i q_i (a_i'v) a_i`` over rows lo..hi to out; z is room for one number each."""
     core().gram_pass(f.native, lo, hi, np.ascontiguousarray(v), weighted, z, out)
 
 

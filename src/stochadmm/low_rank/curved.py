@@ -16,7 +16,7 @@ import numpy as np
 
 from ..base.protocols import Array
 from ..losses import Multinomial
-from ..risk.finite_sum import FiniteSum
+from ..risk import FiniteSum
 from ..risk.split_columns import SplitColumns
 
 

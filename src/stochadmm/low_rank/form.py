@@ -13,7 +13,7 @@ from ..base.protocols import Array, Shape
 from ..operators import Identity
 from ..penalties import L1, Nuclear, RowsL21, Zero, segments
 from ..problem import Problem
-from ..risk.finite_sum import FiniteSum
+from ..risk import FiniteSum
 
 NORMS = (L1, RowsL21)
 """Norms of entries or rows that a nuclear norm may be combined with."""

@@ -1,9 +1,8 @@
-"""The data term: a loss averaged over the rows of a matrix.
+"""The data term: a loss averaged over rows.
 
-Every product with the data that is not inside a compiled loop happens here. A full pass goes
-through the rows in chunks that fit the processor's cache, so that predictions and gradient cost
-one read of the matrix, not two. Chunks form parts that threads share; where both begin and end
-depends on the data alone, so results do not depend on the number of threads.
+A full pass goes through the rows in blocks that fit the processor's cache, so that predictions and
+gradient cost one read of the matrix, not two. Blocks form parts that threads share; where both
+begin and end depends on the data alone, so results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -15,40 +14,47 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from ..base.capabilities import Has, offers
-from ..base.protocols import Array, CompleteLoss, Loss, Shape
-from ..base.validation import as_csr, refuse_masked
+from ..base.protocols import Array, Loss, Shape
+from ..data import ALL, CSR, DENSE, Rows, check_finite, checked_rows, cut
+from ..kernels.extension import available
+from ..kernels.passes import full_pass, gram_pass
 from ..linear_algebra import threads
-from ..linear_algebra.dense import weighted_gram
+from ._checks import check_loss, check_offset, check_targets, check_weight, n_outputs
+from .constants import mean_constant, run_constant
+from .evaluation import Evaluation
 from .sampling import Runs
+from .views import data_view
 
-CHUNK_BYTES = 1 << 19
-LARGE_BYTES = 1 << 20  # data worth a look before it is read again and again
-ROWS_PER_SUM = 1 << 14
-PART_BYTES = 1 << 21  # work below which a part is not worth another thread
-MOST_PARTS = 16
-FEWEST_ROWS = 256  # of a chunk
-GRAM_COLUMNS = 128  # up to here one Gram matrix is cheaper than a Lanczos iteration
-MOSTLY_ZERO = 0.15
-"""Share of numbers other than zero up to which a dense matrix is worked on as a sparse one."""
-DENSE = "dense"
-CSR = "csr"
-ALL = slice(None)
+__all__ = ["CSR", "DENSE", "Evaluation", "FiniteSum", "Passes"]
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """What one pass over the data at ``x`` leaves behind."""
+class Passes:
+    """How a pass over all rows is cut.
 
-    x: Array
-    predictions: Array
-    slopes: Array
-    """Derivative of each row's term in its prediction, sample weight included."""
-    value: float
-    gradient: Array
+    Parameters
+    ----------
+    part_bytes : int
+        Work below which a part is not worth another thread.
+    most_parts : int
+        Parts at most: each adds up a gradient of its own.
+    fewest_rows : int
+        Rows of a part at least.
+    rows_per_sum : int
+        Rows whose sums a compiled pass keeps in the data's type before they are added in float64.
+    """
+
+    part_bytes: int = 1 << 21
+    most_parts: int = 16
+    fewest_rows: int = 256
+    rows_per_sum: int = 1 << 14
+
+    def parts(self, n_rows: int, n_bytes: int) -> list[slice]:
+        """Return the row ranges that threads share, one where there is little work."""
+        parts = min(n_bytes // self.part_bytes, n_rows // self.fewest_rows, self.most_parts)
+        return threads.ranges(n_rows, parts)
 
 
 class FiniteSum:
@@ -89,19 +95,21 @@ class FiniteSum:
         intercept: bool = False,
         offset: Any = None,
     ) -> None:
-        self.loss = _check_loss(loss)
+        self.loss = check_loss(loss)
         self.notes: list[str] = []
-        self.X = self._check_matrix(X)
+        self.rows: Rows = checked_rows(X, self.notes)
         self.intercept = bool(intercept)
-        self.n_terms, self.n_features = cast(tuple[int, int], self.X.shape)
-        self._check_numbers()
-        self.y = self._check_targets(y)
-        outputs = self.loss.n_outputs(self.y) if offers(loss, Has.N_OUTPUTS) else None
-        if outputs is None and not offers(loss, Has.N_OUTPUTS) and self.y.ndim == 2:
-            outputs = self.y.shape[1]
-        self.n_outputs: int | None = outputs
-        self.weight = self._check_weight(sample_weight)
-        self.offset = self._check_offset(offset)
+        self.n_terms, self.n_features = self.rows.shape
+        self.row_norms2 = self.rows.row_norms2()
+        check_finite(self.row_norms2)
+        self.y = check_targets(loss, y, self.n_terms, self.dtype)
+        self.n_outputs: int | None = n_outputs(loss, self.y)
+        per_entry = self.n_outputs if self.y.ndim == 2 else None
+        self.weight = check_weight(sample_weight, self.n_terms, per_entry, self.dtype)
+        self.offset = check_offset(offset, self._predictions_shape(self.n_terms), self.dtype)
+        self.passes = Passes()
+        work = self.n_bytes * (self.n_outputs or 1)
+        self._parts = self.passes.parts(self.n_terms, work)
         self.kept: dict[str, Any] | None = None
         self._seen = ""
         self._given = frozenset(self.__dict__) | {"_given"}
@@ -117,8 +125,9 @@ class FiniteSum:
             for name in set(self.__dict__) - self._given:
                 del self.__dict__[name]
             self.kept = None if self.kept is None else {}
-            self._check_numbers()
-            self.y = self._check_targets(self.y)
+            self.row_norms2 = self.rows.row_norms2()
+            check_finite(self.row_norms2)
+            self.y = check_targets(self.loss, self.y, self.n_terms, self.dtype)
         self._seen = seen
 
     def remember(self) -> None:
@@ -129,134 +138,22 @@ class FiniteSum:
         if self.kept is None:
             self.kept = {}
 
-    # ---------------------------------------------------------------- validation, once
-
-    def _check_matrix(self, X: Any) -> Any:
-        is_sparse: bool = sparse.issparse(X)
-        if is_sparse:
-            if X.format != "csr":
-                self.notes.append(f"X converted from {X.format} to CSR")
-            X, given = as_csr(X, "X"), X
-            if given.format == "csr" and X.nnz < given.nnz:
-                self.notes.append("duplicate entries of the CSR matrix X were summed in a copy")
-        else:
-            refuse_masked(X, "X")
-            X = np.asarray(X)
-        if X.ndim != 2:
-            raise ValueError(
-                f"X has {X.ndim} dimension(s), expected 2 (rows, columns); reshape it, e.g. "
-                "X.reshape(-1, 1) for one column"
-            )
-        if X.shape[0] == 0 or X.shape[1] == 0:
-            raise ValueError(f"X has shape {X.shape}; pass at least one row and one column")
-        if X.dtype not in (np.float32, np.float64):
-            if not np.issubdtype(X.dtype, np.number) and X.dtype != bool:
-                raise ValueError(
-                    f"X has dtype {X.dtype}, expected numbers; encode text columns first, e.g. "
-                    "with sklearn.preprocessing.OneHotEncoder"
-                )
-            if np.issubdtype(X.dtype, np.complexfloating):
-                raise ValueError("X is complex, expected real numbers; split it into two columns")
-            self.notes.append(f"X converted from {X.dtype} to float64")
-            X = X.astype(np.float64)
-        if not sparse.issparse(X) and not X.flags.c_contiguous:
-            self.notes.append("X copied to row-major order")
-            X = np.ascontiguousarray(X)
-        if not is_sparse and X.nbytes > LARGE_BYTES and _density(X) <= MOSTLY_ZERO:
-            from ..kernels.passes import sparse_copy
-
-            X = sparse_copy(X)
-            share = 1 - X.nnz / (X.shape[0] * X.shape[1])
-            self.notes.append(f"{100 * share:.0f} % of X are zeros: a sparse copy is worked on")
-        return X
-
-    def _check_numbers(self) -> None:
-        norms = self._row_norms2()
-        if not np.isfinite(norms).all():
-            bad = int(np.flatnonzero(~np.isfinite(norms))[0])
-            raise ValueError(
-                f"X contains NaN, infinite or overflowing values (first in row {bad}); remove or "
-                "impute them, e.g. with sklearn.impute.SimpleImputer, and rescale huge columns"
-            )
-
-    def _row_norms2(self) -> Array:
-        if self.storage == CSR:
-            norms = np.add.reduceat(
-                np.append(self.X.data**2, 0.0), np.minimum(self.X.indptr[:-1], self.X.data.size)
-            )
-            norms[np.diff(self.X.indptr) == 0] = 0.0
-        else:
-            norms = np.einsum("ij,ij->i", self.X, self.X)
-        return norms
-
-    def _check_targets(self, y: Any) -> Array:
-        refuse_masked(y, "y")
-        y = np.asarray(y)
-        if y.ndim not in (1, 2) or y.shape[0] != self.n_terms:
-            raise ValueError(
-                f"y has shape {y.shape}, expected ({self.n_terms},) or ({self.n_terms}, C) to "
-                "match the rows of X; pass one target per row"
-            )
-        if offers(self.loss, Has.CHECK_TARGETS):
-            y = self.loss.check_targets(y)
-        elif not np.isfinite(y).all():
-            raise ValueError("y contains NaN or infinite values; remove these rows")
-        if np.issubdtype(y.dtype, np.integer) and not offers(self.loss, Has.CHECK_TARGETS):
-            y = y.astype(self.dtype)
-        if np.issubdtype(y.dtype, np.floating):
-            y = y.astype(self.dtype, copy=False)
-        return cast(Array, y)
-
-    def _check_weight(self, weight: Any) -> Array | None:
-        if weight is None:
-            return None
-        refuse_masked(weight, "sample_weight")
-        weight = np.asarray(weight, dtype=np.float64)
-        allowed: set[Shape] = {(self.n_terms,)}
-        if self.n_outputs is not None and self.y.ndim == 2:
-            allowed.add((self.n_terms, self.n_outputs))
-        if weight.shape not in allowed:
-            raise ValueError(
-                f"sample_weight has shape {weight.shape}, expected ({self.n_terms},); pass one "
-                "weight per row of X"
-            )
-        if not np.isfinite(weight).all() or (weight < 0).any():
-            raise ValueError(
-                "sample_weight contains negative, NaN or infinite values; use weights >= 0 (0 "
-                "drops a row)"
-            )
-        rows = weight if weight.ndim == 1 else weight.max(axis=1)
-        total = rows.sum()
-        if total <= 0:
-            raise ValueError(
-                "sample_weight is zero everywhere; give at least one row a weight > 0"
-            )
-        return np.ascontiguousarray(weight * (self.n_terms / total), dtype=self.dtype)
-
-    def _check_offset(self, offset: Any) -> Array | None:
-        if offset is None:
-            return None
-        refuse_masked(offset, "offset")
-        offset = np.ascontiguousarray(offset, dtype=self.dtype)
-        if offset.shape != self._predictions_shape(self.n_terms) or not np.isfinite(offset).all():
-            raise ValueError(
-                f"offset has shape {offset.shape}, expected "
-                f"{self._predictions_shape(self.n_terms)} with finite values; pass one "
-                "number per prediction"
-            )
-        return cast(Array, offset)
-
     # ---------------------------------------------------------------- facts
+
+    @property
+    def X(self) -> Any:
+        """The matrix, as it was given or converted."""
+        return self.rows.X
 
     @property
     def storage(self) -> str:
         """Either "dense" or "csr"."""
-        return CSR if sparse.issparse(self.X) else DENSE
+        return self.rows.storage
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """float32 or float64, that of X."""
-        return cast("np.dtype[Any]", self.X.dtype)
+        return self.rows.dtype
 
     @property
     def n_columns(self) -> int:
@@ -271,14 +168,12 @@ class FiniteSum:
     @property
     def n_bytes(self) -> int:
         """Bytes of the data matrix."""
-        if self.storage == CSR:
-            return int(self.X.data.nbytes + self.X.indices.nbytes + self.X.indptr.nbytes)
-        return int(self.X.nbytes)
+        return self.rows.n_bytes
 
     @property
     def n_entries(self) -> int:
         """Numbers in the data matrix, zeros of sparse ones left out."""
-        return int(self.X.nnz if self.storage == CSR else self.X.size)
+        return self.rows.n_entries
 
     @property
     def row_weight(self) -> Array | None:
@@ -289,11 +184,6 @@ class FiniteSum:
 
     def _predictions_shape(self, n: int) -> Shape:
         return (n,) if self.n_outputs is None else (n, self.n_outputs)
-
-    @cached_property
-    def row_norms2(self) -> Array:
-        """Squared norm of each row of X."""
-        return self._row_norms2()
 
     @cached_property
     def row_curvatures(self) -> Array:
@@ -309,97 +199,34 @@ class FiniteSum:
     @cached_property
     def lipschitz_mean(self) -> float:
         """Lf, a bound on the constant of the mean, within about one percent."""
-        d = self.n_columns
-        if self.n_terms == 1 or not self.row_curvatures.any():
-            return self.lipschitz_max
-        if d <= GRAM_COLUMNS:
-            top = float(np.linalg.eigvalsh(self.gram())[-1]) * (1 + 1e-9)
-        else:
-            start = np.ones(d, dtype=np.float64)
-            product = LinearOperator((d, d), matvec=self._gram_product, dtype=np.float64)
-            top = 1.01 * float(
-                eigsh(product, k=1, v0=start, tol=3e-3, return_eigenvectors=False)[0]
-            )
-        mean = float(self.row_curvatures.astype(np.float64).mean())
-        return float(self.loss.curvature_bound * min(top, mean))
+        return mean_constant(self)
 
     def run_lipschitz(self, runs: Runs) -> float:
-        """Return a bound on the largest constant of the mean over one run of rows.
-
-        By the largest absolute row sum of the run's Gram matrix, which is at least its norm.
-        """
-        if runs.n_runs == runs.n_rows:
-            return self.lipschitz_max
-        largest = 0.0
-        edges = np.arange(runs.n_runs + 1) * runs.n_rows // runs.n_runs
-        root = None if self.row_weight is None else np.sqrt(self.row_weight)
-        # sums over the runs of a chunk are dense for dense rows only
-        width = 8 * self.n_features if self.storage == DENSE else 1 + self.X.nnz // self.n_terms
-        per_chunk = max(1, CHUNK_BYTES // (width * runs.length))
-        for first in range(0, runs.n_runs, per_chunk):
-            last = min(first + per_chunk, runs.n_runs)
-            rows = slice(edges[first], edges[last])
-            block = self.X[rows]
-            if root is not None:
-                block = (
-                    sparse.diags_array(root[rows]) @ block
-                    if self.storage == CSR
-                    else (block * root[rows, None])
-                )
-            sizes = np.diff(edges[first : last + 1])
-            which = np.repeat(np.arange(last - first), sizes)
-            member = sparse.csr_array(
-                (np.ones(which.size, dtype=self.dtype), (which, np.arange(which.size)))
-            )
-            # |G|_inf <= max_i sum_k |a_i|.|a_k|, with equality for rows of one sign
-            sums = member @ abs(block)
-            if self.storage == CSR:
-                near = np.asarray((abs(block).multiply(sums[which])).sum(axis=1)).ravel()
-            else:
-                near = np.einsum("ij,ij->i", abs(block), sums[which])
-            if self.intercept:
-                ones = np.ones(which.size) if root is None else root[rows]
-                near = near + ones * (member @ ones)[which]
-            largest = max(largest, float((near / sizes[which]).max()))
-        return float(min(self.loss.curvature_bound * largest, self.lipschitz_max))
+        """Return a bound on the largest constant of the mean over one run of rows."""
+        return run_constant(self, runs)
 
     # ---------------------------------------------------------------- products with the data
 
     def chunks(self, itemsize: int = 8, within: slice = ALL) -> Iterator[slice]:
         """Yield consecutive row ranges, of all rows or a part, whose part of X fits the cache."""
-        if self.storage == CSR:
-            mean_row = max(1, self.X.nnz // self.n_terms) * 12
-        else:
-            mean_row = self.n_features * itemsize
-        start, stop, _ = within.indices(self.n_terms)
-        yield from _cut(start, stop, max(FEWEST_ROWS, CHUNK_BYTES // mean_row))
-
-    @cached_property
-    def _parts(self) -> list[slice]:
-        """Row ranges that threads share, one where the data is small."""
-        work = self.n_bytes * (self.n_outputs or 1)
-        parts = min(work // PART_BYTES, self.n_terms // FEWEST_ROWS, MOST_PARTS)
-        return threads.ranges(self.n_terms, parts)
+        return self.rows.ranges(within, itemsize)
 
     @property
     def n_threads(self) -> int:
         """How many threads a pass over all rows uses now."""
         return 1 if len(self._parts) == 1 else min(threads.count(), len(self._parts))
 
-    def _rows(self, rows: Any) -> Any:
-        if self.storage == CSR and isinstance(rows, slice):
-            start, stop, _ = rows.indices(self.n_terms)
-            return _csr_rows(self.X, start, stop)
-        return self.X[rows]
-
     def predict(self, x: Array, rows: Any = ALL) -> Array:
         """Return the predictions of some rows, intercept and offset included."""
-        if not self._shared(rows) or not x[: self.n_features].any():
-            return self._predict(self._rows(rows), x, rows)
+        if not x[: self.n_features].any():  # no need to read the rows
+            n = len(range(*rows.indices(self.n_terms))) if isinstance(rows, slice) else len(rows)
+            return self._shifted(np.zeros((n, *x.shape[1:]), dtype=self.dtype), x, rows)
+        if not self._shared(rows):
+            return self._predict(self.rows.take(rows), x, rows)
         z = np.empty((self.n_terms, *x.shape[1:]), dtype=np.result_type(self.dtype, x.dtype))
 
         def part(rows: slice) -> None:
-            z[rows] = self._predict(self._rows(rows), x, rows)
+            z[rows] = self._predict(self.rows.take(rows), x, rows)
 
         threads.run(part, self._parts)
         return z
@@ -408,46 +235,53 @@ class FiniteSum:
         """Say whether these are all rows, and enough of them for threads."""
         return isinstance(rows, slice) and rows == ALL and len(self._parts) > 1
 
-    def _predict(self, block: Any, x: Array, rows: Any) -> Array:
-        slopes = x[: self.n_features]
-        if slopes.any():
-            z = block @ slopes
-        else:  # no need to read the rows
+    def _predict(self, block: Rows, x: Array, rows: Any) -> Array:
+        coefficients = x[: self.n_features]
+        if coefficients.any():
+            z = block.matvec(coefficients)
+        else:
             z = np.zeros((block.shape[0], *x.shape[1:]), dtype=self.dtype)
+        return self._shifted(z, x, rows)
+
+    def _shifted(self, z: Array, x: Array, rows: Any) -> Array:
+        """Add intercept and offset to products of some rows, in place."""
         if self.intercept:
             z += x[-1]
         if self.offset is not None:
             z += self.offset[rows]
-        return cast(Array, z)
+        return z
+
+    def derivative(self, z: Array, rows: Any = ALL) -> Array:
+        """Return the derivative of the loss of some rows in their predictions, unweighted."""
+        return self.loss.slope(z, self.y[rows])
 
     def slopes(self, z: Array, rows: Any = ALL) -> Array:
         """Return the derivative of the terms of some rows in their predictions."""
-        u = self.loss.slope(z, self.y[rows])
-        return self.weighted(u, rows)
+        return self.weighted(self.derivative(z, rows), rows)
 
     def weighted(self, u: Array, rows: Any = ALL) -> Array:
         """Return rows of ``u`` times their sample weights."""
         if self.weight is None:
             return u
         q = self.weight[rows]
-        return cast(Array, u * (q[:, None] if u.ndim > q.ndim else q))
+        return np.asarray(u * (q[:, None] if u.ndim > q.ndim else q))
 
     def pull_back(self, u: Array, rows: Any = ALL) -> Array:
         """Return ``sum_i u_i a_i`` over some rows (with the intercept's column of ones)."""
         if not self._shared(rows):
-            return self._pull_back(self._rows(rows), u)
+            return self.pull_back_block(self.rows.take(rows), u)
 
         def part(rows: slice) -> Array:
-            return self._pull_back(self._rows(rows), u[rows]).astype(np.float64, copy=False)
+            block = self.rows.take(rows)
+            return self.pull_back_block(block, u[rows]).astype(np.float64, copy=False)
 
         total = threads.add_up(part, self._parts)
         return total.astype(np.result_type(self.dtype, u.dtype), copy=False)
 
-    def _pull_back(self, block: Any, u: Array) -> Array:
-        g = (_transposed(block) if self.storage == CSR else block.T) @ u
-        if self.intercept:
-            g = np.concatenate([g, u.sum(axis=0, keepdims=True)])
-        return cast(Array, g)
+    def pull_back_block(self, block: Rows, u: Array) -> Array:
+        """Return ``sum_i u_i a_i`` over rows that were taken, with the intercept's ones."""
+        g = block.rmatvec(u)
+        return np.concatenate([g, u.sum(axis=0, keepdims=True)]) if self.intercept else g
 
     def value_at(self, z: Array) -> float:
         """Return the mean loss of given predictions."""
@@ -471,16 +305,16 @@ class FiniteSum:
         """Return the mean loss at x."""
 
         def part(rows: slice) -> float:
-            return self._loss_sum(self._predict(self._rows(rows), x, rows), rows)
+            return self._loss_sum(self._predict(self.rows.take(rows), x, rows), rows)
 
         return self._add_numbers(part) / self.n_terms
 
     def gradient(self, x: Array) -> Array:
         """Return the gradient of the mean loss at x."""
-        return self.snapshot(x).gradient
+        return self.evaluate(x).gradient
 
-    def snapshot(self, x: Array) -> Snapshot:
-        """Return predictions, slopes, value and gradient at x: one pass over the data."""
+    def evaluate(self, x: Array) -> Evaluation:
+        """Return value and gradient at x and the parts of every row: one pass over the data."""
         x = np.asarray(x, dtype=self.dtype)
         z = np.empty(self._predictions_shape(self.n_terms), dtype=self.dtype)
         u = np.empty_like(z)
@@ -488,8 +322,8 @@ class FiniteSum:
 
         def part(rows: slice) -> Array:
             total, value = np.zeros(self.shape, dtype=np.float64), 0.0
-            for chunk in self._pass_chunks(rows):
-                loss, gradient = self._pass(chunk, x, z, u)
+            for block in self._pass_blocks(rows):
+                loss, gradient = self._pass(block, x, z[block], u[block])
                 value += loss
                 total += gradient
             values[rows.start] = value
@@ -498,30 +332,27 @@ class FiniteSum:
         total = threads.add_up(part, self._parts)
         value = sum(values[rows.start] for rows in self._parts) / self.n_terms
         gradient = (total / self.n_terms).astype(self.dtype, copy=False)
-        return Snapshot(x.copy(), z, u, value, gradient)
+        return Evaluation(x.copy(), value, gradient, z, u, 1.0)
 
-    def _pass_chunks(self, part: slice) -> Iterator[slice]:
+    def _pass_blocks(self, part: slice) -> Iterator[slice]:
         if self.compiled:  # its own steps fit the cache
-            return _cut(part.start, part.stop, ROWS_PER_SUM)
-        return self.chunks(self.dtype.itemsize, part)
+            return cut(part.start, part.stop, self.passes.rows_per_sum)
+        return self.rows.ranges(part, self.dtype.itemsize)
 
     def _pass(self, rows: slice, x: Array, z: Array, u: Array) -> tuple[float, Array]:
-        """Write predictions and slopes of a chunk; return its sums of losses and gradients."""
+        """Write predictions and derivatives of a block; return its sums of losses, gradients."""
         if self.compiled:
-            from ..kernels.passes import full_pass
-
+            self.rows.note_read(len(z))
             gradient = np.zeros(self.shape, dtype=self.dtype)
             return full_pass(self.view, rows.start, rows.stop, x, z, u, gradient), gradient
-        block = self._rows(rows)
-        z[rows] = self._predict(block, x, rows)
-        u[rows] = self.slopes(z[rows], rows)
-        return self._loss_sum(z[rows], rows), self._pull_back(block, u[rows])
+        block = self.rows.take(rows)
+        z[:] = self._predict(block, x, rows)
+        u[:] = self.derivative(z, rows)
+        return self._loss_sum(z, rows), self.pull_back_block(block, self.weighted(u, rows))
 
     @property
     def compiled(self) -> bool:
         """Whether passes are compiled: single output, a known loss, an extension."""
-        from ..kernels.extension import available
-
         plain = self.weight is None or self.weight.ndim == 1
         known = offers(self.loss, Has.KERNEL)
         return self.n_outputs is None and plain and known and available()
@@ -529,20 +360,19 @@ class FiniteSum:
     @cached_property
     def view(self) -> Any:
         """The rows as compiled loops see them."""
-        from .views import data_view
-
         return data_view(self)
 
-    def gradient_change(self, rows: NDArray[np.intp], x: Array, anchor: Snapshot) -> Array:
-        """Return the mean over ``rows`` of the gradients at x minus those at the snapshot."""
-        block = self.X[rows]
-        change = self.slopes(self._predict(block, x, rows), rows) - anchor.slopes[rows]
-        return self._pull_back(block, change) / len(rows)
+    def gradient_change(self, rows: NDArray[np.intp], x: Array, anchor: Evaluation) -> Array:
+        """Return the mean over ``rows`` of the gradients at x minus those at the anchor."""
+        block = self.rows.take(rows)
+        change = self.derivative(self._predict(block, x, rows), rows) - anchor.derivative[rows]
+        return self.pull_back_block(block, self.weighted(change, rows)) / len(rows)
 
     def gradient_rows(self, rows: NDArray[np.intp], x: Array) -> Array:
         """Return the mean over ``rows`` of the terms' gradients at x."""
-        block = self.X[rows]
-        return self._pull_back(block, self.slopes(self._predict(block, x, rows), rows)) / len(rows)
+        block = self.rows.take(rows)
+        slopes = self.slopes(self._predict(block, x, rows), rows)
+        return self.pull_back_block(block, slopes) / len(rows)
 
     def gram(self, curvature: Array | None = None, rows: Any = None) -> Array:
         """Return ``mean_i c_i q_i a_i a_i'`` in float64 over all or some rows, with intercept.
@@ -553,67 +383,28 @@ class FiniteSum:
         numbers = np.ones(n) if curvature is None else curvature
         if weight is not None:
             numbers = numbers * (weight if rows is None else weight[rows])
-        return weighted_gram(self.X, numbers, self.intercept, rows=rows) / n
+        return self.rows.sandwich(numbers, rows, ones=self.intercept) / n
 
-    def _gram_product(self, v: Array) -> Array:
+    def gram_product(self, v: Array) -> Array:
+        """Return ``mean_i q_i a_i (a_i'v)`` in one read."""
         v = np.asarray(v, dtype=self.dtype).ravel()
-        z, weight = np.empty(self.n_terms, dtype=self.dtype), self.row_weight
 
         def part(part: slice) -> Array:
             total = np.zeros(self.n_columns)
-            for rows in self._pass_chunks(part):
-                total += self._gram_pass(rows, v, weight, z)
+            for rows in self._pass_blocks(part):
+                total += self._gram_pass(rows, v)
             return total
 
         return threads.add_up(part, self._parts) / self.n_terms
 
-    def _gram_pass(self, rows: slice, v: Array, weight: Array | None, z: Array) -> Array:
+    def _gram_pass(self, rows: slice, v: Array) -> Array:
+        weight = self.row_weight
         if self.compiled:
-            from ..kernels.passes import gram_pass
-
-            out = np.zeros(self.n_columns, dtype=self.dtype)
+            n = rows.stop - rows.start
+            self.rows.note_read(n)
+            z, out = np.empty(n, self.dtype), np.zeros(self.n_columns, self.dtype)
             gram_pass(self.view, rows.start, rows.stop, v, weight is not None, z, out)
             return out
-        block = self._rows(rows)
-        product = block @ v[: self.n_features] + (v[-1] if self.intercept else 0)
-        return self._pull_back(block, product if weight is None else product * weight[rows])
-
-
-def _cut(start: int, stop: int, length: int) -> Iterator[slice]:
-    for first in range(start, stop, length):
-        yield slice(first, min(first + length, stop))
-
-
-def _density(X: Array) -> float:
-    """Return the share of numbers other than zero in some of the rows."""
-    rows = X[:: max(1, len(X) // 500)]
-    return float(np.count_nonzero(rows)) / rows.size
-
-
-def _csr_rows(X: Any, start: int, stop: int) -> Any:
-    """Return a view of consecutive rows of a CSR matrix: no entry is copied."""
-    if start == 0 and stop == X.shape[0]:
-        return X
-    first, last = X.indptr[start], X.indptr[stop]
-    view = sparse.csr_array((stop - start, X.shape[1]), dtype=X.dtype)
-    view.data = X.data[first:last]
-    view.indices = X.indices[first:last]
-    view.indptr = X.indptr[start : stop + 1] - first
-    return view
-
-
-def _transposed(X: Any) -> Any:
-    """Return a view of the transpose of a CSR matrix; SciPy's copies the entries of a view."""
-    view = sparse.csc_array(X.shape[::-1], dtype=X.dtype)
-    view.data, view.indices, view.indptr = X.data, X.indices, X.indptr
-    return view
-
-
-def _check_loss(loss: Any) -> CompleteLoss:
-    for member in ("value", "slope", "curvature_bound"):
-        if not hasattr(loss, member):
-            raise TypeError(
-                f"loss {type(loss).__name__} has no `{member}`; a loss offers value(z, y, "
-                "weight), slope(z, y) and curvature_bound"
-            )
-    return cast(CompleteLoss, loss)
+        block = self.rows.take(rows)
+        product = block.matvec(v[: self.n_features]) + (v[-1] if self.intercept else 0)
+        return self.pull_back_block(block, product if weight is None else product * weight[rows])

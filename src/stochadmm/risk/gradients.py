@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array, SmoothSum
-from .finite_sum import Snapshot
+from .evaluation import Evaluation
 from .sampling import Runs
 
 
@@ -25,17 +25,17 @@ class Anchored:
     f2: SmoothSum
     runs: Runs
     at: Any
-    """A ``Snapshot``, or the anchor itself for finite sums that keep none."""
+    """An ``Evaluation``, or the anchor itself for finite sums that keep none."""
     full_gradient: Array
 
     @classmethod
-    def take(cls, f2: Any, runs: Runs, x: Array, known: Snapshot | None = None) -> Anchored:
+    def take(cls, f2: Any, runs: Runs, x: Array, known: Evaluation | None = None) -> Anchored:
         """Make the pass at x, unless ``known`` is that pass already."""
         if known is not None and known.x is x:
             return cls(f2, runs, known, known.gradient)
-        if offers(f2, Has.SNAPSHOT):
-            snapshot = f2.snapshot(x)
-            return cls(f2, runs, snapshot, snapshot.gradient)
+        if offers(f2, Has.EVALUATE):
+            at = f2.evaluate(x)
+            return cls(f2, runs, at, at.gradient)
         return cls(f2, runs, x, f2.gradient(x))
 
     def estimate(self, batch: NDArray[np.int64], x: Array) -> Array:
@@ -79,8 +79,9 @@ class Table:
         """See the rows of a batch at x and return the mean over all rows."""
         rows = np.unique(self.runs.rows(batch))  # a row drawn twice is seen once
         n = self.f2.n_terms
-        slopes = self.f2.slopes(self.f2.predict(x, rows), rows)
-        self.mean_gradient[...] += self.f2.pull_back(slopes - self.slopes[rows], rows) / n
+        slopes = self.f2.derivative(self.f2.predict(x, rows), rows)
+        change = self.f2.weighted(slopes - self.slopes[rows], rows)
+        self.mean_gradient[...] += self.f2.pull_back(change, rows) / n
         self.slopes[rows] = slopes
         if self.points is not None and self.mean_point is not None:
             self.mean_point[...] += (x - self.points[rows]).sum(axis=0) / n

@@ -16,9 +16,10 @@ from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
+from ..data import CSR
 from ..linear_algebra.dense import inverse
 from ..problem import Problem
-from .finite_sum import CSR, FiniteSum
+from .finite_sum import FiniteSum
 from .sampling import Runs
 
 LARGEST_DENSE = 4000

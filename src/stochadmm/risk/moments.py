@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..base.protocols import Array
+from ..data import CSR
 from ..linear_algebra.dense import weighted_gram
-from .finite_sum import CSR, FiniteSum
+from .finite_sum import FiniteSum
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .finite_sum import CSR, FiniteSum
+from ..data import CSR, Rows
+from .finite_sum import FiniteSum
 
 
 def as_finite_sum(f2: object) -> FiniteSum:
@@ -19,10 +20,9 @@ def as_finite_sum(f2: object) -> FiniteSum:
 
 def some_rows(f2: FiniteSum, rows: NDArray[np.intp]) -> FiniteSum:
     """Return the mean loss over some rows."""
-    weight = None if f2.weight is None else f2.weight[rows]
-    offset = None if f2.offset is None else f2.offset[rows]
+    weight, offset = (None if a is None else a[rows] for a in (f2.weight, f2.offset))
     return FiniteSum(
-        f2.loss, f2.X[rows], f2.y[rows], weight, intercept=f2.intercept, offset=offset
+        f2.loss, f2.rows.take(rows), f2.y[rows], weight, intercept=f2.intercept, offset=offset
     )
 
 
@@ -32,8 +32,12 @@ def some_columns(f2: FiniteSum, columns: NDArray[np.intp]) -> FiniteSum:
     An intercept stays, whether its column is named or not.
     """
     own = columns[columns < f2.n_features]
-    X = f2.X[:, own] if f2.storage == CSR else np.take(f2.X, own, axis=1)
-    return FiniteSum(f2.loss, X, f2.y, f2.weight, intercept=f2.intercept, offset=f2.offset)
+    return with_rows(f2, f2.rows.columns(own))
+
+
+def with_rows(f2: FiniteSum, rows: Rows) -> FiniteSum:
+    """Return the same loss, targets and weights with other rows."""
+    return FiniteSum(f2.loss, rows, f2.y, f2.weight, intercept=f2.intercept, offset=f2.offset)
 
 
 def row_products(f2: FiniteSum, scattered: float) -> float:
@@ -44,5 +48,5 @@ def row_products(f2: FiniteSum, scattered: float) -> float:
     d = f2.n_columns
     if f2.storage != CSR:
         return float(d * d)
-    filled = np.diff(f2.X.indptr).astype(np.float64) + f2.intercept
+    filled = f2.rows.entries_per_row() + f2.intercept
     return float(min(d * d, 1 + scattered * np.mean(filled**2)))

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..base.protocols import Array
+from ..data import CSR
 from ..linear_algebra.dense import weighted_gram
-from .finite_sum import CSR, FiniteSum
+from .finite_sum import FiniteSum
 
 
 class SplitColumns:

@@ -12,7 +12,7 @@ from ..base.protocols import Array
 from ..certificates.data import evaluate
 from ..certificates.repair import is_rounding, repaired, wide
 from ..problem import Pair, Problem
-from ..risk.finite_sum import FiniteSum, Snapshot
+from ..risk import Evaluation, FiniteSum
 from ..solvers import State
 from .result import Record
 
@@ -43,7 +43,7 @@ class Measured:
     scale: float
     weight: float = 0.0
     """Norm of the larger of two multipliers: that of the method and that of the bound."""
-    cache: Snapshot | None = None
+    cache: Evaluation | None = None
     meets: bool = False
     """Whether the stopping rule holds for these arrays."""
 

@@ -23,7 +23,7 @@ from ..certificates.certify import setup_seconds
 from ..certificates.relative import gap_scale
 from ..certificates.repair import wide
 from ..problem import Pair, Problem
-from ..risk.finite_sum import Snapshot
+from ..risk import Evaluation
 from ..solvers import State
 from .limits import Habits
 from .measured import Measured, Memory, as_returned, infeasibility, penalty_of, value_of
@@ -113,7 +113,7 @@ class Monitor:
             return None
         return found
 
-    def _held_at_zero(self, state: State, cache: Snapshot) -> bool:
+    def _held_at_zero(self, state: State, cache: Evaluation) -> bool:
         """Say whether the penalty is zero and along minus the gradient not below what f2 gains."""
         if self.problem.penalty(state.output) != 0:
             return False
@@ -123,7 +123,9 @@ class Monitor:
         price = self.problem.penalty(self.problem.feasible(Pair(self.problem.zeros().x1, ahead)))
         return bool(np.vdot(ahead, ahead) <= price)
 
-    def _certify(self, x: Pair, dual: Array, cache: Snapshot | None, strength: str) -> Certificate:
+    def _certify(
+        self, x: Pair, dual: Array, cache: Evaluation | None, strength: str
+    ) -> Certificate:
         began = time.perf_counter()
         found = certify(self.problem, x, dual, cache, strength=strength)
         self.took[strength] = time.perf_counter() - began
@@ -166,7 +168,7 @@ class Monitor:
             self.bound = -np.inf
         return self.appraise(state, self.problem.feasible(wide(state.output)))
 
-    def _own(self, state: State, cache: Snapshot) -> Measured:
+    def _own(self, state: State, cache: Evaluation) -> Measured:
         """Measure a feasible output whose method has made the pass and found a bound itself."""
         exact = self.problem.dtype == np.float64
         return self.appraise(state, state.output, value=cache.value if exact else None)

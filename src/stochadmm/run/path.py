@@ -24,7 +24,7 @@ from ..forms.one_block import OneBlock, one_block
 from ..forms.structure import is_diagonal
 from ..problem import Pair, Problem
 from ..quadratic import Implicit, minimize_quadratic
-from ..risk.finite_sum import FiniteSum
+from ..risk import FiniteSum
 from .result import Result
 
 MOST_ROUNDS, MOST_STEPS = 60, 1000

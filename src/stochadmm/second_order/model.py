@@ -18,8 +18,8 @@ from ..forms.one_block import OneBlock
 from ..linear_algebra.implicit import Implicit
 from ..problem import Pair, Problem
 from ..quadratic import QuadraticResult
+from ..risk import FiniteSum
 from ..risk.curvature import quadratic_form
-from ..risk.finite_sum import FiniteSum
 from .options import SecondOrderOptions
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..risk import FiniteSum
 from ..risk.curvature import is_implicit
-from ..risk.finite_sum import FiniteSum
 from ..risk.parts import row_products, some_rows
 from .options import SecondOrderOptions
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
-from ..risk.finite_sum import Snapshot
+from ..risk import Evaluation
 
 ENGINES = ("auto", "compiled", "reference")
 
@@ -43,7 +43,7 @@ class State:
     """Lower bound on the optimal value, where the method finds its own."""
     own_bound: bool = False
     """Whether no certificate but the method's own is to be tried: another would cost more."""
-    cache: Snapshot | None = field(default=None, repr=False)
+    cache: Evaluation | None = field(default=None, repr=False)
     """A pass over the data at ``output``, where the method has made one; never saved."""
     notes: dict[str, Any] = field(default_factory=dict)
     """What was chosen and why, in words and numbers."""
@@ -58,7 +58,7 @@ class State:
 
 
 def _copied(value: Any) -> Any:
-    if isinstance(value, Snapshot):  # immutable, and as long as the data
+    if isinstance(value, Evaluation):  # immutable, and as long as the data
         return value
     return value.copy() if hasattr(value, "copy") else value
 

@@ -41,7 +41,7 @@ def exact_step2(problem: Problem, state: Any) -> Step2:
 def _quadratic_step(p: Problem, s: Any) -> Step2:
     """Return the x2 step on the Hessian at hand; the gradient is read anew in every epoch."""
     f2: Any = p.f2
-    at = f2.snapshot(s.x.x2)
+    at = f2.evaluate(s.x.x2)
     s.n_passes += 1
     s.n_gradients += 1
     if s.gram is None:

@@ -11,7 +11,7 @@ import numpy as np
 from .. import cluster
 from ..base.protocols import Array, Loss, Shape
 from ..data import Source
-from ..risk.finite_sum import Snapshot
+from ..risk import Evaluation
 from ._passes import Coin, Rows, Sums, Work, add
 
 BUDGET = 1 << 28
@@ -170,12 +170,11 @@ class StreamedSum:
         sums = self.run(x)
         return sums.gradient / sums.weight
 
-    def snapshot(self, x: Array, coin: Coin | None = None) -> tuple[Snapshot, Sums]:
+    def evaluate(self, x: Array, coin: Coin | None = None) -> tuple[Evaluation, Sums]:
         """Return value and gradient at x without anything per row, and the sums behind them."""
         sums = self.run(x, coin=coin)
-        empty = np.zeros(0)
         value, gradient = sums.value / sums.weight, sums.gradient / sums.weight
-        return Snapshot(np.array(x), empty, empty, value, gradient), sums
+        return Evaluation(np.array(x), value, gradient, n_passes=1.0), sums
 
     def values_along(self, x: Array, step: Array, lengths: tuple[float, ...]) -> Array:
         """Return the mean losses at ``x + t step`` for several t: one read."""

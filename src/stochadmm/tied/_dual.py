@@ -18,7 +18,7 @@ from ..base.clock import out_of_time
 from ..base.protocols import Array
 from ..certificates import DataTerm, DualPoint, lower_bound, rounding
 from ..forms.one_block import OneBlock
-from ..risk.finite_sum import FiniteSum
+from ..risk import FiniteSum
 from ._pieces import Pieces
 from ._structure import Structure
 

@@ -22,7 +22,7 @@ from ..exact import components, project
 from ..forms.one_block import OneBlock
 from ..penalties import Stacked
 from ..quadratic import QuadraticModel
-from ..risk.finite_sum import FiniteSum
+from ..risk import FiniteSum
 from ..risk.weights import sample_weights
 from ._pieces import pieces
 

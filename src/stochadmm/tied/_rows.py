@@ -16,7 +16,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..base.protocols import Array
 from ..linear_algebra.dense import weighted_gram
-from ..risk.finite_sum import FiniteSum
+from ..risk import FiniteSum
 from ._structure import Structure
 
 SINGLE = 1e-6

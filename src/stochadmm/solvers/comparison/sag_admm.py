@@ -98,7 +98,14 @@ class SAGADMM(Reduced):
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
         "h1": ("prox",),
         "h2": ("prox",),
-        "f2": ("snapshot", "predict", "slopes", "pull_back", "lipschitz_max", "lipschitz_mean"),
+        "f2": (
+            "evaluate",
+            "predict",
+            "derivative",
+            "pull_back",
+            "lipschitz_max",
+            "lipschitz_mean",
+        ),
     }
 
     form: str = "gradients"
@@ -142,8 +149,8 @@ class SAGADMM(Reduced):
 
     def _table(self, p: Problem, s: SAGState, runs: Runs) -> Table:
         if s.slopes is None or s.mean_gradient is None:
-            first = p.f2.snapshot(s.x.x2)  # type: ignore[attr-defined]
-            s.slopes, s.mean_gradient = first.slopes, first.gradient
+            first = p.f2.evaluate(s.x.x2)  # type: ignore[attr-defined]
+            s.slopes, s.mean_gradient = first.derivative, first.gradient
             if self.form == "points":
                 s.points = np.repeat(s.x.x2[None], p.f2.n_terms, axis=0)
                 s.mean_point = s.x.x2.copy()

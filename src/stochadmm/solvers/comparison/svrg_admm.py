@@ -139,7 +139,7 @@ def anchored_loop(
 
         runs = gradient.runs
         sample = loops.Sample(batches, runs.n_runs, runs.row_weight)
-        at = loops.Anchor(gradient.at.slopes, gradient.full_gradient, s.snapshot.x2)
+        at = loops.Anchor(gradient.at.derivative, gradient.full_gradient, s.snapshot.x2)
         return compiled_loop(
             p, s, curvature, partial(loops.svrg_admm, sample=sample, anchor=at, mix=mix)
         )

@@ -227,6 +227,6 @@ def _compiled(
     )
     loops.vr_pddy(
         compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight),
-        loops.Anchor(at.at.slopes, at.full_gradient), state,
+        loops.Anchor(at.at.derivative, at.full_gradient), state,
     )  # fmt: skip
     return x, lead, multiplier, total

@@ -22,7 +22,7 @@ from ...operators import Scaled as ScaledOperator
 from ...penalties import Zero
 from ...problem import Pair, Problem
 from ...quadratic import minimize_quadratic
-from ...risk.finite_sum import FiniteSum, Snapshot
+from ...risk import Evaluation, FiniteSum
 from ...risk.metrics import LARGEST_DENSE
 
 NEEDS = ("gram", "predict", "slopes", "pull_back", "value_at", "curvature", "curvature_apply")
@@ -95,11 +95,11 @@ def next_share(share: float, t: float) -> float:
     return max(LEAST_SHARE, share / 10) if t == 1 else min(1.0, 10 * share)
 
 
-def at_predictions(f2: FiniteSum, x: Array, z: Array) -> Snapshot:
+def at_predictions(f2: FiniteSum, x: Array, z: Array) -> Evaluation:
     """Return the snapshot at x, whose predictions are known: one read of the rows."""
-    u = f2.slopes(z)
-    gradient = (f2.pull_back(u) / f2.n_terms).astype(f2.dtype, copy=False)
-    return Snapshot(x, z, u, f2.value_at(z), gradient)
+    u = f2.derivative(z)
+    gradient = (f2.pull_back(f2.weighted(u)) / f2.n_terms).astype(f2.dtype, copy=False)
+    return Evaluation(x, f2.value_at(z), gradient, z, u)
 
 
 def rounding(dtype: Any) -> float:

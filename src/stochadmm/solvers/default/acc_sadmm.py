@@ -35,7 +35,7 @@ from ...base.capabilities import Has, offers
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from ...risk.finite_sum import FiniteSum
+from ...risk import FiniteSum
 from ...risk.gradients import Anchored
 from ...risk.metrics import check_exact_step, data_metric, exact_step
 from ...risk.sampling import Runs
@@ -434,6 +434,6 @@ def _compiled(
     )  # fmt: skip
     loops.acc_sadmm(
         compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight),
-        loops.Anchor(gradient.at.slopes, gradient.full_gradient), state,
+        loops.Anchor(gradient.at.derivative, gradient.full_gradient), state,
     )  # fmt: skip
     return x, before, total, multiplier

@@ -22,7 +22,7 @@ from ...forms.elimination import Elimination
 from ...forms.structure import LIMITS
 from ...problem import Pair, Problem
 from ...quadratic import FLATTEN
-from ...risk.finite_sum import FiniteSum
+from ...risk import FiniteSum
 from ...streaming import StreamedSum
 from .._base import Solver, State, choose_engine, get, register, start_point
 from ._newton import is_quadratic

@@ -91,7 +91,7 @@ class Gram(Solver):
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Read the gradient, and at first the Gram matrix, and solve."""
         p, s, f2 = problem, cast(GramState, state), cast(Any, problem.f2)
-        at = f2.snapshot(s.x.x2)
+        at = f2.evaluate(s.x.x2)
         s.n_passes += 1
         if s.gram is None and f2.kept is not None:
             s.gram = f2.kept.get("gram")

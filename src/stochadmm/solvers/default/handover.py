@@ -9,7 +9,7 @@ import numpy as np
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from ...risk.finite_sum import Snapshot
+from ...risk import Evaluation
 from .._base import State, get
 
 
@@ -21,7 +21,7 @@ class HandsOver(Protocol):
     output: Pair
     dual: Array
     beta: float
-    cache: Snapshot | None
+    cache: Evaluation | None
     engine: str
     n_epochs: int
     n_passes: float

@@ -41,7 +41,7 @@ from ...low_rank import (
 )
 from ...low_rank import why_not as why_not_low_rank
 from ...problem import Pair, Problem
-from ...risk.finite_sum import FiniteSum, Snapshot
+from ...risk import Evaluation, FiniteSum
 from ...risk.moments import patterns
 from ...risk.parts import as_finite_sum
 from .._base import Solver, State, register, start_point
@@ -168,16 +168,16 @@ class LowRankGram(Solver):
         self._prove(state, bounds, 0.0)
         return state
 
-    def _first_pass(self, f2: FiniteSum, state: LowRankState, x2: Array) -> Snapshot:
+    def _first_pass(self, f2: FiniteSum, state: LowRankState, x2: Array) -> Evaluation:
         """Return the pass at the start; at zero the moments know its gradient."""
         known = cast(Moments, state.moments)
         if x2.any() or known.level.any() or known.origin.any():
             state.n_passes += 1
             state.n_gradients += 1
-            return f2.snapshot(x2)
+            return f2.evaluate(x2)
         z = f2.predict(x2)
         gradient = (-known.linear).astype(f2.dtype)
-        return Snapshot(x2.copy(), z, f2.slopes(z), f2.value_at(z), gradient)
+        return Evaluation(x2.copy(), f2.value_at(z), gradient, z, f2.derivative(z))
 
     def _splitting(self, form: Form, quadratic: EigenQuadratic) -> Splitting:
         threshold, alpha = SingularValueThreshold(), float(form.nuclear.alpha)
@@ -261,7 +261,7 @@ class LowRankGram(Solver):
         s.dual = form.multiplier(problem.shape_dual, split.subgradients).astype(problem.dtype)
         s.beta = split.rho
         self._prove(s, bounds, 0.0)
-        s.cache = f2.snapshot(x2)
+        s.cache = f2.evaluate(x2)
         s.n_passes += 1
         s.n_gradients += 1
         s.n_epochs += 1

@@ -21,6 +21,7 @@ from ...base.capabilities import Has, offers
 from ...base.clock import out_of_time
 from ...base.protocols import Array
 from ...base.workspace import Workspace
+from ...data import CSR
 from ...losses import Squared
 from ...low_rank import (
     NORMS,
@@ -37,7 +38,7 @@ from ...low_rank import (
 )
 from ...low_rank import why_not as why_not_low_rank
 from ...problem import Pair, Problem
-from ...risk.finite_sum import CSR, FiniteSum, Snapshot
+from ...risk import Evaluation, FiniteSum
 from ...risk.parts import as_finite_sum
 from .._base import Solver, State, register, start_point
 
@@ -167,7 +168,7 @@ class LowRankNewton(Solver):
             state.first.begin(x2[form.rows], x2[form.free], given)
         else:
             state.second = self._second(loss, form, x2[form.rows], x2[form.free], given)
-        state.cache = f2.snapshot(point.x2)
+        state.cache = f2.evaluate(point.x2)
         state.n_passes, state.n_gradients = loss.reads + 1, loss.reads + 1
         return state
 
@@ -244,11 +245,11 @@ def _sparse(f2: FiniteSum) -> bool:
     return f2.storage == CSR and f2.n_entries <= 0.1 * f2.n_terms * f2.n_features
 
 
-def _snapshot(loss: CurvedLoss, form: Form, point: Point, x2: Array) -> Snapshot:
+def _snapshot(loss: CurvedLoss, form: Form, point: Point, x2: Array) -> Evaluation:
     gradient = np.zeros(x2.shape)
     gradient[form.rows] = point.gradient
     dtype = x2.dtype
-    return Snapshot(
-        x2, point.z.astype(dtype), loss.weighted(point.slopes).astype(dtype), point.value,
-        gradient.astype(dtype),
+    return Evaluation(
+        x2, point.value, gradient.astype(dtype), point.z.astype(dtype),
+        point.slopes.astype(dtype),
     )  # fmt: skip

@@ -103,7 +103,7 @@ class ProxNewton(Solver):
         block = _newton.OneBlock.of(p, self.name)
         at = s.cache
         if at is None or not np.array_equal(at.x, s.x.x2):
-            at = f2.snapshot(s.x.x2)
+            at = f2.evaluate(s.x.x2)
             s.n_passes += 1
         H, reads = _newton.hessian(f2, at.predictions, s.share)
         tol = self.tol if _newton.is_quadratic(p) else s.tol

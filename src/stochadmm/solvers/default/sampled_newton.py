@@ -37,8 +37,8 @@ from ...certificates.corrected import MODEL_TOL
 from ...forms.one_block import OneBlock, one_block
 from ...linear_algebra.implicit import Implicit
 from ...problem import Pair, Problem
+from ...risk import Evaluation, FiniteSum
 from ...risk.curvature import LIMITS, RowSample, SampledHessian, shares_curvature
-from ...risk.finite_sum import FiniteSum, Snapshot
 from ...risk.metrics import has_sampler, row_sampler
 from ...second_order import (
     SecondOrderOptions,
@@ -144,7 +144,7 @@ class SampledNewton(Solver):
         if x is None and dual is None and begins_with_part(f2, self.options):
             self._start_from_part(problem, state)
         if state.cache is None:
-            state.cache = replace(f2.snapshot(state.output.x2), x=state.output.x2)
+            state.cache = replace(f2.evaluate(state.output.x2), x=state.output.x2)
             state.n_passes += 1.0
             state.n_gradients += 1.0
         return state
@@ -174,7 +174,7 @@ class SampledNewton(Solver):
             self.epoch(small, s, rng)
             if s.shortened or s.refused:
                 break
-            value = cast(Snapshot, s.cache).value + problem.penalty(s.output)
+            value = cast(Evaluation, s.cache).value + problem.penalty(s.output)
             # beyond this, these rows would tell of themselves only
             if s.promised <= 0.1 * part.n_columns / part.n_terms * abs(value):
                 break
@@ -201,7 +201,7 @@ class SampledNewton(Solver):
             return
         snapshot = s.cache
         if snapshot is None:
-            snapshot = f2.snapshot(s.output.x2)
+            snapshot = f2.evaluate(s.output.x2)
             s.n_passes += 1
             s.n_gradients += 1
         at = evaluate(f2, s.output.x2.astype(np.float64), snapshot)
@@ -304,13 +304,13 @@ class SampledNewton(Solver):
     # ---------------------------------------------------------------- the step
 
     def _advance(
-        self, problem: Problem, s: NewtonState, snapshot: Snapshot, w: Array, now: float
+        self, problem: Problem, s: NewtonState, snapshot: Evaluation, w: Array, now: float
     ) -> float:
         """Move to w, or as far towards it as the objective falls; return the share taken."""
         o, f2, promised = self.options, cast(FiniteSum, problem.f2), s.promised
         point = inside(problem, Pair(s.output.x1, w.astype(problem.dtype)))
         x2 = point.x2
-        there = f2.snapshot(x2)
+        there = f2.evaluate(x2)
         s.n_passes += 1
         s.n_gradients += 1
         value = there.value + problem.penalty(point)
@@ -341,7 +341,7 @@ class SampledNewton(Solver):
         return t
 
     def _shortened(
-        self, problem: Problem, start: Pair, x2: Array, snapshot: Snapshot, change: Array
+        self, problem: Problem, start: Pair, x2: Array, snapshot: Evaluation, change: Array
     ) -> tuple[float, Pair, float]:
         """Minimize along a step that leads too far, on the predictions at hand."""
         f2 = cast(FiniteSum, problem.f2)

@@ -26,8 +26,8 @@ from ...base.workspace import Workspace
 from ...certificates import evaluate, model_of
 from ...forms.one_block import OneBlock, one_block
 from ...problem import Pair, Problem
+from ...risk import FiniteSum
 from ...risk.curvature import RowSample, SampledHessian
-from ...risk.finite_sum import FiniteSum
 from ...second_order import inside
 from ...streaming import REST, Coin, Rows, StreamedSum, Sums, WithRest
 from .._base import Solver, State, register, start_point
@@ -118,7 +118,7 @@ class StreamedNewton(Solver):
             found = self._solved(small, None, None, self.first_tol)
             point, mu = inside(problem, found.output), found.mu
         coin = Coin(f2.seed + 1, f2.rate, facts.energy)
-        cache, sums = f2.snapshot(point.x2, coin)
+        cache, sums = f2.evaluate(point.x2, coin)
         rows = Rows.joined(sums.sample) if sums.sample else facts.sample
         return StreamedState(
             workspace=workspace or Workspace(),
@@ -175,7 +175,7 @@ class StreamedNewton(Solver):
         """Move to w, or as far towards it as the objective falls."""
         f2, old = cast(StreamedSum, problem.f2), s.output.x2
         point = inside(problem, Pair(s.output.x1, w))
-        cache, sums = f2.snapshot(point.x2)
+        cache, sums = f2.evaluate(point.x2)
         s.n_passes += 1.0
         s.n_gradients += 1.0
         t = 1.0
@@ -192,7 +192,7 @@ class StreamedNewton(Solver):
                 return
             t = LENGTHS[best]
             point = inside(problem, Pair(point.x1, old + t * step))
-            cache, sums = f2.snapshot(point.x2)
+            cache, sums = f2.evaluate(point.x2)
             s.n_passes += 1.0
             s.n_gradients += 1.0
         s.x = s.output = point

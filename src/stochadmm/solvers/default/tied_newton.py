@@ -36,7 +36,7 @@ from ...certificates import (
 )
 from ...forms.one_block import OneBlock, dual_scale, one_block
 from ...problem import Pair, Problem
-from ...risk.finite_sum import FiniteSum
+from ...risk import FiniteSum
 from ...risk.weights import sample_weights
 from ...second_order import inside
 from ...tied import (
@@ -211,7 +211,7 @@ class TiedNewton(Solver):
             if cleared is not None:
                 point = inside(problem, Pair(point.x1, cleared[0].x.astype(problem.dtype)))
         w = point.x2.astype(np.float64)
-        cache = replace(f2.snapshot(point.x2), x=point.x2)
+        cache = replace(f2.evaluate(point.x2), x=point.x2)
         mu = form.project(form.from_multiplier(None if dual is None else multiplier))
         offset = np.where(form.mask, form.offset, 0.0)
         split = Splitting(
@@ -316,7 +316,7 @@ class TiedNewton(Solver):
         point = inside(problem, Pair(s.output.x1, w.astype(problem.dtype)))
         s.w = point.x2.astype(np.float64)
         s.x = s.output = point
-        s.cache = replace(f2.snapshot(point.x2), x=point.x2)
+        s.cache = replace(f2.evaluate(point.x2), x=point.x2)
         s.n_passes += 1.0
         s.n_gradients += 1.0
         split = s.split

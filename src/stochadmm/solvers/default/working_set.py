@@ -35,7 +35,7 @@ from ...forms.one_block import one_block
 from ...operators import Identity
 from ...penalties import Stacked
 from ...problem import Pair, Problem
-from ...risk.finite_sum import FiniteSum, Snapshot
+from ...risk import Evaluation, FiniteSum
 from ...risk.metrics import column_energies
 from ...risk.parts import some_columns
 from ...second_order import inside
@@ -109,11 +109,11 @@ class WorkingSet(Solver):
             x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf, mu=mu,
             columns=np.zeros(0, dtype=np.intp),
         )  # fmt: skip
-        before: Snapshot | None = None if f2.kept is None else f2.kept.get(self.name)
+        before: Evaluation | None = None if f2.kept is None else f2.kept.get(self.name)
         if before is not None and np.array_equal(before.x, point.x2):
             state.cache = before
         else:
-            state.cache = f2.snapshot(point.x2)
+            state.cache = f2.evaluate(point.x2)
             state.n_passes, state.n_gradients = 1.0, 1.0
         return state
 
@@ -153,9 +153,9 @@ class WorkingSet(Solver):
         s.beta = inner.beta
         made = inner.cache
         if made is None:
-            s.cache = replace(f2.snapshot(x2), x=x2)
+            s.cache = replace(f2.evaluate(x2), x=x2)
         else:
-            gradient = f2.pull_back(made.slopes) / f2.n_terms
+            gradient = f2.pull_back(f2.weighted(made.derivative)) / f2.n_terms
             s.cache = replace(made, x=x2, gradient=gradient.astype(problem.dtype, copy=False))
         return s.cache.value + problem.penalty(s.output)
 
@@ -172,14 +172,14 @@ class WorkingSet(Solver):
         gradient = pull_back(f2, found.slopes)
         s.n_passes += 1.0
         mu = form.multiplier(s.columns, found.mu, gradient)
-        z = cast(Snapshot, s.cache).predictions
+        z = cast(Evaluation, s.cache).predictions
         point = scaled_point(f2, form.composite, z, found.slopes, gradient, mu, now, rounds=1)
         if s.bound is None or point.bound > s.bound:
             s.bound = point.bound
 
     def _grow(self, problem: Problem, s: WorkingState, form: ByColumn) -> None:
         """Add the columns of largest tension, and begin anew from where the steps have led."""
-        x2, cache = s.output.x2, cast(Snapshot, s.cache)
+        x2, cache = s.output.x2, cast(Evaluation, s.cache)
         tension = form.tension(cache.gradient)
         used = (x2 != 0) if x2.ndim == 1 else x2.any(axis=1)
         chosen = used | ~form.held
@@ -250,7 +250,7 @@ class ByColumn:
         np.minimum.at(least, self.column, self._row_tension(gradient))
         return least
 
-    def promise(self, at: Snapshot, columns: Indices) -> float:
+    def promise(self, at: Evaluation, columns: Indices) -> float:
         """Return about how much the columns outside could lower the objective, one by one."""
         tension = self.tension(at.gradient)
         tension[columns] = 0.0

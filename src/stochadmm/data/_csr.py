@@ -1,0 +1,184 @@
+"""Rows of a sparse matrix in CSR form; its three arrays may be read-only memory maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..base.protocols import Array
+from ..linear_algebra.dense import weighted_gram
+from .rows import ALL, CSR, Blocking, ColumnMoments, Reads
+
+
+@dataclass(frozen=True, eq=False)
+class CSRRows:
+    """A CSR array of shape (n, d) without duplicate entries."""
+
+    storage: ClassVar[str] = CSR
+
+    X: Any
+    tally: Reads = field(default_factory=Reads, repr=False)
+    blocking: Blocking = field(default=Blocking(), repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        n, d = self.X.shape
+        return int(n), int(d)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+        kind: np.dtype[Any] = self.X.dtype
+        return kind
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the three arrays."""
+        return int(self.X.data.nbytes + self.X.indices.nbytes + self.X.indptr.nbytes)
+
+    @property
+    def n_entries(self) -> int:
+        """Numbers stored."""
+        return int(self.X.nnz)
+
+    @property
+    def reads(self) -> float:
+        """What has been read so far, in units of all rows."""
+        return self.tally.rows / self.shape[0]
+
+    def note_read(self, rows: int) -> None:
+        """Count rows that a compiled loop read through a view."""
+        self.tally.add(rows)
+
+    def ranges(self, within: slice = ALL, itemsize: int = 8) -> Iterator[slice]:
+        """Yield the row ranges of blocks."""
+        n = self.shape[0]
+        return self.blocking.ranges(n, 12 * max(1, self.n_entries // n), within)
+
+    def blocks(self, within: slice = ALL, itemsize: int = 8) -> Iterator[tuple[slice, CSRRows]]:
+        """Yield consecutive rows, with their range."""
+        return ((rows, self.take(rows)) for rows in self.ranges(within, itemsize))
+
+    def take(self, rows: Any) -> CSRRows:
+        """Return some rows in memory; entries of consecutive ones are not copied."""
+        if isinstance(rows, slice) and rows.step in (None, 1):
+            start, stop, _ = rows.indices(self.shape[0])
+            taken = CSRRows(_consecutive(self.X, start, stop))
+        else:
+            taken = CSRRows(self.X[rows])
+        self.tally.add(taken.shape[0])
+        return taken
+
+    def columns(self, index: NDArray[np.intp]) -> CSRRows:
+        """Return some columns, copied."""
+        self._whole()
+        return CSRRows(sparse.csr_array(self.X[:, index]))
+
+    def matvec(self, v: Array) -> Array:
+        """Return ``X v``."""
+        self._whole()
+        return np.asarray(self.X @ v)
+
+    def rmatvec(self, u: Array) -> Array:
+        """Return ``X' u``."""
+        self._whole()
+        return np.asarray(_transposed(self.X) @ u)
+
+    def sandwich(
+        self, weights: Array, rows: Any = None, *, ones: bool = False, single: bool = False
+    ) -> Array:
+        """Return ``sum_i weights_i a_i a_i'`` in float64, threads sharing the work."""
+        self.tally.add(len(weights))
+        return weighted_gram(self.X, weights, ones, single=single, rows=rows)
+
+    def row_norms2(self) -> Array:
+        """Return the squared norm of each row."""
+        self._whole()
+        X = self.X
+        starts = np.minimum(X.indptr[:-1], X.data.size)
+        norms = np.add.reduceat(np.append(X.data**2, 0.0), starts)
+        norms[np.diff(X.indptr) == 0] = 0.0
+        return np.asarray(norms)
+
+    def row_sums_of_squares(self, v: Array) -> Array:
+        """Return ``sum_j x_ij^2 v_j`` of each row."""
+        self._whole()
+        return np.asarray(self.X.multiply(self.X) @ v, dtype=np.float64)
+
+    def column_sums_of_squares(self, weights: Array) -> Array:
+        """Return ``sum_i weights_i x_ij^2`` of each column."""
+        self._whole()
+        return np.asarray(self.X.multiply(self.X).T @ weights, dtype=np.float64)
+
+    def column_moments(self) -> ColumnMoments:
+        """Return sums over the stored entries of columns."""
+        self._whole()
+        d = self.shape[1]
+        data, index = self.X.data.astype(np.float64), self.X.indices
+        data, index = data[data != 0], index[data != 0]
+        count = np.bincount(index, minlength=d)
+        top = np.zeros(d)
+        np.maximum.at(top, index, np.abs(data))
+        unit = np.where(top > 0, top, 1.0)
+        total = np.bincount(index, data / unit[index], minlength=d)
+        squares = np.bincount(index, (data / unit[index]) ** 2, minlength=d)
+        return ColumnMoments(unit, count, total, squares)
+
+    def entries_per_row(self) -> Array:
+        """Return how many numbers are stored of each row."""
+        return np.asarray(np.diff(self.X.indptr), dtype=np.float64)
+
+    def dense(self, dtype: Any = np.float64) -> Array:
+        """Return all rows as one dense array."""
+        self._whole()
+        return np.asarray(self.X.toarray().astype(dtype, copy=False))
+
+    def changed(self, shift: Array | None, scale: Array | None) -> CSRRows:
+        """Return a copy with ``(x_ij - shift_j) scale_j`` for the stored entries."""
+        self._whole()
+        X = self.X.copy()
+        if shift is not None:
+            X.data -= shift.astype(X.dtype)[X.indices]
+        if scale is not None:
+            X.data *= scale.astype(X.dtype)[X.indices]
+        return CSRRows(X)
+
+    def with_ones(self) -> CSRRows:
+        """Return a copy with one more, last column of ones."""
+        self._whole()
+        ones: Any = np.ones((self.shape[0], 1), self.dtype)
+        return CSRRows(sparse.csr_array(sparse.hstack([self.X, ones])))
+
+    def followed_by(self, *others: Any) -> CSRRows:
+        """Return a copy of these rows and others below them."""
+        self._whole()
+        more = [sparse.csr_array(other.X) for other in others]
+        return CSRRows(sparse.csr_array(sparse.vstack([self.X, *more])))
+
+    def _whole(self) -> None:
+        self.tally.add(self.shape[0])
+
+
+def _consecutive(X: Any, start: int, stop: int) -> Any:
+    """Return a view of consecutive rows of a CSR matrix: no entry is copied."""
+    if start == 0 and stop == X.shape[0]:
+        return X
+    first, last = X.indptr[start], X.indptr[stop]
+    view = sparse.csr_array((stop - start, X.shape[1]), dtype=X.dtype)
+    view.data = X.data[first:last]
+    view.indices = X.indices[first:last]
+    view.indptr = X.indptr[start : stop + 1] - first
+    return view
+
+
+def _transposed(X: Any) -> Any:
+    """Return a view of the transpose of a CSR matrix; SciPy's copies the entries of a view."""
+    view = sparse.csc_array(X.shape[::-1], dtype=X.dtype)
+    view.data, view.indices, view.indptr = X.data, X.indices, X.indptr
+    return view

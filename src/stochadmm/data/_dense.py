@@ -1,0 +1,156 @@
+"""Rows of a dense matrix, in either order; those of a read-only memory map are read in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.protocols import Array
+from ..linear_algebra.dense import weighted_gram
+from .rows import ALL, DENSE, Blocking, ColumnMoments, Reads
+
+
+@dataclass(frozen=True, eq=False)
+class DenseRows:
+    """An array of shape (n, d)."""
+
+    storage: ClassVar[str] = DENSE
+
+    X: Array
+    tally: Reads = field(default_factory=Reads, repr=False)
+    blocking: Blocking = field(default=Blocking(), repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        n, d = self.X.shape
+        return n, d
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+        return self.X.dtype
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the matrix."""
+        return int(self.X.nbytes)
+
+    @property
+    def n_entries(self) -> int:
+        """Numbers stored: all of them."""
+        return int(self.X.size)
+
+    @property
+    def reads(self) -> float:
+        """What has been read so far, in units of all rows."""
+        return self.tally.rows / self.shape[0]
+
+    def note_read(self, rows: int) -> None:
+        """Count rows that a compiled loop read through a view."""
+        self.tally.add(rows)
+
+    def ranges(self, within: slice = ALL, itemsize: int = 8) -> Iterator[slice]:
+        """Yield the row ranges of blocks."""
+        n, d = self.shape
+        return self.blocking.ranges(n, d * itemsize, within)
+
+    def blocks(self, within: slice = ALL, itemsize: int = 8) -> Iterator[tuple[slice, DenseRows]]:
+        """Yield consecutive rows, with their range."""
+        return ((rows, self.take(rows)) for rows in self.ranges(within, itemsize))
+
+    def take(self, rows: Any) -> DenseRows:
+        """Return some rows in memory; slices are not copied."""
+        taken = DenseRows(self.X[rows])
+        self.tally.add(len(taken.X))
+        return taken
+
+    def columns(self, index: NDArray[np.intp]) -> DenseRows:
+        """Return some columns, copied row by row."""
+        self._whole()
+        return DenseRows(np.take(self.X, index, axis=1))
+
+    def matvec(self, v: Array) -> Array:
+        """Return ``X v``."""
+        self._whole()
+        return np.asarray(self.X @ v)
+
+    def rmatvec(self, u: Array) -> Array:
+        """Return ``X' u``."""
+        self._whole()
+        return np.asarray(self.X.T @ u)
+
+    def sandwich(
+        self, weights: Array, rows: Any = None, *, ones: bool = False, single: bool = False
+    ) -> Array:
+        """Return ``sum_i weights_i a_i a_i'`` in float64, threads sharing the work."""
+        self.tally.add(len(weights))
+        return weighted_gram(self.X, weights, ones, single=single, rows=rows)
+
+    def row_norms2(self) -> Array:
+        """Return the squared norm of each row."""
+        self._whole()
+        return np.asarray(np.einsum("ij,ij->i", self.X, self.X))
+
+    def row_sums_of_squares(self, v: Array) -> Array:
+        """Return ``sum_j x_ij^2 v_j`` of each row, without a copy of the rows."""
+        self._whole()
+        return np.asarray(np.einsum("ij,ij,j->i", self.X, self.X, v, dtype=np.float64))
+
+    def column_sums_of_squares(self, weights: Array) -> Array:
+        """Return ``sum_i weights_i x_ij^2`` of each column, without a copy of the rows."""
+        self._whole()
+        sums = np.einsum("i,ij,ij->j", weights, self.X, self.X, dtype=np.float64)
+        return np.asarray(sums)
+
+    def column_moments(self) -> ColumnMoments:
+        """Return sums over columns in two reads, a wide copy of some rows at a time."""
+        d = self.shape[1]
+        top = np.zeros(d)
+        for _, block in self.blocks():
+            np.maximum(top, np.abs(block.X).max(axis=0), out=top)
+        unit = np.where(top > 0, top, 1.0)
+        count, total, squares = np.zeros(d, dtype=np.intp), np.zeros(d), np.zeros(d)
+        for _, block in self.blocks():
+            wide = np.asarray(block.X, dtype=np.float64) / unit
+            count += np.count_nonzero(wide, axis=0)
+            total += wide.sum(axis=0)
+            squares += np.einsum("ij,ij->j", wide, wide)
+        return ColumnMoments(unit, count, total, squares)
+
+    def entries_per_row(self) -> Array:
+        """Return the number of columns, for each row."""
+        n, d = self.shape
+        return np.full(n, d, dtype=np.float64)
+
+    def dense(self, dtype: Any = np.float64) -> Array:
+        """Return the array itself where it has the type asked for."""
+        self._whole()
+        return self.X.astype(dtype, copy=False)
+
+    def changed(self, shift: Array | None, scale: Array | None) -> DenseRows:
+        """Return a copy with ``(x_ij - shift_j) scale_j``."""
+        self._whole()
+        X = np.array(self.X)
+        if shift is not None:
+            X -= shift.astype(X.dtype)
+        if scale is not None:
+            X *= scale.astype(X.dtype)
+        return DenseRows(X)
+
+    def with_ones(self) -> DenseRows:
+        """Return a copy with one more, last column of ones."""
+        self._whole()
+        return DenseRows(np.hstack([self.X, np.ones((len(self.X), 1), self.X.dtype)]))
+
+    def followed_by(self, *others: Any) -> DenseRows:
+        """Return a copy of these rows and others below them."""
+        self._whole()
+        return DenseRows(np.concatenate([self.X, *(other.dense(self.dtype) for other in others)]))
+
+    def _whole(self) -> None:
+        self.tally.add(self.X.shape[0])

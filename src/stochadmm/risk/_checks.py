@@ -1,0 +1,93 @@
+"""Targets, weights and offsets of a finite sum, checked once."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from ..base.capabilities import Has, offers
+from ..base.protocols import Array, CompleteLoss, Shape
+from ..base.validation import refuse_masked
+
+
+def check_loss(loss: Any) -> CompleteLoss:
+    """Return a loss that offers what every pass needs."""
+    for member in ("value", "slope", "curvature_bound"):
+        if not hasattr(loss, member):
+            raise TypeError(
+                f"loss {type(loss).__name__} has no `{member}`; a loss offers value(z, y, "
+                "weight), slope(z, y) and curvature_bound"
+            )
+    return cast(CompleteLoss, loss)
+
+
+def check_targets(loss: Any, y: Any, n_rows: int, dtype: np.dtype[Any]) -> Array:
+    """Return targets in the domain of the loss, floats in the type of the data."""
+    refuse_masked(y, "y")
+    y = np.asarray(y)
+    if y.ndim not in (1, 2) or y.shape[0] != n_rows:
+        raise ValueError(
+            f"y has shape {y.shape}, expected ({n_rows},) or ({n_rows}, C) to "
+            "match the rows of X; pass one target per row"
+        )
+    if offers(loss, Has.CHECK_TARGETS):
+        y = loss.check_targets(y)
+    elif not np.isfinite(y).all():
+        raise ValueError("y contains NaN or infinite values; remove these rows")
+    elif np.issubdtype(y.dtype, np.integer):
+        y = y.astype(dtype)
+    return np.asarray(y.astype(dtype, copy=False) if np.issubdtype(y.dtype, np.floating) else y)
+
+
+def n_outputs(loss: Any, y: Array) -> int | None:
+    """Return how many predictions a row has, None where it is one number."""
+    if offers(loss, Has.N_OUTPUTS):
+        found: int | None = loss.n_outputs(y)
+        return found
+    return y.shape[1] if y.ndim == 2 else None
+
+
+def check_weight(
+    weight: Any, n_rows: int, per_entry: int | None, dtype: np.dtype[Any]
+) -> Array | None:
+    """Return weights of mean one over the rows.
+
+    ``per_entry`` is the number of outputs where entries may have weights of their own.
+    """
+    if weight is None:
+        return None
+    refuse_masked(weight, "sample_weight")
+    weight = np.asarray(weight, dtype=np.float64)
+    allowed: set[Shape] = {(n_rows,)}
+    if per_entry is not None:
+        allowed.add((n_rows, per_entry))
+    if weight.shape not in allowed:
+        raise ValueError(
+            f"sample_weight has shape {weight.shape}, expected ({n_rows},); pass one "
+            "weight per row of X"
+        )
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise ValueError(
+            "sample_weight contains negative, NaN or infinite values; use weights >= 0 (0 "
+            "drops a row)"
+        )
+    rows = weight if weight.ndim == 1 else weight.max(axis=1)
+    total = rows.sum()
+    if total <= 0:
+        raise ValueError("sample_weight is zero everywhere; give at least one row a weight > 0")
+    return np.ascontiguousarray(weight * (n_rows / total), dtype=dtype)
+
+
+def check_offset(offset: Any, shape: Shape, dtype: np.dtype[Any]) -> Array | None:
+    """Return finite offsets, one per prediction."""
+    if offset is None:
+        return None
+    refuse_masked(offset, "offset")
+    offset = np.ascontiguousarray(offset, dtype=dtype)
+    if offset.shape != shape or not np.isfinite(offset).all():
+        raise ValueError(
+            f"offset has shape {offset.shape}, expected {shape} with finite values; pass one "
+            "number per prediction"
+        )
+    return np.asarray(offset)

@@ -1,0 +1,34 @@
+"""What is known of the mean loss at one point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..base.protocols import Array
+
+
+def _nothing() -> Array:
+    """Return what stands for parts per row that are not kept."""
+    return np.zeros(0)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Value and gradient of the mean loss at ``x``, and where they are kept its parts per row."""
+
+    x: Array
+    value: float
+    gradient: Array
+    predictions: Array = field(default_factory=_nothing)
+    """One per row and output, intercept and offset included."""
+    derivative: Array = field(default_factory=_nothing)
+    """Of each row's loss with respect to its prediction; sample weights are left out."""
+    n_passes: float = 0.0
+    """Rows read to make it, in units of the whole data."""
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the parts per row are kept."""
+        return self.predictions.size > 0
