@@ -80,7 +80,7 @@ def test_passes_are_the_same_bits_and_right(many_parts, storage, dtype, outputs,
     X = np.column_stack([X, np.ones(N)]).astype(np.float64)
     tol = 1e-12 if dtype == np.float64 else 1e-4
     np.testing.assert_allclose(z, X @ x, rtol=tol, atol=10 * tol)
-    np.testing.assert_allclose(gradient, X.T @ u / N, rtol=tol, atol=10 * tol)
+    np.testing.assert_allclose(gradient, X.T @ f2.weighted(u) / N, rtol=tol, atol=10 * tol)
     np.testing.assert_allclose(rest[1:3], value, rtol=tol)
     np.testing.assert_allclose(rest[3], z, rtol=tol, atol=10 * tol)
     np.testing.assert_allclose(rest[4] / N, gradient, rtol=tol, atol=10 * tol)
