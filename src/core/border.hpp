@@ -23,6 +23,10 @@ template <class T> const char *type_name() {
   return sizeof(U) == 8 ? "int64" : "int32";
 }
 
+// What the kernels know, in module.cpp.
+int loss_code(const Text &name);
+idx n_terms();
+
 [[noreturn]] inline void refuse(const Text &message) { throw nb::value_error(message.c_str()); }
 
 template <class T> Array<T> array_of(nb::handle value, const char *name) {
@@ -148,11 +152,12 @@ template <class T> Data<T> read_data(const Fields &v) {
   Data<T> f = {};
   read_rows(v, f);
   f.outputs = v.whole("outputs");
-  f.loss = (int)v.whole("loss");
+  Text loss = nb::cast<Text>(v["loss"]);
+  f.loss = loss_code(loss);
   f.p0 = v.number("p0");
   f.p1 = v.number("p1");
   f.intercept = v.flag("intercept");
-  if (f.loss < 0 || f.loss >= N_LOSSES) refuse("unknown loss " + std::to_string(f.loss));
+  if (f.loss == UNKNOWN) refuse("unknown loss " + loss);
   bool labels = f.loss == MULTINOMIAL;
   if (f.outputs < (labels ? 2 : 1)) refuse("the loss needs more outputs");
   f.y_columns = labels ? 1 : f.outputs;
@@ -188,7 +193,7 @@ template <class T> Penalty<T> read_penalty(const Fields &v) {
   bool good = h.starts[0] == 0 && h.first_group[0] == 0 && h.first_group[h.n_terms] == groups;
   good &= h.n_terms == 0 || h.starts[h.n_terms] == h.rows;
   for (idx t = 0; good && t < h.n_terms; ++t) {
-    if (h.kinds[t] < 0 || h.kinds[t] >= N_TERMS)
+    if (h.kinds[t] < 0 || h.kinds[t] >= n_terms())
       refuse("unknown penalty term " + std::to_string(h.kinds[t]));
     good = h.starts[t] <= h.starts[t + 1] && h.first_group[t] <= h.first_group[t + 1];
     for (idx g = h.first_group[t]; good && g < h.first_group[t + 1]; ++g)

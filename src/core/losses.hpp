@@ -1,13 +1,24 @@
 // Losses of one prediction z with target y: slope, value with slope, step of the dual variable,
 // second derivative and conjugate.
 //
-// A loss is a struct with six functions, in double whatever the data's type, and a line in
-// `loss_of`. The functions are made into loops over a few predictions, which vectorize.
+// A loss is a struct with seven functions, in double whatever the data's type, and a line in LOSSES.
+// The functions are made into loops over a few predictions, which vectorize.
 #pragma once
+#include <string.h>
+
 #include "math.hpp"
 
 namespace VARIANT {
 namespace {
+
+// The name that the loss has in Python, and its struct.
+#define LOSSES(EACH)                  \
+  EACH("squared", Squared)            \
+  EACH("logistic", Logistic)          \
+  EACH("huber", Huber)                \
+  EACH("squared_hinge", SquaredHinge) \
+  EACH("poisson", Poisson)            \
+  EACH("quantile", Quantile)
 
 const int MAX_NEWTON = 100;
 
@@ -19,7 +30,16 @@ struct Range {
 };
 INLINE double times_log(double p) { return p < 1e-300 ? 0.0 : p * log_positive(p); }
 
+struct Smooth {  // what most losses are: not quadratic, and without a jump of the curvature
+  static constexpr bool quadratic = false, kinked = false;
+};
+struct Kinked {
+  static constexpr bool quadratic = false, kinked = true;
+};
+
 struct Squared {  // p0 = second derivative
+  static constexpr bool quadratic = true, kinked = false;
+  static double cap(double p0, double) { return p0; }  // of the second derivative
   static INLINE double slope(double p0, double, double z, double y) { return p0 * (z - y); }
   static INLINE double value(double p0, double, double z, double y, double &u) {
     u = p0 * (z - y);
@@ -33,7 +53,8 @@ struct Squared {  // p0 = second derivative
   static INLINE Range range(double, double, double) { return {-INFINITY, INFINITY}; }
 };
 
-struct Logistic {
+struct Logistic : Smooth {
+  static double cap(double, double) { return 0.25; }
   static INLINE double slope(double, double, double z, double y) {
     double m = y * z, e = exp_negative(-fabs(m));  // e in (0, 1]: neither side overflows
     return -y * (m > 0 ? e : 1.0) / (1 + e);
@@ -75,7 +96,8 @@ struct Logistic {
   static INLINE Range range(double, double, double y) { return {least(-y, 0.0), most(-y, 0.0)}; }
 };
 
-struct Huber {  // p0 = delta
+struct Huber : Kinked {  // p0 = delta
+  static double cap(double, double) { return 1; }
   static INLINE double slope(double p0, double, double z, double y) { return clip(z - y, -p0, p0); }
   static INLINE double value(double p0, double p1, double z, double y, double &u) {
     u = slope(p0, p1, z, y);
@@ -91,7 +113,8 @@ struct Huber {  // p0 = delta
   static INLINE Range range(double p0, double, double) { return {-p0, p0}; }
 };
 
-struct SquaredHinge {  // p0 = second derivative on the active side
+struct SquaredHinge : Kinked {  // p0 = second derivative on the active side
+  static double cap(double p0, double) { return p0; }
   static INLINE double slope(double p0, double, double z, double y) {
     return -p0 * y * most(1 - y * z, 0.0);
   }
@@ -112,7 +135,8 @@ struct SquaredHinge {  // p0 = second derivative on the active side
   }
 };
 
-struct Poisson {  // continued with its curvature at p0 beyond it
+struct Poisson : Smooth {  // continued with its curvature at p0 beyond it
+  static double cap(double p0, double) { return exp_any(p0); }
   static INLINE double slope(double p0, double, double z, double y) {
     double inner = z <= p0 ? z : p0;
     return exp_any(inner) * (1 + (z - inner)) - y;
@@ -145,7 +169,8 @@ struct Poisson {  // continued with its curvature at p0 beyond it
   static INLINE Range range(double, double, double y) { return {-y, INFINITY}; }
 };
 
-struct Quantile {  // p0 = level, p1 = smoothing width
+struct Quantile : Kinked {  // p0 = level, p1 = smoothing width
+  static double cap(double, double p1) { return 1 / p1; }
   static INLINE double slope(double p0, double p1, double z, double y) {
     return clip((z - y) / p1, -p0, 1 - p0);
   }
@@ -196,19 +221,22 @@ NOINLINE void conjugate(double p0, double p1, const double *RESTRICT step, const
     u[i] = now;
   }
 }
-template <class L, class T> const LossLoops<T> &loops_of() {
-  static const LossLoops<T> made = {slopes<L, T>, values<L, T>, conjugate<L, T>};
-  return made;
-}
 template <class T> const LossLoops<T> &loss_of(int code) {
-  switch (code) {
-    case LOGISTIC: return loops_of<Logistic, T>();
-    case HUBER: return loops_of<Huber, T>();
-    case SQUARED_HINGE: return loops_of<SquaredHinge, T>();
-    case POISSON: return loops_of<Poisson, T>();
-    case QUANTILE: return loops_of<Quantile, T>();
-    default: return loops_of<Squared, T>();  // other codes were refused when the view was made
+#define LOOPS(name, L) {slopes<L, T>, values<L, T>, conjugate<L, T>},
+  static const LossLoops<T> made[] = {LOSSES(LOOPS)};
+#undef LOOPS
+  return made[code];  // unknown names were refused when the view was made
+}
+inline int loss_code(const char *name) {
+#define NAME(name, L) name,
+  static const char *const names[] = {LOSSES(NAME)};
+#undef NAME
+  int code = 0;
+  for (const char *known : names) {
+    if (strcmp(known, name) == 0) return code;
+    ++code;
   }
+  return strcmp(name, "multinomial") == 0 ? MULTINOMIAL : UNKNOWN;
 }
 
 // ---------------------------------------------------------------- softmax: the outputs of a row

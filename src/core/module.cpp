@@ -25,6 +25,13 @@ namespace {
 const Variant *active = &base::table;
 const SmallKernels *active_small = &base::small;
 
+}  // namespace
+
+int loss_code(const Text &name) { return active->loss_code(name.c_str()); }
+idx n_terms() { return active->n_terms; }
+
+namespace {
+
 bool has_avx2() {
 #if !defined(HAVE_AVX2)
   return false;
@@ -329,9 +336,9 @@ nb::tuple splitting(nb::handle from) {
   return nb::make_tuple(found.iterations, found.primal, found.stationary);
 }
 
-void no_variation(const Penalty<double> &h) {
+void check_simple(const Penalty<double> &h) {
   for (idx t = 0; t < h.n_terms; ++t)
-    if (h.kinds[t] == TOTAL_VARIATION) refuse("h: total variation has no diagonal derivative");
+    if (h.kinds[t] >= N_SIMPLE) refuse("h: a term has no diagonal derivative");
 }
 
 void augmented(nb::handle from) {
@@ -341,7 +348,7 @@ void augmented(nb::handle from) {
   idx d = s.S.columns, rows = s.S.rows, C = s.outputs = outputs_of(v["w"]);
   if (s.S.kind == NOTHING) refuse("S: expected an operator");
   check_fit(s.h, rows, C, "h");
-  no_variation(s.h);
+  check_simple(s.h);
   s.b = v.array<const double>("b", rows, C);
   s.dual = v.array<const double>("dual", rows, C);
   s.w = v.array<const double>("w", d, C);
@@ -375,7 +382,7 @@ nb::tuple small_route(nb::handle from) {
   const View<Penalty> &h = nb::cast<const View<Penalty> &>(nb::getattr(v["h"], "native"));
   SmallRoute s;
   s.h = h.as<double>("h");
-  no_variation(s.h);
+  check_simple(s.h);
   SmallFound found;
   with(f, [&](const auto &data, auto type) {
     typedef decltype(type) T;

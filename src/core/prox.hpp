@@ -1,11 +1,14 @@
 // Proximal steps of penalties given as consecutive terms.
 //
-// A term is a function and a line in `prox`.
+// A term is a function, a name in `OtherTerm` and a line in `prox`.
 #pragma once
 #include "algebra.hpp"
 
 namespace VARIANT {
 namespace {
+
+// The same integers stand in base/terms.py.
+enum OtherTerm { TOTAL_VARIATION = N_SIMPLE, N_TERMS };
 
 template <class T>
 void prox_elementwise(const Penalty<T> &h, idx first, idx last, idx C, const T *RESTRICT v, T step,

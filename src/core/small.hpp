@@ -14,6 +14,8 @@ struct RowLoops {
   void (*curvatures)(double p0, double p1, const double *z, const double *y, idx n, double *out);
   void (*duals)(double p0, double p1, const double *u, const double *y, idx n, double *out);
   void (*ranges)(double p0, double p1, const double *y, idx n, double *low, double *high);
+  double (*cap)(double p0, double p1);
+  bool quadratic, kinked;
 };
 template <class L>
 NOINLINE void curvatures(double p0, double p1, const double *RESTRICT z, const double *RESTRICT y,
@@ -33,19 +35,12 @@ void ranges(double p0, double p1, const double *y, idx n, double *low, double *h
     high[i] = range.high;
   }
 }
-template <class L> const RowLoops &row_loops_of() {
-  static const RowLoops made = {values<L, double>, curvatures<L>, duals<L>, ranges<L>};
-  return made;
-}
 const RowLoops &row_loops(int code) {
-  switch (code) {
-    case LOGISTIC: return row_loops_of<Logistic>();
-    case HUBER: return row_loops_of<Huber>();
-    case SQUARED_HINGE: return row_loops_of<SquaredHinge>();
-    case POISSON: return row_loops_of<Poisson>();
-    case QUANTILE: return row_loops_of<Quantile>();
-    default: return row_loops_of<Squared>();  // other codes were refused when the view was made
-  }
+#define LOOPS(name, L) \
+  {values<L, double>, curvatures<L>, duals<L>, ranges<L>, L::cap, L::quadratic, L::kinked},
+  static const RowLoops made[] = {LOSSES(LOOPS)};
+#undef LOOPS
+  return made[code];  // unknown names were refused when the view was made
 }
 
 // The rows, transposed and in double: one line of n numbers per coefficient, the intercept last.
@@ -53,13 +48,13 @@ struct Lines {
   idx n, p;
   const RowLoops &loss;
   double p0, p1;
-  int code;
   Buffer<double> X, y, q, offset, low, high, energy;
-  double cap = INFINITY;  // of the second derivative
+  double cap;  // of the second derivative
 
   template <class T> explicit Lines(const Data<T> &f)
-      : n(f.n), p(f.d + f.intercept), loss(row_loops(f.loss)), p0(f.p0), p1(f.p1), code(f.loss),
-        X(n * p), y(n), q(n), offset(n), low(n), high(n), energy(p) {
+      : n(f.n), p(f.d + f.intercept), loss(row_loops(f.loss)), p0(f.p0), p1(f.p1),
+        X(n * p), y(n), q(n), offset(n), low(n), high(n), energy(p),
+        cap(loss.cap(p0, p1)) {
     if (f.sparse && f.wide) spread_rows<T, int64_t>(f);
     else if (f.sparse) spread_rows<T, int32_t>(f);
     else
@@ -82,11 +77,6 @@ struct Lines {
       dot(X + j * n, n, room.at, energy + j);
       energy[j] = sqrt(energy[j] / (double)n);
     }
-    if (code == SQUARED || code == SQUARED_HINGE) cap = p0;
-    if (code == LOGISTIC) cap = 0.25;
-    if (code == HUBER) cap = 1;
-    if (code == QUANTILE) cap = 1 / p1;
-    if (code == POISSON) cap = exp_any(p0);
   }
   template <class T, class I> void spread_rows(const Data<T> &f) {
     const I *indptr = (const I *)f.indptr, *indices = (const I *)f.indices;
@@ -319,15 +309,15 @@ struct Route {
     value = evaluate(w, z, u, g, penalty);
     copy(s.dual, m, inner.dual.at);
     bool fresh = true, warm = false;
-    double tol = f.code == SQUARED ? sharp : 1e-2;
+    double tol = f.loss.quadratic ? sharp : 1e-2;
     for (idx j = 0; j < m; ++j) warm |= s.dual[j] != 0;
-    if (f.code == HUBER || f.code == SQUARED_HINGE || f.code == QUANTILE) share = 1e-3;
+    if (f.loss.kinked) share = 1e-3;
     for (steps = 0; steps < most_steps; ++steps) {
       if (fresh) model();
       copy(g.at, p, inner.c.at);
       multiply(S, 1, w, inner.at.at);
       if (!inner.solve_for(H, tol, warm)) {
-        if (share >= 1 || f.code == SQUARED) break;
+        if (share >= 1 || f.loss.quadratic) break;
         share = share > 0 ? least(1.0, 10 * share) : 1e-6, fresh = true;
         continue;
       }
@@ -342,9 +332,9 @@ struct Route {
         continue;
       }
       if (t == 0) break;
-      if (f.code != SQUARED) tol = -change <= 1e-4 * top ? sharp : least(1e-2, -0.01 * change / top);
+      if (!f.loss.quadratic) tol = -change <= 1e-4 * top ? sharp : least(1e-2, -0.01 * change / top);
       share = t == 1 ? (share > 1e-7 ? share / 10 : share) : least(1.0, most(1e-3, 10 * share));
-      fresh = f.code != SQUARED && (t < 1 || -change > flat * top);
+      fresh = !f.loss.quadratic && (t < 1 || -change > flat * top);
       if (steps > 1 && -change <= 1e-16 * top) break;
     }
     copy(inner.dual.at, m, s.dual);

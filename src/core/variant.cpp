@@ -23,6 +23,8 @@ template <class T> constexpr Kernels<T> kernels() {
 }  // namespace
 
 extern const Variant table;
-const Variant table = {kernels<float>(), kernels<double>(), splitting, augmented, newton_matrix};
+const Variant table = {
+    loss_code, N_TERMS, kernels<float>(), kernels<double>(), splitting, augmented, newton_matrix,
+};
 
 }  // namespace VARIANT

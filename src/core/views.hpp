@@ -7,9 +7,12 @@
 
 typedef int64_t idx;
 
+// Codes of losses that are not in the list of losses.hpp.
+const int MULTINOMIAL = -1, UNKNOWN = -2;
+// Penalty terms that Newton's steps of the small quadratic problem know; prox.hpp has all. The
+// same integers stand in base/terms.py.
+enum Term { ELEMENTWISE, GROUP_NORMS, N_SIMPLE };
 // The same integers stand in kernels/codes.py.
-enum Loss { SQUARED, LOGISTIC, HUBER, SQUARED_HINGE, POISSON, QUANTILE, MULTINOMIAL, N_LOSSES };
-enum Term { ELEMENTWISE, GROUP_NORMS, TOTAL_VARIATION, N_TERMS };
 enum Kind { NOTHING, SCALED_IDENTITY, SPARSE, N_KINDS };
 
 // Rows, targets and loss. Absent weights and offsets are null.
@@ -24,7 +27,7 @@ template <class T> struct Data {
   const T *y, *weight, *offset;
   idx y_columns, weight_columns;
   bool intercept;
-  int loss;
+  int loss;        // place in the list of losses.hpp, or MULTINOMIAL
   double p0, p1;
 };
 
@@ -188,6 +191,8 @@ template <class T> struct Kernels {
   void (*katyusha)(const Problem<T> &, const Sample<T> &, const Anchor<T> &, const Katyusha<T> &);
 };
 struct Variant {
+  int (*loss_code)(const char *name);  // UNKNOWN where the loss is
+  idx n_terms;                         // kinds of penalty terms
   Kernels<float> narrow;
   Kernels<double> wide;
   Found (*splitting)(const Small &);

@@ -32,6 +32,8 @@ class Has(Enum):
     MEAN = "mean"
     CHECK_TARGETS = "check_targets"
     N_OUTPUTS = "n_outputs"
+    SCORED = "scored"
+    LOG_LIKELIHOOD = "log_likelihood"
     KERNEL = "kernel"
     """Compiled loops know the loss."""
 
@@ -50,6 +52,8 @@ class Has(Enum):
     CHECK = "check"
     TERMS = "terms"
     """Compiled loops know the penalty."""
+    UNFOLDED = "unfolded"
+    """It is a simpler penalty of a linear map."""
     RESTRICTED = "restricted"
     """Rows that are zero can be left out."""
     TENSION = "tension"

@@ -74,8 +74,8 @@ class CompleteLoss(Loss, Protocol):
     """A loss with every optional member; `stochadmm.base.capabilities` tells which it has."""
 
     @property
-    def kernel(self) -> tuple[int, float, float]:
-        """Code and numbers for compiled loops."""
+    def kernel(self) -> tuple[str, float, float]:
+        """Name and numbers for compiled loops."""
 
     def curvature(self, z: Array, y: Array) -> Array:
         """Return the diagonal of the Hessian in ``z``, row by row."""
@@ -109,6 +109,9 @@ class CompleteLoss(Loss, Protocol):
 
     def mean(self, z: Array) -> Array:
         """Return the prediction on the scale of the response."""
+
+    def scored(self) -> Loss:
+        """Return the loss that scores are made of, without what only helps to minimize it."""
 
     def check_targets(self, y: Array) -> Array:
         """Return ``y`` as the loss takes it, or say what is wrong with it."""
@@ -146,6 +149,9 @@ class CompletePenalty(Penalty, Protocol):
 
     def terms(self, n_rows: int) -> list[Term] | None:
         """Return the numbers for compiled loops."""
+
+    def unfolded(self, n_rows: int) -> tuple[Any, CompletePenalty]:
+        """Return (T, simple) with ``h(x) = simple(T x)``; see `stochadmm.forms.unfold`."""
 
     def restricted(self, rows: Array) -> CompletePenalty:
         """Return the penalty of some rows while all others are zero."""

@@ -17,12 +17,11 @@ import numpy as np
 from stochadmm.base.files import read_arrays, write_arrays
 from stochadmm.base.protocols import Array
 
+from ..losses import FOR_NUMBERS
 from ._design import Design
 from ._tables import Table
 
 FORMAT = 1
-LINKS = {"poisson": np.exp, "gamma": np.exp}
-"""From linear predictors to predictions, where that is not the identity."""
 
 
 def check_place(folder: Path, overwrite: bool) -> None:
@@ -69,7 +68,7 @@ class SavedModel:
         """Return columns of predictions by name; for classifiers also probabilities."""
         z = self.decision(table)
         if self.classes is None:
-            values = LINKS[self.loss](z) if self.loss in LINKS else z
+            values = FOR_NUMBERS[self.loss]().mean(z)
             return {name: values[:, k] for k, name in enumerate(self.targets)}
         labels = np.array(self.classes)
         if z.shape[1] == 1:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from stochadmm.losses import FOR_LABELS, FOR_NUMBERS
 from stochadmm.streaming import as_bytes
 
 from . import _stream
@@ -18,8 +19,8 @@ from ._design import Design, as_labels
 from ._model import SavedModel, check_place
 from ._tables import Table, read_edges, read_groups, read_table
 
-CLASSIFIER_LOSSES = ("logistic", "squared_hinge")
-REGRESSOR_LOSSES = ("squared", "huber", "quantile", "poisson")
+CLASSIFIER_LOSSES = tuple(FOR_LABELS)
+REGRESSOR_LOSSES = tuple(FOR_NUMBERS)
 FEW_CLASSES = 20
 """Whole numbers with at most so many different values may be labels: the loss has to say."""
 

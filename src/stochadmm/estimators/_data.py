@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -19,10 +20,8 @@ from sklearn.utils.validation import (
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array, CompleteLoss
 from ..base.validation import check_sparse, refuse_masked
-from ..losses import Huber, Logistic, Multinomial, Poisson, Quantile, Squared, SquaredHinge
+from ..losses import FOR_LABELS, FOR_NUMBERS, Multinomial
 
-REGRESSION_LOSSES = ("squared", "huber", "quantile", "poisson")
-CLASSIFICATION_LOSSES = ("logistic", "squared_hinge")
 BLOCK = 1 << 20  # entries of X that are converted to float64 at a time
 
 
@@ -172,12 +171,9 @@ def regression_loss(loss: Any, y: Array) -> CompleteLoss:
     """Return the loss of a name, or the object itself."""
     if not isinstance(loss, str):
         return cast(CompleteLoss, loss)
-    if loss == "poisson":
-        return Poisson.for_targets(y)
-    known = {"squared": Squared, "huber": Huber, "quantile": Quantile}
-    if loss not in known:
-        raise ValueError(_unknown(loss, REGRESSION_LOSSES))
-    return cast(CompleteLoss, known[loss]())
+    if loss not in FOR_NUMBERS:
+        raise ValueError(_unknown(loss, FOR_NUMBERS))
+    return FOR_NUMBERS[loss].for_targets(y)
 
 
 def class_codes(y: Any, X: Any) -> tuple[Array, Array]:
@@ -205,12 +201,11 @@ def class_targets(
     loss: Any, codes: Array, n_classes: int, dtype: Any
 ) -> tuple[CompleteLoss, Array]:
     """Return the loss and its targets: signs, class numbers, or a matrix of signs."""
-    if isinstance(loss, str) and loss not in CLASSIFICATION_LOSSES:
-        raise ValueError(_unknown(loss, CLASSIFICATION_LOSSES))
     if isinstance(loss, str):
-        binary = n_classes == 2 or loss == "squared_hinge"
-        named = Logistic() if loss == "logistic" else SquaredHinge()
-        loss = named if binary else Multinomial(n_classes)
+        if loss not in FOR_LABELS:
+            raise ValueError(_unknown(loss, FOR_LABELS))
+        several = n_classes > 2 and loss == "logistic"
+        loss = Multinomial(n_classes) if several else FOR_LABELS[loss]()
     if isinstance(loss, Multinomial):
         return loss, codes
     if n_classes == 2:
@@ -256,5 +251,5 @@ def class_weights(class_weight: Any, classes: Array, codes: Array, weight: Array
     return rows * each[codes]
 
 
-def _unknown(loss: str, known: tuple[str, ...]) -> str:
+def _unknown(loss: str, known: Iterable[str]) -> str:
     return f"loss is {loss!r}, expected one of {', '.join(known)}, or a loss object"

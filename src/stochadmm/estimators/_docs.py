@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any, TypeVar
 
+from ..losses import FOR_NUMBERS
+
 _SHARED = """
 fit_intercept : bool, default=True
     Add an unpenalized intercept.
@@ -39,8 +41,8 @@ verbose : bool, default=False
 """.strip("\n")
 
 _LOSS = {
-    "regressor": """
-loss : {"squared", "huber", "quantile", "poisson"} or loss object, default="squared"
+    "regressor": f"""
+loss : {{{", ".join(f'"{name}"' for name in FOR_NUMBERS)}}} or loss object, default="squared"
     Averaged over the rows; the squared loss is half the square.
 """.strip("\n"),
     "classifier": """

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
-from ..losses import Logistic, Multinomial, Poisson, Squared
+from ..base.capabilities import Has, offers
 from ..run.result import Status
 from ._data import Data
 
@@ -23,15 +22,9 @@ def criteria(data: Data, mean_loss: float, dof: int) -> tuple[float, float]:
         if data.weight is not None and data.weight.ndim == 2:
             entries = int(np.count_nonzero(data.weight))
     loss: Any = data.loss
-    if isinstance(loss, Squared):
-        square = 2 * mean_loss * n / (entries * loss.curvature_bound)
-        deviance = entries * (np.log(2 * np.pi * max(square, np.finfo(float).tiny)) + 1)
-    elif isinstance(loss, (Logistic, Multinomial)):
-        deviance = 2 * n * mean_loss
-    elif isinstance(loss, Poisson):
-        deviance = 2 * (n * mean_loss + float(gammaln(data.y + 1).sum()))
-    else:
+    if not offers(loss, Has.LOG_LIKELIHOOD):
         return np.nan, np.nan
+    deviance = -2.0 * loss.log_likelihood(n * mean_loss, data.y, entries)
     return float(deviance + 2 * dof), float(deviance + np.log(n) * dof)
 
 

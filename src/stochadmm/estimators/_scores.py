@@ -11,18 +11,15 @@ from sklearn.metrics import r2_score
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..losses import Poisson, Quantile, Squared
+from ..losses import Squared
 
-UNSMOOTHED = 1e-12  # smoothing of a pinball loss that is only evaluated
 FAR = 2.0**60  # where the search for the best constant gives up
 STEPS = 200  # of a bisection: more than the digits of a float64
 
 
 def scored_loss(loss: Any) -> Any:
     """Return the loss that scores are made of, without what only makes it easier to minimize."""
-    if isinstance(loss, Poisson):  # without the parabola
-        return Poisson(99.0)
-    return Quantile(loss.level, UNSMOOTHED) if isinstance(loss, Quantile) else loss
+    return loss.scored() if offers(loss, Has.SCORED) else loss
 
 
 def explained(

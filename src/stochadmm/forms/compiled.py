@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..base.terms import Elementwise, GroupNorms, compiled_terms
+from ..base.terms import compiled_terms
 from ..kernels import codes
 from ..kernels.extension import MissingKernels, available, chosen
 from ..kernels.views import OperatorView, PenaltyView, ProblemView
@@ -109,39 +109,34 @@ def penalty_view(penalty: Any, n_rows: int, columns: int, dtype: Any) -> Penalty
 
 def terms_view(terms: list[Any], n_rows: int, columns: int, dtype: Any) -> PenaltyView:
     """Return terms on consecutive rows as one penalty."""
+    per_row = [term.per_row() for term in terms]
     per_entry = columns > 1 and any(
-        isinstance(t, Elementwise) and t.size > 0 and t.l1.size != t.size for t in terms
+        numbers[0].size != term.size > 0 for term, numbers in zip(terms, per_row, strict=True)
     )
     width = columns if per_entry else 1
     numbers = np.zeros((4, n_rows * width))
     numbers[2], numbers[3] = -np.inf, np.inf
-    kinds, starts, first_group, variation = [], [0], [0], []
+    starts, first_group = [0], [0]
     group_starts: list[int] = []
     group_stops: list[int] = []
     group_weights: list[float] = []
-    for term in terms:
+    for term, own in zip(terms, per_row, strict=True):
         start, stop = starts[-1], starts[-1] + term.size
-        variation.append(0.0)
-        if isinstance(term, Elementwise):
-            kinds.append(codes.ELEMENTWISE)
-            for row, values in enumerate((term.l1, term.l2, term.lo, term.hi)):
-                spread = np.repeat(values, width) if values.size == term.size else values
-                numbers[row, start * width : stop * width] = spread
-        elif isinstance(term, GroupNorms):
-            kinds.append(codes.GROUP_NORMS)
-            ends = start + np.cumsum(term.sizes)
-            group_starts += [int(s) for s in ends - term.sizes]
-            group_stops += [int(s) for s in ends]
-            group_weights += [float(w) for w in term.weights]
-        else:
-            kinds.append(codes.TOTAL_VARIATION)
-            variation[-1] = term.weight
+        for row, values in enumerate(own):
+            spread = np.repeat(values, width) if values.size == term.size else values
+            numbers[row, start * width : stop * width] = spread
+        sizes, weights = term.groups()
+        ends = start + np.cumsum(sizes)
+        group_starts += (ends - sizes).tolist()
+        group_stops += ends.tolist()
+        group_weights += weights.tolist()
         starts.append(stop)
         first_group.append(len(group_weights))
+    kinds = np.array([term.kind for term in terms], np.int64)
     l1, l2, lo, hi = (np.ascontiguousarray(row, dtype=dtype) for row in numbers)
     return PenaltyView(
-        n_rows, np.array(kinds, np.int64), np.array(starts, np.int64), l1, l2, lo, hi, per_entry,
+        n_rows, kinds, np.array(starts, np.int64), l1, l2, lo, hi, per_entry,
         np.array(first_group, np.int64), np.array(group_starts, np.int64),
         np.array(group_stops, np.int64),
-        np.array(group_weights, dtype), np.array(variation, dtype),
+        np.array(group_weights, dtype), np.array([term.number() for term in terms], dtype),
     )  # fmt: skip

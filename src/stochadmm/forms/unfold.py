@@ -1,20 +1,19 @@
-"""Penalties of running structures as simple penalties of differences."""
+"""Penalties as simple penalties of a linear map."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from scipy import sparse
 
-from ..base.terms import TotalVariation, compiled_terms
-from ..penalties import L1, Stacked
+from ..base.capabilities import Has, offers
+from ..penalties import Stacked
 
 
 def unfold(penalty: Any, n_rows: int) -> tuple[Any, Any]:
     """Write a penalty as ``simple(T x)`` where the dual set of ``simple`` spans whole coordinates.
 
-    A total variation becomes the l1 norm of differences; everything else stays, with T = I.
+    A total variation becomes the l1 norm of differences; what does not unfold stays, with T = I.
 
     Returns
     -------
@@ -27,9 +26,7 @@ def unfold(penalty: Any, n_rows: int) -> tuple[Any, Any]:
             return sparse.csr_array(sparse.eye_array(n_rows)), penalty
         T = sparse.csr_array(sparse.block_diag([T for T, _ in made]))
         return T, Stacked([(simple, T.shape[0]) for T, simple in made])
-    terms = compiled_terms(penalty, n_rows)
-    if terms and len(terms) == 1 and isinstance(terms[0], TotalVariation):
-        ones: Any = np.ones(max(n_rows - 1, 0))
-        D = sparse.diags_array([-ones, ones], offsets=[0, 1], shape=(ones.size, n_rows))
-        return sparse.csr_array(D), L1(terms[0].weight)
+    if offers(penalty, Has.UNFOLDED):
+        T, simple = penalty.unfolded(n_rows)
+        return T, simple
     return sparse.csr_array(sparse.eye_array(n_rows)), penalty

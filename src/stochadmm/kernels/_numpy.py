@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ..base.protocols import Array
+from ..base.terms import KINDS, Elementwise, GroupNorms, Slots, TotalVariation
 from . import codes
 
 if TYPE_CHECKING:
@@ -21,19 +22,23 @@ def prox(h: PenaltyView, v: Array, step: float, out: Array) -> None:
         out[...] = v
     for t, kind in enumerate(h.kinds):
         rows = slice(h.starts[t], h.starts[t + 1])
-        if kind == codes.ELEMENTWISE:
-            l1, l2, lo, hi = (_spread(h, name, v)[rows] for name in ("l1", "l2", "lo", "hi"))
-            cut = step * l1
-            soft = (v[rows] - np.clip(v[rows], -cut, cut)) / (1 + step * l2)
-            out[rows] = np.clip(soft, lo, hi)
-        elif kind == codes.GROUP_NORMS:
-            for g in range(h.first_group[t], h.first_group[t + 1]):
-                group = slice(h.group_starts[g], h.group_stops[g])
-                norm = np.sqrt(np.square(v[group], dtype=np.float64).sum())
-                cut = step * h.group_weights[g]
-                out[group] = (1 - cut / norm if norm > cut else 0.0) * v[group]
-        else:
+        if kind == TotalVariation.kind:
             fuse_columns(v[rows], step * float(h.variation[t]), out[rows])
+        else:
+            out[rows] = KINDS[kind].prox(_slots(h, t, v), v[rows], step)
+
+
+def _slots(h: PenaltyView, t: int, v: Array) -> Slots:
+    """Return the numbers of one term of a view; groups are counted from its first row."""
+    start = h.starts[t]
+    rows = slice(start, h.starts[t + 1])
+    own = range(h.first_group[t], h.first_group[t + 1])
+    groups = [
+        (slice(h.group_starts[g] - start, h.group_stops[g] - start), h.group_weights[g])
+        for g in own
+    ]
+    l1, l2, lo, hi = (_spread(h, name, v)[rows] for name in ("l1", "l2", "lo", "hi"))
+    return Slots(l1, l2, lo, hi, groups, float(h.variation[t]))
 
 
 def _spread(h: PenaltyView, name: str, v: Array) -> Array:
@@ -63,7 +68,7 @@ def augmented(at: Augmented) -> None:
     at.new_dual[...] = penalty * (at.shifted - at.z)
     for t, kind in enumerate(h.kinds):
         rows = slice(h.starts[t], h.starts[t + 1])
-        if kind == codes.ELEMENTWISE:
+        if kind == Elementwise.kind:
             l1, l2, lo, hi = (_spread(h, k, at.shifted)[rows] for k in ("l1", "l2", "lo", "hi"))
             held = (np.abs(at.shifted[rows]) * penalty <= l1) & (l1 > 0)
             held |= (at.z[rows] <= lo) | (at.z[rows] >= hi)
@@ -81,7 +86,7 @@ def newton_matrix(
     """Write ``H + S' D S``, D from ``augmented``; one output."""
     matrix = _matrix(S)
     out[...] = H + (matrix.T @ (sparse.diags_array(weight[:, 0]) @ matrix)).toarray()
-    for t in np.flatnonzero(h.kinds == codes.GROUP_NORMS):
+    for t in np.flatnonzero(h.kinds == GroupNorms.kind):
         for g in range(h.first_group[t], h.first_group[t + 1]):
             group = slice(h.group_starts[g], h.group_stops[g])
             limit, part = h.group_weights[g], shifted[group, 0]

@@ -49,7 +49,7 @@ class DataView(View):
     weight: Array
     offset: Array
     intercept: bool
-    loss: int
+    loss: str
     p0: float
     p1: float
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -23,6 +23,7 @@ COMPLETE: Capabilities = frozenset(
         Has.PROX,
         Has.PROX_CONJUGATE,
         Has.MEAN,
+        Has.SCORED,
         Has.CHECK_TARGETS,
         Has.N_OUTPUTS,
         Has.KERNEL,
@@ -88,13 +89,25 @@ class Elementwise:
     ``curvature``, and ``_dual_bounds``: the interval on which the conjugate is finite.
     """
 
-    capabilities: ClassVar[Capabilities] = COMPLETE
+    name: ClassVar[str]
+    """What estimators call it, and compiled code."""
+    capabilities: ClassVar[Capabilities] = COMPLETE | {Has.LOG_LIKELIHOOD}
     nonnegative: ClassVar[bool] = True
     """Whether no value is below zero, so that a value is a scale of its own."""
+
+    @classmethod
+    def for_targets(cls, y: Array) -> Self:
+        """Return the loss with parameters that suit the targets; here the default ones."""
+        return cls()
 
     @property
     def curvature_bound(self) -> float:
         """Bound on the second derivative."""
+        raise NotImplementedError
+
+    @property
+    def kernel(self) -> tuple[str, float, float]:
+        """Name and numbers for compiled loops."""
         raise NotImplementedError
 
     def slope(self, z: Array, y: Array) -> Array:
@@ -229,6 +242,14 @@ class Elementwise:
                 break
         return z
 
+    def scored(self) -> Elementwise:
+        """Return the loss that scores are made of, without what only helps to minimize it."""
+        return self
+
+    log_likelihood: Callable[[float, Array, int], float] | None = None
+    """``log_likelihood(total, y, entries)`` of a fit with this sum of losses, where there is one;
+    parameters that the loss leaves out are estimated."""
+
     def mean(self, z: Array) -> Array:
         """Return the prediction on the scale of the response: ``z`` itself."""
         return as_float(z)
@@ -254,3 +275,8 @@ def rows(step: Array | float, v: Array) -> Array:
     """Return ``step`` in float64; one number per row is made to broadcast against ``v``."""
     step = np.asarray(step, dtype=np.float64)
     return step[:, None] if step.ndim == 1 and v.ndim == 2 else step
+
+
+def named(*losses: type[Elementwise]) -> dict[str, type[Elementwise]]:
+    """Return losses by their names."""
+    return {loss.name: loss for loss in losses}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import entr, expit
 
 from ..base.protocols import Array
-from ..kernels import codes
 from ._base import Elementwise, as_float
 from ._quadratic import check_signs
 
@@ -31,15 +30,17 @@ class Logistic(Elementwise):
     0.0
     """
 
+    name: ClassVar[str] = "logistic"
+
     @property
     def curvature_bound(self) -> float:
         """Bound on the second derivative: 1/4."""
         return 0.25
 
     @property
-    def kernel(self) -> tuple[int, float, float]:
-        """Code and numbers for compiled loops."""
-        return codes.LOGISTIC, 0.0, 0.0
+    def kernel(self) -> tuple[str, float, float]:
+        """Name and numbers for compiled loops."""
+        return "logistic", 0.0, 0.0
 
     def _values(self, z: Array, y: Array) -> Array:
         return np.asarray(np.logaddexp(0.0, -y * z))
@@ -62,6 +63,10 @@ class Logistic(Elementwise):
 
     def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
         return np.minimum(-y, 0.0), np.maximum(-y, 0.0)
+
+    def log_likelihood(self, total: float, y: Array, entries: int) -> float:
+        """Return the log-likelihood of the labels."""
+        return -total
 
     def mean(self, z: Array) -> Array:
         """Return the probability of the label +1."""

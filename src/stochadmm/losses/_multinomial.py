@@ -9,9 +9,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import entr, logsumexp, wrightomega
 
-from ..base.capabilities import Capabilities
+from ..base.capabilities import Capabilities, Has
 from ..base.protocols import Array
-from ..kernels import codes
 from ._base import COMPLETE, as_float, check_finite, room, rows, weighted_mean
 
 _MAX_NEWTON = 100
@@ -42,7 +41,8 @@ class Multinomial:
     """
 
     n_classes: int | None = None
-    capabilities: ClassVar[Capabilities] = COMPLETE
+    name: ClassVar[str] = "multinomial"
+    capabilities: ClassVar[Capabilities] = COMPLETE | {Has.LOG_LIKELIHOOD}
 
     def __post_init__(self) -> None:
         if self.n_classes is not None and self.n_classes < 2:
@@ -54,9 +54,9 @@ class Multinomial:
         return 0.5
 
     @property
-    def kernel(self) -> tuple[int, float, float]:
-        """Code and numbers for compiled loops."""
-        return codes.MULTINOMIAL, 0.0, 0.0
+    def kernel(self) -> tuple[str, float, float]:
+        """Name and numbers for compiled loops."""
+        return "multinomial", 0.0, 0.0
 
     def value(self, z: Array, y: Array, weight: Array | None = None) -> float:
         """Return the mean over the rows, weighted by one number per row, in float64."""
@@ -175,6 +175,14 @@ class Multinomial:
         slope = omega / omega.sum(axis=1, keepdims=True)
         slope[label] -= 1.0
         return z, slope
+
+    def scored(self) -> Multinomial:
+        """Return the loss that scores are made of: this one."""
+        return self
+
+    def log_likelihood(self, total: float, y: Array, entries: int) -> float:
+        """Return the log-likelihood of the labels."""
+        return -total
 
     def mean(self, z: Array) -> Array:
         """Return the probabilities of the classes."""

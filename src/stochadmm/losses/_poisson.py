@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import entr, wrightomega
+from scipy.special import entr, gammaln, wrightomega
 
 from ..base.protocols import Array
-from ..kernels import codes
 from ._base import Elementwise, as_float
 
 
@@ -41,6 +40,7 @@ class Poisson(Elementwise):
     """
 
     max_prediction: float = 6.0
+    name: ClassVar[str] = "poisson"
     nonnegative: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class Poisson(Elementwise):
             )
 
     @classmethod
-    def for_targets(cls, y: Array, margin: float = 1.0) -> Poisson:
+    def for_targets(cls, y: Array, margin: float = 1.0) -> Self:
         """Return the loss whose range goes ``margin`` beyond the log of the largest count."""
         largest = float(np.max(y, initial=0.0))
         return cls(float(np.log(max(largest, 1.0))) + margin)
@@ -65,9 +65,9 @@ class Poisson(Elementwise):
         return self._top
 
     @property
-    def kernel(self) -> tuple[int, float, float]:
-        """Code and numbers for compiled loops: p0 is ``max_prediction``."""
-        return codes.POISSON, float(self.max_prediction), 0.0
+    def kernel(self) -> tuple[str, float, float]:
+        """Name and numbers for compiled loops: p0 is ``max_prediction``."""
+        return "poisson", float(self.max_prediction), 0.0
 
     def _split(self, z: Array) -> tuple[Array, Array]:
         """Return the exponential, at most its top, and how far z is beyond the range."""
@@ -107,6 +107,14 @@ class Poisson(Elementwise):
         pull = step * self._top
         outside = (target - pull * (1.0 - self.max_prediction)) / (1.0 + pull)
         return np.asarray(np.where(target > self.max_prediction + pull, outside, inside))
+
+    def scored(self) -> Poisson:
+        """Return the loss without its parabola: predictions beyond exp(99) are no counts."""
+        return Poisson(99.0)
+
+    def log_likelihood(self, total: float, y: Array, entries: int) -> float:
+        """Return the log-likelihood of counts."""
+        return -total - float(gammaln(y + 1).sum())
 
     def mean(self, z: Array) -> Array:
         """Return the expected count, ``exp(z)``."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..base.protocols import Array
-from ..kernels import codes
 from ._base import Elementwise, as_float, rows
 
 
@@ -79,6 +78,7 @@ class Squared(ClippedQuadratic):
     """
 
     half: bool = True
+    name: ClassVar[str] = "squared"
 
     @property
     def curvature_bound(self) -> float:
@@ -86,15 +86,21 @@ class Squared(ClippedQuadratic):
         return 1.0 if self.half else 2.0
 
     @property
-    def kernel(self) -> tuple[int, float, float]:
-        """Code and numbers for compiled loops."""
-        return codes.SQUARED, self.curvature_bound, 0.0
+    def kernel(self) -> tuple[str, float, float]:
+        """Name and numbers for compiled loops."""
+        return "squared", self.curvature_bound, 0.0
 
     def _slope(self, r: Array, y: Array) -> Array:
         return self.curvature_bound * r
 
     def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
         return -np.inf, np.inf
+
+    def log_likelihood(self, total: float, y: Array, entries: int) -> float:
+        """Return the log-likelihood of normal noise at its estimated variance."""
+        square = 2.0 * total / (entries * self.curvature_bound)
+        tiny = np.finfo(float).tiny
+        return -0.5 * entries * (float(np.log(2 * np.pi * max(square, tiny))) + 1.0)
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,7 @@ class Huber(ClippedQuadratic):
     """
 
     delta: float = 1.35
+    name: ClassVar[str] = "huber"
 
     def __post_init__(self) -> None:
         if not 0 < self.delta < np.inf:
@@ -129,9 +136,9 @@ class Huber(ClippedQuadratic):
         return 1.0
 
     @property
-    def kernel(self) -> tuple[int, float, float]:
-        """Code and numbers for compiled loops."""
-        return codes.HUBER, float(self.delta), 0.0
+    def kernel(self) -> tuple[str, float, float]:
+        """Name and numbers for compiled loops."""
+        return "huber", float(self.delta), 0.0
 
     def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
         return -float(self.delta), float(self.delta)
@@ -164,6 +171,7 @@ class Quantile(ClippedQuadratic):
 
     level: float = 0.5
     smoothing: float = 0.1
+    name: ClassVar[str] = "quantile"
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
@@ -177,12 +185,16 @@ class Quantile(ClippedQuadratic):
         return 1.0 / self.smoothing
 
     @property
-    def kernel(self) -> tuple[int, float, float]:
-        """Code and numbers for compiled loops."""
-        return codes.QUANTILE, float(self.level), float(self.smoothing)
+    def kernel(self) -> tuple[str, float, float]:
+        """Name and numbers for compiled loops."""
+        return "quantile", float(self.level), float(self.smoothing)
 
     def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
         return -float(self.level), 1.0 - float(self.level)
+
+    def scored(self) -> Quantile:
+        """Return the pinball loss itself, up to a smoothing below any rounding that matters."""
+        return Quantile(self.level, smoothing=1e-12)
 
 
 @dataclass(frozen=True)
@@ -199,15 +211,17 @@ class SquaredHinge(ClippedQuadratic):
     0.25
     """
 
+    name: ClassVar[str] = "squared_hinge"
+
     @property
     def curvature_bound(self) -> float:
         """Bound on the second derivative: 1."""
         return 1.0
 
     @property
-    def kernel(self) -> tuple[int, float, float]:
-        """Code and numbers for compiled loops."""
-        return codes.SQUARED_HINGE, 1.0, 0.0
+    def kernel(self) -> tuple[str, float, float]:
+        """Name and numbers for compiled loops."""
+        return "squared_hinge", 1.0, 0.0
 
     def check_targets(self, y: Array) -> Array:
         """Return ``y`` as float32 or float64, or say what is wrong with it."""

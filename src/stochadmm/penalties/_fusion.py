@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..base.capabilities import Capabilities, Has
 from ..base.protocols import Array, Shape
 from ..base.terms import Term, TotalVariation
 from ._base import ALWAYS, GUARD, Part, as_float, check_alpha, check_factor, eps, store
+from ._elementwise import L1
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class TotalVariation1D(Part):
     Examples
     --------
     >>> import numpy as np
+    from scipy import sparse
     >>> from stochadmm.penalties import TotalVariation1D
     >>> TotalVariation1D(1.0).prox(np.array([0.0, 1.0, 8.0, 9.0]), 1.0)
     array([1., 1., 8., 8.])
@@ -40,7 +44,7 @@ class TotalVariation1D(Part):
     @property
     def capabilities(self) -> Capabilities:
         """What the penalty offers."""
-        return ALWAYS | {Has.TERMS}
+        return ALWAYS | {Has.TERMS, Has.UNFOLDED}
 
     def value(self, x: Array) -> float:
         """Return h(x) in float64."""
@@ -115,6 +119,12 @@ class TotalVariation1D(Part):
 
     def check(self, shape: Shape) -> None:
         """Accept any shape."""
+
+    def unfolded(self, n_rows: int) -> tuple[Any, L1]:
+        """Return differences and the l1 norm of them."""
+        ones: Any = np.ones(max(n_rows - 1, 0))
+        D = sparse.diags_array([-ones, ones], offsets=[0, 1], shape=(ones.size, n_rows))
+        return sparse.csr_array(D), L1(self.alpha)
 
     def terms(self, n_rows: int) -> list[Term]:
         """Return the numbers for compiled loops."""

@@ -55,7 +55,11 @@ class Stacked(Part):
     def capabilities(self) -> Capabilities:
         """What the penalty offers: what all its parts do."""
         shared = frozenset(Has).intersection(*(declared(penalty) for penalty, _ in self.parts))
-        return (shared - {Has.RESTRICTED, Has.TENSION}) | {Has.PROJECT, Has.ZEROS, Has.CHECK}
+        return (shared - {Has.RESTRICTED, Has.TENSION, Has.UNFOLDED}) | {
+            Has.PROJECT,
+            Has.ZEROS,
+            Has.CHECK,
+        }
 
     @property
     def n_rows(self) -> int:

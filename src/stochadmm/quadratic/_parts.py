@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Shape
-from ..base.terms import Elementwise, GroupNorms, compiled_terms
+from ..base.terms import compiled_terms
 from ..operators import as_operator
 
 
@@ -67,14 +67,5 @@ class Flat:
         made = compiled_terms(self.penalty, self.shape[0])
         if made is None:
             return None
-        outputs, found = self.shape[1], []
-        for term in made:
-            if isinstance(term, Elementwise):
-                numbers = [term.l1, term.l2, term.lo, term.hi]
-                wide = [n if n.size != term.size else np.repeat(n, outputs) for n in numbers]
-                found.append(Elementwise(term.size * outputs, *wide))
-            elif isinstance(term, GroupNorms):
-                found.append(GroupNorms(term.sizes * outputs, term.weights))  # type: ignore[arg-type]
-            else:
-                return None
-        return found
+        found = [term.flat(self.shape[1]) for term in made]
+        return None if None in found else found

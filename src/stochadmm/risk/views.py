@@ -20,11 +20,11 @@ def data_view(f2: FiniteSum) -> DataView:
     none = np.empty(0, dtype)
     weight, offset = (none if a is None else a for a in (f2.weight, f2.offset))
     loss: Any = f2.loss
-    code, p0, p1 = loss.kernel
+    name, p0, p1 = loss.kernel
     X, indptr, indices, entries = (
         csr_parts(f2.X) if f2.storage == "csr" else (f2.X, none, none, none)
     )
     return DataView(
         n, f2.n_features, outputs, f2.storage == "csr", X, indptr, indices, entries, y, weight,
-        offset, f2.intercept, int(code), float(p0), float(p1),
+        offset, f2.intercept, str(name), float(p0), float(p1),
     )  # fmt: skip
