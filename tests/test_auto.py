@@ -43,9 +43,9 @@ def test_a_dear_hessian_is_used_again(monkeypatch):
     drawn = []
     plain = sampled_newton.SampledNewton._hessian
 
-    def counted(self, problem, s, at, rng):
+    def counted(self, f2, s, at, rng):
         drawn.append(s.reused is None)
-        return plain(self, problem, s, at, rng)
+        return plain(self, f2, s, at, rng)
 
     monkeypatch.setattr(sampled_newton.SampledNewton, "_hessian", counted)
     problem = logistic(4000, 200, alpha=1e-4)

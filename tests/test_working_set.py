@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.linear_model import Lasso
 
 import stochadmm as sa
+from stochadmm.base.workspace import Workspace
 from stochadmm.solvers.default.working_set import ByColumn, why_not_by_column
 
 N, D = 120, 400
@@ -120,7 +121,7 @@ def test_every_column_outside_is_held(make):
     problem = make()
     found = sa.minimize(problem, "working-set", stop=sa.Gap(1e-9))
     zero = found.x2 == 0 if found.x2.ndim == 1 else ~found.x2.any(axis=1)
-    tension = ByColumn.of(problem).tension(problem.f2.gradient(found.x2))
+    tension = ByColumn(problem, Workspace()).tension(problem.f2.gradient(found.x2))
     if make is not sparse_and_low_rank:  # there the nuclear norm may help to hold a column
         assert tension[zero].max() <= 1 + 1e-3
 

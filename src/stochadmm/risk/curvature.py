@@ -149,8 +149,10 @@ class SampledHessian:
             if offers(loss, Has.CURVATURE_OPERATOR)
             else partial(loss.curvature_apply, sample.z, sample.y)
         )
+        self.implicit = is_implicit(sample.f2, shared)
+        """Whether H is only multiplied with."""
         self.matrix: Array | Implicit
-        if is_implicit(sample.f2, shared):
+        if self.implicit:
             # the products of conjugate gradients go by rows of the transpose
             self._transposed = _by_rows(sample.block.T)
             self.matrix = Implicit(self._product(None), self._metric())

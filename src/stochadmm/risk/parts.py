@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from ..base.protocols import Array
 from ..data import CSR, Rows
+from .evaluation import Evaluation
 from .finite_sum import FiniteSum
 
 
@@ -50,3 +55,26 @@ def row_products(f2: FiniteSum, scattered: float) -> float:
         return float(d * d)
     filled = f2.rows.entries_per_row() + f2.intercept
     return float(min(d * d, 1 + scattered * np.mean(filled**2)))
+
+
+def at_predictions(f2: FiniteSum, x: Array, z: Array) -> Evaluation:
+    """Return the evaluation at x, whose predictions are known: half a read of the rows."""
+    u = f2.derivative(z)
+    gradient = (f2.pull_back(f2.weighted(u)) / f2.n_terms).astype(f2.dtype, copy=False)
+    return Evaluation(x, f2.value_at(z), gradient, z, u)
+
+
+def dense_rows(f2: FiniteSum) -> Array:
+    """Return the rows in float64 as a dense matrix, with the intercept's column of ones."""
+    return (f2.rows.with_ones() if f2.intercept else f2.rows).dense()
+
+
+def times_sparse(f2: FiniteSum, P: Any) -> Array:
+    """Return the rows, intercept included, times a sparse matrix as a dense one in float64."""
+    d = f2.n_features
+    turned = sparse.csr_array(P[:d].T)
+    out = np.empty((f2.n_terms, P.shape[1]))
+    for rows, block in f2.rows.blocks():
+        product: Any = (turned @ block.X.T).T
+        out[rows] = product.toarray() if f2.storage == CSR else product
+    return out + P[[d]].toarray() if f2.intercept else out

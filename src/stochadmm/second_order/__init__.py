@@ -5,22 +5,38 @@ A step reads the data once, for value and gradient of all rows; its Hessian come
 certifies it from `stochadmm.certificates`.
 """
 
+from .full import (
+    NEEDS,
+    Damping,
+    check_dense,
+    check_one_block,
+    full_hessian,
+    is_quadratic,
+    square_size,
+)
 from .line_search import backtrack, halve, rounding
 from .model import curvature_along, inside, model_value, structured
 from .options import SecondOrderOptions
 from .sample_size import affordable, begins_with_part, first_sample, part_of
 
 __all__ = [
+    "NEEDS",
+    "Damping",
     "SecondOrderOptions",
     "affordable",
     "backtrack",
     "begins_with_part",
+    "check_dense",
+    "check_one_block",
     "curvature_along",
     "first_sample",
+    "full_hessian",
     "halve",
     "inside",
+    "is_quadratic",
     "model_value",
     "part_of",
     "rounding",
+    "square_size",
     "structured",
 ]

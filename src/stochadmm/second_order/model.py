@@ -14,13 +14,11 @@ import numpy as np
 from ..base.protocols import Array
 from ..certificates import DataTerm, repaired
 from ..exact import project
-from ..forms.one_block import OneBlock
 from ..linear_algebra.implicit import Implicit
 from ..problem import Pair, Problem
 from ..quadratic import QuadraticResult
 from ..risk import FiniteSum
 from ..risk.curvature import quadratic_form
-from .options import SecondOrderOptions
 
 
 def inside(problem: Problem, x: Pair) -> Pair:
@@ -49,16 +47,15 @@ def curvature_along(f2: FiniteSum, predictions: Array, change: Array) -> float:
     return float(np.vdot(change, curved)) / f2.n_terms
 
 
-def structured(form: OneBlock, found: QuadraticResult, options: SecondOrderOptions) -> Array:
-    """Return the minimizer with the exact zeros and ties that its prox made, once accurate."""
-    w = found.w
-    if found.residual > options.structured:
+def structured(S: Any, found: QuadraticResult, accurate: float = 1e-6) -> Array:
+    """Return the minimizer with the exact zeros and ties that its prox made.
+
+    Only of a model whose residual is below ``accurate``: the zeros of others are not yet true.
+    """
+    w, zero = found.w, found.z == 0
+    if found.residual > accurate or not zero.any() or zero.shape[0] != S.shape[0]:
         return w
-    zero = found.z == 0
-    if not zero.any() or zero.shape[0] != form.S.shape[0]:
-        return w
-    exact = project(form.S, zero, np.zeros(w.shape, dtype=bool), w)
+    exact = project(S, zero, np.zeros(w.shape, dtype=bool), w)
     size = max(np.abs(w).max(initial=0.0), 1e-300)
     # the projection of an accurate minimizer moves it by no more than its residual
-    close = np.abs(exact - w).max(initial=0.0) <= 10 * options.structured * size
-    return exact if close and not form.offset.any() else w
+    return exact if np.abs(exact - w).max(initial=0.0) <= 10 * accurate * size else w

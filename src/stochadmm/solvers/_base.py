@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
@@ -49,12 +50,27 @@ class State:
     """What was chosen and why, in words and numbers."""
     workspace: Workspace = field(default_factory=Workspace, repr=False)
     """What this run, and others beside it, have computed and may use again; never saved."""
+    deadline: Deadline = NEVER
+    """When inner loops should end; set by the driver."""
 
     def copy(self) -> State:
         """Return a state whose arrays are its own."""
         return dataclasses.replace(
             self, **{f.name: _copied(getattr(self, f.name)) for f in dataclasses.fields(self)}
         )
+
+
+S = TypeVar("S", bound=State)
+
+
+def own_state(state: State, kind: type[S]) -> S:
+    """Return a state as that of one method; raise where it is another's."""
+    if not isinstance(state, kind):
+        raise TypeError(
+            f"the state is a {type(state).__name__}, expected a {kind.__name__}; go on with the "
+            "method that made it"
+        )
+    return state
 
 
 def _copied(value: Any) -> Any:

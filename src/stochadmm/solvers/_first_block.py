@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from ..base.protocols import Array
+from ..linear_algebra import cholesky
 from ..problem import Problem
 from ..risk.metrics import LARGEST_DENSE, gram_of
+from ..second_order import rounding
 from ._second_block import SmallProblem
 from ._steps import lengths, step1, tightness
-from .default import _newton
 
 FORMS = ("auto", "exact", "linearized")
 AFFORDABLE = 500
@@ -97,8 +98,8 @@ class _Exact:
         self.H.flat[:: len(self.H) + 1] += smooth
         self.small: Callable[[Array, Array], Array]
         if problem.h1 is None:
-            factor = _newton.factor(self.H)
-            self.small = lambda at, slope: at - _newton.solve(factor, slope)
+            factor = cholesky.factor(self.H)
+            self.small = lambda at, slope: at - cholesky.solve(factor, slope)
         else:
             self.small = SmallProblem(self.H, problem.h1, problem.shape1)
 
@@ -116,7 +117,7 @@ class _Exact:
 
     def _with_f1(self, start: Array, target: Array, f1: Any) -> Array:
         x = y = start
-        momentum, least = 1.0, _newton.rounding(self.problem.dtype)
+        momentum, least = 1.0, rounding(self.problem.dtype)
         for _ in range(self.most):
             ahead = self.small(y, f1.gradient(y) + self._pull(y, target))
             moved, step = ahead - y, ahead - x

@@ -3,7 +3,7 @@
     argmin h2(u) + f2(u) + (beta / 2)|A2 u + target|^2,      target = A1 x1 - b + dual / beta
 
 With a quadratic f2 it is a solve with a factor that is kept, or with h2 a small quadratic problem
-that reads no rows; otherwise Newton's method with the safeguards of ``_newton``.
+that reads no rows; otherwise Newton's method with the damping of ``second_order``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from ..base.protocols import Array
+from ..linear_algebra import cholesky
 from ..operators import Identity
 from ..problem import Problem
 from ..quadratic import QuadraticModel, minimize_quadratic
 from ..risk.metrics import structure_gram
-from .default import _newton
+from ..second_order import Damping, backtrack, full_hessian, is_quadratic, rounding
 
 MOST_MODELS = 50
 SMALL_TOL = 1e-12
@@ -33,7 +34,7 @@ def exact_step2(problem: Problem, state: Any) -> Step2:
 
     ``state`` keeps ``gram``, ``factor`` and ``factor_beta`` for quadratic losses.
     """
-    if _newton.is_quadratic(problem):
+    if is_quadratic(problem):
         return _quadratic_step(problem, state)
     return partial(_newton_step, problem, state)
 
@@ -45,21 +46,21 @@ def _quadratic_step(p: Problem, s: Any) -> Step2:
     s.n_passes += 1
     s.n_gradients += 1
     if s.gram is None:
-        s.gram, reads = _newton.hessian(f2, at.predictions)
+        s.gram, reads = full_hessian(f2, at.predictions)
         s.n_passes += reads
     gram, pull = s.gram, structure_gram(p)
-    H = gram + s.beta * _newton.widen(pull, gram)
+    H = gram + s.beta * cholesky.widen(pull, gram)
     base, gradient = at.x.astype(np.float64), at.gradient.astype(np.float64)
     minimizer: Callable[[Array, Array], Array]
     if p.h2 is not None:
         minimizer = SmallProblem(H, p.h2, p.shape2)
     else:
         if s.factor is None or s.factor_beta != s.beta:
-            s.factor, s.factor_beta = _newton.factor(H), s.beta
+            s.factor, s.factor_beta = cholesky.factor(H), s.beta
         minimizer = partial(_solved, s.factor)
 
     def step(u: Array, target: Array) -> Array:
-        slope = gradient + _newton.apply(gram, u - base)
+        slope = gradient + cholesky.apply(gram, u - base)
         if p.A2 is not None:
             slope = slope + s.beta * p.A2.rmatvec(p.A2.matvec(u) + target)
         return minimizer(u, slope).astype(p.dtype)
@@ -68,7 +69,7 @@ def _quadratic_step(p: Problem, s: Any) -> Step2:
 
 
 def _solved(factor: Array, at: Array, slope: Array) -> Array:
-    return at - _newton.solve(factor, slope)
+    return at - cholesky.solve(factor, slope)
 
 
 class SmallProblem:
@@ -100,8 +101,9 @@ def solve_x2(problem: Problem, start: Array, target: Array, beta: float) -> tupl
     can tell no more, or after ``MOST_MODELS`` models.
     """
     f2: Any = problem.f2
-    relative = _newton.rounding(problem.dtype)
-    u, share, reads = start.astype(np.float64), _newton.FIRST_SHARE, 1
+    relative = rounding(problem.dtype)
+    damping = Damping()
+    u, share, reads = start.astype(np.float64), damping.first, 1
     gram = beta * structure_gram(problem)
     z = f2.predict(start)
 
@@ -114,8 +116,8 @@ def solve_x2(problem: Problem, start: Array, target: Array, beta: float) -> tupl
         gradient = f2.pull_back(f2.slopes(z)) / f2.n_terms
         if problem.A2 is not None:
             gradient = gradient + beta * problem.A2.rmatvec(problem.A2.matvec(u) + target)
-        H, looked = _newton.hessian(f2, z, share)
-        H = H + _newton.widen(gram, H)
+        H, looked = full_hessian(f2, z, share)
+        H = H + cholesky.widen(gram, H)
         move, decrease = _minimizer(problem, H, gradient, u)
         reads += looked + 1
         now = value(u, z)
@@ -125,10 +127,10 @@ def solve_x2(problem: Problem, start: Array, target: Array, beta: float) -> tupl
         ahead = f2.predict((u + move).astype(f2.dtype))
         reads += 1
         along = partial(_along, value, u, move, z, ahead - z)
-        t = _newton.line_search(along, now, decrease, relative)
+        t = backtrack(along, now, 1e-3 * min(decrease, 0.0), relative * abs(now))
         if t == 0 and share == 1:  # not even the upper model descends: rounding decides
             break
-        u, z, share = u + t * move, z + t * (ahead - z), _newton.next_share(share, t)
+        u, z, share = u + t * move, z + t * (ahead - z), damping.after(share, t)
     return u.astype(problem.dtype), reads, models
 
 
@@ -147,7 +149,7 @@ def _minimizer(problem: Problem, H: Array, gradient: Array, u: Array) -> tuple[A
     """Return the step to the model's minimizer and the decrease that it promises."""
     slope = gradient.astype(np.float64)
     if problem.h2 is None:
-        move = -_newton.solve(_newton.factor(H), slope)
+        move = -cholesky.solve(cholesky.factor(H), slope)
         return move, float(np.sum(slope * move))
     w = minimize_quadratic(H, slope, u, Identity(len(u)), problem.h2, tol=SMALL_TOL).z
     move = w - u

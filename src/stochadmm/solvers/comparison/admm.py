@@ -32,6 +32,7 @@ import numpy as np
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
+from ...second_order import NEEDS, check_dense, square_size
 from .._base import Solver, State, register, start_point
 from .._first_block import check_first_block, check_form, chosen_form, first_step, matrix_size
 from .._second_block import exact_step2
@@ -45,7 +46,6 @@ from .._steps import (
     pass_size,
     sizes,
 )
-from ..default import _newton
 
 GOLDEN = (1 + 5**0.5) / 2
 
@@ -98,7 +98,7 @@ class ADMM(Solver):
     name: ClassVar[str] = "admm"
     has_kernel: ClassVar[bool] = False
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "h1": ("prox",), "h2": ("prox",), "f2": _newton.NEEDS,
+        "h1": ("prox",), "h2": ("prox",), "f2": NEEDS,
     }  # fmt: skip
 
     beta: Beta = "auto"
@@ -125,13 +125,13 @@ class ADMM(Solver):
         """Raise unless both steps can be made."""
         super().check(problem)
         check_first_block(problem, self.first_block, self.name)
-        _newton.check_dense(problem, self.name)
+        check_dense(problem, self.name)
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of the square matrices in float64, two passes, the blocks, lambda."""
         block1, block2, dual = sizes(problem)
         numbers = 3 * block1 + 5 * block2 + 4 * dual + 2 * pass_size(problem)
-        matrices = 4 * _newton.square_size(problem) + matrix_size(problem, self.first_block)
+        matrices = 4 * square_size(problem) + matrix_size(problem, self.first_block)
         return problem.dtype.itemsize * numbers + 8 * matrices
 
     def start(

@@ -23,9 +23,9 @@ from ...forms.structure import LIMITS
 from ...problem import Pair, Problem
 from ...quadratic import FLATTEN
 from ...risk import FiniteSum
+from ...second_order import is_quadratic
 from ...streaming import StreamedSum
 from .._base import Solver, State, choose_engine, get, register, start_point
-from ._newton import is_quadratic
 from .handover import dual_rows
 from .low_rank_gram import LowRankGram
 from .low_rank_newton import LowRankNewton

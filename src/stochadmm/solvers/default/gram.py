@@ -12,22 +12,35 @@ refinement, for float32 data and for the last digits. The minimizer is returned.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
 from ...base.protocols import Array
 from ...base.workspace import Workspace
+from ...certificates import model_of
+from ...forms.one_block import one_block
 from ...problem import Pair, Problem
-from .._base import Solver, State, register, start_point
+from ...risk import FiniteSum
+from ...risk.parts import as_finite_sum
+from ...second_order import (
+    NEEDS,
+    check_dense,
+    check_one_block,
+    full_hessian,
+    is_quadratic,
+    square_size,
+)
+from .._base import Solver, State, own_state, register, start_point
 from .._steps import pass_size, sizes
-from . import _newton
 
 
 @dataclass
 class GramState(State):
     """State of the Gram path: the matrix, once it is made."""
 
+    mu: Array = field(kw_only=True)
+    """Multiplier of the stacked structure S."""
     gram: Array | None = field(default=None, repr=False)
     penalty: float | None = field(default=None)
 
@@ -56,26 +69,23 @@ class Gram(Solver):
 
     name: ClassVar[str] = "gram"
     has_kernel: ClassVar[bool] = False
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {"f2": _newton.NEEDS}
+    needs: ClassVar[dict[str, tuple[str, ...]]] = {"f2": NEEDS}
 
     tol: float = 1e-11
 
     def check(self, problem: Problem) -> None:
         """Raise unless the loss is quadratic and x1 can be eliminated."""
         super().check(problem)
-        if not _newton.is_quadratic(problem):
-            part = type(getattr(problem.f2, "loss", problem.f2)).__name__
-            raise ValueError(
-                f"gram needs a quadratic loss, Squared, and got {part}; use 'prox-newton'"
-            )
-        _newton.OneBlock.of(problem, self.name)
-        _newton.check_dense(problem, self.name)
+        if not is_quadratic(problem):
+            raise ValueError("gram needs the quadratic loss Squared; use 'prox-newton'")
+        check_one_block(problem, self.name)
+        check_dense(problem, self.name)
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of the small problem's matrices, a pass and the blocks."""
         block1, block2, dual = sizes(problem)
         numbers = 2 * block1 + 3 * block2 + 2 * dual + pass_size(problem)
-        return problem.dtype.itemsize * numbers + 8 * 8 * _newton.square_size(problem)
+        return problem.dtype.itemsize * numbers + 8 * 8 * square_size(problem)
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
@@ -83,28 +93,34 @@ class Gram(Solver):
     ) -> GramState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
+        workspace = workspace or Workspace()
+        form = one_block(problem, workspace)
         return GramState(
-            x=point, output=point, dual=multiplier, beta=1.0,
-            workspace=workspace or Workspace(),
+            x=point, output=point, dual=multiplier, beta=1.0, workspace=workspace,
+            mu=form.from_multiplier(None if dual is None else multiplier),
         )  # fmt: skip
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Read the gradient, and at first the Gram matrix, and solve."""
-        p, s, f2 = problem, cast(GramState, state), cast(Any, problem.f2)
+        p, s, f2 = problem, own_state(state, GramState), as_finite_sum(problem.f2)
         at = f2.evaluate(s.x.x2)
         s.n_passes += 1
-        if s.gram is None and f2.kept is not None:
-            s.gram = f2.kept.get("gram")
         if s.gram is None:
-            s.gram, reads = _newton.hessian(f2, at.predictions)
-            s.n_passes += reads
-        if f2.kept is not None:
-            f2.kept["gram"] = s.gram
-        block = _newton.OneBlock.of(p, self.name)
-        s.x, s.dual, s.penalty = block.minimize(
-            p, s.gram, at.gradient, s.x, s.dual, self.tol, s.penalty
-        )
-        s.beta = s.penalty / block.scale**2
-        s.output = s.x
+            s.n_passes += 0 if s.workspace.holds(gram_matrix, f2) else 1
+            s.gram = s.workspace.once(gram_matrix, f2)
+        form = one_block(p, s.workspace)
+        found = model_of(form).minimize(
+            s.gram, at.gradient.astype(np.float64), at.x.astype(np.float64), dual=s.mu,
+            tol=self.tol, penalty=s.penalty,
+        )  # fmt: skip
+        s.penalty, s.mu = found.penalty, found.dual
+        s.x = s.output = p.feasible(Pair(s.x.x1, found.w.astype(p.dtype)))
+        s.dual = form.to_multiplier(s.mu).astype(p.dtype)
+        s.beta = found.penalty / (form.scale1 or 1.0) ** 2
         s.n_epochs += 1
         s.n_gradients += 1
+
+
+def gram_matrix(f2: FiniteSum) -> Array:
+    """Return the Hessian of a quadratic loss, the same everywhere."""
+    return full_hessian(f2, f2.predict(np.zeros(f2.shape, dtype=f2.dtype)))[0]

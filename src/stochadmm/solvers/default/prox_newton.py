@@ -20,23 +20,38 @@ continuous second derivative. The last point is returned.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
 from ...base.protocols import Array
 from ...base.workspace import Workspace
+from ...certificates import model_of
+from ...forms.one_block import one_block
 from ...problem import Pair, Problem
-from .._base import Solver, State, register, start_point
+from ...risk.parts import as_finite_sum, at_predictions
+from ...second_order import (
+    NEEDS,
+    Damping,
+    backtrack,
+    check_dense,
+    check_one_block,
+    full_hessian,
+    is_quadratic,
+    rounding,
+    square_size,
+)
+from .._base import Solver, State, own_state, register, start_point
 from .._steps import pass_size, sizes
-from . import _newton
 
 
 @dataclass
-class NewtonState(State):
+class ProxNewtonState(State):
     """State of the proximal Newton method."""
 
-    share: float = _newton.FIRST_SHARE
+    mu: Array = field(kw_only=True)
+    """Multiplier of the stacked structure S."""
+    share: float = field(kw_only=True)
     """Share of the upper bound in the second derivative."""
     tol: float = 1e-4
     """Accuracy of the next small problem."""
@@ -53,6 +68,10 @@ class ProxNewton(Solver):
     ----------
     tol : float, default=1e-11
         Most accurate solution of the small problems; far from the optimum less is asked.
+    damping : Damping
+        How the share of the curvature bound in the model follows the steps.
+    sufficient : float, default=1e-3
+        Share of the decrease along the step that it must bring (Armijo's rule).
 
     Examples
     --------
@@ -69,67 +88,73 @@ class ProxNewton(Solver):
 
     name: ClassVar[str] = "prox-newton"
     has_kernel: ClassVar[bool] = False
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {"f2": _newton.NEEDS}
+    needs: ClassVar[dict[str, tuple[str, ...]]] = {"f2": NEEDS}
 
     tol: float = 1e-11
+    damping: Damping = field(default_factory=Damping)
+    sufficient: float = 1e-3
 
     def check(self, problem: Problem) -> None:
         """Raise unless x1 can be eliminated and a d x d matrix is affordable."""
         super().check(problem)
-        _newton.OneBlock.of(problem, self.name)
-        _newton.check_dense(problem, self.name)
+        check_one_block(problem, self.name)
+        check_dense(problem, self.name)
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of the small problem's matrices, two passes and the blocks."""
         block1, block2, dual = sizes(problem)
         numbers = 3 * block1 + 4 * block2 + 3 * dual + 2 * pass_size(problem)
-        return problem.dtype.itemsize * numbers + 8 * 8 * _newton.square_size(problem)
+        return problem.dtype.itemsize * numbers + 8 * 8 * square_size(problem)
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
         workspace: Workspace | None = None,
-    ) -> NewtonState:  # fmt: skip
+    ) -> ProxNewtonState:  # fmt: skip
         """Return the state before the first epoch, at a feasible point."""
         point, multiplier = start_point(problem, x, dual)
-        point = problem.feasible(point)
-        return NewtonState(
-            x=point, output=point, dual=multiplier, beta=1.0,
-            workspace=workspace or Workspace(),
+        point, workspace = problem.feasible(point), workspace or Workspace()
+        form = one_block(problem, workspace)
+        return ProxNewtonState(
+            x=point, output=point, dual=multiplier, beta=1.0, workspace=workspace,
+            share=self.damping.first,
+            mu=form.from_multiplier(None if dual is None else multiplier),
         )  # fmt: skip
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make one outer step."""
-        p, s, f2 = problem, cast(NewtonState, state), cast(Any, problem.f2)
-        block = _newton.OneBlock.of(p, self.name)
+        p, s, f2 = problem, own_state(state, ProxNewtonState), as_finite_sum(problem.f2)
+        form = one_block(p, s.workspace)
         at = s.cache
         if at is None or not np.array_equal(at.x, s.x.x2):
             at = f2.evaluate(s.x.x2)
             s.n_passes += 1
-        H, reads = _newton.hessian(f2, at.predictions, s.share)
-        tol = self.tol if _newton.is_quadratic(p) else s.tol
-        x, dual, s.penalty = block.minimize(p, H, at.gradient, s.x, s.dual, tol, s.penalty)
+        H, reads = full_hessian(f2, at.predictions, s.share)
+        found = model_of(form).minimize(
+            H, at.gradient.astype(np.float64), s.x.x2.astype(np.float64), dual=s.mu,
+            tol=self.tol if is_quadratic(p) else s.tol, penalty=s.penalty,
+        )  # fmt: skip
+        x = p.feasible(Pair(s.x.x1, found.w.astype(p.dtype)))
         z = f2.predict(x.x2)
         move, change = x - s.x, z - at.predictions
-
-        now = at.value + p.penalty(p.feasible(s.x))
-        promised = p.penalty(p.feasible(x)) - p.penalty(p.feasible(s.x))
-        decrease = float(np.sum(at.gradient * move.x2)) + promised
+        penalty = p.penalty(s.x)
+        now, decrease = at.value + penalty, p.penalty(x) - penalty
+        decrease += float(np.sum(at.gradient * move.x2))
 
         def value(t: float) -> float:
-            x2 = s.x.x2 + t * move.x2 if t < 1 else x.x2
-            there = p.penalty(p.feasible(Pair(s.x.x1, x2)))
-            return float(f2.value_at(at.predictions + t * change if t < 1 else z)) + there
+            there = x if t == 1 else p.feasible(Pair(s.x.x1, s.x.x2 + t * move.x2))
+            return f2.value_at(z if t == 1 else at.predictions + t * change) + p.penalty(there)
 
-        t = _newton.line_search(value, now, decrease, _newton.rounding(p.dtype))
-        s.share = _newton.next_share(s.share, t)
+        slack = rounding(p.dtype) * abs(now)
+        t = backtrack(value, now, self.sufficient * min(decrease, 0.0), slack)
+        s.share = self.damping.after(s.share, t)
         s.tol = float(np.clip(0.01 * abs(decrease) / max(abs(now), 1e-300), self.tol, 1e-4))
+        s.mu = found.dual if t == 1 else s.mu + t * (found.dual - s.mu)
         if t < 1:
-            x, z = s.x + t * move, at.predictions + t * change
-            dual = s.dual + t * (dual - s.dual)
-        s.beta = s.penalty / block.scale**2
+            x, z = p.feasible(s.x + t * move), at.predictions + t * change
+        s.penalty, s.beta = found.penalty, found.penalty / (form.scale1 or 1.0) ** 2
         s.x = s.output = x
-        s.dual = dual
-        s.cache = _newton.at_predictions(f2, x.x2, z)
+        s.dual = form.to_multiplier(s.mu).astype(p.dtype)
+        s.cache = at_predictions(f2, x.x2, z)
         s.n_epochs += 1
         s.n_passes += reads + 2
         s.n_gradients += 1

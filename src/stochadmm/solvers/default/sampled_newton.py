@@ -16,7 +16,7 @@ certificate costs no further read; it is made when the promised decrease says th
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,11 +35,12 @@ from ...certificates import (
 )
 from ...certificates.corrected import MODEL_TOL
 from ...forms.one_block import OneBlock, one_block
-from ...linear_algebra.implicit import Implicit
 from ...problem import Pair, Problem
+from ...quadratic import QuadraticResult
 from ...risk import Evaluation, FiniteSum
 from ...risk.curvature import LIMITS, RowSample, SampledHessian, shares_curvature
-from ...risk.metrics import has_sampler, row_sampler
+from ...risk.metrics import RowSampler
+from ...risk.parts import as_finite_sum, at_predictions
 from ...second_order import (
     SecondOrderOptions,
     affordable,
@@ -52,8 +53,7 @@ from ...second_order import (
     part_of,
     structured,
 )
-from .._base import Solver, State, register, start_point
-from ._newton import at_predictions
+from .._base import Solver, State, own_state, register, start_point
 from .handover import take_over
 
 
@@ -72,14 +72,14 @@ class NewtonState(State):
     """Steps in a row that did not lower the objective."""
     other: State | None = None
     """State of the method that takes over from steps that keep being refused."""
-    hessian: SampledHessian | None = field(default=None, repr=False)
-    """Rows and Hessian of the last step, for a run that follows on the same rows."""
     reused: SampledHessian | None = field(default=None, repr=False)
-    """The same for the next step too, where they are dear and still true."""
+    """Rows and Hessian of the last step, where they are costly and still true."""
     penalty: float | None = None
     """First penalty of the next model's splitting."""
     faithful: bool = False
     """Whether the last step did what its model had promised."""
+    objective: float = np.inf
+    """F at the output."""
     promised: float = np.inf
     """Decrease that the last model promised."""
     curvature: float = 0.0
@@ -88,6 +88,21 @@ class NewtonState(State):
     """The dual point of the best bound."""
     model_tol: float = field(kw_only=True)
     """Accuracy that the next model begins with."""
+
+
+@dataclass
+class NewtonMemory:
+    """What a run leaves to the next one on the same rows, a path's next strength."""
+
+    cache: Evaluation | None = None
+    hessian: SampledHessian | None = None
+    sample_size: int = 0
+    penalty: float | None = None
+
+
+def newton_memory(f2: FiniteSum) -> NewtonMemory:
+    """Return the memory of runs on the rows of f2 before the first of them."""
+    return NewtonMemory()
 
 
 @register
@@ -136,8 +151,8 @@ class SampledNewton(Solver):
     ) -> NewtonState:  # fmt: skip
         """Return the state before the first epoch: some of the rows may have led somewhere."""
         point, multiplier = start_point(problem, x, dual)
-        point = inside(problem, point)
-        form, f2 = one_block(problem), cast(FiniteSum, problem.f2)
+        point, workspace = inside(problem, point), workspace or Workspace()
+        form, f2 = one_block(problem, workspace), as_finite_sum(problem.f2)
         mu = form.from_multiplier(None if dual is None else multiplier)
         state = self.start_at(problem, point, mu, workspace)
         self._recall(f2, state)
@@ -150,14 +165,14 @@ class SampledNewton(Solver):
         return state
 
     def start_at(
-        self, problem: Problem, point: Pair, mu: Array, workspace: Workspace | None = None
+        self, problem: Problem, point: Pair, mu: Array, workspace: Workspace
     ) -> NewtonState:
         """Return the state at a feasible point whose pass is still to be made."""
-        dual = one_block(problem).to_multiplier(mu).astype(problem.dtype)
+        dual = one_block(problem, workspace).to_multiplier(mu).astype(problem.dtype)
         return NewtonState(
-            workspace=workspace or Workspace(),
+            workspace=workspace,
             x=point, output=point, dual=dual, beta=1.0, mu=mu,
-            sample_size=first_sample(cast(FiniteSum, problem.f2), self.options),
+            sample_size=first_sample(as_finite_sum(problem.f2), self.options),
             model_tol=self.options.first_tol,
             bound=-np.inf,  # nothing is certified before it may succeed
         )  # fmt: skip
@@ -165,18 +180,17 @@ class SampledNewton(Solver):
     def _start_from_part(self, problem: Problem, state: NewtonState) -> None:
         """Begin where some of the rows lead: their steps cost a fraction of a read each."""
         o = self.options
-        part = part_of(cast(FiniteSum, problem.f2), o)
+        part = part_of(as_finite_sum(problem.f2), o)
         small = replace(problem, f2=part)
-        s = self.start(small, workspace=state.workspace)
+        s = self.start(small, workspace=state.workspace.run())
         s.sample_size = first_sample(part, o, o.free_work_few)
         rng, share = np.random.default_rng(0), part.n_terms / problem.f2.n_terms
         for _ in range(o.part_steps):
             self.epoch(small, s, rng)
             if s.shortened or s.refused:
                 break
-            value = cast(Evaluation, s.cache).value + problem.penalty(s.output)
             # beyond this, these rows would tell of themselves only
-            if s.promised <= 0.1 * part.n_columns / part.n_terms * abs(value):
+            if s.promised <= 0.1 * part.n_columns / part.n_terms * abs(s.objective):
                 break
         state.x = state.output = s.output
         state.mu, state.dual = s.mu, s.dual
@@ -185,16 +199,17 @@ class SampledNewton(Solver):
 
     def _recall(self, f2: FiniteSum, state: NewtonState) -> None:
         """Begin with what a run on the same rows has left: last pass, sample, sizes."""
-        before: NewtonState | None = None if f2.kept is None else f2.kept.get("newton")
-        if before is None:
+        before = state.workspace.once(newton_memory, f2)
+        if before.cache is None:
             return
         state.sample_size, state.penalty = before.sample_size, before.penalty
-        if before.cache is not None and np.array_equal(before.cache.x, state.output.x2):
+        if np.array_equal(before.cache.x, state.output.x2):
             state.cache, state.reused = before.cache, before.hessian
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make one step."""
-        s, f2, form = cast(NewtonState, state), cast(FiniteSum, problem.f2), one_block(problem)
+        s, f2 = own_state(state, NewtonState), as_finite_sum(problem.f2)
+        form = one_block(problem, s.workspace)
         patience = self.options.patience
         if s.refused >= patience or s.shortened >= patience - 1:
             take_over(problem, s, rng)
@@ -206,13 +221,14 @@ class SampledNewton(Solver):
             s.n_gradients += 1
         at = evaluate(f2, s.output.x2.astype(np.float64), snapshot)
         now = at.value + problem.penalty(s.output)
-        hessian = self._hessian(problem, s, at, rng)
+        hessian = self._hessian(f2, s, at, rng)
         w, mu, s.promised = self._model(problem, s, form, at, hessian, now)
         s.curvature = hessian.along(w - at.x)
-        taken = self._advance(problem, s, snapshot, w, now)
+        taken = self._advance(problem, f2, s, snapshot, w, now)
         s.reused = hessian if s.faithful and self._is_costly(hessian.sample) else None
-        if f2.kept is not None:
-            s.hessian, f2.kept["newton"] = hessian, s
+        memory = s.workspace.once(newton_memory, f2)
+        memory.cache, memory.hessian = s.cache, hessian
+        memory.sample_size, memory.penalty = s.sample_size, s.penalty
         s.mu = s.mu + taken * (mu - s.mu) if taken < 1 else mu
         s.dual = form.to_multiplier(s.mu).astype(problem.dtype)
         s.beta = 1.0 if s.penalty is None else s.penalty
@@ -221,17 +237,16 @@ class SampledNewton(Solver):
     # ---------------------------------------------------------------- the model
 
     def _hessian(
-        self, problem: Problem, s: NewtonState, at: DataTerm, rng: np.random.Generator
+        self, f2: FiniteSum, s: NewtonState, at: DataTerm, rng: np.random.Generator
     ) -> SampledHessian:
         """Return the Hessian of a sample of rows, the last one where it is to be used again."""
-        f2 = cast(FiniteSum, problem.f2)
         if s.reused is not None:
             return s.reused.at(at.slopes)
         if s.sample_size >= f2.n_terms:
             sample = RowSample(f2, at.predictions, at.slopes)
         else:
-            s.n_passes += 0 if has_sampler(f2) else 2
-            rows, omega = row_sampler(f2).draw(s.sample_size, rng)
+            s.n_passes += 0 if s.workspace.holds(RowSampler, f2) else 2
+            rows, omega = s.workspace.once(RowSampler, f2).draw(s.sample_size, rng)
             sample = RowSample(f2, at.predictions, at.slopes, rows, omega)
             s.n_passes += rows.size / f2.n_terms
         damping = s.damping * min(float(f2.loss.curvature_bound), 1e6) if s.damping else 0.0
@@ -246,7 +261,7 @@ class SampledNewton(Solver):
         o, H = self.options, hessian.matrix
         promised = 0.0
         # no digits are wasted on a costly model that is not true yet
-        rough = isinstance(H, Implicit) and not s.faithful
+        rough = hessian.implicit and not s.faithful
 
         def accurate(w: Array) -> bool:
             """Say whether ten times the accuracy no longer changes what is promised."""
@@ -264,20 +279,20 @@ class SampledNewton(Solver):
             scale = gap_scale(problem, now, s.bound)
             if promised <= self._reach(share, s.target) * scale:
                 tol = max(o.certificate_share * s.target, MODEL_TOL)
-                if share == 1 and not isinstance(H, Implicit):
+                if share == 1 and not hessian.implicit:
                     tol = MODEL_TOL  # the minimizer is next to the solution: digits worth having
                 found = self._certify(problem, s, form, at, hessian, now, small.w, small.dual, tol)
                 if found is not None:
                     w, mu = found
                     return w, mu, now - model_value(problem, at, H, w)
-        return structured(form, small, o), small.dual, promised
+        return self._structured(form, small), small.dual, promised
 
     def _certify(
         self, problem: Problem, s: NewtonState, form: OneBlock, at: DataTerm,
         hessian: SampledHessian, now: float, near: Array, start: Array, tol: float,
     ) -> tuple[Array, Array] | None:  # fmt: skip
         """Keep the bound of the corrected dual point; return its model's minimizer and mu."""
-        f2 = cast(FiniteSum, problem.f2)
+        f2 = as_finite_sum(problem.f2)
         # slopes of coupled outputs have little room: damping would take them out of it
         own = hessian.damped(0.0) if hessian.sample.coupled else hessian
         found = corrected_point(f2, form, at, start, now, own, near, tol, s.penalty)
@@ -288,7 +303,13 @@ class SampledNewton(Solver):
         # a larger sample makes the next bound tighter and the next step better
         most = affordable(f2, self.options.most_work, self.options)
         s.sample_size = max(s.sample_size, min(2 * s.sample_size, most))
-        return structured(form, found.model, self.options), found.mu
+        return self._structured(form, found.model), found.mu
+
+    def _structured(self, form: OneBlock, found: QuadraticResult) -> Array:
+        """Return a model's minimizer with the exact zeros and ties that its prox made."""
+        if form.offset.any():
+            return found.w
+        return structured(form.S, found, self.options.structured)
 
     def _reach(self, share: float, target: float) -> float:
         """Return the promised decrease, relative to the objective, that may be certified."""
@@ -304,10 +325,11 @@ class SampledNewton(Solver):
     # ---------------------------------------------------------------- the step
 
     def _advance(
-        self, problem: Problem, s: NewtonState, snapshot: Evaluation, w: Array, now: float
-    ) -> float:
+        self, problem: Problem, f2: FiniteSum, s: NewtonState, snapshot: Evaluation, w: Array,
+        now: float,
+    ) -> float:  # fmt: skip
         """Move to w, or as far towards it as the objective falls; return the share taken."""
-        o, f2, promised = self.options, cast(FiniteSum, problem.f2), s.promised
+        o, promised = self.options, s.promised
         point = inside(problem, Pair(s.output.x1, w.astype(problem.dtype)))
         x2 = point.x2
         there = f2.evaluate(x2)
@@ -316,7 +338,7 @@ class SampledNewton(Solver):
         value = there.value + problem.penalty(point)
         t, slack, change = 1.0, 1e-14 * abs(now), there.predictions - snapshot.predictions
         if not value <= now - o.sufficient * max(promised, 0.0) + slack:
-            t, point, value = self._shortened(problem, s.output, x2, snapshot, change)
+            t, point, value = self._shortened(problem, f2, s.output, x2, snapshot, change)
             s.shortened += 1
             s.damping = min(1.0, max(10 * s.damping, o.first_damping))
             if not value <= now + slack:
@@ -337,14 +359,15 @@ class SampledNewton(Solver):
                 s.sample_size = min(2 * s.sample_size, f2.n_terms)
         s.refused = 0 if value < now else s.refused + 1
         s.x = s.output = point
+        s.objective = value
         s.cache = replace(there, x=point.x2)
         return t
 
     def _shortened(
-        self, problem: Problem, start: Pair, x2: Array, snapshot: Evaluation, change: Array
-    ) -> tuple[float, Pair, float]:
+        self, problem: Problem, f2: FiniteSum, start: Pair, x2: Array, snapshot: Evaluation,
+        change: Array,
+    ) -> tuple[float, Pair, float]:  # fmt: skip
         """Minimize along a step that leads too far, on the predictions at hand."""
-        f2 = cast(FiniteSum, problem.f2)
         step = (x2 - start.x2).astype(problem.dtype)
 
         def point(t: float) -> Pair:
@@ -357,7 +380,7 @@ class SampledNewton(Solver):
         return t, point(t), best
 
 
-def why_not(problem: Problem) -> str | None:
+def why_not(problem: Problem, workspace: Workspace | None = None) -> str | None:
     """Return why these steps cannot serve a problem, None if they can."""
     f2 = problem.f2
     if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.CURVATURE_APPLY):
@@ -368,7 +391,7 @@ def why_not(problem: Problem) -> str | None:
         return "no penalty"
     if not has_certificate(problem):
         return "a part has no conjugate, or an operator no matrix"
-    form = one_block(problem)
+    form = one_block(problem, workspace)
     if form.is_through:
         return "A1 is not a multiple of the identity"
     if f2.n_columns > LIMITS.columns and form.ties_columns:

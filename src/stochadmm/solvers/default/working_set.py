@@ -16,7 +16,7 @@ and Salmon (Celer, 2018).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,23 +33,28 @@ from ...certificates import (
 )
 from ...forms.one_block import one_block
 from ...operators import Identity
-from ...penalties import Stacked
+from ...penalties import Stacked, segments
 from ...problem import Pair, Problem
 from ...risk import Evaluation, FiniteSum
 from ...risk.metrics import column_energies
-from ...risk.parts import some_columns
-from ...second_order import inside
-from .._base import Solver, State, register, start_point
+from ...risk.parts import as_finite_sum, some_columns
+from ...second_order import SecondOrderOptions, inside
+from .._base import Solver, State, own_state, register, start_point
 from .sampled_newton import NewtonState, SampledNewton, why_not
 
-FIRST = 100
-"""Columns of the first set, where that many are held by a penalty."""
-MOST = 0.5
-"""Share of the columns from which on all are taken."""
-ENOUGH = 0.3
-"""The set grows when the columns outside promise this share of what the last step brought."""
-
 Indices = NDArray[np.intp]
+
+
+@dataclass
+class Small:
+    """The problem of some columns, and the state of the steps on it."""
+
+    problem: Problem
+    state: NewtonState
+
+    def copy(self) -> Small:
+        """Return it with a state of its own."""
+        return Small(self.problem, own_state(self.state.copy(), NewtonState))
 
 
 @dataclass
@@ -59,16 +64,38 @@ class WorkingState(State):
     mu: Array = field(kw_only=True)
     """Multiplier of the stacked structure S."""
     columns: Indices = field(kw_only=True)
-    small: Problem | None = field(default=None, repr=False)
-    inner: NewtonState | None = field(default=None, repr=False)
+    inner: Small | None = field(default=None, repr=False)
     lifted: DualPoint | None = field(default=None, repr=False)
     """The dual point of the small problem that was lifted last."""
+
+
+@dataclass
+class LastPass:
+    """The pass that a run has ended with, for the next one on the same rows."""
+
+    at: Evaluation | None = None
+
+
+def last_pass(f2: FiniteSum) -> LastPass:
+    """Return the last pass over the rows of f2 before there was one."""
+    return LastPass()
 
 
 @register
 @dataclass(frozen=True)
 class WorkingSet(Solver):
     """Second-order steps on the columns that matter.
+
+    Parameters
+    ----------
+    first : int, default=100
+        Columns of the first set, where that many are held by a penalty: their steps cost little.
+    most : float, default=0.5
+        Share of the columns from which on all are taken: copying them costs what they save.
+    enough : float, default=0.3
+        The set grows when the columns outside promise this share of what the last step brought.
+    options : SecondOrderOptions
+        Numbers of the steps inside.
 
     Examples
     --------
@@ -83,6 +110,11 @@ class WorkingSet(Solver):
     name: ClassVar[str] = "working-set"
     has_kernel: ClassVar[bool] = True
 
+    first: int = 100
+    most: float = 0.5
+    enough: float = 0.3
+    options: SecondOrderOptions = field(default_factory=SecondOrderOptions)
+
     def check(self, problem: Problem) -> None:
         """Raise when nothing holds columns at zero one by one."""
         reason = why_not_by_column(problem)
@@ -91,8 +123,8 @@ class WorkingSet(Solver):
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes for a set of a tenth of the columns: their rows and square matrices."""
-        f2, outputs = cast(FiniteSum, problem.f2), int(np.prod(problem.shape2[1:]))
-        size = min(max(FIRST, f2.n_columns // 10), f2.n_columns)
+        f2, outputs = as_finite_sum(problem.f2), int(np.prod(problem.shape2[1:]))
+        size = min(max(self.first, f2.n_columns // 10), f2.n_columns)
         passes = problem.dtype.itemsize * 4 * f2.n_terms * outputs
         return int(8 * 5 * size**2 + f2.n_bytes * size / f2.n_columns + passes)
 
@@ -102,14 +134,15 @@ class WorkingSet(Solver):
     ) -> WorkingState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        point, f2 = inside(problem, point), cast(FiniteSum, problem.f2)
-        mu = one_block(problem).from_multiplier(None if dual is None else multiplier)
+        point, f2 = inside(problem, point), as_finite_sum(problem.f2)
+        workspace = workspace or Workspace()
+        mu = one_block(problem, workspace).from_multiplier(None if dual is None else multiplier)
         state = WorkingState(
-            workspace=workspace or Workspace(),
+            workspace=workspace,
             x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf, mu=mu,
             columns=np.zeros(0, dtype=np.intp),
         )  # fmt: skip
-        before: Evaluation | None = None if f2.kept is None else f2.kept.get(self.name)
+        before = workspace.once(last_pass, f2).at
         if before is not None and np.array_equal(before.x, point.x2):
             state.cache = before
         else:
@@ -119,50 +152,56 @@ class WorkingSet(Solver):
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make one step on the working set, look at all columns, and grow the set if need be."""
-        s, form = cast(WorkingState, state), ByColumn.of(problem)
-        if s.inner is None or s.small is None:
-            self._grow(problem, s, form)
-        assert s.inner is not None and s.small is not None and s.cache is not None
-        before, passes = s.cache.value + problem.penalty(s.output), s.inner.n_passes
-        s.inner.target = s.target
-        SampledNewton().epoch(s.small, s.inner, rng)
+        s = own_state(state, WorkingState)
+        form = s.workspace.once(ByColumn, problem, s.workspace)
+        at = form.f2.evaluate(s.output.x2) if s.cache is None else s.cache
+        if s.inner is None:
+            s.inner = self._grow(problem, s, form, at)
+        inner, before = s.inner, at.value + problem.penalty(s.output)
+        passes = inner.state.n_passes
+        inner.state.target, inner.state.deadline = s.target, s.deadline
+        SampledNewton(self.options).epoch(inner.problem, inner.state, rng)
         share = s.columns.size / problem.shape2[0]
-        s.n_passes += share * (s.inner.n_passes - passes) + 1.0
+        s.n_passes += share * (inner.state.n_passes - passes) + 1.0
         s.n_gradients += 1.0
-        now = self._lift(problem, s, form)
-        self._certify(problem, s, form, now)
+        at = self._lift(problem, s, form, inner)
+        now = at.value + problem.penalty(s.output)
+        self._certify(problem, s, form, inner.state, at, now)
         if s.columns.size < problem.shape2[0]:
-            outside = form.promise(s.cache, s.columns)
-            if outside > ENOUGH * max(before - now, 0.0):
-                self._grow(problem, s, form)
-        if form.f2.kept is not None:
-            form.f2.kept[self.name] = s.cache
+            outside = form.promise(at, s.columns)
+            if outside > self.enough * max(before - now, 0.0):
+                s.inner = self._grow(problem, s, form, at)
+        s.workspace.once(last_pass, form.f2).at = at
         s.n_epochs += 1
 
-    def _lift(self, problem: Problem, s: WorkingState, form: ByColumn) -> float:
-        """Take over the point of the small problem; return the objective."""
-        inner, f2 = cast(NewtonState, s.inner), cast(FiniteSum, problem.f2)
+    def _lift(self, problem: Problem, s: WorkingState, form: ByColumn, small: Small) -> Evaluation:
+        """Take over the point of the small problem; return the pass there."""
+        inner, f2 = small.state, form.f2
         x2 = np.zeros(problem.shape2, problem.dtype)
         x2[s.columns] = inner.output.x2
         s.x = s.output = problem.feasible(Pair(problem.zeros().x1, x2))
         s.mu = np.zeros_like(s.mu)
-        small = one_block(cast(Problem, s.small))
-        own = inner.mu if inner.other is None else small.from_multiplier(inner.dual)
+        own = inner.mu
+        if inner.other is not None:
+            own = one_block(small.problem, inner.workspace).from_multiplier(inner.dual)
         s.mu[form.rows(s.columns)] = own
         s.dual = form.composite.to_multiplier(s.mu).astype(problem.dtype)
         s.beta = inner.beta
         made = inner.cache
         if made is None:
-            s.cache = replace(f2.evaluate(x2), x=x2)
+            at = replace(f2.evaluate(x2), x=x2)
         else:
             gradient = f2.pull_back(f2.weighted(made.derivative)) / f2.n_terms
-            s.cache = replace(made, x=x2, gradient=gradient.astype(problem.dtype, copy=False))
-        return s.cache.value + problem.penalty(s.output)
+            at = replace(made, x=x2, gradient=gradient.astype(problem.dtype, copy=False))
+        s.cache = at
+        return at
 
-    def _certify(self, problem: Problem, s: WorkingState, form: ByColumn, now: float) -> None:
+    def _certify(
+        self, problem: Problem, s: WorkingState, form: ByColumn, inner: NewtonState,
+        at: Evaluation, now: float,
+    ) -> None:  # fmt: skip
         """Lift a dual point of the small problem that certifies enough there."""
-        inner, f2 = cast(NewtonState, s.inner), cast(FiniteSum, problem.f2)
-        found = inner.certificate
+        found, f2 = inner.certificate, form.f2
         scale = gap_scale(problem, now, s.bound)
         if found is None or found is s.lifted or s.target is None:
             return
@@ -172,61 +211,58 @@ class WorkingSet(Solver):
         gradient = pull_back(f2, found.slopes)
         s.n_passes += 1.0
         mu = form.multiplier(s.columns, found.mu, gradient)
-        z = cast(Evaluation, s.cache).predictions
-        point = scaled_point(f2, form.composite, z, found.slopes, gradient, mu, now, rounds=1)
+        point = scaled_point(
+            f2, form.composite, at.predictions, found.slopes, gradient, mu, now, rounds=1
+        )
         if s.bound is None or point.bound > s.bound:
             s.bound = point.bound
 
-    def _grow(self, problem: Problem, s: WorkingState, form: ByColumn) -> None:
-        """Add the columns of largest tension, and begin anew from where the steps have led."""
-        x2, cache = s.output.x2, cast(Evaluation, s.cache)
-        tension = form.tension(cache.gradient)
+    def _grow(self, problem: Problem, s: WorkingState, form: ByColumn, at: Evaluation) -> Small:
+        """Add the columns of largest tension; return the steps from where they have led."""
+        x2 = s.output.x2
+        tension = form.tension(at.gradient)
         used = (x2 != 0) if x2.ndim == 1 else x2.any(axis=1)
         chosen = used | ~form.held
         chosen[s.columns] = True
         size, support = int(chosen.sum()), int(np.count_nonzero(used))
         pulled = int(np.count_nonzero((tension > 1) & ~chosen))
-        more = int(np.clip(pulled, 1, max(2 * support - size, FIRST)))
-        if size + more > MOST * x2.shape[0] and why_not(problem) is None:
+        more = int(np.clip(pulled, 1, max(2 * support - size, self.first)))
+        if size + more > self.most * x2.shape[0] and why_not(problem, s.workspace) is None:
             chosen[:] = True
         else:
             order = np.argsort(np.where(chosen, -np.inf, tension))[::-1]
             chosen[order[:more]] = True
         s.columns = np.flatnonzero(chosen)
-        s.small = form.restricted(problem, s.columns)
+        small = form.restricted(problem, s.columns)
         s.notes["columns"] = s.columns.size
-        point = s.small.feasible(Pair(s.small.zeros().x1, x2[s.columns]))
-        inner = SampledNewton().start_at(s.small, point, s.mu[form.rows(s.columns)], s.workspace)
-        inner.cache = replace(cache, x=point.x2, gradient=cache.gradient[s.columns])
-        inner.engine = s.engine
+        point = small.feasible(Pair(small.zeros().x1, x2[s.columns]))
+        # a workspace of its own: the rows of an earlier set need not be kept
+        workspace = s.workspace if small is problem else Workspace()
+        mu = s.mu[form.rows(s.columns)]
+        state = SampledNewton(self.options).start_at(small, point, mu, workspace)
+        state.cache = replace(at, x=point.x2, gradient=at.gradient[s.columns])
+        state.engine = s.engine
         if s.inner is not None:
-            inner.penalty, inner.model_tol = s.inner.penalty, s.inner.model_tol
-        s.inner = inner
+            before = s.inner.state
+            state.penalty, state.model_tol = before.penalty, before.model_tol
+        return Small(small, state)
 
 
 class ByColumn:
     """A problem whose structure has one column in each row: what holds the columns at zero."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.composite = one_block(problem)
+    def __init__(self, problem: Problem, workspace: Workspace) -> None:
+        self.composite = one_block(problem, workspace)
         self.S = self.composite.S
         self.parts = [
             (part, slice(rows.start + own.start, rows.start + own.stop))
             for whole, rows in self.composite.parts
-            for part, own in _parts(whole, rows.stop - rows.start)
+            for part, own in segments(whole, rows.stop - rows.start)
         ]
         self.column, self.factor = self.S.indices, self.S.data
         ones = np.ones(problem.shape2)
         self.held = (self.tension(ones) < np.inf) & (self.tension(-ones) < np.inf)
-        self.f2 = cast(FiniteSum, problem.f2)
-
-    @classmethod
-    def of(cls, problem: Problem) -> ByColumn:
-        """Return the form of a problem; it is kept with it."""
-        kept = problem.__dict__.get("_by_column")
-        if kept is None:
-            kept = problem.__dict__["_by_column"] = cls(problem)
-        return cast(ByColumn, kept)
+        self.f2, self.workspace = as_finite_sum(problem.f2), workspace
 
     def rows(self, columns: Indices) -> Indices:
         """Return the rows of the structure that act on some columns."""
@@ -234,8 +270,9 @@ class ByColumn:
 
     def _pulls(self, gradient: Array, rows: slice | Indices) -> Array:
         factor = self.factor[rows]
-        pull = -gradient[self.column[rows]]
-        return cast(Array, pull / (factor[:, None] if pull.ndim == 2 else factor))
+        pull: Array = -gradient[self.column[rows]]
+        pull = pull / (factor[:, None] if pull.ndim == 2 else factor)
+        return pull
 
     def _row_tension(self, gradient: Array) -> Array:
         out = np.full(self.S.shape[0], np.inf)
@@ -261,7 +298,8 @@ class ByColumn:
         size = size if size.ndim == 1 else size.max(axis=1)
         loss: Any = self.f2.loss
         curve = float(np.max(loss.curvature(at.predictions, self.f2.y).mean(axis=0)))
-        bend = np.maximum(curve * column_energies(self.f2)[pulled], np.finfo(float).tiny)
+        energy = self.workspace.once(column_energies, self.f2)[pulled]
+        bend = np.maximum(curve * energy, np.finfo(float).tiny)
         return float(((size * (1 - 1 / tension[pulled])) ** 2 / (2 * bend)).sum())
 
     def multiplier(self, columns: Indices, mu: Array, gradient: Array) -> Array:
@@ -287,43 +325,26 @@ class ByColumn:
         for part, block in self.parts:
             inside = rows[(rows >= block.start) & (rows < block.stop)] - block.start
             penalties.append((part.restricted(inside), inside.size))
-        A = self.S[rows][:, columns]
-        return Problem(
-            few, h1=Stacked(penalties), A1=Identity(rows.size, scale=-1.0), A2=cast(Any, A)
-        )
+        A: Any = self.S[rows][:, columns]
+        return Problem(few, h1=Stacked(penalties), A1=Identity(rows.size, scale=-1.0), A2=A)
 
 
-def _parts(penalty: Any, size: int) -> list[tuple[Any, slice]]:
-    """Return a penalty as parts on consecutive rows."""
-    if not isinstance(penalty, Stacked):
-        return [(penalty, slice(0, size))]
-    found, start = [], 0
-    for part, length in penalty.parts:
-        found += [
-            (own, slice(start + rows.start, start + rows.stop))
-            for own, rows in _parts(part, length)
-        ]
-        start += length
-    return found
-
-
-def why_not_by_column(problem: Problem) -> str | None:
+def why_not_by_column(problem: Problem, workspace: Workspace | None = None) -> str | None:
     """Return why columns cannot be left out one by one, None if they can."""
+    workspace = workspace or Workspace()
     f2 = problem.f2
     if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.CURVATURE_APPLY):
         return "the loss offers no curvature"
     if not has_certificate(problem):
         return "a part has no conjugate, or an operator no matrix"
-    form = one_block(problem)
+    form = one_block(problem, workspace)
     if form.is_through:
         return "A1 is not a multiple of the identity"
     if form.ties_columns or form.S.nnz < form.S.shape[0] or form.offset.any():
         return "the structure ties columns"
-    parts = [
-        part for whole, rows in form.parts for part, _ in _parts(whole, rows.stop - rows.start)
-    ]
-    if not all(offers(part, Has.RESTRICTED) for part in parts):
+    by_column = workspace.once(ByColumn, problem, workspace)
+    if not all(offers(part, Has.RESTRICTED) for part, _ in by_column.parts):
         return "a penalty cannot be restricted to some rows"
-    if 2 * np.count_nonzero(ByColumn.of(problem).held) < problem.shape2[0]:
+    if 2 * np.count_nonzero(by_column.held) < problem.shape2[0]:
         return "no penalty holds most columns at zero"
     return None
