@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.linear_model import LassoCV, enet_path
-from stochadmm.run.driver import Request
 
 import stochadmm as sa
 from stochadmm.base.workspace import Workspace
 from stochadmm.estimators._search import best_index
-from stochadmm.run import driver, path
+from stochadmm.run import path
+from stochadmm.run.minimize import Request
+from stochadmm.run.minimize import solve as solve_in
 from stochadmm.run.path import (
     _norms_of_coefficients,
     alpha_grid,
@@ -274,7 +275,7 @@ def test_a_path_reads_less_than_its_values_alone():
         )
 
     def solve(problem, start, workspace):
-        return driver.solve(problem, "auto", Request(stop=sa.Gap(1e-5), start=start), workspace)
+        return solve_in(problem, "auto", Request(stop=sa.Gap(1e-5), start=start), workspace)
 
     alphas = alpha_grid(alpha_max(unit()), n_alphas=8, eps=1e-2)
     together = list(solve_path(unit(), alphas, solve))
@@ -294,5 +295,5 @@ def test_nothing_is_remembered_unless_asked_for():
     first, second = sa.minimize(problem), sa.minimize(problem)
     assert first.n_passes == second.n_passes
     workspace = Workspace()
-    driver.solve(problem, "auto", Request(), workspace)
-    assert driver.solve(problem, "auto", Request(), workspace).n_passes < first.n_passes
+    solve_in(problem, "auto", Request(), workspace)
+    assert solve_in(problem, "auto", Request(), workspace).n_passes < first.n_passes
