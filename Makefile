@@ -20,7 +20,7 @@ GALLERY ?= 1
 FORM ?= short
 DOCS ?=
 
-.PHONY: help demo test test-hardware test-numpy ext wheel asan bench docs lint format clean
+.PHONY: help demo test test-hardware test-numpy test-oldest ext wheel release-check asan bench docs linklist lint format clean
 
 help:
 	@echo "make demo    fit two structured models, with a table and figures in out/demo"
@@ -28,6 +28,9 @@ help:
 	@echo "make test-hardware  the numerical tests as other processors round, in random order (HARDWARE=--short: minutes)"
 	@echo "make ext     compile the kernels into the source tree; demo and test do it when needed"
 	@echo "make wheel   build, audit and try a wheel in a clean environment"
+	@echo "make release-check  build sdist and wheel, try each in a clean environment, check metadata and types"
+	@echo "make test-oldest  a part of the tests with the oldest versions that pyproject.toml allows"
+	@echo "make linklist  external links of README and documentation, each with its page"
 	@echo "make asan    tests of the kernels with the address and undefined behaviour sanitizers"
 	@echo "make bench   compare with other packages, with a table and a page in out/bench (FORM=long: hours)"
 	@echo "make docs    documentation in docs/_build/html; warnings are errors (GALLERY=0: without running the examples)"
@@ -89,6 +92,22 @@ wheel: $(READY)
 	build/wheel/venv/bin/python -m pip install -q dist/*.whl
 	cd build/wheel && env -i PATH=$(abspath build/wheel/venv/bin) CXX=/nowhere venv/bin/python ../../tests/smoke.py
 
+# Everything that a release has to be, see tools/release_check.py.
+release-check: $(READY)
+	$(BIN)/python -m pip install -q -c constraints.txt build twine
+	$(BIN)/python tools/release_check.py --tests
+
+# The oldest requirements, beside the kernels of the source tree.
+OLDEST := build/oldest
+OLDEST_TESTS := tests/test_structures.py tests/test_files.py tests/test_result.py tests/test_data_sources.py \
+	tests/test_estimators_input.py tests/test_estimators_refit.py tests/test_cli_fit.py
+test-oldest: export OPENBLAS_NUM_THREADS = 1
+test-oldest: export PYTHONPATH = src
+test-oldest: $(EXT)
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip install -q $$($(PYTHON) tools/oldest.py plots graph parquet) hypothesis pytest pytest-timeout
+	$(OLDEST)/bin/python -m pytest -q -m "not slow" $(OLDEST_TESTS) $(PYTEST_ARGS)
+
 # The package beside a sanitized extension, in a copy of the sources.
 ASAN := build/asan/src
 SANITIZERS = $(foreach name,libasan.so libubsan.so,$(shell $(or $(CXX),g++) -print-file-name=$(name)))
@@ -125,6 +144,9 @@ docs: export MPLBACKEND = Agg
 docs: $(DOCTOOLS) $(EXT)
 	$(BIN)/sphinx-build -W --keep-going -q -D plot_gallery=$(GALLERY) docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+linklist:
+	@$(PYTHON) tools/links.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
