@@ -23,9 +23,7 @@ def oldest(extras: list[str]) -> list[str]:
     for requirement in wanted:
         found = re.fullmatch(r"([\w.-]+)>=([\w.]+)", requirement)
         if found is None:
-            raise SystemExit(
-                f"{requirement!r} in pyproject.toml has no lower bound of the form >="
-            )
+            raise SystemExit(f"{requirement!r} in pyproject.toml has no lower bound >=")
         name, version = found.groups()
         if pins.setdefault(name, version) != version:
             raise SystemExit(f"{name} has two lower bounds, {pins[name]} and {version}")
