@@ -72,9 +72,8 @@ def check_versions() -> str:
     version = str(project["version"])
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     first = re.search(r"^## (\S+)", changelog, re.MULTILINE)
-    cited = re.search(
-        r"^version: \"?([^\"\n]+)", (ROOT / "CITATION.cff").read_text(), re.MULTILINE
-    )
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    cited = re.search(r'^version: "?([^"\n]+)', citation, re.MULTILINE)
     found = {"CHANGELOG.md": first and first[1], "CITATION.cff": cited and cited[1]}
     for name, value in found.items():
         if value != version:
