@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,12 @@ def test_internal_links_lead_to_files(path):
         and not target.startswith(("../_structures", "../gallery", "gallery"))
     ]  # fmt: skip
     assert not broken
+
+
+def test_external_links_are_listed_and_secure():
+    listed = runpy.run_path(str(ROOT / "tools" / "links.py"))["external"]()
+    assert listed, "the documentation links to nothing outside"
+    assert [address for address in listed if not address.startswith("https://")] == []
 
 
 PUBLIC = [name for name in sa.__all__ if inspect.isclass(getattr(sa, name))] + [

@@ -67,3 +67,16 @@ def test_the_own_loss_ignores_gross_errors():
     planted = sa.datasets.make_chain(400, 30, n_levels=4, noise=0.3, random_state=0).coef
     robust = np.abs(result.coef - planted).max()
     assert robust < 0.5 * np.abs(sa.minimize(plain).coef - planted).max()
+
+
+def test_the_own_solver_agrees_with_the_default():
+    problem, result = solved("own_solver.py")
+    assert result.status is sa.Status.CONVERGED and result.relative_gap <= 1e-5
+    assert result.objective == pytest.approx(sa.minimize(problem, stop=1e-8).objective, rel=1e-5)
+
+
+def test_the_own_source_gives_the_answer_of_rows_in_memory():
+    result, whole = solved("own_source.py")
+    assert result.status is sa.Status.CONVERGED and result.relative_gap <= 1e-8
+    assert result.objective == pytest.approx(whole.objective, rel=1e-8)
+    np.testing.assert_allclose(result.coef, whole.coef, atol=1e-4)
