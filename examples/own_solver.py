@@ -30,8 +30,7 @@ class Linearized:
         x2, dual = state.x.x2, state.dual
         for _ in range(self.n_inner):
             x1 = problem.h1.prox(A.matvec(x2) + dual / beta, 1 / beta)
-            _, gradient = problem.f2.value_and_gradient(x2)
-            total = gradient + A.rmatvec(dual + beta * (A.matvec(x2) - x1))
+            total = problem.f2.gradient(x2) + A.rmatvec(dual + beta * (A.matvec(x2) - x1))
             x2 = x2 - total / size
             dual = dual + beta * (A.matvec(x2) - x1)
         state.x = sa.Pair(x1, x2)
