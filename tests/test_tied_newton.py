@@ -6,6 +6,8 @@ from benchmarks.covering import answer, conic_optimum, objective
 from scipy import sparse
 
 import stochadmm as sa
+from stochadmm.run.minimize import Request
+from stochadmm.run.minimize import solve as solve_in
 from stochadmm.run.path import at_strength, solve_path
 from stochadmm.solvers import TiedNewton
 from stochadmm.tied import FewRows, ManyRows, Structure, levels_of
@@ -255,9 +257,12 @@ def test_a_path_keeps_the_factor_and_equals_single_fits(monkeypatch):
     monkeypatch.setattr(FewRows, "of", classmethod(counted))
     unit = problem(grid, "logistic", intercept=True)
     alphas = [4.0, 2.0, 1.0, 0.5]
-    found = [
-        r.objective for _, _, r in solve_path(unit, alphas, lambda p, s, w: solve(p, start=s))
-    ]
+
+    def step(problem, start, workspace):
+        asked = Request(stop=sa.Gap(1e-8), start=start)
+        return solve_in(problem, "tied-newton", asked, workspace)
+
+    found = [r.objective for _, _, r in solve_path(unit, alphas, step)]
     assert len(made) == 1
     for alpha, value in zip(alphas, found, strict=True):
         alone = solve(at_strength(problem(grid, "logistic", intercept=True), alpha)).objective

@@ -6,12 +6,12 @@ The parts of ``solvers.tied_newton``; the mathematics is in ``docs/design/wide.m
 from ._dual import dual_point
 from ._levels import Levels, Reduced, levels_of
 from ._pieces import Pieces
-from ._rows import FewRows, ManyRows, Model, Rows
+from ._rows import FewRows, ManyRows, Model, Rows, factored_rows
 from ._splitting import Splitting
-from ._structure import MOST_ENTRIES, Structure
+from ._structure import Structure
+from .options import TiedOptions
 
 __all__ = [
-    "MOST_ENTRIES",
     "FewRows",
     "Levels",
     "ManyRows",
@@ -21,6 +21,8 @@ __all__ = [
     "Rows",
     "Splitting",
     "Structure",
+    "TiedOptions",
     "dual_point",
+    "factored_rows",
     "levels_of",
 ]

@@ -10,22 +10,18 @@ parts are then shrunk by one factor until they are feasible.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
-from ..base.clock import out_of_time
+from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..certificates import DataTerm, DualPoint, lower_bound, rounding
 from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
 from ._pieces import Pieces
 from ._structure import Structure
-
-LOOK = 3
-"""Reflections from one bound to the next."""
-FIRM = 1e4
-"""Multipliers per structure, relative to their sizes, from which on S w decides what is tied."""
+from .options import OPTIONS, TiedOptions
 
 
 class Found(NamedTuple):
@@ -37,7 +33,8 @@ class Found(NamedTuple):
 
 def dual_point(
     f2: FiniteSum, form: OneBlock, rows: Structure, penalty: Pieces, at: DataTerm, start: Array,
-    reflections: int, enough: float,
+    reflections: int, enough: float, options: TiedOptions = OPTIONS, *,
+    deadline: Deadline = NEVER,
 ) -> Found:  # fmt: skip
     """Return the best bound that some reflections find for the slopes at a point.
 
@@ -46,24 +43,24 @@ def dual_point(
     S, St, target = rows.S, rows.St, -at.gradient
     image = S @ at.x - form.offset
     objective = at.value + float(form.stacked_penalty.value(image))
-    subgradient = _subgradients(form, penalty, image, start)
+    subgradient = _subgradients(form, penalty, image, start, options.firm)
     governing = subgradient(start)
     best = DualPoint(-np.inf, governing, at.slopes)
     for k in range(reflections):
         mu = governing + rows.absorb(target - St @ governing)
-        if k % LOOK == 0 or k == reflections - 1:
+        if k % options.look == 0 or k == reflections - 1:
             scale = form.scale(mu)
             if scale >= best.factor or not np.isfinite(best.bound):
                 found = _shrunk(f2, form, at, scale, mu, objective)
                 best = found if found.bound > best.bound else best
-        if best.bound >= enough or out_of_time():
+        if best.bound >= enough or deadline.passed():
             break
         governing = governing + subgradient(2 * mu - governing) - mu
     return Found(best, form.project(best.mu))
 
 
 def _subgradients(
-    form: OneBlock, penalty: Pieces, image: Array, start: Array
+    form: OneBlock, penalty: Pieces, image: Array, start: Array, firm: float
 ) -> Callable[[Array], Array]:
     """Return (nearly) the projection on the subgradients of the penalty at ``image``.
 
@@ -75,11 +72,12 @@ def _subgradients(
     size, pull = (float(np.abs(v).max(initial=0.0)) for v in (root * image, start / root))
     if not (size > 0 and pull > 0):
         return form.project
-    beta = FIRM * pull / size
+    beta = firm * pull / size
 
     def project(mu: Array) -> Array:
         ahead = image + mu / (beta * sigma)
-        return cast(Array, beta * sigma * (ahead - penalty.prox(ahead, beta)))
+        change: Array = beta * sigma * (ahead - penalty.prox(ahead, beta))
+        return change
 
     return project
 

@@ -9,7 +9,7 @@ nothing, whatever the number of columns.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -18,22 +18,16 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import Elementwise, compiled_terms
 from ..certificates import mean_loss
-from ..exact import components, project
+from ..exact import components
 from ..forms.one_block import OneBlock
 from ..penalties import Stacked
 from ..quadratic import QuadraticModel
 from ..risk import FiniteSum
+from ..risk.parts import times_sparse
 from ..risk.weights import sample_weights
+from ..second_order import backtrack, structured
 from ._pieces import pieces
-
-MODEL_TOL = 1e-10
-MOST_STEPS = 12
-RIDGE = 1e-13
-"""Of the mean diagonal of the small Hessian, so that directions the rows do not see stay."""
-ROWS = 1024
-"""Rows whose columns are collected at a time."""
-ACCURATE = 1e-6
-"""Residual of a small model from which on the zeros of its prox are taken as true."""
+from .options import OPTIONS, TiedOptions
 
 
 @dataclass(frozen=True)
@@ -50,7 +44,7 @@ class Levels:
     def project(self, w: Array) -> Array:
         """Return the levels nearest to w."""
         weight = np.asarray(self.P.power(2).sum(axis=0)).ravel()
-        return cast(Array, (self.P.T @ w) / weight)
+        return np.asarray((self.P.T @ w) / weight)
 
 
 def levels_of(S: Any, zero: Array) -> Levels | None:
@@ -88,10 +82,10 @@ class Reduced:
 
     f2: FiniteSum
     levels: Levels
-    X: Array = field(repr=False)
+    columns: Array = field(repr=False)
     """Rows times P, the intercept's column included."""
     S: Any
-    kept: Array
+    left: Array
     """Rows of the full structure that are left in S."""
     penalty: Any
 
@@ -111,11 +105,11 @@ class Reduced:
             kept.append(own)
             parts.append((part, own.size))
         index = np.concatenate(kept)
-        return cls(f2, levels, _columns(f2, levels.P), small[index], index, Stacked(parts))
+        return cls(f2, levels, times_sparse(f2, levels.P), small[index], index, Stacked(parts))
 
     def predictions(self, v: Array) -> Array:
         """Return the predictions, offset included."""
-        z = self.X @ v
+        z = self.columns @ v
         return z if self.f2.offset is None else z + self.f2.offset
 
     def value(self, v: Array, z: Array | None = None) -> float:
@@ -123,7 +117,7 @@ class Reduced:
         z = self.predictions(v) if z is None else z
         return mean_loss(self.f2, z) + float(self.penalty.value(self.S @ v))
 
-    def minimize(self, v: Array, mu: Array, tol: float) -> Array:
+    def minimize(self, v: Array, mu: Array, tol: float, options: TiedOptions = OPTIONS) -> Array:
         """Return levels near the minimum, by Newton steps from v with multipliers of all rows.
 
         Steps end when they gain less than ``tol`` times the objective.
@@ -131,20 +125,31 @@ class Reduced:
         if not v.size:
             return v
         model = QuadraticModel(self.S, self.penalty, None, v.shape)
-        q, loss, f2 = sample_weights(self.f2), cast(Any, self.f2.loss), self.f2
+        q, f2 = sample_weights(self.f2), self.f2
+        loss: Any = f2.loss
         unit = (1.0 if q is None else q) / f2.n_terms
-        dual, penalty, now = mu[self.kept], None, self.value(v)
-        for _ in range(MOST_STEPS):
+        dual, penalty, now = mu[self.left], None, self.value(v)
+        for _ in range(options.most_steps):
             z = self.predictions(v)
-            gradient = self.X.T @ (unit * loss.slope(z, f2.y))
+            gradient = self.columns.T @ (unit * loss.slope(z, f2.y))
             H = self._hessian(unit * loss.curvature(z, f2.y))
             found = model.minimize(
-                H, gradient, v, dual=dual, tol=MODEL_TOL, penalty=penalty, max_iter=2000
+                H, gradient, v, dual=dual, tol=options.model_tol, penalty=penalty, max_iter=2000
             )
-            ahead = self._structured(found)
-            share, there = self._line(v, ahead, z, now)
+            ahead = structured(self.S, found, options.accurate)
+            change = self.predictions(ahead) - z
+
+            def value(
+                t: float, to: Array = ahead, at: Array = v, z: Array = z, change: Array = change
+            ) -> float:
+                return self.value(at + t * (to - at), z + t * change)
+
+            # the first share of the step that lowers the objective by more than nothing
+            below = float(np.nextafter(now, -np.inf))
+            share = backtrack(value, below, least=options.least_length)
             if share == 0:
                 break
+            there = value(share)
             v, dual, penalty = v + share * (ahead - v), found.dual, found.penalty
             v = ahead if share == 1 else v
             gain, now = now - there, there
@@ -153,30 +158,10 @@ class Reduced:
         return v
 
     def _hessian(self, numbers: Array) -> Array:
-        H = (self.X * numbers[:, None]).T @ self.X
-        H.flat[:: len(H) + 1] += RIDGE * max(float(np.trace(H)) / max(len(H), 1), 1e-300)
+        H = (self.columns * numbers[:, None]).T @ self.columns
+        # directions that the rows do not see stay
+        H.flat[:: len(H) + 1] += 1e-13 * max(float(np.trace(H)) / max(len(H), 1), 1e-300)
         return H
-
-    def _structured(self, found: Any) -> Array:
-        """Return the model's minimizer with the exact zeros and ties of its prox."""
-        w: Array = found.w
-        zero = found.z == 0
-        if found.residual > ACCURATE or not zero.any():
-            return w
-        exact = project(self.S, zero, np.zeros(w.shape, dtype=bool), w)
-        close = np.abs(exact - w).max(initial=0.0) <= 1e-5 * np.abs(w).max(initial=0.0)
-        return exact if close else w
-
-    def _line(self, v: Array, ahead: Array, z: Array, now: float) -> tuple[float, float]:
-        """Return the first of 1, 1/2, 1/4 ... that lowers the objective, and where it leads."""
-        change = self.predictions(ahead) - z
-        share = 1.0
-        while share > 1e-4:
-            there = self.value(v + share * (ahead - v), z + share * change)
-            if there < now:
-                return share, there
-            share /= 2
-        return 0.0, now
 
 
 def _elementwise(part: Any, n_rows: int) -> bool:
@@ -184,18 +169,3 @@ def _elementwise(part: Any, n_rows: int) -> bool:
     terms = compiled_terms(part, n_rows)
     plain = terms is not None and all(isinstance(term, Elementwise) for term in terms)
     return plain and offers(part, Has.RESTRICTED)
-
-
-def _columns(f2: FiniteSum, P: Any) -> Array:
-    """Return ``X P`` as a dense matrix in float64."""
-    X: Any = f2.X
-    d = f2.n_features
-    turned = sparse.csr_array(P[:d].T)
-    out = np.empty((f2.n_terms, P.shape[1]))
-    for start in range(0, f2.n_terms, ROWS):  # a copy of some rows at a time
-        rows = slice(start, start + ROWS)
-        product: Any = (turned @ X[rows].T).T
-        out[rows] = product if isinstance(product, np.ndarray) else product.toarray()
-    if f2.intercept:
-        out += P[[d]].toarray()
-    return out

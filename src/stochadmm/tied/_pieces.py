@@ -15,7 +15,7 @@ from scipy import sparse
 
 from ..base.protocols import Array
 from ..forms.one_block import OneBlock
-from ..penalties import Stacked
+from ..penalties import segments
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,4 @@ class Pieces:
 
 def pieces(form: OneBlock) -> list[tuple[Any, slice]]:
     """Return the penalties of the stacked structure with their rows, stacks taken apart."""
-    found = []
-    for part, rows in form.parts:
-        if not isinstance(part, Stacked):
-            found.append((part, rows))
-            continue
-        start = rows.start
-        for own, size in part.parts:
-            found.append((own, slice(start, start + size)))
-            start += size
-    return found
+    return segments(form.stacked_penalty, form.S.shape[0]) if form.parts else []

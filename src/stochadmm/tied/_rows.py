@@ -8,19 +8,19 @@ earlier point.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 
 from ..base.protocols import Array
-from ..linear_algebra.dense import weighted_gram
+from ..forms.structure import Structure as StructureMatrix
 from ..risk import FiniteSum
+from ..risk.metrics import column_energies
+from ..risk.parts import dense_rows
 from ._structure import Structure
-
-SINGLE = 1e-6
-"""Of the mean diagonal: makes up for the rounding of products in float32."""
+from .options import TiedOptions
 
 
 class System(Protocol):
@@ -81,7 +81,7 @@ class FewRows:
     @classmethod
     def of(cls, f2: FiniteSum, structure: Structure) -> FewRows:
         """Solve with the factor once per row."""
-        X = wide_rows(f2)
+        X = dense_rows(f2)
         B = np.ascontiguousarray(structure.solve(np.ascontiguousarray(X.T)).T)
         K = X @ B.T
         return cls(f2, structure, B, 0.5 * (K + K.T))
@@ -129,7 +129,7 @@ class FewSystem:
         """Return the solution."""
         B, root = self.rows.B, self.root
         c = root * cho_solve(self.factor, root * (B @ right), check_finite=False)
-        return cast(Array, (self.rows.structure.solve(right) - B.T @ c) / self.rho)
+        return np.asarray((self.rows.structure.solve(right) - B.T @ c) / self.rho)
 
 
 # ---------------------------------------------------------------- many rows
@@ -150,8 +150,9 @@ class ManyRows:
 
     def model(self, curvature: Array) -> ManyModel:
         """Return the model for curvatures of the rows, weights and 1/n included."""
-        H = weighted_gram(self.f2.X, curvature, self.f2.intercept, single=True)
-        H.flat[:: len(H) + 1] += SINGLE * float(np.trace(H)) / len(H)
+        H = self.f2.rows.sandwich(curvature, ones=self.f2.intercept, single=True)
+        # makes up for the rounding of products in float32
+        H.flat[:: len(H) + 1] += 1e-6 * float(np.trace(H)) / len(H)
         return ManyModel(self, H)
 
 
@@ -185,14 +186,17 @@ class ManySystem:
 
     def solve(self, right: Array) -> Array:
         """Return the solution."""
-        return cast(Array, cho_solve(self.factor, right, check_finite=False))
+        return np.asarray(cho_solve(self.factor, right, check_finite=False))
 
 
-def wide_rows(f2: FiniteSum) -> Array:
-    """Return the rows in float64 as a dense matrix, with the intercept's column of ones."""
-    X: Any = f2.X
-    dense = X if isinstance(X, np.ndarray) else X.toarray()
-    dense = dense.astype(np.float64, copy=False)
-    if f2.intercept:
-        dense = np.hstack([dense, np.ones((f2.n_terms, 1))])
-    return cast(Array, dense)
+def factored_rows(
+    f2: FiniteSum, of: StructureMatrix, seen: bytes, sigma: bytes, share: float, few: bool,
+    options: TiedOptions,
+) -> Rows:  # fmt: skip
+    """Return the rows with the factor of their structure, of the rows of it that are seen.
+
+    Masks and weights are bytes, so that a workspace knows them by value.
+    """
+    mask, weights = np.frombuffer(seen, dtype=bool), np.frombuffer(sigma)
+    structure = Structure.of(of.S, mask, weights, column_energies(f2), share, options)
+    return FewRows.of(f2, structure) if few else ManyRows(f2, structure)

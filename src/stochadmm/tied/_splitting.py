@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..base.clock import out_of_time
+from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ._pieces import Pieces
 from ._rows import Model, Rows, System
@@ -38,7 +38,10 @@ class Splitting:
         """Return a splitting with iterates of its own: they are replaced, never written to."""
         return replace(self)
 
-    def run(self, model: Model, lin: Array, at: Array, iterations: int) -> Array:
+    def run(
+        self, model: Model, lin: Array, at: Array, iterations: int, *,
+        deadline: Deadline = NEVER,
+    ) -> Array:  # fmt: skip
         """Iterate from ``at``; return the last point.
 
         ``lin`` is ``X'(g - D m)``.
@@ -60,7 +63,7 @@ class Splitting:
                 held = a * x + (1 - a) * held
             if k % self.look == 0 and k < iterations:
                 system = self._balanced(system, model, image, before)
-                if out_of_time():
+                if deadline.passed():
                     break
         return x
 

@@ -9,7 +9,7 @@ of S without a penalty, so that nothing is changed by it but the way there.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -17,13 +17,50 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
 from ..base.protocols import Array
+from .options import OPTIONS, TiedOptions
 
-MOST_ENTRIES = 60
-"""Entries of L per column up to which its factor is expected to be sparse."""
-MOST_CORRECTIONS = 30
-PATIENCE = 4
-"""Corrections in a row that may leave a larger residual."""
-ROUNDING = 1e-13
+
+class Factor(Protocol):
+    """An inverse, ready to be multiplied with."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that it takes."""
+
+    def solve(self, right: Array) -> Array:
+        """Return it times one or several right-hand sides."""
+
+
+@dataclass(frozen=True)
+class DiagonalFactor:
+    """The inverse of a diagonal."""
+
+    inverse: Array
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that it takes."""
+        return self.inverse.nbytes
+
+    def solve(self, right: Array) -> Array:
+        """Return it times one or several right-hand sides."""
+        return right * (self.inverse if right.ndim == 1 else self.inverse[:, None])
+
+
+@dataclass(frozen=True)
+class SparseFactor:
+    """A sparse factor with a symmetric ordering."""
+
+    factor: Any = field(repr=False)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that it takes."""
+        return 12 * int(self.factor.nnz)
+
+    def solve(self, right: Array) -> Array:
+        """Return it times one or several right-hand sides."""
+        return np.asarray(self.factor.solve(right))
 
 
 @dataclass(frozen=True)
@@ -37,12 +74,14 @@ class Structure:
     gram: Any = field(repr=False)
     shift: Array | None
     """What makes L definite, None where S'S is."""
-    factor: Any = field(repr=False)
-    source: tuple[Any, Array] = field(repr=False)
-    """S and the rows of it that are seen, as given."""
+    factor: Factor = field(repr=False)
+    options: TiedOptions = OPTIONS
 
     @classmethod
-    def of(cls, S: Any, seen: Array, sigma: Array, diagonal: Array, share: float) -> Structure:
+    def of(
+        cls, S: Any, seen: Array, sigma: Array, diagonal: Array, share: float,
+        options: TiedOptions = OPTIONS,
+    ) -> Structure:  # fmt: skip
         """Factor the rows of S that are seen.
 
         ``diagonal`` is that of the data's Hessian; ``share`` times it, in units of L, is added
@@ -55,21 +94,17 @@ class Structure:
         free = free_columns(rows, gram)
         shift = _shift(gram.diagonal(), diagonal, share, free) if free.any() else None
         L = gram if shift is None else gram + sparse.diags_array(shift)
-        return cls(rows, turned, sigma, gram, shift, _factor(sparse.csc_array(L)), (S, seen))
+        return cls(rows, turned, sigma, gram, shift, _factor(sparse.csc_array(L)), options)
 
     @property
     def n_bytes(self) -> int:
         """Bytes of the factor and of the sparse matrices."""
         own = sum(int(m.data.nbytes + m.indices.nbytes) for m in (self.S, self.St, self.gram))
-        if isinstance(self.factor, np.ndarray):
-            return own + self.factor.nbytes
-        return own + 12 * int(self.factor.nnz)
+        return own + self.factor.n_bytes
 
     def solve(self, right: Array) -> Array:
         """Return ``L^-1 right`` for one or several right-hand sides."""
-        if isinstance(self.factor, np.ndarray):
-            return right * (self.factor if right.ndim == 1 else self.factor[:, None])
-        return cast(Array, self.factor.solve(right))
+        return self.factor.solve(right)
 
     def absorb(self, residual: Array) -> Array:
         """Return the smallest change of the multiplier with ``S' change = residual``.
@@ -80,8 +115,9 @@ class Structure:
         y = self.solve(residual)
         left = residual - self.gram @ y
         best, least = y, _norm(left)
-        done, step, before, stalled = ROUNDING * _norm(residual), np.zeros_like(y), np.inf, 0
-        for _ in range(1 if self.shift is None else MOST_CORRECTIONS):
+        done = 1e-13 * _norm(residual)  # a few hundred units of rounding
+        step, before, stalled = np.zeros_like(y), np.inf, 0
+        for _ in range(1 if self.shift is None else self.options.corrections):
             if least <= done:
                 break
             ahead = self.solve(left)
@@ -95,15 +131,9 @@ class Structure:
             size, before, stalled = _norm(left), now, stalled + 1
             if size < least:
                 best, least, stalled = y, size, 0
-            if stalled > PATIENCE:
+            if stalled > self.options.stalled:
                 break
-        return cast(Array, self.sigma * (self.S @ best))
-
-    def made_of(self, S: Any, seen: Array) -> bool:
-        """Say whether this is the structure of these rows."""
-        mine, parts = self.source[0], ("data", "indices", "indptr")
-        same = all(np.array_equal(getattr(mine, part), getattr(S, part)) for part in parts)
-        return same and mine.shape == S.shape and np.array_equal(self.source[1], seen)
+        return np.asarray(self.sigma * (self.S @ best))
 
 
 def free_columns(rows: Any, gram: Any) -> Array:
@@ -137,11 +167,12 @@ def _norm(x: Array) -> float:
     return float(np.linalg.norm(x))
 
 
-def _factor(L: Any) -> Any:
-    """Return the inverse of a diagonal as an array, else a factor with a symmetric ordering."""
+def _factor(L: Any) -> Factor:
+    """Return the inverse of a diagonal as it is, else a factor."""
     diagonal = L.diagonal()
     if L.nnz == np.count_nonzero(diagonal):
-        return 1.0 / diagonal
-    return splu(
-        L, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+        return DiagonalFactor(1.0 / diagonal)
+    options = {"SymmetricMode": True}
+    return SparseFactor(
+        splu(L, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
     )

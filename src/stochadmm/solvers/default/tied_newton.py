@@ -20,7 +20,7 @@ or more) the splitting's own point is taken, along which the objective is minimi
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,28 +37,22 @@ from ...certificates import (
 from ...forms.one_block import OneBlock, dual_scale, one_block
 from ...problem import Pair, Problem
 from ...risk import FiniteSum
+from ...risk.parts import as_finite_sum
 from ...risk.weights import sample_weights
 from ...second_order import inside
 from ...tied import (
-    MOST_ENTRIES,
-    FewRows,
-    ManyRows,
     Model,
     Pieces,
     Reduced,
-    Rows,
     Splitting,
     Structure,
+    TiedOptions,
     dual_point,
+    factored_rows,
     levels_of,
 )
-from .._base import Solver, State, register, start_point
+from .._base import Solver, State, own_state, register, start_point
 from .handover import take_over
-
-LITTLE, MOST_STRETCH = 0.3, 8
-"""Share of the gap that an epoch has to leave at most, and how far splittings may be stretched."""
-KEPT = "tied-newton"
-"""Name under which a path's data term keeps the factor."""
 
 
 @dataclass
@@ -111,6 +105,8 @@ class TiedNewton(Solver):
         Columns up to which more rows than that are served, by a square matrix of them.
     shift : float, default=1e-7
         Share of the data's diagonal that is added to L where the structure leaves directions free.
+    options : TiedOptions
+        Numbers that rarely need a change.
 
     Examples
     --------
@@ -142,6 +138,7 @@ class TiedNewton(Solver):
     most_rows: int = 3000
     most_columns: int = 6000
     shift: float = 1e-7
+    options: TiedOptions = field(default_factory=TiedOptions)
 
     def check(self, problem: Problem) -> None:
         """Raise when the problem has no such steps."""
@@ -169,7 +166,7 @@ class TiedNewton(Solver):
             return "no penalty"
         if any(_is_cone(part, rows) for part, rows in form.parts):
             return "a penalty takes multipliers of one sign only"
-        if (form.St @ form.S).nnz > MOST_ENTRIES * problem.shape2[0]:
+        if (form.St @ form.S).nnz > self.options.most_entries * problem.shape2[0]:
             return "the structure's own matrix is not sparse"
         return None
 
@@ -191,19 +188,15 @@ class TiedNewton(Solver):
         """Factor the structure; on a path that of the strength before is used again."""
         point, multiplier = start_point(problem, x, dual)
         point = inside(problem, point)
-        form, f2 = one_block(problem), cast(FiniteSum, problem.f2)
+        workspace = workspace or Workspace()
+        form, f2 = one_block(problem, workspace), as_finite_sum(problem.f2)
         penalty = Pieces.of(form)
-        kept = None if f2.kept is None else f2.kept.get(KEPT)
-        rows: Rows | None = None
-        if kept is not None and kept.structure.made_of(form.S, form.mask):
-            rows = kept
-        passes = 0.0
-        if rows is None:
-            structure = Structure.of(form.S, form.mask, penalty.sigma(), _diagonal(f2), self.shift)
-            few = f2.n_terms <= self.most_rows
-            rows, passes = FewRows.of(f2, structure) if few else ManyRows(f2, structure), 2.0
-        if f2.kept is not None:
-            f2.kept[KEPT] = rows
+        made_of = (
+            f2, form.structure, form.mask.tobytes(), penalty.sigma().tobytes(), self.shift,
+            f2.n_terms <= self.most_rows, self.options,
+        )  # fmt: skip
+        passes = 0.0 if workspace.holds(factored_rows, *made_of) else 2.0
+        rows = workspace.once(factored_rows, *made_of)
         warm = bool(point.x2.any())
         free = _free_directions(form, rows.structure)
         if free and not warm:  # begin where nothing is penalized
@@ -220,7 +213,7 @@ class TiedNewton(Solver):
         )  # fmt: skip
         split.rho = _first_penalty(problem, f2, split, evaluate(f2, w, cache))
         return TiedState(
-            workspace=workspace or Workspace(),
+            workspace=workspace,
             x=point, output=point, dual=form.to_multiplier(mu).astype(problem.dtype), beta=1.0,
             split=split, w=w, warm=warm or dual is not None, bound=-np.inf, cache=cache,
             n_passes=1.0 + passes, n_gradients=1.0, own_bound=True,
@@ -229,7 +222,8 @@ class TiedNewton(Solver):
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Split, collapse, certify."""
-        s, f2, form = cast(TiedState, state), cast(FiniteSum, problem.f2), one_block(problem)
+        s, f2 = own_state(state, TiedState), as_finite_sum(problem.f2)
+        form = one_block(problem, s.workspace)
         if s.idle >= self.patience:
             s.own_bound = False
             take_over(problem, s, rng)
@@ -258,11 +252,15 @@ class TiedNewton(Solver):
         bound = bound if np.isfinite(bound) else float(curvature.max(initial=1.0))
         D = _unit(f2) * np.maximum(curvature, max(s.lift, 1e-6) * bound)
         rows = s.split.rows
-        if s.model is None or not rows.dear or (s.stretch > 1 and _differs(D, s.curvature)):
+        if (
+            s.model is None
+            or not rows.dear
+            or (s.stretch > 1 and _differs(D, s.curvature, self.options.model_change))
+        ):
             s.model, s.curvature = rows.model(D), D
             s.n_passes += 1.0
         lin = at.gradient - s.model.product(s.w, _linear(f2, at.predictions))
-        return s.split.run(s.model, lin, s.w, s.stretch * self.n_inner)
+        return s.split.run(s.model, lin, s.w, s.stretch * self.n_inner, deadline=s.deadline)
 
     def _collapsed(
         self, f2: FiniteSum, form: OneBlock, s: TiedState, near: Array, now: float
@@ -286,10 +284,10 @@ class TiedNewton(Solver):
             s.n_passes += 1.0
             tol = 1e-4 * (1e-6 if s.target is None else s.target)
             v = small.minimize(
-                levels.project(s.w if joined else near), s.split.mu, max(tol, 1e-13)
+                levels.project(s.w if joined else near), s.split.mu, max(tol, 1e-13), self.options
             )
             if small.value(v) < now:
-                return cast(Array, levels.P @ v)
+                return np.asarray(levels.P @ v)
         return None
 
     def _along(
@@ -340,7 +338,16 @@ class TiedNewton(Solver):
         wanted = (1e-6 if s.target is None else s.target) * scale
         enough = value - 0.5 * wanted
         found = dual_point(
-            f2, form, structure, split.penalty, at, split.mu, self.reflections, enough
+            f2,
+            form,
+            structure,
+            split.penalty,
+            at,
+            split.mu,
+            self.reflections,
+            enough,
+            self.options,
+            deadline=s.deadline,
         )
         split.mu = found.mu
         if s.bound is None or found.point.bound > s.bound:
@@ -350,17 +357,17 @@ class TiedNewton(Solver):
         unit = float(structure.sigma[form.rows1].mean()) if problem.constrained else 1.0
         s.beta = split.rho * unit / (form.scale1 or 1.0) ** 2
 
-    @staticmethod
-    def _count(s: TiedState, gap: float) -> None:
+    def _count(self, s: TiedState, gap: float) -> None:
         """Count the epochs without progress."""
         s.idle = 0 if gap < 0.8 * s.least else s.idle + 1
-        s.stretch = 1 if gap < LITTLE * s.least else min(2 * s.stretch, MOST_STRETCH)
+        s.stretch = 1 if gap < self.options.little * s.least else 2 * s.stretch
+        s.stretch = min(s.stretch, self.options.most_stretch)
         s.least = min(gap, s.least)
 
 
-def _differs(D: Array, before: Array | None) -> bool:
+def _differs(D: Array, before: Array | None, share: float) -> bool:
     """Say whether curvatures have changed by so much that a model is worth making again."""
-    return before is None or bool(np.abs(D - before).sum() > 0.1 * before.sum())
+    return before is None or bool(np.abs(D - before).sum() > share * before.sum())
 
 
 def _linear(f2: FiniteSum, predictions: Array) -> Array:
@@ -390,15 +397,6 @@ def _zeros(form: OneBlock, z: Array) -> Array:
     return out & form.mask
 
 
-def _diagonal(f2: FiniteSum) -> Array:
-    """Return the diagonal of ``X'(q X) / n``, with the intercept's."""
-    X: Any = f2.X
-    q = np.ones(f2.n_terms) if f2.row_weight is None else f2.row_weight
-    squares = X.multiply(X) if hasattr(X, "multiply") else np.square(X)
-    diagonal = np.asarray(squares.T @ q, dtype=np.float64) / f2.n_terms
-    return np.append(diagonal, q.mean()) if f2.intercept else diagonal
-
-
 def _free_directions(form: OneBlock, structure: Structure) -> list[tuple[Any, Any]]:
     """Return the directions that no penalty sees, as sparse columns."""
     if structure.shift is None:
@@ -421,6 +419,7 @@ def _first_penalty(problem: Problem, f2: FiniteSum, split: Splitting, at: DataTe
     p = split.rows.structure.solve(-at.gradient)
     ahead = np.asarray(f2.predict(p.astype(f2.dtype)), dtype=np.float64)
     ahead = ahead if f2.offset is None else ahead - f2.offset
-    bend = float((_unit(f2) * cast(Any, f2.loss).curvature(at.predictions, f2.y)) @ ahead**2)
+    loss: Any = f2.loss
+    bend = float((_unit(f2) * loss.curvature(at.predictions, f2.y)) @ ahead**2)
     length = float(-at.gradient @ p)
     return bend / length if bend > 0 and length > 0 else 1.0
