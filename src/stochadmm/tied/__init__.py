@@ -9,9 +9,11 @@ from ._pieces import Pieces
 from ._rows import FewRows, ManyRows, Model, Rows, factored_rows
 from ._splitting import Splitting
 from ._structure import Structure
+from .options import OPTIONS as TIED_OPTIONS
 from .options import TiedOptions
 
 __all__ = [
+    "TIED_OPTIONS",
     "FewRows",
     "Levels",
     "ManyRows",

@@ -41,6 +41,7 @@ from ...risk.parts import as_finite_sum
 from ...risk.weights import sample_weights
 from ...second_order import inside
 from ...tied import (
+    TIED_OPTIONS,
     Model,
     Pieces,
     Reduced,
@@ -138,7 +139,7 @@ class TiedNewton(Solver):
     most_rows: int = 3000
     most_columns: int = 6000
     shift: float = 1e-7
-    options: TiedOptions = field(default_factory=TiedOptions)
+    options: TiedOptions = TIED_OPTIONS
 
     def check(self, problem: Problem) -> None:
         """Raise when the problem has no such steps."""
