@@ -357,10 +357,8 @@ def run(found: Case, method: str, max_seconds: float = SECONDS) -> Run | None:
         result = sa.minimize(
             problem, method, stop=sa.Gap(TOL), max_passes=PASSES, max_seconds=max_seconds
         )
-    except (TypeError, ValueError, NotImplementedError) as error:
-        if "needs" in str(error) or "cannot serve" in str(error):
-            return None
-        raise
+    except sa.solvers.Unsuitable:
+        return None
     pair = sa.Pair(result.x1.astype(float), result.x2.astype(float))
     right = 0.0 if problem.b is None else float(np.linalg.norm(problem.b))
     residual = float(np.linalg.norm(problem.constraint(pair))) / (1 + right)

@@ -547,7 +547,7 @@ def test_capability_errors_name_what_is_missing():
         PlainLoss(), X, y, structure=sa.Differences(4), on_structure=sa.L1(0.1)
     )
     for name in ("sdca-admm", "spdhg"):
-        with pytest.raises(TypeError, match=f"{name} needs `prox_conjugate` of f2"):
+        with pytest.raises(sa.solvers.Unsuitable, match=f"{name} needs `prox_conjugate` of f2"):
             sa.minimize(plain, name)
     assert sa.minimize(plain, "vr-pddy", max_passes=20, stop=sa.Never()).n_passes >= 20
 

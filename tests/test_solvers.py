@@ -650,18 +650,35 @@ def test_exact_first_steps_of_too_many_columns_are_refused(solver):
     assert np.isfinite(state.output.x1).all()
 
 
+class Bare:
+    """A squared loss that offers nothing beyond the protocol."""
+
+    curvature_bound = 1.0
+
+    def value(self, z, y, weight=None):
+        return 0.5 * float(np.mean((z - y) ** 2))
+
+    def slope(self, z, y):
+        return z - y
+
+
+def test_every_method_refuses_a_problem_in_one_way():
+    bare = sa.Problem.linear(Bare(), np.eye(3), np.ones(3), on_structure=sa.L1(0.1))
+    refused = set()
+    for problem in (bare, general_problem()):
+        for name in sa.solvers.names():
+            try:
+                sa.solvers.get(name)().check(problem)
+            except sa.solvers.Unsuitable as error:
+                refused.add(name)
+                assert name in str(error)
+    assert {"gram", "streamed-newton", "prox-newton", "sdca-admm", "tied-newton"} <= refused
+    assert not {"auto", "acc-sadmm", "linearized-admm"} & refused
+
+
 def test_a_loss_without_curvature_is_refused_by_name():
-    class Plain:
-        curvature_bound = 1.0
-
-        def value(self, z, y, weight=None):
-            return 0.5 * float(np.mean((z - y) ** 2))
-
-        def slope(self, z, y):
-            return z - y
-
-    p = sa.Problem.linear(Plain(), np.eye(3), np.ones(3), on_structure=sa.L1(0.1))
-    with pytest.raises(TypeError, match="prox-newton needs `curvature` of f2"):
+    p = sa.Problem.linear(Bare(), np.eye(3), np.ones(3), on_structure=sa.L1(0.1))
+    with pytest.raises(sa.solvers.Unsuitable, match="prox-newton needs `curvature` of f2"):
         sa.minimize(p, "prox-newton")
 
 

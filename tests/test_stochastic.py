@@ -603,11 +603,11 @@ def test_what_a_method_cannot_serve_is_said_before_the_run():
             return x - anchor
 
     bare = sa.Problem(NoRows(), h2=sa.L1(0.1))
-    with pytest.raises(TypeError, match="stoc-admm needs `gradient_rows` of f2"):
+    with pytest.raises(sa.solvers.Unsuitable, match="stoc-admm needs `gradient_rows` of f2"):
         sa.minimize(bare, "stoc-admm")
-    with pytest.raises(TypeError, match="sag-admm needs `evaluate` of f2"):
+    with pytest.raises(sa.solvers.Unsuitable, match="sag-admm needs `evaluate` of f2"):
         sa.minimize(bare, "sag-admm")
-    with pytest.raises(TypeError, match="stoc-admm needs `gradient_rows` of f2"):
+    with pytest.raises(sa.solvers.Unsuitable, match="stoc-admm needs `gradient_rows` of f2"):
         sa.minimize(bare, sa.SVRGADMM(warm_start_passes=1))
     assert sa.minimize(bare, sa.SVRGADMM(batch_size=1)).objective == 0.0
 

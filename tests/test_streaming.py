@@ -210,7 +210,7 @@ def test_what_a_source_cannot_serve_is_said_before_the_run():
         stated("logistic", source, y)
     with pytest.raises(TypeError, match="cannot be streamed"):
         sa.Problem.linear(sa.Multinomial(), source, on_coefficients=sa.L1(0.1))
-    with pytest.raises(TypeError, match="rows in files"):
+    with pytest.raises(sa.solvers.Unsuitable, match="rows in files"):
         sa.minimize(stated("logistic", X, y), "streamed-newton")
 
 

@@ -17,7 +17,7 @@ from ..risk.finite_sum import FiniteSum
 from ..run.minimize import minimize
 from ..run.result import Status
 from ..run.stopping import Gap
-from ..solvers._base import State
+from ..solvers import State
 from . import methods, problems
 from .methods import METHODS, Setting
 from .pieces import Piece, Watch

@@ -16,13 +16,14 @@ from ..solvers import (
     SDCAADMM,
     SVRGADMM,
     AccSADMM,
+    AnySolver,
     Auto,
     Continuation,
     OptSADMM,
+    State,
     StocADMM,
     defaults,
 )
-from ..solvers._base import Solver, State
 
 LARGEST_PENALTY = 10.0  # of the growing ones
 WARM_START = 3.0  # passes of STOC-ADMM before SVRG- and SAG-ADMM
@@ -41,7 +42,7 @@ class Setting:
     rho: float = 1.5
 
 
-Make = Callable[[Problem, int, int, Setting], Solver]
+Make = Callable[[Problem, int, int, Setting], AnySolver]
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def n_inner(n_rows: int, batch: int) -> int:
     return max(3, math.ceil(2 * n_rows / batch))
 
 
-def start(name: str, problem: Problem, batch: int, setting: Setting) -> tuple[Solver, State]:
+def start(name: str, problem: Problem, batch: int, setting: Setting) -> tuple[AnySolver, State]:
     """Return the solver of a curve and its first state, with the step of the setting."""
     method = METHODS[name]
     solver = method.make(problem, batch, n_inner(problem.f2.n_terms, batch), setting)
@@ -87,24 +88,24 @@ def _growing(problem: Problem, setting: Setting) -> Continuation:
     return Continuation(beta, rho=setting.rho, cap=LARGEST_PENALTY)
 
 
-def _stoc(problem: Problem, batch: int, m: int, setting: Setting) -> Solver:
+def _stoc(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
     beta = _growing(problem, setting)
     return StocADMM(beta=beta, batch_size=batch, n_inner=m, sampling="rows", returns="last")
 
 
-def _opt(problem: Problem, batch: int, m: int, setting: Setting) -> Solver:
+def _opt(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
     beta = _growing(problem, setting)
     return OptSADMM(beta=beta, batch_size=batch, n_inner=m, sampling="rows")
 
 
-def _svrg(problem: Problem, batch: int, m: int, setting: Setting) -> Solver:
+def _svrg(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
     return SVRGADMM(
         beta=_growing(problem, setting), batch_size=batch, n_inner=m, sampling="rows",
         warm_start_passes=WARM_START,
     )  # fmt: skip
 
 
-def _sag(problem: Problem, batch: int, m: int, setting: Setting) -> Solver:
+def _sag(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
     return SAGADMM(
         beta=_growing(problem, setting), batch_size=batch, n_inner=m, sampling="rows",
         warm_start_passes=WARM_START, form="points",
@@ -116,15 +117,15 @@ def _acc(problem: Problem, batch: int, m: int, setting: Setting) -> AccSADMM:
     return dataclasses.replace(paper, n_inner=m)
 
 
-def _acc_reset(problem: Problem, batch: int, m: int, setting: Setting) -> Solver:
+def _acc_reset(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
     return dataclasses.replace(_acc(problem, batch, m, setting), restart=5)
 
 
-def _sdca(problem: Problem, batch: int, m: int, setting: Setting) -> Solver:
+def _sdca(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
     return SDCAADMM(batch_size=batch, n_inner=m)
 
 
-def _auto(problem: Problem, batch: int, m: int, setting: Setting) -> Solver:
+def _auto(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
     return Auto()
 
 

@@ -20,7 +20,7 @@ from ..base.fingerprint import Unidentified, fingerprint
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
 from ..risk.metrics import LARGEST_DENSE
-from ..solvers import Solver, State, choose_engine, start_point
+from ..solvers import AnySolver, State, choose_engine, start_point
 from .answer import About, Resumable, finish
 from .limits import Habits, Stopwatch
 from .measured import Measured
@@ -32,7 +32,7 @@ Callback = Callable[[Record, State], Any]
 
 
 def epochs(
-    problem: Problem, solver: Solver, state: State, rng: np.random.Generator,
+    problem: Problem, solver: AnySolver, state: State, rng: np.random.Generator,
     watch: Stopwatch | None = None, engine: str = "auto",
     seconds_left: Callable[[], float] = lambda: math.inf,
 ) -> Iterator[State]:  # fmt: skip
@@ -48,12 +48,12 @@ def epochs(
 
 
 def begin(
-    problem: Problem, solver: Solver, start: Any, engine: str, workspace: Workspace
+    problem: Problem, solver: AnySolver, start: Any, engine: str, workspace: Workspace
 ) -> State:
     """Check that a solver can serve a problem and return its first state."""
     solver.check(problem)
     chosen = choose_engine(problem, engine, solver.has_kernel)
-    state = solver.start(problem, *point_and_dual(start), workspace=workspace)
+    state: State = solver.start(problem, *point_and_dual(start), workspace=workspace)
     state.engine, state.workspace = chosen, workspace
     return state
 
@@ -70,7 +70,7 @@ class Run:
     """One call of ``minimize``: clocks, history and the best point so far."""
 
     problem: Problem
-    solver: Solver
+    solver: AnySolver
     rule: Rule
     watch: Stopwatch
     callback: Callback | None = None

@@ -1,8 +1,10 @@
 """The methods, one per file."""
 
 from ._base import (
+    AnySolver,
     Solver,
     State,
+    Unsuitable,
     as_solver,
     choose_engine,
     get,
@@ -54,6 +56,7 @@ __all__ = [
     "SVRGADMM",
     "VRPDDY",
     "AccSADMM",
+    "AnySolver",
     "Auto",
     "Continuation",
     "FastLADMM",
@@ -74,6 +77,7 @@ __all__ = [
     "StocADMM",
     "StreamedNewton",
     "TiedNewton",
+    "Unsuitable",
     "WorkingSet",
     "as_solver",
     "choose_engine",

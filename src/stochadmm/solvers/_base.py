@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -79,9 +79,16 @@ def _copied(value: Any) -> Any:
     return value.copy() if hasattr(value, "copy") else value
 
 
+StateT = TypeVar("StateT", bound=State)
+
+
+class Unsuitable(ValueError):
+    """A method does not take a problem: raised by ``check``, before a run."""
+
+
 @dataclass(frozen=True)
-class Solver:
-    """A method: parameters that never change, ``start`` and ``epoch``.
+class Solver(Generic[StateT]):
+    """A method: parameters that never change, ``start`` and ``epoch`` on a state of its own type.
 
     ``needs`` names what each part of a problem must offer; ``check`` says so before a run.
     """
@@ -94,14 +101,14 @@ class Solver:
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
         workspace: Workspace | None = None,
-    ) -> State:  # fmt: skip
+    ) -> StateT:  # fmt: skip
         """Return the state before the first epoch.
 
         It carries the workspace that it is given, or a new one.
         """
         raise TypeError(f"{type(self).__name__} does not define `start`")
 
-    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+    def epoch(self, problem: Problem, state: StateT, rng: np.random.Generator) -> None:
         """Advance the state by one epoch."""
         raise TypeError(f"{type(self).__name__} does not define `epoch`")
 
@@ -110,13 +117,13 @@ class Solver:
         raise TypeError(f"{type(self).__name__} does not define `memory`")
 
     def check(self, problem: Problem) -> None:
-        """Raise when the problem lacks something this method needs."""
+        """Raise `Unsuitable` when the problem lacks something this method needs."""
         for part, members in self.needs.items():
             value = getattr(problem, part)
             for member in members if value is not None else ():
                 owner = value if hasattr(value, member) else getattr(value, "loss", None)
                 if not hasattr(owner, member):
-                    raise TypeError(
+                    raise Unsuitable(
                         f"{self.name} needs `{member}` of {part} ({type(value).__name__}), which "
                         "it does not offer; choose another solver or add the method"
                     )
@@ -171,10 +178,12 @@ def _shaped(values: Any, shape: tuple[int, ...], problem: Problem, name: str) ->
     return array
 
 
-_registry: dict[str, type[Solver]] = {}
+AnySolver = Solver[Any]
+SolverClass = TypeVar("SolverClass", bound=type[AnySolver])
+_registry: dict[str, type[AnySolver]] = {}
 
 
-def register(cls: type[Solver]) -> type[Solver]:
+def register(cls: SolverClass) -> SolverClass:
     """Make a method known under its ``name``."""
     _registry[cls.name] = cls
     return cls
@@ -185,7 +194,7 @@ def names() -> list[str]:
     return sorted(_registry)
 
 
-def get(name: str) -> type[Solver]:
+def get(name: str) -> type[AnySolver]:
     """Return the class of a method by name; a wrong name lists the nearest ones."""
     if name not in _registry:
         near = difflib.get_close_matches(str(name), _registry, n=3, cutoff=0.4)
@@ -194,7 +203,7 @@ def get(name: str) -> type[Solver]:
     return _registry[name]
 
 
-def as_solver(solver: Any) -> Solver:
+def as_solver(solver: Any) -> AnySolver:
     """Return a solver object from an object, a class or a name."""
     if isinstance(solver, str):
         return get(solver)()
@@ -212,7 +221,7 @@ def as_solver(solver: Any) -> Solver:
 
 
 @dataclass(frozen=True)
-class OwnSolver(Solver):
+class OwnSolver(Solver[State]):
     """A method of the user's own making: any object with ``start`` and ``epoch``."""
 
     method: Any

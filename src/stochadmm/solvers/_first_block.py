@@ -19,6 +19,7 @@ from ..linear_algebra import cholesky
 from ..problem import Problem
 from ..risk.metrics import LARGEST_DENSE, gram_of
 from ..second_order import rounding
+from ._base import Unsuitable
 from ._second_block import SmallProblem
 from ._steps import lengths, step1, tightness
 
@@ -53,7 +54,7 @@ def check_first_block(problem: Problem, requested: str, name: str) -> None:
     """Raise where the exact step would need too large a matrix."""
     p = problem.shape1[0]
     if chosen_form(problem, requested) == "exact" and p > LARGEST_DENSE:
-        raise ValueError(
+        raise Unsuitable(
             f"{name} with first_block='exact' works with {p} x {p} matrices; use "
             f"first_block='linearized' above {LARGEST_DENSE} columns of A1"
         )

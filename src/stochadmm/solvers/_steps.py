@@ -16,9 +16,11 @@ from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
+from ..base.workspace import Workspace
 from ..operators import Identity
 from ..problem import Pair, Problem
 from . import defaults
+from ._base import Unsuitable
 
 # ---------------------------------------------------------------- block steps
 
@@ -61,25 +63,26 @@ def lengths(
     return 1 / first if first > 0 else 1.0, 1 / second if second > 0 else 1.0
 
 
-def tightness(problem: Problem) -> float | None:
+def tightness(problem: Problem, workspace: Workspace | None = None) -> float | None:
     """Return s when A1' A1 = s I with s > 0, ``None`` otherwise or without a constraint."""
-    A1: Any = problem.A1
+    return (workspace or Workspace()).shared.once(_tightness, problem.A1)
+
+
+def _tightness(A1: Any) -> float | None:
     if isinstance(A1, Identity):
         return float(A1.scale) ** 2 or None
     if A1 is None or not offers(A1, Has.SPARSE):
         return None
-    kept = problem.__dict__.get("_tightness", 0.0)
-    if kept == 0.0:
-        matrix = sparse.csr_array(A1.tosparse(), dtype=np.float64)
-        gram = sparse.csr_array(matrix.T @ matrix)
-        s = float(gram.diagonal().mean())
-        rest = gram - s * sparse.eye_array(gram.shape[0], format="csr")
-        kept = s if s > 0 and abs(rest).max() <= 1e-12 * s else None
-        problem.__dict__["_tightness"] = kept
-    return kept  # type: ignore[no-any-return]
+    matrix = sparse.csr_array(A1.tosparse(), dtype=np.float64)
+    gram = sparse.csr_array(matrix.T @ matrix)
+    s = float(gram.diagonal().mean())
+    rest = gram - s * sparse.eye_array(gram.shape[0], format="csr")
+    return s if s > 0 and abs(rest).max() <= 1e-12 * s else None
 
 
-def solve_x1(problem: Problem, x2: Array, dual: Array, beta: float) -> Array:
+def solve_x1(
+    problem: Problem, x2: Array, dual: Array, beta: float, workspace: Workspace | None = None
+) -> Array:
     """Return argmin h1(x1) + <dual, A1 x1> + (beta / 2) |A1 x1 + A2 x2 - b|^2, exactly.
 
     One prox where A1' A1 is a multiple of the identity and f1 is absent; a method that calls this
@@ -87,8 +90,9 @@ def solve_x1(problem: Problem, x2: Array, dual: Array, beta: float) -> Array:
     """
     if problem.A1 is None or problem.A2 is None:
         return problem.zeros().x1
-    check_exact_x1(problem, "the exact x1 step")
-    s = tightness(problem) or 1.0
+    workspace = workspace or Workspace()
+    check_exact_x1(problem, "the exact x1 step", workspace)
+    s = tightness(problem, workspace) or 1.0
     rest = problem.A2.matvec(x2) + dual / beta
     if problem.b is not None:
         rest = rest - problem.b
@@ -105,14 +109,14 @@ def update_x1(problem: Problem, x: Pair, dual: Array, beta: float) -> Array:
     return step1(problem, x.x1, dual + beta * problem.constraint(x), step)
 
 
-def check_exact_x1(problem: Problem, name: str) -> None:
+def check_exact_x1(problem: Problem, name: str, workspace: Workspace | None = None) -> None:
     """Raise unless the exact x1 step is a prox of h1."""
     if problem.A1 is None:
         return
     if problem.f1 is not None:
-        raise ValueError(f"{name} needs f1 absent; use 'linearized-admm', which steps along f1")
-    if tightness(problem) is None:
-        raise ValueError(
+        raise Unsuitable(f"{name} needs f1 absent; use 'linearized-admm', which steps along f1")
+    if tightness(problem, workspace) is None:
+        raise Unsuitable(
             f"{name} needs A1 with A1'A1 = s I, such as Identity(p, scale=-1.0); use "
             "'linearized-admm', which takes any A1"
         )
@@ -153,6 +157,13 @@ class Average:
     def add_sum(self, total: Pair, count: float) -> Average:
         """Return the average with ``count`` more points of weight 1 whose sum is given."""
         return self.add(total / count, count)
+
+    @property
+    def point(self) -> Pair:
+        """The mean of at least one point."""
+        if self.value is None:
+            raise ValueError("the average of nothing is no point; add one first")
+        return self.value
 
     def copy(self) -> Average:
         """Return an average with arrays of its own."""

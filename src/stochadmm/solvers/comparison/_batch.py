@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ...problem import Problem
-from .._base import Solver, State
+from .._base import Solver, StateT
 from .._steps import Beta, Continuation, check_count
 
 
 @dataclass(frozen=True)
-class FullGradient(Solver):
+class FullGradient(Solver[StateT]):
     """A method that reads all rows once per iteration; an epoch is ``n_inner`` iterations."""
 
     has_kernel: ClassVar[bool] = False
@@ -29,7 +29,7 @@ class FullGradient(Solver):
     def __post_init__(self) -> None:
         check_count("n_inner", self.n_inner)
 
-    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+    def epoch(self, problem: Problem, state: StateT, rng: np.random.Generator) -> None:
         """Run ``n_inner`` iterations; nothing is drawn."""
         for _ in range(self.n_inner):
             self._iteration(problem, state)
@@ -38,10 +38,10 @@ class FullGradient(Solver):
         state.n_passes += self.n_inner
         state.n_gradients += self.n_inner
 
-    def _iteration(self, p: Problem, s: Any) -> None:
+    def _iteration(self, p: Problem, s: StateT) -> None:
         raise TypeError(f"{type(self).__name__} does not define `_iteration`")
 
-    def _finish(self, p: Problem, s: Any) -> None:
+    def _finish(self, p: Problem, s: StateT) -> None:
         """Set what the state returns."""
         s.output = s.x
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
@@ -22,7 +22,7 @@ from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.sampling import Runs
 from .. import defaults
-from .._base import Solver, State, choose_engine
+from .._base import Solver, State, StateT, choose_engine
 from .._steps import check_count, n_outputs, sizes
 from ._primal_dual import check_split, pull_back
 
@@ -30,11 +30,10 @@ SHORT_SIDE = 64
 LANCZOS_STEPS = 20
 LANCZOS_MARGIN = 1.05
 SMALLEST_WEIGHT = 1e-12  # rows of weight zero are stepped, but count for nothing
-SMALLEST_NORM2 = 1e-12  # relative to the largest: rows of zeros are stepped, but move nothing
 
 
 @dataclass(frozen=True)
-class DualBlocks(Solver):
+class DualBlocks(Solver[StateT]):
     """A method with a dual variable per prediction, stepped in blocks of rows.
 
     Parameters
@@ -82,20 +81,22 @@ def partition(problem: Problem, batch_size: int | str) -> Runs:
     return Runs(n, max(1, round(n / defaults.batch_size(problem, batch_size))), 1)
 
 
-def block_norms2(f2: Any, runs: Runs) -> Array:
-    """Return a bound on the squared spectral norm of every block of rows, kept with f2.
+def block_norms2(f2: Any, runs: Runs, workspace: Workspace | None = None) -> Array:
+    """Return a bound on the squared spectral norm of every block of rows.
 
     With a short side from its Gram matrix G: |G| <= |G^k|_F^(1/k) with k = 4, which is at most a
     factor side^(1/8) above the norm and exact where one direction dominates. Otherwise by a few
     Lanczos steps: the largest Ritz value plus its residual, with a margin. Never zero: steps are
     divided by it.
     """
-    kept = f2.__dict__.setdefault("_block_norms2", {})
-    if runs.n_runs not in kept:
-        edges = np.arange(runs.n_runs + 1) * runs.n_rows // runs.n_runs
-        found = np.array([_norm2(f2, int(a), int(b)) for a, b in pairwise(edges)])
-        kept[runs.n_runs] = np.maximum(found, SMALLEST_NORM2 * (found.max() or 1.0))
-    return cast(Array, kept[runs.n_runs])
+    return (workspace or Workspace()).once(_norms2, f2, runs.n_runs, runs.n_rows)
+
+
+def _norms2(f2: Any, n_blocks: int, n_rows: int) -> Array:
+    edges = np.arange(n_blocks + 1) * n_rows // n_blocks
+    found = np.array([_norm2(f2, int(a), int(b)) for a, b in pairwise(edges)])
+    # relative to the largest: rows of zeros are stepped, but move nothing
+    return np.asarray(np.maximum(found, 1e-12 * (found.max() or 1.0)))
 
 
 def _norm2(f2: Any, first: int, last: int) -> float:
@@ -170,7 +171,7 @@ def data_step(f2: Any, rows: slice, x2: Array, slopes: Array, sigma: float) -> A
         step = step[:, None] if step.ndim < z.ndim else step
     slopes[rows] = f2.loss.prox_conjugate(old + step * z, step, f2.y[rows])
     change = f2.weighted(slopes[rows] - old, rows)
-    return cast(Array, f2.pull_back(change, rows) / f2.n_terms)
+    return np.asarray(f2.pull_back(change, rows) / f2.n_terms)
 
 
 def rows_of(runs: Runs, block: int) -> slice:
@@ -180,24 +181,26 @@ def rows_of(runs: Runs, block: int) -> slice:
 
 
 def search(
-    solver: Any, name: str, middle: float, problem: Problem, x: Pair, dual: Array,
+    solver: Solver[StateT], name: str, middle: float, problem: Problem, x: Pair, dual: Array,
     workspace: Workspace | None,
-) -> State:  # fmt: skip
+) -> StateT:  # fmt: skip
     """Try five values of a parameter for three epochs each and return the state that got lowest.
 
     The passes of all trials are charged to the state.
     """
-    best, least, spent = cast(Any, None), np.inf, np.zeros(2)
+    found: list[tuple[float, StateT]] = []
+    spent = np.zeros(2)
     for value in middle * 10.0 ** np.linspace(-1, 1, 5):
-        trial: Solver = replace(solver, **{name: float(value)})
+        options: dict[str, Any] = {name: float(value)}
+        trial = replace(solver, **options)
         state = trial.start(problem, x, dual, workspace)
         state.engine = choose_engine(problem, "auto")
         rng = np.random.default_rng(0)
         for _ in range(3):
             trial.epoch(problem, state, rng)
         spent += state.n_passes, state.n_gradients
-        objective = problem.objective(problem.feasible(state.output))
-        if best is None or objective < least:
-            best, least = state, objective
+        found.append((problem.objective(problem.feasible(state.output)), state))
+    # where all have diverged the first is as good as any
+    best = min(found, key=lambda pair: np.nan_to_num(pair[0], nan=np.inf))[1]
     best.n_passes, best.n_gradients = (float(v) for v in spent)
-    return cast(State, best)
+    return best

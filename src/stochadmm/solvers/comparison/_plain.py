@@ -15,7 +15,7 @@ noise out.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,19 +24,21 @@ from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.gradients import Fresh
-from ...risk.metrics import LARGEST_DENSE, structure_gram
+from ...risk.metrics import LARGEST_DENSE, gram_of
 from ...risk.sampling import Runs
 from .. import defaults
-from .._base import Solver, State, start_point
+from .._base import Solver, State, Unsuitable, start_point
 from .._steps import Beta, check_returns, first_beta, lengths, next_beta, sizes, step2, update_x1
 
+PlainT = TypeVar("PlainT", bound="PlainState")
 PAST = ("origin", "mean_gradient", "mean_force")  # what dual averaging adds to the state
 
 
 @dataclass
 class PlainState(State):
-    """State of a stochastic method; ``ergodic`` is the average that its step maintains."""
+    """State of a stochastic method; ``mean`` is the average that its step maintains."""
 
+    mean: Pair = field(kw_only=True)
     n_inner: int = field(kw_only=True)
     curvature: float = field(kw_only=True)
     growth: float = field(kw_only=True)
@@ -53,10 +55,11 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Plain(Solver):
+class Plain(Solver[PlainT]):
     """What the stochastic methods have in common; a method says how x2 moves and how long."""
 
     has_kernel: ClassVar[bool] = True
+    state_type: ClassVar[type[Any]] = PlainState
     accelerated: ClassVar[bool] = False
     """Whether gradients are taken between the average and x2."""
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -95,29 +98,29 @@ class Plain(Solver):
         """Say whether the weights of the steps are c sqrt(k) with a floor, not a sum."""
         return False
 
-    def weights(self, s: PlainState, k: Array) -> Array:
+    def weights(self, s: PlainT, k: Array) -> Array:
         """Return the weights of the steps k = 1, 2, ... that are due to the loss and its noise."""
         rising = s.growth * np.sqrt(k)
         return np.maximum(s.curvature, rising) if self.capped() else s.curvature + rising
 
-    def plan(self, problem: Problem, s: PlainState) -> Plan:
+    def plan(self, problem: Problem, s: PlainT) -> Plan:
         """Return the numbers of the next epoch's steps."""
         k = s.n_steps + 1.0 + np.arange(s.n_inner)
         weights = self.weights(s, k)
         return Plan(1 / self._with_constraint(problem, s, weights), weights, 1 / k)
 
     @staticmethod
-    def _with_constraint(problem: Problem, s: PlainState, weights: Array) -> Array:
+    def _with_constraint(problem: Problem, s: PlainT, weights: Array) -> Array:
         pull = 0.0 if problem.A2 is None else s.beta * problem.A2.norm2
         return np.maximum(weights + pull, 1e-300)
 
     def move(
-        self, p: Problem, s: PlainState, force: Array, gradient: Array, plan: Plan, k: int
+        self, p: Problem, s: PlainT, force: Array, gradient: Array, plan: Plan, k: int
     ) -> Array:
         """Return the next x2: by default one linearized prox step from the present x2."""
         return step2(p, s.x.x2, force, gradient, float(plan.steps[k]))
 
-    def extras(self, p: Problem, s: PlainState) -> dict[str, Array]:
+    def extras(self, p: Problem, s: PlainT) -> dict[str, Array]:
         """Return what the compiled loop needs beyond the plan: see ``kernels/stoc_admm.py``."""
         return {}
 
@@ -139,20 +142,22 @@ class Plain(Solver):
                  "curvature": curvature, "growth": growth, "returns": self.returns}  # fmt: skip
         return {
             "workspace": workspace or Workspace(),
-            "x": point, "output": point, "ergodic": point, "dual": multiplier, "beta": beta,
+            "x": point, "output": point, "ergodic": point, "mean": point,
+            "dual": multiplier, "beta": beta,
             "n_inner": n_inner, "curvature": curvature, "growth": growth, "notes": notes,
         }  # fmt: skip
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
         workspace: Workspace | None = None,
-    ) -> PlainState:  # fmt: skip
+    ) -> PlainT:  # fmt: skip
         """Return the state before the first epoch; nothing of the start is changed."""
-        return PlainState(**self.first_state(problem, x, dual, workspace))
+        first: PlainT = self.state_type(**self.first_state(problem, x, dual, workspace))
+        return first
 
-    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+    def epoch(self, problem: Problem, state: PlainT, rng: np.random.Generator) -> None:
         """Take ``n_inner`` steps, two passes over the data by default."""
-        p, s, runs = problem, cast(PlainState, state), self.runs(problem)
+        p, s, runs = problem, state, self.runs(problem)
         if s.n_epochs > 0:
             s.beta = next_beta(self.beta, s.beta)
         batches, plan = runs.draw(rng, s.n_inner), self.plan(p, s)
@@ -160,8 +165,8 @@ class Plain(Solver):
             self._compiled(p, s, runs, batches, plan)
         else:
             self._reference(p, s, runs, batches, plan)
-        assert s.ergodic is not None
-        s.output = s.ergodic if self.returns == "ergodic" else s.x
+        s.ergodic = s.mean
+        s.output = s.mean if self.returns == "ergodic" else s.x
         passes = s.n_inner * runs.batch_size / p.f2.n_terms
         s.n_steps += s.n_inner
         s.n_epochs += 1
@@ -169,28 +174,28 @@ class Plain(Solver):
         s.n_gradients += passes
 
     def _reference(
-        self, p: Problem, s: PlainState, runs: Runs, batches: NDArray[np.int64], plan: Plan
+        self, p: Problem, s: PlainT, runs: Runs, batches: NDArray[np.int64], plan: Plan
     ) -> None:
         """Run the steps on any objects: the definition of the methods."""
         fresh = Fresh(p.f2, runs)
         for k, batch in enumerate(batches):
-            share, mean = float(plan.shares[k]), cast(Pair, s.ergodic)
+            share, mean = float(plan.shares[k]), s.mean
             point = share * s.x.x2 + (1 - share) * mean.x2 if self.accelerated else s.x.x2
             gradient = fresh.estimate(batch, point)
             force = s.dual + s.beta * p.constraint(s.x)
             x2 = self.move(p, s, force, gradient, plan, k)
             s.x = Pair(update_x1(p, Pair(s.x.x1, x2), s.dual, s.beta), x2)
             s.dual = s.dual + s.beta * p.constraint(s.x)
-            s.ergodic = mean + share * (s.x - mean)
+            s.mean = mean + share * (s.x - mean)
 
     def _compiled(
-        self, p: Problem, s: PlainState, runs: Runs, batches: NDArray[np.int64], plan: Plan
+        self, p: Problem, s: PlainT, runs: Runs, batches: NDArray[np.int64], plan: Plan
     ) -> None:
         """Run the same steps on copies of the state's arrays, compiled."""
         from ...forms.compiled import compiled_view
         from ...kernels import loops
 
-        x, mean, dual = s.x.copy(), cast(Pair, s.ergodic).copy(), s.dual.copy()
+        x, mean, dual = s.x.copy(), s.mean.copy(), s.dual.copy()
         extras = self.extras(p, s)
         step1, _ = lengths(p, 0.0, s.beta)
         steps, weights, shares = (
@@ -204,20 +209,24 @@ class Plain(Solver):
         loops.stoc_admm(
             compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight), state
         )
-        s.x, s.dual, s.ergodic = x, dual, mean
+        s.x, s.dual, s.mean = x, dual, mean
 
 
-def structure_eigen(problem: Problem) -> tuple[Array, Array]:
-    """Return eigenvectors (columns) and eigenvalues of A2'A2; they are kept with the problem."""
-    kept = problem.__dict__.get("_structure_eigen")
-    if kept is None:
-        d = problem.shape2[0]
-        if d > LARGEST_DENSE:
-            raise ValueError(
-                f"this form needs the eigenvectors of a {d} x {d} matrix; use the linearized form "
-                f"above {LARGEST_DENSE} columns"
-            )
-        values, vectors = np.linalg.eigh(structure_gram(problem))
-        kept = np.ascontiguousarray(vectors), np.maximum(values, 0.0)
-        problem.__dict__["_structure_eigen"] = kept
-    return cast(tuple[Array, Array], kept)
+def check_eigen(problem: Problem) -> None:
+    """Raise where the eigenvectors of A2'A2 would need too large a matrix."""
+    d = problem.shape2[0]
+    if d > LARGEST_DENSE:
+        raise Unsuitable(
+            f"this form needs the eigenvectors of a {d} x {d} matrix; use the linearized form "
+            f"above {LARGEST_DENSE} columns"
+        )
+
+
+def structure_eigen(problem: Problem, workspace: Workspace) -> tuple[Array, Array]:
+    """Return eigenvectors (columns) and eigenvalues of A2'A2, computed once for a structure."""
+    return workspace.shared.once(_eigen, problem.A2, problem.shape2[0])
+
+
+def _eigen(A2: Any, d: int) -> tuple[Array, Array]:
+    values, vectors = np.linalg.eigh(gram_of(A2, d))
+    return np.ascontiguousarray(vectors), np.maximum(values, 0.0)

@@ -6,16 +6,19 @@ H(v) = min h1(x1)  s.t.  A1 x1 + v = b        lambda+ = prox_{sigma H*}(lambda +
 from __future__ import annotations
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._steps import check_exact_x1, solve_x1
 
 
-def dual_step(problem: Problem, x2: Array, dual: Array, sigma: float) -> tuple[Array, Array]:
+def dual_step(
+    problem: Problem, x2: Array, dual: Array, sigma: float, workspace: Workspace | None = None
+) -> tuple[Array, Array]:
     """Return x1 and lambda+ = prox_{sigma H*}(lambda + sigma A2 x2).
 
     By Moreau's identity this is the x1 step and the multiplier step of ADMM with penalty sigma.
     """
-    x1 = solve_x1(problem, x2, dual, sigma)
+    x1 = solve_x1(problem, x2, dual, sigma, workspace)
     return x1, dual + sigma * problem.constraint(Pair(x1, x2))
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ from .._steps import (
 from ._plain import structure_eigen
 from .stoc_admm import StocADMM, warm_start
 
+ReducedT = TypeVar("ReducedT", bound="ReducedState")
 Estimate = Callable[[NDArray[np.int64], Array], Array]
 """From a batch and x2 to a gradient."""
 
@@ -54,7 +55,7 @@ class ReducedState(State):
 
 
 @dataclass(frozen=True)
-class Reduced(Solver):
+class Reduced(Solver[ReducedT]):
     """What the variance-reduced methods have in common; a method adds its estimate."""
 
     has_kernel: ClassVar[bool] = True
@@ -187,11 +188,11 @@ def compiled_loop(
     return total
 
 
-def multiplier_for(problem: Problem, gradient: Array) -> Array:
+def multiplier_for(problem: Problem, gradient: Array, workspace: Workspace) -> Array:
     """Return the least-squares solution of A2' dual = -gradient."""
     if problem.A2 is None:
         return problem.zeros_dual()
-    vectors, values = structure_eigen(problem)
+    vectors, values = structure_eigen(problem, workspace)
     kept = values > 1e-10 * values.max(initial=0.0)
     V = vectors[:, kept]
     solved = V @ ((V.T @ gradient) / values[kept].reshape((-1,) + (1,) * (gradient.ndim - 1)))

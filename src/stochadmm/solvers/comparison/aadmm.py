@@ -27,7 +27,7 @@ distance that the proof bounds at most doubles too, so that O(1/N) is kept.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...base.protocols import Array
 from ...base.workspace import Workspace
@@ -53,7 +53,7 @@ class AADMMState(State):
 
 @register
 @dataclass(frozen=True)
-class AADMM(FullGradient):
+class AADMM(FullGradient[AADMMState]):
     """Accelerated ADMM with full gradients.
 
     Parameters
@@ -120,7 +120,7 @@ class AADMM(FullGradient):
             notes={"beta": beta, "first horizon": horizon, "n_inner": self.n_inner},
         )  # fmt: skip
 
-    def _iteration(self, p: Problem, s: Any) -> None:
+    def _iteration(self, p: Problem, s: AADMMState) -> None:
         if s.t == s.horizon:
             s.t, s.horizon = 0, s.horizon if self.horizon else 2 * s.horizon
         s.t += 1
@@ -135,7 +135,7 @@ class AADMM(FullGradient):
         s.mean_multiplier = (1 - share) * s.mean_multiplier + share * s.multiplier
 
     def _first(
-        self, p: Problem, s: Any, x2: Array, pull: float, share: float, length: float
+        self, p: Problem, s: AADMMState, x2: Array, pull: float, share: float, length: float
     ) -> Array:
         """Return the next x1."""
         x1, force = s.x.x1, s.multiplier + pull * p.constraint(Pair(s.x.x1, x2))
@@ -145,6 +145,6 @@ class AADMM(FullGradient):
         solve = first_step(p, pull, self.first_block, self.most_inner)
         return solve(x1, force / pull - p.A1.matvec(x1))
 
-    def _finish(self, p: Problem, s: Any) -> None:
+    def _finish(self, p: Problem, s: AADMMState) -> None:
         s.output = s.ergodic = s.mean
         s.dual = s.mean_multiplier

@@ -25,7 +25,7 @@ O(1/K), the last iterate O(1/sqrt(K)) and no better in general.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class ADMMState(State):
 
 @register
 @dataclass(frozen=True)
-class ADMM(Solver):
+class ADMM(Solver[ADMMState]):
     """ADMM with exact steps.
 
     Parameters
@@ -148,9 +148,9 @@ class ADMM(Solver):
                    "first_block": chosen_form(problem, self.first_block)},
         )  # fmt: skip
 
-    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+    def epoch(self, problem: Problem, state: ADMMState, rng: np.random.Generator) -> None:
         """Run ``n_inner`` iterations."""
-        p, s = problem, cast(ADMMState, state)
+        p, s = problem, state
         alpha, x = self.relaxation, s.x
         step1 = first_step(p, s.beta, self.first_block, self.most_inner, alpha)
         step2 = exact_step2(p, s)
@@ -161,7 +161,7 @@ class ADMM(Solver):
             s.dual = s.dual + self.dual_step * s.beta * (rest + _image(p, x.x2))
             s.mean = s.mean.add(x)
         s.x, s.ergodic = x, s.mean.value
-        s.output = x if self.returns == "last" else cast(Pair, s.ergodic)
+        s.output = x if self.returns == "last" else s.mean.point
         s.n_epochs += 1
         s.beta = adapted_beta(self.beta, p, s.n_epochs, x, before, s.dual, s.beta)
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -41,7 +41,7 @@ from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
 from ...risk.sampling import Runs
 from .. import defaults
-from .._base import State, register
+from .._base import register
 from ._reduced import Reduced, multiplier_for
 from .svrg_admm import SVRGState, anchored_loop, check_strongly_convex
 
@@ -57,7 +57,7 @@ class ASVRGState(SVRGState):
 
 @register
 @dataclass(frozen=True)
-class ASVRGADMM(Reduced):
+class ASVRGADMM(Reduced[ASVRGState]):
     """Stochastic ADMM with snapshots and momentum.
 
     Parameters
@@ -131,15 +131,15 @@ class ASVRGADMM(Reduced):
         first["notes"] |= {"momentum": momentum}
         return ASVRGState(**first, snapshot=first["x"], momentum=momentum, noise=noise)
 
-    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+    def epoch(self, problem: Problem, state: ASVRGState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
-        p, s, runs = problem, cast(ASVRGState, state), self.runs(problem)
+        p, s, runs = problem, state, self.runs(problem)
         self.prepare(p, s, rng)
         if s.n_epochs == 0:
             s.snapshot = s.x
         gradient = Anchored.take(p.f2, runs, s.snapshot.x2, s.cache)
         if self.strongly_convex and s.n_epochs > 0:
-            s.x, s.dual = s.snapshot, multiplier_for(p, gradient.full_gradient)
+            s.x, s.dual = s.snapshot, multiplier_for(p, gradient.full_gradient, s.workspace)
         theta, batches = s.momentum, runs.draw(rng, s.n_inner)
         if self.curvature == "auto":
             s.curvature = p.f2.lipschitz_mean + s.noise / (1 - theta)

@@ -23,7 +23,7 @@ only the smooth part is accelerated. The reported multiplier is averaged as x is
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...base.protocols import Array
 from ...base.workspace import Workspace
@@ -44,7 +44,7 @@ class FastState(State):
 
 @register
 @dataclass(frozen=True)
-class FastLADMM(FullGradient):
+class FastLADMM(FullGradient[FastState]):
     """Linearized ADMM with an accelerated smooth part and both blocks in parallel.
 
     Parameters
@@ -96,7 +96,7 @@ class FastLADMM(FullGradient):
             multiplier=multiplier, notes={"beta": beta, "n_inner": self.n_inner},
         )  # fmt: skip
 
-    def _iteration(self, p: Problem, s: Any) -> None:
+    def _iteration(self, p: Problem, s: FastState) -> None:
         theta, z, beta = s.momentum, s.center, s.beta
         y = (1 - theta) * s.x + theta * z
         force = s.multiplier + beta * p.constraint(z)
@@ -111,5 +111,5 @@ class FastLADMM(FullGradient):
         s.dual = (1 - theta) * s.dual + theta * s.multiplier
         s.momentum = ((theta**4 + 4 * theta**2) ** 0.5 - theta**2) / 2
 
-    def _finish(self, p: Problem, s: Any) -> None:
+    def _finish(self, p: Problem, s: FastState) -> None:
         s.output = s.ergodic = s.x

@@ -25,7 +25,7 @@ the best iterate is o(1/K), the objective gap and infeasibility O(1/sqrt(K)); th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...base.protocols import Array
 from ...base.workspace import Workspace
@@ -45,7 +45,7 @@ class InertialState(State):
 
 @register
 @dataclass(frozen=True)
-class InertialADMM(FullGradient):
+class InertialADMM(FullGradient[InertialState]):
     """Linearized ADMM with inertia.
 
     Parameters
@@ -102,7 +102,7 @@ class InertialADMM(FullGradient):
             notes={"beta": beta, "inertia": self.inertia, "n_inner": self.n_inner},
         )  # fmt: skip
 
-    def _iteration(self, p: Problem, s: Any) -> None:
+    def _iteration(self, p: Problem, s: InertialState) -> None:
         length1, length2 = lengths(p, self.smooth * p.f2.lipschitz_mean, s.beta, self.smooth)
         lead = s.x + self.inertia * (s.x - s.before)
         dual = s.dual + self.inertia * (s.dual - s.dual_before)
@@ -113,7 +113,7 @@ class InertialADMM(FullGradient):
         force = s.dual + s.beta * residual
         s.x = Pair(x1, step2(p, lead.x2, force, p.f2.gradient(lead.x2), length2))
 
-    def _finish(self, p: Problem, s: Any) -> None:
+    def _finish(self, p: Problem, s: InertialState) -> None:
         s.output = s.x
         before, epoch = s.before.x2, s.n_epochs + 1
         beta = adapted_beta(self.beta, p, epoch, s.x, before, s.dual, s.beta)

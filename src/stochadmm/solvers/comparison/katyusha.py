@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ class KatyushaState(State):
 
 @register
 @dataclass(frozen=True)
-class Katyusha(Solver):
+class Katyusha(Solver[KatyushaState]):
     """Katyusha, for problems without a constraint.
 
     Parameters
@@ -147,9 +147,9 @@ class Katyusha(Solver):
                    "sampling": self.sampling},
         )  # fmt: skip
 
-    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+    def epoch(self, problem: Problem, state: KatyushaState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
-        p, s, runs = problem, cast(KatyushaState, state), self.runs(problem)
+        p, s, runs = problem, state, self.runs(problem)
         gradient = Anchored.take(p.f2, runs, s.snapshot, s.cache)
         momentum = self.momentum(s)
         length = 1 / (momentum * s.curvature)

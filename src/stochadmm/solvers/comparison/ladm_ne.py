@@ -23,7 +23,7 @@ it is an accelerated proximal gradient method with slower weights than FISTA's.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...base.protocols import Array
 from ...base.workspace import Workspace
@@ -44,7 +44,7 @@ class LADMState(State):
 
 @register
 @dataclass(frozen=True)
-class LADMNE(FullGradient):
+class LADMNE(FullGradient[LADMState]):
     """Accelerated linearized ADMM with full gradients; the last iterate converges like 1/K.
 
     Parameters
@@ -96,7 +96,7 @@ class LADMNE(FullGradient):
             multiplier=multiplier, notes={"beta": beta, "tau": self.tau, "n_inner": self.n_inner},
         )  # fmt: skip
 
-    def _iteration(self, p: Problem, s: Any) -> None:
+    def _iteration(self, p: Problem, s: LADMState) -> None:
         growth = 1 + s.k * (1 - self.tau)  # 1 / theta_k
         pull, x, multiplier = s.beta * growth, s.x, s.multiplier
         length1, length2 = lengths(p, p.f2.lipschitz_mean, pull)

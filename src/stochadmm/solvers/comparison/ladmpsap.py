@@ -23,7 +23,7 @@ the last iterate, usually far better, is the default.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class LADMPSAPState(State):
 
 @register
 @dataclass(frozen=True)
-class LADMPSAP(FullGradient):
+class LADMPSAP(FullGradient[LADMPSAPState]):
     """Linearized ADMM with both blocks in parallel and a penalty that grows.
 
     Parameters
@@ -126,7 +126,7 @@ class LADMPSAP(FullGradient):
             first_beta=beta, notes={"beta": beta, "n_inner": self.n_inner},
         )  # fmt: skip
 
-    def _iteration(self, p: Problem, s: Any) -> None:
+    def _iteration(self, p: Problem, s: LADMPSAPState) -> None:
         x, force = s.x, s.dual + s.beta * p.constraint(s.x)
         length1, length2 = lengths(p, p.f2.lipschitz_mean, self.slack * s.beta)
         s.x = Pair(
@@ -149,6 +149,6 @@ class LADMPSAP(FullGradient):
         size = max(float(np.linalg.norm(image)) for image in images(p, s.x))
         return bool(s.beta * most <= self.still * s.first_beta * size)
 
-    def _finish(self, p: Problem, s: Any) -> None:
-        s.ergodic = cast(Pair, s.mean.value)
+    def _finish(self, p: Problem, s: LADMPSAPState) -> None:
+        s.ergodic = s.mean.point
         s.output = s.x if self.returns == "last" else s.ergodic

@@ -21,7 +21,7 @@ O(1/sqrt(K)). Without a constraint it is proximal gradient descent.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 from ...base.protocols import Array
 from ...base.workspace import Workspace
@@ -52,7 +52,7 @@ class LinearizedState(State):
 
 @register
 @dataclass(frozen=True)
-class LinearizedADMM(FullGradient):
+class LinearizedADMM(FullGradient[LinearizedState]):
     """Linearized ADMM with full gradients.
 
     Parameters
@@ -102,7 +102,7 @@ class LinearizedADMM(FullGradient):
             before=point.x2, notes={"beta": beta, "n_inner": self.n_inner},
         )  # fmt: skip
 
-    def _iteration(self, p: Problem, s: Any) -> None:
+    def _iteration(self, p: Problem, s: LinearizedState) -> None:
         x, multiplier = s.x, s.dual
         length1, length2 = lengths(p, p.f2.lipschitz_mean, s.beta)
         gradient = p.f2.gradient(x.x2)
@@ -112,7 +112,7 @@ class LinearizedADMM(FullGradient):
         s.dual = multiplier + s.beta * p.constraint(s.x)
         s.mean, s.before = s.mean.add(s.x), x.x2
 
-    def _finish(self, p: Problem, s: Any) -> None:
-        s.ergodic = cast(Pair, s.mean.value)
+    def _finish(self, p: Problem, s: LinearizedState) -> None:
+        s.ergodic = s.mean.point
         s.output = s.x if self.returns == "last" else s.ergodic
         s.beta = adapted_beta(self.beta, p, s.n_epochs + 1, s.x, s.before, s.dual, s.beta)

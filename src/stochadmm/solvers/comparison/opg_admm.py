@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .._base import register
-from ._plain import Plain
+from ._plain import Plain, PlainState
 
 
 @register
 @dataclass(frozen=True)
-class OPGADMM(Plain):
+class OPGADMM(Plain[PlainState]):
     """Online proximal gradient ADMM.
 
     Parameters

@@ -34,7 +34,7 @@ from ._plain import Plain, PlainState, Plan
 
 @register
 @dataclass(frozen=True)
-class OptSADMM(Plain):
+class OptSADMM(Plain[PlainState]):
     """Stochastic ADMM with an accelerated smooth part.
 
     Parameters

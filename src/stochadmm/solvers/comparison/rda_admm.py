@@ -21,7 +21,7 @@ uniform average are O(1 / sqrt(K)). h2 acts with a step that grows, so its spars
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class RDAState(PlainState):
 
 @register
 @dataclass(frozen=True)
-class RDAADMM(Plain):
+class RDAADMM(Plain[RDAState]):
     """Regularized dual averaging ADMM.
 
     Parameters
@@ -92,23 +92,22 @@ class RDAADMM(Plain):
             mean_force=problem.zeros_dual(),
         )  # fmt: skip
 
-    def plan(self, problem: Problem, s: PlainState) -> Plan:
+    def plan(self, problem: Problem, s: RDAState) -> Plan:
         """Return the numbers of the next epoch's steps: k times those of a gradient method."""
         plan = super().plan(problem, s)
         return replace(plan, steps=plan.steps * (s.n_steps + 1.0 + np.arange(s.n_inner)))
 
     def move(
-        self, p: Problem, s: PlainState, force: Array, gradient: Array, plan: Plan, k: int
+        self, p: Problem, s: RDAState, force: Array, gradient: Array, plan: Plan, k: int
     ) -> Array:
         """Return the next x2: from the origin, along the means of the past."""
-        s, share = cast(RDAState, s), float(plan.shares[k])
+        share = float(plan.shares[k])
         s.mean_gradient = s.mean_gradient + share * (gradient - s.mean_gradient)
         s.mean_force = s.mean_force + share * (force - s.mean_force)
         return step2(p, s.origin, s.mean_force, s.mean_gradient, float(plan.steps[k]))
 
-    def extras(self, p: Problem, s: PlainState) -> dict[str, Array]:
+    def extras(self, p: Problem, s: RDAState) -> dict[str, Array]:
         """Return fresh copies of the means for the compiled loop to go on with."""
-        s = cast(RDAState, s)
         s.mean_gradient, s.mean_force = s.mean_gradient.copy(), s.mean_force.copy()
         return {
             "origin": s.origin, "mean_gradient": s.mean_gradient, "mean_force": s.mean_force,

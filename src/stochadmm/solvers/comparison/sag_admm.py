@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ from ...problem import Pair, Problem
 from ...risk.gradients import Table
 from ...risk.sampling import Runs
 from .. import defaults
-from .._base import State, register
+from .._base import register
 from .._steps import n_outputs, sizes
 from ._reduced import Reduced, ReducedState, compiled_loop, reference_loop
 
@@ -58,7 +58,7 @@ class SAGState(ReducedState):
 
 @register
 @dataclass(frozen=True)
-class SAGADMM(Reduced):
+class SAGADMM(Reduced[SAGState]):
     """Stochastic ADMM with a table of gradients.
 
     Parameters
@@ -134,9 +134,9 @@ class SAGADMM(Reduced):
         """Return the state before the first epoch; nothing of the start is changed."""
         return SAGState(**self.first_state(problem, x, dual, workspace))
 
-    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+    def epoch(self, problem: Problem, state: SAGState, rng: np.random.Generator) -> None:
         """Take ``n_inner`` steps; the first epoch begins with a pass that fills the tables."""
-        p, s, runs = problem, cast(SAGState, state), self.runs(problem)
+        p, s, runs = problem, state, self.runs(problem)
         self.prepare(p, s, rng)
         filled = s.slopes is None
         table = self._table(p, s, runs)

@@ -26,7 +26,7 @@ Memory: one number per row and output.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,7 @@ class SDCAState(State):
 
 @register
 @dataclass(frozen=True)
-class SDCAADMM(DualBlocks):
+class SDCAADMM(DualBlocks[SDCAState]):
     """Stochastic dual coordinate ascent with ADMM.
 
     Parameters
@@ -105,14 +105,14 @@ class SDCAADMM(DualBlocks):
         """Return the state before the first epoch: dual variables are the slopes at the start."""
         point, multiplier = start_point(problem, x, dual)
         f2: Any = problem.f2
+        workspace = workspace or Workspace()
         runs = partition(problem, self.batch_size)
         slopes, balance = first_slopes(f2, point.x2)
         # the primal and the dual part of the distance to a solution, |w|^2 / scale and
         # scale sum_I eta_I |u_I|^2, are equal
-        scale = 1 / (balance * float(block_norms2(f2, runs).mean()) ** 0.5)
+        scale = 1 / (balance * float(block_norms2(f2, runs, workspace).mean()) ** 0.5)
         if self.rho == "search":
-            found = search(self, "rho", scale / f2.n_terms, problem, point, multiplier, workspace)
-            return cast(SDCAState, found)
+            return search(self, "rho", scale / f2.n_terms, problem, point, multiplier, workspace)
         if not isinstance(self.rho, str):
             scale = self.rho * f2.n_terms
         gradient = residual(problem, slopes, multiplier)
@@ -122,7 +122,7 @@ class SDCAADMM(DualBlocks):
             dual2 = aim - problem.h2.prox(aim, 1.0)
         sigma = 1 / (scale * self._spread(problem))
         return SDCAState(
-            workspace=workspace or Workspace(),
+            workspace=workspace,
             x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes,
             dual2=dual2, residual=gradient + dual2, scale=scale, n_passes=1.0, n_gradients=1.0,
             notes={"rho": scale / f2.n_terms, "n_blocks": runs.n_runs},
@@ -134,14 +134,14 @@ class SDCAADMM(DualBlocks):
         a2 = 0.0 if problem.A2 is None else problem.A2.norm2
         return SLACK * (a2 + (problem.h2 is not None)) or 1.0
 
-    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+    def epoch(self, problem: Problem, state: SDCAState, rng: np.random.Generator) -> None:
         """Step two passes' worth of random blocks."""
-        p, s, runs = problem, cast(SDCAState, state), partition(problem, self.batch_size)
+        p, s, runs = problem, state, partition(problem, self.batch_size)
         n_inner = 2 * runs.n_runs if self.n_inner is None else self.n_inner
         if sums_anew(s):
             s.residual = residual(p, s.slopes, s.dual) + s.dual2
             s.n_passes += 1
-        lengths = 1 / (s.scale * SLACK * block_norms2(p.f2, runs))
+        lengths = 1 / (s.scale * SLACK * block_norms2(p.f2, runs, s.workspace))
         loop = _compiled if s.engine == "compiled" else _reference
         loop(p, s, runs, rng.integers(runs.n_runs, size=n_inner), lengths)
         s.output = s.x
@@ -159,7 +159,7 @@ def _reference(
         before, w, x1 = s.residual, s.x.x2, s.x.x1
         at = w - s.scale * before
         if p.constrained:
-            x1, multiplier = dual_step(p, at, s.dual, s.beta)
+            x1, multiplier = dual_step(p, at, s.dual, s.beta, s.workspace)
             s.residual = s.residual + pull_back(p, multiplier - s.dual)
             s.dual = multiplier
         if p.h2 is not None:
@@ -182,7 +182,8 @@ def _compiled(
 
     s.x, s.dual, s.dual2, s.residual = s.x.copy(), s.dual.copy(), s.dual2.copy(), s.residual.copy()
     state = loops.SDCA(
-        s.scale, s.beta, tightness(p) or 1.0, p.h2 is not None, lengths.astype(p.dtype), s.x.x1,
+        s.scale, s.beta, tightness(p, s.workspace) or 1.0, p.h2 is not None,
+        lengths.astype(p.dtype), s.x.x1,
         s.x.x2, s.dual, s.dual2, s.residual, s.slopes,
     )  # fmt: skip
     loops.sdca_admm(compiled_view(p), loops.Sample(blocks, runs.n_runs), state)

@@ -27,7 +27,7 @@ five around it. Memory: one number per row and output.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,7 @@ class SPDHGState(State):
 
 @register
 @dataclass(frozen=True)
-class SPDHG(DualBlocks):
+class SPDHG(DualBlocks[SPDHGState]):
     """Stochastic primal-dual hybrid gradient.
 
     Parameters
@@ -110,24 +110,24 @@ class SPDHG(DualBlocks):
         """Return the state before the first epoch: dual variables are the slopes at the start."""
         point, multiplier = start_point(problem, x, dual)
         f2: Any = problem.f2
+        workspace = workspace or Workspace()
         slopes, balance = first_slopes(f2, point.x2)
         if self.balance == "search":
-            found = search(self, "balance", balance, problem, point, multiplier, workspace)
-            return cast(SPDHGState, found)
+            return search(self, "balance", balance, problem, point, multiplier, workspace)
         if not isinstance(self.balance, str):
             balance = float(self.balance)
         pull = residual(problem, slopes, multiplier)
-        sigma, _, tau = _steps(problem, partition(problem, self.batch_size), balance)
+        sigma, _, tau = _steps(problem, partition(problem, self.batch_size), balance, workspace)
         return SPDHGState(
-            workspace=workspace or Workspace(),
+            workspace=workspace,
             x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes, pull=pull,
             ahead=pull, balance=balance, mean=Average.empty(), n_passes=1.0, n_gradients=1.0,
             notes={"balance": balance, "tau": tau},
         )  # fmt: skip
 
-    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+    def epoch(self, problem: Problem, state: SPDHGState, rng: np.random.Generator) -> None:
         """Step the structure and random blocks, two passes' worth of rows on average."""
-        p, s, runs = problem, cast(SPDHGState, state), partition(problem, self.batch_size)
+        p, s, runs = problem, state, partition(problem, self.batch_size)
         n_inner = self.n_inner or round(2 * runs.n_runs / (1 - _share(p)))
         if sums_anew(s):
             exact = residual(p, s.slopes, s.dual)
@@ -136,11 +136,11 @@ class SPDHG(DualBlocks):
         picks = rng.integers(runs.n_runs, size=n_inner)
         picks[rng.random(n_inner) < _share(p)] = STRUCTURE
         loop = _compiled if s.engine == "compiled" else _reference
-        total = loop(p, s, runs, picks, *_steps(p, runs, s.balance)[1:])
+        total = loop(p, s, runs, picks, *_steps(p, runs, s.balance, s.workspace)[1:])
 
         s.mean = s.mean.add_sum(total, n_inner)
         s.ergodic = s.mean.value
-        s.output = s.x if self.returns == "last" else cast(Pair, s.ergodic)
+        s.output = s.x if self.returns == "last" else s.mean.point
         passes = np.count_nonzero(picks != STRUCTURE) / runs.n_runs
         s.n_epochs += 1
         s.n_passes += passes
@@ -152,9 +152,11 @@ def _share(p: Problem) -> float:
     return 0.5 if p.constrained else 0.0
 
 
-def _steps(p: Problem, runs: Runs, balance: float) -> tuple[float, Array, float]:
+def _steps(
+    p: Problem, runs: Runs, balance: float, workspace: Workspace
+) -> tuple[float, Array, float]:
     """Return sigma_0, the sigma of every block, and tau."""
-    norms = np.sqrt(block_norms2(p.f2, runs))
+    norms = np.sqrt(block_norms2(p.f2, runs, workspace))
     chance = (1 - _share(p)) / runs.n_runs
     tau = float((chance / (balance * norms)).min())
     if p.A2 is None:
@@ -172,7 +174,7 @@ def _reference(
         x1, x2 = s.x.x1, s.x.x2 - tau * s.ahead
         x2 = x2 if p.h2 is None else p.h2.prox(x2, tau)
         if pick == STRUCTURE:
-            x1, multiplier = dual_step(p, x2, s.dual, s.beta)
+            x1, multiplier = dual_step(p, x2, s.dual, s.beta, s.workspace)
             change, chance = pull_back(p, multiplier - s.dual), share
             s.dual = multiplier
         else:
@@ -195,7 +197,8 @@ def _compiled(
     total = p.zeros()
     s.x, s.dual, s.pull, s.ahead = s.x.copy(), s.dual.copy(), s.pull.copy(), s.ahead.copy()
     state = loops.SPDHG(
-        _share(p), tau, s.beta, tightness(p) or 1.0, sigmas.astype(p.dtype), s.x.x1, s.x.x2,
+        _share(p), tau, s.beta, tightness(p, s.workspace) or 1.0,
+        sigmas.astype(p.dtype), s.x.x1, s.x.x2,
         s.dual, s.pull, s.ahead, s.slopes, total.x1, total.x2,
     )  # fmt: skip
     loops.spdhg(compiled_view(p), loops.Sample(picks, runs.n_runs), state)

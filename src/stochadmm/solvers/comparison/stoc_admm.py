@@ -32,8 +32,8 @@ import numpy as np
 
 from ...base.protocols import Array
 from ...problem import Problem
-from .._base import State, register
-from ._plain import Plain, PlainState, Plan, structure_eigen
+from .._base import State, Unsuitable, register
+from ._plain import Plain, PlainState, Plan, check_eigen, structure_eigen
 
 FORMS = ("linearized", "exact")
 STEPS = ("smooth", "sqrt", "strong")
@@ -41,7 +41,7 @@ STEPS = ("smooth", "sqrt", "strong")
 
 @register
 @dataclass(frozen=True)
-class StocADMM(Plain):
+class StocADMM(Plain[PlainState]):
     """Stochastic ADMM without variance reduction.
 
     Parameters
@@ -98,11 +98,11 @@ class StocADMM(Plain):
         super().check(problem)
         if self.form == "exact":
             if problem.h2 is not None:
-                raise ValueError(
+                raise Unsuitable(
                     "form='exact' of stoc-admm needs h2 absent; use form='linearized', or stack "
                     "the penalty of the coefficients into the structure"
                 )
-            structure_eigen(problem)
+            check_eigen(problem)
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of the state and, in the exact form, of A2'A2 and its eigenvectors."""
@@ -127,7 +127,7 @@ class StocADMM(Plain):
             return super().move(p, s, force, gradient, plan, k)
         if p.A2 is not None:
             gradient = gradient + p.A2.rmatvec(force)
-        vectors, values = structure_eigen(p)
+        vectors, values = structure_eigen(p, s.workspace)
         weights = float(plan.weights[k]) + s.beta * values
         turned = vectors.T @ gradient
         shape = (-1,) + (1,) * (turned.ndim - 1)
@@ -137,7 +137,7 @@ class StocADMM(Plain):
         """Return the eigenvectors and eigenvalues of the exact form."""
         if self.form == "linearized":
             return {}
-        vectors, values = structure_eigen(p)
+        vectors, values = structure_eigen(p, s.workspace)
         turned = np.ascontiguousarray(vectors.T)
         return {
             "rotation": vectors.astype(p.dtype), "turned": turned.astype(p.dtype),

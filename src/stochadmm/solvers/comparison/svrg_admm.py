@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,8 @@ from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
-from .._base import State, register
-from ._plain import structure_eigen
+from .._base import Unsuitable, register
+from ._plain import check_eigen
 from ._reduced import Reduced, ReducedState, compiled_loop, multiplier_for, reference_loop
 
 
@@ -50,7 +50,7 @@ class SVRGState(ReducedState):
 
 @register
 @dataclass(frozen=True)
-class SVRGADMM(Reduced):
+class SVRGADMM(Reduced[SVRGState]):
     """Stochastic ADMM with snapshots.
 
     Parameters
@@ -104,15 +104,15 @@ class SVRGADMM(Reduced):
         first = self.first_state(problem, x, dual, workspace)
         return SVRGState(**first, snapshot=first["x"])
 
-    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+    def epoch(self, problem: Problem, state: SVRGState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
-        p, s, runs = problem, cast(SVRGState, state), self.runs(problem)
+        p, s, runs = problem, state, self.runs(problem)
         self.prepare(p, s, rng)
         if s.n_epochs == 0:
             s.snapshot = s.x
         gradient = Anchored.take(p.f2, runs, s.snapshot.x2, s.cache)
         if self.strongly_convex and s.n_epochs > 0:
-            s.x, s.dual = s.snapshot, multiplier_for(p, gradient.full_gradient)
+            s.x, s.dual = s.snapshot, multiplier_for(p, gradient.full_gradient, s.workspace)
         total = anchored_loop(p, s, gradient, runs.draw(rng, s.n_inner), s.curvature)
         s.snapshot = total / s.n_inner
         last = s.snapshot if self.strongly_convex else s.x
@@ -122,11 +122,11 @@ class SVRGADMM(Reduced):
 def check_strongly_convex(problem: Problem, name: str) -> None:
     """Raise when the reset of the multiplier is not defined."""
     if problem.h2 is not None:
-        raise ValueError(
+        raise Unsuitable(
             f"strongly_convex=True of {name} needs h2 absent, because the multiplier is reset "
             "from the gradient of the loss alone; use strongly_convex=False"
         )
-    structure_eigen(problem)
+    check_eigen(problem)
 
 
 def anchored_loop(

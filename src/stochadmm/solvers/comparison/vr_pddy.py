@@ -28,7 +28,7 @@ the last x, usually far better than the mean.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,7 @@ class PDDYState(State):
 
 @register
 @dataclass(frozen=True)
-class VRPDDY(Solver):
+class VRPDDY(Solver[PDDYState]):
     """Variance-reduced primal-dual splitting without a penalty parameter.
 
     Parameters
@@ -158,9 +158,9 @@ class VRPDDY(Solver):
                    "sampling": self.sampling},
         )  # fmt: skip
 
-    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+    def epoch(self, problem: Problem, state: PDDYState, rng: np.random.Generator) -> None:
         """Run ``n_inner`` steps; the anchor moves where the coins say so."""
-        p, s, runs = problem, cast(PDDYState, state), self.runs(problem)
+        p, s, runs = problem, state, self.runs(problem)
         n = p.f2.n_terms
         passes = s.n_inner * runs.batch_size / n
         gradients = 2 * passes
@@ -185,7 +185,7 @@ class VRPDDY(Solver):
         last = Pair(s.x.x1, _prox2(p, s.lead, s.step))
         s.mean = s.mean.add_sum(total, s.n_inner)
         s.ergodic = s.mean.value
-        s.output = last if self.returns == "last" else cast(Pair, s.ergodic)
+        s.output = last if self.returns == "last" else s.mean.point
         s.n_epochs += 1
         s.n_passes += passes
         s.n_gradients += gradients
@@ -205,7 +205,7 @@ def _reference(
         x2 = _prox2(p, lead, s.step)
         slope = gradient.estimate(batch, x2)
         target = 2 * x2 - lead - s.step * (slope + back)
-        x1, multiplier = dual_step(p, target, multiplier, s.beta)
+        x1, multiplier = dual_step(p, target, multiplier, s.beta, s.workspace)
         back = pull_back(p, multiplier)
         lead = x2 - s.step * (slope + back)
         x = Pair(x1, x2)
@@ -223,7 +223,15 @@ def _compiled(
     at, runs = gradient.anchored, gradient.anchored.runs
     x, lead, multiplier, total = s.x.copy(), s.lead.copy(), s.dual.copy(), total.copy()
     state = loops.PDDY(
-        s.step, s.beta, tightness(p) or 1.0, x.x1, x.x2, lead, multiplier, total.x1, total.x2
+        s.step,
+        s.beta,
+        tightness(p, s.workspace) or 1.0,
+        x.x1,
+        x.x2,
+        lead,
+        multiplier,
+        total.x1,
+        total.x2,
     )
     loops.vr_pddy(
         compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight),

@@ -107,7 +107,7 @@ class AccState(State):
 
 @register
 @dataclass(frozen=True)
-class AccSADMM(Solver):
+class AccSADMM(Solver[AccState]):
     """Accelerated variance-reduced stochastic ADMM.
 
     Parameters
@@ -263,9 +263,9 @@ class AccSADMM(Solver):
             ahead=multiplier, n_inner=n_inner, curvature=weight, notes=notes,
         )  # fmt: skip
 
-    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+    def epoch(self, problem: Problem, state: AccState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
-        p, s, runs = problem, cast(AccState, state), self.runs(problem)
+        p, s, runs = problem, state, self.runs(problem)
         if self._restart_due(s):
             self.begin_again(p, s)
         schedule = self.schedule(p, s.n_inner)

@@ -25,7 +25,7 @@ from ...quadratic import FLATTEN
 from ...risk import FiniteSum
 from ...second_order import is_quadratic
 from ...streaming import StreamedSum
-from .._base import Solver, State, choose_engine, get, register, start_point
+from .._base import AnySolver, Solver, State, choose_engine, get, register, start_point
 from .handover import dual_rows
 from .low_rank_gram import LowRankGram
 from .low_rank_newton import LowRankNewton
@@ -53,7 +53,7 @@ class EliminatedState(State):
 
 @register
 @dataclass(frozen=True)
-class Auto(Solver):
+class Auto(Solver[State]):
     """Choose the method, its parameters and its certificate from the problem.
 
     Parameters
@@ -136,7 +136,7 @@ class Auto(Solver):
         route, reason = self.choose(problem)
         solver = _method(route)
         solver.check(problem)
-        state = solver.start(problem, x, dual, workspace)
+        state: State = solver.start(problem, x, dual, workspace)
         state.notes |= {"route": route, "reason": reason}
         return state
 
@@ -188,5 +188,5 @@ def _few_columns_matter(n: int, d: int) -> bool:
     return d >= MANY_COLUMNS or (d >= SOME_COLUMNS and n < ROWS_PER_COLUMN * d)
 
 
-def _method(route: str) -> Solver:
+def _method(route: str) -> AnySolver:
     return get(ROUTES.get(route, route))()

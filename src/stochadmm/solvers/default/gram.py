@@ -31,7 +31,7 @@ from ...second_order import (
     is_quadratic,
     square_size,
 )
-from .._base import Solver, State, own_state, register, start_point
+from .._base import Solver, State, Unsuitable, own_state, register, start_point
 from .._steps import pass_size, sizes
 
 
@@ -47,7 +47,7 @@ class GramState(State):
 
 @register
 @dataclass(frozen=True)
-class Gram(Solver):
+class Gram(Solver[GramState]):
     """Solve a problem with a quadratic loss from its Gram matrix.
 
     Parameters
@@ -77,7 +77,7 @@ class Gram(Solver):
         """Raise unless the loss is quadratic and x1 can be eliminated."""
         super().check(problem)
         if not is_quadratic(problem):
-            raise ValueError("gram needs the quadratic loss Squared; use 'prox-newton'")
+            raise Unsuitable("gram needs the quadratic loss Squared; use 'prox-newton'")
         check_one_block(problem, self.name)
         check_dense(problem, self.name)
 

@@ -44,7 +44,7 @@ from ...problem import Pair, Problem
 from ...risk import Evaluation, FiniteSum
 from ...risk.moments import patterns
 from ...risk.parts import as_finite_sum
-from .._base import Solver, State, register, start_point
+from .._base import Solver, State, Unsuitable, register, start_point
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class LowRankState(State):
 
 @register
 @dataclass(frozen=True)
-class LowRankGram(Solver):
+class LowRankGram(Solver[LowRankState]):
     """Solve a squared loss with a nuclear norm, alone or with other norms, from its Gram matrix.
 
     Parameters
@@ -127,7 +127,7 @@ class LowRankGram(Solver):
         """Raise unless the problem is a squared loss with a nuclear norm of the coefficients."""
         reason = self.why_not(problem)
         if reason is not None:
-            raise ValueError(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
+            raise Unsuitable(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of 12 model matrices, 4 per pattern of d x d numbers, and a pass."""

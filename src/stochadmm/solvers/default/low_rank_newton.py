@@ -40,7 +40,7 @@ from ...low_rank import why_not as why_not_low_rank
 from ...problem import Pair, Problem
 from ...risk import Evaluation, FiniteSum
 from ...risk.parts import as_finite_sum
-from .._base import Solver, State, register, start_point
+from .._base import Solver, State, Unsuitable, register, start_point
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class CurvedState(State):
 
 @register
 @dataclass(frozen=True)
-class LowRankNewton(Solver):
+class LowRankNewton(Solver[CurvedState]):
     """Proximal Newton steps for a smooth loss with a nuclear norm.
 
     Parameters
@@ -125,7 +125,7 @@ class LowRankNewton(Solver):
         """Raise unless the problem is served."""
         reason = self.why_not(problem)
         if reason is not None:
-            raise ValueError(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
+            raise Unsuitable(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
 
     def plan(self, problem: Problem) -> str:
         """Return in words what will be done."""

@@ -53,7 +53,7 @@ from ...second_order import (
     part_of,
     structured,
 )
-from .._base import Solver, State, own_state, register, start_point
+from .._base import Solver, State, Unsuitable, own_state, register, start_point
 from .handover import take_over
 
 
@@ -107,7 +107,7 @@ def newton_memory(f2: FiniteSum) -> NewtonMemory:
 
 @register
 @dataclass(frozen=True)
-class SampledNewton(Solver):
+class SampledNewton(Solver[NewtonState]):
     """Proximal Newton steps whose Hessian comes from a sample of rows.
 
     Parameters
@@ -136,7 +136,7 @@ class SampledNewton(Solver):
         """Raise when the problem allows no model."""
         reason = why_not(problem)
         if reason is not None:
-            raise ValueError(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
+            raise Unsuitable(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of five square matrices, two passes and the row probabilities."""

@@ -30,7 +30,7 @@ from ...risk import FiniteSum
 from ...risk.curvature import RowSample, SampledHessian
 from ...second_order import inside
 from ...streaming import REST, Coin, Rows, StreamedSum, Sums, WithRest
-from .._base import Solver, State, register, start_point
+from .._base import Solver, State, Unsuitable, register, start_point
 from .sampled_newton import SampledNewton
 
 LENGTHS = (0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.005)
@@ -54,7 +54,7 @@ class StreamedState(State):
 
 @register
 @dataclass(frozen=True)
-class StreamedNewton(Solver):
+class StreamedNewton(Solver[StreamedState]):
     """Proximal Newton steps over a source of rows, with a certificate from a sample.
 
     Parameters
@@ -94,9 +94,9 @@ class StreamedNewton(Solver):
     def check(self, problem: Problem) -> None:
         """Raise unless the rows are streamed and x1 can be eliminated."""
         if not isinstance(problem.f2, StreamedSum):
-            raise TypeError(f"{self.name} is for rows in files; use 'auto' for rows in memory")
+            raise Unsuitable(f"{self.name} is for rows in files; use 'auto' for rows in memory")
         if not problem.is_model:
-            raise ValueError(f"{self.name} needs A1 = scale * identity and no f1")
+            raise Unsuitable(f"{self.name} needs A1 = scale * identity and no f1")
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of the sample, its copies and square matrices."""

@@ -52,7 +52,7 @@ from ...tied import (
     factored_rows,
     levels_of,
 )
-from .._base import Solver, State, own_state, register, start_point
+from .._base import Solver, State, Unsuitable, own_state, register, start_point
 from .handover import take_over
 
 
@@ -85,7 +85,7 @@ class TiedState(State):
 
 @register
 @dataclass(frozen=True)
-class TiedNewton(Solver):
+class TiedNewton(Solver[TiedState]):
     """Newton steps through one sparse factor of the structure, and the problem in its levels.
 
     Parameters
@@ -145,7 +145,7 @@ class TiedNewton(Solver):
         """Raise when the problem has no such steps."""
         reason = self.why_not(problem)
         if reason is not None:
-            raise ValueError(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
+            raise Unsuitable(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
 
     def why_not(self, problem: Problem) -> str | None:
         """Return why these steps cannot serve a problem, None if they can."""

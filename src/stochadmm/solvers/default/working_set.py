@@ -39,7 +39,7 @@ from ...risk import Evaluation, FiniteSum
 from ...risk.metrics import column_energies
 from ...risk.parts import as_finite_sum, some_columns
 from ...second_order import SecondOrderOptions, inside
-from .._base import Solver, State, own_state, register, start_point
+from .._base import Solver, State, Unsuitable, own_state, register, start_point
 from .sampled_newton import NewtonState, SampledNewton, why_not
 
 Indices = NDArray[np.intp]
@@ -83,7 +83,7 @@ def last_pass(f2: FiniteSum) -> LastPass:
 
 @register
 @dataclass(frozen=True)
-class WorkingSet(Solver):
+class WorkingSet(Solver[WorkingState]):
     """Second-order steps on the columns that matter.
 
     Parameters
@@ -119,7 +119,7 @@ class WorkingSet(Solver):
         """Raise when nothing holds columns at zero one by one."""
         reason = why_not_by_column(problem)
         if reason is not None:
-            raise ValueError(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
+            raise Unsuitable(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes for a set of a tenth of the columns: their rows and square matrices."""
