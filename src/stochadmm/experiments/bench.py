@@ -14,6 +14,8 @@ import numpy as np
 
 from ..problem import Pair, Problem
 from ..risk.finite_sum import FiniteSum
+from ..run.limits import Stopwatch
+from ..run.loop import epochs
 from ..run.minimize import minimize
 from ..run.result import Status
 from ..run.stopping import Gap
@@ -212,7 +214,7 @@ class Bench:
                 raise KeyboardInterrupt
         else:
             solver, state = methods.start(piece.method, problem, piece.spec.batch, Setting())
-            solver.epoch(problem, state, np.random.default_rng(0))
+            next(epochs(problem, solver, state, np.random.default_rng(0)))
         self._warm.add(key)
 
 
@@ -238,27 +240,28 @@ def run(
         )  # fmt: skip
         return value
 
+    watch = Stopwatch()
     with np.errstate(all="ignore"):
-        clock = time.perf_counter()
-        solver, state = methods.start(piece.method, problem, piece.spec.batch, setting)
-        seconds = time.perf_counter() - clock
+        with watch.solves():
+            solver, state = methods.start(piece.method, problem, piece.spec.batch, setting)
         state.target = problems.TOLERANCE
         measure(state.output, "last", dataclasses.replace(state, n_gradients=0.0), 0.0)
         limit = HOPELESS * abs(problem.objective_at_zero)
         nothing_left = SMALL * abs(best.value)
-        while True:
-            clock = time.perf_counter()
-            solver.epoch(problem, state, rng)
-            seconds += time.perf_counter() - clock
-            value = measure(state.output, "last", state, seconds)
+        for _ in epochs(problem, solver, state, rng, watch):
+            value = measure(state.output, "last", state, watch.solving)
             if METHODS[piece.method].ergodic and state.ergodic is not None:
-                measure(state.ergodic, "ergodic", state, seconds)
+                measure(state.ergodic, "ergodic", state, watch.solving)
             advance(state.n_gradients)
+            status = None
             if not value <= limit:
-                return records, "diverged"
-            if best.certified and value - best.value <= max(best.floor, nothing_left):
-                return records, "solved"
-            if state.n_gradients >= experiment.passes:
-                return records, "passes"
-            if seconds >= experiment.seconds:
-                return records, "seconds"
+                status = "diverged"
+            elif best.certified and value - best.value <= max(best.floor, nothing_left):
+                status = "solved"
+            elif state.n_gradients >= experiment.passes:
+                status = "passes"
+            elif watch.solving >= experiment.seconds:
+                status = "seconds"
+            if status is not None:
+                break
+    return records, str(status)

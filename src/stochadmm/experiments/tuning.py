@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..problem import Problem
+from ..run.loop import epochs
 from . import methods
 from .config import Tuning
 from .methods import Setting
@@ -77,14 +78,14 @@ def trial(
 ) -> tuple[float, float]:
     """Return the training objective after so many passes, and the passes; inf when it diverges."""
     solver, state = methods.start(name, problem, batch, setting)
-    rng = np.random.default_rng(0)
     limit = 10 * abs(problem.objective_at_zero)
-    while state.n_gradients < passes:
-        with np.errstate(all="ignore"):
-            solver.epoch(problem, state, rng)
+    with np.errstate(all="ignore"):
+        for _ in epochs(problem, solver, state, np.random.default_rng(0)):
             value = feasible_value(problem, state.output)[1]
-        if not value <= limit:
-            return np.inf, state.n_gradients
+            if not value <= limit:
+                return np.inf, state.n_gradients
+            if state.n_gradients >= passes:
+                break
     return value, state.n_gradients
 
 

@@ -35,7 +35,7 @@ from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
 from ...risk.sampling import Runs
 from .. import defaults
-from .._base import Solver, State, register, start_point
+from .._base import Solver, State, Unsuitable, register, start_point
 from .._steps import pass_size, sizes
 
 ANCHOR = 0.5
@@ -105,7 +105,7 @@ class Katyusha(Solver[KatyushaState]):
         """Raise when the problem has a constraint or lacks something."""
         super().check(problem)
         if problem.constrained:
-            raise ValueError(
+            raise Unsuitable(
                 "katyusha needs a problem without a constraint, but A1 and A2 are given; move a "
                 "penalty of the coefficients to h2 (on_coefficients), or use 'acc-sadmm'"
             )
