@@ -20,12 +20,14 @@ GALLERY ?= 1
 FORM ?= short
 DOCS ?=
 
-.PHONY: help demo test test-hardware test-numpy test-oldest ext wheel release-check asan bench docs linklist lint format clean
+.PHONY: help demo test coverage test-hardware test-numpy test-sdist test-oldest ext wheel release-check asan bench docs linklist lint format clean
 
 help:
 	@echo "make demo    fit two structured models, with a table and figures in out/demo"
 	@echo "make test    tests and doctests, without the slow ones (PYTEST_ARGS=...)"
 	@echo "make test-hardware  the numerical tests as other processors round, in random order (HARDWARE=--short: minutes)"
+	@echo "make coverage  the same tests, with a table of what they run in each room"
+	@echo "make test-sdist  tests from an unpacked source distribution"
 	@echo "make ext     compile the kernels into the source tree; demo and test do it when needed"
 	@echo "make wheel   build, audit and try a wheel in a clean environment"
 	@echo "make release-check  build sdist and wheel, try each in a clean environment, check metadata and types"
@@ -66,6 +68,26 @@ test: export MKL_NUM_THREADS = 1
 test: export OMP_NUM_THREADS = 1
 test: $(EXT)
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+
+# Statements that the tests run, by room; the report for an editor is build/coverage/report.json.
+coverage: export OPENBLAS_NUM_THREADS = 1
+coverage: export MKL_NUM_THREADS = 1
+coverage: export OMP_NUM_THREADS = 1
+coverage: export COVERAGE_FILE = build/coverage/data
+coverage: $(EXT)
+	@mkdir -p build/coverage
+	$(BIN)/python -m pytest -n 2 -m "not slow" --cov=stochadmm --cov-report=json:build/coverage/report.json $(PYTEST_ARGS)
+	$(BIN)/python tools/coverage_rooms.py build/coverage/report.json
+
+# What packagers do: unpack the source distribution and run its tests on its own sources.
+SDIST_TESTS ?= tests/test_losses.py tests/test_operators.py tests/test_penalties.py tests/test_structures.py \
+	tests/test_result.py tests/test_fingerprint.py
+test-sdist: export OPENBLAS_NUM_THREADS = 1
+test-sdist: $(READY)
+	$(BIN)/python -m pip install -q -c constraints.txt build
+	rm -rf build/sdist && $(BIN)/python -m build --sdist --outdir build/sdist .
+	mkdir build/sdist/tree && tar -x -z -f build/sdist/*.tar.gz -C build/sdist/tree --strip-components 1
+	cd build/sdist/tree && PYTHONPATH=src $(abspath $(BIN))/python -m pytest -n 2 -m "not slow" $(SDIST_TESTS) $(PYTEST_ARGS)
 
 # Other processor models, see tests/hardware.py. HARDWARE="--models Nehalem" names some.
 HARDWARE ?=

@@ -389,6 +389,8 @@ def why_not(problem: Problem, workspace: Workspace | None = None) -> str | None:
         return f"{f2.n_columns} columns are too many for a model"
     if problem.h1 is None and problem.h2 is None:
         return "no penalty"
+    if problem.f1 is not None:
+        return "f1 beside a structure"
     if not has_certificate(problem):
         return "a part has no conjugate, or an operator no matrix"
     form = one_block(problem, workspace)

@@ -158,6 +158,8 @@ class TiedNewton(Solver[TiedState]):
             return f"{f2.n_terms} rows and {f2.n_columns} columns are too many for dense matrices"
         if problem.h1 is None and problem.h2 is None:
             return "no penalty"
+        if problem.f1 is not None:
+            return "f1 beside a structure"
         if not has_certificate(problem):
             return "a part has no conjugate, or an operator no matrix"
         form = one_block(problem)

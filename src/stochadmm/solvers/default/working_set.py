@@ -335,6 +335,8 @@ def why_not_by_column(problem: Problem, workspace: Workspace | None = None) -> s
     f2 = problem.f2
     if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.CURVATURE_APPLY):
         return "the loss offers no curvature"
+    if problem.f1 is not None:
+        return "f1 beside a structure"
     if not has_certificate(problem):
         return "a part has no conjugate, or an operator no matrix"
     form = one_block(problem, workspace)
