@@ -9,6 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 
+class Unsuitable(ValueError):
+    """A method does not take a problem: raised by ``check``, before a run."""
+
+
 def refuse_masked(array: Any, name: str) -> None:
     """Raise when entries of an array are masked: the numbers behind the mask mean nothing.
 

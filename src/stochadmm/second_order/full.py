@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base.protocols import Array
+from ..base.validation import Unsuitable
 from ..losses import Squared
 from ..operators import Identity
 from ..problem import Problem
@@ -70,7 +71,7 @@ def check_dense(problem: Problem, name: str) -> None:
     """Raise when a d x d matrix would be too large."""
     d = problem.shape2[0]
     if d > LIMITS.columns:
-        raise ValueError(
+        raise Unsuitable(
             f"{name} works with {d} x {d} matrices; use 'acc-sadmm' above {LIMITS.columns} columns"
         )
 
@@ -80,9 +81,9 @@ def check_one_block(problem: Problem, name: str) -> None:
     if problem.A1 is None:
         return
     if problem.f1 is not None:
-        raise ValueError(f"{name} needs f1 absent; use 'acc-sadmm', which steps along f1")
+        raise Unsuitable(f"{name} needs f1 absent; use 'acc-sadmm', which steps along f1")
     if not isinstance(problem.A1, Identity) or problem.A1.scale == 0:
-        raise ValueError(
+        raise Unsuitable(
             f"{name} needs A1 = scale * identity, such as Identity(p, scale=-1.0); use "
             "'acc-sadmm', which takes any A1"
         )

@@ -1,10 +1,10 @@
 """The methods, one per file."""
 
+from ..base.validation import Unsuitable
 from ._base import (
     AnySolver,
     Solver,
     State,
-    Unsuitable,
     as_solver,
     choose_engine,
     get,

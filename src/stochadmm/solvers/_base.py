@@ -11,6 +11,7 @@ import numpy as np
 
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
+from ..base.validation import Unsuitable
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
 from ..risk import Evaluation
@@ -80,10 +81,6 @@ def _copied(value: Any) -> Any:
 
 
 StateT = TypeVar("StateT", bound=State)
-
-
-class Unsuitable(ValueError):
-    """A method does not take a problem: raised by ``check``, before a run."""
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from ..base.protocols import Array
+from ..base.validation import Unsuitable
 from ..linear_algebra import cholesky
 from ..problem import Problem
 from ..risk.metrics import LARGEST_DENSE, gram_of
 from ..second_order import rounding
-from ._base import Unsuitable
 from ._second_block import SmallProblem
 from ._steps import lengths, step1, tightness
 

@@ -16,11 +16,11 @@ from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
+from ..base.validation import Unsuitable
 from ..base.workspace import Workspace
 from ..operators import Identity
 from ..problem import Pair, Problem
 from . import defaults
-from ._base import Unsuitable
 
 # ---------------------------------------------------------------- block steps
 

@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.protocols import Array
+from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.gradients import Fresh
 from ...risk.metrics import LARGEST_DENSE, gram_of
 from ...risk.sampling import Runs
 from .. import defaults
-from .._base import Solver, State, Unsuitable, start_point
+from .._base import Solver, State, start_point
 from .._steps import Beta, check_returns, first_beta, lengths, next_beta, sizes, step2, update_x1
 
 PlainT = TypeVar("PlainT", bound="PlainState")

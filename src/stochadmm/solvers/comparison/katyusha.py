@@ -30,12 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.protocols import Array
+from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
 from ...risk.sampling import Runs
 from .. import defaults
-from .._base import Solver, State, Unsuitable, register, start_point
+from .._base import Solver, State, register, start_point
 from .._steps import pass_size, sizes
 
 ANCHOR = 0.5

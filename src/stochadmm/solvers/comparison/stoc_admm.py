@@ -31,8 +31,9 @@ from typing import ClassVar
 import numpy as np
 
 from ...base.protocols import Array
+from ...base.validation import Unsuitable
 from ...problem import Problem
-from .._base import State, Unsuitable, register
+from .._base import State, register
 from ._plain import Plain, PlainState, Plan, check_eigen, structure_eigen
 
 FORMS = ("linearized", "exact")

@@ -33,10 +33,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.protocols import Array
+from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
-from .._base import Unsuitable, register
+from .._base import register
 from ._plain import check_eigen
 from ._reduced import Reduced, ReducedState, compiled_loop, multiplier_for, reference_loop
 

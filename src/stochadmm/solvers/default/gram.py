@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...base.protocols import Array
+from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...certificates import model_of
 from ...forms.one_block import one_block
@@ -31,7 +32,7 @@ from ...second_order import (
     is_quadratic,
     square_size,
 )
-from .._base import Solver, State, Unsuitable, own_state, register, start_point
+from .._base import Solver, State, own_state, register, start_point
 from .._steps import pass_size, sizes
 
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from ...base.clock import out_of_time
 from ...base.protocols import Array
+from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...losses import Squared
 from ...low_rank import (
@@ -44,7 +45,7 @@ from ...problem import Pair, Problem
 from ...risk import Evaluation, FiniteSum
 from ...risk.moments import patterns
 from ...risk.parts import as_finite_sum
-from .._base import Solver, State, Unsuitable, register, start_point
+from .._base import Solver, State, register, start_point
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ import numpy as np
 from ...base.capabilities import Has, offers
 from ...base.clock import out_of_time
 from ...base.protocols import Array
+from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...data import CSR
 from ...losses import Squared
@@ -40,7 +41,7 @@ from ...low_rank import why_not as why_not_low_rank
 from ...problem import Pair, Problem
 from ...risk import Evaluation, FiniteSum
 from ...risk.parts import as_finite_sum
-from .._base import Solver, State, Unsuitable, register, start_point
+from .._base import Solver, State, register, start_point
 
 
 @dataclass(frozen=True)

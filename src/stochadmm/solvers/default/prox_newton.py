@@ -61,7 +61,7 @@ class ProxNewtonState(State):
 
 @register
 @dataclass(frozen=True)
-class ProxNewton(Solver[NewtonState]):
+class ProxNewton(Solver[ProxNewtonState]):
     """Proximal Newton's method; best for many rows and up to some thousand columns.
 
     Parameters

@@ -22,6 +22,7 @@ import numpy as np
 
 from ...base.capabilities import Has, offers
 from ...base.protocols import Array
+from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...certificates import (
     DataTerm,
@@ -53,7 +54,7 @@ from ...second_order import (
     part_of,
     structured,
 )
-from .._base import Solver, State, Unsuitable, own_state, register, start_point
+from .._base import Solver, State, own_state, register, start_point
 from .handover import take_over
 
 

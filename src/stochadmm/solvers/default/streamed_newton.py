@@ -22,6 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from ...base.protocols import Array
+from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...certificates import evaluate, model_of
 from ...forms.one_block import OneBlock, one_block
@@ -30,7 +31,7 @@ from ...risk import FiniteSum
 from ...risk.curvature import RowSample, SampledHessian
 from ...second_order import inside
 from ...streaming import REST, Coin, Rows, StreamedSum, Sums, WithRest
-from .._base import Solver, State, Unsuitable, register, start_point
+from .._base import Solver, State, register, start_point
 from .sampled_newton import SampledNewton
 
 LENGTHS = (0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.005)

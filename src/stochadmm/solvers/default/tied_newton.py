@@ -26,6 +26,7 @@ import numpy as np
 
 from ...base.capabilities import Has, offers
 from ...base.protocols import Array
+from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...certificates import (
     DataTerm,
@@ -52,7 +53,7 @@ from ...tied import (
     factored_rows,
     levels_of,
 )
-from .._base import Solver, State, Unsuitable, own_state, register, start_point
+from .._base import Solver, State, own_state, register, start_point
 from .handover import take_over
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ...base.capabilities import Has, offers
 from ...base.protocols import Array
+from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...certificates import (
     DualPoint,
@@ -39,7 +40,7 @@ from ...risk import Evaluation, FiniteSum
 from ...risk.metrics import column_energies
 from ...risk.parts import as_finite_sum, some_columns
 from ...second_order import SecondOrderOptions, inside
-from .._base import Solver, State, Unsuitable, own_state, register, start_point
+from .._base import Solver, State, own_state, register, start_point
 from .sampled_newton import NewtonState, SampledNewton, why_not
 
 Indices = NDArray[np.intp]
