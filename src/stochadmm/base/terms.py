@@ -34,6 +34,8 @@ class Term:
     """What all terms share: slots that stay empty."""
 
     kind: ClassVar[int]
+    separable: ClassVar[bool] = False
+    """Whether the entries are penalized one by one."""
     size: int
     """Number of rows covered."""
 
@@ -73,6 +75,7 @@ class Elementwise(Term):
     """
 
     kind: ClassVar[int] = 0
+    separable: ClassVar[bool] = True
     size: int
     l1: Floats
     l2: Floats

@@ -27,7 +27,8 @@ class Workspace:
     Parameters
     ----------
     shared : Workspace, optional
-        Where results go that other runs can use too; the workspace itself when absent.
+        Where results go that other runs can use too; a new one when absent. It refers to nothing
+        of a run, so that a run's data is freed with the run.
 
     Examples
     --------
@@ -39,9 +40,14 @@ class Workspace:
     """
 
     def __init__(self, shared: Workspace | None = None) -> None:
-        self.shared: Workspace = self if shared is None else shared
         self._results: dict[Hashable, tuple[Any, Any]] = {}
         self._lock = RLock()
+        self._shared: Workspace | None = _leaf() if shared is None else shared
+
+    @property
+    def shared(self) -> Workspace:
+        """Where results go that other runs can use too."""
+        return self if self._shared is None else self._shared
 
     def once(self, make: Callable[P, T], *parts: P.args, **named: P.kwargs) -> T:
         """Return ``make(*parts, **named)``, computed on the first call with these parts.
@@ -53,9 +59,24 @@ class Workspace:
         with self._lock:
             held = self._results.get(key)
             if held is None:
-                held = (make(*parts, **named), (parts, named))
+                # the workspace itself is not held: it would never be freed
+                others = [part for part in parts if part is not self]
+                held = (make(*parts, **named), (others, named))
                 self._results[key] = held
         return cast(T, held[0])
+
+    def latest(self, make: Callable[P, T], *parts: P.args, **named: P.kwargs) -> T:
+        """Return ``make(*parts, **named)``; of each function only the last result is kept.
+
+        For what is large, often asked for twice in a row, and useless afterwards.
+        """
+        key = _call(make, parts, named)
+        with self._lock:
+            last = self._results.get(make)
+            if last is None or last[1][0] != key:
+                last = (make(*parts, **named), (key, parts, named))
+                self._results[make] = last
+        return cast(T, last[0])
 
     def holds(self, make: Callable[P, T], *parts: P.args, **named: P.kwargs) -> bool:
         """Say whether `once` has computed this before."""
@@ -68,6 +89,12 @@ class Workspace:
     def __reduce__(self) -> tuple[type[Workspace], tuple[()]]:
         """Travel empty: another process computes what it needs."""
         return (Workspace, ())
+
+
+def _leaf() -> Workspace:
+    made = Workspace.__new__(Workspace)
+    made._results, made._lock, made._shared = {}, RLock(), None
+    return made
 
 
 def _call(make: Any, parts: tuple[Any, ...], named: dict[str, Any]) -> Hashable:

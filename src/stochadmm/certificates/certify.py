@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from ..base.capabilities import Has, offers
+from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
+from ..base.workspace import Workspace
 from ..forms.elimination import Elimination
 from ..forms.equilibrate import Units, equilibrated
-from ..forms.one_block import OneBlock, one_block
+from ..forms.one_block import OneBlock, has_one_block, one_block
 from ..problem import Pair, Problem
 from ..risk import Evaluation, FiniteSum
 from .corrected import corrected_point
@@ -90,6 +92,8 @@ def certify(
     cache: Evaluation | None = None,
     *,
     strength: str = "scaled",
+    workspace: Workspace | None = None,
+    deadline: Deadline = NEVER,
 ) -> Certificate:
     """Bound the distance of a point's objective from the optimal value.
 
@@ -108,6 +112,10 @@ def certify(
     strength : {"scaled", "corrected"}
         The dual point: the slopes at the point, scaled until they are feasible, which is first
         order in the error; or these moved by a second-order model of some of the rows.
+    workspace : Workspace, optional
+        Of the run that asks, for what certificates of the same problem share.
+    deadline : Deadline, optional
+        When to end with the bound found by then.
 
     Returns
     -------
@@ -126,25 +134,46 @@ def certify(
     """
     if strength not in STRENGTHS:
         raise ValueError(f"strength is {strength!r}, expected one of {', '.join(STRENGTHS)}")
+    asked = Asked(strength, workspace or Workspace(), deadline)
     units = equilibrated(problem)
-    if units is not None:
-        if dual is not None:
-            dual = units.into_dual(dual)
-        return _in_units(units, certify(units.problem, units.into(point), dual, strength=strength))
+    if units is None:
+        return _certify(problem, point, dual, cache, asked)
+    if dual is not None:
+        dual = units.into_dual(dual)
+    found = certify(
+        units.problem, units.into(point), dual, strength=strength, workspace=workspace,
+        deadline=deadline,
+    )  # fmt: skip
+    return _in_units(units, found)
+
+
+class Asked(NamedTuple):
+    """How a certificate is to be made."""
+
+    strength: str
+    workspace: Workspace
+    deadline: Deadline
+
+
+def _certify(
+    problem: Problem, point: Pair, dual: Array | None, cache: Evaluation | None, asked: Asked
+) -> Certificate:
+    """Certify a point in the units of the problem."""
     view = Elimination.of(problem)
     if view is not None and has_certificate(view.reduced):
-        return _eliminated(view, point, dual, cache, strength)
-    x = repaired(problem, point)
+        return _eliminated(view, point, dual, cache, asked)
+    x = repaired(problem, point, workspace=asked.workspace)
     f2 = problem.f2
     if not isinstance(f2, FiniteSum) or not has_certificate(problem):
-        return _without_bound(problem, problem.feasible(point) if x is None else x, dual, cache)
+        x = problem.feasible(point) if x is None else x
+        return _without_bound(problem, x, dual, cache, asked)
     x = problem.feasible(wide(point)) if x is None else x
     at = evaluate(f2, x.x2, cache)
-    form = one_block(problem)
-    start = form.from_multiplier(dual)
-    if strength == "scaled":
-        return _scaled(problem, f2, form, x, at, start)
-    return _corrected(problem, f2, form, x, at, start)
+    form = one_block(problem, asked.workspace)
+    start = form.from_multiplier(dual, deadline=asked.deadline)
+    if asked.strength == "scaled":
+        return _scaled(problem, f2, form, x, at, start, asked)
+    return _corrected(problem, f2, form, x, at, start, asked)
 
 
 def _in_units(units: Units, c: Certificate) -> Certificate:
@@ -169,23 +198,19 @@ def has_certificate(problem: Problem) -> bool:
     view = Elimination.of(problem)
     if view is not None:
         return has_certificate(view.reduced)
-    try:
-        one_block(problem)
-    except NotImplementedError:
-        return False
-    return True
+    return has_one_block(problem)
 
 
-def setup_seconds(problem: Problem) -> float:
-    """Return what the first certificate may take before it begins, at most."""
+def setup_seconds(problem: Problem, workspace: Workspace) -> float:
+    """Return what the first certificate of a run may take before it begins, at most."""
     if not has_certificate(problem):
         return 0.0
     view = Elimination.of(problem)
-    return one_block(problem if view is None else view.reduced).setup_seconds
+    return one_block(problem if view is None else view.reduced, workspace).setup_seconds
 
 
 def _eliminated(
-    view: Elimination, point: Pair, dual: Array | None, cache: Evaluation | None, strength: str
+    view: Elimination, point: Pair, dual: Array | None, cache: Evaluation | None, asked: Asked
 ) -> Certificate:
     """Certify a pair of a general constraint in the coordinates of its feasible set."""
     problem, f2 = view.problem, view.problem.f2
@@ -199,7 +224,7 @@ def _eliminated(
         start = view.down_dual(point, dual, gradient)
     inside = view.pair(view.down(point))
     same = cache if view.keeps_x2 else None
-    found = certify(view.reduced, inside, start, same, strength=strength)
+    found = certify(view.reduced, inside, start, same, **asked._asdict())
     x = view.up(found.point.x2)
     if not np.isfinite(problem.penalty(x)):  # outside a domain by rounding, or by more
         x = problem.inside(x)
@@ -226,21 +251,23 @@ def _scaled(
     x: Pair,
     at: DataTerm,
     start: Array,
+    asked: Asked,
 ) -> Certificate:
-    objective = problem.penalty(x) + at.value
-    cleared = clear_free_directions(f2, at, form.null_directions())
+    objective, deadline = problem.penalty(x) + at.value, asked.deadline
+    cleared = clear_free_directions(f2, at, form.null_directions(), deadline=deadline)
     if cleared is None:
-        mu = feasible_multiplier(form, at.gradient, start, 0.0, rounds=1)[1]
+        mu = feasible_multiplier(form, at.gradient, start, 0.0, rounds=1, deadline=deadline)[1]
         found = DualPoint(-np.inf, mu, at.slopes)
         passes = at.n_passes
     else:
         moved, exact = cleared
         found = scaled_point(
-            f2, form, exact.predictions, exact.slopes, exact.gradient, start, objective, ROUNDS
-        )
+            f2, form, exact.predictions, exact.slopes, exact.gradient, start, objective, ROUNDS,
+            deadline=deadline,
+        )  # fmt: skip
         passes = exact.n_passes
         if moved.value < at.value and problem.dtype == np.float64:
-            better = repaired(problem, replace(x, x2=moved.x))
+            better = repaired(problem, replace(x, x2=moved.x), workspace=asked.workspace)
             if better is not None:
                 value = moved.value
                 if not only_intercept(f2, form.null_directions()):  # what was added up may cancel
@@ -264,17 +291,19 @@ def _scaled(
 
 
 def _corrected(
-    problem: Problem, f2: FiniteSum, form: OneBlock, x: Pair, at: DataTerm, start: Array
-) -> Certificate:
+    problem: Problem, f2: FiniteSum, form: OneBlock, x: Pair, at: DataTerm, start: Array,
+    asked: Asked,
+) -> Certificate:  # fmt: skip
     """Return the better of the corrected and the scaled bound, with the model's minimizer."""
-    found = corrected_point(f2, form, at, start, problem.penalty(x) + at.value)
+    now, shared = problem.penalty(x) + at.value, asked.workspace
+    found = corrected_point(f2, form, at, start, now, workspace=shared, deadline=asked.deadline)
     if found is None:
-        return _scaled(problem, f2, form, x, at, start)
+        return _scaled(problem, f2, form, x, at, start, asked)
     lam = form.to_multiplier(found.mu)
     passes = at.n_passes + found.n_passes
     # free directions make the scaled point as dear as the corrected one
     if not np.isfinite(found.point.bound) or not form.null_directions():
-        other = _scaled(problem, f2, form, x, at, start)
+        other = _scaled(problem, f2, form, x, at, start, asked)
         if other.bound >= found.point.bound:
             passes = other.n_passes + found.n_passes
             return replace(other, candidate=found.candidate, candidate_dual=lam, n_passes=passes)
@@ -296,7 +325,7 @@ def _corrected(
 
 
 def _without_bound(
-    problem: Problem, x: Pair, dual: Array | None, cache: Evaluation | None
+    problem: Problem, x: Pair, dual: Array | None, cache: Evaluation | None, asked: Asked
 ) -> Certificate:
     """Return the certificate of a problem, or of a point, that has only its KKT residual."""
     f2: Any = problem.f2
@@ -308,7 +337,7 @@ def _without_bound(
         gradient = np.asarray(f2.gradient(x.x2), dtype=np.float64)
     lam = np.zeros(problem.shape_dual) if dual is None else dual.astype(np.float64)
     if dual is None and problem.constrained:
-        lam = _least_squares_multiplier(problem, gradient)
+        lam = _least_squares_multiplier(problem, gradient, asked)
     return Certificate(
         objective=problem.penalty(x) + value,
         point=x,
@@ -323,11 +352,10 @@ def _without_bound(
     )
 
 
-def _least_squares_multiplier(problem: Problem, gradient: Array) -> Array:
-    try:
-        form = one_block(problem)
-    except NotImplementedError:
+def _least_squares_multiplier(problem: Problem, gradient: Array, asked: Asked) -> Array:
+    if not has_one_block(problem):
         return np.zeros(problem.shape_dual)
+    form = one_block(problem, asked.workspace)
     if form.is_through:
         return np.zeros(problem.shape_dual)
-    return form.to_multiplier(form.absorb(-gradient))
+    return form.to_multiplier(form.absorb(-gradient, deadline=asked.deadline))

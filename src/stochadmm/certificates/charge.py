@@ -27,7 +27,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..base.terms import Elementwise, compiled_terms
+from ..base.terms import compiled_terms
 from ..forms.one_block import OneBlock, outputs_by_mask
 from ..forms.structure import StructureSolver
 from ..penalties import Stacked
@@ -322,7 +322,7 @@ def _room(form: OneBlock, mu: Array, least: Array) -> Array:
 
 def _separable(part: Any, n_rows: int) -> bool:
     terms = compiled_terms(part, n_rows)
-    return terms is not None and all(isinstance(term, Elementwise) for term in terms)
+    return terms is not None and all(term.separable for term in terms)
 
 
 def _along_free(

@@ -9,14 +9,18 @@ and its bound is second order in ``w - x``; a small sample only costs a factor o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.capabilities import Has, offers
+from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
+from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock
 from ..forms.structure import LIMITS as STRUCTURES
 from ..quadratic import Implicit, QuadraticModel, QuadraticResult
@@ -86,7 +90,8 @@ def has_model(f2: FiniteSum, form: OneBlock, at: DataTerm) -> bool:
 def corrected_point(
     f2: FiniteSum, form: OneBlock, at: DataTerm, start: Array, objective: float,
     hessian: SampledHessian | None = None, near: Array | None = None, tol: float = MODEL_TOL,
-    penalty: float | None = None,
+    penalty: float | None = None, *, workspace: Workspace | None = None,
+    deadline: Deadline = NEVER,
 ) -> Corrected | None:  # fmt: skip
     """Return the corrected dual point at ``at``; None where the model cannot be made or used.
 
@@ -94,7 +99,7 @@ def corrected_point(
     choice when absent; ``start`` and ``near`` are first guesses of the
     multiplier and of the model's minimizer;
     ``tol`` is the accuracy of the model: the bound loses about as much relative to the optimum;
-    ``penalty`` is a first one for its splitting.
+    ``penalty`` is a first one for its splitting; ``workspace`` is that of the run.
     """
     if not has_model(f2, form, at):
         return None
@@ -102,30 +107,35 @@ def corrected_point(
         rows = RowSample(f2, at.predictions, at.slopes, sample_rows(f2))
         hessian = SampledHessian(rows, shares_curvature(f2, at.predictions))
     sample, near = hessian.sample, at.x if near is None else near
-    hessian, model, du, mu, passes = _solve(hessian, form, at, near, start, tol, penalty)
+    minimize = partial(
+        model_of(form, workspace).minimize, tol=tol, max_iter=MODEL_ITER, deadline=deadline
+    )
+    hessian, model, du, mu, passes = _solve(hessian, minimize, at, near, start, penalty)
     reads = passes * sample.size / f2.n_terms
     if du is None:
         return Corrected(DualPoint(-np.inf, mu, at.slopes), model, mu, reads)
-    point = _point(f2, form, at, sample, du, mu, objective)
+    point = _point(f2, form, at, sample, du, mu, objective, deadline)
     left = at.gradient + sample.pull_back(du) + form.St @ mu
     edge = point.factor < 0.5 or not np.isfinite(point.bound)
     if edge and (np.abs(left) <= CLOSED * rounding(f2, form, at.slopes, mu)).all():
         # at the edge of a cone no factor makes up for the last digits: the slopes take them
         du = du - hessian.slope_change(_solved(hessian.matrix, left))
-        other = _point(f2, form, at, sample, du, mu, objective)
+        other = _point(f2, form, at, sample, du, mu, objective, deadline)
         point = other if other.bound > point.bound else point
     return Corrected(point, model, mu, reads)
 
 
 def _point(
     f2: FiniteSum, form: OneBlock, at: DataTerm, sample: RowSample, du: Array, mu: Array,
-    objective: float,
+    objective: float, deadline: Deadline,
 ) -> DualPoint:  # fmt: skip
     u = at.slopes.copy()
     u[sample.index] += du
     gradient = at.gradient + sample.pull_back(du)
     size = float(np.max(mean_size(f2, at.slopes)))
-    return scaled_point(f2, form, at.predictions, u, gradient, mu, objective, 4, size)
+    return scaled_point(
+        f2, form, at.predictions, u, gradient, mu, objective, 4, size, deadline=deadline
+    )
 
 
 def _solved(H: Any, right: Array) -> Array:
@@ -138,8 +148,8 @@ def _solved(H: Any, right: Array) -> Array:
 
 
 def _solve(
-    hessian: SampledHessian, form: OneBlock, at: DataTerm, near: Array, start: Array,
-    tol: float, penalty: float | None,
+    hessian: SampledHessian, minimize: Callable[..., QuadraticResult], at: DataTerm, near: Array,
+    start: Array, penalty: float | None,
 ) -> tuple[SampledHessian, QuadraticResult | None, Array | None, Array, float]:  # fmt: skip
     """Return the Hessian used, the model, the change of the slopes, the multiplier, and reads.
 
@@ -150,11 +160,15 @@ def _solve(
     """
     sample, first, reads = hessian.sample, None, 1.0
     if hessian.matrix.any():
-        first = _minimize(form, hessian.matrix, at.gradient, at.x, near, start, tol, penalty)
+        first = minimize(
+            hessian.matrix, at.gradient, at.x, start=near, dual=start, penalty=penalty
+        )
     if first is None or (not first.residual < 1e-4 and not sample.coupled):
         # rows on straight pieces of their losses may leave the model without a minimum
         hessian = hessian.damped(DAMPING * min(float(sample.loss.curvature_bound), 1e6))
-        first = _minimize(form, hessian.matrix, at.gradient, at.x, near, start, tol, penalty)
+        first = minimize(
+            hessian.matrix, at.gradient, at.x, start=near, dual=start, penalty=penalty
+        )
         reads += 1.0
     w, mu = first.w, first.dual
     if not first.residual < 1e-2:  # no minimum, or none in reach
@@ -163,7 +177,9 @@ def _solve(
     for trial in range(ROUNDS):
         if trial > 0:
             gradient = at.gradient + sample.pull_back(np.where(by_row(free, held), 0.0, held))
-            found = _minimize(form, hessian.over(free), gradient, at.x, w, mu, tol, first.penalty)
+            found = minimize(
+                hessian.over(free), gradient, at.x, start=w, dual=mu, penalty=first.penalty
+            )
             if not found.residual < 1e-4:  # the rows left do not hold the model
                 return hessian, first, None, first.dual, reads
             w, mu = found.w, found.dual
@@ -186,28 +202,14 @@ def _solve(
     return hessian, first, change * float(room[out].min()), mu, reads
 
 
-def model_of(form: OneBlock) -> QuadraticModel:
+def model_of(form: OneBlock, workspace: Workspace | None = None) -> QuadraticModel:
     """Return the solver of small problems with the penalties of a form."""
-    return form.workspace.once(_model, form)
+    return (workspace or Workspace()).once(_model, form)
 
 
 def _model(form: OneBlock) -> QuadraticModel:
-    return QuadraticModel(form.S, form.stacked_penalty, None, form.shape, form.offset)
-
-
-def _minimize(
-    form: OneBlock, H: Array | Implicit, gradient: Array, center: Array, start: Array, mu: Array,
-    tol: float, penalty: float | None,
-) -> QuadraticResult:  # fmt: skip
-    return model_of(form).minimize(
-        H,
-        gradient,
-        center,
-        start=start,
-        dual=mu,
-        tol=tol,
-        max_iter=MODEL_ITER,
-        penalty=penalty,
+    return QuadraticModel(
+        form.S, form.stacked_penalty, None, form.shape, form.offset, workspace=form.shared
     )
 
 

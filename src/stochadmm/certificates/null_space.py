@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg
 
 from ..base.capabilities import Has, offers
-from ..base.clock import out_of_time
+from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..risk import FiniteSum
 from ..risk.weights import sample_weights, weighted
@@ -178,7 +178,7 @@ def only_intercept(f2: FiniteSum, directions: list[tuple[Any, Any]]) -> bool:
 
 
 def clear_free_directions(
-    f2: FiniteSum, at: DataTerm, directions: list[tuple[Any, Any]]
+    f2: FiniteSum, at: DataTerm, directions: list[tuple[Any, Any]], *, deadline: Deadline = NEVER
 ) -> tuple[DataTerm, DataTerm] | None:
     """Minimize f2 over the free directions.
 
@@ -198,7 +198,7 @@ def clear_free_directions(
     scale = np.abs(space.gradient(np.abs(u))).max() + np.finfo(float).tiny
     for _ in range(MAX_NEWTON):
         slope = space.gradient(u)
-        if np.abs(slope).max() <= 1e-9 * scale or out_of_time():
+        if np.abs(slope).max() <= 1e-9 * scale or deadline.passed():
             break
         move = -(_inverse(space.hessian(z), space.bound) @ slope)
         ahead = space.predictions(move)

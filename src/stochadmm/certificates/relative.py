@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..base.capabilities import nonnegative
+from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock, one_block
 from ..problem import Problem
 from ..risk import FiniteSum
@@ -18,7 +19,9 @@ FLOOR = 1e-3
 """Share of |F(0)| that a relative gap is relative to at least, for optima at zero."""
 
 
-def gap_scale(problem: Problem, objective: float, bound: float | None) -> float:
+def gap_scale(
+    problem: Problem, objective: float, bound: float | None, workspace: Workspace | None = None
+) -> float:
     """Return the number that a gap is divided by: ``|F(x)|``, at least a share of ``|F(0)|``.
 
     The value of a loss that can be negative, such as Poisson's, has an arbitrary constant in it;
@@ -30,16 +33,16 @@ def gap_scale(problem: Problem, objective: float, bound: float | None) -> float:
         return max(abs(objective), floor)
     if bound is None or not np.isfinite(bound):
         return max(floor, np.finfo(float).tiny)
-    return max(null_value(problem) - bound, floor)
+    return max(null_value(problem, workspace) - bound, floor)
 
 
-def null_value(problem: Problem) -> float:
+def null_value(problem: Problem, workspace: Workspace | None = None) -> float:
     """Return F where the penalty vanishes: what is unpenalized is fitted, all else is zero."""
     f2: Any = problem.f2
     if not isinstance(f2, FiniteSum) or not problem.is_model or not has_certificate(problem):
         return problem.objective_at_zero
-    form = one_block(problem)
-    return form.workspace.once(_null_value, problem, f2, form)
+    workspace = workspace or Workspace()
+    return workspace.once(_null_value, problem, f2, one_block(problem, workspace))
 
 
 def _null_value(problem: Problem, f2: FiniteSum, form: OneBlock) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -10,6 +10,7 @@ from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
+from ..base.workspace import Workspace
 from ..problem import Pair, Problem
 
 ROUNDING = 32
@@ -19,7 +20,7 @@ ROUNDS, BEYOND = 60, 1.5
 LARGEST_DENSE = 2000
 
 
-def repaired(problem: Problem, point: Pair) -> Pair | None:
+def repaired(problem: Problem, point: Pair, *, workspace: Workspace | None = None) -> Pair | None:
     """Return a feasible pair in float64 with finite penalties, made from ``point``.
 
     None when no simple repair leads into the domains of the penalties: moving single coordinates
@@ -30,7 +31,7 @@ def repaired(problem: Problem, point: Pair) -> Pair | None:
         return x
     attempts: tuple[Any, ...] = (_by_coordinates, _rounded, _by_least_squares, _shrunk)
     for attempt in attempts if problem.reducible else (_rounded,):
-        found: Pair | None = attempt(problem, x)
+        found: Pair | None = attempt(problem, x, workspace or Workspace())
         if found is not None:
             return found
     return None
@@ -45,7 +46,7 @@ def _finite(problem: Problem, x: Pair) -> bool:
     return bool(np.isfinite(problem.penalty(x)))
 
 
-def _rounded(problem: Problem, x: Pair) -> Pair | None:
+def _rounded(problem: Problem, x: Pair, _: Workspace | None = None) -> Pair | None:
     """Project both blocks where that is a matter of rounding only."""
     if problem.A1 is None or problem.A2 is None:
         return None
@@ -65,7 +66,7 @@ def is_rounding(problem: Problem, x: Pair, residual: Array, dtype: DTypeLike = n
     )
 
 
-def _by_coordinates(problem: Problem, x: Pair) -> Pair | None:
+def _by_coordinates(problem: Problem, x: Pair, _: Workspace) -> Pair | None:
     """Move the coordinates of x2 that rows of A2 with a single entry send out of h1's domain."""
     A2: Any = problem.A2
     wanted = problem._project("h1", x.x1)
@@ -84,7 +85,7 @@ def _by_coordinates(problem: Problem, x: Pair) -> Pair | None:
     return moved if _finite(problem, moved) else _rounded(problem, moved)
 
 
-def _by_least_squares(problem: Problem, x: Pair) -> Pair | None:
+def _by_least_squares(problem: Problem, x: Pair, workspace: Workspace) -> Pair | None:
     """Move x2 by the smallest change that sends x1 into the domain of h1, a little inside it.
 
     One round is enough where the rows of A2 are independent; otherwise reflections find a point
@@ -98,8 +99,7 @@ def _by_least_squares(problem: Problem, x: Pair) -> Pair | None:
     d = problem.shape2[0]
     if d > LARGEST_DENSE:
         return None
-    S = A2.tosparse().toarray() if offers(A2, Has.SPARSE) else A2.matvec(np.eye(d))
-    inverse = _pseudo_inverse(problem, S)
+    inverse = workspace.shared.once(_pseudo_inverse, A2)
     scale = problem._inverse_scale[1]
     for beyond in (1.0, BEYOND):
         moved = x
@@ -115,20 +115,17 @@ def _by_least_squares(problem: Problem, x: Pair) -> Pair | None:
     return None
 
 
-def _pseudo_inverse(problem: Problem, S: Array) -> Array:
-    """Return the pseudo-inverse of A2; it is kept with the problem."""
-    kept = problem.__dict__.get("_structure_pseudo_inverse")
-    if kept is None:
-        kept = problem.__dict__["_structure_pseudo_inverse"] = np.linalg.pinv(S)
-    return cast(Array, kept)
+def _pseudo_inverse(A: Any) -> Array:
+    S = A.tosparse().toarray() if offers(A, Has.SPARSE) else A.matvec(np.eye(A.shape[1]))
+    return np.asarray(np.linalg.pinv(S))
 
 
-def _shrunk(problem: Problem, x: Pair) -> Pair | None:
+def _shrunk(problem: Problem, x: Pair, _: Workspace) -> Pair | None:
     """Shrink the point towards zero until it is inside."""
     if not _finite(problem, problem.feasible(Pair(0.0 * x.x1, 0.0 * x.x2))):
         return None
     low, high, best = 0.0, 1.0, problem.feasible(Pair(0.0 * x.x1, 0.0 * x.x2))
-    for _ in range(60):
+    for _step in range(60):
         middle = 0.5 * (low + high)
         there = problem.feasible(Pair(middle * x.x1, middle * x.x2))
         if _finite(problem, there):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..base.clock import out_of_time
+from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
@@ -53,8 +53,9 @@ def lower_bound(
 
 
 def feasible_multiplier(
-    form: OneBlock, gradient: Array, mu: Array, tiny: Array | float, rounds: int = 20
-) -> tuple[float, Array]:
+    form: OneBlock, gradient: Array, mu: Array, tiny: Array | float, rounds: int = 20, *,
+    deadline: Deadline = NEVER,
+) -> tuple[float, Array]:  # fmt: skip
     """Return (t, mu) with ``S' mu = -gradient`` and ``t mu`` in the dual set, t as large as found.
 
     Reflections at the equation and at the dual set take turns (Douglas and Rachford), which gets
@@ -68,13 +69,13 @@ def feasible_multiplier(
     for k in range(1, MOST_TIMES * rounds + 1):
         mu = governing
         for _ in range(2):  # the second time removes what rounding left
-            mu = mu + form.absorb(-gradient - form.St @ mu)
+            mu = mu + form.absorb(-gradient - form.St @ mu, deadline=deadline)
         inside = form.project(mu)
         near = np.where(np.abs(inside - mu) <= tiny, inside, mu)
         scale = form.scale(near)
         if scale > best_scale:
             best_scale, best = scale, near
-        if scale == 1.0 or out_of_time():
+        if scale == 1.0 or deadline.passed():
             break
         if k % rounds == 0 and (k == 1 or 1.0 - best_scale > 0.1 * (1.0 - mark)):
             break
@@ -86,7 +87,7 @@ def feasible_multiplier(
 
 def scaled_point(
     f2: FiniteSum, form: OneBlock, z: Array, u: Array, gradient: Array, start: Array,
-    objective: float, rounds: int, size: float = 0.0,
+    objective: float, rounds: int, size: float = 0.0, *, deadline: Deadline = NEVER,
 ) -> DualPoint:  # fmt: skip
     """Return the bound of slopes ``u`` whose gradient vanishes along the free directions.
 
@@ -95,7 +96,7 @@ def scaled_point(
     """
     error = rounding(f2, form, u, start, size)
     tiny = NEAR * per_row(form, error)
-    t, mu = feasible_multiplier(form, gradient, start, tiny, rounds)
+    t, mu = feasible_multiplier(form, gradient, start, tiny, rounds, deadline=deadline)
     error = rounding(f2, form, u, mu, size)
     # a point on the edge may fall outside by rounding when scaled
     for factor in (t, t * (1.0 - 1e-15), t * (1.0 - 1e-14)):

@@ -84,19 +84,31 @@ def one_block(problem: Problem, workspace: Workspace | None = None) -> OneBlock:
         Where x1 cannot be eliminated here: f1 beside a structure, or a large operator that has no
         sparse form.
     """
-    if workspace is None:
-        kept: OneBlock | None = problem.__dict__.get("_one_block")
-        if kept is None:
-            kept = problem.__dict__["_one_block"] = OneBlock(problem, Workspace())
-        return kept
-    return workspace.once(OneBlock, problem, workspace)
+    workspace = workspace or Workspace()
+    return workspace.once(OneBlock, problem, workspace.shared)
+
+
+def has_one_block(problem: Problem) -> bool:
+    """Say whether x1 can be eliminated here."""
+    if problem.f1 is not None:
+        return False
+    small = problem.shape2[0] <= LIMITS.dense
+    return problem.A2 is None or small or offers(problem.A2, Has.SPARSE)
 
 
 class OneBlock:
-    """The one-block form of a problem, its dual set and least squares in its structure."""
+    """The one-block form of a problem, its dual set and least squares in its structure.
 
-    def __init__(self, problem: Problem, workspace: Workspace) -> None:
-        self.shape, self.workspace = problem.shape2, workspace
+    Parameters
+    ----------
+    problem : Problem
+        What is to have one block.
+    shared : Workspace
+        Where factorizations of the structure live, for all forms of the same structure.
+    """
+
+    def __init__(self, problem: Problem, shared: Workspace) -> None:
+        self.shape, self.shared = problem.shape2, shared
         self.scale1: float | None = None
         """The s of ``A1 = s I``; None where h1 is reached through A1."""
         self.unfold1: Any = None
@@ -112,7 +124,7 @@ class OneBlock:
             offsets.append(offset)
             start = stop
         S = sparse.vstack(blocks) if blocks else sparse.csr_array((0, d))
-        self.structure = structure(S, workspace)
+        self.structure = structure(S, shared)
         self.S, self.St = self.structure.S, self.structure.St
         self.offset = np.concatenate(offsets) if offsets else np.zeros((0, *outputs))
         self.rows1 = self.parts[0][1] if problem.constrained else slice(0, 0)
@@ -130,8 +142,11 @@ class OneBlock:
         """Return (matrix, offset, penalty) of the first and of the second block."""
         d, outputs = self.shape[0], self.shape[1:]
         found = []
-        if problem.f1 is not None:
-            raise NotImplementedError("f1 beside a structure; eliminate the constraint first")
+        if not has_one_block(problem):
+            raise NotImplementedError(
+                "x1 cannot be eliminated: f1 beside a structure, or A2 without a sparse form; "
+                "eliminate the constraint first"
+            )
         if problem.constrained:
             A2 = as_matrix(problem.A2, d)
             b = np.zeros(problem.shape_dual) if problem.b is None else problem.b.astype(np.float64)
@@ -198,17 +213,15 @@ class OneBlock:
 
     def solver(self, mask: Array) -> StructureSolver:
         """Return least squares with the rows of a mask, factorized once per structure."""
-        return structure_solver(self.structure, mask, self.workspace)
+        return structure_solver(self.structure, mask, self.shared)
 
     @property
     def setup_seconds(self) -> float:
         """What the first least squares may take before it begins, at most."""
         d = self.shape[0]
-        if d > LIMITS.dense or is_diagonal(sparse_gram(self.structure, self.workspace)):
+        if d > LIMITS.dense or is_diagonal(sparse_gram(self.structure, self.shared)):
             return 0.0
-        new = sum(
-            not is_factorized(self.structure, mask, self.workspace) for _, mask in self.groups
-        )
+        new = sum(not is_factorized(self.structure, mask, self.shared) for _, mask in self.groups)
         return LIMITS.seconds * new * d**3
 
     def absorb(self, residual: Array, *, deadline: Deadline = NEVER) -> Array:

@@ -243,6 +243,4 @@ def as_matrix(A: Any, d: int) -> Any:
     """Return an operator as a CSR array, from products where it has no sparse form."""
     if offers(A, Has.SPARSE):
         return sparse.csr_array(A.tosparse())
-    if d > LIMITS.dense:
-        raise NotImplementedError(f"{type(A).__name__} has no sparse form and {d} columns")
     return sparse.csr_array(A.matvec(np.eye(d)))

@@ -10,12 +10,14 @@ penalties.
 """
 
 from ..linear_algebra.implicit import Implicit
-from ._model import FLATTEN, QuadraticModel, QuadraticResult, minimize_quadratic
+from .model import QuadraticModel, QuadraticResult, minimize_quadratic
+from .options import DEFAULTS, QuadraticOptions
 
 __all__ = [
-    "FLATTEN",
+    "DEFAULTS",
     "Implicit",
     "QuadraticModel",
+    "QuadraticOptions",
     "QuadraticResult",
     "minimize_quadratic",
 ]

@@ -127,7 +127,7 @@ class Monitor:
         self, x: Pair, dual: Array, cache: Evaluation | None, strength: str
     ) -> Certificate:
         began = time.perf_counter()
-        found = certify(self.problem, x, dual, cache, strength=strength)
+        found = certify(self.problem, x, dual, cache, strength=strength, workspace=self.workspace)
         self.took[strength] = time.perf_counter() - began
         return found
 
@@ -139,7 +139,7 @@ class Monitor:
         before = self.took.get("scaled", 0.0) * (1 if strength == "scaled" else self.habits.tight)
         expected = self.took.get(strength, before)
         if not self.took:
-            expected += setup_seconds(self.problem)
+            expected += setup_seconds(self.problem, self.workspace)
         return expected < left
 
     def _learn(self, bound: float | None) -> None:
@@ -253,7 +253,7 @@ class Monitor:
 
     def scale(self, objective: float) -> float:
         """Return what a relative gap is relative to."""
-        return gap_scale(self.problem, objective, self.bound)
+        return gap_scale(self.problem, objective, self.bound, self.workspace)
 
     def _satisfied(self, m: Measured) -> bool:
         if m.gap is None or self.tol is None:

@@ -21,7 +21,7 @@ from ...base.workspace import Workspace
 from ...forms.elimination import Elimination
 from ...forms.structure import LIMITS
 from ...problem import Pair, Problem
-from ...quadratic import FLATTEN
+from ...quadratic import DEFAULTS
 from ...risk import FiniteSum
 from ...second_order import is_quadratic
 from ...streaming import StreamedSum
@@ -42,6 +42,9 @@ TIED_COLUMNS = 300
 """Columns from which on a sparse factor of the structure is cheaper than square matrices."""
 ROUTES = {"newton": "sampled-newton"}
 """Routes whose method has a longer name."""
+
+UNASKED = ("acc-sadmm", "sdca-admm")
+"""Routes that are taken because no other will do."""
 
 
 @dataclass
@@ -82,7 +85,7 @@ class Auto(Solver[State]):
     has_kernel: ClassVar[bool] = True
     route: str = "auto"
 
-    def choose(self, problem: Problem) -> tuple[str, str]:
+    def choose(self, problem: Problem, workspace: Workspace | None = None) -> tuple[str, str]:
         """Return the route and the reason, in words."""
         if self.route != "auto":
             return self.route, "asked for"
@@ -90,19 +93,23 @@ class Auto(Solver[State]):
             return "streamed-newton", "rows are read from their source: few passes, none kept"
         if LowRankGram().why_not(problem) is None:
             return "low-rank-gram", "a squared loss with a nuclear norm: the Gram matrix is enough"
-        if math.prod(problem.shape2) > FLATTEN and LowRankNewton().why_not(problem) is None:
+        if (
+            math.prod(problem.shape2) > DEFAULTS.flatten
+            and LowRankNewton().why_not(problem) is None
+        ):
             return "low-rank-newton", LowRankNewton().plan(problem)
         view = Elimination.of(problem)
         if view is not None:
-            route, why = self.choose(view.reduced)
+            route, why = self.choose(view.reduced, workspace)
             return route, f"the constraint is eliminated; {why}"
         n, d = problem.f2.n_terms, problem.shape2[0]
-        if _few_columns_matter(n, d) and why_not_by_column(problem) is None:
+        workspace = workspace or Workspace()
+        if _few_columns_matter(n, d) and why_not_by_column(problem, workspace) is None:
             return "working-set", f"{d} columns, each of which a penalty can hold at zero"
-        many = TIED_COLUMNS if n < d else LIMITS.dense + 1
-        if d >= many and TiedNewton().why_not(problem) is None:
+        tied = TIED_COLUMNS if n < d else LIMITS.dense + 1
+        if d >= tied and TiedNewton().why_not(problem, workspace) is None:
             return "tied-newton", f"{n} rows, {d} columns tied by a sparse structure: one factor"
-        reason, few = why_not(problem), n < d and dual_rows(problem)
+        reason, few = why_not(problem, workspace), n < d and dual_rows(problem)
         if reason is not None:
             return "sdca-admm" if few else "acc-sadmm", reason
         if few and d > LARGEST_WIDE:
@@ -133,9 +140,11 @@ class Auto(Solver[State]):
         view = self._view(problem)
         if view is not None:
             return self._start_inside(view, x, dual, workspace)
-        route, reason = self.choose(problem)
+        workspace = workspace or Workspace()
+        route, reason = self.choose(problem, workspace)
         solver = _method(route)
-        solver.check(problem)
+        if route in UNASKED or self.route != "auto":  # the others were asked while choosing
+            solver.check(problem)
         state: State = solver.start(problem, x, dual, workspace)
         state.notes |= {"route": route, "reason": reason}
         return state
@@ -166,7 +175,7 @@ class Auto(Solver[State]):
             workspace=inner.workspace,
         )  # fmt: skip
         _follow(view, state)
-        state.notes["reason"] = self.choose(view.problem)[1]
+        state.notes["reason"] = self.choose(view.problem, inner.workspace)[1]
         return state
 
 

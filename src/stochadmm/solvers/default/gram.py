@@ -110,7 +110,7 @@ class Gram(Solver[GramState]):
             s.n_passes += 0 if s.workspace.holds(gram_matrix, f2) else 1
             s.gram = s.workspace.once(gram_matrix, f2)
         form = one_block(p, s.workspace)
-        found = model_of(form).minimize(
+        found = model_of(form, s.workspace).minimize(
             s.gram, at.gradient.astype(np.float64), at.x.astype(np.float64), dual=s.mu,
             tol=self.tol, penalty=s.penalty,
         )  # fmt: skip

@@ -129,7 +129,7 @@ class ProxNewton(Solver[ProxNewtonState]):
             at = f2.evaluate(s.x.x2)
             s.n_passes += 1
         H, reads = full_hessian(f2, at.predictions, s.share)
-        found = model_of(form).minimize(
+        found = model_of(form, s.workspace).minimize(
             H, at.gradient.astype(np.float64), s.x.x2.astype(np.float64), dual=s.mu,
             tol=self.tol if is_quadratic(p) else s.tol, penalty=s.penalty,
         )  # fmt: skip

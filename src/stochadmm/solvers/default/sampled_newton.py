@@ -270,14 +270,14 @@ class SampledNewton(Solver[NewtonState]):
             before, promised = promised, now - model_value(problem, at, H, w)
             return 0 < promised <= before * (1 + o.enough) or (rough and promised > 0)
 
-        small = model_of(form).minimize(
+        small = model_of(form, s.workspace).minimize(
             H, at.gradient, at.x, dual=s.mu, tol=s.model_tol, penalty=s.penalty, accept=accurate
         )
         s.penalty = small.penalty if small.residual <= o.usable else None
         s.model_tol = min(30 * small.residual, o.first_tol)
         if s.target is not None:
             share = hessian.sample.size / problem.f2.n_terms
-            scale = gap_scale(problem, now, s.bound)
+            scale = gap_scale(problem, now, s.bound, s.workspace)
             if promised <= self._reach(share, s.target) * scale:
                 tol = max(o.certificate_share * s.target, MODEL_TOL)
                 if share == 1 and not hessian.implicit:
@@ -296,7 +296,10 @@ class SampledNewton(Solver[NewtonState]):
         f2 = as_finite_sum(problem.f2)
         # slopes of coupled outputs have little room: damping would take them out of it
         own = hessian.damped(0.0) if hessian.sample.coupled else hessian
-        found = corrected_point(f2, form, at, start, now, own, near, tol, s.penalty)
+        found = corrected_point(
+            f2, form, at, start, now, own, near, tol, s.penalty, workspace=s.workspace,
+            deadline=s.deadline,
+        )  # fmt: skip
         if found is None or found.model is None:
             return None
         if s.bound is None or found.point.bound > s.bound:

@@ -110,7 +110,8 @@ class StreamedNewton(Solver[StreamedState]):
     ) -> StreamedState:  # fmt: skip
         """Begin at the solution of a sample, or where the user says; two reads."""
         point, multiplier = start_point(problem, x, dual)
-        f2, form = cast(StreamedSum, problem.f2), one_block(problem)
+        workspace = workspace or Workspace()
+        f2, form = cast(StreamedSum, problem.f2), one_block(problem, workspace)
         facts = f2.facts
         mu = form.from_multiplier(None if dual is None else multiplier)
         point = inside(problem, point)
@@ -122,7 +123,7 @@ class StreamedNewton(Solver[StreamedState]):
         cache, sums = f2.evaluate(point.x2, coin)
         rows = Rows.joined(sums.sample) if sums.sample else facts.sample
         return StreamedState(
-            workspace=workspace or Workspace(),
+            workspace=workspace,
             x=point, output=point, dual=form.to_multiplier(mu), beta=1.0, mu=mu, bound=-np.inf,
             cache=cache, sums=replace(sums, sample=()), rows=rows, n_passes=2.0, n_gradients=2.0,
             notes={"sample": len(rows.y)},
@@ -130,11 +131,8 @@ class StreamedNewton(Solver[StreamedState]):
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make one step; the certificate of the point where it begins goes before it."""
-        s, f2, form = (
-            cast(StreamedState, state),
-            cast(StreamedSum, problem.f2),
-            one_block(problem),
-        )
+        s, f2 = cast(StreamedState, state), cast(StreamedSum, problem.f2)
+        form = one_block(problem, s.workspace)
         assert s.cache is not None and s.rows is not None
         now = s.cache.value + problem.penalty(s.output)
         w, mu, s.promised = self._model(problem, s, form, now)
@@ -160,7 +158,7 @@ class StreamedNewton(Solver[StreamedState]):
         at = evaluate(few, s.output.x2)
         H: Any = SampledHessian(RowSample(few, at.predictions, at.slopes), shared=True).matrix
         gradient = cast(Any, s.cache).gradient
-        found = model_of(form).minimize(
+        found = model_of(form, s.workspace).minimize(
             H, gradient, s.output.x2, dual=s.mu, tol=1e-9, penalty=s.penalty
         )
         s.penalty = found.penalty if found.residual <= 0.1 else None

@@ -203,7 +203,7 @@ class WorkingSet(Solver[WorkingState]):
     ) -> None:  # fmt: skip
         """Lift a dual point of the small problem that certifies enough there."""
         found, f2 = inner.certificate, form.f2
-        scale = gap_scale(problem, now, s.bound)
+        scale = gap_scale(problem, now, s.bound, s.workspace)
         if found is None or found is s.lifted or s.target is None:
             return
         if now - found.bound > s.target * scale:

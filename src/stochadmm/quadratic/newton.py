@@ -7,26 +7,19 @@ all digits; far from the solution each piece of the penalty may cost one.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import lapack
 
-from ..base.clock import out_of_time
 from ..base.protocols import Array
-from ._parts import top
+from .parts import top
 
 if TYPE_CHECKING:
-    from ._run import Run
-
-HOLD = 1e-3
-DEAR, SYSTEMS = 700, 80
-"""From so many columns on, one run of Newton's method may take so many linear systems."""
-RIDGE = 1e-11
-"""Added to the diagonal, relative to its mean: collinear columns leave H singular."""
+    from .run import Run
 
 
-def augmented_lagrangian(run: Run, S: Any, h: Any, column: int) -> tuple[float, float]:
+def augmented_lagrangian(run: Run[Any], S: Any, h: Any, column: int) -> tuple[float, float]:
     """Solve for one output in place; return its relative residuals."""
     from ..kernels.quadratic import Augmented, augmented, newton_matrix
 
@@ -41,18 +34,18 @@ def augmented_lagrangian(run: Run, S: Any, h: Any, column: int) -> tuple[float, 
 
     def look(at: Array) -> Array:
         augmented(Augmented(S, h, shift, dual, penalty, at, shifted, z, new, weight))
-        return cast(Array, c + H @ at[:, 0] + hold * (at - anchor)[:, 0] + St @ new[:, 0])
+        return np.asarray(c + H @ at[:, 0] + hold * (at - anchor)[:, 0] + St @ new[:, 0])
 
     def build() -> None:
         newton_matrix(H, S, h, shifted, weight, matrix)
 
-    began = run.n_iter
+    o, began = run.model.options, run.n_iter
     for _ in range(40):
-        if len(H) >= DEAR and run.n_iter - began > SYSTEMS:
+        if len(H) >= o.costly_columns and run.n_iter - began > o.most_systems:
             break  # a stretch of the splitting costs less than further systems
         slope = look(w)
         for _ in range(25):
-            if top(slope) <= 0.1 * run.tol * size or out_of_time():
+            if top(slope) <= 0.1 * run.tol * size or run.deadline.passed():
                 break
             move = _solve(build, matrix, -slope, run.ridge + hold)
             run.n_iter += 1
@@ -69,11 +62,11 @@ def augmented_lagrangian(run: Run, S: Any, h: Any, column: int) -> tuple[float, 
         size = max(run.force, top(St @ dual))
         stationary = top(slope - hold * (w - anchor)[:, 0]) / size
         anchor = w.copy()
-        if max(primal, stationary) <= run.tol or out_of_time():
+        if max(primal, stationary) <= run.tol or run.deadline.passed():
             break
         if top(slope) > 0.1 * size * max(run.tol, primal):
             # too many pieces between here and the solution: smaller steps on smoother ground
-            hold = max(hold, HOLD * run.ridge / RIDGE)
+            hold = max(hold, o.hold * run.ridge / o.ridge)
             penalty *= 0.1
         elif primal > max(run.tol, 0.2 * last):
             penalty *= 4.0
@@ -104,17 +97,17 @@ def _solve(build: Any, matrix: Array, right: Array, ridge: float) -> Array:
         diagonal = matrix.diagonal().copy()
         _, x, info = lapack.dposv(matrix.T, right, lower=0, overwrite_a=1)
         if info == 0:
-            return cast(Array, x)
+            return np.asarray(x)
         ridge *= 100.0
-    return cast(Array, right / np.maximum(diagonal, ridge))
+    return np.asarray(right / np.maximum(diagonal, ridge))
 
 
 def column_view(h: Any, column: int, outputs: int) -> Any:
     """Return the view of an elementwise penalty on one output."""
     if not h.per_entry:
         return h
-    numbers = {
-        name: np.ascontiguousarray(getattr(h, name).reshape(-1, outputs)[:, column])
-        for name in ("l1", "l2", "lo", "hi")
-    }
-    return replace(h, per_entry=False, **numbers)
+
+    def own(numbers: Array) -> Array:
+        return np.ascontiguousarray(numbers.reshape(-1, outputs)[:, column])
+
+    return replace(h, per_entry=False, l1=own(h.l1), l2=own(h.l2), lo=own(h.lo), hi=own(h.hi))

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ..base.clock import out_of_time
+from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array, Shape
+from ..base.workspace import Workspace
+from ..forms.structure import dense_gram, sparse_gram, structure
 from ..forms.unfold import unfold
 from ..linear_algebra.implicit import Implicit
 from ..penalties import Stacked
-from ._implicit import ImplicitRun
-from ._parts import Flat, as_sparse, compiled_views
-from ._run import Run
-
-FLATTEN = 1500
-"""Coupled outputs are solved as one vector up to this length."""
-
-LEAST = 1e-10
-"""Smallest relative residual that is asked for when the accuracy is found on the way."""
+from .implicit import ImplicitRun
+from .options import DEFAULTS, QuadraticOptions
+from .parts import Flat, as_sparse, compiled_views
+from .run import MatrixRun, Run
 
 Accept = Callable[[Array], bool]
 
@@ -74,6 +70,7 @@ def minimize_quadratic(
     tol: float = 1e-10,
     max_iter: int = 5000,
     penalty: float | None = None,
+    deadline: Deadline = NEVER,
 ) -> QuadraticResult:
     """Minimize a quadratic plus ``h1(A w - b) + h2(w)``.
 
@@ -98,6 +95,8 @@ def minimize_quadratic(
         Most iterations of the splitting.
     penalty : float, optional
         First penalty of the splitting, e.g. that of a similar problem.
+    deadline : Deadline, optional
+        When to end with what there is.
 
     Returns
     -------
@@ -117,20 +116,33 @@ def minimize_quadratic(
     """
     model = QuadraticModel(A, h1, h2, np.shape(center), b)
     return model.minimize(
-        H, c, center, start=start, dual=dual, tol=tol, max_iter=max_iter, penalty=penalty
-    )
+        H, c, center, start=start, dual=dual, tol=tol, max_iter=max_iter, penalty=penalty,
+        deadline=deadline,
+    )  # fmt: skip
 
 
 class QuadraticModel:
     """The penalties and the structure of small problems, prepared for many H, c and centers.
 
-    Nothing but the last inverse is remembered from one problem to the next, so that equal problems
-    have equal answers.
+    Parameters
+    ----------
+    A, h1, h2, b
+        As in `minimize_quadratic`.
+    shape : tuple of int
+        Of w.
+    options : QuadraticOptions, optional
+        How the problems are solved.
+    workspace : Workspace, optional
+        Where what depends on the structure alone is shared. The last inverse is the only thing
+        that is remembered from one problem to the next, so that equal problems have equal answers.
     """
 
     def __init__(
-        self, A: Any, h1: Any, h2: Any = None, shape: Shape = (), b: Array | None = None
-    ) -> None:
+        self, A: Any, h1: Any, h2: Any = None, shape: Shape = (), b: Array | None = None, *,
+        options: QuadraticOptions = DEFAULTS, workspace: Workspace | None = None,
+    ) -> None:  # fmt: skip
+        self.options = options
+        self.workspace = Workspace() if workspace is None else workspace.run()
         d, outputs = shape[0], shape[1:]
         matrix = as_sparse(A, d)
         self.shape, self.matrix = shape, matrix
@@ -144,17 +156,20 @@ class QuadraticModel:
             blocks.append(T2)
             parts.append((simple2, T2.shape[0]))
             self.unfold2 = T2
-        self.S = sparse.csr_array(sparse.vstack(blocks))
-        self.St = sparse.csr_array(self.S.T)
+        self.structure = structure(sparse.vstack(blocks), self.workspace)
+        self.S, self.St = self.structure.S, self.structure.St
         self.h = parts[0][0] if h2 is None else Stacked(parts)
         self.b = np.zeros((self.S.shape[0], *outputs))
         if b is not None:
             self.b[: T.shape[0]] = T @ b
         self.first = T.shape[0]
-        self.sparse_gram = sparse.csr_array(self.St @ self.S)
+        self.sparse_gram = sparse_gram(self.structure, self.workspace)
         self.gram_trace = float(self.sparse_gram.diagonal().sum())
-        self._kept: tuple[tuple[Any, float], Any] | None = None
         self.views = compiled_views(self.S, self.h, outputs)
+
+    def gram(self) -> Array:
+        """Return S'S as a dense matrix."""
+        return dense_gram(self.structure, self.workspace)
 
     def minimize(
         self,
@@ -168,50 +183,41 @@ class QuadraticModel:
         max_iter: int = 5000,
         penalty: float | None = None,
         accept: Accept | None = None,
+        deadline: Deadline = NEVER,
     ) -> QuadraticResult:
         """Solve one problem; see `minimize_quadratic`.
 
         With ``accept`` the accuracy is found on the way: from ``tol`` on it grows tenfold, down to
-        ``LEAST``, until ``accept(w)`` is true. The inverse of the last H is kept: do not change H
-        in place. It may be an `Implicit` one.
+        ``options.least``, until ``accept(w)`` is true. The inverse of the last H is kept: do not
+        change H in place. It may be an `Implicit` one.
         """
-        if self._flattens(H, c.size):
-            return self._flattened(H, c, center, start, dual, tol, max_iter, penalty, accept)
+        implicit = isinstance(H, Implicit)
+        if not implicit and self._flattens(H, c.size):
+            return self._flattened(
+                H, c, center, start, dual, tol, max_iter, penalty, accept, deadline
+            )
         w = np.array(center if start is None else start, dtype=np.float64)
         mu = self._stacked_dual(dual)
-        if isinstance(H, Implicit):
-            run: Run = ImplicitRun(self, H, c, center, w, mu, tol)
-        else:
-            run = Run(self, np.asarray(H, dtype=np.float64), c, center, w, mu, tol)
+        H = H if implicit else np.asarray(H, dtype=np.float64)
+        kind: type[Run[Any]] = ImplicitRun if implicit else MatrixRun
+        run = kind(self, H, c, center, w, mu, tol, deadline)
+        least = self.options.least
         with np.errstate(over="ignore", invalid="ignore"):  # a problem may have no minimum
             run.choose_penalty(penalty)
             run.solve(max_iter)
             while accept is not None and not accept(run.w):
-                if run.tol <= LEAST or run.n_iter >= max_iter or run.unbounded or out_of_time():
+                over = run.n_iter >= max_iter or run.unbounded or deadline.passed()
+                if run.tol <= least or over:
                     break
-                run.tol = max(min(run.tol, run.residual) / 10, LEAST)
+                run.tol = max(min(run.tol, run.residual) / 10, least)
                 run.solve(max_iter)
             run.project_dual()
         return self._result(run)
 
-    @cached_property
-    def gram(self) -> Array:
-        """S'S as a dense matrix."""
-        return np.asarray(self.sparse_gram.toarray())
-
-    def inverse_of(self, run: Run) -> Any:
-        """Return the inverse that a run's splitting needs; the last one is kept."""
-        key = (run.H, run.penalty)
-        if self._kept is None or self._kept[0][0] is not key[0] or self._kept[0][1] != key[1]:
-            self._kept = key, run.inverse()
-        return self._kept[1]
-
     def _flattens(self, H: Any, size: int) -> bool:
         """Whether all entries are solved for as one vector."""
-        if isinstance(H, Implicit):
-            return False
         return H.shape[0] != self.shape[0] or (
-            len(self.shape) == 2 and self._coupled() and size <= FLATTEN
+            len(self.shape) == 2 and self._coupled() and size <= self.options.flatten
         )
 
     def _coupled(self) -> bool:
@@ -230,18 +236,20 @@ class QuadraticModel:
 
     def _flattened(
         self, H: Array, c: Array, center: Array, start: Any, dual: Any, tol: float,
-        max_iter: int, penalty: float | None, accept: Accept | None,
+        max_iter: int, penalty: float | None, accept: Accept | None, deadline: Deadline,
     ) -> QuadraticResult:  # fmt: skip
         """Solve for all entries as one vector."""
         outputs = self.shape[1]
-        inner = self._vector_model()
+        inner = self.workspace.once(
+            _vector_model, self.S, self.h, self.b, outputs, self.options, self.workspace.shared
+        )
         if H.shape[0] == self.shape[0]:
             H = np.kron(H, np.eye(outputs))
         mu = self._stacked_dual(dual)
         found = inner.minimize(
             H, np.ravel(c), np.ravel(center), start=None if start is None else np.ravel(start),
             dual=mu.ravel(), tol=tol, max_iter=max_iter,
-            penalty=penalty,
+            penalty=penalty, deadline=deadline,
             accept=None if accept is None else lambda w: accept(w.reshape(self.shape)),
         )  # fmt: skip
         mu = found.dual.reshape(self.b.shape)
@@ -250,17 +258,7 @@ class QuadraticModel:
             w, found.z.reshape(self.b.shape), mu, found.residual, found.n_iter, found.penalty
         )
 
-    def _vector_model(self) -> QuadraticModel:
-        kept = self.__dict__.get("_vector")
-        if kept is None:
-            outputs = self.shape[1]
-            S = sparse.csr_array(sparse.kron(self.S, sparse.eye_array(outputs)))
-            flat = Flat(self.h, self.b.shape)
-            size = self.shape[0] * outputs
-            kept = self._vector = QuadraticModel(S, flat, None, (size,), self.b.ravel())
-        return cast(QuadraticModel, kept)
-
-    def _result(self, run: Run) -> QuadraticResult:
+    def _result(self, run: Run[Any]) -> QuadraticResult:
         return self._pack(run.w, run.z, run.mu, run.residual, run.n_iter, run.penalty)
 
     def _pack(
@@ -272,3 +270,12 @@ class QuadraticModel:
         if self.unfold2 is not None:
             dual2 = self.unfold2.T @ mu[self.first :]
         return QuadraticResult(w, image, own, dual2, residual, n_iter, penalty)
+
+
+def _vector_model(
+    S: Any, h: Any, b: Array, outputs: int, options: QuadraticOptions, shared: Workspace
+) -> QuadraticModel:
+    """Return the model of all entries as one vector."""
+    wide = sparse.csr_array(sparse.kron(S, sparse.eye_array(outputs)))
+    flat, size = Flat(h, b.shape), S.shape[1] * outputs
+    return QuadraticModel(wide, flat, None, (size,), b.ravel(), options=options, workspace=shared)

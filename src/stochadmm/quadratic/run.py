@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from ..base.capabilities import Has, offers
-from ..base.clock import out_of_time
+from ..base.clock import Deadline
 from ..base.protocols import Array
-from ..linear_algebra.dense import inverse
-from ._newton import RIDGE, augmented_lagrangian, column_view
-from ._parts import tall, top
+from ..kernels.extension import available
+from .newton import augmented_lagrangian, column_view
+from .parts import shifted_inverse, tall, top
 
 if TYPE_CHECKING:
-    from ._model import QuadraticModel
+    from .model import QuadraticModel
 
-RELAXATION = 1.7
-NEAR = 1e-6
-"""Relative residual from which on Newton's method needs few systems."""
-LONG = 400
-"""Iterations of the splitting after which Newton's method is tried all the same."""
-UNBOUNDED = 1e8
-"""A step that is longer than this many natural lengths has no end."""
+M = TypeVar("M")
+"""A matrix, or an operator that is only multiplied with."""
 
 
-class Run:
+class Run(Generic[M]):
     """One solution in progress, relative to the center so that small steps are exact."""
 
+    has_matrix: ClassVar[bool] = True
+    """Whether H is a matrix, which the compiled splitting and Newton's method need."""
+
     def __init__(
-        self,
-        model: QuadraticModel,
-        H: Any,
-        c: Array,
-        center: Array,
-        w: Array,
-        mu: Array,
-        tol: float,
-    ) -> None:
-        self.model, self.H, self.tol = model, H, tol
-        metric = H.metric if hasattr(H, "metric") else H
-        diagonal = metric if metric.ndim == 1 else np.diag(metric)
+        self, model: QuadraticModel, H: M, c: Array, center: Array, w: Array, mu: Array,
+        tol: float, deadline: Deadline,
+    ) -> None:  # fmt: skip
+        self.model, self.H, self.tol, self.deadline = model, H, tol, deadline
+        diagonal, o = self.diagonal(), model.options
         trace = float(diagonal.sum())
         self.center = tall(center)
         self.c = tall(c)
@@ -51,21 +42,37 @@ class Run:
         self.image = np.ascontiguousarray(self.at_center + model.S @ self.step)
         self.primal = self.stationary = np.inf
         self.n_iter = 0
-        self.next_newton = LONG
+        self.next_newton = o.patience
         self.penalty = 1.0
         # sizes below which a number is zero for the relative residuals
         self.force = max(top(self.c), 1e-300)
         reach = self.force / max(float(diagonal.max(initial=0.0)), 1e-300)
         self.length = max(top(self.at_center), min(reach, 1.0), 1e-300)
-        self.far = UNBOUNDED * max(top(self.center), top(self.step), min(reach, 1.0))
+        self.far = o.far * max(top(self.center), top(self.step), min(reach, 1.0))
         self.unbounded = False
-        self.ridge = RIDGE * max(trace, np.finfo(float).tiny) / len(diagonal)
+        self.ridge = o.ridge * max(trace, np.finfo(float).tiny) / len(diagonal)
         self.usual = trace / max(model.gram_trace, 1e-300)
+
+    def diagonal(self) -> Array:
+        """Return the diagonal of H, or of what resembles it."""
+        raise NotImplementedError
+
+    def times(self, step: Array) -> Array:
+        """Return H times a step."""
+        raise NotImplementedError
+
+    def inverse(self) -> Any:
+        """Return what solves the systems of the splitting, or nearly so."""
+        raise NotImplementedError
+
+    def solved(self, inverse: Any, right: Array, left: Array) -> Array:
+        """Solve the system of one iteration; ``left`` is what the last one left."""
+        raise NotImplementedError
 
     @property
     def w(self) -> Array:
         """The minimizer, in the shape of the center."""
-        return cast(Array, (self.center + self.step).reshape(self.model.shape))
+        return np.asarray((self.center + self.step).reshape(self.model.shape))
 
     @property
     def z(self) -> Array:
@@ -97,12 +104,10 @@ class Run:
 
     def solve(self, max_iter: int) -> None:
         """Go on until both residuals are at most ``tol``."""
-        from ..kernels.extension import available
-
-        can_newton = self.model.views is not None and not hasattr(self.H, "metric")
+        can_newton = self.model.views is not None and self.has_matrix
         splitting = self._compiled if can_newton and available() else self._python
         stretch = max(50, len(self.step) // 8)  # a new penalty costs about so many iterations
-        near = max(self.tol, NEAR) if can_newton else self.tol
+        near = max(self.tol, self.model.options.near) if can_newton else self.tol
         while self.n_iter < max_iter and self.residual > self.tol:
             if can_newton and (self.residual <= near or self.n_iter >= self.next_newton):
                 if self.residual <= near:
@@ -112,7 +117,7 @@ class Run:
                 if self.unbounded or self.residual <= self.tol:
                     break
             before, was = self.n_iter, self.penalty
-            splitting(self.model.inverse_of(self), min(stretch, max_iter - self.n_iter), near)
+            splitting(self.inverse(), min(stretch, max_iter - self.n_iter), near)
             if self.residual <= self.tol:
                 self._measure()  # the inverse may be worth less than it seems
                 if near == self.tol:
@@ -120,9 +125,9 @@ class Run:
             if not top(self.step) <= self.far:
                 self.unbounded = True
                 break
-            if out_of_time():
+            if self.deadline.passed():
                 break
-            self._balance()
+            self.balance()
             if self.penalty == was:
                 stretch = max(stretch, self.n_iter - before)
         if self.unbounded:
@@ -131,19 +136,9 @@ class Run:
     def _measure(self) -> None:
         """Measure stationarity from its definition."""
         pull = self.model.St @ self.dual
-        self.stationary = top(self.c + self._times(self.step) + pull) / max(top(pull), self.force)
+        self.stationary = top(self.c + self.times(self.step) + pull) / max(top(pull), self.force)
 
-    def _times(self, step: Array) -> Array:
-        return cast(Array, self.H @ step)
-
-    def inverse(self) -> Any:
-        """Return (H + penalty S'S)^-1."""
-        matrix = self.H + self.penalty * self.model.gram
-        matrix.flat[:: len(matrix) + 1] += self.ridge
-        found = inverse(matrix)
-        return cast(Array, np.linalg.pinv(matrix, hermitian=True)) if found is None else found
-
-    def _balance(self) -> None:
+    def balance(self) -> None:
         """Move the penalty towards equal residuals, each in the unit of its own side."""
         length, force = top(self.image), top(self.model.St @ self.dual)
         primal = self.primal * max(length, self.length) * force
@@ -168,8 +163,8 @@ class Run:
         assert self.model.views is not None
         problem = Splitting(
             *self.model.views, np.ascontiguousarray(inverse), -self.c, self.shift, self.step,
-            self.image, self.dual, self.penalty, RELAXATION, n_iter, 10, tol, self.length,
-            self.force,
+            self.image, self.dual, self.penalty, self.model.options.relaxation, n_iter, 10, tol,
+            self.length, self.force,
         )  # fmt: skip
         done, self.primal, self.stationary = splitting(problem)
         self.n_iter += done
@@ -178,12 +173,13 @@ class Run:
         """Run the loop of ``kernels.quadratic.splitting`` on any penalty, and on NumPy."""
         S, St, penalty = self.model.S, self.model.St, self.penalty
         shape, left = self.model.b.shape, np.full_like(self.step, np.inf)
+        relaxation = self.model.options.relaxation
         for k in range(n_iter):
             pull = penalty * (self.image + self.shift) - self.dual
-            self.step = self._step(inverse, St @ pull - self.c, left)
+            self.step = self.solved(inverse, St @ pull - self.c, left)
             image = S @ self.step - self.shift
             exact = self.dual + penalty * (image - self.image)
-            mixed = RELAXATION * image + (1 - RELAXATION) * self.image
+            mixed = relaxation * image + (1 - relaxation) * self.image
             ahead = mixed + self.dual / penalty
             self.image = tall(self.model.h.prox(ahead.reshape(shape), 1 / penalty))
             self.dual = penalty * (ahead - self.image)
@@ -192,12 +188,8 @@ class Run:
             if (k + 1) % 10 == 0 or k + 1 == n_iter:
                 self.primal = top(image - self.image) / max(top(image), self.length)
                 self._measure()
-                if self.residual <= tol or out_of_time():
+                if self.residual <= tol or self.deadline.passed():
                     break
-
-    def _step(self, inverse: Any, right: Array, left: Array) -> Array:
-        """Solve the system of one iteration; ``left`` is what the last one left."""
-        return cast(Array, inverse @ right)
 
     # ---------------------------------------------------------------- Newton
 
@@ -218,3 +210,26 @@ class Run:
             self.primal, self.stationary = primal, stationary
         else:
             self.step, self.image, self.dual = kept
+
+
+class MatrixRun(Run[Array]):
+    """A solution in progress with a matrix H."""
+
+    def diagonal(self) -> Array:
+        """Return the diagonal of H."""
+        return np.diag(self.H)
+
+    def times(self, step: Array) -> Array:
+        """Return H times a step."""
+        return np.asarray(self.H @ step)
+
+    def inverse(self) -> Array:
+        """Return (H + penalty S'S)^-1."""
+        model = self.model
+        return model.workspace.latest(
+            shifted_inverse, self.H, model.gram(), self.penalty, self.ridge
+        )
+
+    def solved(self, inverse: Array, right: Array, left: Array) -> Array:
+        """Multiply with the inverse."""
+        return np.asarray(inverse @ right)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Shape
 from ..base.terms import compiled_terms
+from ..forms.compiled import operator_view, penalty_view
+from ..forms.structure import as_matrix
+from ..linear_algebra.dense import inverse
 from ..operators import as_operator
 
 
@@ -26,8 +28,7 @@ def top(x: Array) -> float:
 
 
 def compiled_views(S: Any, h: Any, outputs: Shape) -> tuple[Any, Any] | None:
-    from ..forms.compiled import operator_view, penalty_view
-
+    """Return structure and penalty as compiled code sees them; None where it does not."""
     columns = outputs[0] if outputs else 1
     made = penalty_view(h, S.shape[0], columns, np.dtype(np.float64))
     if made is None:
@@ -36,11 +37,9 @@ def compiled_views(S: Any, h: Any, outputs: Shape) -> tuple[Any, Any] | None:
 
 
 def as_sparse(A: Any, d: int) -> Any:
-    if offers(A, Has.SPARSE):
-        A = A.tosparse()
-    elif hasattr(A, "matvec"):
-        A = A.matvec(np.eye(d))
-    return sparse.csr_array(A).astype(np.float64)
+    """Return an operator or a matrix as a CSR array."""
+    matrix: Any = A if sparse.issparse(A) else as_matrix(as_operator(A), d)
+    return sparse.csr_array(matrix).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -56,12 +55,12 @@ class Flat:
     def prox(self, v: Array, step: float, out: Array | None = None) -> Array:
         result = self.penalty.prox(v.reshape(self.shape), step).ravel()
         if out is None:
-            return cast(Array, result)
+            return np.asarray(result)
         out[:] = result
         return out
 
     def project_dual(self, u: Array) -> Array:
-        return cast(Array, self.penalty.project_dual(u.reshape(self.shape)).ravel())
+        return np.asarray(self.penalty.project_dual(u.reshape(self.shape)).ravel())
 
     def terms(self, n_rows: int) -> Any:
         made = compiled_terms(self.penalty, self.shape[0])
@@ -69,3 +68,11 @@ class Flat:
             return None
         found = [term.flat(self.shape[1]) for term in made]
         return None if None in found else found
+
+
+def shifted_inverse(H: Array, gram: Array, penalty: float, ridge: float) -> Array:
+    """Return (H + penalty S'S)^-1, lifted by a ridge."""
+    matrix = H + penalty * gram
+    matrix.flat[:: len(matrix) + 1] += ridge
+    found = inverse(matrix)
+    return np.asarray(np.linalg.pinv(matrix, hermitian=True)) if found is None else found
