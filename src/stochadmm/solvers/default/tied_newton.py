@@ -148,7 +148,7 @@ class TiedNewton(Solver[TiedState]):
         if reason is not None:
             raise Unsuitable(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
 
-    def why_not(self, problem: Problem) -> str | None:
+    def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return why these steps cannot serve a problem, None if they can."""
         f2 = problem.f2
         if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.CURVATURE):
@@ -163,7 +163,7 @@ class TiedNewton(Solver[TiedState]):
             return "f1 beside a structure"
         if not has_certificate(problem):
             return "a part has no conjugate, or an operator no matrix"
-        form = one_block(problem)
+        form = one_block(problem, workspace)
         if form.is_through:
             return "A1 is not a multiple of the identity"
         if not form.mask.any():
