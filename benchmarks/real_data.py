@@ -1,11 +1,12 @@
 """Structured models against plain l1 and l2 models on real data: score, size and stability.
 
-    python benchmarks/real_data.py [--datasets usps,school] [--quick] [--page docs/real-data.md]
+    python benchmarks/real_data.py [--datasets usps,school] [--minutes 20] [--page PAGE]
 
 Repeated splits into training and test rows; within the training rows every model chooses its
 strength on the same inner folds, from a grid of the same length, by the same held-out loss. One
 row per split and model, before and after refitting on the structure found, goes to
-``out/real_data/table.csv``; finished data sets are kept in files of their own and not run again.
+``out/real_data/table.csv``. Cases take turns, split by split; a finished split is kept in a file
+of its own and not run again, so that a run can end at any time (``--minutes``) and go on later.
 Columns are scaled by their deviation in the training rows where a case says so. Needs the data
 folder (STOCHADMM_DATA).
 """
@@ -18,6 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,6 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 from real_data_report import compared, draw, page  # noqa: E402
-from rich.progress import Progress  # noqa: E402
 from scipy import sparse  # noqa: E402
 from sklearn.base import BaseEstimator, RegressorMixin, clone  # noqa: E402
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge  # noqa: E402
@@ -42,8 +43,9 @@ from sklearn.model_selection import (  # noqa: E402
 import stochadmm as sa  # noqa: E402
 
 OUT = Path("out/real_data")
-STRENGTHS = 14  # strengths of every grid
-EPS = 5e-4  # smallest over largest strength where there is a largest one
+STRENGTHS = 10  # strengths of every grid
+EPS = 2e-3  # smallest over largest strength where there is a largest one
+LEAST_SPLITS = 3  # of a case that is reported
 REFITTED = ", refitted"  # what the names of models have after refitting
 RIDGE_EPS = 1e-7  # the same for squares, whose range is wider
 
@@ -171,7 +173,7 @@ class Case:
     models: dict[str, Callable[..., Any]]
     repetitions: int = 10
     per_repetition: int = 1
-    inner: int = 4
+    inner: int = 3
     scale: bool = False
     notes: str = ""
     references: dict[str, Callable[..., Any]] = field(default_factory=dict)
@@ -387,63 +389,63 @@ def described(model: Any) -> dict[str, Any]:
     return out
 
 
-def run(case: Case, repetitions: int, advance: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Return a row per split and model."""
+def run(case: Case, split: int) -> list[dict[str, Any]]:
+    """Return a row per model for one split."""
+    X, y, X_test, y_test = next(islice(case.splits(case.repetitions), split, None))
+    if case.scale:
+        X, X_test = scaled(X, X_test)
+    kind = KFold if np.ndim(y) == 2 else StratifiedKFold
+    inner = list(kind(case.inner, shuffle=True, random_state=split).split(X, y))
     rows = []
-    for split, (X, y, X_test, y_test) in enumerate(case.splits(repetitions)):
-        if case.scale:
-            X, X_test = scaled(X, X_test)
-        kind = KFold if np.ndim(y) == 2 else StratifiedKFold
-        inner = list(kind(case.inner, shuffle=True, random_state=split).split(X, y))
-        for name, make in (case.references | case.models).items():
-            advance(f"{case.dataset}, {case.case}: {name}")
-            start = time.process_time()
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                model = make(X, y, inner).fit(X, y)
-            rows.append(
-                {
-                    "dataset": case.dataset, "case": case.case, "notes": case.notes,
-                    "model": name, "refitted": name.endswith(REFITTED),
-                    "plain": name in case.references, "split": split,
-                    "rows": X.shape[0], "test_rows": X_test.shape[0], "columns": X.shape[1],
-                    **judged(model, X_test, y_test), **described(model),
-                    "seconds": time.process_time() - start,
-                    "warnings": sum("onverge" in str(w.category) for w in caught),
-                }
-            )  # fmt: skip
+    for name, make in (case.references | case.models).items():
+        start = time.process_time()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = make(X, y, inner).fit(X, y)
+        rows.append(
+            {
+                "dataset": case.dataset, "case": case.case, "notes": case.notes,
+                "model": name, "refitted": name.endswith(REFITTED),
+                "plain": name in case.references, "split": split,
+                "rows": X.shape[0], "test_rows": X_test.shape[0], "columns": X.shape[1],
+                **judged(model, X_test, y_test), **described(model),
+                "seconds": time.process_time() - start,
+                "warnings": sum("onverge" in str(w.category) for w in caught),
+            }
+        )  # fmt: skip
     return rows
 
 
-def run_all(names: list[str], quick: bool) -> pd.DataFrame:
-    """Run what is not finished and return the whole table."""
-    folder = OUT / ("quick" if quick else "full")
+def run_all(names: list[str], minutes: float) -> pd.DataFrame:
+    """Run what is not finished, as long as there is time, and return the whole table."""
+    folder = OUT / "splits"
     folder.mkdir(parents=True, exist_ok=True)
-    with Progress() as progress:
-        for name in names:
-            if (folder / f"{name}.csv").exists():
-                progress.console.print(f"{name}: finished before")
-                continue
-            cases = list(CASES[name]())
-            counts = [1 if quick else case.repetitions for case in cases]
-            fits = sum(
-                count * case.per_repetition * len(case.references | case.models)
-                for count, case in zip(counts, cases, strict=True)
-            )
-            bar = progress.add_task(name, total=fits)
-
-            def advance(text: str, bar: Any = bar) -> None:
-                progress.update(bar, advance=1, description=text)
-
-            rows: list[dict[str, Any]] = []
-            for count, case in zip(counts, cases, strict=True):
-                rows += run(case, count, advance)
-            progress.update(bar, completed=fits, description=name)
-            pd.DataFrame(rows).to_csv(folder / f"{name}.csv", index=False)
-    done = [folder / f"{name}.csv" for name in CASES if (folder / f"{name}.csv").exists()]
-    table = pd.concat([pd.read_csv(path) for path in done], ignore_index=True)
+    cases = [case for name in names for case in CASES[name]()] if minutes > 0 else []
+    units = [
+        (split, case)
+        for split in range(max((c.repetitions * c.per_repetition for c in cases), default=0))
+        for case in cases
+        if split < case.repetitions * case.per_repetition
+    ]
+    for split, case in units:
+        words = f"{case.dataset} {case.case} {split}".replace(" ", "-").replace("%", "percent")
+        path = folder / f"{words}.csv"
+        if path.exists():
+            continue
+        if time.process_time() > 60 * minutes:
+            print(f"{minutes:g} minutes are over; the same command goes on")
+            break
+        pd.DataFrame(run(case, split)).to_csv(path, index=False)
+        print(f"{words}: done after {time.process_time():.0f} s of processor time", flush=True)
+    parts = [pd.read_csv(path) for path in sorted(folder.glob("*.csv"))]
+    table = pd.concat(parts, ignore_index=True)
+    order = {name: k for k, name in enumerate(CASES)}
+    table = table.sort_values(["dataset", "case", "split"], kind="stable", key=lambda column: (
+        column.map(order) if column.name == "dataset" else column
+    ))  # fmt: skip
     table.to_csv(OUT / "table.csv", index=False)
-    return table
+    counts = table.groupby(["dataset", "case"])["split"].transform("nunique")
+    return table[counts >= LEAST_SPLITS]
 
 
 # ---------------------------------------------------------------- command line
@@ -453,14 +455,14 @@ def main() -> None:
     """Run, write the table, the figure and the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--datasets", default=",".join(CASES))
-    parser.add_argument("--quick", action="store_true", help="one repetition")
+    parser.add_argument("--minutes", type=float, default=60, help="of processor time; 0: report")
     parser.add_argument("--page", type=Path, help="write a Markdown page")
     options = parser.parse_args()
     names = options.datasets.split(",")
     unknown = [name for name in names if name not in CASES]
     if unknown:
         parser.error(f"unknown data set {unknown[0]!r}, expected one of {', '.join(CASES)}")
-    lines = compared(run_all(names, options.quick), STRENGTHS)
+    lines = compared(run_all(names, options.minutes), STRENGTHS)
     lines.to_csv(OUT / "compared.csv", index=False)
     draw(lines, OUT / "sizes.png")
     if options.page:

@@ -131,6 +131,7 @@ def plot_coef_graph(
     if names is not None:
         _write_names(ax, places, values, names)
     ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
     ax.margins(0.12)
     return ax
 

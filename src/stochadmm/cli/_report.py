@@ -30,7 +30,7 @@ table { border-collapse: collapse; width: 100%; } .wide { overflow-x: auto; }
 td, th { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line); }
 td:first-child, th:first-child { text-align: left; }
 figure { margin: 1rem 0; background: white; border-radius: .4rem; }
-svg { max-width: 100%; height: auto; }
+svg { width: 100%; max-width: 46rem; height: auto; display: block; margin: 0 auto; }
 .soft { color: var(--soft); }
 """
 
@@ -76,7 +76,7 @@ def _svg(draw: Callable[[Any], Any]) -> str:
         from matplotlib.figure import Figure
     except ImportError:
         return ""
-    figure = Figure(figsize=(7.5, 4.0), layout="constrained")
+    figure = Figure(figsize=(6.0, 3.7), layout="constrained")
     draw(figure.add_subplot())
     file = StringIO()
     figure.savefig(file, format="svg")

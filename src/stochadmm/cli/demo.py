@@ -61,6 +61,11 @@ def demo(
         ) from error
     console = Console(stderr=as_json)
     methods = [name for name in METHODS if name in sa.solvers.names()]
+    console.print(
+        "Two linear models with tied coefficients, each fitted by several methods to the same "
+        f"certified gap of {TOLERANCE:g}.",
+        highlight=False,
+    )
     report = {}
     for job in (digits(), generated(rows)):
         console.print(f"\n[bold]{job.title}")
@@ -71,6 +76,12 @@ def demo(
         draw(job, results, out, console)
     if as_json:
         typer.echo(json.dumps(report, indent=2))
+        return
+    console.print(
+        "\nNext: your own table with `stochadmm fit --help`, `sa.GraphFusedClassifier` from "
+        "Python, the gallery with `make docs`.",
+        highlight=False,
+    )
 
 
 def digits() -> Job:
