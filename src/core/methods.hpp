@@ -13,7 +13,7 @@ template <class T>
 void acc_sadmm(const Problem<T> &p, const Sample<T> &sample, const Anchor<T> &anchor,
                const AccSADMM<T> &s) {
   idx C = p.f.outputs, m = p.size, n1 = p.size1, n2 = p.size2;
-  Gradients<T> gradients(p.f, sample);
+  Gradients<T> gradients(p.f, sample, !anchor.slopes);
   Matrix<T> inverse(s.inverse, p.f.d + p.f.intercept, C);
   Buffer<T> a1x(m), a2x(m), a1y(m), a2y(m), a1n(m), a2n(m), force(m);
   Buffer<T> new1(n1), back1(n1), new2(n2), back2(n2), change(n2);
@@ -35,7 +35,7 @@ void acc_sadmm(const Problem<T> &p, const Sample<T> &sample, const Anchor<T> &an
       prox(p.h1, C, back1.at, s.step1, new1.at);
       multiply(p.A1, C, new1.at, a1n.at);
     }
-    gradients.take(k, s.y2, {anchor.slopes, nullptr}, sample.row_weight, change.at);
+    gradients.take(k, s.y2, slopes_of(anchor), sample.row_weight, change.at);
     for (idx j = 0; j < m; ++j) force[j] = s.dual[j] + pull * (a1n[j] + a2y[j] - p.b[j]);
     multiply_transposed(p.A2, C, force.at, back2.at);
     for (idx j = 0; j < n2; ++j) back2[j] += anchor.gradient[j] + change[j];
@@ -91,14 +91,14 @@ template <class T> struct Steps {
 template <class T>
 void svrg_admm(const Problem<T> &p, const Sample<T> &sample, const Anchor<T> &anchor, T mix,
                const Blocks<T> &s) {
-  Gradients<T> gradients(p.f, sample);
+  Gradients<T> gradients(p.f, sample, !anchor.slopes);
   Steps<T> steps(p, s.beta, s.x1, s.x2);
   Buffer<T> gradient(p.size2), point(p.size2);
   for (idx k = 0; k < sample.steps; ++k) {
     steps.measure(s.dual);
     steps.first(s.step1, s.x1);
     blend(mix, s.x2, anchor.point, p.size2, point.at);
-    gradients.take(k, point.at, {anchor.slopes, nullptr}, sample.row_weight, gradient.at);
+    gradients.take(k, point.at, slopes_of(anchor), sample.row_weight, gradient.at);
     add_to(anchor.gradient, p.size2, gradient.at);
     steps.measure(s.dual);
     steps.second(steps.force.at, gradient.at, s.step2, s.x2, s.x2);
@@ -135,7 +135,7 @@ void sag_admm(const Problem<T> &p, const Sample<T> &sample, const Table<T> &tabl
   for (idx k = 0; k < sample.steps; ++k) {
     steps.measure(s.dual);
     steps.first(s.step1, s.x1);
-    gradients.take(k, s.x2, {table.slopes, table.slopes}, table.share, change.at);
+    gradients.take(k, s.x2, {table.slopes, table.slopes, nullptr}, table.share, change.at);
     add_to(change.at, p.size2, table.gradient);
     if (table.points) remember(sample, k, p.f.n, s.x2, p.size2, table);
     for (idx j = 0; j < p.size2; ++j) {
@@ -165,7 +165,7 @@ void stoc_admm(const Problem<T> &p, const Sample<T> &sample, const Plain<T> &s) 
   for (idx k = 0; k < sample.steps; ++k) {
     T share = s.shares[k];
     blend(s.accelerated ? share : T(1), s.x2, s.mean2, p.size2, point.at);
-    gradients.take(k, point.at, {nullptr, nullptr}, sample.row_weight, gradient.at);
+    gradients.take(k, point.at, {nullptr, nullptr, nullptr}, sample.row_weight, gradient.at);
     steps.measure(s.dual);
     if (s.averaged) {
       approach(gradient.at, p.size2, share, s.mean_gradient);
@@ -261,13 +261,13 @@ template <class T>
 void vr_pddy(const Problem<T> &p, const Sample<T> &sample, const Anchor<T> &anchor,
              const PDDY<T> &s) {
   idx n2 = p.size2, C = p.f.outputs;
-  Gradients<T> gradients(p.f, sample);
+  Gradients<T> gradients(p.f, sample, !anchor.slopes);
   DualStep<T> structure(p, s.sigma, s.tight);
   Buffer<T> change(n2), back(n2), target(n2);
   multiply_transposed(p.A2, C, s.dual, back.at);
   for (idx k = 0; k < sample.steps; ++k) {
     prox(p.h2, C, s.lead, s.step, s.x2);
-    gradients.take(k, s.x2, {anchor.slopes, nullptr}, sample.row_weight, change.at);
+    gradients.take(k, s.x2, slopes_of(anchor), sample.row_weight, change.at);
     for (idx j = 0; j < n2; ++j) {
       change[j] += anchor.gradient[j];
       target[j] = 2 * s.x2[j] - s.lead[j] - s.step * (change[j] + back[j]);
@@ -285,13 +285,13 @@ template <class T>
 void katyusha(const Problem<T> &p, const Sample<T> &sample, const Anchor<T> &anchor,
               const Katyusha<T> &s) {
   idx n = p.size2, C = p.f.outputs;
-  Gradients<T> gradients(p.f, sample);
+  Gradients<T> gradients(p.f, sample, !anchor.slopes);
   Buffer<T> middle(n), change(n), moved(n);
   const T rest = 1 - s.momentum - s.anchor;
   for (idx k = 0; k < sample.steps; ++k) {
     for (idx j = 0; j < n; ++j)
       middle[j] = s.momentum * s.z[j] + s.anchor * anchor.point[j] + rest * s.y[j];
-    gradients.take(k, middle.at, {anchor.slopes, nullptr}, sample.row_weight, change.at);
+    gradients.take(k, middle.at, slopes_of(anchor), sample.row_weight, change.at);
     for (idx j = 0; j < n; ++j) change[j] = s.z[j] - s.length * (anchor.gradient[j] + change[j]);
     prox(p.h2, C, change.at, s.length, moved.at);
     for (idx j = 0; j < n; ++j) {

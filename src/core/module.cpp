@@ -425,13 +425,14 @@ template <class T> struct State : Fields {
   T real(const char *name) const { return (T)number(name); }
 };
 
+// Slopes may be absent: then they are computed again at the point.
 template <class T> Anchor<T> read_anchor(nb::handle from, const Problem<T> &p, bool point) {
   Fields v{from};
   idx C = p.f.outputs, d = p.size2 / C;
   Anchor<T> a;
-  a.slopes = v.array<const T>("slopes", p.f.n, C);
+  a.slopes = v.maybe<const T>("slopes", p.f.n, C);
   a.gradient = v.array<const T>("gradient", d, C);
-  a.point = point ? v.array<const T>("point", d, C) : nullptr;
+  a.point = point || !a.slopes ? v.array<const T>("point", d, C) : nullptr;
   return a;
 }
 

@@ -2,7 +2,8 @@
 //
 // `Dense` and `Csr` are the two kinds of rows. A batch is a list of runs; run r covers the rows
 // r n / n_runs up to the start of run r + 1. The slope of the snapshot is one stored number per row
-// and output, so a variance-reduced gradient costs what a plain one does.
+// and output, so a variance-reduced gradient costs what a plain one does; where there is no memory
+// for these, it is computed again at the snapshot's point while the rows are in the cache.
 #pragma once
 #include "algebra.hpp"
 #include "losses.hpp"
@@ -94,10 +95,15 @@ template <class T, class F> INLINE auto with_rows(const Data<T> &f, F call) {
 
 // ---------------------------------------------------------------- batches
 
-template <class T> struct Slopes {  // stored slopes of rows: absent (null), read, or renewed
+// Slopes to subtract: absent (all null), stored and read, stored and renewed, or those at a point.
+template <class T> struct Slopes {
   const T *old;
   T *renewed;
+  const T *point;
 };
+template <class T> Slopes<T> slopes_of(const Anchor<T> &anchor) {
+  return {anchor.slopes, nullptr, anchor.slopes ? nullptr : anchor.point};
+}
 
 INLINE void run_of(idx run, idx n, idx n_runs, idx &lo, idx &hi) {
   lo = n_runs == n ? run : run * n / n_runs;
@@ -145,13 +151,14 @@ template <class T> struct Gradients {
   const Data<T> &f;
   const Sample<T> &sample;
   idx C, P;
-  Buffer<T> x_wide, out_wide, z_wide, u_wide;
+  Buffer<T> x_wide, out_wide, z_wide, u_wide, point_wide, again_wide;
   Buffer<double> room;
 
-  Gradients(const Data<T> &f, const Sample<T> &sample)
+  // `again` says that slopes at a point are computed again
+  Gradients(const Data<T> &f, const Sample<T> &sample, bool again = false)
       : f(f), sample(sample), C(f.outputs), P(C > 1 ? padded<T>(C) : 0),
         x_wide((f.d + 1) * P), out_wide((f.d + 1) * P), z_wide(MOST_ROWS * P), u_wide(MOST_ROWS * P),
-        room(4 * C) {}
+        point_wide(again ? (f.d + 1) * P : 0), again_wide(again ? P : 0), room(4 * C) {}
 
   // scale * sum over the rows of batch k of (slope_i(x) - old_i) a_i into out
   void take(idx k, const T *x, Slopes<T> kept, T scale, T *out) {
@@ -168,8 +175,17 @@ template <class T> struct Gradients {
   void single(const R &rows, const idx *runs, idx following, const T *x, Slopes<T> kept, T scale,
               T *out) {
     const LossLoops<T> &loss = loss_of<T>(f.loss);
-    T z[MOST_ROWS], u[MOST_ROWS];
+    T z[MOST_ROWS], u[MOST_ROWS], before[MOST_ROWS];
     idx few = rows.few(), n = f.n, d = f.d, lo, hi, next, end;
+    auto slopes = [&](idx start, idx stop, const T *at, idx jump, T *to) {
+      idx m = stop - start;
+      rows.predict(start, stop, at, z, jump);
+      if (f.intercept)
+        for (idx i = 0; i < m; ++i) z[i] += at[d];
+      if (f.offset)
+        for (idx i = 0; i < m; ++i) z[i] += f.offset[start + i];
+      loss.slopes(f.p0, f.p1, z, f.y + start, m, to);
+    };
     clear(out, d + f.intercept);
     for (idx r = 0; r < sample.per_batch; ++r) {
       run_of(runs[r], n, sample.n_runs, lo, hi);
@@ -178,13 +194,11 @@ template <class T> struct Gradients {
       if (kept.old) FETCH(kept.old + next);
       for (idx start = lo; start < hi; start += few) {
         idx stop = least(start + few, hi), m = stop - start;
-        rows.predict(start, stop, x, z, next - lo);
-        if (f.intercept)
-          for (idx i = 0; i < m; ++i) z[i] += x[d];
-        if (f.offset)
-          for (idx i = 0; i < m; ++i) z[i] += f.offset[start + i];
-        loss.slopes(f.p0, f.p1, z, f.y + start, m, u);
-        finish(kept, start, m, scale, u);
+        slopes(start, stop, x, next - lo, u);
+        if (kept.point) {
+          slopes(start, stop, kept.point, 0, before);
+          for (idx i = 0; i < m; ++i) u[i] = scale * (u[i] - before[i]);
+        } else finish(kept, start, m, scale, u);
         if (f.weight)
           for (idx i = 0; i < m; ++i) u[i] *= f.weight[start + i];
         rows.pull_back(start, stop, u, out, next - lo);
@@ -198,16 +212,28 @@ template <class T> struct Gradients {
   void several(const R &rows, const idx *runs, const T *x, Slopes<T> kept, T scale, T *out) {
     idx n = f.n, d = f.d, few = rows.few(), lo, hi;
     pad(x, d + f.intercept, C, x_wide.at);
+    if (kept.point) pad(kept.point, d + f.intercept, C, point_wide.at);
     clear(out_wide.at, (d + f.intercept) * P);
     for (idx r = 0; r < sample.per_batch; ++r) {
       run_of(runs[r], n, sample.n_runs, lo, hi);
       for (idx start = lo; start < hi; start += few) {
         idx stop = least(start + few, hi);
+        if (kept.point) {
+          rows.predict_wide(start, stop, point_wide.at, P, z_wide.at);
+          for (idx i = start; i < stop; ++i)
+            row_slopes(f, i, z_wide.at + (i - start) * P, point_wide.at + d * P, room.at,
+                       u_wide.at + (i - start) * P);
+        }
         rows.predict_wide(start, stop, x_wide.at, P, z_wide.at);
         for (idx i = start; i < stop; ++i) {
-          T *u = u_wide.at + (i - start) * P;
-          row_slopes(f, i, z_wide.at + (i - start) * P, x_wide.at + d * P, room.at, u);
-          finish(kept, i * C, C, scale, u);
+          T *u = u_wide.at + (i - start) * P, *z = z_wide.at + (i - start) * P;
+          if (kept.point) {  // the old slopes are in u
+            row_slopes(f, i, z, x_wide.at + d * P, room.at, again_wide.at);
+            for (idx c = 0; c < C; ++c) u[c] = scale * (again_wide[c] - u[c]);
+          } else {
+            row_slopes(f, i, z, x_wide.at + d * P, room.at, u);
+            finish(kept, i * C, C, scale, u);
+          }
           weigh(f, i, u);
           if (f.intercept) add(T(1), u, out_wide.at + d * P, C);
         }
@@ -222,7 +248,7 @@ template <class T>
 void batch_gradient(const Data<T> &f, const Sample<T> &sample, const T *x, T *old, bool renew,
                     T *out) {
   Gradients<T> gradients(f, sample);
-  gradients.take(0, x, {old, renew ? old : nullptr}, sample.row_weight, out);
+  gradients.take(0, x, {old, renew ? old : nullptr, nullptr}, sample.row_weight, out);
 }
 
 // ---------------------------------------------------------------- the dual variables of rows

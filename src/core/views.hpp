@@ -65,7 +65,8 @@ template <class T> struct Sample {
   T row_weight;
 };
 
-// A snapshot: slope of every row, full gradient, the point itself where the method uses it.
+// A snapshot: slope of every row (null: computed again at the point), full gradient, the point
+// itself where the method uses it.
 template <class T> struct Anchor {
   const T *slopes, *gradient, *point;
 };

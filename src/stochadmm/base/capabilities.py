@@ -65,8 +65,10 @@ class Has(Enum):
     # of data terms
     LOSS = "loss"
     """A linear model: a loss of predictions."""
-    EVALUATE = "evaluate"
-    """Value, gradient and the parts of every row in one pass."""
+    ANCHOR = "anchor"
+    """A pass from which differences of gradients start."""
+    MEMORY = "with_memory"
+    """Runs can be told how much memory there is beyond the data."""
     ROW_CURVATURES = "row_curvatures"
     RUN_LIPSCHITZ = "run_lipschitz"
 

@@ -29,9 +29,12 @@ class Sample(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """A snapshot: the slopes of all rows, the full gradient, the point where it is used."""
+    """A snapshot: the derivatives of all rows' losses, the full gradient, the point.
 
-    slopes: Array
+    Without the derivatives they are computed again at the point, for the rows of each batch.
+    """
+
+    slopes: Array | None
     gradient: Array
     point: Array | None = None
 

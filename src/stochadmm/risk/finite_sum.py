@@ -8,6 +8,7 @@ begin and end depends on the data alone, so results do not depend on the number 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -107,6 +108,7 @@ class FiniteSum:
         per_entry = self.n_outputs if self.y.ndim == 2 else None
         self.weight = check_weight(sample_weight, self.n_terms, per_entry, self.dtype)
         self.offset = check_offset(offset, self._predictions_shape(self.n_terms), self.dtype)
+        self.memory: int | None = None
         self.passes = Passes()
         work = self.n_bytes * (self.n_outputs or 1)
         self._parts = self.passes.parts(self.n_terms, work)
@@ -137,6 +139,15 @@ class FiniteSum:
         """
         if self.kept is None:
             self.kept = {}
+
+    def with_memory(self, memory: int | None) -> FiniteSum:
+        """Return the same sum for runs with so many bytes beyond the data, None for any number.
+
+        It decides whether snapshots keep numbers of every row (`keeps_rows`).
+        """
+        other = copy(self)
+        other.memory = memory
+        return other
 
     # ---------------------------------------------------------------- facts
 
@@ -313,25 +324,46 @@ class FiniteSum:
         """Return the gradient of the mean loss at x."""
         return self.evaluate(x).gradient
 
-    def evaluate(self, x: Array) -> Evaluation:
-        """Return value and gradient at x and the parts of every row: one pass over the data."""
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether there is memory for predictions and derivatives of all rows at a snapshot."""
+        size = 2 * self.n_terms * (self.n_outputs or 1) * self.dtype.itemsize
+        return self.memory is None or size <= self.memory
+
+    def anchor(self, x: Array) -> Evaluation:
+        """Return the evaluation that differences of gradients start from.
+
+        Without memory for the parts of rows it has none, and `gradient_change` computes those of
+        its rows again; iterates are the same up to rounding.
+        """
+        return self.evaluate(x, rows=self.keeps_rows)
+
+    def evaluate(self, x: Array, rows: bool = True) -> Evaluation:
+        """Return value and gradient at x: one pass over the data.
+
+        With ``rows`` the predictions and derivatives of all rows are kept too.
+        """
         x = np.asarray(x, dtype=self.dtype)
-        z = np.empty(self._predictions_shape(self.n_terms), dtype=self.dtype)
+        z = np.empty(self._predictions_shape(self.n_terms if rows else 0), dtype=self.dtype)
         u = np.empty_like(z)
         values: dict[int, float] = {}
 
-        def part(rows: slice) -> Array:
+        def part(part: slice) -> Array:
             total, value = np.zeros(self.shape, dtype=np.float64), 0.0
-            for block in self._pass_blocks(rows):
-                loss, gradient = self._pass(block, x, z[block], u[block])
+            for block in self._pass_blocks(part):
+                size = block.stop - block.start
+                own = np.empty((0 if rows else 2, *self._predictions_shape(size)), self.dtype)
+                here = (z[block], u[block]) if rows else (own[0], own[1])
+                loss, gradient = self._pass(block, x, *here)
                 value += loss
                 total += gradient
-            values[rows.start] = value
+            values[part.start] = value
             return total
 
         total = threads.add_up(part, self._parts)
-        value = sum(values[rows.start] for rows in self._parts) / self.n_terms
-        gradient = (total / self.n_terms).astype(self.dtype, copy=False)
+        value = sum(values[part.start] for part in self._parts) / self.n_terms
+        total /= self.n_terms
+        gradient = total.astype(self.dtype, copy=False)
         return Evaluation(x.copy(), value, gradient, z, u, 1.0)
 
     def _pass_blocks(self, part: slice) -> Iterator[slice]:
@@ -364,9 +396,23 @@ class FiniteSum:
 
     def gradient_change(self, rows: NDArray[np.intp], x: Array, anchor: Evaluation) -> Array:
         """Return the mean over ``rows`` of the gradients at x minus those at the anchor."""
+        if not anchor.has_rows:
+            return self._recomputed_change(rows, x, anchor.x)
         block = self.rows.take(rows)
         change = self.derivative(self._predict(block, x, rows), rows) - anchor.derivative[rows]
         return self.pull_back_block(block, self.weighted(change, rows)) / len(rows)
+
+    def _recomputed_change(self, rows: NDArray[np.intp], x: Array, origin: Array) -> Array:
+        """Return the mean change of gradients since a point, a few rows in memory at a time."""
+        total = np.zeros(self.shape, dtype=self.dtype)
+        for part in self.rows.ranges(slice(0, len(rows)), self.dtype.itemsize):
+            few = rows[part]
+            block = self.rows.take(few)
+            change = self.derivative(self._predict(block, x, few), few)
+            change -= self.derivative(self._predict(block, origin, few), few)
+            total += self.pull_back_block(block, self.weighted(change, few))
+        total /= len(rows)
+        return total
 
     def gradient_rows(self, rows: NDArray[np.intp], x: Array) -> Array:
         """Return the mean over ``rows`` of the terms' gradients at x."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array, SmoothSum
+from ..kernels.loops import Anchor
 from .evaluation import Evaluation
 from .sampling import Runs
 
@@ -33,16 +34,24 @@ class Anchored:
         """Make the pass at x, unless ``known`` is that pass already."""
         if known is not None and known.x is x:
             return cls(f2, runs, known, known.gradient)
-        if offers(f2, Has.EVALUATE):
-            at = f2.evaluate(x)
+        if offers(f2, Has.ANCHOR):
+            at = f2.anchor(x)
             return cls(f2, runs, at, at.gradient)
         return cls(f2, runs, x, f2.gradient(x))
+
+    @property
+    def compiled(self) -> Anchor:
+        """The same for compiled loops."""
+        kept = self.at.derivative if self.at.has_rows else None
+        return Anchor(kept, self.full_gradient, self.at.x)
 
     def estimate(self, batch: NDArray[np.int64], x: Array) -> Array:
         """Return the estimate at x from the rows of a batch."""
         rows = self.runs.rows(batch)
         change = self.f2.gradient_change(rows, x, self.at)
-        return self.full_gradient + (self.runs.row_weight * len(rows)) * change
+        change = (self.runs.row_weight * len(rows)) * change
+        change += self.full_gradient
+        return change
 
 
 @dataclass(frozen=True)

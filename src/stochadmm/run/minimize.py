@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..base import engines
+from ..base.capabilities import Has, offers
 from ..base.workspace import Workspace
 from ..cluster import Engine, use
 from ..forms.equilibrate import equilibrated
 from ..problem import Problem
 from ..solvers import State, as_solver
-from ..streaming import StreamedSum, as_bytes
+from ..streaming import as_bytes
 from .limits import Habits, Limits, Stopwatch
 from .loop import Callback, Run, begin, epochs
 from .restore import result_of, start_in
@@ -105,8 +106,9 @@ def minimize(
         read once more before the run, for its fingerprint and to notice data that was changed in
         place since the last one.
     memory : int or str, optional
-        Bytes of our own for rows that are read from a source, such as ``"2GB"``; 256 MiB by
-        default.
+        Bytes beyond the data, such as ``"2GB"``. For rows that are read from a source 256 MiB by
+        default. With rows in memory, methods with snapshots keep the derivatives of all rows
+        where they fit (always by default), and compute those of a batch again where not.
     cluster : Engine, optional
         Where passes over a source run: ``stochadmm.cluster.Local()``, ``Processes(4)``,
         ``Dask(client)``; threads of this process by default.
@@ -128,8 +130,9 @@ def minimize(
         stop, Limits(max_passes, max_seconds), start, resume, callback, random_state, engine,
         verbose, resumable,
     )  # fmt: skip
-    if memory is not None and isinstance(problem.f2, StreamedSum):  # rows in memory have none
-        problem = replace(problem, f2=problem.f2.with_memory(as_bytes(memory)))
+    f2: Any = problem.f2
+    if memory is not None and offers(f2, Has.MEMORY):
+        problem = replace(problem, f2=f2.with_memory(as_bytes(memory)))
     with nullcontext() if cluster is None else use(cluster):
         return solve(problem, solver, asked, Workspace())
 

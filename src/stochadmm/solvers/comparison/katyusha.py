@@ -196,6 +196,6 @@ def _compiled(
     state = loops.Katyusha(momentum, ANCHOR, length, weights.astype(p.dtype), y, z, mean)
     loops.katyusha(
         compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight),
-        loops.Anchor(gradient.at.derivative, gradient.full_gradient, s.snapshot), state,
+        gradient.compiled, state,
     )  # fmt: skip
     return y, z, mean

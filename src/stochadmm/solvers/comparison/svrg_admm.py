@@ -140,7 +140,7 @@ def anchored_loop(
 
         runs = gradient.runs
         sample = loops.Sample(batches, runs.n_runs, runs.row_weight)
-        at = loops.Anchor(gradient.at.derivative, gradient.full_gradient, s.snapshot.x2)
+        at = gradient.compiled
         return compiled_loop(
             p, s, curvature, partial(loops.svrg_admm, sample=sample, anchor=at, mix=mix)
         )

@@ -235,6 +235,6 @@ def _compiled(
     )
     loops.vr_pddy(
         compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight),
-        loops.Anchor(at.at.derivative, at.full_gradient), state,
+        at.compiled, state,
     )  # fmt: skip
     return x, lead, multiplier, total

@@ -38,6 +38,7 @@ from ...problem import Pair, Problem
 from ...risk import FiniteSum
 from ...risk.gradients import Anchored
 from ...risk.metrics import check_exact_step, data_metric, exact_step
+from ...risk.parts import as_finite_sum
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, register, start_point
@@ -332,7 +333,9 @@ class AccSADMM(Solver[AccState]):
         if s.matrix is None:
             s.matrix = data_metric(p, gradient.runs, rng)
         elif kind == "hessian":
-            s.matrix = data_metric(p, gradient.runs, rng, gradient.at.predictions)
+            at = gradient.at
+            z = at.predictions if at.has_rows else as_finite_sum(p.f2).predict(at.x)
+            s.matrix = data_metric(p, gradient.runs, rng, z)
 
     def begin_again(self, p: Problem, s: AccState) -> None:
         """Restart the schedule from the output, with the multiplier continued.
@@ -434,6 +437,6 @@ def _compiled(
     )  # fmt: skip
     loops.acc_sadmm(
         compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight),
-        loops.Anchor(gradient.at.derivative, gradient.full_gradient), state,
+        gradient.compiled, state,
     )  # fmt: skip
     return x, before, total, multiplier
