@@ -7,13 +7,13 @@ State a problem from parts, ``minimize`` it, read the certificate.
 
 from typing import TYPE_CHECKING, Any
 
-from . import cluster, data, datasets, solvers
+from . import cluster, data, datasets, estimators, losses, penalties, solvers
 from .certificates import Certificate, certify
 from .cluster import EngineLost
 from .data import DataError
 from .data import open_source as open
 from .linear_algebra.threads import use_threads
-from .losses import Huber, Logistic, Multinomial, Poisson, Quantile, Squared, SquaredHinge
+from .losses import *  # noqa: F403
 from .operators import (
     Differences,
     GridDifferences,
@@ -24,21 +24,7 @@ from .operators import (
     VStack,
     as_operator,
 )
-from .penalties import (
-    L1,
-    Box,
-    ElasticNet,
-    GroupL2,
-    L2Ball,
-    NonNegative,
-    Nuclear,
-    Ridge,
-    RowsL21,
-    Separable,
-    Stacked,
-    TotalVariation1D,
-    Zero,
-)
+from .penalties import *  # noqa: F403
 from .problem import Pair, Problem
 from .risk import Evaluation, FiniteSum
 from .run.minimize import iterate, minimize
@@ -76,34 +62,7 @@ from .solvers import (
 from .structures import Grid
 
 if TYPE_CHECKING:
-    from .estimators import (
-        FusedLassoClassifier,
-        FusedLassoClassifierCV,
-        FusedLassoRegressor,
-        FusedLassoRegressorCV,
-        GeneralizedLassoClassifier,
-        GeneralizedLassoClassifierCV,
-        GeneralizedLassoRegressor,
-        GeneralizedLassoRegressorCV,
-        GraphFusedClassifier,
-        GraphFusedClassifierCV,
-        GraphFusedRegressor,
-        GraphFusedRegressorCV,
-        LassoRegressor,
-        LassoRegressorCV,
-        OverlappingGroupClassifier,
-        OverlappingGroupClassifierCV,
-        OverlappingGroupRegressor,
-        OverlappingGroupRegressorCV,
-        SparseLogisticClassifier,
-        SparseLogisticClassifierCV,
-        SparseLowRankClassifier,
-        SparseLowRankClassifierCV,
-        SparseLowRankRegressor,
-        SparseLowRankRegressorCV,
-        TrendFilterRegressor,
-        TrendFilterRegressorCV,
-    )
+    from .estimators import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -111,7 +70,6 @@ __all__ = [
     "AADMM",
     "ADMM",
     "ASVRGADMM",
-    "L1",
     "LADMNE",
     "LADMPSAP",
     "OPGADMM",
@@ -125,85 +83,40 @@ __all__ = [
     "AllOf",
     "AnyOf",
     "Auto",
-    "Box",
     "Certificate",
     "Continuation",
     "DataError",
     "Differences",
-    "ElasticNet",
     "EngineLost",
     "Evaluation",
     "FastLADMM",
     "FiniteSum",
-    "FusedLassoClassifier",
-    "FusedLassoClassifierCV",
-    "FusedLassoRegressor",
-    "FusedLassoRegressorCV",
     "Gap",
-    "GeneralizedLassoClassifier",
-    "GeneralizedLassoClassifierCV",
-    "GeneralizedLassoRegressor",
-    "GeneralizedLassoRegressorCV",
     "Gram",
-    "GraphFusedClassifier",
-    "GraphFusedClassifierCV",
-    "GraphFusedRegressor",
-    "GraphFusedRegressorCV",
     "Grid",
     "GridDifferences",
-    "GroupL2",
-    "Huber",
     "Identity",
     "Incidence",
     "InertialADMM",
     "Katyusha",
-    "L2Ball",
-    "LassoRegressor",
-    "LassoRegressorCV",
     "LinearizedADMM",
-    "Logistic",
     "Matrix",
-    "Multinomial",
     "Never",
-    "NonNegative",
-    "Nuclear",
     "OptSADMM",
-    "OverlappingGroupClassifier",
-    "OverlappingGroupClassifierCV",
-    "OverlappingGroupRegressor",
-    "OverlappingGroupRegressorCV",
     "Pair",
-    "Poisson",
     "Problem",
     "ProxNewton",
-    "Quantile",
     "Record",
     "Residuals",
     "Result",
-    "Ridge",
-    "RowsL21",
     "SampledNewton",
     "Schedule",
     "Selection",
-    "Separable",
-    "SparseLogisticClassifier",
-    "SparseLogisticClassifierCV",
-    "SparseLowRankClassifier",
-    "SparseLowRankClassifierCV",
-    "SparseLowRankRegressor",
-    "SparseLowRankRegressorCV",
-    "Squared",
-    "SquaredHinge",
-    "Stacked",
     "Status",
     "StocADMM",
     "StreamedNewton",
-    "TotalVariation1D",
-    "TrendFilterRegressor",
-    "TrendFilterRegressorCV",
     "VStack",
     "WorkingSet",
-    "Zero",
     "as_operator",
     "certify",
     "cluster",
@@ -215,15 +128,14 @@ __all__ = [
     "solvers",
     "use_threads",
 ]
-
-_DEFINED_HERE = frozenset(globals())
+__all__ += losses.__all__
+__all__ += penalties.__all__
+__all__ += estimators.__all__
 
 
 def __getattr__(name: str) -> Any:
     """Load the estimators, and scikit-learn with them, when the first one is asked for."""
-    if name in __all__ and name not in _DEFINED_HERE:
-        from . import estimators
-
+    if name in estimators.__all__:
         return getattr(estimators, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

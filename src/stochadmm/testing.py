@@ -73,12 +73,15 @@ def _targets(loss: Any, rng: np.random.Generator) -> Array:
     signs = np.where(np.arange(12) % 2, 1.0, -1.0)
     if not offers(loss, Has.CHECK_TARGETS):
         return signs
-    for y in (rng.normal(size=12), signs, np.arange(12) % 3, np.arange(12) % 2):
+    amounts = np.linspace(0.1, 5.0, 12)
+    for y in (rng.normal(size=12), signs, np.arange(12) % 3, np.arange(12) % 2, amounts):
         try:
             return np.asarray(loss.check_targets(y))
         except ValueError:
             continue
-    raise AssertionError("check_targets accepts neither numbers, signs nor labels; give y")
+    raise AssertionError(
+        "check_targets accepts no numbers, signs, labels or amounts; give y"
+    )
 
 
 def _row_values(loss: Any, z: Array, y: Array) -> Array:

@@ -1,34 +1,80 @@
-"""Estimators with the API of scikit-learn."""
+"""Estimators with the API of scikit-learn, which is loaded when the first one is asked for."""
 
-from .cv import (
-    FusedLassoClassifierCV,
-    FusedLassoRegressorCV,
-    GeneralizedLassoClassifierCV,
-    GeneralizedLassoRegressorCV,
-    GraphFusedClassifierCV,
-    GraphFusedRegressorCV,
-    LassoRegressorCV,
-    OverlappingGroupClassifierCV,
-    OverlappingGroupRegressorCV,
-    SparseLogisticClassifierCV,
-    SparseLowRankClassifierCV,
-    SparseLowRankRegressorCV,
-    TrendFilterRegressorCV,
-)
-from .fused import (
-    FusedLassoClassifier,
-    FusedLassoRegressor,
-    GraphFusedClassifier,
-    GraphFusedRegressor,
-)
-from .generalized import (
-    GeneralizedLassoClassifier,
-    GeneralizedLassoRegressor,
-    TrendFilterRegressor,
-)
-from .groups import OverlappingGroupClassifier, OverlappingGroupRegressor
-from .lowrank import SparseLowRankClassifier, SparseLowRankRegressor
-from .plain import LassoRegressor, SparseLogisticClassifier
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .cv import (
+        FusedLassoClassifierCV,
+        FusedLassoRegressorCV,
+        GeneralizedLassoClassifierCV,
+        GeneralizedLassoRegressorCV,
+        GraphFusedClassifierCV,
+        GraphFusedRegressorCV,
+        LassoRegressorCV,
+        OverlappingGroupClassifierCV,
+        OverlappingGroupRegressorCV,
+        SparseLogisticClassifierCV,
+        SparseLowRankClassifierCV,
+        SparseLowRankRegressorCV,
+        TrendFilterRegressorCV,
+    )
+    from .fused import (
+        FusedLassoClassifier,
+        FusedLassoRegressor,
+        GraphFusedClassifier,
+        GraphFusedRegressor,
+    )
+    from .generalized import (
+        GeneralizedLassoClassifier,
+        GeneralizedLassoRegressor,
+        TrendFilterRegressor,
+    )
+    from .groups import OverlappingGroupClassifier, OverlappingGroupRegressor
+    from .lowrank import SparseLowRankClassifier, SparseLowRankRegressor
+    from .plain import LassoRegressor, SparseLogisticClassifier
+
+_MODULES = {
+    "cv": (
+        "FusedLassoClassifierCV",
+        "FusedLassoRegressorCV",
+        "GeneralizedLassoClassifierCV",
+        "GeneralizedLassoRegressorCV",
+        "GraphFusedClassifierCV",
+        "GraphFusedRegressorCV",
+        "LassoRegressorCV",
+        "OverlappingGroupClassifierCV",
+        "OverlappingGroupRegressorCV",
+        "SparseLogisticClassifierCV",
+        "SparseLowRankClassifierCV",
+        "SparseLowRankRegressorCV",
+        "TrendFilterRegressorCV",
+    ),
+    "fused": (
+        "FusedLassoClassifier",
+        "FusedLassoRegressor",
+        "GraphFusedClassifier",
+        "GraphFusedRegressor",
+    ),
+    "generalized": (
+        "GeneralizedLassoClassifier",
+        "GeneralizedLassoRegressor",
+        "TrendFilterRegressor",
+    ),
+    "groups": (
+        "OverlappingGroupClassifier",
+        "OverlappingGroupRegressor",
+    ),
+    "lowrank": (
+        "SparseLowRankClassifier",
+        "SparseLowRankRegressor",
+    ),
+    "plain": (
+        "LassoRegressor",
+        "SparseLogisticClassifier",
+    ),
+}
+"""Where the estimators are."""
 
 __all__ = [
     "FusedLassoClassifier",
@@ -58,3 +104,10 @@ __all__ = [
     "TrendFilterRegressor",
     "TrendFilterRegressorCV",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

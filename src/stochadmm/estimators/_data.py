@@ -164,7 +164,7 @@ def regression_targets(y: Any, X: Any, weight: Array | None) -> tuple[Array, Arr
     if missing.all():
         raise ValueError("y contains NaN only; give at least one target")
     rows = np.ones(len(y)) if weight is None else weight
-    return np.where(missing, 0, y), np.where(missing, 0.0, rows[:, None])
+    return np.where(missing, 1, y), np.where(missing, 0.0, rows[:, None])
 
 
 def regression_loss(loss: Any, y: Array) -> CompleteLoss:

@@ -5,7 +5,8 @@ from ._fusion import TotalVariation1D
 from ._groups import GroupL2, RowsL21
 from ._norms import L2Ball, Nuclear
 from ._separable import Separable
-from ._stacked import Stacked, segments
+from ._stacked import Stacked
+from ._stacked import segments as segments
 
 __all__ = [
     "L1",
@@ -21,5 +22,4 @@ __all__ = [
     "Stacked",
     "TotalVariation1D",
     "Zero",
-    "segments",
 ]
