@@ -27,7 +27,7 @@ compiled = pytest.mark.compiled
 LOSSES = {
     "logistic": sa.Logistic(), "squared": sa.Squared(), "twice": sa.Squared(half=False),
     "huber": sa.Huber(0.5), "quantile": sa.Quantile(0.7, 0.3), "hinge": sa.SquaredHinge(),
-    "poisson": sa.Poisson(3.0), "multinomial": sa.Multinomial(4),
+    "poisson": sa.Poisson(3.0), "gamma": sa.Gamma(3.0), "multinomial": sa.Multinomial(4),
 }  # fmt: skip
 SINGLE = [name for name in LOSSES if name != "multinomial"]
 SEEDS = st.integers(0, 2**32 - 1)
@@ -41,7 +41,7 @@ def targets(rng, loss, shape):
         return np.where(rng.random(shape) < 0.5, -1.0, 1.0)
     if loss == "poisson":
         return rng.poisson(2.0, shape).astype(float)
-    return rng.standard_normal(shape)
+    return rng.exponential(2.0, shape) if loss == "gamma" else rng.standard_normal(shape)
 
 
 def finite_sum(rng, loss, storage="dense", dtype=np.float64, outputs=None, rich=None, n=None):

@@ -18,6 +18,7 @@ namespace {
   EACH("huber", Huber)                \
   EACH("squared_hinge", SquaredHinge) \
   EACH("poisson", Poisson)            \
+  EACH("gamma", Gamma)                \
   EACH("quantile", Quantile)
 
 const int MAX_NEWTON = 100;
@@ -167,6 +168,43 @@ struct Poisson : Smooth {  // continued with its curvature at p0 beyond it
     return times_log(inner) - inner + (past > 0 ? p0 * (rate - inner) + 0.5 * top * past * past : 0.0);
   }
   static INLINE Range range(double, double, double y) { return {-y, INFINITY}; }
+};
+
+struct Gamma : Smooth {  // p0 = log of the largest ratio y / mean, beyond which a parabola goes on
+  static double cap(double p0, double) { return exp_any(p0); }
+  static INLINE double slope(double p0, double, double z, double y) {
+    double excess = log_positive(y) - z, inner = least(excess, p0);
+    return 1 - exp_any(inner) * (1 + (excess - inner));
+  }
+  static INLINE double value(double p0, double, double z, double y, double &u) {
+    double excess = log_positive(y) - z, inner = least(excess, p0), past = excess - inner;
+    double ratio = exp_any(inner);
+    u = 1 - ratio * (1 + past);
+    return z + ratio * (1 + past + 0.5 * past * past);
+  }
+  // Solve step m + slope(m) = u + step z; the left side is concave and increasing in m.
+  static INLINE double conjugate(double p0, double, double u, double z, double step, double y) {
+    double target = u + step * z, middle = log_positive(y), m = z, inner = 0;
+    for (int k = 0; k < MAX_NEWTON; ++k) {
+      inner = least(middle - m, p0);
+      double ratio = exp_any(inner);
+      double move = (target - 1 - step * m + ratio * (1 + (middle - m) - inner)) / (step + ratio);
+      m += move;
+      if (fabs(move) <= 1e-14 * (1 + fabs(m))) break;
+    }
+    inner = least(middle - m, p0);
+    return 1 - exp_any(inner) * (1 + (middle - m) - inner);
+  }
+  static INLINE double curvature(double p0, double, double z, double y) {
+    return exp_any(least(log_positive(y) - z, p0));
+  }
+  static INLINE double dual(double p0, double, double u, double y) {
+    double top = exp_any(p0), ratio = most(1 - u, 0.0), inner = least(ratio, top);
+    double past = ratio / top - inner / top;
+    return times_log(inner) - inner - ratio * log_positive(y) +
+           (past > 0 ? p0 * (ratio - inner) + 0.5 * top * past * past : 0.0);
+  }
+  static INLINE Range range(double, double, double) { return {-INFINITY, 1}; }
 };
 
 struct Quantile : Kinked {  // p0 = level, p1 = smoothing width

@@ -79,9 +79,7 @@ def _targets(loss: Any, rng: np.random.Generator) -> Array:
             return np.asarray(loss.check_targets(y))
         except ValueError:
             continue
-    raise AssertionError(
-        "check_targets accepts no numbers, signs, labels or amounts; give y"
-    )
+    raise AssertionError("check_targets accepts no numbers, signs, labels or amounts; give y")
 
 
 def _row_values(loss: Any, z: Array, y: Array) -> Array:
