@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.clock import out_of_time
+from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from .curved import CurvedLoss, Hessian, Point
 from .form import Form
@@ -33,7 +33,9 @@ class Split:
     first: Array
 
 
-def split(form: Form, target: Array, first: Array, rounds: int) -> Split:
+def split(
+    form: Form, target: Array, first: Array, rounds: int, deadline: Deadline = NEVER
+) -> Split:
     """Divide ``target`` between the norms; the largest scale found (accelerated projections)."""
     alpha = float(form.nuclear.alpha)
     if not form.others:
@@ -43,7 +45,7 @@ def split(form: Form, target: Array, first: Array, rounds: int) -> Split:
     best = Split(_scale(form, target, first), first)
     ahead, momentum = first, 1.0
     for _ in range(rounds):
-        if best.scale == 1.0 or out_of_time():
+        if best.scale == 1.0 or deadline.passed():
             break
         rest = target - np.asarray(other.project_dual(target - ahead))
         new = rest - threshold(rest, alpha)[0]
@@ -85,6 +87,7 @@ def bound(loss: CurvedLoss, V: Array, u: Array, scale: float, options: DualOptio
 def corrected(
     loss: CurvedLoss, form: Form, metric: Metric, point: Point, start: Point | None,
     subgradients: list[Array], products: int, tol: float, needed: float, options: DualOptions,
+    deadline: Deadline = NEVER,
 ) -> tuple[float, Point]:  # fmt: skip
     """Return the bound of slopes that were moved to where their gradient fits the subgradients.
 
@@ -107,15 +110,15 @@ def corrected(
         wanted = only(-at.gradient - total)
         rough = max(enough, options.forcing * _largest(wanted))
         move = _conjugate_gradients(
-            loss.hessian(at), metric, wanted, only, left, rough, options.hopeless
+            loss.hessian(at), metric, wanted, only, left, rough, options.hopeless, deadline
         )
         left -= move.products
         room = float(np.min(loss.loss.dual_room(at.slopes, move.slopes, loss.f2.y)))
         u = at.slopes + (1.0 if room >= 1 else 0.999 * room) * move.slopes
-        found = split(form, -loss.pull_back(u), subgradients[0], options.rounds)
+        found = split(form, -loss.pull_back(u), subgradients[0], options.rounds, deadline)
         best = max(best, bound(loss, point.V, u, found.scale, options))
         done = best >= needed or (room >= 1 and rough == enough)
-        if done or left <= 0 or out_of_time():
+        if done or left <= 0 or deadline.passed():
             break
         further = _towards(loss, at, move, total, options.farthest)
         if further is None:
@@ -197,7 +200,7 @@ class Move:
 
 def _conjugate_gradients(
     H: Hessian, metric: Metric, wanted: Array, only: Held, products: int, tol: float,
-    hopeless_after: int,
+    hopeless_after: int, deadline: Deadline,
 ) -> Move:  # fmt: skip
     """Return the move along which the gradient changes by ``wanted`` where it is held."""
     shift = 1e-6 * float(metric.diagonal.mean())
@@ -215,7 +218,7 @@ def _conjugate_gradients(
         du += step * bent
         left = left - step * only(image)
         hopeless = k >= hopeless_after and float(np.linalg.norm(left)) > 0.5 * first
-        if _largest(left) <= tol or hopeless or out_of_time():
+        if _largest(left) <= tol or hopeless or deadline.passed():
             break
         z = only(metric.solve(left, shift))
         rz, before = float(np.vdot(left, z)), rz

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.clock import out_of_time
+from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from .curved import CurvedLoss, Point
 from .dual import bound, corrected, split
@@ -71,18 +71,18 @@ class ProximalNewton:
 
     # ---------------------------------------------------------------- a step
 
-    def step(self) -> None:
+    def step(self, deadline: Deadline = NEVER) -> None:
         """Minimize a model and move towards its minimizer."""
         point, metric = self.point, self.metric
         if self.n_steps in self.options.regram:
             metric.renew_rows(point)
         metric.renew(point)
         metric.prepare()
-        target = self._model(metric.apply(point.W) - point.gradient)
+        target = self._model(metric.apply(point.W) - point.gradient, deadline)
         self._move(target)
         self.n_steps += 1
 
-    def _model(self, linear: Array) -> Array:
+    def _model(self, linear: Array, deadline: Deadline) -> Array:
         """Return the minimizer of the model, as accurate as the step deserves."""
         o, W = self.options, self.point.W
         threshold, alpha = SingularValueThreshold(), float(self.form.nuclear.alpha)
@@ -97,7 +97,9 @@ class ProximalNewton:
         now = self._model_value(W, linear, self.penalty)
         for k in range(1, o.inner + 1):
             run.step()
-            if k % o.look_every == 0 and (self._accurate(run, linear, now) or out_of_time()):
+            if k % o.look_every:
+                continue
+            if self._accurate(run, linear, now) or deadline.passed():
                 break
         self.n_inner += run.n_steps
         self.rho, self.Z, self.subgradients = run.rho, run.Z, run.subgradients
@@ -153,14 +155,16 @@ class ProximalNewton:
 
     # ---------------------------------------------------------------- the certificate
 
-    def certify(self, target: float) -> bool:
+    def certify(self, target: float, deadline: Deadline = NEVER) -> bool:
         """Look for a bound as far as it may succeed; say whether the gap is below the target."""
         o, point, reads = self.options, self.point, self.loss.reads
         if self.upper - self.lower > target and self.decrease <= o.split_from * target:
-            parts = split(self.form, -point.gradient, self.subgradients[0], o.dual.rounds)
+            parts = split(
+                self.form, -point.gradient, self.subgradients[0], o.dual.rounds, deadline
+            )
             self._take(bound(self.loss, point.V, point.slopes, parts.scale, o.dual))
         due = self.decrease <= o.correct_from * target and self.n_steps >= self.next_try
-        if self.upper - self.lower > target and due and not out_of_time():
+        if self.upper - self.lower > target and due and not deadline.passed():
             products = o.dual.products << min(self.n_tries, 5)
             self.n_tries += 1
             self.next_try = self.n_steps + 2  # a failure says that the point is not near enough
@@ -169,7 +173,7 @@ class ProximalNewton:
             relative = 0.3 * target / max(abs(self.upper), 1e-300)
             found, self.ended = corrected(
                 self.loss, self.form, self.metric, point, self.ended, self.subgradients,
-                products, relative, self.upper - target, o.dual,
+                products, relative, self.upper - target, o.dual, deadline,
             )  # fmt: skip
             self._take(found)
         self.certificate_reads += self.loss.reads - reads

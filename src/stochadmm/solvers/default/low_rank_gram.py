@@ -18,11 +18,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.clock import out_of_time
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
@@ -45,7 +44,7 @@ from ...problem import Pair, Problem
 from ...risk import Evaluation, FiniteSum
 from ...risk.moments import patterns
 from ...risk.parts import as_finite_sum
-from .._base import Solver, State, register, start_point
+from .._base import Solver, State, own_state, register, start_point
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,11 @@ class LowRankGramOptions:
 class LowRankState(State):
     """State of the splitting between two epochs."""
 
-    moments: Moments | None = field(default=None, repr=False)
-    quadratic: EigenQuadratic | None = field(default=None, repr=False)
-    splitting: Splitting | None = field(default=None, repr=False)
+    moments: Moments = field(kw_only=True, repr=False)
+    quadratic: EigenQuadratic = field(kw_only=True, repr=False)
+    splitting: Splitting = field(kw_only=True, repr=False)
+    best: Array = field(kw_only=True, repr=False)
+    """Penalized rows at the smallest objective."""
     upper: float = np.inf
     """Smallest objective seen, by the Gram matrix."""
     lower: float = -np.inf
@@ -80,8 +81,6 @@ class LowRankState(State):
     """The subgradients that it comes from."""
     floor: float = 0.0
     """Least scale of a relative gap, a share of the objective at zero."""
-    best: Array | None = field(default=None, repr=False)
-    """Penalized rows at the smallest objective."""
 
 
 @register
@@ -143,35 +142,29 @@ class LowRankGram(Solver[LowRankState]):
     ) -> LowRankState:  # fmt: skip
         """Read the moments of the rows and return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        point = problem.feasible(point)
+        point, workspace = problem.feasible(point), workspace or Workspace()
         f2, form = as_finite_sum(problem.f2), read(problem)
+        made_of = f2, form.rows.tobytes(), form.free.tobytes()
+        passes = 0.0 if workspace.holds(reduced_moments, *made_of) else 1.0
+        known, quadratic = workspace.once(reduced_moments, *made_of)
+        at = known.shifted(point.x2.astype(np.float64))[form.rows]
+        splitting = self._splitting(form, quadratic)
+        splitting.begin(at, form.subgradients(None if dual is None else multiplier))
         state = LowRankState(
             x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf,
-            workspace=workspace or Workspace(),
+            workspace=workspace, moments=known, quadratic=quadratic, splitting=splitting,
+            best=at, upper=quadratic.value(at) + form.penalty(at),
+            floor=1e-3 * abs(problem.objective_at_zero), n_passes=passes,
         )  # fmt: skip
-        known = None if f2.kept is None else f2.kept.get(self.name)
-        if known is None:
-            made = moments(f2)
-            known = made, reduced(made, form.rows, form.free)
-            state.n_passes += 1
-        if f2.kept is not None:
-            f2.kept[self.name] = known
-        state.moments, state.quadratic = known
         state.cache = self._first_pass(f2, state, point.x2)
-        at = state.moments.shifted(point.x2.astype(np.float64))[form.rows]
-        given = form.subgradients(None if dual is None else multiplier)
-        state.splitting = self._splitting(form, state.quadratic)
-        state.splitting.begin(at, given)
-        state.upper = state.quadratic.value(at) + form.penalty(at)
-        state.best, state.floor = at, 1e-3 * abs(problem.objective_at_zero)
-        bounds = QuadraticBound(state.quadratic, form)
-        self._look(state, form, state.quadratic, bounds, 0.0)
+        bounds = QuadraticBound(quadratic, form)
+        self._look(state, form, bounds, 0.0)
         self._prove(state, bounds, 0.0)
         return state
 
     def _first_pass(self, f2: FiniteSum, state: LowRankState, x2: Array) -> Evaluation:
         """Return the pass at the start; at zero the moments know its gradient."""
-        known = cast(Moments, state.moments)
+        known = state.moments
         if x2.any() or known.level.any() or known.origin.any():
             state.n_passes += 1
             state.n_gradients += 1
@@ -192,24 +185,24 @@ class LowRankGram(Solver[LowRankState]):
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Iterate until the target is certified or the epoch is over; read the rows once."""
-        s, f2 = cast(LowRankState, state), as_finite_sum(problem.f2)
-        form, E = read(problem), cast(EigenQuadratic, s.quadratic)
-        split = s.splitting = cast(Splitting, s.splitting).copy()
-        bounds = QuadraticBound(E, form)
+        s, f2 = own_state(state, LowRankState), as_finite_sum(problem.f2)
+        form = read(problem)
+        split = s.splitting = s.splitting.copy()
+        bounds = QuadraticBound(s.quadratic, form)
         target = self._target(problem, s)
         mark, waited = s.upper - s.lower, 0
         for k in range(1, self.options.inner + 1):
             split.step()
             if k % self.options.look_every:
                 continue
-            if self._look(s, form, E, bounds, target):
+            if self._look(s, form, bounds, target):
                 break
             waited += self.options.look_every
             if s.upper - s.lower < 0.9 * mark:
                 mark, waited = s.upper - s.lower, 0
-            if waited >= self.options.patience or out_of_time():
+            if waited >= self.options.patience or s.deadline.passed():
                 break
-        self._publish(problem, f2, s, form, E, bounds)
+        self._publish(problem, f2, s, form, bounds)
 
     def _target(self, problem: Problem, s: LowRankState) -> float:
         """Return the relative gap to reach; float32 answers are rounded afterwards."""
@@ -218,11 +211,9 @@ class LowRankGram(Solver[LowRankState]):
         share = self.options.safety if problem.dtype == np.float64 else 0.5
         return share * s.target
 
-    def _look(
-        self, s: LowRankState, form: Form, E: EigenQuadratic, bounds: QuadraticBound, target: float
-    ) -> bool:
+    def _look(self, s: LowRankState, form: Form, bounds: QuadraticBound, target: float) -> bool:
         """Take the objective at the prox points and the bound; say whether the gap is closed."""
-        split = cast(Splitting, s.splitting)
+        split, E = s.splitting, s.quadratic
         given = split.subgradients
         found = bounds.estimate(_projected(form, given), s.upper)
         if found > s.lower:
@@ -246,18 +237,18 @@ class LowRankGram(Solver[LowRankState]):
         """Replace the best bound by its proved value; say whether the gap is still closed."""
         if s.certificate is not None:
             proved = bounds.proved(s.certificate, s.upper)
-            s.bound = max(cast(float, s.bound), proved)
-        return s.upper - cast(float, s.bound) <= target * max(abs(s.upper), s.floor)
+            s.bound = proved if s.bound is None else max(s.bound, proved)
+        return s.bound is not None and s.upper - s.bound <= target * max(abs(s.upper), s.floor)
 
     def _publish(
-        self, problem: Problem, f2: FiniteSum, s: LowRankState, form: Form, E: EigenQuadratic,
+        self, problem: Problem, f2: FiniteSum, s: LowRankState, form: Form,
         bounds: QuadraticBound,
     ) -> None:  # fmt: skip
         """Write the best point, its multiplier and the bound where the driver finds them."""
-        split, best = cast(Splitting, s.splitting), cast(Array, s.best)
+        split, best = s.splitting, s.best
         whole = np.zeros(problem.shape2)
-        whole[form.rows], whole[form.free] = best, E.free(best)
-        x2 = cast(Moments, s.moments).restored(whole).astype(problem.dtype)
+        whole[form.rows], whole[form.free] = best, s.quadratic.free(best)
+        x2 = s.moments.restored(whole).astype(problem.dtype)
         s.x = s.output = problem.feasible(Pair(problem.zeros().x1, x2))
         s.dual = form.multiplier(problem.shape_dual, split.subgradients).astype(problem.dtype)
         s.beta = split.rho
@@ -267,6 +258,16 @@ class LowRankGram(Solver[LowRankState]):
         s.n_gradients += 1
         s.n_epochs += 1
         s.notes["iterations"] = split.n_steps
+
+
+def reduced_moments(f2: FiniteSum, rows: bytes, free: bytes) -> tuple[Moments, EigenQuadratic]:
+    """Return the moments of all rows, and the quadratic that is left without the free ones.
+
+    Indices are bytes, so that a workspace knows them by value.
+    """
+    made = moments(f2)
+    index = np.frombuffer(rows, dtype=np.intp), np.frombuffer(free, dtype=np.intp)
+    return made, reduced(made, *index)
 
 
 def _projected(form: Form, given: Sequence[Array]) -> list[Any]:

@@ -13,17 +13,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...base.capabilities import Has, offers
-from ...base.clock import out_of_time
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...data import CSR
-from ...losses import Squared
 from ...low_rank import (
     NORMS,
     CurvedLoss,
@@ -41,7 +39,8 @@ from ...low_rank import why_not as why_not_low_rank
 from ...problem import Pair, Problem
 from ...risk import Evaluation, FiniteSum
 from ...risk.parts import as_finite_sum
-from .._base import Solver, State, register, start_point
+from ...second_order import is_quadratic
+from .._base import Solver, State, own_state, register, start_point
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class LowRankNewton(Solver[CurvedState]):
         if reason is not None:
             return reason
         form = read(problem)
-        if isinstance(f2.loss, Squared):
+        if is_quadratic(problem):
             return "the loss is squared: its Gram matrix does not change"
         if len(form.others) > 1 or not all(isinstance(h, NORMS) for h in form.others):
             return "other penalties than one norm of entries or rows"
@@ -184,38 +183,43 @@ class LowRankNewton(Solver[CurvedState]):
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make some steps, until the target is certified or the epoch is over."""
-        s = cast(CurvedState, state)
+        s = own_state(state, CurvedState)
         form = read(problem)
         floor = 1e-3 * abs(problem.objective_at_zero)
         if s.first is not None:
-            s.first = self._gradient_steps(s, form, floor)
-        else:
-            s.second = self._newton_steps(s, floor)
-        self._publish(problem, s, form)
+            s.first = self._gradient_steps(s, s.first, form, floor)
+        elif s.second is not None:
+            s.second = self._newton_steps(s, s.second, floor)
+        if s.second is not None:
+            self._publish(problem, s, s.second, form)
 
-    def _gradient_steps(self, s: CurvedState, form: Form, floor: float) -> Fista | None:
+    def _gradient_steps(
+        self, s: CurvedState, first: Fista, form: Form, floor: float
+    ) -> Fista | None:
         """Return the run to go on with, None where Newton steps take over."""
-        run, o = cast(Fista, s.first).copy(), self.options
+        run, o = first.copy(), self.options
         target = 0.0 if s.target is None else s.target
         reads = run.loss.reads
         over = False
         for _ in range(o.cheap_steps):
             run.step()
             over = run.decrease <= o.hand_over * target * max(abs(run.upper), floor)
-            if over or out_of_time():
+            if over or s.deadline.passed():
                 break
         point = run.point
         self._count(s, run.loss.reads - reads)
         s.second = self._second(run.loss, form, point.W, point.V, run.subgradients)
         return None if over or s.target is None else run
 
-    def _newton_steps(self, s: CurvedState, floor: float) -> ProximalNewton:
-        run = cast(ProximalNewton, s.second).copy()
+    def _newton_steps(
+        self, s: CurvedState, second: ProximalNewton, floor: float
+    ) -> ProximalNewton:
+        run = second.copy()
         reads = run.loss.reads - run.certificate_reads
         for _ in range(self.options.steps):
-            run.step()
+            run.step(s.deadline)
             target = 0.0 if s.target is None else s.target * max(abs(run.upper), floor)
-            if run.certify(target) or out_of_time():
+            if run.certify(target, s.deadline) or s.deadline.passed():
                 break
         self._count(s, run.loss.reads - run.certificate_reads - reads)
         s.notes["passes of certificates"] = run.certificate_reads
@@ -226,9 +230,8 @@ class LowRankNewton(Solver[CurvedState]):
         s.n_passes += reads
         s.n_gradients += reads
 
-    def _publish(self, problem: Problem, s: CurvedState, form: Form) -> None:
+    def _publish(self, problem: Problem, s: CurvedState, run: ProximalNewton, form: Form) -> None:
         """Write the point, its pass, its multiplier and the bound where the driver finds them."""
-        run = cast(ProximalNewton, s.second)
         point, dtype = run.point, problem.dtype
         x2 = np.zeros(problem.shape2)
         x2[form.rows], x2[form.free] = point.W, point.V
@@ -236,7 +239,7 @@ class LowRankNewton(Solver[CurvedState]):
         s.x = s.output = problem.feasible(Pair(problem.zeros().x1, x2))
         s.dual = form.multiplier(problem.shape_dual, run.subgradients).astype(dtype)
         s.beta = 1.0 if run.rho is None else run.rho
-        s.bound = max(cast(float, s.bound), run.lower)
+        s.bound = run.lower if s.bound is None else max(s.bound, run.lower)
         s.cache = _snapshot(run.loss, form, point, x2)
         s.n_epochs += 1
 
