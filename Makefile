@@ -81,7 +81,7 @@ coverage: $(EXT)
 
 # What packagers do: unpack the source distribution and run its tests on its own sources.
 SDIST_TESTS ?= tests/test_losses.py tests/test_operators.py tests/test_penalties.py tests/test_structures.py \
-	tests/test_result.py tests/test_fingerprint.py
+	tests/run/test_result.py tests/test_fingerprint.py
 test-sdist: export OPENBLAS_NUM_THREADS = 1
 test-sdist: $(READY)
 	$(BIN)/python -m pip install -q -c constraints.txt build
@@ -95,8 +95,8 @@ test-hardware: $(EXT)
 	$(BIN)/python tests/hardware.py $(HARDWARE) $(if $(PYTEST_ARGS),-- $(PYTEST_ARGS))
 
 # What must work where nothing is compiled.
-NUMPY_TESTS := tests/test_kernels.py tests/test_finite_sum.py tests/test_acc_sadmm.py tests/test_stochastic.py \
-	tests/test_primal_dual.py tests/test_quadratic.py tests/test_penalties.py tests/test_threads.py tests/test_driver.py
+NUMPY_TESTS := tests/test_kernels.py tests/test_finite_sum.py tests/solvers/test_acc_sadmm.py tests/solvers/test_stochastic.py \
+	tests/solvers/test_primal_dual.py tests/test_quadratic.py tests/test_penalties.py tests/test_threads.py tests/run/test_driver.py
 test-numpy: export STOCHADMM_KERNELS = numpy
 test-numpy: export OPENBLAS_NUM_THREADS = 1
 test-numpy: export MKL_NUM_THREADS = 1
@@ -121,7 +121,7 @@ release-check: $(READY)
 
 # The oldest requirements, beside the kernels of the source tree.
 OLDEST := build/oldest
-OLDEST_TESTS := tests/test_structures.py tests/test_files.py tests/test_result.py tests/test_data_sources.py \
+OLDEST_TESTS := tests/test_structures.py tests/test_files.py tests/run/test_result.py tests/test_data_sources.py \
 	tests/test_estimators_input.py tests/test_estimators_refit.py tests/test_cli_fit.py
 test-oldest: export OPENBLAS_NUM_THREADS = 1
 test-oldest: export PYTHONPATH = src

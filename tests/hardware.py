@@ -111,7 +111,7 @@ def chosen(names: list[str]) -> list[Setting]:
 
 def numerical(short: bool) -> list[str]:
     """Return the test files whose numbers may depend on rounding."""
-    files = {path.stem.removeprefix("test_"): path for path in sorted(HERE.glob("test_*.py"))}
+    files = {path.stem.removeprefix("test_"): path for path in sorted(HERE.rglob("test_*.py"))}
     kept = SHORT if short else [name for name in files if name not in OTHER]
     return [str(files[name]) for name in kept]
 

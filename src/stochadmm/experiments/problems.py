@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base.protocols import Array
-from ..datasets import Dataset
-from ..datasets._dataset import scale_rows
+from ..datasets import Dataset, scale_rows
 from ..losses import Logistic, Multinomial, Squared
 from ..operators import GridDifferences, Identity, Incidence, VStack
 from ..penalties import L1, Nuclear

@@ -84,7 +84,7 @@ class Run:
     best: Measured | None = None
     monitor: Monitor = field(init=False)
     show: Callable[[Record], None] | None = None
-    kept: tuple[State, Any] | None = None
+    undo: tuple[State, Any] | None = None
     """State and generator before the epoch that is under way, where they are small enough."""
     identity: str = ""
     """Fingerprint of problem and method; empty where the run cannot be resumed."""
@@ -156,12 +156,12 @@ class Run:
     def _keep(self) -> None:
         """Copy the state, so that an epoch that is cut short can be undone."""
         small = _bytes(self.state) < self.habits.largest_copy
-        self.kept = (self.state.copy(), self.rng.bit_generator.state) if small else None
+        self.undo = (self.state.copy(), self.rng.bit_generator.state) if small else None
 
     def interrupted(self) -> Status:
         """Go back to the last moment at which everything fitted together."""
-        if self.kept is not None:
-            self.state, self.rng.bit_generator.state = self.kept
+        if self.undo is not None:
+            self.state, self.rng.bit_generator.state = self.undo
             self.history = [r for r in self.history if r.epoch <= self.state.n_epochs]
             return Status.INTERRUPTED
         self.identity = ""

@@ -77,12 +77,12 @@ class SmallProblem:
 
     def __init__(self, H: Array, h: Any, shape: tuple[int, ...]) -> None:
         self.H, self.model = H, QuadraticModel(Identity(shape[0]), h, None, shape)
-        self.kept: dict[str, Any] = {}
+        self.warm: dict[str, Any] = {}
 
     def __call__(self, at: Array, slope: Array) -> Array:
         start = at.astype(np.float64)
-        found = self.model.minimize(self.H, slope, start, tol=SMALL_TOL, **self.kept)
-        self.kept = {"dual": found.dual, "penalty": found.penalty}
+        found = self.model.minimize(self.H, slope, start, tol=SMALL_TOL, **self.warm)
+        self.warm = {"dual": found.dual, "penalty": found.penalty}
         return found.z
 
 

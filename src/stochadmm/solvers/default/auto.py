@@ -33,18 +33,27 @@ from .sampled_newton import why_not
 from .tied_newton import TiedNewton
 from .working_set import why_not_by_column
 
-LARGEST_WIDE = 2000
-"""Columns from which on fewer rows are worked on in their dual variables."""
-SOME_COLUMNS, MANY_COLUMNS, ROWS_PER_COLUMN = 200, 2000, 10
-"""Columns are worked on a few at a time from the second number on, and from the first on where
-there are fewer rows than this per column."""
-TIED_COLUMNS = 300
-"""Columns from which on a sparse factor of the structure is cheaper than square matrices."""
 ROUTES = {"newton": "sampled-newton"}
 """Routes whose method has a longer name."""
 
 UNASKED = ("acc-sadmm", "sdca-admm")
 """Routes that are taken because no other will do."""
+
+
+@dataclass(frozen=True)
+class AutoOptions:
+    """Sizes at which one method becomes cheaper than another."""
+
+    wide: int = 2000
+    """Columns from which on fewer rows are worked on in their dual variables."""
+    some_columns: int = 200
+    """Columns from which on few are worked on at a time, where rows are few too."""
+    rows_per_column: int = 10
+    """Rows are few below so many per column: the square model is not what costs."""
+    many_columns: int = 2000
+    """Columns from which on few are worked on at a time in any case."""
+    tied_columns: int = 300
+    """Columns from which on a sparse factor of the structure is cheaper than square matrices."""
 
 
 @dataclass
@@ -66,6 +75,8 @@ class Auto(Solver[State]):
         loss; "low-rank-gram", "low-rank-newton": both with a nuclear norm; "working-set": a few of
         many columns at a time; "tied-newton": a factor of the structure and the levels it leaves;
         "sdca-admm": steps in the dual variables of few rows; "acc-sadmm".
+    options : AutoOptions
+        Sizes at which one method becomes cheaper than another.
 
     Examples
     --------
@@ -84,6 +95,7 @@ class Auto(Solver[State]):
     name: ClassVar[str] = "auto"
     has_kernel: ClassVar[bool] = True
     route: str = "auto"
+    options: AutoOptions = field(default_factory=AutoOptions)
 
     def choose(self, problem: Problem, workspace: Workspace | None = None) -> tuple[str, str]:
         """Return the route and the reason, in words."""
@@ -104,15 +116,15 @@ class Auto(Solver[State]):
             return route, f"the constraint is eliminated; {why}"
         n, d = problem.f2.n_terms, problem.shape2[0]
         workspace = workspace or Workspace()
-        if _few_columns_matter(n, d) and why_not_by_column(problem, workspace) is None:
+        if self._few_columns_matter(n, d) and why_not_by_column(problem, workspace) is None:
             return "working-set", f"{d} columns, each of which a penalty can hold at zero"
-        tied = TIED_COLUMNS if n < d else LIMITS.dense + 1
+        tied = self.options.tied_columns if n < d else LIMITS.dense + 1
         if d >= tied and TiedNewton().why_not(problem, workspace) is None:
             return "tied-newton", f"{n} rows, {d} columns tied by a sparse structure: one factor"
         reason, few = why_not(problem, workspace), n < d and dual_rows(problem)
         if reason is not None:
             return "sdca-admm" if few else "acc-sadmm", reason
-        if few and d > LARGEST_WIDE:
+        if few and d > self.options.wide:
             return "sdca-admm", f"{n} rows are far fewer than {d} columns"
         if is_quadratic(problem):
             return "gram", "the loss is quadratic: one Gram matrix makes the rows superfluous"
@@ -120,6 +132,11 @@ class Auto(Solver[State]):
         if columns > LIMITS.dense:
             return "newton", f"{columns} columns: a model from products with some rows"
         return "newton", f"{columns} columns: a {columns} x {columns} model is cheap"
+
+    def _few_columns_matter(self, n: int, d: int) -> bool:
+        """Say whether columns are so many that most of them will hardly differ from zero."""
+        o = self.options
+        return d >= o.many_columns or (d >= o.some_columns and n < o.rows_per_column * d)
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes that the chosen method keeps beyond the data."""
@@ -190,11 +207,6 @@ def _follow(view: Elimination, state: EliminatedState) -> None:
     state.beta, state.bound, state.notes = inner.beta, inner.bound, dict(inner.notes)
     state.n_epochs, state.n_gradients = inner.n_epochs, inner.n_gradients
     state.n_passes = inner.n_passes + 1.0  # the data in the coordinates of the feasible set
-
-
-def _few_columns_matter(n: int, d: int) -> bool:
-    """Say whether columns are so many that most of them will hardly differ from zero."""
-    return d >= MANY_COLUMNS or (d >= SOME_COLUMNS and n < ROWS_PER_COLUMN * d)
 
 
 def _method(route: str) -> AnySolver:
