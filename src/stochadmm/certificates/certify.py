@@ -19,13 +19,12 @@ from ..risk import Evaluation, FiniteSum
 from .corrected import corrected_point
 from .data import DataTerm, evaluate
 from .null_space import clear_free_directions, only_intercept
+from .options import OPTIONS
 from .repair import is_rounding, repaired, wide
 from .residual import kkt_residual
 from .scaled import DualPoint, feasible_multiplier, scaled_point
 
 STRENGTHS = ("scaled", "corrected")
-ROUNDS = 20
-"""Projections that look for a multiplier of the scaled point."""
 
 
 @dataclass(frozen=True)
@@ -262,8 +261,8 @@ def _scaled(
     else:
         moved, exact = cleared
         found = scaled_point(
-            f2, form, exact.predictions, exact.slopes, exact.gradient, start, objective, ROUNDS,
-            deadline=deadline,
+            f2, form, exact.predictions, exact.slopes, exact.gradient, start, objective,
+            OPTIONS.rounds, deadline=deadline,
         )  # fmt: skip
         passes = exact.n_passes
         if moved.value < at.value and problem.dtype == np.float64:

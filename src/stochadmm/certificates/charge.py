@@ -36,27 +36,11 @@ from ..risk.metrics import column_energies
 from ..risk.weights import sample_weights, weighted
 from .data import dual_margin, has_margins, mean_conjugate
 from .null_space import FreeSpace
+from .options import OPTIONS
 
 UNIT = 16 * float(np.finfo(np.float64).eps)
 """Rounding of a sum over rows relative to the sum of sizes, which is added up in blocks."""
 TINY = float(np.finfo(np.float64).tiny)
-LIVE = 1e-13
-"""Eigenvalues of the equilibrated Hessian below this share say nothing about their directions."""
-FLAT = 1e-12
-"""Predictions along a direction that are zero up to this share are those of dependent columns."""
-NARROW = 1e-3
-"""Rows with less room than this share of a move stay where they are."""
-STRONG = 1e11
-"""How many times larger than rounding a penalty must be to bound its rows: what it costs, relative
-to the level, is one over that."""
-SAFE = 1.001
-"""Accuracy of pseudo-inverses."""
-OFTEN, FARTHER = 40, 4.0
-"""How often the room of a multiplier is tried, each time so many times farther."""
-SMALL = 300
-"""Columns up to which a pseudo-inverse is taken rather than a flow on a graph."""
-MOST_DIRECTIONS, LARGEST_NEW = 2000, 1000
-"""Free directions, and columns of a structure that is factorized for one certificate only."""
 
 
 def rounding(f2: FiniteSum, form: OneBlock, u: Array, mu: Array, size: float = 0.0) -> Array:
@@ -67,7 +51,7 @@ def rounding(f2: FiniteSum, form: OneBlock, u: Array, mu: Array, size: float = 0
     columns = np.sqrt(np.asarray(column_energies(f2), dtype=np.float64))
     slopes = mean_size(f2, u) + size
     data = columns * slopes if u.ndim == 1 else columns[:, None] * slopes
-    return cast(Array, UNIT * (data + abs(form.St) @ np.abs(mu)))
+    return np.asarray(UNIT * (data + abs(form.St) @ np.abs(mu)))
 
 
 def mean_size(f2: FiniteSum, u: Array) -> Any:
@@ -111,7 +95,7 @@ def charge(
             total += _along_free(f2, form, split, z, u, mu, free, level, objective + total)
         best = min(best, total)
         weak = split.weak(rows)
-        if best <= level / STRONG or not weak.any():
+        if best <= level / OPTIONS.strong or not weak.any():
             break
         held = held & ~weak  # the loss may bound these coordinates better
     return best
@@ -185,7 +169,7 @@ class Group:
         else:
             length = np.linalg.norm(rho, axis=0) / solver.smallest()
             rows = np.broadcast_to(length, (n_rows, *outputs)).copy()
-        return SAFE * rows, SAFE * part
+        return OPTIONS.safe * rows, OPTIONS.safe * part
 
     def _flows(self, rho: Array, flow: Array) -> tuple[Array, Array]:
         """Return the most that an edge of a spanning forest carries of any |r| <= rho.
@@ -227,14 +211,14 @@ class Split:
             left = np.flatnonzero(row < 0)
             ones = (np.ones(left.size), (left, np.arange(left.size)))
             return Group(index, sparse.csc_array(ones, (d, left.size)), row, factor)
-        if d > SMALL and alone.size == 0:
+        if d > OPTIONS.small and alone.size == 0:
             found = _forest(index, S, mask)
             if found is not None:
                 return found
         known = self.form.mask[index].reshape(len(mask), -1)
         if (known == mask[:, None]).all():
             solver = self.form.solver(mask)
-        elif d <= LARGEST_NEW:
+        elif d <= OPTIONS.largest_new:
             solver = StructureSolver.build(S, mask)
         else:  # nothing is absorbed
             return Group(index, sparse.eye_array(d, format="csc"), np.full(d, -1), np.zeros(d))
@@ -250,9 +234,9 @@ class Split:
 
     def weak(self, rows: Array) -> Array:
         """Return the held entries whose penalty is too small for what they absorb."""
-        far = STRONG * rows
+        far = OPTIONS.strong * rows
         project = self.form.project
-        return cast(Array, self.held & ((project(far) != far) | (project(-far) != -far)))
+        return np.asarray(self.held & ((project(far) != far) | (project(-far) != -far)))
 
     def cost(self, rows: Array, level: float) -> float:
         """Return a bound on ``<rows, |S x|>`` over the level set."""
@@ -262,7 +246,7 @@ class Split:
         total = float(np.vdot(rows, np.abs(self.form.offset)))
         for part, own in flat(self.form):
             if rows[own].any():
-                total += float(cast(Any, part).reach(rows[own], level))
+                total += float(part.reach(rows[own], level))
         return total
 
 
@@ -293,7 +277,7 @@ def two_sided(form: OneBlock) -> Array:
     for part, rows in flat(form):
         if not offers(part, Has.REACH):
             held[rows] = False
-    return cast(Array, held)
+    return np.asarray(held)
 
 
 def _room(form: OneBlock, mu: Array, least: Array) -> Array:
@@ -303,19 +287,19 @@ def _room(form: OneBlock, mu: Array, least: Array) -> Array:
     base = np.empty(mu.shape)
     for part, rows in flat(form):
         base[rows] = float(part.conjugate(mu[rows]))
-    for _ in range(OFTEN):
+    for _ in range(OPTIONS.often):
         for end in (mu + size, mu - size):
             inside &= form.project(end) == end
         if not inside.any():
             break
         best = np.where(inside, size, best)
-        size = FARTHER * size
+        size = OPTIONS.farther * size
     # a cone's conjugate is zero on its domain; where it is not, a move would cost something
     for part, rows in flat(form):
         if not _separable(part, rows.stop - rows.start):
             best[rows] = 0.0
         for end in (mu[rows] + best[rows], mu[rows] - best[rows]):
-            if not float(cast(Any, part).conjugate(end)) == base[rows].flat[0]:
+            if not float(part.conjugate(end)) == base[rows].flat[0]:
                 best[rows] = 0.0
     return best
 
@@ -335,7 +319,7 @@ def _along_free(
         return np.inf
     kept = [(group, c) for group, c in zip(split.groups, free, strict=True) if len(c)]
     space = FreeSpace(f2, [(group.index, group.free) for group, _ in kept])
-    if space.size > MOST_DIRECTIONS:
+    if space.size > OPTIONS.most_free:
         return np.inf
     c = np.concatenate([part.ravel() for _, part in kept])
     made = _moves(space, z, u, c, np.sqrt(level))
@@ -376,7 +360,7 @@ def _moves(
             return None
         scale = np.where(seen, scale, 1.0)
         values, vectors = np.linalg.eigh(H / np.outer(scale, scale))
-        live = values > LIVE * max(float(values[-1]), TINY)
+        live = values > OPTIONS.live * max(float(values[-1]), TINY)
         for vector in vectors[:, ~live].T:
             if not _is_flat(space, vector / scale, seen):
                 return None
@@ -388,7 +372,7 @@ def _moves(
         q = sample_weights(f2)
         if q is not None:
             margin = np.where((q if q.ndim == 1 else q.max(axis=1)) == 0, 1.0, margin)
-        narrow = margin < NARROW
+        narrow = margin < OPTIONS.narrow
         if not narrow.any() or trial == 2:
             break
         space.active = ~narrow if space.active is None else space.active & ~narrow
@@ -403,4 +387,4 @@ def _is_flat(space: FreeSpace, direction: Array, seen: Array) -> bool:
     if space.coupled:
         z = z - z.mean(axis=1, keepdims=True)
     size = space.predictions_size(np.abs(direction))
-    return bool(np.abs(z).max() <= FLAT * size)
+    return bool(np.abs(z).max() <= OPTIONS.flat * size)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,26 +35,8 @@ from ..risk.curvature import (
 )
 from .charge import mean_size, rounding
 from .data import DataTerm
+from .options import OPTIONS
 from .scaled import DualPoint, scaled_point
-
-RUN = 64
-"""Rows are sampled in runs of this length, which memory likes."""
-LEAST_SHARE = 14
-"""The sample holds at least the n-th part of the rows: the price in tightness."""
-HESSIAN_PASSES = 1.0
-CHEAP_WORK = 2e7
-"""Multiplications below which all rows are taken."""
-ROUNDS = 5
-MODEL_TOL = 1e-11
-MODEL_ITER = 1000
-MOST_CAPPED = 0.3
-EDGE = 0.99
-"""How far towards the edge of its domain a held slope goes."""
-DAMPING = 0.01
-"""Share of the curvature bound that a model without a minimum is damped by."""
-CLOSED = 1e6
-"""Times rounding below which the dual equation is closed but for the model's accuracy."""
-NEGLIGIBLE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -89,9 +71,9 @@ def has_model(f2: FiniteSum, form: OneBlock, at: DataTerm) -> bool:
 
 def corrected_point(
     f2: FiniteSum, form: OneBlock, at: DataTerm, start: Array, objective: float,
-    hessian: SampledHessian | None = None, near: Array | None = None, tol: float = MODEL_TOL,
-    penalty: float | None = None, *, workspace: Workspace | None = None,
-    deadline: Deadline = NEVER,
+    hessian: SampledHessian | None = None, near: Array | None = None,
+    tol: float = OPTIONS.model_tol, penalty: float | None = None, *,
+    workspace: Workspace | None = None, deadline: Deadline = NEVER,
 ) -> Corrected | None:  # fmt: skip
     """Return the corrected dual point at ``at``; None where the model cannot be made or used.
 
@@ -108,7 +90,7 @@ def corrected_point(
         hessian = SampledHessian(rows, shares_curvature(f2, at.predictions))
     sample, near = hessian.sample, at.x if near is None else near
     minimize = partial(
-        model_of(form, workspace).minimize, tol=tol, max_iter=MODEL_ITER, deadline=deadline
+        model_of(form, workspace).minimize, tol=tol, max_iter=OPTIONS.model_iter, deadline=deadline
     )
     hessian, model, du, mu, passes = _solve(hessian, minimize, at, near, start, penalty)
     reads = passes * sample.size / f2.n_terms
@@ -117,7 +99,7 @@ def corrected_point(
     point = _point(f2, form, at, sample, du, mu, objective, deadline)
     left = at.gradient + sample.pull_back(du) + form.St @ mu
     edge = point.factor < 0.5 or not np.isfinite(point.bound)
-    if edge and (np.abs(left) <= CLOSED * rounding(f2, form, at.slopes, mu)).all():
+    if edge and (np.abs(left) <= OPTIONS.closed * rounding(f2, form, at.slopes, mu)).all():
         # at the edge of a cone no factor makes up for the last digits: the slopes take them
         du = du - hessian.slope_change(_solved(hessian.matrix, left))
         other = _point(f2, form, at, sample, du, mu, objective, deadline)
@@ -134,7 +116,16 @@ def _point(
     gradient = at.gradient + sample.pull_back(du)
     size = float(np.max(mean_size(f2, at.slopes)))
     return scaled_point(
-        f2, form, at.predictions, u, gradient, mu, objective, 4, size, deadline=deadline
+        f2,
+        form,
+        at.predictions,
+        u,
+        gradient,
+        mu,
+        objective,
+        OPTIONS.corrected_rounds,
+        size,
+        deadline=deadline,
     )
 
 
@@ -165,7 +156,7 @@ def _solve(
         )
     if first is None or (not first.residual < 1e-4 and not sample.coupled):
         # rows on straight pieces of their losses may leave the model without a minimum
-        hessian = hessian.damped(DAMPING * min(float(sample.loss.curvature_bound), 1e6))
+        hessian = hessian.damped(OPTIONS.damping * min(float(sample.loss.curvature_bound), 1e6))
         first = minimize(
             hessian.matrix, at.gradient, at.x, start=near, dual=start, penalty=penalty
         )
@@ -174,7 +165,7 @@ def _solve(
     if not first.residual < 1e-2:  # no minimum, or none in reach
         return hessian, None, None, start, reads
     held, free = np.zeros_like(sample.u), np.ones(sample.size, dtype=bool)
-    for trial in range(ROUNDS):
+    for trial in range(OPTIONS.model_rounds):
         if trial > 0:
             gradient = at.gradient + sample.pull_back(np.where(by_row(free, held), 0.0, held))
             found = minimize(
@@ -189,14 +180,14 @@ def _solve(
         room = sample.room(change)
         out = (room < 1.0) & free
         # saturated rows have nothing to give: what they leave is a matter of rounding
-        idle = out & (_size(change) <= NEGLIGIBLE * _size(change).max())
+        idle = out & (_size(change) <= OPTIONS.idle * _size(change).max())
         change[idle], held[idle] = 0.0, 0.0
         out &= ~idle
         if not out.any():
             return hessian, first, change, mu, reads
-        if not np.isfinite(change).all() or out.mean() > MOST_CAPPED:
+        if not np.isfinite(change).all() or out.mean() > OPTIONS.most_capped:
             return hessian, first, None, first.dual, reads
-        held[out] = change[out] * by_row(EDGE * room, change)[out]
+        held[out] = change[out] * by_row(OPTIONS.edge * room, change)[out]
         free &= ~out
     # what is still outside makes the whole change smaller, and least squares fills the gap
     return hessian, first, change * float(room[out].min()), mu, reads
@@ -214,7 +205,7 @@ def _model(form: OneBlock) -> QuadraticModel:
 
 
 def _size(change: Array) -> Array:
-    return cast(Array, np.abs(change) if change.ndim == 1 else np.abs(change).max(axis=1))
+    return np.asarray(np.abs(change) if change.ndim == 1 else np.abs(change).max(axis=1))
 
 
 def sample_rows(f2: FiniteSum) -> NDArray[np.intp] | None:
@@ -226,9 +217,11 @@ def sample_rows(f2: FiniteSum) -> NDArray[np.intp] | None:
     outputs = 1 if f2.n_outputs is None else f2.n_outputs
     # a multiplication in a matrix product costs about a thirtieth of reading a number twice
     work = outputs * (outputs + 1) / 2 * d / 15.0 + 1.0
-    share = max(HESSIAN_PASSES / work, 1.0 / LEAST_SHARE)
-    size = int(max(share * n, min(n, 4 * d), RUN))
-    if size >= 0.7 * n or n * d * d * outputs * outputs <= CHEAP_WORK:
+    share = max(OPTIONS.hessian_passes / work, 1.0 / OPTIONS.least_share)
+    size = int(max(share * n, min(n, 4 * d), OPTIONS.run_length))
+    if size >= 0.7 * n or n * d * d * outputs * outputs <= OPTIONS.cheap_work:
         return None
-    runs = np.random.default_rng(0).permutation(n // RUN)[: max(1, size // RUN)]
-    return (np.sort(runs)[:, None] * RUN + np.arange(RUN)).ravel()
+    runs = np.random.default_rng(0).permutation(n // OPTIONS.run_length)[
+        : max(1, size // OPTIONS.run_length)
+    ]
+    return (np.sort(runs)[:, None] * OPTIONS.run_length + np.arange(OPTIONS.run_length)).ravel()

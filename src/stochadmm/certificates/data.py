@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +11,7 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..risk import Evaluation, FiniteSum
 from ..risk.weights import sample_weights, weighted
-
-ROWS = 1 << 16
-"""Rows whose conjugates or curvatures are taken at a time."""
+from .options import OPTIONS
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def mean_conjugate(f2: FiniteSum, u: Array, size: Array | None = None) -> float:
             shift -= float(np.vdot(weighted(q, size), np.abs(f2.offset))) / f2.n_terms
         return _largest_conjugate(loss, u, size, f2.y, q) / f2.n_terms - shift
     if q is None:
-        parts = [slice(k, k + ROWS) for k in range(0, f2.n_terms, ROWS)]
+        parts = [slice(k, k + OPTIONS.block) for k in range(0, f2.n_terms, OPTIONS.block)]
         total = sum(float(np.sum(loss.conjugate(u[part], f2.y[part]))) for part in parts)
         return total / f2.n_terms - shift
     if q.ndim == 1:
@@ -112,7 +110,7 @@ def evaluate(f2: FiniteSum, x: Array, cache: Evaluation | None = None) -> DataTe
         z[rows] = f2.predict(x, rows)
         u[rows] = f2.loss.slope(z[rows], f2.y[rows])
         total += f2.pull_back(weighted(None if q is None else q[rows], u[rows]), rows)
-    return DataTerm(x, z, u, mean_loss(f2, z), cast(Array, total / f2.n_terms), 1.0)
+    return DataTerm(x, z, u, mean_loss(f2, z), np.asarray(total / f2.n_terms), 1.0)
 
 
 def has_margins(loss: Any, u: Array) -> bool:

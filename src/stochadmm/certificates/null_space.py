@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -14,12 +13,8 @@ from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..risk import FiniteSum
 from ..risk.weights import sample_weights, weighted
-from .data import ROWS, DataTerm, mean_loss, pull_back
-
-MAX_NEWTON = 30
-MOST_DIRECTIONS = 400
-MOST_WORK = 3e7
-"""Numbers up to which the moves of single directions are added up one by one."""
+from .data import DataTerm, mean_loss, pull_back
+from .options import OPTIONS
 
 
 class FreeSpace:
@@ -33,6 +28,8 @@ class FreeSpace:
         """Rows whose slopes may be bent; None for all."""
         # every (output, direction) pair is one coordinate of c
         self.moves = [self._predictions(basis) for _, basis in directions]
+        self.bound = self._bound()
+        """Bound on the diagonal of the Hessian."""
         self.size = sum(basis.shape[1] * self._outputs(index).size for index, basis in directions)
 
     def _outputs(self, index: Any) -> Array:
@@ -50,7 +47,7 @@ class FreeSpace:
             out = np.concatenate([b.matvec(dense) for _, b in self.f2.rows.blocks()])
         if self.f2.intercept:
             out = out + basis[[d]].toarray()
-        return cast(Array, out)
+        return np.asarray(out)
 
     def _spread(self, c: Array, steps: list[Any]) -> Array:
         """Return ``sum_k steps_k c_k`` in the shape of predictions or of x."""
@@ -87,7 +84,7 @@ class FreeSpace:
             a, b = self.loss.curvature_parts(z, self.f2.y)
         else:
             a, b = self.loss.curvature(z, self.f2.y), None
-        if T.shape[1] * a.size <= MOST_WORK:
+        if T.shape[1] * a.size <= OPTIONS.most_work:
             total = np.zeros_like(z)
             for column in T.T:
                 v = self.predictions(column)
@@ -109,15 +106,14 @@ class FreeSpace:
             (move.T @ qu[:, self._outputs(index)]).ravel()
             for (index, _), move in zip(self.directions, self.moves, strict=True)
         ]
-        return cast(Array, np.concatenate(parts) / self.f2.n_terms)
+        return np.asarray(np.concatenate(parts) / self.f2.n_terms)
 
     def slope_along(self, z: Array, c: Array) -> float:
         """Return the derivative of f2 along c at predictions z."""
         return float(self.gradient(self.loss.slope(z, self.f2.y)) @ c)
 
-    @cached_property
-    def bound(self) -> Array:
-        """Bound on the diagonal of the Hessian."""
+    def _bound(self) -> Array:
+        """Return a bound on the diagonal of the Hessian."""
         top = min(float(self.loss.curvature_bound), 1e12)
         parts = []
         for (index, _), move in zip(self.directions, self.moves, strict=True):
@@ -128,7 +124,7 @@ class FreeSpace:
     def bend(self, z: Array, c: Array) -> Array:
         """Return the change of the slopes at z along c, to first order."""
         change = self.loss.curvature_apply(z, self.f2.y, self.predictions(c))
-        return cast(Array, change if self.active is None else weighted(self.active, change))
+        return np.asarray(change if self.active is None else weighted(self.active, change))
 
     def hessian(self, z: Array) -> Array:
         """Return ``N' X' (q W) X N / n``."""
@@ -136,14 +132,14 @@ class FreeSpace:
             curve = weighted(self.q, self.loss.curvature(z, self.f2.y))
             root = np.sqrt(curve if self.active is None else self.active * curve)
             scaled = self.moves[0] * root[:, None]
-            return cast(Array, scaled.T @ scaled / self.f2.n_terms)
+            return np.asarray(scaled.T @ scaled / self.f2.n_terms)
         if not offers(self.loss, Has.CURVATURE_PARTS):
             columns = [self.gradient(self.bend(z, unit)) for unit in np.eye(self.size)]
             H = np.stack(columns, axis=1)
-            return cast(Array, 0.5 * (H + H.T))
+            return np.asarray(0.5 * (H + H.T))
         H = np.zeros((self.size, self.size))
-        for first in range(0, self.f2.n_terms, ROWS):
-            H += self._curvature_of(slice(first, first + ROWS), z)
+        for first in range(0, self.f2.n_terms, OPTIONS.block):
+            H += self._curvature_of(slice(first, first + OPTIONS.block), z)
         return H / self.f2.n_terms
 
     def _curvature_of(self, rows: slice, z: Array) -> Array:
@@ -192,11 +188,11 @@ def clear_free_directions(
     if not directions or not offers(f2.loss, Has.CURVATURE_APPLY):
         return None if directions else (at, at)
     space = FreeSpace(f2, directions)
-    if space.size > MOST_DIRECTIONS:
+    if space.size > OPTIONS.most_cleared:
         return None
     u, z, total = at.slopes, at.predictions, np.zeros(space.size)
     scale = np.abs(space.gradient(np.abs(u))).max() + np.finfo(float).tiny
-    for _ in range(MAX_NEWTON):
+    for _ in range(OPTIONS.most_newton):
         slope = space.gradient(u)
         if np.abs(slope).max() <= 1e-9 * scale or deadline.passed():
             break
@@ -251,4 +247,4 @@ def _step(slope: Any) -> float:
 def _inverse(H: Array, bound: Array) -> Array:
     """Invert the Hessian, lifted where the loss happens to be straight."""
     lifted = H + np.diag(1e-14 * np.diag(H) + np.where(np.diag(H) < 1e-8 * bound, bound, 0.0))
-    return cast(Array, linalg.pinvh(lifted))
+    return np.asarray(linalg.pinvh(lifted))

@@ -14,9 +14,7 @@ from ..risk import FiniteSum
 from .certify import has_certificate
 from .data import evaluate
 from .null_space import clear_free_directions
-
-FLOOR = 1e-3
-"""Share of |F(0)| that a relative gap is relative to at least, for optima at zero."""
+from .options import OPTIONS
 
 
 def gap_scale(
@@ -28,7 +26,7 @@ def gap_scale(
     there ``F(null model) - bound``, what the model can explain at most, takes the place of
     ``|F(x)|``.
     """
-    floor = FLOOR * abs(problem.objective_at_zero)
+    floor = OPTIONS.floor * abs(problem.objective_at_zero)
     if nonnegative(getattr(problem.f2, "loss", None)):
         return max(abs(objective), floor)
     if bound is None or not np.isfinite(bound):

@@ -12,12 +12,10 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
+from .options import OPTIONS
 
 ROUNDING = 32
 """Units of rounding by which rows of a structure, sums of products, may be off."""
-ROUNDS, BEYOND = 60, 1.5
-"""Reflections that look for a point inside a domain, and how far each goes."""
-LARGEST_DENSE = 2000
 
 
 def repaired(problem: Problem, point: Pair, *, workspace: Workspace | None = None) -> Pair | None:
@@ -97,13 +95,13 @@ def _by_least_squares(problem: Problem, x: Pair, workspace: Workspace) -> Pair |
     if problem._inverse_scale[0] != 1:
         return None
     d = problem.shape2[0]
-    if d > LARGEST_DENSE:
+    if d > OPTIONS.repair_columns:
         return None
     inverse = workspace.shared.once(_pseudo_inverse, A2)
     scale = problem._inverse_scale[1]
-    for beyond in (1.0, BEYOND):
+    for beyond in (1.0, OPTIONS.beyond):
         moved = x
-        for _ in range(1 if beyond == 1.0 else ROUNDS):
+        for _ in range(1 if beyond == 1.0 else OPTIONS.repair_rounds):
             change = problem._project("h1", moved.x1) - moved.x1
             x2 = moved.x2 - scale * beyond * (inverse @ change)
             moved = problem.feasible(Pair(moved.x1, x2))

@@ -12,13 +12,7 @@ from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
 from .charge import charge, least_value, per_row, rounding
 from .data import mean_conjugate
-
-MOST_TIMES = 10
-NEAR = 8.0
-"""Times rounding up to which a multiplier beside the dual set is moved onto it."""
-OPEN = 100.0
-"""Times rounding up to which the dual equation counts as closed: it is charged for, and may be far
-from a dual point otherwise."""
+from .options import OPTIONS
 
 
 @dataclass(frozen=True)
@@ -44,7 +38,7 @@ def lower_bound(
     left = gradient + form.St @ mu
     # outputs are cleared together: what rounds in one shows in all
     scale = error if error.ndim == 1 else error.max(axis=1, keepdims=True)
-    if not (np.abs(left) <= OPEN * scale).all():
+    if not (np.abs(left) <= OPTIONS.open * scale).all():
         return -np.inf
     total = mean_conjugate(f2, u) + form.conjugate(mu)
     if not np.isfinite(total):
@@ -66,7 +60,7 @@ def feasible_multiplier(
     """
     best_scale, best, mark = -1.0, mu, -1.0
     governing = form.project(mu)
-    for k in range(1, MOST_TIMES * rounds + 1):
+    for k in range(1, OPTIONS.most_times * rounds + 1):
         mu = governing
         for _ in range(2):  # the second time removes what rounding left
             mu = mu + form.absorb(-gradient - form.St @ mu, deadline=deadline)
@@ -95,7 +89,7 @@ def scaled_point(
     and ``size`` the root mean square of slopes that cancelled on the way to u.
     """
     error = rounding(f2, form, u, start, size)
-    tiny = NEAR * per_row(form, error)
+    tiny = OPTIONS.near * per_row(form, error)
     t, mu = feasible_multiplier(form, gradient, start, tiny, rounds, deadline=deadline)
     error = rounding(f2, form, u, mu, size)
     # a point on the edge may fall outside by rounding when scaled

@@ -34,7 +34,7 @@ from ...certificates import (
     has_model,
     model_of,
 )
-from ...certificates.corrected import MODEL_TOL
+from ...certificates.options import OPTIONS as CERTIFICATES
 from ...forms.one_block import OneBlock, one_block
 from ...problem import Pair, Problem
 from ...quadratic import QuadraticResult
@@ -279,9 +279,11 @@ class SampledNewton(Solver[NewtonState]):
             share = hessian.sample.size / problem.f2.n_terms
             scale = gap_scale(problem, now, s.bound, s.workspace)
             if promised <= self._reach(share, s.target) * scale:
-                tol = max(o.certificate_share * s.target, MODEL_TOL)
+                tol = max(o.certificate_share * s.target, CERTIFICATES.model_tol)
                 if share == 1 and not hessian.implicit:
-                    tol = MODEL_TOL  # the minimizer is next to the solution: digits worth having
+                    tol = (
+                        CERTIFICATES.model_tol
+                    )  # the minimizer is next to the solution: digits worth having
                 found = self._certify(problem, s, form, at, hessian, now, small.w, small.dual, tol)
                 if found is not None:
                     w, mu = found

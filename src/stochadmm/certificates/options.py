@@ -1,0 +1,108 @@
+"""The numbers of certificates, each with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CertificateOptions:
+    """How bounds are looked for, and what is charged for rounding.
+
+    Parameters
+    ----------
+    rounds, most_times, corrected_rounds : int
+        Projections that look for a multiplier of the scaled point, how often as many again may
+        follow while they help, and those of the corrected point, which is nearly feasible.
+    near, open : float
+        Times rounding up to which a multiplier beside the dual set is moved onto it, and up to
+        which the dual equation counts as closed: it is charged for, and may be far from a dual
+        point otherwise.
+    live : float
+        Share of the largest below which eigenvalues of the equilibrated Hessian say nothing.
+    flat : float
+        Share up to which predictions along a direction are those of dependent columns.
+    narrow : float
+        Share of a move below which rows with so little room stay where they are.
+    strong : float
+        Times rounding that a penalty must be to bound its rows: it costs one over that.
+    safe : float
+        Accuracy of pseudo-inverses.
+    often, farther : int, float
+        How often the room of a multiplier is tried, each time so many times farther.
+    small : int
+        Columns up to which a pseudo-inverse is taken rather than a flow on a graph.
+    most_free, largest_new : int
+        Free directions whose solution is bounded, and columns of a structure that is factorized
+        for one certificate only.
+    run_length : int
+        Rows are sampled in runs of this length, which memory likes.
+    least_share : int
+        The sample holds at least the n-th part of the rows: the price in tightness.
+    hessian_passes : float
+        Passes that the Hessian of the sample may cost.
+    cheap_work : float
+        Multiplications below which all rows are taken.
+    model_rounds, model_iter, model_tol : int, int, float
+        Models with rows held at the edge of their domain, iterations and accuracy of each.
+    most_capped, edge : float
+        Share of rows at the edge beyond which there is no use in going on, and how far towards it
+        a held derivative goes.
+    damping : float
+        Share of the curvature bound that a model without a minimum is damped by.
+    closed : float
+        Times rounding below which the dual equation is closed but for the model's accuracy.
+    idle : float
+        Share of the largest change below which rows have nothing to give.
+    most_newton, most_cleared : int
+        Newton steps along free directions, and directions up to which they are taken.
+    most_work : float
+        Numbers up to which the moves of single directions are added up one by one.
+    block : int
+        Rows whose conjugates or curvatures are taken at a time.
+    floor : float
+        Share of |F(0)| that a relative gap is relative to at least, for optima at zero.
+    repair_rounds, beyond : int, float
+        Reflections that look for a point inside a domain, and how far each goes.
+    repair_columns : int
+        Columns up to which the pseudo-inverse of a structure repairs a point.
+    """
+
+    rounds: int = 20
+    most_times: int = 10
+    corrected_rounds: int = 4
+    near: float = 8.0
+    open: float = 100.0
+    live: float = 1e-13
+    flat: float = 1e-12
+    narrow: float = 1e-3
+    strong: float = 1e11
+    safe: float = 1.001
+    often: int = 40
+    farther: float = 4.0
+    small: int = 300
+    most_free: int = 2000
+    largest_new: int = 1000
+    run_length: int = 64
+    least_share: int = 14
+    hessian_passes: float = 1.0
+    cheap_work: float = 2e7
+    model_rounds: int = 5
+    model_iter: int = 1000
+    model_tol: float = 1e-11
+    most_capped: float = 0.3
+    edge: float = 0.99
+    damping: float = 0.01
+    closed: float = 1e6
+    idle: float = 1e-12
+    most_newton: int = 30
+    most_cleared: int = 400
+    most_work: float = 3e7
+    block: int = 1 << 16
+    floor: float = 1e-3
+    repair_rounds: int = 60
+    beyond: float = 1.5
+    repair_columns: int = 2000
+
+
+OPTIONS = CertificateOptions()
