@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base.clock import NEVER
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..exact import as_pair, candidates
@@ -35,7 +36,7 @@ class Resumable(NamedTuple):
         engine: str,
     ) -> Resumable:  # fmt: skip
         """Return copies, without what can be computed again."""
-        alone = dataclasses.replace(state.copy(), workspace=Workspace())
+        alone = dataclasses.replace(state.copy(), workspace=Workspace(), deadline=NEVER)
         bare = dataclasses.replace(best, cache=None)
         return cls(alone, generator, bare, memory, identity, engine)
 

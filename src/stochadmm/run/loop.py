@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..base import engines
-from ..base.clock import limited
+from ..base.clock import Deadline, limited
 from ..base.fingerprint import Unidentified, fingerprint
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
@@ -42,7 +42,9 @@ def epochs(
     """
     watch = watch or Stopwatch()
     while True:
-        with engines.engine(engine), watch.solves(), limited(seconds_left()):
+        left = seconds_left()
+        state.deadline = Deadline.after(left)
+        with engines.engine(engine), watch.solves(), limited(left):
             solver.epoch(problem, state, rng)
         yield state
 

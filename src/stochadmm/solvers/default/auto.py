@@ -172,7 +172,7 @@ class Auto(Solver[State]):
             _method(state.notes["route"]).epoch(problem, state, rng)
             return
         view = cast(Elimination, Elimination.of(problem))
-        state.inner.target = state.target
+        state.inner.target, state.inner.deadline = state.target, state.deadline
         self.epoch(view.reduced, state.inner, rng)
         _follow(view, state)
 
