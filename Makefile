@@ -96,7 +96,7 @@ test-hardware: $(EXT)
 
 # What must work where nothing is compiled.
 NUMPY_TESTS := tests/test_kernels.py tests/test_finite_sum.py tests/solvers/test_acc_sadmm.py tests/solvers/test_stochastic.py \
-	tests/solvers/test_primal_dual.py tests/test_quadratic.py tests/test_penalties.py tests/test_threads.py tests/run/test_driver.py
+	tests/solvers/test_primal_dual.py tests/quadratic/test_quadratic.py tests/test_penalties.py tests/test_threads.py tests/run/test_driver.py
 test-numpy: export STOCHADMM_KERNELS = numpy
 test-numpy: export OPENBLAS_NUM_THREADS = 1
 test-numpy: export MKL_NUM_THREADS = 1
