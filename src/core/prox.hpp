@@ -8,7 +8,7 @@ namespace VARIANT {
 namespace {
 
 // The same integers stand in base/terms.py.
-enum OtherTerm { TOTAL_VARIATION = N_SIMPLE, N_TERMS };
+enum OtherTerm { TOTAL_VARIATION = N_SIMPLE, SPARSE_GROUP_NORMS, N_TERMS };
 
 template <class T>
 void prox_elementwise(const Penalty<T> &h, idx first, idx last, idx C, const T *RESTRICT v, T step,
@@ -101,7 +101,10 @@ template <class T> void prox(const Penalty<T> &h, idx C, const T *v, T step, T *
     if (h.kinds[t] == ELEMENTWISE) prox_elementwise(h, first, last, C, v, step, out);
     else if (h.kinds[t] == GROUP_NORMS)
       prox_group_norms(h, h.first_group[t], h.first_group[t + 1], C, v, step, out);
-    else fuse_columns(v + first * C, last - first, C, (double)(step * h.variation[t]), out + first * C);
+    else if (h.kinds[t] == SPARSE_GROUP_NORMS) {
+      prox_elementwise(h, first, last, C, v, step, out);
+      prox_group_norms(h, h.first_group[t], h.first_group[t + 1], C, out, step, out);
+    } else fuse_columns(v + first * C, last - first, C, (double)(step * h.variation[t]), out + first * C);
   }
 }
 

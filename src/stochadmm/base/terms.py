@@ -160,7 +160,47 @@ class TotalVariation(Term):
         return self.weight * float(np.abs(np.diff(x, axis=0)).sum())
 
 
-KINDS: dict[int, type[Term]] = {cls.kind: cls for cls in (Elementwise, GroupNorms, TotalVariation)}
+@dataclass(frozen=True)
+class SparseGroupNorms(Term):
+    """sum_g weight_g |x_g|_2 + sum_j l1_j |x_j|_1, one number l1_j per row."""
+
+    kind: ClassVar[int] = 3
+    sizes: NDArray[np.int64]
+    weights: Floats
+    l1: Floats
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Number of rows covered."""
+        return self.l1.size
+
+    def groups(self) -> tuple[NDArray[np.int64], Floats]:
+        """Return sizes and weights."""
+        return self.sizes, self.weights
+
+    def per_row(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return the l1 norm, and nothing else per row."""
+        return (self.l1, *super().per_row()[1:])
+
+    def value(self, x: NDArray[Any]) -> float:
+        """Return the value of the term at its rows."""
+        size = np.abs(x).reshape(len(x), -1).sum(axis=1)
+        return GroupNorms(self.sizes, self.weights).value(x) + float(self.l1 @ size)
+
+    @staticmethod
+    def prox(at: Slots, v: NDArray[Any], step: float) -> NDArray[Any]:
+        """Soft-threshold, then shrink every group."""
+        return GroupNorms.prox(at, v - np.clip(v, -step * at.l1, step * at.l1), step)
+
+    def flat(self, outputs: int) -> SparseGroupNorms:
+        """Return the same norms over the entries."""
+        wide = np.repeat(self.l1, outputs)
+        return SparseGroupNorms(self.sizes * outputs, self.weights, wide)
+
+
+KINDS: dict[int, type[Term]] = {
+    cls.kind: cls for cls in (Elementwise, GroupNorms, TotalVariation, SparseGroupNorms)
+}
 
 
 def compiled_terms(penalty: Any, n_rows: int) -> list[Term] | None:

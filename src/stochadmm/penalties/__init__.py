@@ -5,6 +5,7 @@ from ._fusion import TotalVariation1D
 from ._groups import GroupL2, RowsL21
 from ._norms import L2Ball, Nuclear
 from ._separable import Separable
+from ._sparse_groups import SparseGroupNorm
 from ._stacked import Stacked
 from ._stacked import segments as segments
 
@@ -19,6 +20,7 @@ __all__ = [
     "Ridge",
     "RowsL21",
     "Separable",
+    "SparseGroupNorm",
     "Stacked",
     "TotalVariation1D",
     "Zero",
