@@ -169,10 +169,14 @@ ASPECTS = (
 """Name, column, and the sign that is better."""
 
 
-def page(lines: pd.DataFrame, path: Path, strengths: int, eps: float, ridge: float) -> None:
-    """Write the Markdown page."""
+def page(
+    lines: pd.DataFrame, path: Path, strengths: int, eps: float, ridge: float, missing: list[str]
+) -> None:
+    """Write the Markdown page; ``missing`` names data sets with too few finished splits."""
     head = HEAD.format(strengths=strengths, eps=eps, decades=-np.log10(ridge))
     draw(lines, path.with_suffix(".png"))
+    if missing:
+        head += f"* **Not finished.** Too few splits to be compared: {', '.join(missing)}.\n"
     text = [head, *summary(lines), f"\n![scores against sizes]({path.stem}.png)\n"]
     text += ["Hollow marks are plain models, and a model without coefficients is drawn at 0.7."]
     for dataset, part in lines.groupby("dataset", sort=False):
