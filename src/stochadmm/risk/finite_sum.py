@@ -322,7 +322,7 @@ class FiniteSum:
 
     def gradient(self, x: Array) -> Array:
         """Return the gradient of the mean loss at x."""
-        return self.evaluate(x).gradient
+        return self.evaluate(x, rows=False).gradient
 
     @property
     def keeps_rows(self) -> bool:
@@ -357,6 +357,7 @@ class FiniteSum:
                 loss, gradient = self._pass(block, x, *here)
                 value += loss
                 total += gradient
+                del own, here, gradient
             values[part.start] = value
             return total
 
@@ -364,7 +365,7 @@ class FiniteSum:
         value = sum(values[part.start] for part in self._parts) / self.n_terms
         total /= self.n_terms
         gradient = total.astype(self.dtype, copy=False)
-        return Evaluation(x.copy(), value, gradient, z, u, 1.0)
+        return Evaluation(x.copy() if rows else x, value, gradient, z, u, 1.0)
 
     def _pass_blocks(self, part: slice) -> Iterator[slice]:
         if self.compiled:  # its own steps fit the cache

@@ -37,7 +37,8 @@ def step1(
     gradient = problem.A1.rmatvec(force)
     if problem.f1 is not None:
         gradient = gradient + problem.f1.gradient(center if at is None else at)
-    x1 = center - step * gradient
+    x1 = np.multiply(gradient, step)
+    np.subtract(center, x1, out=x1)
     return x1 if problem.h1 is None else problem.h1.prox(x1, step)
 
 
@@ -45,7 +46,8 @@ def step2(problem: Problem, center: Array, force: Array, gradient: Array, step: 
     """Return argmin h2(x) + <gradient + A2' force, x> + |x - center|^2 / (2 step)."""
     if problem.A2 is not None:
         gradient = gradient + problem.A2.rmatvec(force)
-    x2 = center - step * gradient
+    x2 = np.multiply(gradient, step)
+    np.subtract(center, x2, out=x2)
     return x2 if problem.h2 is None else problem.h2.prox(x2, step)
 
 
@@ -152,7 +154,7 @@ class Average:
         total = self.weight + weight
         if self.value is None or weight == total:
             return Average(x, total)
-        return Average(self.value + weight / total * (x - self.value), total)
+        return Average(_towards(self.value, x, weight / total), total)
 
     def add_sum(self, total: Pair, count: float) -> Average:
         """Return the average with ``count`` more points of weight 1 whose sum is given."""
@@ -168,6 +170,17 @@ class Average:
     def copy(self) -> Average:
         """Return an average with arrays of its own."""
         return Average(None if self.value is None else self.value.copy(), self.weight)
+
+
+def _towards(value: Pair, x: Pair, share: float) -> Pair:
+    """Return ``value + share (x - value)``, one block at a time."""
+    found = []
+    for a, b in ((value.x1, x.x1), (value.x2, x.x2)):
+        moved = b - a
+        moved *= share
+        moved += a
+        found.append(moved)
+    return Pair(*found)
 
 
 # ---------------------------------------------------------------- the penalty of the constraint

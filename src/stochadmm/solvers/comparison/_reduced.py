@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
+from ...risk.memory import block_numbers, recomputes
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, start_point
@@ -97,6 +98,9 @@ class Reduced(Solver[ReducedT]):
         runs = self.runs(problem)
         n_inner = defaults.n_inner(runs.n_rows, runs.batch_size, self.n_inner)
         numbers = 5 * first + 9 * second + 4 * dual + self.per_rows(problem)
+        if recomputes(problem.f2):
+            # x, snapshot, mean, sum; gradient; multiplier; the rest are temporaries of a step
+            numbers = 6 * first + 9 * second + 4 * dual + block_numbers(problem.f2, tables=1.6)
         return problem.dtype.itemsize * numbers + 8 * n_inner * runs.per_batch
 
     def per_rows(self, problem: Problem) -> int:
@@ -162,13 +166,19 @@ def reference_loop(
     for batch in batches:
         x1 = update_x1(p, s.x, s.dual, s.beta)
         gradient = estimate(batch, s.x.x2)
-        force = s.dual + s.beta * p.constraint(Pair(x1, s.x.x2))
+        force = p.constraint(Pair(x1, s.x.x2))
+        force *= s.beta
+        force += s.dual
         center = s.x.x2
         if stale is not None:
             center = center + curvature * step * (stale - center)
         s.x = Pair(x1, step2(p, center, force, gradient, step))
-        s.dual = s.dual + s.beta * p.constraint(s.x)
-        total = total + s.x
+        del gradient, force
+        force = p.constraint(s.x)
+        force *= s.beta
+        s.dual = np.add(force, s.dual, out=force)
+        total.x1[...] += s.x.x1
+        total.x2[...] += s.x.x2
     return total
 
 

@@ -37,6 +37,7 @@ from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk import FiniteSum
 from ...risk.gradients import Anchored
+from ...risk.memory import block_numbers, recomputes
 from ...risk.metrics import check_exact_step, data_metric, exact_step
 from ...risk.parts import as_finite_sum
 from ...risk.sampling import Runs
@@ -230,6 +231,10 @@ class AccSADMM(Solver[AccState]):
         block1, block2, dual = (
             int(np.prod(s)) for s in (problem.shape1, problem.shape2, problem.shape_dual)
         )
+        if recomputes(problem.f2):
+            # the pairs of an epoch twice, before and after it, and the terms of the next snapshot
+            numbers = 11 * block1 + 12 * block2 + 5 * dual + block_numbers(problem.f2, tables=3)
+            return problem.dtype.itemsize * numbers
         slopes = 2 * problem.f2.n_terms * int(np.prod(problem.shape2[1:]))
         return problem.dtype.itemsize * (6 * block1 + 8 * block2 + 8 * dual + slopes)
 
@@ -417,7 +422,8 @@ def _reference(
         ahead = multiplier + s.beta * p.constraint(x)
         y = x + (1 - momentum - anchor) * (x - before)
         if k < len(batches) - 1:
-            total = total + x
+            total.x1[...] += x.x1
+            total.x2[...] += x.x2
     return x, before, total, multiplier
 
 

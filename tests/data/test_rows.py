@@ -1,0 +1,80 @@
+"""The same solve from a dense array, a CSR matrix and a read-only memory map."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import stochadmm as sa
+
+
+def solve(X, y, method="auto"):
+    problem = sa.Problem.linear(
+        sa.Logistic(), X, y, structure=sa.Differences(X.shape[1]), on_structure=sa.L1(0.005)
+    )
+    return sa.minimize(problem, method, stop=sa.Gap(1e-12), max_passes=300, random_state=0)
+
+
+@pytest.fixture
+def data(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 12)) * (rng.random((400, 12)) < 0.5)
+    y = np.where(X[:, 0] + rng.standard_normal(400) > 0, 1.0, -1.0)
+    np.save(tmp_path / "X.npy", X)
+    return X, y, np.load(tmp_path / "X.npy", mmap_mode="r")
+
+
+@pytest.mark.parametrize("method", ["auto", "acc-sadmm"])
+def test_a_memory_map_gives_the_bits_of_an_array_and_csr_the_same_coefficients(data, method):
+    X, y, mapped = data
+    dense, from_map, csr = (solve(A, y, method) for A in (X, mapped, sparse.csr_array(X)))
+    assert not mapped.flags.writeable
+    np.testing.assert_array_equal(dense.coef, from_map.coef)
+    assert dense.n_passes == from_map.n_passes
+    if method == "auto":  # the others stop within their tolerance, not at the optimum's digits
+        np.testing.assert_allclose(csr.coef, dense.coef, rtol=0, atol=1e-10)
+
+
+def test_rows_count_their_reads(data):
+    X, y, _ = data
+    f2 = sa.FiniteSum(sa.Logistic(), X, y)
+    before = f2.rows.reads
+    assert before == 1  # the check of the numbers
+    f2.evaluate(np.ones(12))
+    assert f2.rows.reads == before + 1
+    f2.gradient_rows(np.arange(100), np.ones(12))
+    assert f2.rows.reads == before + 1.25
+    f2.value(np.ones(12))
+    assert f2.rows.reads == before + 2.25
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_copy_of_a_map_is_made(tmp_path):
+    script = textwrap.dedent("""
+        import sys, numpy as np, stochadmm as sa
+        X, y = np.load(sys.argv[1], mmap_mode="r"), np.load(sys.argv[2])
+        def own():  # memory of this process without pages of the file
+            for line in open("/proc/self/status"):
+                if line.startswith("RssAnon"):
+                    return int(line.split()[1]) * 1024
+        sa.minimize(sa.Problem(sa.FiniteSum(sa.Squared(), X[:500], y[:500]), h2=sa.L1(0.1)))
+        before, most = own(), 0
+        f2 = sa.FiniteSum(sa.Squared(), X, y)
+        def watch(record, state):
+            global most
+            most = max(most, own())
+        sa.minimize(sa.Problem(f2, h2=sa.L1(0.1)), callback=watch)
+        print(max(most, own()) - before)
+    """)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200_000, 40), dtype=np.float32)  # 32 MB
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", X[:, 0] + rng.standard_normal(len(X), dtype=np.float32))
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "X.npy", tmp_path / "y.npy"],
+        capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    assert int(done.stdout) < X.nbytes // 2
