@@ -205,3 +205,52 @@ def test_what_is_not_small_is_said():
     X, y = np.eye(6), np.arange(6.0)
     tv = sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.TotalVariation1D(0.1))
     assert "penalty" in str(SmallLimits().why_not(tv))
+
+
+def test_auto_takes_the_small_route_and_measures_once():
+    problem = case("logistic", "graph", 1)
+    result = sa.minimize(problem)
+    assert result.info["route"] == "small" and result.info["engine"] == "compiled"
+    assert result.converged and len(result.history) == 1
+    outside = sa.certify(problem, result.pair, result.dual, strength="corrected")
+    assert outside.gap <= 1e-8 * outside.objective
+
+
+def test_the_reference_engine_never_takes_the_small_route():
+    problem = case("squared", "chain", 0)
+    result = sa.minimize(problem, engine="reference")
+    assert result.info["route"] != "small" and result.info["engine"] == "reference"
+
+
+def test_another_method_goes_on_where_one_call_is_not_enough():
+    problem = case("logistic", "chain+l1", 5)
+    result = sa.minimize(problem, stop=sa.Never(), max_passes=40)
+    assert result.info["route"] == "newton" and result.n_epochs > 1
+    first = sa.minimize(problem, stop=sa.Never(), max_passes=1)
+    assert first.info["route"] == "small"
+    resumed = sa.minimize(problem, stop=sa.Never(), max_passes=40, resume=first)
+    np.testing.assert_array_equal(resumed.coef, result.coef)
+
+
+def test_a_start_and_its_multiplier_are_used():
+    problem = case("logistic", "graph", 1)
+    cold = sa.minimize(problem)
+    warm = sa.minimize(problem, start=cold)
+    assert warm.converged and warm.n_passes < cold.n_passes
+
+
+def test_changes_of_the_data_in_place_are_seen():
+    loss, X, y = data("squared", 2)
+    problem = sa.Problem.linear(loss, X, y, **penalty("chain+l1", X.shape[1], 0.05))
+    before = sa.minimize(problem)
+    problem.f2.X[:] *= 0.5
+    after, anew = (
+        sa.minimize(problem),
+        sa.minimize(
+            sa.Problem.linear(
+                loss, problem.f2.X.copy(), y, **penalty("chain+l1", X.shape[1], 0.05)
+            )
+        ),
+    )
+    assert not np.array_equal(before.coef, after.coef)
+    np.testing.assert_array_equal(after.coef, anew.coef)

@@ -499,7 +499,7 @@ template <class T> SmallFound small_route(const SmallRoute &s, const Data<T> &da
   Route route(s, data);
   route.run();
   copy(route.z.at, route.n, s.z);
-  for (idx i = 0; i < route.n; ++i) s.u[i] = route.f.q[i] * route.u[i];
+  copy(route.u.at, route.n, s.u);
   copy(route.g.at, route.p, s.gradient);
   return {route.value, route.penalty, route.bound, route.inner.penalty, route.steps, route.passes,
           route.exact};

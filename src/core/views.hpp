@@ -106,7 +106,7 @@ struct NewtonMatrix {
 };
 
 // A whole solve: S has `columns` = coefficients and intercept; w and the multiplier of S w are
-// starts and answers, z and u the predictions and weighted slopes at w.
+// starts and answers, z and u the predictions and derivatives of the rows at w.
 struct SmallRoute {
   idx rows, columns;
   const int32_t *indptr, *indices;

@@ -156,7 +156,7 @@ def test_a_start_and_a_resumed_run_are_in_the_units_of_the_user():
     whole = sa.minimize(raw, "acc-sadmm", stop=1e-7, max_passes=40)
     resumed = sa.minimize(raw, "acc-sadmm", stop=1e-7, max_passes=40, resume=first)
     np.testing.assert_array_equal(resumed.coef, whole.coef)
-    again = sa.minimize(raw, stop=1e-7, start=whole)
+    again = sa.minimize(raw, sa.Auto("newton"), stop=1e-7, start=whole)
     assert again.status.name == "CONVERGED" and again.n_passes <= 5
 
 

@@ -247,6 +247,10 @@ PROMISES = {
     ),
     "prox-newton": Promise(100, 1e-9, "second order", own=True),
     "sampled-newton": Promise(100, 1e-6, "second order", own=True),
+    "small": Promise(
+        10, 1e-9, "one compiled call, for small problems of one output", own=True,
+        cannot=frozenset({"fused_multinomial", "low_rank", "shifted_constraint"}),
+    ),
     "working-set": Promise(
         100, 1e-9, "second order, where columns can be left out", own=True,
         cannot=EVERYTHING - BY_COLUMN,

@@ -105,6 +105,11 @@ class Elementwise(Term):
         wide = (n if n.size != self.size else np.repeat(n, outputs) for n in self.per_row())
         return Elementwise(self.size * outputs, *wide)
 
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a bound at all."""
+        return bool((self.lo > -np.inf).any() or (self.hi < np.inf).any())
+
 
 @dataclass(frozen=True)
 class GroupNorms(Term):

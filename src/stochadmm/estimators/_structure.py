@@ -12,7 +12,15 @@ from scipy.sparse.csgraph import connected_components
 
 from .. import structures
 from ..base.protocols import Array, Operator, Penalty
-from ..operators import Composed, Identity, Incidence, Selection, VStack, as_operator
+from ..operators import (
+    Composed,
+    Identity,
+    Incidence,
+    Selection,
+    VStack,
+    as_operator,
+    csr_parts,
+)
 from ..penalties import Separable, Stacked
 from ..problem import Problem
 from ._data import Data
@@ -190,11 +198,15 @@ class Structure:
 
 def tied(operator: Any, coef: Array) -> Array:
     """Return labels of the coefficients: one for all that ties of exactly zero connect."""
-    A = sparse.csr_array(operator.tosparse())
-    d = A.shape[1]
+    d = operator.shape[1]
     if coef.ndim == 2:
         return np.stack([tied(operator, column) for column in coef.T], axis=1)
-    pairs = A[np.flatnonzero((operator.matvec(coef) == 0) & (np.diff(A.indptr) == 2))]
-    ends = pairs.indices.reshape(-1, 2)
-    graph = sparse.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(d, d))
+    pointers, columns, _ = csr_parts(operator)
+    pairs = pointers[:-1][(operator.matvec(coef) == 0) & (np.diff(pointers) == 2)]
+    i, j = columns[pairs], columns[pairs + 1]
+    if (j == i + 1).all() and (np.diff(i) > 0).all():  # along a line
+        begins = np.ones(d, dtype=np.intp)
+        begins[j] = 0
+        return np.cumsum(begins) - 1
+    graph = sparse.csr_array((np.ones(i.size), (i, j)), shape=(d, d))
     return np.asarray(connected_components(graph, directed=False)[1])

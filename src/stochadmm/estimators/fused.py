@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..base.protocols import Array, Operator
-from ..operators import Differences
+from ..operators import Differences, csr_parts
 from ..penalties import L1
 from ..problem import Problem
 from ..run.result import Result
@@ -55,7 +55,7 @@ class Fused(StructuredModel):
         """Return the number of levels, without those that the l1 norm holds at zero."""
         total = 0
         coef = result.coef
-        labels = self._labels(fitting, coef)
+        labels = self.levels_.reshape(-1, coef.shape[0]).T.reshape(coef.shape)
         for column, label in zip(
             coef.reshape(coef.shape[0], -1).T, labels.reshape(coef.shape[0], -1).T, strict=True
         ):
@@ -94,9 +94,9 @@ class Fused(StructuredModel):
 
 
 def _ends(operator: Any) -> Array:
-    A = operator.tosparse()
-    sizes = np.diff(A.indptr)
-    return np.asarray(A.indices[np.repeat(sizes == 2, sizes)]).reshape(-1, 2)
+    pointers, columns, _ = csr_parts(operator)
+    sizes = np.diff(pointers)
+    return np.asarray(columns[np.repeat(sizes == 2, sizes)]).reshape(-1, 2)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -127,7 +127,10 @@ def equilibrated(problem: Problem, options: Equilibration | None = None) -> Unit
     # singular values of scaled rows have no prox; the low-rank methods choose their own metric
     if not isinstance(f2, FiniteSum) or _has_singular_values(problem.h1, problem.h2):
         return None
-    size, ratio, _ = _columns(options.looks_at(f2))
+    some = options.looks_at(f2)
+    if _plainly_even(some, f2.intercept, options):
+        return None
+    size, ratio, _ = _columns(some)
     seen = np.append(size[size > 0], np.ones(int(f2.intercept)))
     uneven = seen.size > 0 and seen.max() > options.spread * seen.min()
     far = bool((ratio > options.off_center).any()) and _free_intercept(problem)
@@ -164,6 +167,22 @@ def _has_singular_values(*penalties: Any) -> bool:
 
 
 # ---------------------------------------------------------------- columns
+
+
+def _plainly_even(X: Any, intercept: bool, options: Equilibration) -> bool:
+    """Say whether a look at sums and squares of dense columns shows that nothing is to be done.
+
+    Zeros make the entries of a column at most sqrt(n) times larger than its root mean square.
+    """
+    n = X.shape[0]
+    if not isinstance(X, np.ndarray) or X.dtype != np.float64 or not n:
+        return False
+    squares, total = np.einsum("ij,ij->j", X, X), X.sum(axis=0)
+    top, low = float(squares.max(initial=0.0)), float(squares.min(initial=np.inf))
+    if intercept:
+        top, low = max(top, float(n)), min(low, float(n))
+    even = n * top <= options.spread**2 * low < np.inf
+    return bool(even and (total * total <= 0.9 * n * squares).all())
 
 
 def _columns(X: Any) -> tuple[Array, Array, Array]:

@@ -17,8 +17,8 @@ class SmallProblem(NamedTuple):
     """``mean loss + h(S w)`` with S in CSR form; the last five arrays are written.
 
     ``w`` (coefficients, then the intercept) and ``dual`` (a multiplier of ``S w``) are starts as
-    well; ``z``, ``u`` and ``gradient`` are predictions, slopes times weights and the gradient of
-    the loss at the answer.
+    well; ``z``, ``u`` and ``gradient`` are predictions, the derivative of each row's loss and the
+    gradient of the mean loss at the answer.
     """
 
     f: DataView

@@ -13,7 +13,7 @@ from scipy import sparse
 from ..base.capabilities import Capabilities, Has, offers
 from ..base.immutable import set_field
 from ..base.protocols import Array
-from ._base import LinearMap, as_float, sparse_norm2, store
+from ._base import LinearMap, as_float, csr_parts, sparse_norm2, store
 from ._convert import as_operator
 
 
@@ -167,6 +167,10 @@ class PadColumns(_Combination):
 
     def _parts(self) -> tuple[Any, ...]:
         return (self.A,)
+
+    def csr_parts(self) -> tuple[Array, Array, Array]:
+        """Return row pointers, columns and values: those of the operator."""
+        return csr_parts(self.A)
 
     def _build(self) -> Any:
         matrix = self.A.tosparse()

@@ -51,6 +51,15 @@ class LinearMap(ByValue):
         """An upper bound on the squared spectral norm."""
         raise NotImplementedError
 
+    def csr_parts(self) -> tuple[Array, Array, Array]:
+        """Return row pointers, columns and values of the sparse form, where there is one.
+
+        Operators that know them say so without making a sparse matrix.
+        """
+        own: Any = self
+        matrix = own.tosparse()
+        return matrix.indptr, matrix.indices, matrix.data
+
     def __matmul__(self, other: Any) -> Any:
         from ._algebra import Composed
 
@@ -105,6 +114,14 @@ class SparseMap(LinearMap):
     def norm2(self) -> float:
         """An upper bound on the squared spectral norm."""
         return sparse_norm2(self.tosparse())
+
+
+def csr_parts(A: Any) -> tuple[Array, Array, Array]:
+    """Return row pointers, columns and values of any operator with a sparse form."""
+    if isinstance(A, LinearMap):
+        return A.csr_parts()
+    matrix = sparse.csr_array(A.tosparse())
+    return matrix.indptr, matrix.indices, matrix.data
 
 
 def as_float(x: Array) -> Array:

@@ -79,14 +79,18 @@ class Differences(LinearMap):
             u = _adjoint(u, None)
         return _adjoint(u, out)
 
+    def csr_parts(self) -> tuple[Array, Array, Array]:
+        """Return row pointers, columns and values of the sparse form."""
+        rows, width = self.shape[0], self.order + 1
+        values = [float((-1) ** (self.order - j) * comb(self.order, j)) for j in range(width)]
+        columns = np.arange(rows, dtype=np.int32)[:, None] + np.arange(width, dtype=np.int32)
+        pointers = np.arange(0, rows * width + 1, width, dtype=np.int32)
+        return pointers, columns.ravel(), np.tile(values, rows)
+
     def tosparse(self) -> Any:
         """Return the operator as a CSR array in float64."""
-        if not self.shape[0]:
-            return sparse.csr_array(self.shape)
-        k = self.order
-        values = [float((-1) ** (k - j) * comb(k, j)) for j in range(k + 1)]
-        matrix = sparse.diags_array(values, offsets=list(range(k + 1)), shape=self.shape)
-        return sparse.csr_array(matrix)
+        pointers, columns, values = self.csr_parts()
+        return sparse.csr_array((values, columns, pointers), shape=self.shape)
 
 
 def _adjoint(u: Array, out: Array | None) -> Array:

@@ -82,6 +82,14 @@ class Incidence(SparseMap):
         """Edges and nodes."""
         return np.shape(self.edges)[0], self.n_nodes
 
+    def csr_parts(self) -> tuple[Array, Array, Array]:
+        """Return row pointers, columns and values of the sparse form."""
+        edges = np.asarray(self.edges)
+        m = len(edges)
+        head = np.ones(m) if self.weights is None else np.asarray(self.weights)
+        tail = -head if self.signs is None else -head * np.asarray(self.signs)
+        return np.arange(0, 2 * m + 1, 2), edges.ravel(), np.column_stack([head, tail]).ravel()
+
     def _build(self) -> Any:
         edges = np.asarray(self.edges)
         m = len(edges)

@@ -60,6 +60,10 @@ class Identity(LinearMap):
         """Return ``scale * u``."""
         return self.matvec(u, out)
 
+    def csr_parts(self) -> tuple[Array, Array, Array]:
+        """Return row pointers, columns and values of the sparse form."""
+        return np.arange(self.n + 1), np.arange(self.n), np.full(self.n, float(self.scale))
+
     def tosparse(self) -> Any:
         """Return the operator as a CSR array in float64."""
         return sparse.csr_array(sparse.eye_array(self.n) * float(self.scale))

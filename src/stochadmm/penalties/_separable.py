@@ -210,7 +210,7 @@ class ElementwisePenalty(Part):
             full = [per_row(a, np.empty((0, 0))) for a in arrays]
             arrays = [np.broadcast_to(a, (n_rows, width)).ravel() for a in full]
         else:
-            arrays = [np.broadcast_to(a, n_rows).copy() for a in arrays]
+            arrays = [np.full(n_rows, a) if a.ndim == 0 else a for a in arrays]
         return [Elementwise(n_rows, *arrays)]
 
     def __add__(self, other: object) -> Any:

@@ -50,16 +50,16 @@ class Stacked(Part):
             if n_rows < 0:
                 raise ValueError(f"Stacked needs non-negative numbers of rows, got {n_rows}")
         set_field(self, "parts", parts)
+        shared = frozenset(Has).intersection(*(declared(penalty) for penalty, _ in parts))
+        known = shared - {Has.RESTRICTED, Has.TENSION, Has.UNFOLDED}
+        known |= {Has.PROJECT, Has.ZEROS, Has.CHECK}
+        self._shared: Capabilities
+        set_field(self, "_shared", known)
 
     @property
     def capabilities(self) -> Capabilities:
         """What the penalty offers: what all its parts do."""
-        shared = frozenset(Has).intersection(*(declared(penalty) for penalty, _ in self.parts))
-        return (shared - {Has.RESTRICTED, Has.TENSION, Has.UNFOLDED}) | {
-            Has.PROJECT,
-            Has.ZEROS,
-            Has.CHECK,
-        }
+        return self._shared
 
     @property
     def n_rows(self) -> int:

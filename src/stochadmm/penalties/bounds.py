@@ -14,17 +14,19 @@ from ..base.terms import Elementwise, compiled_terms
 
 def bounds(penalty: Any, shape: Shape) -> tuple[Array, Array] | None:
     """Return lower and upper bounds on each entry of a block, None where nothing is bounded."""
+    terms = compiled_terms(penalty, shape[0]) or ()
+    if not any(isinstance(t, Elementwise) and t.bounded for t in terms):
+        return None
     width = int(np.prod(shape[1:]))
     low, high = np.full((shape[0], width), -np.inf), np.full((shape[0], width), np.inf)
     start = 0
-    for term in compiled_terms(penalty, shape[0]) or ():
+    for term in terms:
         rows = slice(start, start + term.size)
         if isinstance(term, Elementwise):
             for numbers, given in ((low, term.lo), (high, term.hi)):
                 numbers[rows] = np.reshape(given, (term.size, given.size // max(term.size, 1)))
         start += term.size
-    found = (low > -np.inf).any() or (high < np.inf).any()
-    return (low, high) if found else None
+    return low, high
 
 
 def image(A: Any, low: Array, high: Array) -> tuple[Array, Array]:
@@ -53,7 +55,8 @@ def contradiction(
     """
     if not (offers(A1, Has.SPARSE) and offers(A2, Has.SPARSE)):
         return None
-    first, second = bounds(h1, shape1), bounds(h2, shape2)
+    second = bounds(h2, shape2)
+    first = None if second is None else bounds(h1, shape1)
     if first is None or second is None:
         return None
     left = image(sparse.csr_array(A1.tosparse()), *first)

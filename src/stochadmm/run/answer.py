@@ -91,6 +91,8 @@ def split_off(problem: Problem, x2: Array) -> tuple[Array, Any]:
 def structured(best: Measured, monitor: Monitor, state: State) -> Measured:
     """Return the best point with exact structure if it still meets what was reached before."""
     problem = monitor.problem
+    if state.exact and np.array_equal(best.point.x2, state.output.x2):
+        return best
     if not problem.is_model:
         return best
     gradient = None if best.cache is None else best.cache.gradient

@@ -20,7 +20,7 @@ from ..base.fingerprint import Unidentified, fingerprint
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
 from ..risk.metrics import LARGEST_DENSE
-from ..solvers import AnySolver, State, choose_engine, start_point
+from ..solvers import ENGINES, AnySolver, State, choose_engine, start_point
 from .answer import About, Resumable, finish
 from .limits import Habits, Stopwatch
 from .measured import Measured
@@ -54,9 +54,11 @@ def begin(
 ) -> State:
     """Check that a solver can serve a problem and return its first state."""
     solver.check(problem)
-    chosen = choose_engine(problem, engine, solver.has_kernel)
     state: State = solver.start(problem, *point_and_dual(start), workspace=workspace)
-    state.engine, state.workspace = chosen, workspace
+    # a method that does all in one compiled call needs no view of the problem
+    one = state.one_step and engine in ENGINES
+    state.engine = "compiled" if one else choose_engine(problem, engine, solver.has_kernel)
+    state.workspace = workspace
     return state
 
 
@@ -142,8 +144,10 @@ class Run:
     def loop(self) -> Status:
         """Run epochs until a rule, a limit or the callback says stop."""
         self.state.target = self.monitor.target
-        self._keep()
-        status = self._first_look() if self.best is None else None
+        status = None
+        if self.best is None and not self.state.one_step:
+            self._keep()
+            status = self._first_look()
         steps = epochs(
             self.problem, self.solver, self.state, self.rng, self.watch, self.engine,
             lambda: self.seconds_left,
@@ -242,6 +246,7 @@ class Run:
         if self.best is not None and self.best.meets:
             return Status.CONVERGED
         stop = stop or self.rule.stalled(self.history)
+        stop = stop or (self.state.settled and self.rule.accepts(record))
         return Status.STOPPED if stop else self._limit()
 
     @property

@@ -54,10 +54,13 @@ class Monitor:
         self.tol = None if wanted is None else wanted.tol
         self.relative = wanted is None or wanted.relative
         self.bound, self.previous, self.patience = Memory() if memory is None else memory
-        self.certifies = has_certificate(problem)
-        """Whether certificates can be made of any point, beside those of the method."""
         self.took: dict[str, float] = {}
         """Seconds of the last certificate of each strength."""
+
+    @property
+    def certifies(self) -> bool:
+        """Whether certificates can be made of any point, beside those of the method."""
+        return has_certificate(self.problem)
 
     @property
     def memory(self) -> Memory:

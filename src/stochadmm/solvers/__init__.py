@@ -2,6 +2,7 @@
 
 from ..base.validation import Unsuitable
 from ._base import (
+    ENGINES,
     AnySolver,
     Solver,
     State,
@@ -38,6 +39,7 @@ from .default.low_rank_gram import LowRankGram, LowRankGramOptions
 from .default.low_rank_newton import LowRankNewton, LowRankNewtonOptions
 from .default.prox_newton import ProxNewton
 from .default.sampled_newton import SampledNewton
+from .default.small import Small
 from .default.streamed_newton import StreamedNewton
 from .default.tied_newton import TiedNewton
 from .default.working_set import WorkingSet
@@ -46,6 +48,7 @@ __all__ = [
     "AADMM",
     "ADMM",
     "ASVRGADMM",
+    "ENGINES",
     "LADMNE",
     "LADMPSAP",
     "OPGADMM",
@@ -72,6 +75,7 @@ __all__ = [
     "ProxNewton",
     "SampledNewton",
     "Schedule",
+    "Small",
     "Solver",
     "State",
     "StocADMM",

@@ -45,6 +45,12 @@ class State:
     """Lower bound on the optimal value, where the method finds its own."""
     own_bound: bool = False
     """Whether no certificate but the method's own is to be tried: another would cost more."""
+    one_step: bool = False
+    """Whether the first epoch should end the run, so that nothing is said of the start."""
+    settled: bool = False
+    """Whether rounding is what is left: an accepted answer is not worth more epochs."""
+    exact: bool = False
+    """Whether zeros and ties of the output are exact, so that none need be looked for."""
     cache: Evaluation | None = field(default=None, repr=False)
     """A pass over the data at ``output``, where the method has made one; never saved."""
     notes: dict[str, Any] = field(default_factory=dict)

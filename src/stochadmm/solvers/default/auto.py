@@ -1,6 +1,7 @@
 """The automatic solver: nothing to choose, and it says what it chose.
 
-Second-order steps from samples of rows serve most problems. Quadratic losses take the whole Gram
+Small problems are solved in one compiled call. Second-order steps from samples of rows serve most
+others. Quadratic losses take the whole Gram
 matrix once. Where columns are many and most of them stay at zero, a few at a time are worked on.
 More columns than rows that a sparse structure ties go through one factor of it and their levels.
 A general constraint is eliminated first, and what is left is chosen for. Problems that no model
@@ -30,6 +31,7 @@ from .handover import dual_rows
 from .low_rank_gram import LowRankGram
 from .low_rank_newton import LowRankNewton
 from .sampled_newton import why_not
+from .small import Small, SmallState
 from .tied_newton import TiedNewton
 from .working_set import why_not_by_column
 
@@ -71,10 +73,11 @@ class Auto(Solver[State]):
     Parameters
     ----------
     route : str, default="auto"
-        "newton": second-order steps from samples of rows; "gram": the Gram matrix of a quadratic
-        loss; "low-rank-gram", "low-rank-newton": both with a nuclear norm; "working-set": a few of
-        many columns at a time; "tied-newton": a factor of the structure and the levels it leaves;
-        "sdca-admm": steps in the dual variables of few rows; "acc-sadmm".
+        "small": one compiled call; "newton": second-order steps from samples of rows; "gram": the
+        Gram matrix of a quadratic loss; "low-rank-gram", "low-rank-newton": both with a nuclear
+        norm; "working-set": a few of many columns at a time; "tied-newton": a factor of the
+        structure and the levels it leaves; "sdca-admm": steps in the dual variables of few rows;
+        "acc-sadmm".
     options : AutoOptions
         Sizes at which one method becomes cheaper than another.
 
@@ -89,7 +92,7 @@ class Auto(Solver[State]):
     ... )
     >>> result = sa.minimize(problem, stop=sa.Gap(1e-8))
     >>> result.status.name, result.info["route"]
-    ('CONVERGED', 'newton')
+    ('CONVERGED', 'small')
     """
 
     name: ClassVar[str] = "auto"
@@ -97,10 +100,14 @@ class Auto(Solver[State]):
     route: str = "auto"
     options: AutoOptions = field(default_factory=AutoOptions)
 
-    def choose(self, problem: Problem, workspace: Workspace | None = None) -> tuple[str, str]:
-        """Return the route and the reason, in words."""
+    def choose(
+        self, problem: Problem, workspace: Workspace | None = None, small: bool = True
+    ) -> tuple[str, str]:
+        """Return the route and the reason, in words; ``small`` allows for the small one."""
         if self.route != "auto":
             return self.route, "asked for"
+        if small and Small().limits.why_not(problem) is None:
+            return "small", "a small problem: one compiled call"
         if isinstance(problem.f2, StreamedSum):
             return "streamed-newton", "rows are read from their source: few passes, none kept"
         if LowRankGram().why_not(problem) is None:
@@ -154,11 +161,11 @@ class Auto(Solver[State]):
         workspace: Workspace | None = None,
     ) -> State:  # fmt: skip
         """Return the state of the chosen method."""
-        view = self._view(problem)
-        if view is not None:
-            return self._start_inside(view, x, dual, workspace)
         workspace = workspace or Workspace()
         route, reason = self.choose(problem, workspace)
+        view = None if route == "small" else self._view(problem)
+        if view is not None:
+            return self._start_inside(view, x, dual, workspace)
         solver = _method(route)
         if route in UNASKED or self.route != "auto":  # the others were asked while choosing
             solver.check(problem)
@@ -168,6 +175,9 @@ class Auto(Solver[State]):
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Advance the chosen method by one epoch."""
+        if isinstance(state, SmallState) and state.n_epochs > 0:
+            self._go_on(problem, state, rng)
+            return
         if not isinstance(state, EliminatedState):
             _method(state.notes["route"]).epoch(problem, state, rng)
             return
@@ -175,6 +185,25 @@ class Auto(Solver[State]):
         state.inner.target, state.inner.deadline = state.target, state.deadline
         self.epoch(view.reduced, state.inner, rng)
         _follow(view, state)
+
+    def _go_on(self, problem: Problem, state: SmallState, rng: np.random.Generator) -> None:
+        """Advance the method that takes over where one call was not enough."""
+        if state.then is None:
+            route, reason = self.choose(problem, state.workspace, small=False)
+            then = _method(route).start(problem, state.output, state.dual, state.workspace)
+            then.engine, then.n_passes = state.engine, then.n_passes + state.n_passes
+            then.n_epochs, then.n_gradients = state.n_epochs, state.n_gradients
+            then.notes |= {"route": route, "reason": f"{reason}, after the small route"}
+            state.then = then
+        then = state.then
+        then.target = state.target
+        _method(then.notes["route"]).epoch(problem, then, rng)
+        state.settled = state.exact = False
+        state.x, state.output, state.dual, state.beta = then.x, then.output, then.dual, then.beta
+        state.own_bound, state.cache, state.ergodic = then.own_bound, then.cache, then.ergodic
+        state.bound = then.bound  # the run remembers the bound that was found before
+        state.n_epochs, state.n_passes = then.n_epochs, then.n_passes
+        state.n_gradients, state.notes = then.n_gradients, dict(then.notes)
 
     def _start_inside(
         self, view: Elimination, x: Any, dual: Array | None, workspace: Workspace | None
