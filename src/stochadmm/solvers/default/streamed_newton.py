@@ -16,7 +16,7 @@ remains, in memory, is solved and certified; its bound holds for the whole probl
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -27,12 +27,12 @@ from ...base.workspace import Workspace
 from ...certificates import evaluate, model_of
 from ...forms.one_block import OneBlock, one_block
 from ...problem import Pair, Problem
-from ...risk import FiniteSum
-from ...risk.curvature import RowSample, SampledHessian
+from ...risk import Evaluation, FiniteSum
+from ...risk.curvature import RowSample, SampledHessian, quadratic_form
 from ...second_order import inside
 from ...streaming import REST, Coin, Rows, StreamedSum, Sums, WithRest
-from .._base import Solver, State, register, start_point
-from .sampled_newton import SampledNewton
+from .._base import Solver, State, own_state, register, start_point
+from .sampled_newton import NewtonState, SampledNewton
 
 LENGTHS = (0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.005)
 
@@ -43,9 +43,9 @@ class StreamedState(State):
 
     mu: Array = field(kw_only=True)
     """Multiplier of the stacked structure S."""
-    rows: Rows | None = field(default=None, repr=False)
+    rows: Rows = field(kw_only=True, repr=False)
     """The sample."""
-    sums: Sums | None = field(default=None, repr=False)
+    sums: Sums = field(kw_only=True, repr=False)
     """Sums of the pass at ``output``."""
     penalty: float | None = None
     """First penalty of the next model's splitting."""
@@ -101,7 +101,7 @@ class StreamedNewton(Solver[StreamedState]):
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of the sample, its copies and square matrices."""
-        f2, d = cast(StreamedSum, problem.f2), problem.shape2[0]
+        f2, d = _streamed(problem), problem.shape2[0]
         return 8 * d * (3 * min(f2.sample_rows, f2.n_terms) + 5 * d)
 
     def start(
@@ -111,7 +111,7 @@ class StreamedNewton(Solver[StreamedState]):
         """Begin at the solution of a sample, or where the user says; two reads."""
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
-        f2, form = cast(StreamedSum, problem.f2), one_block(problem, workspace)
+        f2, form = _streamed(problem), one_block(problem, workspace)
         facts = f2.facts
         mu = form.from_multiplier(None if dual is None else multiplier)
         point = inside(problem, point)
@@ -131,17 +131,18 @@ class StreamedNewton(Solver[StreamedState]):
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make one step; the certificate of the point where it begins goes before it."""
-        s, f2 = cast(StreamedState, state), cast(StreamedSum, problem.f2)
+        s, f2 = own_state(state, StreamedState), _streamed(problem)
         form = one_block(problem, s.workspace)
-        assert s.cache is not None and s.rows is not None
-        now = s.cache.value + problem.penalty(s.output)
-        w, mu, s.promised = self._model(problem, s, form, now)
+        at = s.cache
+        if at is None:
+            (at, s.sums), s.n_passes = f2.evaluate(s.output.x2), s.n_passes + 1.0
+        now = at.value + problem.penalty(s.output)
+        w, mu, s.promised = self._model(problem, s, form, at, now)
         share = len(s.rows.y) / f2.n_terms
         scale = max(abs(now), 1e-3 * abs(problem.objective_at_zero))
         if s.target is not None and s.promised <= self.reach * share * s.target * scale:
-            self._certify(problem, s, form)
-            assert s.bound is not None
-            if now - s.bound <= s.target * scale:
+            bound = self._certify(problem, s, s.target)
+            if now - bound <= s.target * scale:
                 s.n_epochs += 1
                 return
         self._advance(problem, s, w, mu, now)
@@ -150,29 +151,29 @@ class StreamedNewton(Solver[StreamedState]):
         s.n_epochs += 1
 
     def _model(
-        self, problem: Problem, s: StreamedState, form: OneBlock, now: float
+        self, problem: Problem, s: StreamedState, form: OneBlock, at: Evaluation, now: float
     ) -> tuple[Array, Array, float]:
         """Return the model's minimizer, its multiplier, and the decrease it promises."""
-        f2, rows = cast(StreamedSum, problem.f2), cast(Rows, s.rows)
+        f2, rows = _streamed(problem), s.rows
         few = _in_memory(f2, rows, rows.weight / rows.probability)
-        at = evaluate(few, s.output.x2)
-        H: Any = SampledHessian(RowSample(few, at.predictions, at.slopes), shared=True).matrix
-        gradient = cast(Any, s.cache).gradient
+        here = evaluate(few, s.output.x2)
+        sample = RowSample(few, here.predictions, here.slopes)
+        H, gradient = SampledHessian(sample, shared=True).matrix, at.gradient
         found = model_of(form, s.workspace).minimize(
             H, gradient, s.output.x2, dual=s.mu, tol=1e-9, penalty=s.penalty
         )
         s.penalty = found.penalty if found.residual <= 0.1 else None
         step = found.w - s.output.x2
         there = inside(problem, Pair(s.output.x1, found.w))
-        linear = cast(Any, s.cache).value + float(gradient @ step)
-        model = linear + 0.5 * float(step @ (H @ step)) + problem.penalty(there)
+        linear = at.value + float(gradient @ step)
+        model = linear + 0.5 * quadratic_form(H, step) + problem.penalty(there)
         return found.w, found.dual, now - model
 
     def _advance(
         self, problem: Problem, s: StreamedState, w: Array, mu: Array, now: float
     ) -> None:
         """Move to w, or as far towards it as the objective falls."""
-        f2, old = cast(StreamedSum, problem.f2), s.output.x2
+        f2, old = _streamed(problem), s.output.x2
         point = inside(problem, Pair(s.output.x1, w))
         cache, sums = f2.evaluate(point.x2)
         s.n_passes += 1.0
@@ -198,15 +199,18 @@ class StreamedNewton(Solver[StreamedState]):
         s.cache, s.sums = cache, sums
         s.mu = mu if t == 1.0 else s.mu + t * (mu - s.mu)
 
-    def _certify(self, problem: Problem, s: StreamedState, form: OneBlock) -> None:
-        """Solve the problem of the sample and the tangent of the rest; keep its bound."""
-        f2, rows = cast(StreamedSum, problem.f2), cast(Rows, s.rows)
-        small = replace(problem, f2=_tangent_problem(f2, rows, cast(Sums, s.sums), s.output.x2))
-        found = self._solved(small, s.output, s.dual, self.inner * cast(float, s.target))
-        if found.bound is not None and (s.bound is None or found.bound > s.bound):
-            s.bound = found.bound
+    def _certify(self, problem: Problem, s: StreamedState, target: float) -> float:
+        """Solve the problem of the sample and the tangent of the rest; return the best bound."""
+        tangent = _tangent_problem(_streamed(problem), s.rows, s.sums, s.output.x2)
+        small = replace(problem, f2=tangent)
+        found = self._solved(small, s.output, s.dual, self.inner * target)
+        best = max(-np.inf if each is None else each for each in (s.bound, found.bound))
+        s.bound = best
+        return best
 
-    def _solved(self, small: Problem, x: Pair | None, dual: Array | None, tol: float) -> Any:
+    def _solved(
+        self, small: Problem, x: Pair | None, dual: Array | None, tol: float
+    ) -> NewtonState:
         """Solve a problem in memory to a relative gap, as far as steps on all its rows lead."""
         method = SampledNewton()
         s = method.start(small, x, dual)
@@ -215,18 +219,25 @@ class StreamedNewton(Solver[StreamedState]):
         for _ in range(self.most_inner):
             s.sample_size = small.f2.n_terms
             method.epoch(small, s, rng)
-            assert s.cache is not None and s.bound is not None
-            now = s.cache.value + small.penalty(s.output)
+            if s.other is not None:
+                break
+            now, bound = s.objective, -np.inf if s.bound is None else s.bound
             scale = max(abs(now), 1e-3 * abs(small.objective_at_zero))
-            if now - s.bound <= tol * scale or s.other is not None:
+            if now - bound <= tol * scale:
                 break
         return s
 
 
+def _streamed(problem: Problem) -> StreamedSum:
+    """Return the data term of a problem whose rows are streamed."""
+    if not isinstance(problem.f2, StreamedSum):
+        raise TypeError("the rows are in memory, expected a source of rows; use 'auto'")
+    return problem.f2
+
+
 def _in_memory(f2: StreamedSum, rows: Rows, weight: Array) -> FiniteSum:
-    return FiniteSum(
-        cast(Any, f2.loss), rows.X, rows.y, weight, intercept=f2.intercept, offset=rows.offset
-    )
+    loss: Any = f2.loss
+    return FiniteSum(loss, rows.X, rows.y, weight, intercept=f2.intercept, offset=rows.offset)
 
 
 def _tangent_problem(f2: StreamedSum, rows: Rows, sums: Sums, x: Array) -> FiniteSum:
@@ -249,10 +260,10 @@ def _tangent_problem(f2: StreamedSum, rows: Rows, sums: Sums, x: Array) -> Finit
     floor = f2.facts.floor * f2.facts.weight - float(
         rows.weight @ loss.conjugate(np.zeros(len(u)), rows.y)
     )
-    together = WithRest(loss, tangent / rest, floor / rest, float(rows.y[0]))
+    together: Any = WithRest(loss, tangent / rest, floor / rest, float(rows.y[0]))
     X = np.vstack([X, row]) if isinstance(X, np.ndarray) else sparse.vstack([X, row]).tocsr()
     offset = None if rows.offset is None else np.append(rows.offset, 0.0)
     return FiniteSum(
-        cast(Any, together), X, np.append(rows.y, REST), np.append(rows.weight, rest),
+        together, X, np.append(rows.y, REST), np.append(rows.weight, rest),
         offset=offset,
     )  # fmt: skip
