@@ -22,7 +22,7 @@ from scipy import sparse
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import Elementwise, compiled_terms
-from ..data import CSR
+from ..data import DENSE, Rows
 from ..operators import Composed, Identity, VStack, as_operator
 from ..penalties import Nuclear, Stacked, Zero
 from ..problem import Pair, Problem
@@ -49,10 +49,10 @@ class Equilibration:
     off_center: float = 1e3
     sample: int = 200
 
-    def looks_at(self, f2: FiniteSum) -> Any:
+    def looks_at(self, f2: FiniteSum) -> Rows:
         """Return some of the rows."""
-        n = f2.X.shape[0]
-        return f2.X if n <= self.sample else f2.X[:: n // self.sample]
+        n = f2.n_terms
+        return f2.rows if n <= self.sample else f2.rows.take(slice(None, None, n // self.sample))
 
 
 @dataclass(frozen=True)
@@ -169,14 +169,15 @@ def _has_singular_values(*penalties: Any) -> bool:
 # ---------------------------------------------------------------- columns
 
 
-def _plainly_even(X: Any, intercept: bool, options: Equilibration) -> bool:
+def _plainly_even(rows: Rows, intercept: bool, options: Equilibration) -> bool:
     """Say whether a look at sums and squares of dense columns shows that nothing is to be done.
 
     Zeros make the entries of a column at most sqrt(n) times larger than its root mean square.
     """
-    n = X.shape[0]
-    if not isinstance(X, np.ndarray) or X.dtype != np.float64 or not n:
+    n = rows.shape[0]
+    if rows.storage != DENSE or rows.dtype != np.float64:
         return False
+    X = rows.dense()
     squares, total = np.einsum("ij,ij->j", X, X), X.sum(axis=0)
     top, low = float(squares.max(initial=0.0)), float(squares.min(initial=np.inf))
     if intercept:
@@ -185,48 +186,29 @@ def _plainly_even(X: Any, intercept: bool, options: Equilibration) -> bool:
     return bool(even and (total * total <= 0.9 * n * squares).all())
 
 
-def _columns(X: Any) -> tuple[Array, Array, Array]:
+def _columns(rows: Rows) -> tuple[Array, Array, Array]:
     """Return, per column, the size of its entries, mean over deviation, and mean.
 
     The size is the root mean square of the entries other than zero; columns with zeros have no
     ratio: they are not moved.
     """
-    n = X.shape[0]
-    is_sparse: bool = sparse.issparse(X)
-    if is_sparse:
-        data, index, d = X.data.astype(np.float64), X.indices, X.shape[1]
-        data, index = data[data != 0], index[data != 0]
-        count = np.bincount(index, minlength=d)
-        # relative to the largest entry: squares must not overflow
-        top = np.zeros(d)
-        np.maximum.at(top, index, np.abs(data))
-        unit = np.where(top > 0, top, 1.0)
-        total = np.bincount(index, data / unit[index], minlength=d)
-        squares = np.bincount(index, (data / unit[index]) ** 2, minlength=d)
-    else:
-        wide = np.asarray(X, dtype=np.float64)
-        top = np.abs(wide).max(axis=0)
-        unit = np.where(top > 0, top, 1.0)
-        wide = wide / unit
-        count = np.count_nonzero(wide, axis=0)
-        total, squares = wide.sum(axis=0), np.einsum("ij,ij->j", wide, wide)
-    size = unit * np.sqrt(squares / np.maximum(count, 1)) * (count > 0)
-    mean = total / n
-    deviation = np.sqrt(np.maximum(squares / n - mean**2, 1e-32))
-    full = (count == n) & (n > 1)
-    return size, np.where(full, np.abs(mean) / deviation, 0.0), unit * mean
+    n, of = rows.shape[0], rows.column_moments()
+    size = of.unit * np.sqrt(of.squares / np.maximum(of.count, 1)) * (of.count > 0)
+    mean = of.total / n
+    deviation = np.sqrt(np.maximum(of.squares / n - mean**2, 1e-32))
+    full = (of.count == n) & (n > 1)
+    return size, np.where(full, np.abs(mean) / deviation, 0.0), of.unit * mean
 
 
 def _shifts(f2: FiniteSum, options: Equilibration) -> Array | None:
     """Return what to subtract from each column without rounding; None where nothing is to be."""
-    _, ratio, mean = _columns(f2.X)
+    _, ratio, mean = _columns(f2.rows)
     far = ratio > np.sqrt(options.off_center)
     if not far.any():
         return None
     shift = np.zeros(f2.n_features)
     for j in np.flatnonzero(far):
-        column = f2.X[:, [j]]
-        column = np.asarray(column.toarray() if f2.storage == CSR else column).ravel()
+        column = f2.rows.columns(np.array([j])).dense(f2.dtype).ravel()
         # few binary digits, so that subtracting them from close numbers is exact
         grain = 2.0 ** np.floor(np.log2(abs(mean[j]) / min(ratio[j], 1e6)))
         shift[j] = _exactly(column, grain * np.round(mean[j] / grain))
@@ -246,24 +228,13 @@ def _exactly(column: Array, number: float) -> float:
     return float(number) if not error.any() and varies else 0.0
 
 
-def _scaled_rows(f2: FiniteSum, shift: Array | None) -> tuple[Any, Array]:
+def _scaled_rows(f2: FiniteSum, shift: Array | None) -> tuple[Rows, Array]:
     """Return the shifted columns divided by powers of two near their sizes, and their inverses."""
-    X = f2.X.copy()
-    if shift is not None:
-        moved = shift.astype(f2.dtype)
-        if f2.storage == CSR:  # only columns without zeros are moved
-            X.data -= moved[X.indices]
-        else:
-            X -= moved
-    size = _columns(X)[0]
+    rows = f2.rows.changed(shift, None)  # only columns without zeros are moved
+    size = _columns(rows)[0]
     power = np.where(size > 0, np.round(np.log2(np.where(size > 0, size, 1.0))), 0.0)
     scale = 2.0**-power
-    factor = scale.astype(f2.dtype)
-    if f2.storage == CSR:
-        X.data *= factor[X.indices]
-    else:
-        X *= factor
-    return X, scale
+    return rows.changed(None, scale), scale
 
 
 # ---------------------------------------------------------------- penalties and constraint

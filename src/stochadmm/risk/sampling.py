@@ -3,7 +3,10 @@
 The n rows are cut into ``n_runs`` consecutive runs of nearly equal length (they differ by at most
 one row) and a batch is ``per_batch`` runs drawn independently and uniformly. Each row of a batch
 counts with the weight ``n_runs / (n_rows * per_batch)``, which makes a batch mean unbiased
-whatever the lengths. Single rows, as the papers sample them, are the case ``n_runs = n_rows``.
+whatever the lengths. A batch is thus made of many short extents drawn from everywhere: each is one
+consecutive read, so that files can serve them, and no order of the rows in the data can bias a
+batch, as whole row groups would. Single rows, as the papers sample them, are the case
+``n_runs = n_rows``.
 """
 
 from __future__ import annotations
