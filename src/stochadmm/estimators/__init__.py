@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     from .groups import OverlappingGroupClassifier, OverlappingGroupRegressor
     from .lowrank import SparseLowRankClassifier, SparseLowRankRegressor
     from .plain import LassoRegressor, SparseLogisticClassifier
+    from .sparse_groups import (
+        SparseGroupLassoClassifier,
+        SparseGroupLassoClassifierCV,
+        SparseGroupLassoRegressor,
+        SparseGroupLassoRegressorCV,
+    )
 
 _MODULES = {
     "cv": (
@@ -73,6 +79,12 @@ _MODULES = {
         "LassoRegressor",
         "SparseLogisticClassifier",
     ),
+    "sparse_groups": (
+        "SparseGroupLassoClassifier",
+        "SparseGroupLassoClassifierCV",
+        "SparseGroupLassoRegressor",
+        "SparseGroupLassoRegressorCV",
+    ),
 }
 """Where the estimators are."""
 
@@ -95,6 +107,10 @@ __all__ = [
     "OverlappingGroupClassifierCV",
     "OverlappingGroupRegressor",
     "OverlappingGroupRegressorCV",
+    "SparseGroupLassoClassifier",
+    "SparseGroupLassoClassifierCV",
+    "SparseGroupLassoRegressor",
+    "SparseGroupLassoRegressorCV",
     "SparseLogisticClassifier",
     "SparseLogisticClassifierCV",
     "SparseLowRankClassifier",

@@ -1,0 +1,204 @@
+"""Disjoint groups of columns, and single columns within them: the sparse group lasso."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..operators import Identity
+from ..penalties import SparseGroupNorm
+from ..problem import Problem
+from ..run.result import Result
+from ._base import Fitting, StructuredModel
+from ._docs import documented
+from ._roles import Classifier, Regressor
+from ._search import PathCV
+from ._structure import Columns, Structure
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SparseGroups(StructuredModel):
+    """Norms of disjoint groups and of their entries."""
+
+    l1_ratio: float = 0.5
+    groups: Any = None
+    group_weights: Any = None
+
+    def _structure(self, columns: Columns) -> Structure:
+        names, copies = columns.groups(self.groups, self.group_weights)
+        members = [np.asarray(group) for group in copies.groups]
+        # columns in no group come last, in one whose norm is free
+        labels = np.full(columns.n, len(members))
+        for g, group in enumerate(members):
+            if (labels[group] < len(members)).any():
+                j = int(group[labels[group] < len(members)][0])
+                column = j if columns.names is None else columns.names[j]
+                raise ValueError(
+                    f"column {column!r} is in two groups; the groups of a sparse group lasso are "
+                    "disjoint, OverlappingGroupRegressor and -Classifier take others"
+                )
+            labels[group] = g
+        found, sizes = np.unique(labels, return_counts=True)
+        given = np.ones(len(members)) if copies.weights is None else np.asarray(copies.weights)
+        order = np.argsort(labels, kind="stable")
+        penalty = SparseGroupNorm(
+            1.0, sizes, self.l1_ratio, np.append(given, 0.0)[found],
+            (~columns.free).astype(np.float64),
+            None if (np.diff(labels) >= 0).all() else order,
+        )  # fmt: skip
+        return Structure([(Identity(columns.n), penalty)], labels=names, members=members)
+
+    def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
+        labels, members = fitting.structure.labels or [], fitting.structure.members or []
+        self.n_groups_ = len(labels)
+        self.active_groups_ = [
+            label for label, group in zip(labels, members, strict=True) if result.coef[group].any()
+        ]
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class SparseGroupLassoRegressor(Regressor, SparseGroups):
+    """Linear regression with sparse groups of coefficients.
+
+    Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_g c_g |w_g|_2 + l1_ratio |w|_1)`` over
+    disjoint groups: whole groups vanish, and single coefficients within those that remain. Groups
+    that overlap are for `OverlappingGroupRegressor`.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Strength.
+    l1_ratio : float, default=0.5
+        Share of the l1 norm: 0 is the group lasso, 1 the lasso.
+    groups : mapping, list or labels, optional
+        Group name to columns, or lists of columns, by name or index, or one label per column. One
+        group per column by default. Columns in no group are penalized by the l1 norm only.
+    group_weights : array or mapping, optional
+        The c_g, all ones by default; the square root of the size is the other usual choice.
+    {shared}
+
+    Attributes
+    ----------
+    active_groups_ : list
+        Names or numbers of the groups that are not zero.
+    n_groups_ : int
+        Number of groups.
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import SparseGroupLassoRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 6))
+    >>> y = X @ [2, 1, 0, 0, 0, 0]
+    >>> groups = {"left": [0, 1, 2], "right": [3, 4, 5]}
+    >>> model = SparseGroupLassoRegressor(alpha=0.1, groups=groups).fit(X, y)
+    >>> np.flatnonzero(model.coef_), model.active_groups_
+    (array([0, 1]), ['left'])
+    """
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class SparseGroupLassoClassifier(Classifier, SparseGroups):
+    """Linear classification with sparse groups of coefficients.
+
+    Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_g c_g |w_g|_2 + l1_ratio |w|_1)`` over
+    disjoint groups: whole groups vanish, and single coefficients within those that remain. Groups
+    that overlap are for `OverlappingGroupClassifier`.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Strength.
+    l1_ratio : float, default=0.5
+        Share of the l1 norm: 0 is the group lasso, 1 the lasso.
+    groups : mapping, list or labels, optional
+        Group name to columns, or lists of columns, by name or index, or one label per column. One
+        group per column by default. Columns in no group are penalized by the l1 norm only.
+    group_weights : array or mapping, optional
+        The c_g, all ones by default; the square root of the size is the other usual choice.
+    {shared}
+
+    Attributes
+    ----------
+    active_groups_ : list
+        Names or numbers of the groups that are not zero.
+    n_groups_ : int
+        Number of groups.
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import SparseGroupLassoClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 6))
+    >>> y = X[:, 0] + X[:, 1] > 0
+    >>> groups = {"left": [0, 1, 2], "right": [3, 4, 5]}
+    >>> model = SparseGroupLassoClassifier(alpha=0.1, groups=groups).fit(X, y)
+    >>> np.flatnonzero(model.coef_), model.active_groups_
+    (array([0, 1]), ['left'])
+    """
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class SparseGroupLassoRegressorCV(PathCV, SparseGroupLassoRegressor):
+    """`SparseGroupLassoRegressor` with alpha chosen by cross-validation.
+
+    Parameters
+    ----------
+    {cv}
+    {own}
+    {shared}
+
+    Attributes
+    ----------
+    {cv_attributes}
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import SparseGroupLassoRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 4))
+    >>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60)
+    >>> model = SparseGroupLassoRegressorCV(alphas=5, cv=3, groups=[[0, 1], [2, 3]]).fit(X, y)
+    >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
+    ((5, 3), True)
+    """
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class SparseGroupLassoClassifierCV(PathCV, SparseGroupLassoClassifier):
+    """`SparseGroupLassoClassifier` with alpha chosen by cross-validation.
+
+    Parameters
+    ----------
+    {cv}
+    {own}
+    {shared}
+
+    Attributes
+    ----------
+    {cv_attributes}
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm import SparseGroupLassoClassifierCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 4))
+    >>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60) > 0
+    >>> model = SparseGroupLassoClassifierCV(alphas=5, cv=3, groups=[[0, 1], [2, 3]]).fit(X, y)
+    >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
+    ((5, 3), True)
+    """
