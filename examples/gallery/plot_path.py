@@ -2,7 +2,7 @@
 The path, and the simplest good model
 =====================================
 
-Solutions for fifty strengths, each started from the one before, and the choice by the rule of one
+Solutions for thirty strengths, each started from the one before, and the choice by the rule of one
 standard error.
 """
 
@@ -13,7 +13,7 @@ import stochadmm as sa
 
 data = sa.datasets.make_graph_fused(600, 40, response="real", noise=2.0, random_state=1)
 search = sa.GraphFusedRegressorCV(
-    graph=data.graph, l1_ratio=0.2, cv=5, one_standard_error=True
+    graph=data.graph, l1_ratio=0.2, alphas=30, eps=1e-2, cv=5, one_standard_error=True
 ).fit(data.X, data.y)
 path = sa.GraphFusedRegressor(graph=data.graph, l1_ratio=0.2).path(
     data.X, data.y, alphas=search.alphas_
