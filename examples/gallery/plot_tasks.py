@@ -35,8 +35,8 @@ axes[0].set_ylabel("task")
 plt.show()
 
 # %%
-# Cross-validation chooses a weak penalty, because prediction forgives small further directions; what
-# counts is how much of the coefficients lies in the first two.
+# Cross-validation chooses a weak penalty, because prediction forgives small further directions;
+# what counts is how much of the coefficients lies in the first two.
 sizes = np.linalg.svd(low.coef_, compute_uv=False)
 share = np.sum(sizes[:rank] ** 2) / np.sum(sizes**2)
 print(f"{share:.0%} of the coefficients in {rank} directions (planted {rank}), rank {low.rank_},",
