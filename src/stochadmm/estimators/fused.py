@@ -38,8 +38,7 @@ class Fused(StructuredModel):
     def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
         labels = self._labels(fitting, result.coef)
         self.levels_ = np.ascontiguousarray(labels.T, dtype=np.intp).reshape(self.coef_.shape)
-        operator = fitting.structure.terms[0][0] if fitting.structure.terms else None
-        self._graph = None if operator is None else _ends(operator)
+        self._differences = fitting.structure.terms[0][0] if fitting.structure.terms else None
 
     def _labels(self, fitting: Fitting, coef: Array) -> Array:
         if not fitting.structure.terms:
@@ -83,7 +82,9 @@ class Fused(StructuredModel):
         from ..plots import plot_coef_graph
 
         check_is_fitted(self)
-        edges = np.empty((0, 2), dtype=np.intp) if self._graph is None else self._graph
+        edges = np.empty((0, 2), dtype=np.intp)
+        if self._differences is not None:
+            edges = _ends(self._differences)
         if names is None:
             names = getattr(self, "feature_names_in_", None)
         return plot_coef_graph(self.coef_, edges, ax, positions, names, self._drawn_grid())

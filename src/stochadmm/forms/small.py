@@ -44,7 +44,7 @@ class SmallLimits:
     numbers: int = 130_000
     rows: int = 12
 
-    def why_not(self, problem: Problem) -> str | None:
+    def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return what keeps a problem from the small route, in words."""
         f2 = problem.f2
         if not available():
@@ -64,9 +64,16 @@ class SmallLimits:
             return "a constraint that is not structure @ x2 = x1"
         if problem.shape1[0] > self.rows * p:
             return "the structure is not small"
-        if _terms(problem.h1, problem.shape1[0]) is None or _terms(problem.h2, p) is None:
+        if _all_terms(problem, workspace or Workspace()) is None:
             return "a penalty without rows of its own"
         return None
+
+
+def _all_terms(problem: Problem, workspace: Workspace) -> list[Term] | None:
+    """Return the terms of both penalties, None where one of them has no such form."""
+    first = workspace.once(_terms, problem.h1, problem.shape1[0])
+    second = workspace.once(_terms, problem.h2, problem.shape2[0])
+    return None if first is None or second is None else first + second
 
 
 def _terms(penalty: Any, n_rows: int) -> list[Term] | None:
@@ -106,7 +113,7 @@ class SmallForm:
 def small_form(problem: Problem, workspace: Workspace) -> SmallForm:
     """Return the form of a problem that `SmallLimits` admits."""
     p, rows = problem.shape2[0], problem.shape1[0]
-    terms = (_terms(problem.h1, rows) or []) + (_terms(problem.h2, p) or [])
+    terms = _all_terms(problem, workspace) or []
     own = p if problem.h2 is not None else 0
     parts = workspace.shared.once(structure_rows, problem.A2, own)
     h = terms_view(terms, rows + own, 1, np.dtype(np.float64))

@@ -233,6 +233,8 @@ def _combine(how: Any, a: Numbers, b: Numbers) -> Any:
 
 def as_number(values: ArrayLike) -> Numbers:
     """Return a float or a read-only array."""
+    if isinstance(values, float):
+        return float(values)
     return float(np.asarray(values)) if np.ndim(values) == 0 else frozen(values)
 
 
@@ -269,8 +271,8 @@ class Separable(ElementwisePenalty):
         for name in ("l1", "l2", "lower", "upper"):
             set_field(self, name, as_number(getattr(self, name)))
         for name in ("l1", "l2"):
-            values = np.asarray(getattr(self, name))
-            if not ((values >= 0) & (values < np.inf)).all():
+            values = getattr(self, name)
+            if not np.all((values >= 0) & (values < np.inf)):
                 raise ValueError(f"{name} must hold non-negative numbers")
         check_bounds(self.lower, self.upper)
 
@@ -280,6 +282,9 @@ class Separable(ElementwisePenalty):
 
 def check_bounds(lower: ArrayLike, upper: ArrayLike) -> None:
     """Refuse bounds that leave nothing between them."""
+    if isinstance(lower, float) and isinstance(upper, float) and lower < upper:
+        if lower < np.inf and upper > -np.inf:
+            return
     low, high = np.asarray(lower), np.asarray(upper)
     if np.isnan(low).any() or np.isnan(high).any() or _combine(np.greater, low, high).any():
         raise ValueError("bounds must satisfy lower <= upper in every entry")

@@ -55,8 +55,8 @@ def contradiction(
     """
     if not (offers(A1, Has.SPARSE) and offers(A2, Has.SPARSE)):
         return None
-    second = bounds(h2, shape2)
-    first = None if second is None else bounds(h1, shape1)
+    first = bounds(h1, shape1)  # mostly a norm, and quickly told
+    second = None if first is None else bounds(h2, shape2)
     if first is None or second is None:
         return None
     left = image(sparse.csr_array(A1.tosparse()), *first)

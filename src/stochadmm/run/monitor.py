@@ -201,6 +201,8 @@ class Monitor:
             value = value_of(problem, point.x2)
         multiplier = state.dual if dual is None else dual.astype(problem.dtype)
         residual, relative = infeasibility(problem, point)
+        same = exact and np.array_equal(point.x1, state.output.x1)
+        same = same and np.array_equal(point.x2, state.output.x2)
         penalty, outside = penalty_of(problem, point)
         objective = value + penalty
         found = Measured(

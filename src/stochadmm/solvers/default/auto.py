@@ -106,7 +106,7 @@ class Auto(Solver[State]):
         """Return the route and the reason, in words; ``small`` allows for the small one."""
         if self.route != "auto":
             return self.route, "asked for"
-        if small and Small().limits.why_not(problem) is None:
+        if small and Small().limits.why_not(problem, workspace) is None:
             return "small", "a small problem: one compiled call"
         if isinstance(problem.f2, StreamedSum):
             return "streamed-newton", "rows are read from their source: few passes, none kept"
