@@ -84,7 +84,7 @@ def plot_convergence(
         scale = result.gap / result.relative_gap if result.relative_gap else abs(result.objective)
         bound = result.objective - result.gap
         values = [(record.objective - bound) / scale for record in records]
-        what = "relative distance from the optimum, at most"
+        what = "relative gap to the final lower bound"
         if at_start is not None and np.isfinite(at_start):
             passes, values = [0.0, *passes], [(at_start - bound) / scale, *values]
     shown = np.array([np.nan if v is None else max(v, 1e-17) for v in values], dtype=float)
