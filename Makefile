@@ -175,6 +175,8 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/draw_rooms.py --check
+	$(BIN)/python tools/count_code.py --check private files
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -3,7 +3,8 @@
     python tools/count_code.py [FOLDER ...]
 
 Each folder is a source tree that holds ``stochadmm``; with several (a checkout of an older commit
-and this one) there is a column for each. ``--list NAME`` prints the places of one count.
+and this one) there is a column for each. ``--list NAME`` prints the places of one count;
+``--check NAME ...`` makes some of them a rule.
 """
 
 from __future__ import annotations
@@ -159,11 +160,15 @@ COUNTS: dict[str, tuple[Callable[[Source], Iterator[int]], int]] = {
 }
 
 
-def main() -> None:
+def main() -> int:
     """Print a table: one row per count, one column per tree, and the target."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folders", nargs="*", type=Path, default=[Path("src")])
     parser.add_argument("--list", metavar="NAME", help="print the places of counts by this word")
+    parser.add_argument(
+        "--check", nargs="+", metavar="NAME", default=(),
+        help="exit with 1 where a count by one of these words is above its target",
+    )  # fmt: skip
     options = parser.parse_args()
     trees = [sources(folder) for folder in options.folders]
     if options.list:
@@ -172,11 +177,17 @@ def main() -> None:
                 for source in trees[-1]:
                     for line in count(source):
                         print(f"{source.path}:{line}")
-        return
+        return 0
+    above = []
     for name, (count, target) in COUNTS.items():
         numbers = [sum(1 for source in tree for _ in count(source)) for tree in trees]
         print(f"{name:40}" + "".join(f"{n:8}" for n in numbers) + f"   at most {target}")
+        if numbers[-1] > target and any(word in name for word in options.check):
+            above.append(name)
+    if above:
+        print("too many: " + ", ".join(above) + "; --list names the places")
+    return int(bool(above))
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())
