@@ -467,8 +467,10 @@ def main() -> None:
         print(f"no case has {LEAST_SPLITS} splits yet; the same command goes on")
         return
     lines = compared(table[counts >= LEAST_SPLITS], STRENGTHS)
-    few = list(dict.fromkeys(table[counts < LEAST_SPLITS].dataset))
-    missing = [name for name in CASES if name in few or name not in set(table.dataset)]
+    few = table[counts < LEAST_SPLITS]
+    keys = dict.fromkeys(zip(few.dataset, few.case, strict=True))
+    missing = [f"{name} ({case})" for name, case in keys]
+    missing += [name for name in CASES if name not in set(table.dataset)]
     lines.to_csv(OUT / "compared.csv", index=False)
     draw(lines, OUT / "sizes.png")
     if options.page:
