@@ -160,8 +160,8 @@ them stays when the training rows change; before and after refitting on the stru
 * **Seconds.** CPU time of one search with its last fit, one thread.
 * **Cut.** The whole run is kept short: three to five splits a case, so that nearly all comparisons
   must stay undecided; grids of {strengths} strengths; one or two sizes of training rows; no
-  clinc150. The script goes on where it ended, with `--minutes`. A [longer run](real-data-scores.md)
-  of scores alone decided more, mostly against structure.
+  clinc150. The script goes on where it ended, with `--minutes`. A
+  [longer run](real-data-scores.md) of scores alone decided more, mostly against structure.
 """
 
 ASPECTS = (
