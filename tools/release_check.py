@@ -146,7 +146,15 @@ def try_wheel(wheel: Path, version: str) -> None:
 
 def try_sdist(sdist: Path, tests: bool) -> None:
     """Install from the sdist, and run tests that it brings along."""
-    more = ("pytest", "pytest-timeout", "hypothesis", "matplotlib", "pandas", "pyarrow")
+    more = (
+        "pytest",
+        "pytest-timeout",
+        "hypothesis",
+        "matplotlib",
+        "networkx",
+        "pandas",
+        "pyarrow",
+    )
     python = clean("sdist", sdist, *(more if tests else ()))
     run(python, ROOT / "tests" / "smoke.py", cwd=WORK)
     if tests:
