@@ -119,7 +119,7 @@ release-check: $(READY)
 	$(BIN)/python -m pip install -q -c constraints.txt build twine
 	$(BIN)/python tools/release_check.py --tests
 
-# The oldest requirements, beside the kernels of the source tree.
+# The oldest requirements, beside the kernels of the source tree. Old packages warn of each other.
 OLDEST := build/oldest
 OLDEST_TESTS := tests/test_structures.py tests/test_files.py tests/run/test_result.py tests/test_data_sources.py \
 	tests/test_estimators_input.py tests/test_estimators_refit.py tests/test_cli_fit.py
@@ -128,7 +128,7 @@ test-oldest: export PYTHONPATH = src
 test-oldest: $(EXT)
 	$(PYTHON) -m venv --clear $(OLDEST)
 	$(OLDEST)/bin/python -m pip install -q $$($(PYTHON) tools/oldest.py plots graph parquet) hypothesis pytest pytest-timeout
-	$(OLDEST)/bin/python -m pytest -q -m "not slow" $(OLDEST_TESTS) $(PYTEST_ARGS)
+	$(OLDEST)/bin/python -m pytest -q -W ignore::DeprecationWarning -m "not slow" $(OLDEST_TESTS) $(PYTEST_ARGS)
 
 # The package beside a sanitized extension, in a copy of the sources.
 ASAN := build/asan/src
