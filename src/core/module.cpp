@@ -398,6 +398,10 @@ nb::tuple small_route(nb::handle from) {
     s.dual = v.array<double>("dual", s.rows);
     s.z = v.array<double>("z", data.n), s.u = v.array<double>("u", data.n);
     s.gradient = v.array<double>("gradient", s.columns);
+    s.gram = v.maybe<double>("gram", s.columns, s.columns);
+    s.gram_known = v.flag("gram_known");
+    s.first = v.whole("first");
+    check_range(s.first, s.rows, s.rows);
     Released released;
     if constexpr (std::is_same_v<T, double>) found = active_small->wide(s, data);
     else found = active_small->narrow(s, data);

@@ -257,7 +257,7 @@ struct Levels {
 struct Route {
   const double slack = 1.4e-14;     // rounding of a value: 64 units
   const double close = 1e-3;        // relative distance to a dual value worth a charge
-  const double settled = 2e-15;     // relative gap that only rounding makes smaller
+  const double settled = 1e-15;     // relative gap that only rounding makes smaller
   const double flat = 1e-6;         // relative decrease below which the Hessian is kept
   const double sharp = 1e-14;       // relative residuals of the last models
   const idx most_steps = 40;
@@ -295,12 +295,29 @@ struct Route {
     return f.mean(losses);
   }
 
-  void model() {  // the Hessian, with a share of the bound on second derivatives
+  // The Hessian, with a share of the bound on second derivatives; that of a quadratic loss is the
+  // same for all penalties on the same rows, and may be given.
+  void model() {
     f.loss.curvatures(f.p0, f.p1, z, f.y, n, c);
     if (share > 0)
       for (idx i = 0; i < n; ++i) c[i] = (1 - share) * c[i] + share * f.cap;
+    if (f.loss.quadratic && s.gram && s.gram_known) {
+      copy(s.gram, p * p, H.at);
+      return;
+    }
     f.hessian(c, room, H);
     passes++;
+    if (f.loss.quadratic && s.gram) copy(H.at, p * p, s.gram);
+  }
+
+  // The multipliers of single coefficients that belong to a gradient and the other multipliers.
+  void complete(double *mu) {
+    multiply_transposed(S, 1, mu, wn.at);
+    for (idx i = s.first; i < m; ++i) {
+      idx k = S.indptr[i];
+      if (S.indptr[i + 1] == k + 1 && mu[i] == 0) mu[i] = -(g[S.indices[k]] + wn[S.indices[k]]);
+    }
+    penalty_dual(h, mu);  // into the domain
   }
 
   void run() {
@@ -310,7 +327,8 @@ struct Route {
     copy(s.dual, m, inner.dual.at);
     bool fresh = true, warm = false;
     double tol = f.loss.quadratic ? sharp : 1e-2;
-    for (idx j = 0; j < m; ++j) warm |= s.dual[j] != 0;
+    for (idx j = 0; j < p; ++j) warm |= w[j] != 0;
+    if (warm) complete(inner.dual);
     if (f.loss.kinked) share = 1e-3;
     for (steps = 0; steps < most_steps; ++steps) {
       if (fresh) model();
@@ -322,9 +340,8 @@ struct Route {
         continue;
       }
       warm = true;
-      certify();
-      double top = most(fabs(objective()), 1e-300);
-      if (objective() - bound <= settled * top) break;
+      double left = certify(), top = most(fabs(objective()), 1e-300);
+      if (left <= settled * top) break;
       double change = predicted(w), t = change < 0 || tol <= sharp ? step(w, change) : 0;
       // the model is solved as far as its own error is worth it
       if (t == 0 && tol > sharp) {
@@ -379,15 +396,16 @@ struct Route {
 
   // ---------------------------------------------------------------- the bound
 
-  // Slopes moved along the model's step: their gradient is minus S' dual up to rounding.
-  void certify() {
+  // Slopes moved along the model's step: their gradient is minus S' dual up to rounding. Returns
+  // the distance to the dual value, before what is charged; infinity where there is no bound.
+  double certify() {
     f.predict(inner.step, moved);
     for (idx i = 0; i < n; ++i)
       dual_u[i] = clip(u[i] + c[i] * moved[i], f.low[i], f.high[i]);
     copy(inner.dual.at, m, dual_mu.at);
     double conjugate = penalty_dual(h, dual_mu), dual = -mean_dual(dual_u) - conjugate;
     passes++;
-    if (!(objective() - dual <= close * most(fabs(objective()), 1e-300))) return;
+    if (!(objective() - dual <= close * most(fabs(objective()), 1e-300))) return INFINITY;
     f.pull_back(dual_u, room, dual_g);
     multiply_transposed(S, 1, dual_mu.at, wn.at);
     Buffer<double> rho(p);
@@ -402,6 +420,7 @@ struct Route {
     double cost = charge(rho, level, conjugate, false);
     if (!(cost <= 1e-11 * level)) cost = least(cost, charge(rho, level, conjugate, true));
     bound = most(bound, dual - cost);
+    return cost < INFINITY ? objective() - dual : INFINITY;
   }
   double mean_dual(const double *v) {  // (1/n) sum_i q_i (loss*(v_i) - v_i offset_i)
     f.loss.duals(f.p0, f.p1, v, f.y, n, room);

@@ -8,18 +8,18 @@ namespace {
 
 // ---------------------------------------------------------------- dense symmetric systems
 
-// The Cholesky factor of the lower triangle of a, in place; false where it is not definite.
+// The Cholesky factor of the lower triangle of a, in place; false where it is not definite. Column
+// by column, so that every inner loop goes along a row.
 bool factorize(double *a, idx p) {
-  for (idx i = 0; i < p; ++i) {
-    double *row = a + i * p, sum;
-    for (idx j = 0; j < i; ++j) {
-      dot(row, j, a + j * p, &sum);
-      row[j] = (row[j] - sum) / a[j * p + j];
-    }
-    dot(row, i, row, &sum);
-    double pivot = row[i] - sum;
+  Buffer<double> memory(p, false);
+  double *RESTRICT column = memory.at;
+  for (idx k = 0; k < p; ++k) {
+    double pivot = a[k * p + k];
     if (!(pivot > 0)) return false;
-    row[i] = sqrt(pivot);
+    pivot = sqrt(pivot);
+    a[k * p + k] = pivot;
+    for (idx i = k + 1; i < p; ++i) column[i] = a[i * p + k] /= pivot;
+    for (idx i = k + 1; i < p; ++i) add(-column[i], column + k + 1, a + i * p + k + 1, i - k);
   }
   return true;
 }

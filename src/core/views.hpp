@@ -113,6 +113,9 @@ struct SmallRoute {
   const double *data;
   Penalty<double> h;
   double *w, *dual, *z, *u, *gradient;
+  idx first;       // rows of the structure, before those of single coefficients
+  double *gram;    // room for the Hessian of a quadratic loss, or null
+  bool gram_known;
 };
 struct SmallFound {
   double value, penalty, bound;  // mean loss and penalties at w, a lower bound on the minimum

@@ -69,6 +69,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
     verbose: bool = False
 
     _top = 1.0  # first alpha of a grid over the largest useful one
+    _last_digits = True  # whether small fits go on to rounding error
 
     # ---------------------------------------------------------------- for subclasses
 
@@ -179,6 +180,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         self, problem: Problem, start: Any, workspace: Workspace, deadline: Deadline,
         **options: Any,
     ) -> Result:  # fmt: skip
+        options["last_digits"] = self._last_digits and options.get("last_digits", True)
         return solve(
             problem, solver=self.solver, tol=self.tol, max_passes=self.max_passes,
             deadline=deadline, start=start, workspace=workspace,

@@ -7,7 +7,7 @@ that compiled loops know. See ``docs/design/small.md``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..base.workspace import Workspace
 from ..kernels.extension import available
 from ..kernels.small import SmallFound, SmallProblem, small_route
 from ..kernels.views import DataView, PenaltyView
+from ..losses import Squared
 from ..operators import Identity, csr_parts
 from ..problem import Problem
 from ..risk.finite_sum import FiniteSum
@@ -86,6 +87,20 @@ def _terms(penalty: Any, n_rows: int) -> list[Term] | None:
     return terms
 
 
+@dataclass
+class Hessian:
+    """That of a quadratic loss on some rows, once it is known; all penalties share it."""
+
+    matrix: Array | None
+    known: bool = False
+
+    @classmethod
+    def of(cls, f2: FiniteSum) -> Hessian:
+        """Return room for it, nothing for other losses."""
+        quadratic = isinstance(f2.loss, Squared)
+        return cls(np.empty((f2.n_columns, f2.n_columns)) if quadratic else None)
+
+
 @dataclass(frozen=True)
 class SmallForm:
     """The rows of S, and how many of them are the structure's."""
@@ -96,6 +111,7 @@ class SmallForm:
     indices: Array
     data: Array
     n_structure: int
+    hessian: Hessian
 
     def solve(self, x2: Array, dual: Array | None) -> tuple[SmallProblem, SmallFound]:
         """Return arrays and numbers of the answer, from a start and a multiplier of x1."""
@@ -105,9 +121,12 @@ class SmallForm:
         n, p = self.f.n_rows, x2.size
         problem = SmallProblem(
             self.f, self.h, self.indptr, self.indices, self.data, x2.astype(np.float64), mu,
-            np.empty(n), np.empty(n), np.empty(p),
+            np.empty(n), np.empty(n), np.empty(p), self.n_structure, self.hessian.matrix,
+            self.hessian.known,
         )  # fmt: skip
-        return problem, small_route(problem)
+        found = small_route(problem)
+        self.hessian.known = True
+        return problem, found
 
 
 def small_form(problem: Problem, workspace: Workspace) -> SmallForm:
@@ -117,7 +136,8 @@ def small_form(problem: Problem, workspace: Workspace) -> SmallForm:
     own = p if problem.h2 is not None else 0
     parts = workspace.shared.once(structure_rows, problem.A2, own)
     h = terms_view(terms, rows + own, 1, np.dtype(np.float64))
-    return SmallForm(problem.f2.view, h, *parts, rows)  # type: ignore[attr-defined]
+    f2 = cast(FiniteSum, problem.f2)
+    return SmallForm(f2.view, h, *parts, rows, workspace.shared.once(Hessian.of, f2))
 
 
 def structure_rows(A: Any, own: int) -> tuple[Array, Array, Array]:

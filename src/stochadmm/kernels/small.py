@@ -14,7 +14,7 @@ from .views import DataView, PenaltyView
 
 
 class SmallProblem(NamedTuple):
-    """``mean loss + h(S w)`` with S in CSR form; the last five arrays are written.
+    """``mean loss + h(S w)`` with S in CSR form; the arrays after it are written.
 
     ``w`` (coefficients, then the intercept) and ``dual`` (a multiplier of ``S w``) are starts as
     well; ``z``, ``u`` and ``gradient`` are predictions, the derivative of each row's loss and the
@@ -31,6 +31,12 @@ class SmallProblem(NamedTuple):
     z: Array
     u: Array
     gradient: Array
+    first: int = 0
+    """Rows of the structure; those of single coefficients follow."""
+    gram: Array | None = None
+    """Room for the Hessian of a quadratic loss, which other penalties on the same rows share,"""
+    gram_known: bool = False
+    """and whether it is there."""
 
 
 class SmallFound(NamedTuple):
