@@ -15,7 +15,7 @@ from benchmarks import general
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.forms.elimination import SmoothTerm
+from stochadmm.forms.elimination import SmoothTerm, as_penalty
 
 NUMBERS = range(20)
 
@@ -218,7 +218,7 @@ def test_conjugate_and_prox_of_a_function_known_by_its_gradient(which):
         "bend": general.Bend(rng.standard_normal((3, 4)), rng.standard_normal(3)),
         "softplus": Softplus(),
     }[which]
-    term = sa.elimination.as_penalty(f1, (4,))
+    term = as_penalty(f1, (4,))
     assert isinstance(term, SmoothTerm)
     for _ in range(10):
         x, v = rng.standard_normal((2, 4))

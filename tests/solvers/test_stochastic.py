@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
+from stochadmm.base.workspace import Workspace
 from stochadmm.risk.gradients import Fresh, Table
 from stochadmm.risk.sampling import Runs
 from stochadmm.solvers.comparison import _plain, _reduced
@@ -358,7 +359,9 @@ def test_svrg_admm_restarts_from_the_means_when_strongly_convex():
     solver = sa.SVRGADMM(beta=0.2, batch_size=5, strongly_convex=True)
     first, second = run(solver, problem, 2)
     A = problem.A2.tosparse().toarray()
-    multiplier = _reduced.multiplier_for(problem, problem.f2.gradient(first.snapshot.x2))
+    multiplier = _reduced.multiplier_for(
+        problem, problem.f2.gradient(first.snapshot.x2), Workspace()
+    )
     expected = np.linalg.lstsq(A.T, -problem.f2.gradient(first.snapshot.x2), rcond=None)[0]
     np.testing.assert_allclose(multiplier, expected, rtol=0, atol=1e-10)
     again = sa.SVRGADMM(beta=0.2, batch_size=5)

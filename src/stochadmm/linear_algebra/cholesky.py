@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..base.protocols import Array
 
 
 def factor(matrix: Array) -> Array:
-    """Return a lower Cholesky factor; a ridge of rounding's size keeps flat directions still."""
-    lifted = matrix.copy()
-    lifted.flat[:: len(matrix) + 1] += 1e-13 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
-    return np.asarray(cho_factor(lifted, lower=True, overwrite_a=True)[0])
+    """Return a lower Cholesky factor; a ridge of rounding's size keeps flat directions still.
+
+    A semidefinite matrix that was summed in float32 may have eigenvalues below zero of that
+    rounding's size: the ridge grows until the factor exists.
+    """
+    size = max(float(np.trace(matrix)) / len(matrix), 1e-300)
+    ridge = 1e-13
+    while True:
+        lifted = matrix.copy()
+        lifted.flat[:: len(matrix) + 1] += ridge * size
+        try:
+            return np.asarray(cho_factor(lifted, lower=True, overwrite_a=True)[0])
+        except LinAlgError:
+            ridge *= 100
+            if ridge > 1e-5:  # no rounding: the matrix is indefinite
+                raise
 
 
 def solve(lower: Array, right: Array) -> Array:
