@@ -88,8 +88,12 @@ def _flush(path: Path) -> None:
 
 def write_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays of numbers as an uncompressed ``.npz`` archive that is whole or absent."""
+    objects = [name for name, array in arrays.items() if array.dtype.hasobject]
+    if objects:  # NumPy 2.0 would pickle them
+        raise ValueError(f"{objects[0]} holds Python objects, expected numbers or text")
     with replacing(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+        save: Any = np.savez  # names of arrays are ours, not its options
+        save(file, **arrays)
 
 
 def read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:

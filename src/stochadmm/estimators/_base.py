@@ -382,9 +382,16 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self)
         return reading.to_sklearn(self)
 
-    def _html_repr(self) -> str:
+    def _repr_html_inner(self) -> str:
         """Return scikit-learn's diagram and, once fitted, what was found."""
-        return str(super()._html_repr()) + reading.html_summary(self)
+        return str(super()._repr_html_inner()) + reading.html_summary(self)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """Return the same for notebooks."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] += reading.html_summary(self)
+        return bundle
 
     def plot_convergence(self, ax: Any = None) -> Any:
         """Draw the distance from the optimum against passes; returns the axes (matplotlib)."""
