@@ -85,6 +85,20 @@ def declared(part: object) -> Capabilities:
     return frozenset(has for has in named if getattr(part, has.value, None) is not None)
 
 
+def has_members(part: object, *names: str) -> bool:
+    """Say whether a user's object has all these members.
+
+    Those of its class are not evaluated: the norm of an operator may take many products.
+
+    Examples
+    --------
+    >>> from stochadmm.base.capabilities import has_members
+    >>> has_members([], "append"), has_members([], "append", "matvec")
+    (True, False)
+    """
+    return all(hasattr(type(part), name) or hasattr(part, name) for name in names)
+
+
 def nonnegative(loss: object) -> bool:
     """Say whether no value of a loss is below zero, so that a value is a scale of its own."""
     return bool(getattr(loss, "nonnegative", True))

@@ -1,7 +1,7 @@
 """Linear operators with SciPy's names, on vectors and matrices, in float32 and float64."""
 
 from ._algebra import Composed, PadColumns, Scaled, VStack
-from ._base import csr_parts
+from ._base import csr_parts, squared_norm
 from ._convert import as_operator, simplest
 from ._differences import Differences, GridDifferences
 from ._graphs import Incidence, Selection
@@ -22,4 +22,5 @@ __all__ = [
     "as_operator",
     "csr_parts",
     "simplest",
+    "squared_norm",
 ]

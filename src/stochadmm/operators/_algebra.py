@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,13 @@ from ._convert import as_operator
 class _Combination(LinearMap):
     """Has a sparse form when all its parts have one."""
 
+    _shape: tuple[int, int]
+
     def _parts(self) -> tuple[Any, ...]:
         raise NotImplementedError
 
     def _build(self) -> Any:
         raise NotImplementedError
-
-    @cached_property
-    def _sparse(self) -> Any:
-        return sparse.csr_array(self._build())
 
     @property
     def capabilities(self) -> Capabilities:
@@ -37,8 +34,8 @@ class _Combination(LinearMap):
         return frozenset({Has.SPARSE} if known else ())
 
     def tosparse(self) -> Any:
-        """Return the operator as a CSR array in float64; every part must have one."""
-        return self._sparse
+        """Return the operator as a new CSR array in float64; every part must have one."""
+        return sparse.csr_array(self._build())
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +68,14 @@ class VStack(_Combination):
         if len(set(widths)) > 1:
             raise ValueError(f"operators to stack have different numbers of columns: {widths}")
         set_field(self, "operators", operators)
+        set_field(self, "_shape", (sum(op.shape[0] for op in operators), widths[0]))
 
-    @cached_property
+    @property
     def shape(self) -> tuple[int, int]:
         """Sum of the rows, and columns."""
-        return sum(op.shape[0] for op in self.operators), self.operators[0].shape[1]
+        return self._shape
 
-    @cached_property
+    @property
     def norm2(self) -> float:
         """An upper bound on the squared spectral norm."""
         total = float(sum(op.norm2 for op in self.operators))
@@ -265,7 +263,7 @@ class Composed(_Combination):
         """Rows of A, columns of B."""
         return self.A.shape[0], self.B.shape[1]
 
-    @cached_property
+    @property
     def norm2(self) -> float:
         """An upper bound on the squared spectral norm."""
         bound = float(self.A.norm2 * self.B.norm2)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
 
-from ..base.capabilities import Capabilities, Has
-from ..base.immutable import ByValue
-from ..base.protocols import Array
+from ..base.capabilities import Capabilities, Has, has_members
+from ..base.immutable import ByValue, set_field
+from ..base.protocols import Array, Operator
+from ..base.workspace import Workspace
 
 _EXACT_SIDE = 1000
 _EXACT_WORK = 4e9
@@ -63,7 +63,7 @@ class LinearMap(ByValue):
     def __matmul__(self, other: Any) -> Any:
         from ._algebra import Composed
 
-        if hasattr(other, "rmatvec"):
+        if has_members(other, "rmatvec"):
             return Composed(self, other)
         return self.matvec(other)
 
@@ -79,41 +79,54 @@ class LinearMap(ByValue):
 
 
 class SparseMap(LinearMap):
-    """An operator applied through its CSR form; subclasses give ``_build`` in float64."""
+    """An operator applied through its CSR form, which its constructor hands to `_settle`.
 
-    def _build(self) -> Any:
-        raise NotImplementedError
+    Products with float32 vectors are summed in float64 and rounded once.
+    """
 
-    @cached_property
-    def _float64(self) -> tuple[Any, Any]:
-        matrix = self._build()
-        return matrix, matrix.T
+    _forward: Any
+    _adjoint: Any
 
-    @cached_property
-    def _float32(self) -> tuple[Any, Any]:
-        matrix = self._float64[0].astype(np.float32)
-        return matrix, matrix.T
+    def _settle(self, matrix: Any) -> None:
+        set_field(self, "_forward", matrix)
+        set_field(self, "_adjoint", matrix.T)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self._forward.shape  # type: ignore[no-any-return]
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         x = as_float(x)
-        matrix = self._float64[0] if x.dtype == np.float64 else self._float32[0]
-        return store(matrix @ x, out)
+        return store((self._forward @ x).astype(x.dtype, copy=False), out)
 
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         u = as_float(u)
-        matrix = self._float64[1] if u.dtype == np.float64 else self._float32[1]
-        return store(matrix @ u, out)
+        return store((self._adjoint @ u).astype(u.dtype, copy=False), out)
 
     def tosparse(self) -> Any:
         """Return the operator as a CSR array in float64; it is shared, copy it to change it."""
-        return self._float64[0]
+        return self._forward
 
-    @cached_property
+    @property
     def norm2(self) -> float:
         """An upper bound on the squared spectral norm."""
         return sparse_norm2(self.tosparse())
+
+
+def squared_norm(A: Operator | None, workspace: Workspace | None = None) -> float:
+    """Return the bound ``A.norm2``, 0 without an operator; a run computes it once.
+
+    Operators work it out on every call, which can take many products: whatever asks more than
+    once gives its workspace.
+    """
+    return 0.0 if A is None else (workspace or Workspace()).shared.once(_norm2, A)
+
+
+def _norm2(A: Operator) -> float:
+    return float(A.norm2)
 
 
 def csr_parts(A: Any) -> tuple[Array, Array, Array]:

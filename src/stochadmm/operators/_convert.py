@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
-from ..base.capabilities import Has, offers
+from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import CompleteOperator, Operator
 from ._matrices import Identity, Matrix, Wrapped
 
@@ -69,14 +69,14 @@ def _convert(obj: Any, name: str, n_columns: int | None) -> Operator:
             raise ValueError(f"{name} is None; give an operator, or n_columns for the identity")
         return Identity(n_columns)
     members = ("shape", "matvec", "rmatvec")
-    if all(hasattr(obj, member) for member in (*members, "norm2")):
+    if has_members(obj, *members, "norm2"):
         return obj  # type: ignore[no-any-return]
     if sparse.issparse(obj) or isinstance(obj, (np.ndarray, list)):
         try:
             return Matrix(obj)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
-    if all(hasattr(obj, member) for member in members):
+    if has_members(obj, *members):
         return Wrapped(obj)
     raise TypeError(
         f"{name} must be an operator, a matrix, a sparse matrix or a LinearOperator, "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from math import comb
 from typing import Any
 
@@ -145,8 +144,8 @@ class GridDifferences(SparseMap):
                     f"mask must be boolean of shape {grid}, got {mask.dtype} of shape {mask.shape}"
                 )
             set_field(self, "mask", frozen(mask, bool))
+        self._settle(self._build())
 
-    @cached_property
     def _cells(self) -> Array:
         """Column of every cell, -1 outside the mask."""
         if self.mask is None:
@@ -154,32 +153,27 @@ class GridDifferences(SparseMap):
         mask = np.asarray(self.mask)
         return np.where(mask, np.cumsum(mask).reshape(mask.shape) - 1, -1)
 
-    @cached_property
-    def _stencils(self) -> Array:
+    def _stencils(self, cells: Array) -> Array:
         """Columns of the cells of every row, ``order + 1`` each."""
         rows = []
         for axis, n in enumerate(self.grid):
             if n > self.order:
-                moved = np.moveaxis(self._cells, axis, -1)
+                moved = np.moveaxis(cells, axis, -1)
                 windows = np.lib.stride_tricks.sliding_window_view(moved, self.order + 1, axis=-1)
                 windows = np.moveaxis(windows, -2, axis)  # rows in C order of the cells
                 rows.append(windows.reshape(-1, self.order + 1))
         stencils = np.concatenate(rows) if rows else np.empty((0, self.order + 1), dtype=np.intp)
         return stencils[(stencils >= 0).all(axis=1)]
 
-    @cached_property
-    def shape(self) -> tuple[int, int]:
-        """Rows, and cells inside the mask."""
-        return len(self._stencils), int(self._cells.max()) + 1
-
     def _build(self) -> Any:
-        k = self.order
+        cells, k = self._cells(), self.order
+        stencils = self._stencils(cells)
         values = [float((-1) ** (k - j) * comb(k, j)) for j in range(k + 1)]
-        data = np.tile(values, len(self._stencils))
-        rows = np.repeat(np.arange(len(self._stencils)), k + 1)
-        return csr(data, rows, self._stencils.ravel(), self.shape)
+        data = np.tile(values, len(stencils))
+        rows = np.repeat(np.arange(len(stencils)), k + 1)
+        return csr(data, rows, stencils.ravel(), (len(stencils), int(cells.max()) + 1))
 
-    @cached_property
+    @property
     def norm2(self) -> float:
         """An upper bound on the squared spectral norm, exact for order 1 without a mask."""
         total = sum(Differences(n, self.order).norm2 for n in self.grid)

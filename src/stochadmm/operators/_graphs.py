@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from ..base.immutable import frozen, set_field
 from ..base.protocols import Array
-from ._base import SparseMap, as_float, csr, store
+from ._base import SparseMap, as_float, store
 
 
 def _check_weights(weights: Array, count: int, owner: str) -> None:
@@ -76,11 +75,11 @@ class Incidence(SparseMap):
             if signs.shape != (len(edges),) or not (np.abs(signs) == 1).all():
                 raise ValueError(f"signs must be {len(edges)} numbers +1 or -1, one per edge")
             set_field(self, "signs", signs)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Edges and nodes."""
-        return np.shape(self.edges)[0], self.n_nodes
+        pointers, columns, values = self.csr_parts()
+        parts, shape = (values, columns, pointers), (len(edges), self.n_nodes)
+        matrix = sparse.csr_array(parts, shape=shape, copy=True)
+        matrix.sort_indices()
+        self._settle(matrix)
 
     def csr_parts(self) -> tuple[Array, Array, Array]:
         """Return row pointers, columns and values of the sparse form."""
@@ -89,14 +88,6 @@ class Incidence(SparseMap):
         head = np.ones(m) if self.weights is None else np.asarray(self.weights)
         tail = -head if self.signs is None else -head * np.asarray(self.signs)
         return np.arange(0, 2 * m + 1, 2), edges.ravel(), np.column_stack([head, tail]).ravel()
-
-    def _build(self) -> Any:
-        edges = np.asarray(self.edges)
-        m = len(edges)
-        head = np.ones(m) if self.weights is None else np.asarray(self.weights)
-        tail = -head if self.signs is None else -head * np.asarray(self.signs)
-        data = np.column_stack([head, tail]).ravel()
-        return csr(data, np.repeat(np.arange(m), 2), edges.ravel(), self.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,34 +143,25 @@ class Selection(SparseMap):
             weights = frozen(self.weights)
             _check_weights(weights, len(groups), "group")
             set_field(self, "weights", weights)
+        columns = np.concatenate([np.empty(0, dtype=np.intp), *groups]).astype(np.intp)
+        scales = np.ones(len(groups)) if self.weights is None else np.asarray(self.weights)
+        parts = (np.repeat(scales, self.sizes), columns, np.arange(columns.size + 1))
+        self._settle(sparse.csr_array(parts, shape=(columns.size, self.n)))
 
-    @cached_property
+    @property
     def sizes(self) -> Array:
         """Rows of each group."""
         return frozen([np.size(group) for group in self.groups], np.int64)
 
-    @cached_property
-    def _columns(self) -> Array:
-        return np.concatenate([np.empty(0, dtype=np.intp), *self.groups]).astype(np.intp)
-
     @property
-    def shape(self) -> tuple[int, int]:
-        """Sum of the sizes, and columns."""
-        return int(self.sizes.sum()), self.n
-
-    def _build(self) -> Any:
-        rows = np.arange(self._columns.size)
-        ones = np.ones(len(self.groups)) if self.weights is None else self.weights
-        return csr(np.repeat(ones, self.sizes), rows, self._columns, self.shape)
-
-    @cached_property
     def norm2(self) -> float:
         """The squared spectral norm: the largest sum of squared weights over a column."""
-        square = self.tosparse().multiply(self.tosparse())
-        return float(square.sum(axis=0).max(initial=0.0)) * (1.0 + 1e-14)
+        matrix = self.tosparse()
+        sums = np.bincount(matrix.indices, weights=matrix.data**2)
+        return float(sums.max(initial=0.0)) * (1.0 + 1e-14)
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         if self.weights is not None:
             return super().matvec(x, out)
-        return store(as_float(x)[self._columns], out)
+        return store(as_float(x)[self._forward.indices], out)

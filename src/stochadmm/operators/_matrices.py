@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ..base.capabilities import Capabilities, Has, declared
+from ..base.capabilities import Capabilities, Has, declared, has_members
 from ..base.immutable import set_field
 from ..base.protocols import Array
 from ..base.validation import as_csr, refuse_masked
@@ -69,12 +68,23 @@ class Identity(LinearMap):
         return sparse.csr_array(sparse.eye_array(self.n) * float(self.scale))
 
 
+class _InMemory(LinearMap):
+    """Holds the matrix and its transpose for products with either dtype."""
+
+    _forms: dict[np.dtype[Any], tuple[Any, Any]]
+
+    @property
+    def _wide(self) -> Any:
+        return self._forms[np.dtype(np.float64)][0]
+
+
 @dataclass(frozen=True, eq=False)
-class Matrix(LinearMap):
+class Matrix(_InMemory):
     """A matrix in memory, dense or sparse.
 
-    It is not copied, so it must not be changed afterwards. Products with float32 vectors use a
-    float32 copy made at the first of them, and the other way round.
+    It is not copied, so it must not be changed afterwards; of a float32 matrix a float64 copy is
+    made for products with float64 vectors. A float64 matrix takes float32 vectors as they are,
+    sums in float64 and rounds once.
 
     Parameters
     ----------
@@ -94,8 +104,9 @@ class Matrix(LinearMap):
 
     def __post_init__(self) -> None:
         given: Any = self.A
-        if hasattr(given, "tocsr"):
-            A = as_csr(given, "the matrix")
+        in_csr = has_members(given, "tocsr")
+        if in_csr:
+            A: Any = as_csr(given, "the matrix")
         else:
             refuse_masked(given, "the matrix")
             A = np.asarray(given)
@@ -105,26 +116,19 @@ class Matrix(LinearMap):
             raise ValueError(f"Matrix needs real numbers, got dtype {A.dtype}")
         if A.dtype not in (np.float32, np.float64):
             A = A.astype(np.float64)
-        if not np.isfinite(A if isinstance(A, np.ndarray) else A.data).all():
+        if not np.isfinite(A.data if in_csr else A).all():
             raise ValueError("Matrix contains NaN or infinity")
         set_field(self, "A", A)
+        wide = A.astype(np.float64, copy=False)
+        forms = {np.dtype(np.float64): (wide, wide.T), np.dtype(np.float32): (A, A.T)}
+        set_field(self, "_forms", forms)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return self.A.shape  # type: ignore[no-any-return]
 
-    @cached_property
-    def _float64(self) -> tuple[Any, Any]:
-        matrix = self.A.astype(np.float64, copy=False)
-        return matrix, matrix.T
-
-    @cached_property
-    def _float32(self) -> tuple[Any, Any]:
-        matrix = self.A.astype(np.float32, copy=False)
-        return matrix, matrix.T
-
-    @cached_property
+    @property
     def norm2(self) -> float:
         """An upper bound on the squared spectral norm.
 
@@ -132,22 +136,22 @@ class Matrix(LinearMap):
         an estimate by Lanczos iterations with a margin.
         """
         if sparse.issparse(self.A):
-            return sparse_norm2(self._float64[0])
+            return sparse_norm2(self._wide)
         return dense_norm2(self.A)
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         x = as_float(x)
-        return store((self._float64 if x.dtype == np.float64 else self._float32)[0] @ x, out)
+        return store((self._forms[x.dtype][0] @ x).astype(x.dtype, copy=False), out)
 
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         u = as_float(u)
-        return store((self._float64 if u.dtype == np.float64 else self._float32)[1] @ u, out)
+        return store((self._forms[u.dtype][1] @ u).astype(u.dtype, copy=False), out)
 
     def tosparse(self) -> Any:
         """Return the operator as a CSR array in float64."""
-        return sparse.csr_array(self._float64[0])
+        return sparse.csr_array(self._wide)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +180,7 @@ class Wrapped(LinearMap):
 
     def __post_init__(self) -> None:
         for member in ("shape", "matvec", "rmatvec"):
-            if not hasattr(self.operator, member):
+            if not has_members(self.operator, member):
                 raise TypeError(f"Wrapped needs an object with {member}, got {self.operator!r}")
         if np.dtype(getattr(self.operator, "dtype", None) or np.float64).kind == "c":
             raise ValueError("Wrapped needs an operator on real numbers, got a complex one")
@@ -187,7 +191,7 @@ class Wrapped(LinearMap):
         n_rows, n_columns = self.operator.shape
         return int(n_rows), int(n_columns)
 
-    @cached_property
+    @property
     def norm2(self) -> float:
         """The squared spectral norm: certain when small, else estimated with a margin."""
         return estimated_norm2(self.shape, self.matvec, self.rmatvec)
@@ -212,7 +216,7 @@ class Wrapped(LinearMap):
     def _apply(self, x: Array, vector: str, matrix: str, out: Array | None) -> Array:
         if x.ndim == 1:
             result = getattr(self.operator, vector)(x)
-        elif hasattr(self.operator, matrix):
+        elif has_members(self.operator, matrix):
             result = getattr(self.operator, matrix)(x)
         else:
             one = getattr(self.operator, vector)

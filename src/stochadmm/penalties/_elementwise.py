@@ -21,6 +21,7 @@ class _Weighted(ElementwisePenalty):
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
         set_field(self, "weights", check_weights(self.weights))
+        super().__post_init__()
 
     def _strength(self) -> Numbers:
         if self.weights is None:
@@ -109,6 +110,7 @@ class ElasticNet(ElementwisePenalty):
         if not 0 <= self.l1_ratio <= 1:
             raise ValueError(f"l1_ratio must lie between 0 and 1, got {self.l1_ratio}")
         set_field(self, "weights", check_weights(self.weights))
+        super().__post_init__()
 
     def _coefficients(self) -> Coefficients:
         strength: Any = self.alpha * (1.0 if self.weights is None else np.asarray(self.weights))
@@ -172,6 +174,7 @@ class Box(_Indicator):
         set_field(self, "lower", as_number(self.lower))
         set_field(self, "upper", as_number(self.upper))
         check_bounds(self.lower, self.upper)
+        super().__post_init__()
 
     def _coefficients(self) -> Coefficients:
         return Coefficients(0.0, 0.0, as_number(self.lower), as_number(self.upper))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -112,8 +111,16 @@ class _RowGroups(Part):
         return np.broadcast_to(self._spread(off & (self._strengths(off.size) > 0), x), x.shape)
 
 
+class _Partition(_RowGroups):
+    """Holds where groups start, their strengths, and the way back from the order of groups."""
+
+    _starts: Array
+    _all_strengths: Floats
+    _back: Array | None
+
+
 @dataclass(frozen=True, eq=False)
-class GroupL2(_RowGroups):
+class GroupL2(_Partition):
     """Group lasso on disjoint groups of rows, ``alpha sum_g weights_g |x_g|_2``.
 
     All columns of a row belong to its group, so the norm of a block of a matrix is Frobenius'.
@@ -162,6 +169,10 @@ class GroupL2(_RowGroups):
             if not np.array_equal(np.sort(order), np.arange(sizes.sum())):
                 raise ValueError("order must name every row once; build it with from_labels")
             set_field(self, "order", order)
+        set_field(self, "_starts", np.concatenate([[0], np.cumsum(sizes)[:-1]]))
+        ones = np.ones(sizes.size) if weights is None else weights
+        set_field(self, "_all_strengths", float(self.alpha) * ones)
+        set_field(self, "_back", None if self.order is None else np.argsort(self.order))
 
     @classmethod
     def from_labels(
@@ -182,20 +193,6 @@ class GroupL2(_RowGroups):
         order = np.argsort(labels, kind="stable")
         in_order = bool((np.diff(labels) >= 0).all())
         return cls(alpha, counts, weights, None if in_order else order)
-
-    @cached_property
-    def _starts(self) -> Array:
-        return np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
-
-    @cached_property
-    def _all_strengths(self) -> Floats:
-        if self.weights is None:
-            return np.full(np.size(self.sizes), float(self.alpha))
-        return self.alpha * np.asarray(self.weights)
-
-    @cached_property
-    def _back(self) -> Array | None:
-        return None if self.order is None else np.argsort(self.order)
 
     @property
     def capabilities(self) -> Capabilities:

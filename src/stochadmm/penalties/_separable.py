@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -38,21 +37,20 @@ class ElementwisePenalty(Part):
         """What the penalty offers."""
         return ALWAYS | {Has.REACH, Has.RESCALED, Has.RESTRICTED, Has.TENSION, Has.TERMS}
 
+    _numbers: Coefficients
+    _bounded: bool
+    _curved: bool
+
+    def __post_init__(self) -> None:
+        _, l2, lower, upper = numbers = self._coefficients()
+        set_field(self, "_numbers", numbers)
+        bounded = bool(np.any(np.greater(lower, -np.inf)) or np.any(np.less(upper, np.inf)))
+        set_field(self, "_bounded", bounded)
+        set_field(self, "_curved", bool(np.any(l2)))
+
     def _coefficients(self) -> Coefficients:
+        """Return the numbers from the fields; constructors come here with cleaned fields."""
         raise NotImplementedError
-
-    @cached_property
-    def _numbers(self) -> Coefficients:
-        return self._coefficients()
-
-    @cached_property
-    def _bounded(self) -> bool:
-        _, _, lower, upper = self._numbers
-        return bool(np.any(np.asarray(lower) > -np.inf) or np.any(np.asarray(upper) < np.inf))
-
-    @cached_property
-    def _curved(self) -> bool:
-        return bool(np.any(self._numbers.l2))
 
     def _for(self, x: Array) -> Coefficients:
         if x.ndim == 1:
@@ -275,6 +273,7 @@ class Separable(ElementwisePenalty):
             if not np.all((values >= 0) & (values < np.inf)):
                 raise ValueError(f"{name} must hold non-negative numbers")
         check_bounds(self.lower, self.upper)
+        super().__post_init__()
 
     def _coefficients(self) -> Coefficients:
         return Coefficients(*map(as_number, (self.l1, self.l2, self.lower, self.upper)))

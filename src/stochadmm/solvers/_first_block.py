@@ -16,6 +16,7 @@ import numpy as np
 
 from ..base.protocols import Array
 from ..base.validation import Unsuitable
+from ..base.workspace import Workspace
 from ..linear_algebra import cholesky
 from ..problem import Problem
 from ..risk.metrics import LARGEST_DENSE, gram_of
@@ -66,8 +67,9 @@ def matrix_size(problem: Problem, requested: str) -> int:
 
 
 def first_step(
-    problem: Problem, beta: float, requested: str, most: int, relaxation: float = 1.0
-) -> Step1:
+    problem: Problem, beta: float, requested: str, most: int, relaxation: float = 1.0,
+    *, workspace: Workspace,
+) -> Step1:  # fmt: skip
     """Return the x1 step for one penalty; ``most`` bounds the inner steps that f1 needs.
 
     Over-relaxed methods shorten a step along the gradient of f1: with the weight L1 / (2 - alpha)
@@ -77,7 +79,7 @@ def first_step(
     if form == "exact":
         return _Exact(problem, beta, most)
     extra = max(1.0, 1 / (2 - relaxation))
-    step, _ = lengths(problem, 0.0, beta)
+    step, _ = lengths(problem, 0.0, beta, workspace=workspace)
     if problem.f1 is not None:
         step = 1 / (1 / step + (extra - 1) * float(problem.f1.lipschitz))
 

@@ -18,7 +18,7 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.validation import Unsuitable
 from ..base.workspace import Workspace
-from ..operators import Identity
+from ..operators import Identity, squared_norm
 from ..problem import Pair, Problem
 from . import defaults
 
@@ -52,7 +52,7 @@ def step2(problem: Problem, center: Array, force: Array, gradient: Array, step: 
 
 
 def lengths(
-    problem: Problem, curvature: float, pull: float, share: float = 1.0
+    problem: Problem, curvature: float, pull: float, share: float = 1.0, *, workspace: Workspace
 ) -> tuple[float, float]:
     """Return the safe steps of both blocks: 1 / (L1 + pull |A1|^2), 1 / (curvature + pull |A2|^2).
 
@@ -60,7 +60,7 @@ def lengths(
     constraint, ``share`` a factor of L1. A block without any curvature gets the step 1.
     """
     smooth = 0.0 if problem.f1 is None else share * float(problem.f1.lipschitz)
-    a1, a2 = (0.0 if A is None else float(A.norm2) for A in (problem.A1, problem.A2))
+    a1, a2 = (squared_norm(A, workspace) for A in (problem.A1, problem.A2))
     first, second = smooth + pull * a1, curvature + pull * a2
     return 1 / first if first > 0 else 1.0, 1 / second if second > 0 else 1.0
 
@@ -102,12 +102,12 @@ def solve_x1(
     return x1 if problem.h1 is None else problem.h1.prox(x1, 1 / (beta * s))
 
 
-def update_x1(problem: Problem, x: Pair, dual: Array, beta: float) -> Array:
+def update_x1(problem: Problem, x: Pair, dual: Array, beta: float, workspace: Workspace) -> Array:
     """Return the x1 step of ADMM from x: exact where it is a prox, linearized at x1 otherwise.
 
     With A1' A1 = s I and f1 absent the linearized step with its safe length is the exact one.
     """
-    step, _ = lengths(problem, 0.0, beta)
+    step, _ = lengths(problem, 0.0, beta, workspace=workspace)
     return step1(problem, x.x1, dual + beta * problem.constraint(x), step)
 
 
@@ -235,11 +235,11 @@ Beta = float | str | Continuation
 """A number, "auto", or a schedule."""
 
 
-def first_beta(problem: Problem, requested: Beta) -> float:
+def first_beta(problem: Problem, requested: Beta, workspace: Workspace | None = None) -> float:
     """Return the penalty of the first epoch."""
     if isinstance(requested, Continuation):
-        return min(requested.cap, defaults.beta(problem, requested.beta0))
-    return defaults.beta(problem, requested)
+        return min(requested.cap, defaults.beta(problem, requested.beta0, workspace))
+    return defaults.beta(problem, requested, workspace)
 
 
 def next_beta(requested: Beta, beta: float) -> float:

@@ -11,6 +11,8 @@ import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
+from ..base.workspace import Workspace
+from ..operators import squared_norm
 from ..problem import Problem
 from ..risk.sampling import Runs
 
@@ -112,7 +114,7 @@ def positive(name: str, requested: float | str) -> float:
     return value
 
 
-def beta(problem: Problem, requested: float | str) -> float:
+def beta(problem: Problem, requested: float | str, workspace: Workspace | None = None) -> float:
     """Return the penalty of the constraint: as asked, or the ratio of dual and primal scales.
 
     beta carries the units of a multiplier over those of A x. The multiplier of a norm-like penalty
@@ -128,7 +130,7 @@ def beta(problem: Problem, requested: float | str) -> float:
     curvature = max(problem.f2.lipschitz_mean, 1e-300)
     step = -problem.f2.gradient(problem.zeros().x2) / curvature
     moved = problem.A2.matvec(step.astype(problem.dtype))
-    fallback = float(curvature / max(problem.A2.norm2, 1e-300))
+    fallback = float(curvature / max(squared_norm(problem.A2, workspace), 1e-300))
     if not problem.is_model:
         return _general_beta(problem, fallback)
     primal, dual = _rms(moved), dual_size(problem.h1, moved)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
+from ...operators import squared_norm
 from ...problem import Pair, Problem
 from ...risk.gradients import Fresh
 from ...risk.metrics import LARGEST_DENSE, gram_of
@@ -112,7 +113,7 @@ class Plain(Solver[PlainT]):
 
     @staticmethod
     def _with_constraint(problem: Problem, s: PlainT, weights: Array) -> Array:
-        pull = 0.0 if problem.A2 is None else s.beta * problem.A2.norm2
+        pull = s.beta * squared_norm(problem.A2, s.workspace)
         return np.maximum(weights + pull, 1e-300)
 
     def move(
@@ -132,7 +133,7 @@ class Plain(Solver[PlainT]):
     ) -> dict[str, Any]:
         """Return the fields of the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        beta, runs = first_beta(problem, self.beta), self.runs(problem)
+        beta, runs = first_beta(problem, self.beta, workspace), self.runs(problem)
         n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
         if self.curvature == "auto":
             curvature = problem.f2.lipschitz_mean + 4 * defaults.batch_curvature(problem, runs)
@@ -185,7 +186,7 @@ class Plain(Solver[PlainT]):
             gradient = fresh.estimate(batch, point)
             force = s.dual + s.beta * p.constraint(s.x)
             x2 = self.move(p, s, force, gradient, plan, k)
-            s.x = Pair(update_x1(p, Pair(s.x.x1, x2), s.dual, s.beta), x2)
+            s.x = Pair(update_x1(p, Pair(s.x.x1, x2), s.dual, s.beta, s.workspace), x2)
             s.dual = s.dual + s.beta * p.constraint(s.x)
             s.mean = mean + share * (s.x - mean)
 
@@ -198,7 +199,7 @@ class Plain(Solver[PlainT]):
 
         x, mean, dual = s.x.copy(), s.mean.copy(), s.dual.copy()
         extras = self.extras(p, s)
-        step1, _ = lengths(p, 0.0, s.beta)
+        step1, _ = lengths(p, 0.0, s.beta, workspace=s.workspace)
         steps, weights, shares = (
             a.astype(p.dtype) for a in (plan.steps, plan.weights, plan.shares)
         )

@@ -116,7 +116,7 @@ class Reduced(Solver[ReducedT]):
     ) -> dict[str, Any]:
         """Return the fields of the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        beta, runs = first_beta(problem, self.beta), self.runs(problem)
+        beta, runs = first_beta(problem, self.beta, workspace), self.runs(problem)
         n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
         if self.curvature == "auto":
             curvature = self.loss_curvature(problem, runs)
@@ -162,9 +162,9 @@ def reference_loop(
     Where ``stale`` is given, the loss's part of the quadratic of the x2 step is centered there.
     """
     total = p.zeros()
-    _, step = lengths(p, curvature, s.beta)
+    _, step = lengths(p, curvature, s.beta, workspace=s.workspace)
     for batch in batches:
-        x1 = update_x1(p, s.x, s.dual, s.beta)
+        x1 = update_x1(p, s.x, s.dual, s.beta, s.workspace)
         gradient = estimate(batch, s.x.x2)
         force = p.constraint(Pair(x1, s.x.x2))
         force *= s.beta
@@ -190,7 +190,7 @@ def compiled_loop(
     from ...kernels import loops
 
     x, dual, total = s.x.copy(), s.dual.copy(), p.zeros()
-    steps = lengths(p, curvature, s.beta)
+    steps = lengths(p, curvature, s.beta, workspace=s.workspace)
     loop(
         compiled_view(p), state=loops.Blocks(s.beta, *steps, x.x1, x.x2, dual, total.x1, total.x2)
     )

@@ -112,7 +112,7 @@ class AADMM(FullGradient[AADMMState]):
     ) -> AADMMState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        beta, horizon = first_beta(problem, self.beta), self.horizon or FIRST_HORIZON
+        beta, horizon = first_beta(problem, self.beta, workspace), self.horizon or FIRST_HORIZON
         return AADMMState(
             workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, mean=point, multiplier=multiplier,
@@ -125,7 +125,9 @@ class AADMM(FullGradient[AADMMState]):
             s.t, s.horizon = 0, s.horizon if self.horizon else 2 * s.horizon
         s.t += 1
         share, pull = 2 / (s.t + 1), s.beta * s.horizon / s.t
-        length1, length2 = lengths(p, 2 * p.f2.lipschitz_mean / s.t, pull, 2 / s.t)
+        length1, length2 = lengths(
+            p, 2 * p.f2.lipschitz_mean / s.t, pull, 2 / s.t, workspace=s.workspace
+        )
         gradient = p.f2.gradient((1 - share) * s.mean.x2 + share * s.x.x2)
         x2 = step2(p, s.x.x2, s.multiplier + pull * p.constraint(s.x), gradient, length2)
         s.x = Pair(self._first(p, s, x2, pull, share, length1), x2)
@@ -142,7 +144,7 @@ class AADMM(FullGradient[AADMMState]):
         if self.first_block == "linearized" or is_prox(p):
             return step1(p, x1, force, length, (1 - share) * s.mean.x1 + share * x1)
         assert p.A1 is not None
-        solve = first_step(p, pull, self.first_block, self.most_inner)
+        solve = first_step(p, pull, self.first_block, self.most_inner, workspace=s.workspace)
         return solve(x1, force / pull - p.A1.matvec(x1))
 
     def _finish(self, p: Problem, s: AADMMState) -> None:

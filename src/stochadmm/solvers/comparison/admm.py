@@ -140,7 +140,7 @@ class ADMM(Solver[ADMMState]):
     ) -> ADMMState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        beta = first_beta(problem, self.beta)
+        beta = first_beta(problem, self.beta, workspace)
         return ADMMState(
             workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, mean=Average.empty(),
@@ -152,7 +152,9 @@ class ADMM(Solver[ADMMState]):
         """Run ``n_inner`` iterations."""
         p, s = problem, state
         alpha, x = self.relaxation, s.x
-        step1 = first_step(p, s.beta, self.first_block, self.most_inner, alpha)
+        step1 = first_step(
+            p, s.beta, self.first_block, self.most_inner, alpha, workspace=s.workspace
+        )
         step2 = exact_step2(p, s)
         for _ in range(self.n_inner):
             x1 = step1(x.x1, _image(p, x.x2) + s.dual / s.beta - (0 if p.b is None else p.b))

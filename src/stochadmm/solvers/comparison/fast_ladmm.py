@@ -89,7 +89,7 @@ class FastLADMM(FullGradient[FastState]):
     ) -> FastState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        beta = first_beta(problem, self.beta)
+        beta = first_beta(problem, self.beta, workspace)
         return FastState(
             workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, center=point,
@@ -101,7 +101,7 @@ class FastLADMM(FullGradient[FastState]):
         y = (1 - theta) * s.x + theta * z
         force = s.multiplier + beta * p.constraint(z)
         curvature = theta * p.f2.lipschitz_mean
-        length1, length2 = lengths(p, curvature, self.slack * beta, theta)
+        length1, length2 = lengths(p, curvature, self.slack * beta, theta, workspace=s.workspace)
         s.center = Pair(
             step1(p, z.x1, force, length1, y.x1),
             step2(p, z.x2, force, p.f2.gradient(y.x2), length2),

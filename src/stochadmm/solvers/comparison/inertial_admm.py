@@ -94,7 +94,7 @@ class InertialADMM(FullGradient[InertialState]):
     ) -> InertialState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        beta = first_beta(problem, self.beta)
+        beta = first_beta(problem, self.beta, workspace)
         return InertialState(
             workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, before=point,
@@ -103,7 +103,9 @@ class InertialADMM(FullGradient[InertialState]):
         )  # fmt: skip
 
     def _iteration(self, p: Problem, s: InertialState) -> None:
-        length1, length2 = lengths(p, self.smooth * p.f2.lipschitz_mean, s.beta, self.smooth)
+        length1, length2 = lengths(
+            p, self.smooth * p.f2.lipschitz_mean, s.beta, self.smooth, workspace=s.workspace
+        )
         lead = s.x + self.inertia * (s.x - s.before)
         dual = s.dual + self.inertia * (s.dual - s.dual_before)
         x1 = step1(p, lead.x1, dual + s.beta * p.constraint(lead), length1)

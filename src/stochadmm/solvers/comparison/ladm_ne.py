@@ -89,7 +89,7 @@ class LADMNE(FullGradient[LADMState]):
     ) -> LADMState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        beta = first_beta(problem, self.beta)
+        beta = first_beta(problem, self.beta, workspace)
         return LADMState(
             workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, before=point,
@@ -99,7 +99,7 @@ class LADMNE(FullGradient[LADMState]):
     def _iteration(self, p: Problem, s: LADMState) -> None:
         growth = 1 + s.k * (1 - self.tau)  # 1 / theta_k
         pull, x, multiplier = s.beta * growth, s.x, s.multiplier
-        length1, length2 = lengths(p, p.f2.lipschitz_mean, pull)
+        length1, length2 = lengths(p, p.f2.lipschitz_mean, pull, workspace=s.workspace)
         y = x + (growth - 1 - (1 - self.tau)) / growth * (x - s.before) if s.k else x
         gradient = p.f2.gradient(y.x2)
         x1 = step1(p, y.x1, multiplier + pull * p.constraint(y), length1)

@@ -29,6 +29,7 @@ import numpy as np
 
 from ...base.protocols import Array
 from ...base.workspace import Workspace
+from ...operators import squared_norm
 from ...problem import Pair, Problem
 from .._base import State, register, start_point
 from .._steps import (
@@ -119,7 +120,7 @@ class LADMPSAP(FullGradient[LADMPSAPState]):
     ) -> LADMPSAPState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        beta = first_beta(problem, self.beta)
+        beta = first_beta(problem, self.beta, workspace)
         return LADMPSAPState(
             workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, mean=Average.empty(),
@@ -128,7 +129,9 @@ class LADMPSAP(FullGradient[LADMPSAPState]):
 
     def _iteration(self, p: Problem, s: LADMPSAPState) -> None:
         x, force = s.x, s.dual + s.beta * p.constraint(s.x)
-        length1, length2 = lengths(p, p.f2.lipschitz_mean, self.slack * s.beta)
+        length1, length2 = lengths(
+            p, p.f2.lipschitz_mean, self.slack * s.beta, workspace=s.workspace
+        )
         s.x = Pair(
             step1(p, x.x1, force, length1),
             step2(p, x.x2, force, p.f2.gradient(x.x2), length2),
@@ -142,8 +145,8 @@ class LADMPSAP(FullGradient[LADMPSAPState]):
         if p.A1 is None or p.A2 is None:
             return False
         moves = (
-            (p.A1.norm2, s.x.x1 - before.x1),
-            (p.A2.norm2, s.x.x2 - before.x2),
+            (squared_norm(p.A1, s.workspace), s.x.x1 - before.x1),
+            (squared_norm(p.A2, s.workspace), s.x.x2 - before.x2),
         )
         most = max((self.slack * a) ** 0.5 * float(np.linalg.norm(move)) for a, move in moves)
         size = max(float(np.linalg.norm(image)) for image in images(p, s.x))

@@ -95,7 +95,7 @@ class LinearizedADMM(FullGradient[LinearizedState]):
     ) -> LinearizedState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        beta = first_beta(problem, self.beta)
+        beta = first_beta(problem, self.beta, workspace)
         return LinearizedState(
             workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, mean=Average.empty(),
@@ -104,7 +104,7 @@ class LinearizedADMM(FullGradient[LinearizedState]):
 
     def _iteration(self, p: Problem, s: LinearizedState) -> None:
         x, multiplier = s.x, s.dual
-        length1, length2 = lengths(p, p.f2.lipschitz_mean, s.beta)
+        length1, length2 = lengths(p, p.f2.lipschitz_mean, s.beta, workspace=s.workspace)
         gradient = p.f2.gradient(x.x2)
         x1 = step1(p, x.x1, multiplier + s.beta * p.constraint(x), length1)
         force = multiplier + s.beta * p.constraint(Pair(x1, x.x2))

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from ...base.protocols import Array
 from ...base.workspace import Workspace
+from ...operators import squared_norm
 from ...problem import Pair, Problem
 from ...risk.sampling import Runs
 from .._base import State, register, start_point
@@ -120,7 +121,7 @@ class SDCAADMM(DualBlocks[SDCAState]):
         if problem.h2 is not None:  # a subgradient of h2, that of the solution at the solution
             aim = point.x2 - gradient
             dual2 = aim - problem.h2.prox(aim, 1.0)
-        sigma = 1 / (scale * self._spread(problem))
+        sigma = 1 / (scale * self._spread(problem, workspace))
         return SDCAState(
             workspace=workspace,
             x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes,
@@ -129,9 +130,9 @@ class SDCAADMM(DualBlocks[SDCAState]):
         )  # fmt: skip
 
     @staticmethod
-    def _spread(problem: Problem) -> float:
+    def _spread(problem: Problem, workspace: Workspace) -> float:
         """Return eta_B."""
-        a2 = 0.0 if problem.A2 is None else problem.A2.norm2
+        a2 = squared_norm(problem.A2, workspace)
         return SLACK * (a2 + (problem.h2 is not None)) or 1.0
 
     def epoch(self, problem: Problem, state: SDCAState, rng: np.random.Generator) -> None:

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from ...base.protocols import Array
 from ...base.workspace import Workspace
+from ...operators import squared_norm
 from ...problem import Pair, Problem
 from ...risk.sampling import Runs
 from .._base import State, register, start_point
@@ -161,7 +162,7 @@ def _steps(
     tau = float((chance / (balance * norms)).min())
     if p.A2 is None:
         return 1.0, balance / norms, 0.99 * tau
-    structure = max(p.A2.norm2, 1e-300) ** 0.5
+    structure = max(squared_norm(p.A2, workspace), 1e-300) ** 0.5
     return balance / structure, balance / norms, 0.99 * min(tau, _share(p) / (balance * structure))
 
 

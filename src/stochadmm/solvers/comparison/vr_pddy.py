@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from ...base.protocols import Array
 from ...base.workspace import Workspace
+from ...operators import squared_norm
 from ...problem import Pair, Problem
 from ...risk.gradients_loopless import Loopless
 from ...risk.sampling import Runs
@@ -145,7 +146,7 @@ class VRPDDY(Solver[PDDYState]):
         runs = self.runs(problem)
         step = self.length(problem, runs)
         if self.sigma == "auto":
-            a2 = 0.0 if problem.A2 is None else problem.A2.norm2
+            a2 = squared_norm(problem.A2, workspace)
             sigma = 1 / (step * a2) if a2 > 0 else 1.0
         else:
             sigma = float(self.sigma)

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from ...base.capabilities import Has, offers
 from ...base.protocols import Array
 from ...base.workspace import Workspace
+from ...operators import squared_norm
 from ...problem import Pair, Problem
 from ...risk import FiniteSum
 from ...risk.gradients import Anchored
@@ -246,7 +247,7 @@ class AccSADMM(Solver[AccState]):
     ) -> AccState:  # fmt: skip
         """Return the state before the first epoch; nothing of the start is changed."""
         point, multiplier = start_point(problem, x, dual)
-        beta, runs = defaults.beta(problem, self.beta), self.runs(problem)
+        beta, runs = defaults.beta(problem, self.beta, workspace), self.runs(problem)
         n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
         if n_inner < 3 and problem.constrained and self.theta is None:
             raise ValueError(
@@ -298,7 +299,7 @@ class AccSADMM(Solver[AccState]):
     ) -> tuple[Pair, Pair, Pair, Array]:  # fmt: skip
         """Return the last x, the one before, the sum of all but the last, and the last lambda."""
         pull = s.beta / momentum
-        a1, a2 = (0.0, 0.0) if p.A1 is None or p.A2 is None else (p.A1.norm2, p.A2.norm2)
+        a1, a2 = (squared_norm(A, s.workspace) for A in (p.A1, p.A2))
         step1 = (
             1 / ((0.0 if p.f1 is None else p.f1.lipschitz) + pull * a1) if p.constrained else 1.0
         )
