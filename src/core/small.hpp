@@ -258,6 +258,7 @@ struct Route {
   const double slack = 1.4e-14;     // rounding of a value: 64 units
   const double close = 1e-3;        // relative distance to a dual value worth a charge
   const double settled = 1e-15;     // relative gap that only rounding makes smaller
+  const double proved = 1e-8;       // relative gap whose rest is what rounding is charged for
   const double flat = 1e-6;         // relative decrease below which the Hessian is kept
   const double sharp = 1e-14;       // relative residuals of the last models
   const idx most_steps = 40;
@@ -341,7 +342,8 @@ struct Route {
       }
       warm = true;
       double left = certify(), top = most(fabs(objective()), 1e-300);
-      if (left <= settled * top) break;
+      // beside a residual that costs something, the distance to the dual value says nothing
+      if (left <= settled * top && objective() - bound <= proved * top) break;
       double change = predicted(w), t = change < 0 || tol <= sharp ? step(w, change) : 0;
       // the model is solved as far as its own error is worth it
       if (t == 0 && tol > sharp) {

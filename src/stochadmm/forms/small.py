@@ -13,7 +13,7 @@ import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..base.terms import Elementwise, GroupNorms, Term, compiled_terms
+from ..base.terms import Elementwise, GroupNorms, SparseGroupNorms, Term, compiled_terms
 from ..base.workspace import Workspace
 from ..kernels.extension import available
 from ..kernels.small import SmallFound, SmallProblem, small_route
@@ -82,7 +82,8 @@ def _terms(penalty: Any, n_rows: int) -> list[Term] | None:
     if penalty is None:
         return []
     terms = compiled_terms(penalty, n_rows)
-    if terms is None or not all(isinstance(term, (Elementwise, GroupNorms)) for term in terms):
+    known = (Elementwise, GroupNorms, SparseGroupNorms)
+    if terms is None or not all(isinstance(term, known) for term in terms):
         return None
     return terms
 
@@ -112,6 +113,16 @@ class SmallForm:
     data: Array
     n_structure: int
     hessian: Hessian
+    again: Array
+    """Rows that are repeated at the end, for the l1 norm beside a norm of groups."""
+
+    def multiplier(self, mu: Array) -> Array:
+        """Return the multiplier of x1 that belongs to one of all rows."""
+        total = mu[: self.n_structure].copy()
+        if self.again.size:
+            own = self.again < self.n_structure
+            total[self.again[own]] += mu[-self.again.size :][own]
+        return total
 
     def solve(self, x2: Array, dual: Array | None) -> tuple[SmallProblem, SmallFound]:
         """Return arrays and numbers of the answer, from a start and a multiplier of x1."""
@@ -135,9 +146,39 @@ def small_form(problem: Problem, workspace: Workspace) -> SmallForm:
     terms = _all_terms(problem, workspace) or []
     own = p if problem.h2 is not None else 0
     parts = workspace.shared.once(structure_rows, problem.A2, own)
-    h = terms_view(terms, rows + own, 1, np.dtype(np.float64))
+    terms, again = _taken_apart(terms)
+    if again.size:
+        parts = _with_rows(*parts, again)
+    h = terms_view(terms, rows + own + again.size, 1, np.dtype(np.float64))
     f2 = cast(FiniteSum, problem.f2)
-    return SmallForm(f2.view, h, *parts, rows, workspace.shared.once(Hessian.of, f2))
+    return SmallForm(f2.view, h, *parts, rows, workspace.shared.once(Hessian.of, f2), again)
+
+
+def _taken_apart(terms: list[Term]) -> tuple[list[Term], Array]:
+    """Return terms without sparse groups: their l1 norms are at the end, on rows taken again."""
+    plain, more, rows, start = list[Term](), list[Term](), [np.empty(0, np.intp)], 0
+    for term in terms:
+        if isinstance(term, SparseGroupNorms):
+            rows.append(np.arange(start, start + term.size))
+            more.append(Elementwise(term.size, *term.per_row()))
+            term = GroupNorms(term.sizes, term.weights)
+        plain.append(term)
+        start += term.size
+    return plain + more, np.concatenate(rows)
+
+
+def _with_rows(
+    indptr: Array, indices: Array, data: Array, again: Array
+) -> tuple[Array, Array, Array]:
+    """Return CSR rows with some of them repeated at the end."""
+    sizes = np.diff(indptr)[again]
+    entries = np.concatenate([np.arange(indptr[r], indptr[r + 1]) for r in again])
+    pointers = np.concatenate([indptr, indptr[-1] + np.cumsum(sizes)]).astype(np.int32)
+    return (
+        pointers,
+        np.concatenate([indices, indices[entries]]),
+        np.concatenate([data, data[entries]]),
+    )
 
 
 def structure_rows(A: Any, own: int) -> tuple[Array, Array, Array]:

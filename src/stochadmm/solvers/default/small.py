@@ -92,7 +92,7 @@ class Small(Solver[SmallState]):
         x1 = state.x.x1
         if problem.constrained:
             x1 = problem.A2.matvec(x2)  # type: ignore[union-attr]
-            state.dual = at.dual[: form.n_structure].astype(dtype)
+            state.dual = form.multiplier(at.dual).astype(dtype)
             state.beta = found.inner_penalty
         state.x = state.output = Pair(x1, x2)
         gradient, objective = at.gradient.astype(dtype), found.value + found.penalty
