@@ -1,0 +1,16 @@
+"""Parquet and Arrow IPC files, columns taken by name."""
+
+from __future__ import annotations
+
+from .._parquet import ArrowFiles
+from .._protocol import Source
+from . import Format, Request
+
+
+def _open(asked: Request) -> Source:
+    target = asked.named_target()
+    return ArrowFiles.of(asked.paths, target, asked.columns, asked.weight, asked.offset)
+
+
+ENDINGS = frozenset({".parquet", ".pq", ".arrow", ".feather", ".ipc"})
+FORMAT = Format(ENDINGS, _open, in_folders=True)
