@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import stochadmm as sa
 from stochadmm import cluster
 from stochadmm.data import ArraySource, DataError, Source, open_source, spill
 
@@ -27,6 +28,14 @@ def make(kind, X, y, w, folder):
         for name, array in {"X": X, "y": y, "w": w}.items():
             np.save(folder / f"{name}.npy", array)
         return open_source(folder / "X.npy", folder / "y.npy", weight=folder / "w.npy")
+    if kind.startswith("npz"):
+        save = np.savez if kind == "npz" else np.savez_compressed
+        for name, part in (("a", slice(0, 30)), ("b", slice(30, None))):
+            S = sparse.csr_array(X[part])
+            stored = {name: getattr(S, name) for name in ("data", "indices", "indptr", "shape")}
+            stored = {"X": X[part]} if kind == "npz" else stored
+            save(folder / f"{name}.npz", **stored, y=y[part], w=w[part])
+        return open_source(folder, weight="w")
     if kind == "raw csr":
         return spill(ArraySource(sparse.csr_array(X), y, w), folder)
     pa = pytest.importorskip("pyarrow")
@@ -57,7 +66,7 @@ def make(kind, X, y, w, folder):
 
 KINDS = [
     "array", "csr", "memory map", "npy", "raw csr", "parquet", "parquet plain", "parquet zstd",
-    "arrow", "csv",
+    "arrow", "csv", "npz", "npz csr compressed",
 ]  # fmt: skip
 
 
@@ -93,6 +102,45 @@ def test_libsvm_text_becomes_a_sparse_source(rows, tmp_path):
     found = sparse.vstack([block.X for block in blocks]).toarray()
     np.testing.assert_allclose(found, X, rtol=1e-12)
     np.testing.assert_allclose(np.concatenate([block.y for block in blocks]), y, rtol=1e-12)
+
+
+def test_a_model_of_archives_is_that_of_the_arrays(rows, tmp_path):
+    X, y, w = rows
+    fits = [
+        sa.minimize(
+            sa.Problem.linear(sa.Squared(), *data, on_coefficients=sa.L1(0.05), **weights),
+            stop=sa.Gap(1e-10),
+        )
+        for data, weights in (
+            ((X, y), {"sample_weight": w}),
+            ((make("npz", X, y, w, tmp_path),), {}),
+        )
+    ]
+    np.testing.assert_allclose(fits[1].coef, fits[0].coef, atol=1e-6)
+
+
+def test_archives_that_do_not_fit_are_refused(rows, tmp_path):
+    X, y, _ = rows
+    columns = sparse.csc_array(X)
+    parts = {name: getattr(columns, name) for name in ("data", "indices", "indptr", "shape")}
+    np.savez(tmp_path / "csc.npz", **parts, format=np.array(b"csc"), y=y)
+    np.savez(tmp_path / "short.npz", X=X, y=y[:-1])
+    np.savez(tmp_path / "bare.npz", X=X)
+    np.savez(tmp_path / "words.npz", X=X, y=np.full(len(X), "a"))
+    np.savez(tmp_path / "good.npz", X=X, y=y)
+    np.savez(tmp_path / "narrow.npz", X=X[:, 1:], y=y)
+    (tmp_path / "text.npz").write_text("not an archive")
+    for names, part in {
+        "csc": "csc", "short": "57 rows", "bare": "no y", "words": "expected numbers",
+        "text": "not a .npz archive", "good narrow": r"columns: \[3, 4\]",
+    }.items():  # fmt: skip
+        with pytest.raises(ValueError, match=part):
+            open_source([tmp_path / f"{name}.npz" for name in names.split()])
+    wild = {"data": [1.0], "indices": [9], "indptr": [0, 1], "shape": [1, 2], "y": [0.0]}
+    np.savez(tmp_path / "wild.npz", **wild)
+    (shard,) = open_source(tmp_path / "wild.npz").shards
+    with pytest.raises(DataError, match="CSR matrix"):
+        list(shard.blocks(1 << 20))
 
 
 def test_texts_become_one_column_per_level(tmp_path):

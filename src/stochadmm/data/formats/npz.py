@@ -1,0 +1,187 @@
+"""``.npz`` archives, one or a folder of them: dense or CSR rows with their targets.
+
+An archive is the unit of reading, compressed or not: a pass holds one at a time.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+from scipy import sparse
+
+from .._files import stamps
+from .._protocol import Block, DataError, Shard, Source, rows_per_block
+from . import Format, Request
+
+CSR_PARTS = ("data", "indices", "indptr", "shape")
+"""Members of a CSR matrix, named as ``scipy.sparse.save_npz`` does."""
+
+
+@dataclass(frozen=True)
+class Members:
+    """Names of the arrays beside the rows."""
+
+    y: str = "y"
+    weight: str | None = None
+    offset: str | None = None
+
+    @property
+    def all(self) -> list[str]:
+        """Return those that every archive must hold."""
+        return [name for name in (self.y, self.weight, self.offset) if name is not None]
+
+
+@dataclass(frozen=True)
+class NpzShard:
+    """One archive."""
+
+    first: int
+    n_rows: int
+    path: str
+    members: Members
+    dtype: str
+
+    def blocks(self, max_bytes: int) -> Iterator[Block]:
+        """Yield the rows of the archive, which is read as a whole."""
+        with np.load(self.path, allow_pickle=False) as archive:
+            X = _rows(archive, self.path, np.dtype(self.dtype))
+            read = {name: archive[name] for name in self.members.all}
+        if X.shape[0] != self.n_rows:
+            raise DataError(f"{self.path} has changed while it was read; open it again")
+        bytes_per_row = -(-X.data.nbytes // max(self.n_rows, 1))
+        step, m = rows_per_block(max_bytes, bytes_per_row), self.members
+        for start in range(0, self.n_rows, step):
+            rows = slice(start, min(start + step, self.n_rows))
+            weight, offset = (
+                None if name is None else read[name][rows] for name in (m.weight, m.offset)
+            )
+            yield Block(self.first + start, X[rows], read[m.y][rows], weight, offset)
+
+
+@dataclass(frozen=True)
+class NpzFiles:
+    """Rows in ``.npz`` archives, in the order of their names.
+
+    Parameters
+    ----------
+    shards : sequence of NpzShard
+        The archives.
+    n_columns : int
+        Number of columns.
+    dtype : dtype
+        Type of the stored rows.
+    """
+
+    shards: Sequence[Shard]
+    n_columns: int
+    dtype: np.dtype[Any]
+    paths: tuple[str, ...]
+    names: list[str] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(shard.n_rows for shard in self.shards)
+
+    @property
+    def fingerprint(self) -> str:
+        """From names, sizes and times of the files."""
+        return stamps(list(self.paths))
+
+
+def _open(asked: Request) -> Source:
+    if asked.columns is not None:
+        raise ValueError("columns of .npz archives have no names; leave columns out")
+    target = "y" if asked.target is None else asked.target
+    members = Members(target, asked.weight, asked.offset)
+    for name in members.all:
+        if type(name) is not str:
+            raise ValueError(f"{name!r} must be the name of an array in {asked.paths[0]}")
+    headers = [_header(path, members) for path in asked.paths]
+    if len({header.in_csr for header in headers}) > 1:
+        raise ValueError("some archives hold dense rows, some CSR; save all in the same way")
+    widths = {header.n_columns for header in headers}
+    if len(widths) > 1:
+        raise ValueError(f"the archives have different numbers of columns: {sorted(widths)}")
+    firsts = accumulate((header.n_rows for header in headers), initial=0)
+    dtype = np.result_type(*(header.dtype for header in headers))
+    shards = [
+        NpzShard(first, header.n_rows, path, members, dtype.str)
+        for path, first, header in zip(asked.paths, firsts, headers, strict=False)
+    ]
+    return NpzFiles(shards, widths.pop(), dtype, tuple(asked.paths))
+
+
+class Header(NamedTuple):
+    """What is known of an archive before its rows are read."""
+
+    n_rows: int
+    n_columns: int
+    dtype: np.dtype[Any]
+    in_csr: bool
+
+
+def _header(path: str, members: Members) -> Header:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            held = {name.removesuffix(".npy") for name in archive.namelist()}
+            in_csr = "X" not in held
+            needed = [*(CSR_PARTS if in_csr else ("X",)), *members.all]
+            missing = [name for name in needed if name not in held]
+            if missing:
+                raise ValueError(
+                    f"{path} has no {', '.join(missing)}; save arrays X (or those of a CSR "
+                    f"matrix: {', '.join(CSR_PARTS)}) and {', '.join(members.all)}"
+                )
+            shape, dtype = _declared(archive, path, "data" if in_csr else "X")
+            lengths = {name: _declared(archive, path, name)[0] for name in members.all}
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{path} is not a .npz archive ({error})") from error
+    if in_csr:
+        with np.load(path, allow_pickle=False) as arrays:
+            shape = tuple(int(n) for n in arrays["shape"])
+            # compressed columns have members of the same names
+            stored = arrays["format"].item() if "format" in held else b"csr"
+        if stored not in (b"csr", "csr"):
+            raise ValueError(f"{path} holds a sparse matrix as {stored!r}, expected CSR")
+    if len(shape) != 2:
+        raise ValueError(f"the rows of {path} have shape {shape}, expected (rows, columns)")
+    for name, length in lengths.items():
+        if length[:1] != shape[:1]:
+            raise ValueError(f"{path} has {shape[0]} rows, but {name} has shape {length}")
+    kept = np.float32 if dtype in (np.float16, np.float32) else np.float64
+    return Header(shape[0], shape[1], np.dtype(kept), in_csr)
+
+
+def _declared(
+    archive: zipfile.ZipFile, path: str, name: str
+) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    with archive.open(f"{name}.npy") as file:
+        version = npy.read_magic(file)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = read(file)
+    if dtype.kind not in "fiub":
+        raise ValueError(f"{name} in {path} holds {dtype}, expected numbers")
+    return shape, dtype
+
+
+def _rows(archive: Any, path: str, dtype: np.dtype[Any]) -> Any:
+    if "X" in archive:
+        return np.ascontiguousarray(archive["X"], dtype=dtype)
+    data, indices, indptr, shape = (archive[name] for name in CSR_PARTS)
+    try:
+        X = sparse.csr_array((data.astype(dtype), indices, indptr), shape=tuple(shape))
+        X.check_format(full_check=True)
+    except ValueError as error:
+        raise DataError(f"{path} does not hold a CSR matrix: {error}") from error
+    X.sum_duplicates()
+    return X
+
+
+FORMAT = Format(frozenset({".npz"}), _open, in_folders=True)
