@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import stochadmm as sa
-from stochadmm.base.clock import limited, out_of_time, seconds_left
+from stochadmm.base.clock import NEVER, Deadline
 from stochadmm.certificates import certify
 from stochadmm.certificates.scaled import feasible_multiplier
 from stochadmm.forms.one_block import one_block
 from stochadmm.forms.structure import StructureSolver
+from stochadmm.quadratic import QuadraticModel
 from stochadmm.run import monitor
 from stochadmm.run.path import alpha_max, at_strength
 from stochadmm.run.stopping import Gap
@@ -211,20 +212,44 @@ def test_loops_of_certificates_end_with_the_budget(monkeypatch):
     gradient, mu = np.ones(D), np.zeros(form.S.shape[0])
     feasible_multiplier(form, gradient, mu, 0.0)
     whole = len(rounds)
-    with limited(0.0):
-        feasible_multiplier(form, gradient, mu, 0.0)
+    feasible_multiplier(form, gradient, mu, 0.0, deadline=Deadline.after(0.0))
     assert len(rounds) - whole == 2 < whole
 
 
-def test_limits_of_time_are_nested_and_end_with_their_block():
-    with limited(60.0):
-        assert 0 < seconds_left() <= 60
-        with limited(1e9):
-            assert seconds_left() <= 60
-        with limited(0.0):
-            assert out_of_time()
-        assert not out_of_time()
-    assert seconds_left() == np.inf
+def test_of_two_limits_of_time_the_sooner_counts():
+    assert NEVER.seconds_left() == np.inf and not NEVER.passed()
+    minute = NEVER.sooner(60.0)
+    assert 0 < minute.seconds_left() <= 60
+    assert minute.sooner(1e9) == minute and minute.sooner(0.0).passed()
+
+
+@pytest.mark.parametrize("name", ["gram", "prox-newton", "sampled-newton", "tied-newton"])
+def test_models_of_steps_end_with_the_budget_of_the_run(name, monkeypatch):
+    """Every model is told the moment at which the run should end, and none of one without."""
+    told = []
+    whole = QuadraticModel.minimize
+
+    def minimize(self, *given, deadline=NEVER, **named):
+        told.append(deadline)
+        return whole(self, *given, deadline=deadline, **named)
+
+    monkeypatch.setattr(QuadraticModel, "minimize", minimize)
+    p = problem("squared" if name == "gram" else "logistic")
+    sa.minimize(p, name, stop=Gap(1e-6), max_seconds=1000.0)
+    assert told and all(0 < end.seconds_left() <= 1000 for end in told)
+    told.clear()
+    sa.minimize(p, name, stop=Gap(1e-6))
+    assert told and set(told) == {NEVER}
+
+
+def test_a_limit_of_time_that_is_not_hit_changes_no_number():
+    free, limited = (sa.minimize(problem(), stop=Gap(1e-9), max_seconds=s) for s in (None, 1e6))
+    np.testing.assert_array_equal(free.coef, limited.coef)
+    assert (free.gap, free.n_passes, free.n_epochs) == (
+        limited.gap,
+        limited.n_passes,
+        limited.n_epochs,
+    )
 
 
 @pytest.mark.parametrize("intercept", [False, True])

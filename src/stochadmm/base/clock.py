@@ -10,12 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
-
-_end: ContextVar[float] = ContextVar("end", default=math.inf)
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,7 @@ class Deadline:
 
     def seconds_left(self) -> float:
         """Return the seconds until the moment, infinity without a limit."""
-        return min(self.end, _end.get()) - time.perf_counter()
+        return self.end - time.perf_counter()
 
     def passed(self) -> bool:
         """Say whether loops should have ended."""
@@ -56,33 +51,3 @@ class Deadline:
 
 NEVER = Deadline()
 """No limit."""
-
-
-@contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Let loops inside the block end so many seconds from now, or when an outer limit says.
-
-    Examples
-    --------
-    >>> from stochadmm.base.clock import limited, out_of_time
-    >>> out_of_time()
-    False
-    >>> with limited(0.0):
-    ...     out_of_time()
-    True
-    """
-    token = _end.set(min(_end.get(), time.perf_counter() + seconds))
-    try:
-        yield
-    finally:
-        _end.reset(token)
-
-
-def seconds_left() -> float:
-    """Return the seconds until the run should end, infinity without a limit."""
-    return _end.get() - time.perf_counter()
-
-
-def out_of_time() -> bool:
-    """Say whether the run should have ended."""
-    return seconds_left() <= 0.0

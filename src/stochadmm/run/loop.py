@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..base import engines
-from ..base.clock import Deadline, limited
+from ..base.clock import NEVER, Deadline
 from ..base.fingerprint import Unidentified, fingerprint
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
@@ -42,19 +42,21 @@ def epochs(
     """
     watch = watch or Stopwatch()
     while True:
-        left = seconds_left()
-        state.deadline = Deadline.after(left)
-        with engines.engine(engine), watch.solves(), limited(left):
+        state.deadline = Deadline.after(seconds_left())
+        with engines.engine(engine), watch.solves():
             solver.epoch(problem, state, rng)
         yield state
 
 
 def begin(
-    problem: Problem, solver: AnySolver, start: Any, engine: str, workspace: Workspace
-) -> State:
+    problem: Problem, solver: AnySolver, start: Any, engine: str, workspace: Workspace,
+    deadline: Deadline = NEVER,
+) -> State:  # fmt: skip
     """Check that a solver can serve a problem and return its first state."""
     solver.check(problem)
-    state: State = solver.start(problem, *point_and_dual(start), workspace=workspace)
+    state: State = solver.start(
+        problem, *point_and_dual(start), workspace=workspace, deadline=deadline
+    )
     # a method that does all in one compiled call needs no view of the problem
     one = state.one_step and engine in ENGINES
     state.engine = "compiled" if one else choose_engine(problem, engine, solver.has_kernel)
@@ -102,8 +104,10 @@ class Run:
         self.rng = np.random.default_rng(random_state)
         if resumable:
             self._identify()
-        with limited(self.seconds_left):
-            self.state = begin(self.problem, self.solver, self.start, self.engine, self.workspace)
+        self.state = begin(
+            self.problem, self.solver, self.start, self.engine, self.workspace,
+            Deadline.after(self.seconds_left),
+        )  # fmt: skip
 
     def _identify(self) -> None:
         try:
@@ -212,14 +216,21 @@ class Run:
         self._note(measured)
         return measured
 
-    def _look(self) -> Measured:
-        with self.watch.measures(), limited(self.seconds_left):
+    def _look(self, end: Deadline | None = None) -> Measured:
+        with self._measuring(end):
             measured = self.monitor.measure(self.state)
         if self.best is not None:  # a bound that was found later certifies earlier points too
             self.best = self.monitor.judged(self.best, self.state)
         if self.best is None or measured.better_than(self.best):
             self.best = measured.copy()
         return measured
+
+    @contextmanager
+    def _measuring(self, end: Deadline | None = None) -> Iterator[None]:
+        """Count the block as measuring; its loops end with the time for steps, or as told."""
+        self.state.deadline = Deadline.after(self.seconds_left) if end is None else end
+        with self.watch.measures():
+            yield
 
     def _note(self, measured: Measured) -> None:
         watch = self.watch
@@ -228,7 +239,7 @@ class Run:
     def _first_look(self) -> Status | None:
         """Measure the start; end the run where it is certified as the answer."""
         self._look()
-        with self.watch.measures(), limited(self.seconds_left):
+        with self._measuring():
             found = self.monitor.at_rest(self.state)
         if found is None:
             return None
@@ -270,12 +281,11 @@ class Run:
     def result(self, status: Status) -> Result:
         """Return the best point with its history."""
         if self.best is None:  # interrupted before the start was measured
-            with limited(0.0):
-                self._look()
-                return self._finish(status, as_it_is=True)
+            self._look(Deadline.after(0.0))
+            return self._finish(status, as_it_is=True)
         try:
-            with limited(max(self.watch.last_words, self.seconds_left)):
-                return self._finish(status)
+            self.state.deadline = Deadline.after(max(self.watch.last_words, self.seconds_left))
+            return self._finish(status)
         except KeyboardInterrupt:
             return self._finish(Status.INTERRUPTED, as_it_is=True)
 

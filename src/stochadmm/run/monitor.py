@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.clock import seconds_left
+from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..certificates import Certificate, certify, has_certificate
@@ -81,13 +81,13 @@ class Monitor:
             measured = self._own(state, state.cache)
             # no step left to certify itself by
             helpless = measured.objective >= self.previous and not state.own_bound
-        elif self._affords("scaled"):
-            certificate = self._certify(state.output, state.dual, state.cache, "scaled")
+        elif self._affords("scaled", state.deadline):
+            certificate = self._certify(state, "scaled")
             measured, helpless = self._measured(state, certificate), True
         else:
             measured, helpless = self._uncertified(state), False
-        if helpless and self._worth_more(measured) and self._affords("corrected"):
-            tight = self._certify(state.output, state.dual, state.cache, "corrected")
+        if helpless and self._worth_more(measured) and self._affords("corrected", state.deadline):
+            tight = self._certify(state, "corrected")
             measured = self._measured(state, tight)
             if not self._satisfied(measured):
                 self.patience = 2
@@ -105,9 +105,11 @@ class Monitor:
             state.bound
         ):  # the method has begun with a bound and will go on to find more
             return None
-        if not self._held_at_zero(state, state.cache) or not self._affords("scaled"):
+        if not self._held_at_zero(state, state.cache):
             return None
-        c = self._certify(state.output, state.dual, state.cache, "scaled")
+        if not self._affords("scaled", state.deadline):
+            return None
+        c = self._certify(state, "scaled")
         before = self.bound
         self._learn(c.bound)
         found = self.appraise(state, c.point, dual=c.dual, kkt=c.kkt_residual)
@@ -126,17 +128,22 @@ class Monitor:
         price = self.problem.penalty(self.problem.feasible(Pair(self.problem.zeros().x1, ahead)))
         return bool(np.vdot(ahead, ahead) <= price)
 
-    def _certify(
-        self, x: Pair, dual: Array, cache: Evaluation | None, strength: str
-    ) -> Certificate:
+    def _certify(self, state: State, strength: str, of: Measured | None = None) -> Certificate:
+        """Certify the output of a state, or a point that was measured before."""
+        x, dual, cache = state.output, state.dual, state.cache
+        if of is not None:
+            x, dual, cache = of.point, of.dual, of.cache
         began = time.perf_counter()
-        found = certify(self.problem, x, dual, cache, strength=strength, workspace=self.workspace)
+        found = certify(
+            self.problem, x, dual, cache, strength=strength, workspace=self.workspace,
+            deadline=state.deadline,
+        )  # fmt: skip
         self.took[strength] = time.perf_counter() - began
         return found
 
-    def _affords(self, strength: str) -> bool:
+    def _affords(self, strength: str, deadline: Deadline) -> bool:
         """Say whether a certificate is expected to end in the time that is left."""
-        left = seconds_left()
+        left = deadline.seconds_left()
         if left == np.inf:
             return True
         before = self.took.get("scaled", 0.0) * (1 if strength == "scaled" else self.habits.tight)
@@ -247,13 +254,15 @@ class Monitor:
 
         It is the tight one, or as much as there is time for.
         """
-        limited = seconds_left() < np.inf
+        limited, found = state.deadline != NEVER, list[Certificate]()
         for strength in ("scaled", "corrected") if limited else ("corrected",):
-            if self._affords(strength):
-                c = self._certify(m.point, m.dual, m.cache, strength)
-                if c.gap is not None:
-                    self._learn(c.bound)
-                m = dataclasses.replace(m, kkt_residual=c.kkt_residual)
+            if self._affords(strength, state.deadline):
+                found.append(self._certify(state, strength, m))
+        # a first one that was made in case there is no time for the tight one is left out after it
+        for c in found if state.deadline.passed() else found[-1:]:
+            if c.gap is not None:
+                self._learn(c.bound)
+            m = dataclasses.replace(m, kkt_residual=c.kkt_residual)
         return self.judged(m, state)
 
     def scale(self, objective: float) -> float:

@@ -103,11 +103,12 @@ class Solver(Generic[StateT]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> StateT:  # fmt: skip
         """Return the state before the first epoch.
 
-        It carries the workspace that it is given, or a new one.
+        It carries the workspace that it is given, or a new one; loops on the way to it end at the
+        deadline.
         """
         raise TypeError(f"{type(self).__name__} does not define `start`")
 
@@ -244,7 +245,7 @@ class OwnSolver(Solver[State]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> State:  # fmt: skip
         """Return the state before the first epoch."""
         state: State = self.method.start(problem, x, dual)

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from ..base.capabilities import Has, offers
+from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.terms import Elementwise, compiled_terms
 from ..certificates import mean_loss
@@ -117,7 +118,10 @@ class Reduced:
         z = self.predictions(v) if z is None else z
         return mean_loss(self.f2, z) + float(self.penalty.value(self.S @ v))
 
-    def minimize(self, v: Array, mu: Array, tol: float, options: TiedOptions = OPTIONS) -> Array:
+    def minimize(
+        self, v: Array, mu: Array, tol: float, options: TiedOptions = OPTIONS, *,
+        deadline: Deadline = NEVER,
+    ) -> Array:  # fmt: skip
         """Return levels near the minimum, by Newton steps from v with multipliers of all rows.
 
         Steps end when they gain less than ``tol`` times the objective.
@@ -134,8 +138,9 @@ class Reduced:
             gradient = self.columns.T @ (unit * loss.slope(z, f2.y))
             H = self._hessian(unit * loss.curvature(z, f2.y))
             found = model.minimize(
-                H, gradient, v, dual=dual, tol=options.model_tol, penalty=penalty, max_iter=2000
-            )
+                H, gradient, v, dual=dual, tol=options.model_tol, penalty=penalty, max_iter=2000,
+                deadline=deadline,
+            )  # fmt: skip
             ahead = structured(self.S, found, options.accurate)
             change = self.predictions(ahead) - z
 

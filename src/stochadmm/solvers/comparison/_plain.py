@@ -20,6 +20,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
@@ -151,7 +152,7 @@ class Plain(Solver[PlainT]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> PlainT:  # fmt: skip
         """Return the state before the first epoch; nothing of the start is changed."""
         first: PlainT = self.state_type(**self.first_state(problem, x, dual, workspace))

@@ -35,6 +35,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
@@ -122,7 +123,7 @@ class ASVRGADMM(Reduced[ASVRGState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> ASVRGState:  # fmt: skip
         """Return the state before the first epoch; nothing of the start is changed."""
         first = self.first_state(problem, x, dual, workspace)

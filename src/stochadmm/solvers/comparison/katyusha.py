@@ -29,6 +29,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
@@ -129,7 +130,7 @@ class Katyusha(Solver[KatyushaState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> KatyushaState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)

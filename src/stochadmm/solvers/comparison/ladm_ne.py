@@ -25,6 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
@@ -85,7 +86,7 @@ class LADMNE(FullGradient[LADMState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> LADMState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)

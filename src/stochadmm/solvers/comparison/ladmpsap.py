@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...operators import squared_norm
@@ -116,7 +117,7 @@ class LADMPSAP(FullGradient[LADMPSAPState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> LADMPSAPState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)

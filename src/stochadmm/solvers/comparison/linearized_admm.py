@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
@@ -91,7 +92,7 @@ class LinearizedADMM(FullGradient[LinearizedState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> LinearizedState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)

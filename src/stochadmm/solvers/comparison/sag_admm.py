@@ -33,6 +33,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
@@ -129,7 +130,7 @@ class SAGADMM(Reduced[SAGState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> SAGState:  # fmt: skip
         """Return the state before the first epoch; nothing of the start is changed."""
         return SAGState(**self.first_state(problem, x, dual, workspace))

@@ -31,6 +31,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...operators import squared_norm
@@ -101,7 +102,7 @@ class SDCAADMM(DualBlocks[SDCAState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> SDCAState:  # fmt: skip
         """Return the state before the first epoch: dual variables are the slopes at the start."""
         point, multiplier = start_point(problem, x, dual)

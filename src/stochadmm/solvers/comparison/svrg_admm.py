@@ -32,6 +32,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
@@ -99,7 +100,7 @@ class SVRGADMM(Reduced[SVRGState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> SVRGState:  # fmt: skip
         """Return the state before the first epoch; nothing of the start is changed."""
         first = self.first_state(problem, x, dual, workspace)

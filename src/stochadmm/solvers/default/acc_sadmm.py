@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.capabilities import Has, offers
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...operators import squared_norm
@@ -243,7 +244,7 @@ class AccSADMM(Solver[AccState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> AccState:  # fmt: skip
         """Return the state before the first epoch; nothing of the start is changed."""
         point, multiplier = start_point(problem, x, dual)

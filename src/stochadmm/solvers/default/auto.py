@@ -17,6 +17,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...forms.elimination import Elimination
@@ -158,18 +159,18 @@ class Auto(Solver[State]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> State:  # fmt: skip
         """Return the state of the chosen method."""
         workspace = workspace or Workspace()
         route, reason = self.choose(problem, workspace)
         view = None if route == "small" else self._view(problem)
         if view is not None:
-            return self._start_inside(view, x, dual, workspace)
+            return self._start_inside(view, x, dual, workspace, deadline)
         solver = _method(route)
         if route in UNASKED or self.route != "auto":  # the others were asked while choosing
             solver.check(problem)
-        state: State = solver.start(problem, x, dual, workspace)
+        state: State = solver.start(problem, x, dual, workspace, deadline)
         state.notes |= {"route": route, "reason": reason}
         return state
 
@@ -190,13 +191,15 @@ class Auto(Solver[State]):
         """Advance the method that takes over where one call was not enough."""
         if state.then is None:
             route, reason = self.choose(problem, state.workspace, small=False)
-            then = _method(route).start(problem, state.output, state.dual, state.workspace)
+            then = _method(route).start(
+                problem, state.output, state.dual, state.workspace, state.deadline
+            )
             then.engine, then.n_passes = state.engine, then.n_passes + state.n_passes
             then.n_epochs, then.n_gradients = state.n_epochs, state.n_gradients
             then.notes |= {"route": route, "reason": f"{reason}, after the small route"}
             state.then = then
         then = state.then
-        then.target = state.target
+        then.target, then.deadline = state.target, state.deadline
         _method(then.notes["route"]).epoch(problem, then, rng)
         state.settled = state.exact = False
         state.x, state.output, state.dual, state.beta = then.x, then.output, then.dual, then.beta
@@ -206,15 +209,16 @@ class Auto(Solver[State]):
         state.n_gradients, state.notes = then.n_gradients, dict(then.notes)
 
     def _start_inside(
-        self, view: Elimination, x: Any, dual: Array | None, workspace: Workspace | None
-    ) -> EliminatedState:
+        self, view: Elimination, x: Any, dual: Array | None, workspace: Workspace | None,
+        deadline: Deadline,
+    ) -> EliminatedState:  # fmt: skip
         """Return the state of the method that was chosen for the problem without constraint."""
         point, multiplier = start_point(view.problem, x, dual)
         inside = None if x is None else view.pair(view.down(point))
         pulled = None
         if dual is not None:
             pulled = view.down_dual(point, multiplier, view.problem.f2.gradient(point.x2))
-        inner = self.start(view.reduced, inside, pulled, workspace)
+        inner = self.start(view.reduced, inside, pulled, workspace, deadline)
         inner.engine = choose_engine(view.reduced, "auto")
         state = EliminatedState(
             x=point, output=point, dual=multiplier, beta=inner.beta, inner=inner,

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
@@ -90,7 +91,7 @@ class Gram(Solver[GramState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> GramState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
@@ -98,7 +99,7 @@ class Gram(Solver[GramState]):
         form = one_block(problem, workspace)
         return GramState(
             x=point, output=point, dual=multiplier, beta=1.0, workspace=workspace,
-            mu=form.from_multiplier(None if dual is None else multiplier),
+            mu=form.from_multiplier(None if dual is None else multiplier, deadline=deadline),
         )  # fmt: skip
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
@@ -112,7 +113,7 @@ class Gram(Solver[GramState]):
         form = one_block(p, s.workspace)
         found = model_of(form, s.workspace).minimize(
             s.gram, at.gradient.astype(np.float64), at.x.astype(np.float64), dual=s.mu,
-            tol=self.tol, penalty=s.penalty,
+            tol=self.tol, penalty=s.penalty, deadline=s.deadline,
         )  # fmt: skip
         s.penalty, s.mu = found.penalty, found.dual
         s.x = s.output = p.feasible(Pair(s.x.x1, found.w.astype(p.dtype)))

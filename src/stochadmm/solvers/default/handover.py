@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ...base.clock import Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
@@ -28,6 +29,7 @@ class HandsOver(Protocol):
     n_gradients: float
     notes: dict[str, object]
     workspace: Workspace
+    deadline: Deadline
 
 
 def take_over(problem: Problem, s: HandsOver, rng: np.random.Generator) -> None:
@@ -35,9 +37,10 @@ def take_over(problem: Problem, s: HandsOver, rng: np.random.Generator) -> None:
     solver = get("sdca-admm" if dual_rows(problem) else "acc-sadmm")()
     other = s.other
     if other is None:
-        other = s.other = solver.start(problem, s.output, s.dual, s.workspace)
+        other = s.other = solver.start(problem, s.output, s.dual, s.workspace, s.deadline)
         other.engine = s.engine if _compiles(problem) else "reference"
         s.notes["then"] = f"its steps stopped helping, {solver.name} took over"
+    other.deadline = s.deadline
     passes, gradients = other.n_passes, other.n_gradients
     solver.epoch(problem, other, rng)
     s.n_passes += other.n_passes - passes

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
@@ -138,7 +139,7 @@ class LowRankGram(Solver[LowRankState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> LowRankState:  # fmt: skip
         """Read the moments of the rows and return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)

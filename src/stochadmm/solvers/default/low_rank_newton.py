@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...base.capabilities import Has, offers
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
@@ -150,7 +151,7 @@ class LowRankNewton(Solver[CurvedState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> CurvedState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)

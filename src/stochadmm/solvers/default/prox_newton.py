@@ -24,6 +24,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...certificates import model_of
@@ -108,7 +109,7 @@ class ProxNewton(Solver[ProxNewtonState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> ProxNewtonState:  # fmt: skip
         """Return the state before the first epoch, at a feasible point."""
         point, multiplier = start_point(problem, x, dual)
@@ -117,7 +118,7 @@ class ProxNewton(Solver[ProxNewtonState]):
         return ProxNewtonState(
             x=point, output=point, dual=multiplier, beta=1.0, workspace=workspace,
             share=self.damping.first,
-            mu=form.from_multiplier(None if dual is None else multiplier),
+            mu=form.from_multiplier(None if dual is None else multiplier, deadline=deadline),
         )  # fmt: skip
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
@@ -132,6 +133,7 @@ class ProxNewton(Solver[ProxNewtonState]):
         found = model_of(form, s.workspace).minimize(
             H, at.gradient.astype(np.float64), s.x.x2.astype(np.float64), dual=s.mu,
             tol=self.tol if is_quadratic(p) else s.tol, penalty=s.penalty,
+            deadline=s.deadline,
         )  # fmt: skip
         x = p.feasible(Pair(s.x.x1, found.w.astype(p.dtype)))
         z = f2.predict(x.x2)

@@ -21,6 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...base.capabilities import Has, offers
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
@@ -148,14 +149,15 @@ class SampledNewton(Solver[NewtonState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> NewtonState:  # fmt: skip
         """Return the state before the first epoch: some of the rows may have led somewhere."""
         point, multiplier = start_point(problem, x, dual)
         point, workspace = inside(problem, point), workspace or Workspace()
         form, f2 = one_block(problem, workspace), as_finite_sum(problem.f2)
-        mu = form.from_multiplier(None if dual is None else multiplier)
+        mu = form.from_multiplier(None if dual is None else multiplier, deadline=deadline)
         state = self.start_at(problem, point, mu, workspace)
+        state.deadline = deadline
         self._recall(f2, state)
         if x is None and dual is None and begins_with_part(f2, self.options):
             self._start_from_part(problem, state)
@@ -183,7 +185,7 @@ class SampledNewton(Solver[NewtonState]):
         o = self.options
         part = part_of(as_finite_sum(problem.f2), o)
         small = replace(problem, f2=part)
-        s = self.start(small, workspace=state.workspace.run())
+        s = self.start(small, workspace=state.workspace.run(), deadline=state.deadline)
         s.sample_size = first_sample(part, o, o.free_work_few)
         rng, share = np.random.default_rng(0), part.n_terms / problem.f2.n_terms
         for _ in range(o.part_steps):
@@ -271,8 +273,9 @@ class SampledNewton(Solver[NewtonState]):
             return 0 < promised <= before * (1 + o.enough) or (rough and promised > 0)
 
         small = model_of(form, s.workspace).minimize(
-            H, at.gradient, at.x, dual=s.mu, tol=s.model_tol, penalty=s.penalty, accept=accurate
-        )
+            H, at.gradient, at.x, dual=s.mu, tol=s.model_tol, penalty=s.penalty, accept=accurate,
+            deadline=s.deadline,
+        )  # fmt: skip
         s.penalty = small.penalty if small.residual <= o.usable else None
         s.model_tol = min(30 * small.residual, o.first_tol)
         if s.target is not None:

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
@@ -106,18 +107,18 @@ class StreamedNewton(Solver[StreamedState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> StreamedState:  # fmt: skip
         """Begin at the solution of a sample, or where the user says; two reads."""
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
         f2, form = _streamed(problem), one_block(problem, workspace)
         facts = f2.facts
-        mu = form.from_multiplier(None if dual is None else multiplier)
+        mu = form.from_multiplier(None if dual is None else multiplier, deadline=deadline)
         point = inside(problem, point)
         if x is None:
             small = replace(problem, f2=_in_memory(f2, facts.sample, facts.sample.weight))
-            found = self._solved(small, None, None, self.first_tol)
+            found = self._solved(small, None, None, self.first_tol, deadline)
             point, mu = inside(problem, found.output), found.mu
         coin = Coin(f2.seed + 1, f2.rate, facts.energy)
         cache, sums = f2.evaluate(point.x2, coin)
@@ -160,7 +161,7 @@ class StreamedNewton(Solver[StreamedState]):
         sample = RowSample(few, here.predictions, here.slopes)
         H, gradient = SampledHessian(sample, shared=True).matrix, at.gradient
         found = model_of(form, s.workspace).minimize(
-            H, gradient, s.output.x2, dual=s.mu, tol=1e-9, penalty=s.penalty
+            H, gradient, s.output.x2, dual=s.mu, tol=1e-9, penalty=s.penalty, deadline=s.deadline
         )
         s.penalty = found.penalty if found.residual <= 0.1 else None
         step = found.w - s.output.x2
@@ -203,18 +204,19 @@ class StreamedNewton(Solver[StreamedState]):
         """Solve the problem of the sample and the tangent of the rest; return the best bound."""
         tangent = _tangent_problem(_streamed(problem), s.rows, s.sums, s.output.x2)
         small = replace(problem, f2=tangent)
-        found = self._solved(small, s.output, s.dual, self.inner * target)
+        found = self._solved(small, s.output, s.dual, self.inner * target, s.deadline)
         best = max(-np.inf if each is None else each for each in (s.bound, found.bound))
         s.bound = best
         return best
 
     def _solved(
-        self, small: Problem, x: Pair | None, dual: Array | None, tol: float
-    ) -> NewtonState:
+        self, small: Problem, x: Pair | None, dual: Array | None, tol: float,
+        deadline: Deadline = NEVER,
+    ) -> NewtonState:  # fmt: skip
         """Solve a problem in memory to a relative gap, as far as steps on all its rows lead."""
         method = SampledNewton()
-        s = method.start(small, x, dual)
-        s.target = tol
+        s = method.start(small, x, dual, deadline=deadline)
+        s.target, s.deadline = tol, deadline
         rng = np.random.default_rng(0)
         for _ in range(self.most_inner):
             s.sample_size = small.f2.n_terms

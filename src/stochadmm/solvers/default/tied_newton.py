@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...base.capabilities import Has, offers
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
@@ -187,7 +188,7 @@ class TiedNewton(Solver[TiedState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> TiedState:  # fmt: skip
         """Factor the structure; on a path that of the strength before is used again."""
         point, multiplier = start_point(problem, x, dual)
@@ -204,12 +205,15 @@ class TiedNewton(Solver[TiedState]):
         warm = bool(point.x2.any())
         free = _free_directions(form, rows.structure)
         if free and not warm:  # begin where nothing is penalized
-            cleared = clear_free_directions(f2, evaluate(f2, point.x2.astype(np.float64)), free)
+            at = evaluate(f2, point.x2.astype(np.float64))
+            cleared = clear_free_directions(f2, at, free, deadline=deadline)
             if cleared is not None:
                 point = inside(problem, Pair(point.x1, cleared[0].x.astype(problem.dtype)))
         w = point.x2.astype(np.float64)
         cache = replace(f2.evaluate(point.x2), x=point.x2)
-        mu = form.project(form.from_multiplier(None if dual is None else multiplier))
+        mu = form.project(
+            form.from_multiplier(None if dual is None else multiplier, deadline=deadline)
+        )
         offset = np.where(form.mask, form.offset, 0.0)
         split = Splitting(
             rows, penalty, offset, rows.structure.S @ w - offset, mu, 1.0,
@@ -288,8 +292,9 @@ class TiedNewton(Solver[TiedState]):
             s.n_passes += 1.0
             tol = 1e-4 * (1e-6 if s.target is None else s.target)
             v = small.minimize(
-                levels.project(s.w if joined else near), s.split.mu, max(tol, 1e-13), self.options
-            )
+                levels.project(s.w if joined else near), s.split.mu, max(tol, 1e-13), self.options,
+                deadline=s.deadline,
+            )  # fmt: skip
             if small.value(v) < now:
                 return np.asarray(levels.P @ v)
         return None
@@ -332,7 +337,8 @@ class TiedNewton(Solver[TiedState]):
         s.n_passes += at.n_passes
         value = at.value + problem.penalty(s.output)
         if structure.shift is not None:
-            cleared = clear_free_directions(f2, at, _free_directions(form, structure))
+            free = _free_directions(form, structure)
+            cleared = clear_free_directions(f2, at, free, deadline=s.deadline)
             if cleared is None:
                 self._count(s, np.inf)
                 return

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.capabilities import Has, offers
+from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
@@ -131,13 +132,15 @@ class WorkingSet(Solver[WorkingState]):
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> WorkingState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         point, f2 = inside(problem, point), as_finite_sum(problem.f2)
         workspace = workspace or Workspace()
-        mu = one_block(problem, workspace).from_multiplier(None if dual is None else multiplier)
+        mu = one_block(problem, workspace).from_multiplier(
+            None if dual is None else multiplier, deadline=deadline
+        )
         state = WorkingState(
             workspace=workspace,
             x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf, mu=mu,
@@ -213,8 +216,9 @@ class WorkingSet(Solver[WorkingState]):
         s.n_passes += 1.0
         mu = form.multiplier(s.columns, found.mu, gradient)
         point = scaled_point(
-            f2, form.composite, at.predictions, found.slopes, gradient, mu, now, rounds=1
-        )
+            f2, form.composite, at.predictions, found.slopes, gradient, mu, now, rounds=1,
+            deadline=s.deadline,
+        )  # fmt: skip
         if s.bound is None or point.bound > s.bound:
             s.bound = point.bound
 
