@@ -486,7 +486,7 @@ def test_measures_that_differ_decide_nothing():
 
 def test_gaps_below_a_certificate_are_equal():
     a, b = curve(0.2, floor=0.9), curve(0.1, floor=0.9)
-    assert abs(advantage(a, b)) < np.log10(verdicts.MARGIN)
+    assert abs(advantage(a, b)) < np.log10(verdicts.MARGIN.ratio)
     assert not np.isfinite(advantage(curve(0.2, floor=np.inf), curve(0.1, floor=np.inf)))
 
 

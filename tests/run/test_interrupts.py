@@ -113,7 +113,7 @@ def test_a_method_that_works_in_its_own_arrays_keeps_its_best_point():
     class InPlace:
         """Goes down, then up, in one array."""
 
-        def start(self, p, x=None, dual=None, workspace=None):
+        def start(self, p, x=None, dual=None, workspace=None, deadline=None):
             zero = p.zeros()
             return sa.solvers.State(x=zero, output=zero, dual=p.zeros_dual(), beta=1.0)
 
@@ -147,7 +147,7 @@ def test_an_interrupt_before_the_first_measurement_returns_the_start(solver):
 
 def test_an_interrupt_inside_start_returns_the_start_and_cannot_be_resumed():
     class Slow(sa.AccSADMM):
-        def start(self, p, x=None, dual=None, workspace=None):
+        def start(self, p, x=None, dual=None, workspace=None, deadline=None):
             raise KeyboardInterrupt
 
     before = sa.minimize(problem(), "acc-sadmm", max_passes=3)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LassoCV, enet_path
 
 import stochadmm as sa
 from stochadmm.base.workspace import Workspace
+from stochadmm.certificates import model_of
 from stochadmm.estimators._search import best_index
+from stochadmm.forms.one_block import one_block
+from stochadmm.forms.structure import StructureSolver
 from stochadmm.run import path
 from stochadmm.run.minimize import Request
 from stochadmm.run.minimize import solve as solve_in
@@ -188,7 +195,7 @@ def stacked(kind, d=40):
 def test_alpha_max_between_bounds_is_that_of_exact_proximal_steps(kind, d, monkeypatch):
     unit = stacked(kind, d)
     fast = alpha_max(unit)
-    monkeypatch.setattr(path, "SMALL_ENOUGH", d)
+    monkeypatch.setattr(path, "SEARCH", path.StrengthOptions(small_enough=d))
     monkeypatch.setattr(path, "_norms_of_coefficients", lambda unit: None)
     np.testing.assert_allclose(fast, alpha_max(unit), rtol=2e-6)
 
@@ -297,3 +304,45 @@ def test_nothing_is_remembered_unless_asked_for():
     workspace = Workspace()
     solve_in(problem, "gram", Request(), workspace)
     assert solve_in(problem, "gram", Request(), workspace).n_passes < first.n_passes
+
+
+def test_folds_and_strengths_factorize_a_graph_once(monkeypatch):
+    """Once for the largest strength, once for all folds and strengths, once for the last fit."""
+    masks, build = [], StructureSolver.build.__func__
+
+    def counted(cls, S, mask):
+        masks.append(mask.tobytes())
+        return build(cls, S, mask)
+
+    monkeypatch.setattr(StructureSolver, "build", classmethod(counted))
+    X, y = sample(n=100)
+    counts = []
+    for folds, alphas in ((2, 3), (5, 12)):
+        masks.clear()
+        model = sa.GraphFusedRegressorCV(
+            graph=(2, 3), alphas=alphas, cv=folds, solver="sampled-newton"
+        )
+        model.fit(X, y)
+        counts.append(masks.count(masks[0]))
+    assert counts[0] == counts[1] <= 3
+
+
+@pytest.mark.parametrize("solver", ["sampled-newton", "gram", "tied-newton"])
+def test_what_a_path_keeps_does_not_grow_with_the_number_of_strengths(solver):
+    X, y = sample()
+    unit = sa.Problem.linear(
+        sa.Squared(), X, y, structure=sa.Differences(6), on_structure=sa.L1(1.0)
+    )
+    asked, made = Request(stop=sa.Gap(1e-8)), []
+
+    def solve(problem, start, workspace):
+        made.append(weakref.ref(one_block(problem, workspace)))
+        made.append(weakref.ref(model_of(one_block(problem, workspace), workspace)))
+        return solve_in(problem, solver, replace(asked, start=start), workspace)
+
+    found = []
+    for _ in solve_path(unit, alpha_grid(alpha_max(unit), 8), solve):
+        gc.collect()
+        found.append(sum(ref() is not None for ref in made))
+    assert len(made) == 16 and max(found) <= 4
+    assert found[-1] <= found[1]

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-MOST_ARRAYS = 1000
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -115,10 +114,10 @@ def read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
             raise ValueError(str(error) or "it is damaged") from error
 
 
-def _members(file: IO[bytes], size: int) -> dict[str, NDArray[Any]]:
+def _members(file: IO[bytes], size: int, most: int = 1000) -> dict[str, NDArray[Any]]:
     with ZipFile(file) as archive:
         members = archive.infolist()
-        if len(members) > MOST_ARRAYS or len({m.filename for m in members}) < len(members):
+        if len(members) > most or len({m.filename for m in members}) < len(members):
             raise ValueError("it has too many members, or one twice")
         if sum(m.file_size for m in members) > size:
             raise ValueError("it declares more than it holds")

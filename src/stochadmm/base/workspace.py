@@ -2,8 +2,9 @@
 
 A problem owns nothing that a run finds out: factorizations, norms, compiled views and samples live
 here, made on first use and dropped with the run. The driver makes one workspace for every run and
-hands it down; a path or a cross-validation keeps what depends on the operator alone in one that
-all its runs share.
+hands it down. A path keeps what depends on the rows alone (``rows``) for all its strengths, and a
+cross-validation what depends on the operator alone (``shared``) for all its folds; what belongs to
+one strength is dropped with it, so that memory does not grow with their number.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ class Workspace:
     Parameters
     ----------
     shared : Workspace, optional
-        Where results go that other runs can use too; a new one when absent. It refers to nothing
-        of a run, so that a run's data is freed with the run.
+        Where results go that depend on the operator alone and other runs can use too; a new one
+        when absent. It refers to nothing of a run, so that a run's data is freed with the run.
+    rows : Workspace, optional
+        Where results go that depend on the rows too, for other problems on the same rows; a new
+        one when absent.
 
     Examples
     --------
@@ -39,15 +43,21 @@ class Workspace:
     True
     """
 
-    def __init__(self, shared: Workspace | None = None) -> None:
+    def __init__(self, shared: Workspace | None = None, rows: Workspace | None = None) -> None:
         self._results: dict[Hashable, tuple[Any, Any]] = {}
         self._lock = RLock()
         self._shared: Workspace | None = _leaf() if shared is None else shared
+        self._rows: Workspace | None = _leaf() if rows is None else rows
 
     @property
     def shared(self) -> Workspace:
-        """Where results go that other runs can use too."""
+        """Where results go that depend on the operator alone."""
         return self if self._shared is None else self._shared
+
+    @property
+    def rows(self) -> Workspace:
+        """Where results go that depend on the rows, whatever the penalties."""
+        return self if self._rows is None else self._rows
 
     def once(self, make: Callable[P, T], *parts: P.args, **named: P.kwargs) -> T:
         """Return ``make(*parts, **named)``, computed on the first call with these parts.
@@ -86,6 +96,10 @@ class Workspace:
         """Return a workspace for one run that shares with this one."""
         return Workspace(shared=self.shared)
 
+    def same_rows(self) -> Workspace:
+        """Return a workspace for one more problem on the same rows: a path's next strength."""
+        return Workspace(shared=self.shared, rows=self.rows)
+
     def __reduce__(self) -> tuple[type[Workspace], tuple[()]]:
         """Travel empty: another process computes what it needs."""
         return (Workspace, ())
@@ -93,7 +107,7 @@ class Workspace:
 
 def _leaf() -> Workspace:
     made = Workspace.__new__(Workspace)
-    made._results, made._lock, made._shared = {}, RLock(), None
+    made._results, made._lock, made._shared, made._rows = {}, RLock(), None, None
     return made
 
 

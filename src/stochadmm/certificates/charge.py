@@ -29,7 +29,7 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import compiled_terms
 from ..forms.one_block import OneBlock, outputs_by_mask
-from ..forms.structure import StructureSolver
+from ..forms.structure import StructureSolver, passing_solver
 from ..penalties import Stacked
 from ..risk import FiniteSum
 from ..risk.metrics import column_energies
@@ -219,7 +219,7 @@ class Split:
         if (known == mask[:, None]).all():
             solver = self.form.solver(mask)
         elif d <= OPTIONS.largest_new:
-            solver = StructureSolver.build(S, mask)
+            solver = passing_solver(self.form.structure, mask, self.form.shared)
         else:  # nothing is absorbed
             return Group(index, sparse.eye_array(d, format="csc"), np.full(d, -1), np.zeros(d))
         return Group(index, solver.null, solver=solver)

@@ -14,9 +14,6 @@ from ..base.workspace import Workspace
 from ..problem import Pair, Problem
 from .options import OPTIONS
 
-ROUNDING = 32
-"""Units of rounding by which rows of a structure, sums of products, may be off."""
-
 
 def repaired(problem: Problem, point: Pair, *, workspace: Workspace | None = None) -> Pair | None:
     """Return a feasible pair in float64 with finite penalties, made from ``point``.
@@ -59,9 +56,9 @@ def is_rounding(problem: Problem, x: Pair, residual: Array, dtype: DTypeLike = n
         return True
     size = np.abs(problem.A1.matvec(x.x1)).max(initial=0.0) + np.abs(x.x2).max(initial=0.0)
     terms = 1.0 if problem.is_model else float(sum(problem.shape1[:1] + problem.shape2[:1]))
-    return bool(
-        np.abs(residual).max(initial=0.0) <= ROUNDING * float(np.finfo(dtype).eps) * terms * size
-    )
+    # rows of a structure, sums of products, are off by some units of rounding
+    allowed = 32 * float(np.finfo(dtype).eps) * terms * size
+    return bool(np.abs(residual).max(initial=0.0) <= allowed)
 
 
 def _by_coordinates(problem: Problem, x: Pair, _: Workspace) -> Pair | None:

@@ -13,9 +13,6 @@ from stochadmm.base.protocols import Array
 
 from ._tables import Table
 
-MOST_LEVELS = 1000
-"""Of one text column: more are rather names of rows than categories."""
-
 
 @dataclass(frozen=True)
 class Design:
@@ -29,8 +26,11 @@ class Design:
     n_columns: int
 
     @classmethod
-    def of(cls, table: Table, names: Sequence[str]) -> Design:
-        """Return the design of some columns of a table."""
+    def of(cls, table: Table, names: Sequence[str], most_levels: int = 1000) -> Design:
+        """Return the design of some columns of a table.
+
+        More than ``most_levels`` texts of one column are rather names of rows than categories.
+        """
         if table.matrix is not None:
             return cls({}, int(table.matrix.shape[1]))
         sources: dict[str, list[str] | None] = {}
@@ -39,9 +39,9 @@ class Design:
             sources[name] = None
             if values.dtype == object:
                 sources[name] = sorted({str(value) for value in values})
-                if len(sources[name] or ()) > MOST_LEVELS:
+                if len(sources[name] or ()) > most_levels:
                     raise ValueError(
-                        f"column {name!r} of {table.path} has more than {MOST_LEVELS:,} different "
+                        f"column {name!r} of {table.path} has more than {most_levels:,} different "
                         "texts; leave it out with --drop, or encode it first"
                     )
         return cls(sources, sum(1 if kind is None else len(kind) for kind in sources.values()))

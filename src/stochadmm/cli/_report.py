@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from io import StringIO
 from typing import Any
@@ -14,11 +15,20 @@ from stochadmm.structures import Grid
 
 from ._model import SavedModel
 
-MOST_ROWS = 60
-"""Coefficients listed on the page; the CSV file beside it has all."""
-MOST_BARS = 25
-LARGEST_DRAWING = 400
-"""Columns up to which a graph is drawn."""
+
+@dataclass(frozen=True)
+class PageOptions:
+    """How much a page shows."""
+
+    most_rows: int = 60
+    """Coefficients listed on the page; the CSV file beside it has all."""
+    most_bars: int = 25
+    """Coefficients drawn: more have no room for their names."""
+    largest_drawing: int = 400
+    """Columns up to which a graph is drawn."""
+
+
+PAGE = PageOptions()
 
 STYLE = """
 :root { color-scheme: light dark; --soft: #6b7280; --line: #d1d5db; }
@@ -59,7 +69,7 @@ def _pictures(saved: SavedModel, model: Any, graph: Any) -> list[tuple[str, Call
     names = saved.design.names
     if isinstance(graph, Grid):
         found.append(("Coefficients on the grid", lambda ax: _grid(ax, saved.coef[0], graph)))
-    elif isinstance(graph, list) and saved.design.n_columns <= LARGEST_DRAWING:
+    elif isinstance(graph, list) and saved.design.n_columns <= PAGE.largest_drawing:
         found.append(
             ("Coefficients on the graph", lambda ax: model.plot_coef_graph(ax, names=names))
         )
@@ -90,7 +100,7 @@ def _grid(ax: Any, values: Any, grid: Grid) -> None:
 
 def _bars(ax: Any, saved: SavedModel) -> None:
     size = np.abs(saved.coef).max(axis=0)
-    chosen = np.argsort(-size, kind="stable")[:MOST_BARS]
+    chosen = np.argsort(-size, kind="stable")[: PAGE.most_bars]
     chosen = chosen[size[chosen] > 0][::-1]
     names = [saved.design.names[j] for j in chosen]
     ax.barh(np.arange(len(chosen)), saved.coef[0][chosen], color="tab:blue")
@@ -104,8 +114,8 @@ def _coefficients(saved: SavedModel) -> str:
     order = order[size[order] > 0]
     head = "".join(f"<th>{escape(name)}</th>" for name in ("column", *saved.outputs))
     rows = [_row("(intercept)", saved.intercept)]
-    rows += [_row(saved.design.names[j], saved.coef[:, j]) for j in order[:MOST_ROWS]]
-    more = order.size - MOST_ROWS
+    rows += [_row(saved.design.names[j], saved.coef[:, j]) for j in order[: PAGE.most_rows]]
+    more = order.size - PAGE.most_rows
     rest = f" The {more} smaller ones are in coefficients.csv." if more > 0 else ""
     return (
         f"<h2>Coefficients</h2><p>{order.size} of {size.size} columns are used.{rest}</p>"

@@ -27,9 +27,21 @@ COLUMNS = (
     "nonzeros",
     "levels",
 )
-TOLERANCE = 1e-4
-MAX_PASSES = 5000.0  # a read of the small problem takes milliseconds: time is the limit
-MAX_SECONDS = 6.0
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """How long each method of the demonstration may take."""
+
+    tolerance: float = 1e-4
+    """Relative gap at which it ends: nothing more would show in the figures."""
+    max_passes: float = 5000.0
+    """A read of the small problem takes milliseconds: time is the limit."""
+    max_seconds: float = 6.0
+    """Five methods on two problems stay within a minute."""
+
+
+OPTIONS = DemoOptions()
 
 
 @dataclass(frozen=True)
@@ -63,7 +75,7 @@ def demo(
     methods = [name for name in METHODS if name in sa.solvers.names()]
     console.print(
         "Two linear models with tied coefficients, each fitted by several methods to the same "
-        f"certified gap of {TOLERANCE:g}.",
+        f"certified gap of {OPTIONS.tolerance:g}.",
         highlight=False,
     )
     report = {}
@@ -134,25 +146,27 @@ def compare(job: Job, methods: list[str], console: Any) -> dict[str, Any]:
     results, warming = {}, 0.0
     with Progress(*layout, console=console, transient=True) as progress:
         for name in methods:
-            task = progress.add_task(name, total=MAX_SECONDS, state="starting")
+            task = progress.add_task(name, total=OPTIONS.max_seconds, state="starting")
 
             def show(record: Any, state: Any, task: Any = task) -> None:
                 text = f"{record.passes:.0f} passes, objective {record.objective:.6f}"
                 seconds = record.seconds + record.seconds_measuring
                 progress.update(task, completed=seconds, state=text)
 
-            solve = partial(sa.minimize, job.problem, name, stop=sa.Gap(TOLERANCE), random_state=0)
+            solve = partial(
+                sa.minimize, job.problem, name, stop=sa.Gap(OPTIONS.tolerance), random_state=0
+            )
             with warnings.catch_warnings():
                 # A method that runs into a limit is told by the status in the table.
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 # The first run loads code and data; the one that counts should not wait for it.
                 clock = time.perf_counter()
-                solve(max_passes=MAX_PASSES if name == "auto" else 1.0)
+                solve(max_passes=OPTIONS.max_passes if name == "auto" else 1.0)
                 warming += time.perf_counter() - clock
                 results[name] = solve(
-                    max_passes=MAX_PASSES, max_seconds=MAX_SECONDS, callback=show
+                    max_passes=OPTIONS.max_passes, max_seconds=OPTIONS.max_seconds, callback=show
                 )
-            progress.update(task, completed=MAX_SECONDS)
+            progress.update(task, completed=OPTIONS.max_seconds)
     console.print(f"Warming up beforehand: {warming:.1f} s")
     return results
 
@@ -189,7 +203,7 @@ def _paint_curves(axes: Any, job: Job, results: dict[str, Any]) -> None:
         gaps = [record.gap / abs(record.objective) for record in records]
         marker = "." if len(records) < 40 else ""
         axes.plot([record.passes for record in records], gaps, marker=marker, label=name)
-    axes.axhline(TOLERANCE, color="0.6", linewidth=0.8)
+    axes.axhline(OPTIONS.tolerance, color="0.6", linewidth=0.8)
     axes.set(xlabel="passes over the data", ylabel="certified relative gap")
     axes.set(xscale="log", yscale="log")
     axes.set_title(job.title, fontsize="small")

@@ -21,8 +21,6 @@ from ._tables import Table, read_edges, read_groups, read_table
 
 CLASSIFIER_LOSSES = tuple(FOR_LABELS)
 REGRESSOR_LOSSES = tuple(FOR_NUMBERS)
-FEW_CLASSES = 20
-"""Whole numbers with at most so many different values may be labels: the loss has to say."""
 
 Data = Annotated[str, typer.Argument(help="CSV, Parquet, Arrow, libsvm, npz; - for stdin.")]
 Target = Annotated[str, typer.Option(help="Target column; several with commas.")]
@@ -319,11 +317,12 @@ def _grid(text: str) -> Any:
     return Grid(shape)
 
 
-def _default_loss(name: str, values: Any, count: int) -> str:
+def _default_loss(name: str, values: Any, count: int, few: int = 20) -> str:
+    """Return the loss for a target; ``few`` different whole numbers may be labels or not."""
     if values.dtype == object:
         return "logistic"
     different = np.unique(values[np.isfinite(values)])
-    if count > 1 or different.size > FEW_CLASSES or (different != np.rint(different)).any():
+    if count > 1 or different.size > few or (different != np.rint(different)).any():
         return "squared"
     if different.size == 2:
         return "logistic"

@@ -12,8 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-MOST_LEVELS = 1000
-"""Levels of a column that are counted."""
 _REQUIRED = ("stochadmm", "numpy", "scipy", "scikit-learn", "rich", "typer")
 _OPTIONAL = ("matplotlib", "networkx", "pandas", "pyarrow", "dask", "distributed")
 
@@ -69,6 +67,9 @@ def _of_table(path: str) -> dict[str, dict[str, Any]]:
 class Summary:
     """Range, levels and gaps of a column, gathered part by part."""
 
+    most_levels = 1000
+    """Levels that are counted; a column with more holds names rather than categories."""
+
     def __init__(self) -> None:
         self.low, self.high, self.missing = math.inf, -math.inf, 0
         self.levels: set[str] = set()
@@ -80,7 +81,7 @@ class Summary:
 
         if values.dtype == object:
             self.text = True
-            if len(self.levels) <= MOST_LEVELS:
+            if len(self.levels) <= self.most_levels:
                 self.levels |= {str(value) for value in values}
             return
         known = values[np.isfinite(values)]
@@ -92,7 +93,7 @@ class Summary:
         if self.text:
             count = len(self.levels)
             some = ", ".join(sorted(self.levels)[:4])
-            many = f"more than {MOST_LEVELS:,}" if count > MOST_LEVELS else f"{count}"
+            many = f"more than {self.most_levels:,}" if count > self.most_levels else f"{count}"
             return f"text, {many} levels: {some}{', ...' if count > 4 else ''}"
         gaps = f", {self.missing} missing" if self.missing else ""
         return f"number, {self.low:.6g} to {self.high:.6g}{gaps}"

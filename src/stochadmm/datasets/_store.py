@@ -25,7 +25,6 @@ Arrays = dict[str, NDArray[Any]]
 
 # Part of the name of every parsed file: raise it when the parsers change what they write.
 _FORMAT = 1
-_TIMEOUT_SECONDS = 60
 
 _md5 = partial(hashlib.md5, usedforsecurity=False)
 
@@ -154,7 +153,7 @@ def _replacing(target: Path) -> Iterator[Path]:
         yield temporary
 
 
-def _download(url: str, target: Path) -> None:
+def _download(url: str, target: Path, seconds: float = 60.0) -> None:
     # a tenth of the package's import, and few download
     import urllib.error
     import urllib.request
@@ -162,7 +161,7 @@ def _download(url: str, target: Path) -> None:
 
     try:
         with (
-            urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as source,
+            urllib.request.urlopen(url, timeout=seconds) as source,
             target.open("wb") as sink,
         ):
             shutil.copyfileobj(source, sink, 1 << 20)

@@ -20,7 +20,6 @@ _COVER_TYPES = (
     "douglas-fir",
     "krummholz",
 )
-_N_QUANTITATIVE = 10
 
 
 def read_svmlight(path: Path, n_features: int) -> tuple[sp.csr_array, Array]:
@@ -58,7 +57,7 @@ def load_covtype(
     data = _split(X, signs(cover == 1) if binary else cover, split, seed)
     X, y, X_test, y_test = data
     if standardize:
-        X, X_test = standardize_columns(X, X_test, slice(_N_QUANTITATIVE))
+        X, X_test = standardize_columns(X, X_test, slice(10))
     return Dataset(
         name="covtype",
         X=X,

@@ -29,8 +29,19 @@ from .store import Store, fingerprint, finite
 from .tuning import Tuned, tune
 
 FORMAT = 1  # raise when the meaning of what is kept changes
-SMALL = 1e-9  # relative gap at which a run has nothing left to show
-HOPELESS = 100.0  # times the objective at zero: a run beyond has diverged
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+    """When a run of an experiment ends before its passes are used up."""
+
+    small: float = 1e-9
+    """Relative gap at which a run has nothing left to show."""
+    hopeless: float = 100.0
+    """Times the objective at zero beyond which a run has diverged."""
+
+
+OPTIONS = RunOptions()
 
 
 class Bench:
@@ -207,7 +218,7 @@ class Bench:
             return
         if piece.method == "auto":
             found = minimize(
-                problem, "auto", stop=Gap(problems.TOLERANCE),
+                problem, "auto", stop=Gap(problems.OPTIMUM.tolerance),
                 max_passes=piece.experiment.passes, max_seconds=piece.experiment.seconds,
             )  # fmt: skip
             if found.status is Status.INTERRUPTED:
@@ -244,10 +255,10 @@ def run(
     with np.errstate(all="ignore"):
         with watch.solves():
             solver, state = methods.start(piece.method, problem, piece.spec.batch, setting)
-        state.target = problems.TOLERANCE
+        state.target = problems.OPTIMUM.tolerance
         measure(state.output, "last", dataclasses.replace(state, n_gradients=0.0), 0.0)
-        limit = HOPELESS * abs(problem.objective_at_zero)
-        nothing_left = SMALL * abs(best.value)
+        limit = OPTIONS.hopeless * abs(problem.objective_at_zero)
+        nothing_left = OPTIONS.small * abs(best.value)
         for _ in epochs(problem, solver, state, rng, watch):
             value = measure(state.output, "last", state, watch.solving)
             if METHODS[piece.method].ergodic and state.ergodic is not None:

@@ -14,8 +14,18 @@ from .problems import Optimum
 if TYPE_CHECKING:
     from .pieces import Piece
 
-WORST = 10.0
-POINTS = 50  # of the grid on which two curves are compared
+
+@dataclass(frozen=True)
+class CurveOptions:
+    """How two curves are compared."""
+
+    worst: float = 10.0
+    """Times the first gap that later ones count for at most: a diverged run is bad enough."""
+    points: int = 50
+    """Of the grid on which both are read."""
+
+
+OPTIONS = CurveOptions()
 Key = tuple[str, str, str, str, str]
 """Experiment, variant, data set, method, point ("last" or "ergodic")."""
 
@@ -132,7 +142,7 @@ def speed_up(a: Curve, b: Curve, axis: str = "passes") -> float:
     if bottom >= a.gap[0]:
         return float("nan")
     end = max(float(c.along(axis)[-1]) for c in curves)
-    levels = np.geomspace(top, bottom, POINTS)
+    levels = np.geomspace(top, bottom, OPTIONS.points)
     ours, theirs = (_first_met(c, axis, levels, end) for c in (a, b))
     return float(np.exp(np.mean(np.log(theirs / ours))))
 
@@ -158,7 +168,7 @@ def advantage(a: Curve, b: Curve, axis: str = "passes", *, at_end: bool = False)
     """Return by how many powers of ten a's gap is below b's, on average over their common range.
 
     Between records the logarithm of a gap is interpolated; the range begins where both have made
-    their first epoch and ends where the first of them ends. Gaps count as ``WORST`` times that of
+    their first epoch and ends where the first of them ends. Gaps count as ``worst`` times that of
     the start at most, so that a run that has diverged stays comparable. Without a certified
     optimum the answer is NaN. ``at_end`` compares at the end of the range only.
     """
@@ -170,10 +180,10 @@ def advantage(a: Curve, b: Curve, axis: str = "passes", *, at_end: bool = False)
     stop = min(ends) if ends else max(x[-1], y[-1])
     if not stop > start:
         stop = start
-    grid = np.linspace(stop if at_end else start, stop, POINTS)
+    grid = np.linspace(stop if at_end else start, stop, OPTIONS.points)
     return float(np.mean(_logarithm(b, y, grid) - _logarithm(a, x, grid)))
 
 
 def _logarithm(c: Curve, x: Array, grid: Array) -> Array:
-    values: Array = np.log10(np.minimum(c.gap, WORST * c.gap[0]))
+    values: Array = np.log10(np.minimum(c.gap, OPTIONS.worst * c.gap[0]))
     return np.asarray(np.interp(grid, x, values))

@@ -25,8 +25,18 @@ from ..solvers import (
     defaults,
 )
 
-LARGEST_PENALTY = 10.0  # of the growing ones
-WARM_START = 3.0  # passes of STOC-ADMM before SVRG- and SAG-ADMM
+
+@dataclass(frozen=True)
+class PaperOptions:
+    """Settings of the paper's comparison that all its experiments share."""
+
+    largest_penalty: float = 10.0
+    """Cap of the penalties that grow."""
+    warm_start: float = 3.0
+    """Passes of STOC-ADMM before SVRG- and SAG-ADMM."""
+
+
+PAPER = PaperOptions()
 
 
 @dataclass(frozen=True)
@@ -84,8 +94,8 @@ def _penalty(problem: Problem, setting: Setting) -> float:
 
 
 def _growing(problem: Problem, setting: Setting) -> Continuation:
-    beta = min(_penalty(problem, setting), LARGEST_PENALTY)
-    return Continuation(beta, rho=setting.rho, cap=LARGEST_PENALTY)
+    beta = min(_penalty(problem, setting), PAPER.largest_penalty)
+    return Continuation(beta, rho=setting.rho, cap=PAPER.largest_penalty)
 
 
 def _stoc(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
@@ -101,14 +111,14 @@ def _opt(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
 def _svrg(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
     return SVRGADMM(
         beta=_growing(problem, setting), batch_size=batch, n_inner=m, sampling="rows",
-        warm_start_passes=WARM_START,
+        warm_start_passes=PAPER.warm_start,
     )  # fmt: skip
 
 
 def _sag(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
     return SAGADMM(
         beta=_growing(problem, setting), batch_size=batch, n_inner=m, sampling="rows",
-        warm_start_passes=WARM_START, form="points",
+        warm_start_passes=PAPER.warm_start, form="points",
     )  # fmt: skip
 
 

@@ -20,10 +20,20 @@ from ..run.result import Status
 from ..run.stopping import Gap
 from ..structures import glasso_edges
 from .config import DataSpec, Experiment, Variant
-from .recipes import RECIPES, TEST_SHARE, smaller
+from .recipes import RECIPES, SPLIT, smaller
 
-TOLERANCE, ENOUGH = 1e-10, 1e-8
-"""Relative gaps of an optimum: what is asked for, and what stops the search for a better one."""
+
+@dataclass(frozen=True)
+class OptimumOptions:
+    """How well an optimum has to be known, as relative gaps."""
+
+    tolerance: float = 1e-10
+    """What is asked for."""
+    enough: float = 1e-8
+    """What ends the search for a better one: below everything that figures show."""
+
+
+OPTIMUM = OptimumOptions()
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,7 @@ def _split(data: Dataset) -> Dataset:
     if data.X_test is not None:
         return data
     order = np.random.default_rng(0).permutation(data.X.shape[0])
-    cut = round(TEST_SHARE * len(order))
+    cut = round(SPLIT.test_share * len(order))
     test, train = order[:cut], order[cut:]
     tasks = data.tasks
     return replace(
@@ -202,14 +212,19 @@ def optimum(problem: Problem, seconds: float) -> Optimum:
     clock, value, bound, start = time.perf_counter(), np.inf, -np.inf, None
     for solver in ("auto", "spdhg", "ladm-ne"):
         found = minimize(
-            problem, solver, stop=Gap(TOLERANCE), max_passes=1e5, max_seconds=seconds, start=start
+            problem,
+            solver,
+            stop=Gap(OPTIMUM.tolerance),
+            max_passes=1e5,
+            max_seconds=seconds,
+            start=start,
         )
         if found.status is Status.INTERRUPTED:  # what was found so far must not be kept
             raise KeyboardInterrupt
         value, start = min(value, found.objective), found
         if found.gap is not None:
             bound = max(bound, found.objective - found.gap)
-        if value - bound <= ENOUGH * abs(value):
+        if value - bound <= OPTIMUM.enough * abs(value):
             break
     return Optimum(value, value - bound, time.perf_counter() - clock, bool(np.isfinite(bound)))
 

@@ -17,7 +17,16 @@ from .. import datasets
 from ..datasets import Dataset
 from .config import DataSpec
 
-TEST_SHARE = 0.2  # of the rows, where a data set has no test part
+
+@dataclass(frozen=True)
+class SplitOptions:
+    """How rows are divided where a data set has no test part."""
+
+    test_share: float = 0.2
+    """Of the rows: the share that most of the paper's data sets have."""
+
+
+SPLIT = SplitOptions()
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,7 @@ def _file(name: str, spec: DataSpec, **options: Any) -> Dataset:
 
 def _dna(spec: DataSpec) -> Dataset:
     # The paper's size; a quarter more rows are the test part.
-    return datasets.make_onehot_dna(round((spec.rows or 2_400_000) / (1 - TEST_SHARE)))
+    return datasets.make_onehot_dna(round((spec.rows or 2_400_000) / (1 - SPLIT.test_share)))
 
 
 def _fused(n_rows: int, n_features: int, spec: DataSpec) -> Dataset:
@@ -53,7 +62,7 @@ def _fused(n_rows: int, n_features: int, spec: DataSpec) -> Dataset:
 
 
 def _classes(spec: DataSpec) -> Dataset:
-    rows = round((spec.rows or 20_000) / (1 - TEST_SHARE))
+    rows = round((spec.rows or 20_000) / (1 - SPLIT.test_share))
     return datasets.make_low_rank_tasks(
         rows, spec.columns or 256, spec.outputs or 50, rank=5, response="classes", signal=8.0
     )

@@ -26,8 +26,30 @@ from .recipes import RECIPES
 if TYPE_CHECKING:
     from .bench import Bench
 
-ROWS, FEATURES, CLASSES, BATCH = 1_281_167, 4_096, 1_000, 2_000
-TIGHT = 1e-6  # relative gap of an optimum that is certified well enough for every figure
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a low-rank classification problem."""
+
+    rows: int
+    features: int
+    classes: int
+    batch: int
+
+
+IMAGENET = Shape(rows=1_281_167, features=4_096, classes=1_000, batch=2_000)
+"""What the paper's largest experiment has: features of a network, and its batches."""
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What tables call tight."""
+
+    tight: float = 1e-6
+    """Relative gap of an optimum that is certified well enough for every figure."""
+
+
+OPTIONS = TableOptions()
 PACKAGES = ("stochadmm", "numpy", "scipy", "scikit-learn", "matplotlib", "PyYAML")
 RATES = {
     "stoc-admm": ("O(1/√K)", "average"),
@@ -84,25 +106,25 @@ def memory() -> dict[str, float]:
     >>> round(memory()["sag-admm, points"] / 2**40, 1)  # TiB
     38.2
     """
-    large, small = (_low_rank(n) for n in (ROWS, 2 * BATCH))
-    found: dict[str, float] = {"one array": 8.0 * FEATURES * CLASSES}
+    large, small = (_low_rank(n) for n in (IMAGENET.rows, 2 * IMAGENET.batch))
+    found: dict[str, float] = {"one array": 8.0 * IMAGENET.features * IMAGENET.classes}
     for name in ("stoc-admm", "opt-sadmm", "svrg-admm", "sag-admm", "sdca-admm", "acc-sadmm"):
         forms: dict[str, dict[str, Any]] = {name: {}}
         if name == "sag-admm":
             forms = {name: {}, "sag-admm, points": {"form": "points"}}
         for label, options in forms.items():
             kind: Any = solvers.get(name)
-            solver = kind(batch_size=BATCH, **options)
+            solver = kind(batch_size=IMAGENET.batch, **options)
             total, less = solver.memory(large), solver.memory(small)
             found[label] = float(total)
-            per_row = (total - less) / (ROWS - 2 * BATCH)
-            found[f"{label}, without rows"] = float(total - per_row * ROWS)
+            per_row = (total - less) / (IMAGENET.rows - 2 * IMAGENET.batch)
+            found[f"{label}, without rows"] = float(total - per_row * IMAGENET.rows)
     return found
 
 
 def _low_rank(n: int) -> Problem:
-    f2: Any = Shapes(n, (FEATURES, CLASSES))
-    d = FEATURES
+    f2: Any = Shapes(n, (IMAGENET.features, IMAGENET.classes))
+    d = IMAGENET.features
     return Problem(f2, h1=Nuclear(1e-4), h2=L1(1e-4), A1=Identity(d, -1.0), A2=Identity(d))
 
 
@@ -121,9 +143,10 @@ def memory_table() -> Table:
     return Table(
         "memory", "Memory beyond the data at ImageNet's size",
         ("method", "all", "without rows", "paper"), rows,
-        f"{ROWS:,} rows, {FEATURES:,} features, {CLASSES:,} classes, batches of {BATCH:,}, double "
-        "precision, from each solver's own count. Without rows: what grows with the rows is left "
-        "out; here a snapshot keeps predictions and slopes, so that a step reads its rows once.",
+        f"{IMAGENET.rows:,} rows, {IMAGENET.features:,} features, {IMAGENET.classes:,} classes, "
+        f"batches of {IMAGENET.batch:,}, double precision, from each solver's own count. "
+        "Without rows: what grows with the rows is left out; here a snapshot keeps predictions "
+        "and slopes, so that a step reads its rows once.",
     )  # fmt: skip
 
 
@@ -241,14 +264,14 @@ def optima_table(optima: dict[tuple[str, str], dict[str, Any]]) -> Table:
         "optima", "Certified optima",
         ("figure", "data", "F*", "certified within", "tight", "seconds", "Lmax", "Lf"), rows,
         "By the automatic solver with its duality gap. Curves end at the certificate: what lies "
-        f"below cannot be told from zero. Tight: within {TIGHT:g} of the optimum; where it is "
-        "not, what the claims say of this data set rests on larger gaps only.",
+        f"below cannot be told from zero. Tight: within {OPTIONS.tight:g} of the optimum; where "
+        "it is not, what the claims say of this data set rests on larger gaps only.",
     )  # fmt: skip
 
 
 def _tight(optimum: dict[str, Any]) -> str:
     gap = optimum["gap"]
-    return "yes" if gap is not None and gap <= TIGHT * abs(optimum["value"]) else "no"
+    return "yes" if gap is not None and gap <= OPTIONS.tight * abs(optimum["value"]) else "no"
 
 
 def environment() -> dict[str, str]:

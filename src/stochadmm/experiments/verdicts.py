@@ -18,22 +18,32 @@ from ..base.protocols import Array
 from .curves import Curve, advantage, speed_up
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not decidable"
-MARGIN = 10**0.1
+
+
+@dataclass(frozen=True)
+class Margin:
+    """When a ratio of two methods says something."""
+
+    ratio: float = 10**0.1
+    """A tenth of a decade, about a quarter: less is within what seeds do."""
+
+
+MARGIN = Margin()
 RULE = (
     "Two measures, one number per seed. Gap: the gap of B over that of A after the same passes, "
     "as the geometric mean over their common range. Speed: the passes that B needs to a gap over "
     "those that A needs, as the geometric mean over gaps from the end of the first epochs down to "
     "the smallest that either reaches; a gap that is not reached counts as reached at the end of "
     "the runs, and a diverged run reaches nothing. By one measure A is faster than B when every "
-    f"seed is above {MARGIN:.2f}, and is not when every seed is below 1/{MARGIN:.2f}; otherwise, "
-    "or with fewer than two seeds, it is not decidable. The verdict is what both measures say, "
-    "and not decidable where they differ. At the end: the gap at the last pass that both have "
-    "made, alone. Gaps are to certified optima; below a certificate they count as equal. A claim "
-    "about all data sets does not hold as soon as it fails on one, one that something happens at "
-    "times holds as soon as it holds on one. Passes decide; what seconds would decide is said "
-    "beside. The measure of gaps and the margin were set first; the measure of speed was added "
-    "after quick runs and a full run on protein had been seen, which is why neither decides alone "
-    "and both are shown."
+    f"seed is above {MARGIN.ratio:.2f}, and is not when every seed is below 1/{MARGIN.ratio:.2f}; "
+    "otherwise, or with fewer than two seeds, it is not decidable. The verdict is what both "
+    "measures say, and not decidable where they differ. At the end: the gap at the last pass "
+    "that both have made, alone. Gaps are to certified optima; below a certificate they count "
+    "as equal. A claim about all data sets does not hold as soon as it fails on one, one that "
+    "something happens at times holds as soon as it holds on one. Passes decide; what seconds "
+    "would decide is said beside. The measure of gaps and the margin were set first; the measure "
+    "of speed was added after quick runs and a full run on protein had been seen, which is why "
+    "neither decides alone and both are shown."
 )
 
 
@@ -83,7 +93,7 @@ class Claim:
     by_speed: str = ""
 
 
-def decide(numbers: Iterable[float], margin: float = MARGIN) -> str:
+def decide(numbers: Iterable[float], margin: float = MARGIN.ratio) -> str:
     """Return the verdict of one comparison from a ratio per seed, above one when it holds.
 
     Examples
@@ -107,7 +117,7 @@ def no_harm(numbers: Iterable[float]) -> str:
     >>> no_harm([1.0, 0.99]), no_harm([0.5, 0.6]), no_harm([0.5, 1.0])
     ('holds', 'does not hold', 'not decidable')
     """
-    return decide([x * MARGIN for x in numbers], 1.0)
+    return decide([x * MARGIN.ratio for x in numbers], 1.0)
 
 
 def everywhere(verdicts: Iterable[str]) -> str:

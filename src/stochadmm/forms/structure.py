@@ -101,6 +101,11 @@ def structure_solver(of: Structure, mask: Array, workspace: Workspace) -> Struct
     return workspace.shared.once(_structure_solver, of, mask.tobytes())
 
 
+def passing_solver(of: Structure, mask: Array, workspace: Workspace) -> StructureSolver:
+    """Return least squares with rows that were chosen for the moment; only the last is kept."""
+    return workspace.shared.latest(_structure_solver, of, mask.tobytes())
+
+
 def is_factorized(of: Structure, mask: Array, workspace: Workspace) -> bool:
     """Say whether the rows of a mask were factorized before."""
     return workspace.shared.holds(_structure_solver, of, mask.tobytes())

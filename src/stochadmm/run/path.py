@@ -27,14 +27,30 @@ from ..quadratic import Implicit, minimize_quadratic
 from ..risk import FiniteSum
 from .result import Result
 
-MOST_ROUNDS, MOST_STEPS = 60, 1000
-MOST_SPLIT, LOOK = 5000, 20
-"""Steps of the splitting that brackets the largest strength, and how often bounds are taken."""
-FAR_OUT = 1e9
-"""Times a multiplier is made longer to see how far the dual set reaches."""
-SMALL_ENOUGH = 300  # columns up to which a dense identity costs nothing
-RELAXATION = 1.7
-ROUNDED_UP = 1e-6  # the largest strength is returned this much too large, never too small
+
+@dataclass(frozen=True)
+class StrengthOptions:
+    """How the largest useful strength is searched for."""
+
+    most_rounds: int = 60
+    """Strengths that are climbed through: each at least halves what is left."""
+    most_steps: int = 1000
+    """Iterations for the prox at one of them, which starts from the last one."""
+    most_split: int = 5000
+    """Steps of the splitting that brackets the strength; it is cheap, and ends far before."""
+    look: int = 20
+    """Steps between two looks at the bounds, which cost as much as a step."""
+    far_out: float = 1e9
+    """Times a multiplier is made longer to see how far the dual set reaches."""
+    small_enough: int = 300
+    """Columns up to which a dense identity costs nothing."""
+    relaxation: float = 1.7
+    """Over-relaxation of the splitting: any below 2 converges, long ones sooner."""
+    rounded_up: float = 1e-6
+    """Relative excess of the strength that is returned: never too small."""
+
+
+SEARCH = StrengthOptions()
 
 
 def at_strength(unit: Problem, alpha: float) -> Problem:
@@ -113,7 +129,7 @@ def alpha_max(unit: Problem) -> float:
     else:
         form = _norms_of_coefficients(unit)
         strength = _climb(unit, direction) if form is None else _bracket(form, direction)
-    return size * strength * (1 + ROUNDED_UP)
+    return size * strength * (1 + SEARCH.rounded_up)
 
 
 def _dual_edges(unit: Problem) -> tuple[Array, Array] | None:
@@ -200,27 +216,27 @@ def _bracket(form: OneBlock, direction: Array) -> float:
 
     def reach(mu: Array) -> float:
         exact = mu + form.absorb(direction - St @ mu)
-        return 1 / (FAR_OUT * form.scale(FAR_OUT * exact))
+        return 1 / (SEARCH.far_out * form.scale(SEARCH.far_out * exact))
 
     mu = np.zeros_like(form.offset)
     low, high = ratio(direction), reach(mu)
     if S.shape[0] == np.count_nonzero(weight):  # no other multiplier
         return high
     image, rho = np.zeros_like(mu), 1.0
-    for step in range(MOST_SPLIT):
-        if step % LOOK == 0:
+    for step in range(SEARCH.most_split):
+        if step % SEARCH.look == 0:
             scaled = _scaled(penalty, low)
         w = (direction + St @ (rho * image - mu)) / (1 + rho * weight)
         seen, before = np.asarray(S @ w), image
-        ahead = RELAXATION * seen + (1 - RELAXATION) * image + mu / rho
+        ahead = SEARCH.relaxation * seen + (1 - SEARCH.relaxation) * image + mu / rho
         image = scaled.prox(ahead, 1 / rho)
         mu = rho * (ahead - image)
-        if step % LOOK == LOOK - 1:
+        if step % SEARCH.look == SEARCH.look - 1:
             low, high = max(low, ratio(w)), min(high, reach(mu))
-            if high <= low * (1 + ROUNDED_UP):
+            if high <= low * (1 + SEARCH.rounded_up):
                 break
             rho *= _balance(seen - image, seen, rho * (St @ (image - before)), St @ mu)
-    return max(low, high / (1 + ROUNDED_UP))
+    return max(low, high / (1 + SEARCH.rounded_up))
 
 
 def _balance(primal: Array, length: Array, dual: Array, force: Array) -> float:
@@ -247,20 +263,20 @@ def _climb(unit: Problem, direction: Array) -> float:
     alpha = ratio(_projected(unit, direction))
     H: Any = Implicit(lambda w: w, np.ones(unit.shape2[0]))
     dual, penalty, tol, last = None, None, 1e-3, 1e-6
-    if unit.shape2[0] <= SMALL_ENOUGH:
+    if unit.shape2[0] <= SEARCH.small_enough:
         H, last = np.eye(unit.shape2[0]), 1e-11
-    for _ in range(MOST_ROUNDS):
+    for _ in range(SEARCH.most_rounds):
         if unit.h1 is None:
             w = _scaled(unit.h2, alpha).prox(direction, 1.0)
         else:
             found = minimize_quadratic(
                 H, -direction, np.zeros_like(direction), unit.A2, _scaled(unit.h1, alpha),
                 _scaled(unit.h2, alpha), dual=dual, tol=tol, penalty=penalty,
-                max_iter=MOST_STEPS,
+                max_iter=SEARCH.most_steps,
             )  # fmt: skip
             w, dual, penalty = found.w, found.dual, found.penalty
         after = ratio(w) if float(np.abs(w).max()) > 1e-9 else 0.0
-        if after <= alpha * (1 + ROUNDED_UP):
+        if after <= alpha * (1 + SEARCH.rounded_up):
             if tol <= last or unit.h1 is None:
                 break
             tol = max(tol / 100, last)
@@ -311,8 +327,9 @@ def solve_path(
     """Yield (alpha, problem, result) for each strength, each started from the one before.
 
     ``solve(problem, start, workspace)`` returns a result; pair, multiplier, and what the method
-    has kept of the data are carried along. All strengths work in one workspace, by default a new
-    one; folds of the same structure give each path one that shares with the others.
+    has kept of the data are carried along. All strengths share what a workspace, by default a new
+    one, knows of the rows and the operator; what belongs to one strength is dropped with it.
+    Folds of the same structure give each path one that shares with the others.
     """
     workspace = workspace or Workspace()
     if isinstance(unit.f2, FiniteSum):
@@ -324,7 +341,7 @@ def solve_path(
         if start is not None and problem.constrained != (start.dual.size > 0):
             start = None
         first = None if start is None else carried(start, alpha / before if before else 1.0)
-        result = solve(problem, first, workspace)
+        result = solve(problem, first, workspace.same_rows())
         yield float(alpha), problem, result
         start, before = result, float(alpha)
 

@@ -25,8 +25,6 @@ from ._second_block import SmallProblem
 from ._steps import lengths, step1, tightness
 
 FORMS = ("auto", "exact", "linearized")
-AFFORDABLE = 500
-"""Rows of x1 up to which "auto" is exact: a system costs less than passes over most data."""
 Step1 = Callable[[Array, Array], Array]
 """From x1 and the target to the new x1."""
 
@@ -42,12 +40,16 @@ def is_prox(problem: Problem) -> bool:
     return problem.A1 is None or (problem.f1 is None and tightness(problem) is not None)
 
 
-def chosen_form(problem: Problem, requested: str) -> str:
-    """Return "prox", "exact" or "linearized"."""
+def chosen_form(problem: Problem, requested: str, affordable: int = 500) -> str:
+    """Return "prox", "exact" or "linearized".
+
+    Up to so many ``affordable`` rows of x1, "auto" is exact: a system costs less than passes over
+    most data.
+    """
     if is_prox(problem):
         return "prox"
     if requested == "auto":
-        return "exact" if problem.shape1[0] <= AFFORDABLE else "linearized"
+        return "exact" if problem.shape1[0] <= affordable else "linearized"
     return requested
 
 

@@ -9,6 +9,7 @@ that reads no rows; otherwise Newton's method with the damping of ``second_order
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,9 +23,18 @@ from ..quadratic import QuadraticModel, minimize_quadratic
 from ..risk.metrics import structure_gram
 from ..second_order import Damping, backtrack, full_hessian, is_quadratic, rounding
 
-MOST_MODELS = 50
-SMALL_TOL = 1e-12
-"""Relative residual of small problems: all that float64 gives, at a Newton step more than 1e-8."""
+
+@dataclass(frozen=True)
+class BlockOptions:
+    """How exactly the step in one block is made."""
+
+    most_models: int = 50
+    """Newton models of one step; damped ones may need some tens far from the minimum."""
+    small_tol: float = 1e-12
+    """Relative residual of small problems: all that float64 gives, one step more than 1e-8."""
+
+
+OPTIONS = BlockOptions()
 Step2 = Callable[[Array, Array], Array]
 """From x2 and the target to the new x2."""
 
@@ -81,7 +91,7 @@ class SmallProblem:
 
     def __call__(self, at: Array, slope: Array) -> Array:
         start = at.astype(np.float64)
-        found = self.model.minimize(self.H, slope, start, tol=SMALL_TOL, **self.warm)
+        found = self.model.minimize(self.H, slope, start, tol=OPTIONS.small_tol, **self.warm)
         self.warm = {"dual": found.dual, "penalty": found.penalty}
         return found.z
 
@@ -98,7 +108,7 @@ def solve_x2(problem: Problem, start: Array, target: Array, beta: float) -> tupl
     """Return argmin h2(u) + f2(u) + (beta / 2)|A2 u + target|^2, reads of the rows, models.
 
     Newton's method with the safeguards of this module; it ends where the values of the data's type
-    can tell no more, or after ``MOST_MODELS`` models.
+    can tell no more, or after ``OPTIONS.most_models`` models.
     """
     f2: Any = problem.f2
     relative = rounding(problem.dtype)
@@ -112,7 +122,7 @@ def solve_x2(problem: Problem, start: Array, target: Array, beta: float) -> tupl
         rest = 0.0 if problem.h2 is None else float(problem.h2.value(w))
         return f2.value_at(predictions) + 0.5 * beta * pull + rest  # type: ignore[no-any-return]
 
-    for models in range(1, MOST_MODELS + 1):  # noqa: B007
+    for models in range(1, OPTIONS.most_models + 1):  # noqa: B007
         gradient = f2.pull_back(f2.slopes(z)) / f2.n_terms
         if problem.A2 is not None:
             gradient = gradient + beta * problem.A2.rmatvec(problem.A2.matvec(u) + target)
@@ -151,7 +161,7 @@ def _minimizer(problem: Problem, H: Array, gradient: Array, u: Array) -> tuple[A
     if problem.h2 is None:
         move = -cholesky.solve(cholesky.factor(H), slope)
         return move, float(np.sum(slope * move))
-    w = minimize_quadratic(H, slope, u, Identity(len(u)), problem.h2, tol=SMALL_TOL).z
+    w = minimize_quadratic(H, slope, u, Identity(len(u)), problem.h2, tol=OPTIONS.small_tol).z
     move = w - u
     rise = float(problem.h2.value(w)) - float(problem.h2.value(u))
     return move, float(np.sum(slope * move)) + (rise if np.isfinite(rise) else 0.0)

@@ -230,7 +230,6 @@ class Continuation:
         return min(self.cap, self.rho * beta)
 
 
-BALANCED = 30
 Beta = float | str | Continuation
 """A number, "auto", or a schedule."""
 
@@ -279,13 +278,14 @@ def adapted_beta(
     before2: Array,
     dual: Array,
     beta: float,
+    balanced: int = 30,
 ) -> float:
     """Return the penalty of the epoch after ``n_epochs``, for methods that may change it.
 
-    A schedule is followed, a number kept, and "auto" balanced for the first ``BALANCED`` epochs:
+    A schedule is followed, a number kept, and "auto" balanced for the first ``balanced`` epochs:
     finitely many changes leave every proof intact.
     """
-    if requested == "auto" and n_epochs <= BALANCED:
+    if requested == "auto" and n_epochs <= balanced:
         return balanced_beta(problem, x, before2, dual, beta)
     return next_beta(requested, beta)
 

@@ -5,6 +5,7 @@ Every choice is a plain function of the problem; solvers call them in ``start``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,22 @@ from ..operators import squared_norm
 from ..problem import Problem
 from ..risk.sampling import Runs
 
-SMALLEST_BATCH = 100
-MANY_STEPS = 20  # batches in a pass over few rows: epochs of a handful of steps average too little
-FAR = 10.0  # gradient steps between zero and a typical solution
-NOISE_BATCHES = 32
+
+@dataclass(frozen=True)
+class Choices:
+    """Numbers behind the parameters that a user left open."""
+
+    smallest_batch: int = 100
+    """Rows below which the work beside the data dominates a step."""
+    many_steps: int = 20
+    """Batches in a pass over few rows: epochs of a handful of steps average too little."""
+    far: float = 10.0
+    """Gradient steps between zero and a typical solution."""
+    noise_batches: int = 32
+    """Batches that tell the noise to a fifth or so."""
+
+
+CHOICES = Choices()
 
 
 def batch_size(problem: Problem, requested: int | str) -> int:
@@ -34,7 +47,8 @@ def batch_size(problem: Problem, requested: int | str) -> int:
             raise ValueError(f"batch_size is {requested!r}, expected 'auto' or an integer >= 1")
         return min(int(requested), n)
     useful = 2 * problem.f2.lipschitz_max / max(problem.f2.lipschitz_mean, 1e-300)
-    return int(max(1, min(n // MANY_STEPS, max(SMALLEST_BATCH, min(useful, 10 * SMALLEST_BATCH)))))
+    least = CHOICES.smallest_batch
+    return int(max(1, min(n // CHOICES.many_steps, max(least, min(useful, 10 * least)))))
 
 
 def n_inner(n_rows: int, b: float, requested: int | None = None) -> int:
@@ -70,11 +84,11 @@ def noise(problem: Problem, runs: Runs) -> tuple[float, float]:
     full = f2.gradient(zero)
     rng = np.random.default_rng(0)
     total = 0.0
-    for batch in runs.draw(rng, NOISE_BATCHES):
+    for batch in runs.draw(rng, CHOICES.noise_batches):
         rows = runs.rows(batch)
         error = runs.row_weight * len(rows) * f2.gradient_rows(rows, zero) - full
         total += float(np.sum(np.square(error, dtype=np.float64)))
-    return float(np.linalg.norm(full)), float(np.sqrt(total / NOISE_BATCHES))
+    return float(np.linalg.norm(full)), float(np.sqrt(total / CHOICES.noise_batches))
 
 
 def radius(problem: Problem) -> float:
@@ -136,7 +150,7 @@ def beta(problem: Problem, requested: float | str, workspace: Workspace | None =
     primal, dual = _rms(moved), dual_size(problem.h1, moved)
     if dual is None or primal == 0 or dual == 0:
         return fallback
-    return float(min(dual / (FAR * primal), fallback))
+    return float(min(dual / (CHOICES.far * primal), fallback))
 
 
 def _general_beta(problem: Problem, fallback: float) -> float:

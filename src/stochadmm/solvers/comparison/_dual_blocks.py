@@ -26,10 +26,22 @@ from .._base import Solver, State, StateT, choose_engine
 from .._steps import check_count, n_outputs, sizes
 from ._primal_dual import check_split, pull_back
 
-SHORT_SIDE = 64
-LANCZOS_STEPS = 20
-LANCZOS_MARGIN = 1.05
-SMALLEST_WEIGHT = 1e-12  # rows of weight zero are stepped, but count for nothing
+
+@dataclass(frozen=True)
+class BlockOptions:
+    """How the norms of blocks of rows are found."""
+
+    short_side: int = 64
+    """Rows or columns up to which a Gram matrix costs less than products."""
+    lanczos_steps: int = 20
+    """Products after which the largest Ritz value of most blocks has settled."""
+    lanczos_margin: float = 1.05
+    """Factor above the Ritz value and its residual, where steps have missed a direction."""
+    smallest_weight: float = 1e-12
+    """Rows of weight zero are stepped, but count for nothing."""
+
+
+OPTIONS = BlockOptions()
 
 
 @dataclass(frozen=True)
@@ -89,7 +101,7 @@ def block_norms2(f2: Any, runs: Runs, workspace: Workspace | None = None) -> Arr
     Lanczos steps: the largest Ritz value plus its residual, with a margin. Never zero: steps are
     divided by it.
     """
-    return (workspace or Workspace()).once(_norms2, f2, runs.n_runs, runs.n_rows)
+    return (workspace or Workspace()).rows.once(_norms2, f2, runs.n_runs, runs.n_rows)
 
 
 def _norms2(f2: Any, n_blocks: int, n_rows: int) -> Array:
@@ -104,7 +116,7 @@ def _norm2(f2: Any, first: int, last: int) -> float:
     intercept = float(f2.intercept)
     length, d = rows.shape
     ones = np.full(length, intercept)
-    if length > SHORT_SIDE and d > SHORT_SIDE:
+    if length > OPTIONS.short_side and d > OPTIONS.short_side:
         return _lanczos(lambda v: rows @ (rows.T @ v) + ones * (ones @ v), length)
     rows = (rows if isinstance(rows, np.ndarray) else rows.toarray()).astype(np.float64)
     if d < length:
@@ -129,7 +141,7 @@ def _lanczos(product: Callable[[Array], Array], size: int) -> float:
     v = np.random.default_rng(0).standard_normal(size)
     v, before, off = v / np.linalg.norm(v), np.zeros(size), 0.0
     diagonal, beside = [], []
-    for _ in range(LANCZOS_STEPS):
+    for _ in range(OPTIONS.lanczos_steps):
         w = product(v) - off * before
         diagonal.append(float(w @ v))
         w = w - diagonal[-1] * v
@@ -139,7 +151,7 @@ def _lanczos(product: Callable[[Array], Array], size: int) -> float:
         beside.append(off)
         before, v = v, w / off
     values, vectors = eigh_tridiagonal(diagonal, beside[: len(diagonal) - 1])
-    return LANCZOS_MARGIN * float(values[-1] + off * abs(vectors[-1, -1]))
+    return OPTIONS.lanczos_margin * float(values[-1] + off * abs(vectors[-1, -1]))
 
 
 def first_slopes(f2: Any, x2: Array) -> tuple[Array, float]:
@@ -167,7 +179,7 @@ def data_step(f2: Any, rows: slice, x2: Array, slopes: Array, sigma: float) -> A
     old, z = slopes[rows].copy(), f2.predict(x2, rows)
     step: Any = sigma * f2.n_terms
     if f2.weight is not None:
-        step = step / np.maximum(f2.weight[rows], SMALLEST_WEIGHT)
+        step = step / np.maximum(f2.weight[rows], OPTIONS.smallest_weight)
         step = step[:, None] if step.ndim < z.ndim else step
     slopes[rows] = f2.loss.prox_conjugate(old + step * z, step, f2.y[rows])
     change = f2.weighted(slopes[rows] - old, rows)

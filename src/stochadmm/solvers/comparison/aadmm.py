@@ -38,8 +38,6 @@ from .._first_block import check_first_block, check_form, first_step, is_prox, m
 from .._steps import check_count, first_beta, lengths, pass_size, sizes, step1, step2
 from ._batch import FullGradient
 
-FIRST_HORIZON = 20
-
 
 @dataclass
 class AADMMState(State):
@@ -83,6 +81,8 @@ class AADMM(FullGradient[AADMMState]):
     """
 
     name: ClassVar[str] = "aadmm"
+    first_horizon: ClassVar[int] = 20
+    """Iterations of the first stage where the user names none; each stage doubles them."""
 
     horizon: int | None = None
     first_block: str = "linearized"
@@ -113,7 +113,8 @@ class AADMM(FullGradient[AADMMState]):
     ) -> AADMMState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        beta, horizon = first_beta(problem, self.beta, workspace), self.horizon or FIRST_HORIZON
+        horizon = self.horizon or self.first_horizon
+        beta = first_beta(problem, self.beta, workspace)
         return AADMMState(
             workspace=workspace or Workspace(),
             x=point, output=point, dual=multiplier, beta=beta, mean=point, multiplier=multiplier,

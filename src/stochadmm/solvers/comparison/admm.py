@@ -48,8 +48,6 @@ from .._steps import (
     sizes,
 )
 
-GOLDEN = (1 + 5**0.5) / 2
-
 
 @dataclass
 class ADMMState(State):
@@ -117,7 +115,7 @@ class ADMM(Solver[ADMMState]):
         check_count("most_inner", self.most_inner)
         if not 0 < self.relaxation < 2:
             raise ValueError(f"relaxation is {self.relaxation!r}, expected a number in (0, 2)")
-        if not 0 < self.dual_step < GOLDEN:
+        if not 0 < self.dual_step < (1 + 5**0.5) / 2:  # the golden ratio
             raise ValueError(f"dual_step is {self.dual_step!r}, expected a number in (0, 1.618)")
         if self.dual_step != 1 and self.relaxation != 1:
             raise ValueError("dual_step and relaxation both differ from 1; set one of them to 1")

@@ -40,8 +40,6 @@ from .. import defaults
 from .._base import Solver, State, register, start_point
 from .._steps import pass_size, sizes
 
-ANCHOR = 0.5
-
 
 @dataclass
 class KatyushaState(State):
@@ -83,6 +81,8 @@ class Katyusha(Solver[KatyushaState]):
     """
 
     name: ClassVar[str] = "katyusha"
+    anchor: ClassVar[float] = 0.5
+    """The weight tau_2 of the snapshot."""
     has_kernel: ClassVar[bool] = True
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
         "h2": ("prox",),
@@ -139,7 +139,7 @@ class Katyusha(Solver[KatyushaState]):
         curvature = (
             3 * f2.lipschitz_max
             if self.step == "paper"
-            else (f2.lipschitz_mean + defaults.batch_curvature(problem, runs) / ANCHOR)
+            else (f2.lipschitz_mean + defaults.batch_curvature(problem, runs) / self.anchor)
         )
         return KatyushaState(
             workspace=workspace or Workspace(),
@@ -174,9 +174,9 @@ def _reference(
     length: float, weights: Array,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Return y, z and the weighted mean of the y+ after the inner loop, on any objects."""
-    y, z, mean = s.x.x2, s.ahead, np.zeros_like(s.snapshot)
+    y, z, mean, anchor = s.x.x2, s.ahead, np.zeros_like(s.snapshot), Katyusha.anchor
     for batch, weight in zip(batches, weights, strict=True):
-        middle = momentum * z + ANCHOR * s.snapshot + (1 - momentum - ANCHOR) * y
+        middle = momentum * z + anchor * s.snapshot + (1 - momentum - anchor) * y
         moved = z - length * gradient.estimate(batch, middle)
         moved = moved if p.h2 is None else p.h2.prox(moved, length)
         y, z = middle + momentum * (moved - z), moved
@@ -194,7 +194,7 @@ def _compiled(
 
     runs = gradient.runs
     y, z, mean = s.x.x2.copy(), s.ahead.copy(), np.zeros_like(s.snapshot)
-    state = loops.Katyusha(momentum, ANCHOR, length, weights.astype(p.dtype), y, z, mean)
+    state = loops.Katyusha(momentum, Katyusha.anchor, length, weights.astype(p.dtype), y, z, mean)
     loops.katyusha(
         compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight),
         gradient.compiled, state,

@@ -52,8 +52,6 @@ from ._dual_blocks import (
 )
 from ._primal_dual import check_positive, dual_step, pull_back
 
-SLACK = 1.01
-
 
 @dataclass
 class SDCAState(State):
@@ -93,6 +91,8 @@ class SDCAADMM(DualBlocks[SDCAState]):
     """
 
     name: ClassVar[str] = "sdca-admm"
+    slack: ClassVar[float] = 1.01
+    """Factor above the norms, which the proof needs to be strict upper bounds."""
 
     rho: float | str = "auto"
 
@@ -130,11 +130,10 @@ class SDCAADMM(DualBlocks[SDCAState]):
             notes={"rho": scale / f2.n_terms, "n_blocks": runs.n_runs},
         )  # fmt: skip
 
-    @staticmethod
-    def _spread(problem: Problem, workspace: Workspace) -> float:
+    def _spread(self, problem: Problem, workspace: Workspace) -> float:
         """Return eta_B."""
         a2 = squared_norm(problem.A2, workspace)
-        return SLACK * (a2 + (problem.h2 is not None)) or 1.0
+        return self.slack * (a2 + (problem.h2 is not None)) or 1.0
 
     def epoch(self, problem: Problem, state: SDCAState, rng: np.random.Generator) -> None:
         """Step two passes' worth of random blocks."""
@@ -143,7 +142,7 @@ class SDCAADMM(DualBlocks[SDCAState]):
         if sums_anew(s):
             s.residual = residual(p, s.slopes, s.dual) + s.dual2
             s.n_passes += 1
-        lengths = 1 / (s.scale * SLACK * block_norms2(p.f2, runs, s.workspace))
+        lengths = 1 / (s.scale * self.slack * block_norms2(p.f2, runs, s.workspace))
         loop = _compiled if s.engine == "compiled" else _reference
         loop(p, s, runs, rng.integers(runs.n_runs, size=n_inner), lengths)
         s.output = s.x

@@ -53,8 +53,6 @@ from ._dual_blocks import (
 )
 from ._primal_dual import check_positive, dual_step, pull_back
 
-STRUCTURE = -1  # the pick that means the block of the structure
-
 
 @dataclass
 class SPDHGState(State):
@@ -136,14 +134,14 @@ class SPDHG(DualBlocks[SPDHGState]):
             s.pull, s.ahead = exact, s.ahead + (exact - s.pull)
             s.n_passes += 1
         picks = rng.integers(runs.n_runs, size=n_inner)
-        picks[rng.random(n_inner) < _share(p)] = STRUCTURE
+        picks[rng.random(n_inner) < _share(p)] = -1  # the block of the structure
         loop = _compiled if s.engine == "compiled" else _reference
         total = loop(p, s, runs, picks, *_steps(p, runs, s.balance, s.workspace)[1:])
 
         s.mean = s.mean.add_sum(total, n_inner)
         s.ergodic = s.mean.value
         s.output = s.x if self.returns == "last" else s.mean.point
-        passes = np.count_nonzero(picks != STRUCTURE) / runs.n_runs
+        passes = np.count_nonzero(picks >= 0) / runs.n_runs
         s.n_epochs += 1
         s.n_passes += passes
         s.n_gradients += passes
@@ -175,7 +173,7 @@ def _reference(
     for pick in picks:
         x1, x2 = s.x.x1, s.x.x2 - tau * s.ahead
         x2 = x2 if p.h2 is None else p.h2.prox(x2, tau)
-        if pick == STRUCTURE:
+        if pick < 0:
             x1, multiplier = dual_step(p, x2, s.dual, s.beta, s.workspace)
             change, chance = pull_back(p, multiplier - s.dual), share
             s.dual = multiplier

@@ -47,7 +47,6 @@ from .. import defaults
 from .._base import Solver, State, register, start_point
 
 METRICS = ("auto", "none", "identity", "data", "hessian")
-AUTOMATIC_METRIC = 1000  # columns up to which a dense metric is affordable without asking
 
 
 @dataclass(frozen=True)
@@ -156,6 +155,8 @@ class AccSADMM(Solver[AccState]):
     """
 
     name: ClassVar[str] = "acc-sadmm"
+    automatic_metric: ClassVar[int] = 1000
+    """Columns up to which a dense metric is affordable without asking."""
     has_kernel: ClassVar[bool] = True
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
         "h1": ("prox",),
@@ -203,7 +204,7 @@ class AccSADMM(Solver[AccState]):
         f2 = problem.f2
         dense = problem.h2 is None and problem.constrained and offers(problem.A2, Has.SPARSE)
         enough = isinstance(f2, FiniteSum) and f2.n_terms >= 4 * f2.n_columns
-        return "data" if dense and enough and f2.shape[0] <= AUTOMATIC_METRIC else "none"
+        return "data" if dense and enough and f2.shape[0] <= self.automatic_metric else "none"
 
     def runs(self, problem: Problem) -> Runs:
         """Return how batches are drawn."""

@@ -108,8 +108,8 @@ class Gram(Solver[GramState]):
         at = f2.evaluate(s.x.x2)
         s.n_passes += 1
         if s.gram is None:
-            s.n_passes += 0 if s.workspace.holds(gram_matrix, f2) else 1
-            s.gram = s.workspace.once(gram_matrix, f2)
+            s.n_passes += 0 if s.workspace.rows.holds(gram_matrix, f2) else 1
+            s.gram = s.workspace.rows.once(gram_matrix, f2)
         form = one_block(p, s.workspace)
         found = model_of(form, s.workspace).minimize(
             s.gram, at.gradient.astype(np.float64), at.x.astype(np.float64), dual=s.mu,

@@ -146,8 +146,8 @@ class LowRankGram(Solver[LowRankState]):
         point, workspace = problem.feasible(point), workspace or Workspace()
         f2, form = as_finite_sum(problem.f2), read(problem)
         made_of = f2, form.rows.tobytes(), form.free.tobytes()
-        passes = 0.0 if workspace.holds(reduced_moments, *made_of) else 1.0
-        known, quadratic = workspace.once(reduced_moments, *made_of)
+        passes = 0.0 if workspace.rows.holds(reduced_moments, *made_of) else 1.0
+        known, quadratic = workspace.rows.once(reduced_moments, *made_of)
         at = known.shifted(point.x2.astype(np.float64))[form.rows]
         splitting = self._splitting(form, quadratic)
         splitting.begin(at, form.subgradients(None if dual is None else multiplier))

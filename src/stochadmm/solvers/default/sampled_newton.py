@@ -202,7 +202,7 @@ class SampledNewton(Solver[NewtonState]):
 
     def _recall(self, f2: FiniteSum, state: NewtonState) -> None:
         """Begin with what a run on the same rows has left: last pass, sample, sizes."""
-        before = state.workspace.once(newton_memory, f2)
+        before = state.workspace.rows.once(newton_memory, f2)
         if before.cache is None:
             return
         state.sample_size, state.penalty = before.sample_size, before.penalty
@@ -229,7 +229,7 @@ class SampledNewton(Solver[NewtonState]):
         s.curvature = hessian.along(w - at.x)
         taken = self._advance(problem, f2, s, snapshot, w, now)
         s.reused = hessian if s.faithful and self._is_costly(hessian.sample) else None
-        memory = s.workspace.once(newton_memory, f2)
+        memory = s.workspace.rows.once(newton_memory, f2)
         memory.cache, memory.hessian = s.cache, hessian
         memory.sample_size, memory.penalty = s.sample_size, s.penalty
         s.mu = s.mu + taken * (mu - s.mu) if taken < 1 else mu
@@ -248,8 +248,8 @@ class SampledNewton(Solver[NewtonState]):
         if s.sample_size >= f2.n_terms:
             sample = RowSample(f2, at.predictions, at.slopes)
         else:
-            s.n_passes += 0 if s.workspace.holds(RowSampler, f2) else 2
-            rows, omega = s.workspace.once(RowSampler, f2).draw(s.sample_size, rng)
+            s.n_passes += 0 if s.workspace.rows.holds(RowSampler, f2) else 2
+            rows, omega = s.workspace.rows.once(RowSampler, f2).draw(s.sample_size, rng)
             sample = RowSample(f2, at.predictions, at.slopes, rows, omega)
             s.n_passes += rows.size / f2.n_terms
         damping = s.damping * min(float(f2.loss.curvature_bound), 1e6) if s.damping else 0.0

@@ -200,8 +200,8 @@ class TiedNewton(Solver[TiedState]):
             f2, form.structure, form.mask.tobytes(), penalty.sigma().tobytes(), self.shift,
             f2.n_terms <= self.most_rows, self.options,
         )  # fmt: skip
-        passes = 0.0 if workspace.holds(factored_rows, *made_of) else 2.0
-        rows = workspace.once(factored_rows, *made_of)
+        passes = 0.0 if workspace.rows.holds(factored_rows, *made_of) else 2.0
+        rows = workspace.rows.once(factored_rows, *made_of)
         warm = bool(point.x2.any())
         free = _free_directions(form, rows.structure)
         if free and not warm:  # begin where nothing is penalized

@@ -146,7 +146,7 @@ class WorkingSet(Solver[WorkingState]):
             x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf, mu=mu,
             columns=np.zeros(0, dtype=np.intp),
         )  # fmt: skip
-        before = workspace.once(last_pass, f2).at
+        before = workspace.rows.once(last_pass, f2).at
         if before is not None and np.array_equal(before.x, point.x2):
             state.cache = before
         else:
@@ -175,7 +175,7 @@ class WorkingSet(Solver[WorkingState]):
             outside = form.promise(at, s.columns)
             if outside > self.enough * max(before - now, 0.0):
                 s.inner = self._grow(problem, s, form, at)
-        s.workspace.once(last_pass, form.f2).at = at
+        s.workspace.rows.once(last_pass, form.f2).at = at
         s.n_epochs += 1
 
     def _lift(self, problem: Problem, s: WorkingState, form: ByColumn, small: Small) -> Evaluation:
@@ -303,7 +303,7 @@ class ByColumn:
         size = size if size.ndim == 1 else size.max(axis=1)
         loss: Any = self.f2.loss
         curve = float(np.max(loss.curvature(at.predictions, self.f2.y).mean(axis=0)))
-        energy = self.workspace.once(column_energies, self.f2)[pulled]
+        energy = self.workspace.rows.once(column_energies, self.f2)[pulled]
         bend = np.maximum(curve * energy, np.finfo(float).tiny)
         return float(((size * (1 - 1 / tension[pulled])) ** 2 / (2 * bend)).sum())
 
