@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ...problem import Problem
-from .._base import Solver, StateT
-from .._steps import Beta, Continuation, check_count
+from ...base.clock import NEVER, Deadline
+from ...base.protocols import Array
+from ...base.workspace import Workspace
+from ...problem import Pair, Problem
+from .._base import Solver, StateT, start_point
+from .._steps import Beta, Continuation, check_count, first_beta, pass_size, sizes
 
 
 @dataclass(frozen=True)
@@ -23,11 +26,41 @@ class FullGradient(Solver[StateT]):
         "f2": ("gradient", "lipschitz_mean"),
     }
 
+    keeps: ClassVar[tuple[int, int, int]] = (0, 0, 0)
+    """How many arrays of the sizes of x1, x2 and the multiplier a method has, beside a pass."""
+
     beta: Beta = "auto"
     n_inner: int = 5
 
     def __post_init__(self) -> None:
         check_count("n_inner", self.n_inner)
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of the arrays that the method keeps, and of a pass."""
+        numbers = sum(n * size for n, size in zip(self.keeps, sizes(problem), strict=True))
+        return problem.dtype.itemsize * (numbers + pass_size(problem))
+
+    def start(
+        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
+        workspace: Workspace | None = None, deadline: Deadline = NEVER,
+    ) -> StateT:  # fmt: skip
+        """Return the state before the first epoch."""
+        point, multiplier = start_point(problem, x, dual)
+        workspace = workspace or Workspace()
+        beta = first_beta(problem, self.beta, workspace)
+        return self._begun(
+            point, multiplier, beta, x=point, output=point, dual=multiplier, beta=beta,
+            workspace=workspace,
+            notes={"beta": beta, "n_inner": self.n_inner} | self._settings(),
+        )  # fmt: skip
+
+    def _begun(self, point: Pair, multiplier: Array, penalty: float, **common: Any) -> StateT:
+        """Return the first state: what all have in common, and what the method adds."""
+        raise TypeError(f"{type(self).__name__} does not define `_begun`")
+
+    def _settings(self) -> dict[str, Any]:
+        """Return what else the result tells of the method."""
+        return {}
 
     def epoch(self, problem: Problem, state: StateT, rng: np.random.Generator) -> None:
         """Run ``n_inner`` iterations; nothing is drawn."""

@@ -27,15 +27,13 @@ distance that the proof bounds at most doubles too, so that O(1/N) is kept.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
-from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from .._base import State, register, start_point
+from .._base import State, register
 from .._first_block import check_first_block, check_form, first_step, is_prox, matrix_size
-from .._steps import check_count, first_beta, lengths, pass_size, sizes, step1, step2
+from .._steps import check_count, lengths, step1, step2
 from ._batch import FullGradient
 
 
@@ -81,6 +79,8 @@ class AADMM(FullGradient[AADMMState]):
     """
 
     name: ClassVar[str] = "aadmm"
+    keeps: ClassVar[tuple[int, int, int]] = (3, 5, 4)
+    """x, x+, ag and md, the gradient, lambda, its mean and two forces."""
     first_horizon: ClassVar[int] = 20
     """Iterations of the first stage where the user names none; each stage doubles them."""
 
@@ -102,25 +102,17 @@ class AADMM(FullGradient[AADMMState]):
         check_first_block(problem, self.first_block, self.name)
 
     def memory(self, problem: Problem) -> int:
-        """Return the bytes of x, x+, ag and md, a pass, lambda, its mean and two forces."""
-        block1, block2, dual = sizes(problem)
-        numbers = 3 * block1 + 5 * block2 + 4 * dual + pass_size(problem)
-        return problem.dtype.itemsize * numbers + 8 * matrix_size(problem, self.first_block)
+        """Return the bytes of the arrays, a pass, and of the system of an exact x1 step."""
+        return super().memory(problem) + 8 * matrix_size(problem, self.first_block)
 
-    def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> AADMMState:  # fmt: skip
-        """Return the state before the first epoch."""
-        point, multiplier = start_point(problem, x, dual)
-        horizon = self.horizon or self.first_horizon
-        beta = first_beta(problem, self.beta, workspace)
+    def _begun(self, point: Pair, multiplier: Array, penalty: float, **common: Any) -> AADMMState:
         return AADMMState(
-            workspace=workspace or Workspace(),
-            x=point, output=point, dual=multiplier, beta=beta, mean=point, multiplier=multiplier,
-            mean_multiplier=multiplier, horizon=horizon,
-            notes={"beta": beta, "first horizon": horizon, "n_inner": self.n_inner},
+            mean=point, multiplier=multiplier, mean_multiplier=multiplier,
+            horizon=self.horizon or self.first_horizon, **common,
         )  # fmt: skip
+
+    def _settings(self) -> dict[str, Any]:
+        return {"first horizon": self.horizon or self.first_horizon}
 
     def _iteration(self, p: Problem, s: AADMMState) -> None:
         if s.t == s.horizon:

@@ -23,14 +23,12 @@ only the smooth part is accelerated. The reported multiplier is averaged as x is
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
-from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from .._base import State, register, start_point
-from .._steps import check_slack, first_beta, lengths, pass_size, sizes, step1, step2
+from .._base import State, register
+from .._steps import check_slack, lengths, step1, step2
 from ._batch import FullGradient
 
 
@@ -70,6 +68,8 @@ class FastLADMM(FullGradient[FastState]):
     """
 
     name: ClassVar[str] = "fast-ladmm"
+    keeps: ClassVar[tuple[int, int, int]] = (4, 5, 4)
+    """x, y, z and z+, the gradient, lambda, its mean and a force."""
 
     slack: float = 2.02
 
@@ -78,24 +78,8 @@ class FastLADMM(FullGradient[FastState]):
         self._check_constant()
         check_slack(self.slack)
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of x, y, z and z+, a pass, lambda, its mean and a force."""
-        block1, block2, dual = sizes(problem)
-        numbers = 4 * block1 + 5 * block2 + 4 * dual + pass_size(problem)
-        return problem.dtype.itemsize * numbers
-
-    def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> FastState:  # fmt: skip
-        """Return the state before the first epoch."""
-        point, multiplier = start_point(problem, x, dual)
-        beta = first_beta(problem, self.beta, workspace)
-        return FastState(
-            workspace=workspace or Workspace(),
-            x=point, output=point, dual=multiplier, beta=beta, center=point,
-            multiplier=multiplier, notes={"beta": beta, "n_inner": self.n_inner},
-        )  # fmt: skip
+    def _begun(self, point: Pair, multiplier: Array, penalty: float, **common: Any) -> FastState:
+        return FastState(center=point, multiplier=multiplier, **common)
 
     def _iteration(self, p: Problem, s: FastState) -> None:
         theta, z, beta = s.momentum, s.center, s.beta

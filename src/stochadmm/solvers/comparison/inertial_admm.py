@@ -25,14 +25,12 @@ the best iterate is o(1/K), the objective gap and infeasibility O(1/sqrt(K)); th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
-from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from .._base import State, register, start_point
-from .._steps import adapted_beta, first_beta, lengths, pass_size, sizes, step1, step2
+from .._base import State, register
+from .._steps import adapted_beta, lengths, step1, step2
 from ._batch import FullGradient
 
 
@@ -72,6 +70,8 @@ class InertialADMM(FullGradient[InertialState]):
     """
 
     name: ClassVar[str] = "inertial-admm"
+    keeps: ClassVar[tuple[int, int, int]] = (4, 5, 5)
+    """x, x_before, x^ and x+, the gradient, the multipliers and two forces."""
 
     inertia: float = 0.2
     smooth: float = 1.5
@@ -83,25 +83,13 @@ class InertialADMM(FullGradient[InertialState]):
         if not self.smooth >= 1:
             raise ValueError(f"smooth is {self.smooth!r}, expected a number >= 1")
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of x, x_before, x^ and x+, a pass, the multipliers and two forces."""
-        block1, block2, dual = sizes(problem)
-        numbers = 4 * block1 + 5 * block2 + 5 * dual + pass_size(problem)
-        return problem.dtype.itemsize * numbers
+    def _begun(
+        self, point: Pair, multiplier: Array, penalty: float, **common: Any
+    ) -> InertialState:
+        return InertialState(before=point, dual_before=multiplier, **common)
 
-    def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> InertialState:  # fmt: skip
-        """Return the state before the first epoch."""
-        point, multiplier = start_point(problem, x, dual)
-        beta = first_beta(problem, self.beta, workspace)
-        return InertialState(
-            workspace=workspace or Workspace(),
-            x=point, output=point, dual=multiplier, beta=beta, before=point,
-            dual_before=multiplier,
-            notes={"beta": beta, "inertia": self.inertia, "n_inner": self.n_inner},
-        )  # fmt: skip
+    def _settings(self) -> dict[str, Any]:
+        return {"inertia": self.inertia}
 
     def _iteration(self, p: Problem, s: InertialState) -> None:
         length1, length2 = lengths(

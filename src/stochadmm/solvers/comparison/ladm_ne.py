@@ -23,14 +23,12 @@ it is an accelerated proximal gradient method with slower weights than FISTA's.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
-from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from .._base import State, register, start_point
-from .._steps import first_beta, lengths, pass_size, sizes, step1, step2
+from .._base import State, register
+from .._steps import lengths, step1, step2
 from ._batch import FullGradient
 
 
@@ -69,6 +67,8 @@ class LADMNE(FullGradient[LADMState]):
     """
 
     name: ClassVar[str] = "ladm-ne"
+    keeps: ClassVar[tuple[int, int, int]] = (4, 5, 4)
+    """x, x_before, y and x+, the gradient, lambda and three forces."""
 
     tau: float = 0.8
 
@@ -78,24 +78,11 @@ class LADMNE(FullGradient[LADMState]):
         if not 0.5 < self.tau < 1:
             raise ValueError(f"tau is {self.tau!r}, expected a number in (1/2, 1)")
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of x, x_before, y and x+, a pass, lambda and three forces."""
-        block1, block2, dual = sizes(problem)
-        numbers = 4 * block1 + 5 * block2 + 4 * dual + pass_size(problem)
-        return problem.dtype.itemsize * numbers
+    def _begun(self, point: Pair, multiplier: Array, penalty: float, **common: Any) -> LADMState:
+        return LADMState(before=point, multiplier=multiplier, **common)
 
-    def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> LADMState:  # fmt: skip
-        """Return the state before the first epoch."""
-        point, multiplier = start_point(problem, x, dual)
-        beta = first_beta(problem, self.beta, workspace)
-        return LADMState(
-            workspace=workspace or Workspace(),
-            x=point, output=point, dual=multiplier, beta=beta, before=point,
-            multiplier=multiplier, notes={"beta": beta, "tau": self.tau, "n_inner": self.n_inner},
-        )  # fmt: skip
+    def _settings(self) -> dict[str, Any]:
+        return {"tau": self.tau}
 
     def _iteration(self, p: Problem, s: LADMState) -> None:
         growth = 1 + s.k * (1 - self.tau)  # 1 / theta_k

@@ -27,21 +27,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
-from ...base.workspace import Workspace
 from ...operators import squared_norm
 from ...problem import Pair, Problem
-from .._base import State, register, start_point
+from .._base import State, register
 from .._steps import (
     Average,
     check_returns,
     check_slack,
-    first_beta,
     images,
     lengths,
-    pass_size,
-    sizes,
     step1,
     step2,
 )
@@ -91,6 +86,8 @@ class LADMPSAP(FullGradient[LADMPSAPState]):
     """
 
     name: ClassVar[str] = "ladmpsap"
+    keeps: ClassVar[tuple[int, int, int]] = (3, 4, 3)
+    """x, x+ and their mean, the gradient, lambda and two forces."""
 
     slack: float = 2.02
     growth: float = 1.5
@@ -103,30 +100,15 @@ class LADMPSAP(FullGradient[LADMPSAPState]):
         self._check_constant()
         check_returns(self.returns)
         check_slack(self.slack)
-        for name, least in (("growth", 1.0), ("still", 0.0), ("cap", 1.0)):
-            if not getattr(self, name) >= least:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)!r}, expected a number >= {least:g}"
-                )
+        named = {"growth": (self.growth, 1), "still": (self.still, 0), "cap": (self.cap, 1)}
+        for name, (value, least) in named.items():
+            if not value >= least:
+                raise ValueError(f"{name} is {value!r}, expected a number >= {least}")
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of x, x+ and their mean, a pass, lambda and two forces."""
-        block1, block2, dual = sizes(problem)
-        numbers = 3 * block1 + 4 * block2 + 3 * dual + pass_size(problem)
-        return problem.dtype.itemsize * numbers
-
-    def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> LADMPSAPState:  # fmt: skip
-        """Return the state before the first epoch."""
-        point, multiplier = start_point(problem, x, dual)
-        beta = first_beta(problem, self.beta, workspace)
-        return LADMPSAPState(
-            workspace=workspace or Workspace(),
-            x=point, output=point, dual=multiplier, beta=beta, mean=Average.empty(),
-            first_beta=beta, notes={"beta": beta, "n_inner": self.n_inner},
-        )  # fmt: skip
+    def _begun(
+        self, point: Pair, multiplier: Array, penalty: float, **common: Any
+    ) -> LADMPSAPState:
+        return LADMPSAPState(mean=Average.empty(), first_beta=penalty, **common)
 
     def _iteration(self, p: Problem, s: LADMPSAPState) -> None:
         x, force = s.x, s.dual + s.beta * p.constraint(s.x)

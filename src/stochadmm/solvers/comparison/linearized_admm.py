@@ -21,21 +21,16 @@ O(1/sqrt(K)). Without a constraint it is proximal gradient descent.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
-from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from .._base import State, register, start_point
+from .._base import State, register
 from .._steps import (
     Average,
     adapted_beta,
     check_returns,
-    first_beta,
     lengths,
-    pass_size,
-    sizes,
     step1,
     step2,
 )
@@ -77,6 +72,8 @@ class LinearizedADMM(FullGradient[LinearizedState]):
     """
 
     name: ClassVar[str] = "linearized-admm"
+    keeps: ClassVar[tuple[int, int, int]] = (3, 4, 3)
+    """x, x+ and their mean, the gradient, lambda and two forces."""
 
     returns: str = "last"
 
@@ -84,24 +81,10 @@ class LinearizedADMM(FullGradient[LinearizedState]):
         super().__post_init__()
         check_returns(self.returns)
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of x, x+ and their mean, a pass, lambda and two forces."""
-        block1, block2, dual = sizes(problem)
-        numbers = 3 * block1 + 4 * block2 + 3 * dual + pass_size(problem)
-        return problem.dtype.itemsize * numbers
-
-    def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> LinearizedState:  # fmt: skip
-        """Return the state before the first epoch."""
-        point, multiplier = start_point(problem, x, dual)
-        beta = first_beta(problem, self.beta, workspace)
-        return LinearizedState(
-            workspace=workspace or Workspace(),
-            x=point, output=point, dual=multiplier, beta=beta, mean=Average.empty(),
-            before=point.x2, notes={"beta": beta, "n_inner": self.n_inner},
-        )  # fmt: skip
+    def _begun(
+        self, point: Pair, multiplier: Array, penalty: float, **common: Any
+    ) -> LinearizedState:
+        return LinearizedState(mean=Average.empty(), before=point.x2, **common)
 
     def _iteration(self, p: Problem, s: LinearizedState) -> None:
         x, multiplier = s.x, s.dual
