@@ -18,6 +18,7 @@ import dataclasses
 import enum
 import pickle
 import types
+from collections.abc import Callable
 from hashlib import blake2b
 from numbers import Real
 from typing import Any
@@ -91,55 +92,38 @@ class _Reader:
         self.inside.pop()
 
     def _plain(self, value: Any) -> bool:
-        if type(value) is float or type(value) is int:  # the usual kinds first: they are many
+        kind = type(value)
+        if kind is float or kind is int:  # the usual kinds first: they are many
             self.put("number", _number(value))
-        elif type(value) is str:
-            self.put("text", value.encode("utf-8", "surrogatepass"))
-        elif value is None or value is Ellipsis or value is NotImplemented:
-            self.put("constant", repr(value).encode())
-        elif isinstance(value, enum.Enum):
-            self.put("enum", f"{type(value).__qualname__}.{value.name}".encode())
-        elif isinstance(value, (Real, np.bool_)):
-            self.put("number", _number(value))
-        elif isinstance(value, str):
-            self.put("text", value.encode("utf-8", "surrogatepass"))
-        elif isinstance(value, (bytes, bytearray)):
-            self.put("bytes", bytes(value))
-        elif isinstance(value, np.dtype):
-            self.put("dtype", repr(value).encode())
-        elif isinstance(value, complex):
-            self.put("complex", repr(value).encode())
+        elif kind is str:
+            self.put("text", _text(value))
         else:
-            return False
+            found = _first(PLAIN, value)
+            if found is None:
+                return False
+            self.put(found[0], found[1](value))
         return True
 
     def _read(self, value: Any) -> None:
         own = getattr(type(value), "__fingerprint__", None)
         if own is not None:
             self.read(own(value))
-        elif isinstance(value, np.ndarray):
-            self._array(value)
         elif sparse.issparse(value):
             self._sparse(value)
-        elif isinstance(value, (tuple, list)):
-            self.put("sequence", str(len(value)).encode())
-            for item in value:
-                self.read(item)
-        elif isinstance(value, dict):
-            self._mapping(value)
-        elif isinstance(value, (set, frozenset)):
-            self._unordered("set", value)
-        elif isinstance(value, (slice, range)):
-            self.put(type(value).__name__)
-            self.read((value.start, value.stop, value.step))
-        elif isinstance(value, types.CodeType):
-            self._code(value)
-        elif isinstance(value, type):
-            self._class(value)
-        elif isinstance(value, (types.FunctionType, types.MethodType)):
-            self._function(value)
         else:
-            self._object(value)
+            (_first(CONTENT, value) or _Reader._object)(self, value)
+
+    def _sequence(self, value: Any) -> None:
+        self.put("sequence", str(len(value)).encode())
+        for item in value:
+            self.read(item)
+
+    def _set(self, value: Any) -> None:
+        self._unordered("set", value)
+
+    def _steps(self, value: Any) -> None:
+        self.put(type(value).__name__)
+        self.read((value.start, value.stop, value.step))
 
     def _mapping(self, value: dict[Any, Any]) -> None:
         if not all(isinstance(name, str) for name in value):
@@ -221,10 +205,10 @@ class _Reader:
     def _plain_member(self, name: str, value: Any) -> bool:
         return not name.startswith("__") and isinstance(value, (Real, str, tuple, np.ndarray))
 
-    def _function(self, value: Any) -> None:
-        if isinstance(value, types.MethodType):
-            self.read((value.__self__, value.__name__))
-            return
+    def _method(self, value: types.MethodType) -> None:
+        self.read((value.__self__, value.__name__))
+
+    def _function(self, value: types.FunctionType) -> None:
         self.put("function", f"{value.__module__}.{value.__qualname__}".encode())
         self._code(value.__code__)
         cells = [cell.cell_contents for cell in value.__closure__ or () if _full(cell)]
@@ -233,6 +217,23 @@ class _Reader:
     def _code(self, code: types.CodeType) -> None:
         self.put("code", code.co_code)
         self.read((code.co_names, code.co_varnames, code.co_consts))
+
+
+def _first(table: Any, value: Any) -> Any:
+    """Return what a table has for the first kind that a value is of, None where it has none."""
+    return next((found for kinds, found in table if isinstance(value, kinds)), None)
+
+
+def _text(value: str) -> bytes:
+    return value.encode("utf-8", "surrogatepass")
+
+
+def _constant(value: Any) -> bytes:
+    return repr(value).encode()
+
+
+def _named(value: enum.Enum) -> bytes:
+    return f"{type(value).__qualname__}.{value.name}".encode()
 
 
 def _number(value: Any) -> bytes:
@@ -244,6 +245,31 @@ def _number(value: Any) -> bytes:
     except OverflowError:
         pass
     return repr(value).encode()
+
+
+PLAIN: tuple[tuple[Any, tuple[str, Callable[[Any], bytes]]], ...] = (
+    ((types.NoneType, types.EllipsisType, types.NotImplementedType), ("constant", _constant)),
+    (enum.Enum, ("enum", _named)),
+    ((Real, np.bool_), ("number", _number)),
+    (str, ("text", _text)),
+    ((bytes, bytearray), ("bytes", bytes)),
+    (np.dtype, ("dtype", _constant)),
+    (complex, ("complex", _constant)),
+)
+"""Values that are one piece: the first kind that fits gives the word before it, and its bytes."""
+
+CONTENT: tuple[tuple[Any, Callable[[_Reader, Any], None]], ...] = (
+    (np.ndarray, _Reader._array),
+    ((tuple, list), _Reader._sequence),
+    (dict, _Reader._mapping),
+    ((set, frozenset), _Reader._set),
+    ((slice, range), _Reader._steps),
+    (types.CodeType, _Reader._code),
+    (type, _Reader._class),
+    (types.FunctionType, _Reader._function),
+    (types.MethodType, _Reader._method),
+)
+"""Values that hold others: the first kind that fits says how they are read."""
 
 
 def _kind(dtype: np.dtype[Any]) -> str:

@@ -15,6 +15,8 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
+from ..base.schema import fits
+
 CONFIGS = Path(__file__).parent / "configs"
 PROBLEMS = ("lasso", "fused", "multitask")
 
@@ -164,7 +166,7 @@ def load(
     content = _read(path)
     short = content.pop("quick", None) or {}
     if quick:
-        if not isinstance(short, dict):
+        if not fits(short, dict):
             raise ValueError(f"{path.name}: quick is {shown(short)}, expected a section of fields")
         content |= short
         content["is_quick"] = True
@@ -192,7 +194,7 @@ def _read(path: Path) -> dict[str, Any]:
             "PyYAML is missing; install it with: pip install 'stochadmm[experiments]'"
         ) from error
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise OSError(f"cannot read {path} ({error.strerror})") from error
     except UnicodeDecodeError as error:
@@ -204,14 +206,14 @@ def _read(path: Path) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError) as error:  # dates such as 2026-13-01 are a ValueError
         reason = " ".join(str(error).split())
         raise ValueError(f"{path.name} is not valid YAML: {reason}") from error
-    if not isinstance(content, dict):
+    if not fits(content, dict):
         raise ValueError(f"{path.name} holds {type(content).__name__}, expected named fields")
     return content
 
 
 def _build(kind: type[Any], content: Any, where: str) -> Any:
     """Return a dataclass from a mapping; errors name the field."""
-    if not isinstance(content, dict):
+    if not fits(content, dict):
         raise ValueError(f"{where} is {shown(content)}, expected named fields")
     hints = typing.get_type_hints(kind)
     known = {f.name: f for f in dataclasses.fields(kind)}
@@ -231,17 +233,15 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return _build(typing.cast(type[Any], hint), value, where)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is list:
-        if not isinstance(value, list) or (not value and arguments[0] is not str):
+        if not fits(value, list) or (not value and arguments[0] is not str):
             raise ValueError(f"{where} is {shown(value)}, expected a list with at least one entry")
         return [_value(arguments[0], v, f"{where}[{k}]") for k, v in enumerate(value)]
     if origin is types.UnionType:
         return None if value is None else _value(arguments[0], value, where)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+    if not fits(value, hint):
         note = "; YAML reads 1e-5 as text, write 1.0e-5" if hint is float else ""
         raise ValueError(f"{where} is {shown(value)}, expected {hint.__name__}{note}")
-    return value
+    return float(value) if hint is float else value
 
 
 def _check(experiment: Experiment, where: str) -> None:

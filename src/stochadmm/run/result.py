@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import enum
 import json
-import math
-import types
 import typing
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy as np
 
 from ..base.files import read_arrays, write_arrays
 from ..base.protocols import Array
+from ..base.schema import fits
 from ..problem import Pair
 
 FORMAT = 1
@@ -115,7 +114,8 @@ class Result:
 
     def as_frame(self) -> Any:
         """Return the history as a pandas frame, or as a dict of lists where pandas is absent."""
-        columns = {f.name: [getattr(r, f.name) for r in self.history] for f in fields(Record)}
+        records = [asdict(r) for r in self.history]
+        columns = {f.name: [record[f.name] for record in records] for f in fields(Record)}
         try:
             import pandas as pd
         except ImportError:
@@ -183,8 +183,8 @@ def _content(arrays: dict[str, Array]) -> dict[str, Any]:
     """Return the fields of a result from a file's arrays, each of the kind that it must be."""
     if "meta" not in arrays:
         raise ValueError("it has no description")
-    plain = json.loads(arrays.pop("meta").tobytes())
-    if not isinstance(plain, dict) or "format" not in plain:
+    plain: dict[str, Any] = json.loads(arrays.pop("meta").tobytes())
+    if not fits(plain, dict) or "format" not in plain:
         raise ValueError("its description is no table of fields")
     if plain.pop("format") != FORMAT:
         raise _OtherVersion
@@ -230,29 +230,17 @@ def _points(arrays: dict[str, Array]) -> dict[str, Any]:
 
 def _check_fields(kind: Any, content: Any, names: list[str], other: dict[str, type]) -> None:
     """Compare a table with the annotated types of a dataclass."""
-    if not isinstance(content, dict) or set(content) != set(names):
+    if not fits(content, dict) or set(content) != set(names):
         raise ValueError(f"it has not the fields of a {kind.__name__}")
     hints = typing.get_type_hints(kind)
     for name in names:
-        if not _is_a(content[name], other.get(name, hints[name])):
+        if not fits(content[name], other.get(name, hints[name])):
             raise ValueError(f"{name} is a {type(content[name]).__name__}")
 
 
-def _is_a(value: Any, hint: Any) -> bool:
-    if isinstance(hint, types.UnionType):
-        return any(_is_a(value, one) for one in typing.get_args(hint))
-    if hint is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, typing.get_origin(hint) or hint)
-
-
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
+    """Return numbers and arrays of NumPy as Python's, anything else as a text."""
+    try:
         return value.tolist()
-    if isinstance(value, float) and not math.isfinite(value):
+    except AttributeError:
         return str(value)
-    return str(value)
