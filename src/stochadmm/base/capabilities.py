@@ -99,6 +99,20 @@ def has_members(part: object, *names: str) -> bool:
     return all(hasattr(type(part), name) or hasattr(part, name) for name in names)
 
 
+def lacks(part: object, member: str) -> bool:
+    """Say whether neither a part nor, for a data term, its loss has a member.
+
+    Examples
+    --------
+    >>> from stochadmm.base.capabilities import lacks
+    >>> from stochadmm.penalties import L1
+    >>> lacks(L1(1.0), "prox"), lacks(L1(1.0), "gradient"), lacks(None, "prox")
+    (False, True, False)
+    """
+    owners = (part, getattr(part, "loss", None))
+    return part is not None and not any(hasattr(owner, member) for owner in owners)
+
+
 def nonnegative(loss: object) -> bool:
     """Say whether no value of a loss is below zero, so that a value is a scale of its own."""
     return bool(getattr(loss, "nonnegative", True))

@@ -53,6 +53,10 @@ class Bench:
         self._problem: tuple[Any, Problem] | None = None
         self._warm: set[tuple[str, str, str]] = set()
         self._told: set[str] = set()
+        self._work: dict[str, Callable[[Piece], dict[str, Any]]] = {
+            "sizes": self._sizes, "graphs": self._graphs, "optima": self._optima,
+            "tuning": self._tuning, "runs": self._runs,
+        }  # fmt: skip
 
     def kept(self, piece: Piece) -> dict[str, Any] | None:
         """Return a finished piece of work."""
@@ -64,7 +68,7 @@ class Bench:
         if kept is not None:
             self.watch.advance(piece.cost, "")
             return kept
-        content = getattr(self, f"_{piece.kind}")(piece)
+        content = self._work[piece.kind](piece)
         self.store.put(piece.key, self.fingerprint(piece), content)
         return self.kept(piece) or content
 

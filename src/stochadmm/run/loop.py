@@ -25,7 +25,7 @@ from .answer import About, Resumable, finish
 from .limits import Habits, Stopwatch
 from .measured import Measured
 from .monitor import Monitor
-from .result import Record, Result, Status
+from .result import Record, Result, Status, point_and_dual
 from .stopping import Rule
 
 Callback = Callable[[Record, State], Any]
@@ -62,13 +62,6 @@ def begin(
     state.engine = "compiled" if one else choose_engine(problem, engine, solver.has_kernel)
     state.workspace = workspace
     return state
-
-
-def point_and_dual(start: Any) -> tuple[Any, Any]:
-    """Return the point and the multiplier of whatever a run may start from."""
-    if isinstance(start, Result):
-        return start.pair, start.dual
-    return start if isinstance(start, tuple) else (start, None)
 
 
 @dataclass

@@ -15,20 +15,16 @@ from ..risk.finite_sum import FiniteSum
 from ..solvers import start_point
 from .answer import split_off
 from .monitor import final_status
-from .result import Result
+from .result import Result, point_and_dual
 from .stopping import Rule
 
 
 def start_in(units: Units, start: Any) -> Any:
     """Return what a run may start from in the units of the solver."""
-    dual = None
-    if isinstance(start, Result):
-        start, dual = start.pair, start.dual
-    elif isinstance(start, tuple):
-        start, dual = start
-    if start is None:
+    point, dual = point_and_dual(start)
+    if point is None:
         return None
-    pair, multiplier = start_point(units.original, start, dual)
+    pair, multiplier = start_point(units.original, point, dual)
     return units.into(pair), None if dual is None else units.into_dual(multiplier)
 
 

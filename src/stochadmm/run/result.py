@@ -171,6 +171,13 @@ class Result:
             ) from error
 
 
+def point_and_dual(start: Any) -> tuple[Any, Any]:
+    """Return the point and the multiplier of whatever a run may start from."""
+    if isinstance(start, Result):
+        return start.pair, start.dual
+    return start if isinstance(start, tuple) else (start, None)
+
+
 _ARRAYS = {"coef", "intercept", "x1", "x2", "dual", "ergodic", "state"}
 _PLAIN = [f.name for f in fields(Result) if f.name not in _ARRAYS]
 

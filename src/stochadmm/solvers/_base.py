@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from ..base.capabilities import lacks
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.validation import Unsuitable
@@ -124,9 +125,8 @@ class Solver(Generic[StateT]):
         """Raise `Unsuitable` when the problem lacks something this method needs."""
         for part, members in self.needs.items():
             value = getattr(problem, part)
-            for member in members if value is not None else ():
-                owner = value if hasattr(value, member) else getattr(value, "loss", None)
-                if not hasattr(owner, member):
+            for member in members:
+                if lacks(value, member):
                     raise Unsuitable(
                         f"{self.name} needs `{member}` of {part} ({type(value).__name__}), which "
                         "it does not offer; choose another solver or add the method"

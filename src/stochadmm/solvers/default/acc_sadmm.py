@@ -155,8 +155,7 @@ class AccSADMM(Solver[AccState]):
     """
 
     name: ClassVar[str] = "acc-sadmm"
-    automatic_metric: ClassVar[int] = 1000
-    """Columns up to which a dense metric is affordable without asking."""
+    automatic_metric: ClassVar[int] = 1000  # columns up to which a dense metric costs little
     has_kernel: ClassVar[bool] = True
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
         "h1": ("prox",),
