@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -65,7 +65,8 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         """
         z = self._decision(X, offset)
         loss: Any = self._loss
-        return cast(Array, loss.mean(z)) if offers(loss, Has.MEAN) else z
+        predicted: Array = loss.mean(z) if offers(loss, Has.MEAN) else z
+        return predicted
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Return D2, the share of the deviance that the model explains.
@@ -99,7 +100,9 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         offset = _data.checked_offset(offset, y.shape, X.dtype)
         return Data(X, y, self._loss, weight, bool(self.fit_intercept), offset, y.ndim == 1)
 
-    def _held_out(self, X: Any, y: Any, weight: Any, offset: Any) -> tuple[Array, ...]:
+    def _held_out(
+        self, X: Any, y: Any, weight: Any, offset: Any
+    ) -> tuple[Array, Array, Array | None, Array | None]:
         """Return predictions, targets, weights and offset of other rows, all checked."""
         X = _data.checked_rows(self, X, reset=False)
         y, weight = _data.regression_targets(y, X, _data.checked_weight(weight, X))
@@ -109,7 +112,7 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         if weight is not None and weight.ndim == 2:
             weight = weight.reshape(z.shape)
         y = y.reshape(z.shape)  # a column of targets is as good as a vector
-        return z, y, cast(Array, weight), cast(Array, _data.checked_offset(offset, y.shape, None))
+        return z, y, weight, _data.checked_offset(offset, y.shape, None)
 
     def _held_out_loss(self, X: Any, y: Any, weight: Any, offset: Any) -> float:
         """Return the mean loss of other rows; for the squared loss the mean squared error."""
@@ -201,7 +204,8 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         """
         z = self.decision_function(X, offset)
         chosen = (z > 0).astype(np.intp) if z.ndim == 1 else z.argmax(axis=1)
-        return cast(Array, self.classes_[chosen])
+        labels: Array = self.classes_[chosen]
+        return labels
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, offset: Any = None) -> Array:
@@ -222,12 +226,13 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         """
         check_is_fitted(self)
         z = self.decision_function(X, offset)
-        p = cast(Any, self._loss).mean(z)
+        loss: Any = self._loss
+        p: Array = loss.mean(z)
         if z.ndim == 1:
             return np.column_stack([1 - p, p])
         if not isinstance(self._loss, Multinomial):  # one against the rest
             p = p / p.sum(axis=1, keepdims=True)
-        return cast(Array, p)
+        return p
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any, offset: Any = None) -> Array:
@@ -245,7 +250,8 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         ndarray of shape (n_samples, n_classes)
         """
         with np.errstate(divide="ignore"):
-            return cast(Array, np.log(self.predict_proba(X, offset)))
+            logs: Array = np.log(self.predict_proba(X, offset))
+        return logs
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Return the share of rows whose label is predicted.

@@ -21,12 +21,28 @@ from ..run.result import Record, Result, Status
 from ..run.stopping import Gap, Polished, Rule
 from ._data import moments
 
-SMALL = 200_000  # multiplications of a step: below, the last digits cost less than a second
-SMALL_PASSES, MANY_PASSES = 1000.0, 500.0
-POLISHED = 1e-4  # the default tolerance; a looser one is taken at its word
 ROUNDING = {"float64": 1e-14, "float32": 1e-7}  # relative gaps that small problems aim at
-ENOUGH_TO_CHOOSE = 1e-9  # the same in cross-validation, whose fits are compared and thrown away
-SHORTEST = 1e-3  # seconds of a fit whose time is over before it begins
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How far a fit goes beyond its tolerance, and when it gives up."""
+
+    small: int = 200_000
+    """Multiplications of a step: below, the last digits cost less than a second."""
+    small_passes: float = 1000.0
+    """Limit of passes of small problems, whose passes cost next to nothing."""
+    passes: float = 500.0
+    """Limit of passes of all others."""
+    polished: float = 1e-4
+    """The default tolerance; a looser one is taken at its word."""
+    enough_to_choose: float = 1e-9
+    """Aim of small fits in cross-validation, which are compared and thrown away."""
+    shortest: float = 1e-3
+    """Seconds of a fit whose time is over before it begins."""
+
+
+OPTIONS = FitOptions()
 
 
 @dataclass(frozen=True)
@@ -58,7 +74,7 @@ class Deadline:
     @property
     def max_seconds(self) -> float | None:
         """What ``minimize`` is given."""
-        return None if self.moment == math.inf else max(self.left, SHORTEST)
+        return None if self.moment == math.inf else max(self.left, OPTIONS.shortest)
 
 
 def solve(
@@ -80,12 +96,12 @@ def solve(
     Without ``last_digits`` small problems are solved well enough to compare strengths. A callback
     has every epoch measured, so there is none unless somebody watches.
     """
-    small = _work(problem) <= SMALL
+    small = _work(problem) <= OPTIONS.small
     stop: Rule = Gap(tol)
-    if small and tol <= POLISHED:
-        aim = max(ROUNDING[problem.dtype.name], 0.0 if last_digits else ENOUGH_TO_CHOOSE)
+    if small and tol <= OPTIONS.polished:
+        aim = max(ROUNDING[problem.dtype.name], 0.0 if last_digits else OPTIONS.enough_to_choose)
         stop = Polished(tol, aim) if aim < tol else stop
-    passes = SMALL_PASSES if small else MANY_PASSES
+    passes = OPTIONS.small_passes if small else OPTIONS.passes
     asked = Request(
         stop=stop,
         limits=Limits(passes if max_passes is None else max_passes, deadline.max_seconds),

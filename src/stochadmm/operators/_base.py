@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,24 @@ from ..base.immutable import ByValue, set_field
 from ..base.protocols import Array, Operator
 from ..base.workspace import Workspace
 
-_EXACT_SIDE = 1000
-_EXACT_WORK = 4e9
-_DENSE_SIDE = 256
-_LANCZOS_STEPS = 100
-_ROUNDING = 1.0 + 1e-10
+
+@dataclass(frozen=True)
+class NormOptions:
+    """When norms are exact, and how they are estimated otherwise."""
+
+    exact_side: int = 1000
+    """Shorter side up to which a matrix is given to an eigenvalue routine: under a second."""
+    exact_work: float = 4e9
+    """Multiplications that its Gram matrix may take, a second of one core."""
+    dense_side: int = 256
+    """Shorter side up to which an operator known by products is turned into an array."""
+    lanczos_steps: int = 100
+    """Products of one Lanczos run: Ritz values are then far closer than the margin."""
+    margin: float = 1.0 + 1e-10
+    """Keeps bounds above the norm whatever rounding does, at no cost to step lengths."""
+
+
+_OPTIONS = NormOptions()
 
 
 class LinearMap(ByValue):
@@ -156,8 +170,8 @@ def dense_norm2(matrix: Array) -> float:
     small, large = sorted(matrix.shape)
     if small == 0:
         return 0.0
-    frobenius = float(np.einsum("ij,ij->", matrix, matrix, dtype=np.float64)) * _ROUNDING
-    if small <= _EXACT_SIDE and small * small * large <= _EXACT_WORK:
+    frobenius = float(np.einsum("ij,ij->", matrix, matrix, dtype=np.float64)) * _OPTIONS.margin
+    if small <= _OPTIONS.exact_side and small * small * large <= _OPTIONS.exact_work:
         wide = matrix.astype(np.float64)
         gram = wide @ wide.T if matrix.shape[0] == small else wide.T @ wide
         return min(frobenius, _largest_eigenvalue(gram))
@@ -181,9 +195,9 @@ def sparse_norm2(matrix: Any) -> float:
         return 0.0
     size = size[:, columns]
     frobenius = float((size.data**2).sum())
-    if min(matrix.shape) <= _EXACT_SIDE:
+    if min(matrix.shape) <= _OPTIONS.exact_side:
         short = matrix @ matrix.T if matrix.shape[0] <= matrix.shape[1] else matrix.T @ matrix
-        return min(frobenius * _ROUNDING, _largest_eigenvalue(short.toarray()))
+        return min(frobenius * _OPTIONS.margin, _largest_eigenvalue(short.toarray()))
     adjoint = size.T
     w = np.ones(columns.size)
     bound = frobenius
@@ -192,7 +206,7 @@ def sparse_norm2(matrix: Any) -> float:
         bound = min(bound, float((image / w).max()))
         # a floor keeps the vector positive on parts of a graph where it would die out
         w = np.maximum(image / image.max(), 1e-8)
-    return bound * _ROUNDING
+    return bound * _OPTIONS.margin
 
 
 def estimated_norm2(
@@ -210,7 +224,7 @@ def estimated_norm2(
     # on the shorter side: A A' or A' A
     first, second = (rmatvec, matvec) if shape[0] <= shape[1] else (matvec, rmatvec)
     n = min(shape)
-    if n <= _DENSE_SIDE:
+    if n <= _OPTIONS.dense_side:
         image = np.column_stack([first(unit) for unit in np.eye(n)])
         return _largest_eigenvalue(image.T @ image)
     starts = (np.random.default_rng(seed).standard_normal(n) for seed in range(n_starts))
@@ -225,7 +239,7 @@ def _largest_ritz_value(gram: Any, start: Array) -> float:
     """
     v, before, beta = start / np.linalg.norm(start), np.zeros_like(start), 0.0
     diagonal, off = [], []
-    for _ in range(_LANCZOS_STEPS):
+    for _ in range(_OPTIONS.lanczos_steps):
         w = gram(v) - beta * before
         diagonal.append(float(w @ v))
         w = w - diagonal[-1] * v
@@ -247,7 +261,7 @@ def _largest_eigenvalue(gram: Array) -> float:
         top = linalg.eigvalsh(gram, subset_by_index=[last, last], check_finite=False)[0]
     except linalg.LinAlgError:  # the routine for few eigenvalues fails on some repeated ones
         top = np.linalg.eigvalsh(gram)[-1]
-    return max(0.0, float(top)) * _ROUNDING
+    return max(0.0, float(top)) * _OPTIONS.margin
 
 
 def csr(data: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -192,7 +192,8 @@ class ElementwisePenalty(Part):
         with np.errstate(divide="ignore", invalid="ignore"):
             size = np.abs(u) / np.where(u > 0, up, down)
         size = np.where(u == 0, 0.0, size)
-        return cast(Array, size if size.ndim == 1 else size.max(axis=1))
+        found: Array = size if size.ndim == 1 else size.max(axis=1)
+        return found
 
     def check(self, shape: Shape) -> None:
         """Raise when weights or bounds do not fit a block of this shape."""
