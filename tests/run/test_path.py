@@ -315,16 +315,15 @@ def test_folds_and_strengths_factorize_a_graph_once(monkeypatch):
         return build(cls, S, mask)
 
     monkeypatch.setattr(StructureSolver, "build", classmethod(counted))
-    X, y = sample(n=100)
-    counts = []
-    for folds, alphas in ((2, 3), (5, 12)):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 12))
+    y = X @ np.repeat([1.0, -1.0, 0.5], 4) + rng.standard_normal(100)
+    for folds in (2, 5):
         masks.clear()
-        model = sa.GraphFusedRegressorCV(
-            graph=(2, 3), alphas=alphas, cv=folds, solver="sampled-newton"
-        )
+        model = sa.GraphFusedRegressorCV(graph=(3, 4), alphas=6, cv=folds, solver="sampled-newton")
         model.fit(X, y)
-        counts.append(masks.count(masks[0]))
-    assert counts[0] == counts[1] <= 3
+        # rows that a certificate chooses for the moment are factorized as they change, not anew
+        assert masks.count(masks[0]) <= 3 and len(masks) <= 6
 
 
 @pytest.mark.parametrize("solver", ["sampled-newton", "gram", "tied-newton"])
