@@ -80,7 +80,7 @@ coverage: $(EXT)
 	$(BIN)/python tools/coverage_rooms.py build/coverage/report.json
 
 # What packagers do: unpack the source distribution and run its tests on its own sources.
-SDIST_TESTS ?= tests/test_losses.py tests/test_operators.py tests/test_penalties.py tests/test_structures.py \
+SDIST_TESTS ?= tests/losses/test_losses.py tests/operators/test_operators.py tests/penalties/test_penalties.py tests/structures/test_structures.py \
 	tests/run/test_result.py tests/test_fingerprint.py
 test-sdist: export OPENBLAS_NUM_THREADS = 1
 test-sdist: $(READY)
@@ -96,7 +96,7 @@ test-hardware: $(EXT)
 
 # What must work where nothing is compiled.
 NUMPY_TESTS := tests/test_kernels.py tests/test_finite_sum.py tests/solvers/test_acc_sadmm.py tests/solvers/test_stochastic.py \
-	tests/solvers/test_primal_dual.py tests/quadratic/test_quadratic.py tests/test_penalties.py tests/test_threads.py tests/run/test_driver.py
+	tests/solvers/test_primal_dual.py tests/quadratic/test_quadratic.py tests/penalties/test_penalties.py tests/test_threads.py tests/run/test_driver.py
 test-numpy: export STOCHADMM_KERNELS = numpy
 test-numpy: export OPENBLAS_NUM_THREADS = 1
 test-numpy: export MKL_NUM_THREADS = 1
@@ -121,8 +121,8 @@ release-check: $(READY)
 
 # The oldest requirements, beside the kernels of the source tree. Old packages warn of each other.
 OLDEST := build/oldest
-OLDEST_TESTS := tests/test_structures.py tests/test_files.py tests/run/test_result.py tests/test_data_sources.py \
-	tests/test_estimators_input.py tests/test_estimators_refit.py tests/test_cli_fit.py
+OLDEST_TESTS := tests/structures/test_structures.py tests/base/test_files.py tests/run/test_result.py tests/test_data_sources.py \
+	tests/estimators/test_estimators_input.py tests/estimators/test_estimators_refit.py tests/test_cli_fit.py
 test-oldest: export OPENBLAS_NUM_THREADS = 1
 test-oldest: export PYTHONPATH = src
 test-oldest: $(EXT)

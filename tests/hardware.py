@@ -111,9 +111,9 @@ def chosen(names: list[str]) -> list[Setting]:
 
 def numerical(short: bool) -> list[str]:
     """Return the test files whose numbers may depend on rounding."""
-    files = {path.stem.removeprefix("test_"): path for path in sorted(HERE.rglob("test_*.py"))}
-    kept = SHORT if short else [name for name in files if name not in OTHER]
-    return [str(files[name]) for name in kept]
+    # files of different folders may have the same name: all of them count
+    named = [(path.stem.removeprefix("test_"), path) for path in sorted(HERE.rglob("test_*.py"))]
+    return [str(path) for name, path in named if (name in SHORT if short else name not in OTHER)]
 
 
 def run(setting: Setting, seed: int, files: list[str], rest: list[str]) -> bool:

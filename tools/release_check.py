@@ -29,7 +29,11 @@ LEFT_OUT = ("docs/", "benchmarks/", ".ci/", ".github/", "examples/", "tools/")
 """Folders of the repository that are no part of the sdist."""
 ADDED = {"PKG-INFO"}
 """Files of the sdist that are no part of the repository."""
-SDIST_TESTS = ("tests/test_structures.py", "tests/test_files.py", "tests/test_cli_fit.py")
+SDIST_TESTS = (
+    "tests/structures/test_structures.py",
+    "tests/base/test_files.py",
+    "tests/test_cli_fit.py",
+)
 
 
 def main() -> None:
