@@ -81,9 +81,9 @@ def constants(what: str, *args):
         v = np.ones(f2.n_columns)
         return lambda: f2.gram_product(v)
     if what == "energies":
-        return lambda: metrics._energies(f2, None)
+        return lambda: metrics.column_energies(f2)
     if what == "scores":
-        energy = metrics._energies(f2, None)
+        energy = metrics.column_energies(f2)
         return lambda: metrics.row_scores(f2, energy)
     numbers = np.ones(f2.n_terms)
     return lambda: f2.gram(numbers)

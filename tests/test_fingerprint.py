@@ -236,18 +236,18 @@ def test_every_part_of_a_problem_counts():
         problem(offset=weight), problem(X.astype(np.float32)), problem(sparse.csr_array(X)),
         replace(problem(), b=np.ones(3)),
     ]  # fmt: skip
-    found = [p.renew() for p in problems]
+    found = [p.identity() for p in problems]
     assert len(set(found)) == len(problems)
-    assert found == [replace(p).renew() for p in problems]
-    assert problem(X.copy(), y.tolist()).renew() == found[0]
+    assert found == [replace(p).identity() for p in problems]
+    assert problem(X.copy(), y.tolist()).identity() == found[0]
 
 
 def test_what_a_run_leaves_behind_does_not_count():
     p = problem()
-    before = p.renew()
+    before = p.identity()
     for solver in ("auto", "acc-sadmm", "sdca-admm"):
         sa.minimize(p, solver, max_passes=5)
-    assert p.renew() == before == problem().renew()
+    assert p.identity() == before == problem().identity()
 
 
 def test_the_text_is_the_same_in_another_process():
@@ -255,7 +255,7 @@ def test_the_text_is_the_same_in_another_process():
         "import numpy as np, stochadmm as sa; from stochadmm.base.fingerprint import fingerprint; "
         "X = np.arange(40.0).reshape(10, 4); "
         "p = sa.Problem.linear(sa.Squared(), X, X[:, 0], on_structure=sa.L1(0.1)); "
-        "print(p.renew(), fingerprint(sa.AccSADMM(), {'a', 'b', 'c'}))"
+        "print(p.identity(), fingerprint(sa.AccSADMM(), {'a', 'b', 'c'}))"
     )
     seen = {
         subprocess.run(

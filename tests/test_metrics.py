@@ -10,8 +10,7 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.risk.metrics import column_energies, row_scores
-from stochadmm.risk.sampling import Runs
+from stochadmm.risk.metrics import column_energies, row_scores, run_energies
 
 
 def rows(storage, n=53, d=7, outputs=3, weighted=True, dtype=np.float64):
@@ -31,10 +30,9 @@ def test_energies_of_columns_are_means_of_squares(storage, n_runs, weighted):
     weight = np.ones(f2.n_terms) if f2.row_weight is None else f2.row_weight
     squares = weight[:, None] * dense**2
     np.testing.assert_allclose(column_energies(f2), squares.mean(axis=0))
-    runs = Runs(f2.n_terms, n_runs, 1)
-    edges = np.arange(runs.n_runs + 1) * f2.n_terms // runs.n_runs
+    edges = np.arange(n_runs + 1) * f2.n_terms // n_runs
     parts = [squares[a:b].mean(axis=0) for a, b in itertools.pairwise(edges)]
-    np.testing.assert_allclose(column_energies(f2, runs), np.max(parts, axis=0))
+    np.testing.assert_allclose(run_energies(f2, n_runs), np.max(parts, axis=0))
     energy = squares.mean(axis=0)
     np.testing.assert_allclose(row_scores(f2, energy), squares @ (1 / energy))
 
@@ -45,10 +43,9 @@ def test_energies_of_several_outputs_make_no_dense_copy_of_the_rows(storage):
     X = sparse.random_array((n, d), density=1e-3, random_state=0, format="csr")
     data = X.toarray() if storage is np.asarray else X
     f2 = sa.FiniteSum(sa.Squared(), data, np.ones((n, 2)))
-    runs = Runs(n, 50, 3)
     tracemalloc.start()
     try:
-        column_energies(f2, runs)
+        run_energies(f2, 50)
         row_scores(f2, np.ones(d))
         column_energies(f2)
         peak = tracemalloc.get_traced_memory()[1]

@@ -7,9 +7,9 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.data import ArraySource, spill
+from stochadmm.data import ArraySource, DenseRows, spill
 from stochadmm.solvers.default.streamed_newton import _tangent_problem
-from stochadmm.streaming import Coin, Rows, StreamedSum, WithRest, as_bytes
+from stochadmm.streaming import Coin, Sample, StreamedSum, WithRest, as_bytes, first_pass
 
 SMALL = "4MiB"
 LOSSES = {
@@ -167,9 +167,9 @@ def test_the_tangent_of_the_rest_lies_below_and_touches():
     rng = np.random.default_rng(2)
     x = 0.3 * rng.standard_normal(13)
     sums = f2.run(x, coin=Coin(3, 0.2))
-    rows = Rows.joined(sums.sample)
+    rows = Sample.joined(sums.sample)
     assert 50 < len(rows.y) < 200
-    below = _tangent_problem(f2, rows, sums, x)
+    below = _tangent_problem(f2, rows, sums, x, first_pass(f2))
     assert isinstance(below.loss, WithRest)
     assert below.value(x) == pytest.approx(f2.value(x), rel=1e-12)
     np.testing.assert_allclose(below.gradient(x), f2.gradient(x), atol=1e-12)
@@ -183,8 +183,8 @@ def test_a_sample_is_the_same_for_every_cut_and_sees_rare_columns():
     assert np.array_equal(np.r_[coin.toss(0, 40), coin.toss(40, 60)], coin.toss(0, 100))
     X = np.zeros((1000, 2))
     X[:, 0], X[::100, 1] = 1.0, 1.0
-    assert (coin.probabilities(X)[::100] == 1.0).all()
-    assert 0.02 < coin.probabilities(X)[1] < 0.06
+    p = coin.probabilities(DenseRows(X))
+    assert (p[::100] == 1.0).all() and 0.02 < p[1] < 0.06
     tossed = Coin(1, 0.5).toss(0, 100_000)
     assert abs(tossed.mean() - 0.5) < 0.005 and tossed.min() >= 0 and tossed.max() < 1
 

@@ -5,8 +5,7 @@ min  h1(x1) + f1(x1) + h2(x2) + f2(x2)     s.t.  A1 x1 + A2 x2 = b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -14,13 +13,14 @@ import numpy as np
 from .base.capabilities import Has, offers
 from .base.fingerprint import fingerprint
 from .base.protocols import Array, Loss, Operator, Penalty, Shape, Smooth, SmoothSum
+from .base.workspace import Workspace
 from .data import ArraySource, DaskSource, Source, is_dask
-from .forms.affine import AffineSet
+from .linear_algebra.affine import AffineSet
 from .operators import Identity, PadColumns, as_operator, simplest
 from .penalties import Stacked, Zero
 from .penalties.bounds import contradiction
 from .risk import FiniteSum
-from .streaming import BUDGET, StreamedSum, streams
+from .streaming import BUDGET, StreamedSum, first_pass, streams
 
 
 @dataclass(frozen=True)
@@ -284,8 +284,8 @@ class Problem:
         """Return F at the pair as it is; ``feasible`` makes a pair where that means something."""
         return self.penalty(x) + float(self.f2.value(x.x2))
 
-    @cached_property
-    def _inverse_scale(self) -> tuple[int, float] | None:
+    @property
+    def determined(self) -> tuple[int, float] | None:
         """The block that the constraint determines, and the scale of its identity."""
         for block, A in ((1, self.A1), (2, self.A2)):
             if isinstance(A, Identity) and A.scale != 0:
@@ -295,7 +295,7 @@ class Problem:
     @property
     def reducible(self) -> bool:
         """Whether one block follows from the other, so that feasible points are easy to make."""
-        return not self.constrained or self._inverse_scale is not None
+        return not self.constrained or self.determined is not None
 
     @property
     def is_model(self) -> bool:
@@ -306,22 +306,14 @@ class Problem:
         first = isinstance(self.A1, Identity) and self.A1.scale != 0
         return not self.constrained or (first and self.f1 is None)
 
-    @cached_property
-    def affine(self) -> AffineSet:
-        """The pairs that satisfy the constraint."""
+    def affine_set(self, workspace: Workspace | None = None) -> AffineSet:
+        """Return the pairs that satisfy the constraint, factorized once per workspace."""
         if self.A1 is None or self.A2 is None:
             raise ValueError("there is no constraint; pass A1 and A2")
-        right = np.zeros(self.shape_dual) if self.b is None else self.b.astype(np.float64)
-        return AffineSet.of(self.A1, self.A2, right)
+        held = (workspace or Workspace()).shared
+        return held.once(_affine_set, self.A1, self.A2, self.b, self.shape_dual)
 
-    @cached_property
-    def eliminated(self) -> Any:
-        """The `Elimination` of the constraint, None where none is needed or it is too large."""
-        from .forms.elimination import eliminated
-
-        return eliminated(self)
-
-    def feasible(self, x: Pair) -> Pair:
+    def feasible(self, x: Pair, workspace: Workspace | None = None) -> Pair:
         """Return a point that satisfies the constraint, made from x.
 
         With A1 a multiple of the identity, x2 is kept and x1 follows; else with A2 one, x1 is
@@ -331,9 +323,9 @@ class Problem:
         if not self.constrained:
             return Pair(x.x1, self._project("h2", x.x2))
         assert self.A1 is not None and self.A2 is not None
-        if self._inverse_scale is None:
-            return self._nearest(x)
-        block, scale = self._inverse_scale
+        if self.determined is None:
+            return self._nearest(x, workspace)
+        block, scale = self.determined
         if block == 1:
             x2 = self._project("h2", x.x2)
             rest = self.A2.matvec(x2)
@@ -346,49 +338,55 @@ class Problem:
         """Return a pair with both blocks in the domains of their penalties."""
         return Pair(self._project("h1", x.x1), self._project("h2", x.x2))
 
-    def _nearest(self, x: Pair) -> Pair:
+    def _nearest(self, x: Pair, workspace: Workspace | None) -> Pair:
         """Return the nearest pair that satisfies the constraint, in the type of x."""
         moved = self.inside(x)
         z = np.concatenate([moved.x1, moved.x2])
-        found = self.affine.project(z.astype(np.float64)).astype(z.dtype, copy=False)
-        p = self.shape1[0]
+        found = self.affine_set(workspace).project(z.astype(np.float64))
+        found, p = found.astype(z.dtype, copy=False), self.shape1[0]
         return Pair(found[:p], found[p:])
 
     def _project(self, name: str, x: Array) -> Array:
         penalty: Any = getattr(self, name)
         return cast(Array, penalty.project(x)) if offers(penalty, Has.PROJECT) else x
 
-    @cached_property
+    @property
     def objective_at_zero(self) -> float:
         """F at the feasible point made from 0: the scale of relative tolerances.
 
-        f2 alone where that point is outside the domain of a penalty.
+        f2 alone where that point is outside the domain of a penalty. One pass over the data; runs
+        ask `objective_at_zero` of their workspace.
         """
-        zero = self.feasible(self.zeros())
-        value = self.objective(zero)
-        return value if np.isfinite(value) else float(self.f2.value(zero.x2))
+        return objective_at_zero(self)
 
-    def renew(self) -> str:
-        """Return the fingerprint of the problem, and forget what belongs to an older one.
-
-        Data is not copied. If it was changed in place since the last call, everything that was
-        computed from it is computed again.
-        """
-        data = fingerprint(self.f2)
+    def identity(self) -> str:
+        """Return a text that changes when data, penalties or constraint do."""
         parts = fingerprint(self.h1, self.h2, self.f1, self.A1, self.A2, self.b)
-        now = fingerprint(data, parts)
-        if isinstance(self.f2, FiniteSum):
-            self.f2.renew(data)
-        if self.__dict__.get("_seen", now) != now:
-            given = {f.name for f in fields(self)}
-            for name in set(self.__dict__) - given:
-                del self.__dict__[name]
-        self.__dict__["_seen"] = now
-        return now
+        return fingerprint(fingerprint(self.f2), parts)
 
     def with_penalties(self, h1: Penalty | None, h2: Penalty | None) -> Problem:
         """Return the same problem with other penalties; data and operators are shared."""
         return replace(self, h1=h1, h2=h2)
+
+
+def objective_at_zero(problem: Problem, workspace: Workspace | None = None) -> float:
+    """Return ``Problem.objective_at_zero``, found once per workspace."""
+    workspace = workspace or Workspace()
+    return workspace.once(_objective_at_zero, problem, workspace)
+
+
+def _objective_at_zero(problem: Problem, workspace: Workspace) -> float:
+    zero, f2 = problem.feasible(problem.zeros(), workspace), problem.f2
+    if isinstance(f2, StreamedSum) and not zero.x2.any():  # the first pass knows it
+        data = workspace.rows.once(first_pass, f2).loss_at_zero
+    else:
+        data = float(f2.value(zero.x2))
+    penalty = problem.penalty(zero)
+    return penalty + data if np.isfinite(penalty + data) else data
+
+
+def _affine_set(A1: Operator, A2: Operator, b: Array | None, shape: Shape) -> AffineSet:
+    return AffineSet.of(A1, A2, np.zeros(shape) if b is None else b.astype(np.float64))
 
 
 def _data_term(

@@ -134,7 +134,7 @@ def certify(
     if strength not in STRENGTHS:
         raise ValueError(f"strength is {strength!r}, expected one of {', '.join(STRENGTHS)}")
     asked = Asked(strength, workspace or Workspace(), deadline)
-    units = equilibrated(problem)
+    units = equilibrated(problem, workspace=asked.workspace)
     if units is None:
         return _certify(problem, point, dual, cache, asked)
     if dual is not None:
@@ -158,15 +158,15 @@ def _certify(
     problem: Problem, point: Pair, dual: Array | None, cache: Evaluation | None, asked: Asked
 ) -> Certificate:
     """Certify a point in the units of the problem."""
-    view = Elimination.of(problem)
+    view = Elimination.of(problem, asked.workspace)
     if view is not None and has_certificate(view.reduced):
         return _eliminated(view, point, dual, cache, asked)
     x = repaired(problem, point, workspace=asked.workspace)
     f2 = problem.f2
-    if not isinstance(f2, FiniteSum) or not has_certificate(problem):
-        x = problem.feasible(point) if x is None else x
+    if not isinstance(f2, FiniteSum) or not has_certificate(problem, asked.workspace):
+        x = problem.feasible(point, asked.workspace) if x is None else x
         return _without_bound(problem, x, dual, cache, asked)
-    x = problem.feasible(wide(point)) if x is None else x
+    x = problem.feasible(wide(point), asked.workspace) if x is None else x
     at = evaluate(f2, x.x2, cache)
     form = one_block(problem, asked.workspace)
     start = form.from_multiplier(dual, deadline=asked.deadline)
@@ -186,7 +186,7 @@ def _in_units(units: Units, c: Certificate) -> Certificate:
     )  # fmt: skip
 
 
-def has_certificate(problem: Problem) -> bool:
+def has_certificate(problem: Problem, workspace: Workspace | None = None) -> bool:
     """Tell whether every part of a problem offers its conjugate."""
     f2 = problem.f2
     if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.CONJUGATE):
@@ -194,7 +194,7 @@ def has_certificate(problem: Problem) -> bool:
     parts = (problem.h1, problem.h2)
     if not all(offers(part, Has.CONJUGATE) for part in parts if part is not None):
         return False
-    view = Elimination.of(problem)
+    view = Elimination.of(problem, workspace)
     if view is not None:
         return has_certificate(view.reduced)
     return has_one_block(problem)
@@ -202,9 +202,9 @@ def has_certificate(problem: Problem) -> bool:
 
 def setup_seconds(problem: Problem, workspace: Workspace) -> float:
     """Return what the first certificate of a run may take before it begins, at most."""
-    if not has_certificate(problem):
+    if not has_certificate(problem, workspace):
         return 0.0
-    view = Elimination.of(problem)
+    view = Elimination.of(problem, workspace)
     return one_block(problem if view is None else view.reduced, workspace).setup_seconds
 
 
@@ -262,7 +262,7 @@ def _scaled(
         moved, exact = cleared
         found = scaled_point(
             f2, form, exact.predictions, exact.slopes, exact.gradient, start, objective,
-            OPTIONS.rounds, deadline=deadline,
+            OPTIONS.rounds, deadline=deadline, workspace=asked.workspace,
         )  # fmt: skip
         passes = exact.n_passes
         if moved.value < at.value and problem.dtype == np.float64:

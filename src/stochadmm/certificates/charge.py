@@ -28,6 +28,7 @@ from scipy.sparse.csgraph import connected_components
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import compiled_terms
+from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock, outputs_by_mask
 from ..forms.structure import StructureSolver, passing_solver
 from ..penalties import Stacked
@@ -43,12 +44,15 @@ UNIT = 16 * float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
 
 
-def rounding(f2: FiniteSum, form: OneBlock, u: Array, mu: Array, size: float = 0.0) -> Array:
+def rounding(
+    f2: FiniteSum, form: OneBlock, u: Array, mu: Array, size: float = 0.0, *,
+    workspace: Workspace,
+) -> Array:  # fmt: skip
     """Return a bound on the rounding of each entry of ``X'(q u)/n + S' mu``.
 
     ``size`` is the root mean square of slopes that were added up on the way to u.
     """
-    columns = np.sqrt(np.asarray(column_energies(f2), dtype=np.float64))
+    columns = np.sqrt(workspace.rows.once(column_energies, f2))
     slopes = mean_size(f2, u) + size
     data = columns * slopes if u.ndim == 1 else columns[:, None] * slopes
     return np.asarray(UNIT * (data + abs(form.St) @ np.abs(mu)))
@@ -74,7 +78,7 @@ def per_row(form: OneBlock, error: Array) -> Array:
 
 def charge(
     f2: FiniteSum, form: OneBlock, z: Array, u: Array, mu: Array, residual: Array, error: Array,
-    objective: float,
+    objective: float, *, workspace: Workspace,
 ) -> float:  # fmt: skip
     """Return a bound on ``|<r, x>|`` over all x with ``F(x) <= objective``.
 
@@ -92,7 +96,9 @@ def charge(
         rows, free = split.absorb(rho)
         total = split.cost(rows, level)
         if np.isfinite(total) and any(c.any() for c in free):
-            total += _along_free(f2, form, split, z, u, mu, free, level, objective + total)
+            total += _along_free(
+                f2, form, split, z, u, mu, free, level, objective + total, workspace
+            )
         best = min(best, total)
         weak = split.weak(rows)
         if best <= level / OPTIONS.strong or not weak.any():
@@ -311,7 +317,7 @@ def _separable(part: Any, n_rows: int) -> bool:
 
 def _along_free(
     f2: FiniteSum, form: OneBlock, split: Split, z: Array, u: Array, mu: Array,
-    free: list[Array], level: float, objective: float,
+    free: list[Array], level: float, objective: float, workspace: Workspace,
 ) -> float:  # fmt: skip
     """Return a bound on ``sum_k c_k |<n_k, x>|`` over the level set, n_k the free directions."""
     loss: Any = f2.loss
@@ -329,7 +335,7 @@ def _along_free(
     if most == 0.0 or theta == 0.0:
         return 0.0 if most == 0.0 else np.inf
     # what the moved slopes do to the coordinates that penalties hold
-    columns = np.sqrt(np.asarray(column_energies(f2), dtype=np.float64))
+    columns = np.sqrt(workspace.rows.once(column_energies, f2))
     pulled = mean_size(f2, theta * size)
     rows, _ = split.absorb(columns * pulled if u.ndim == 1 else columns[:, None] * pulled)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -83,6 +83,7 @@ def corrected_point(
     ``tol`` is the accuracy of the model: the bound loses about as much relative to the optimum;
     ``penalty`` is a first one for its splitting; ``workspace`` is that of the run.
     """
+    workspace = workspace or Workspace()
     if not has_model(f2, form, at):
         return None
     if hessian is None:
@@ -96,20 +97,21 @@ def corrected_point(
     reads = passes * sample.size / f2.n_terms
     if du is None:
         return Corrected(DualPoint(-np.inf, mu, at.slopes), model, mu, reads)
-    point = _point(f2, form, at, sample, du, mu, objective, deadline)
+    point = _point(f2, form, at, sample, du, mu, objective, deadline, workspace)
     left = at.gradient + sample.pull_back(du) + form.St @ mu
     edge = point.factor < 0.5 or not np.isfinite(point.bound)
-    if edge and (np.abs(left) <= OPTIONS.closed * rounding(f2, form, at.slopes, mu)).all():
+    error = rounding(f2, form, at.slopes, mu, workspace=workspace)
+    if edge and (np.abs(left) <= OPTIONS.closed * error).all():
         # at the edge of a cone no factor makes up for the last digits: the slopes take them
         du = du - hessian.slope_change(_solved(hessian.matrix, left))
-        other = _point(f2, form, at, sample, du, mu, objective, deadline)
+        other = _point(f2, form, at, sample, du, mu, objective, deadline, workspace)
         point = other if other.bound > point.bound else point
     return Corrected(point, model, mu, reads)
 
 
 def _point(
     f2: FiniteSum, form: OneBlock, at: DataTerm, sample: RowSample, du: Array, mu: Array,
-    objective: float, deadline: Deadline,
+    objective: float, deadline: Deadline, workspace: Workspace,
 ) -> DualPoint:  # fmt: skip
     u = at.slopes.copy()
     u[sample.index] += du
@@ -126,6 +128,7 @@ def _point(
         OPTIONS.corrected_rounds,
         size,
         deadline=deadline,
+        workspace=workspace,
     )
 
 

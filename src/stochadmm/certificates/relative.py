@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..base.capabilities import nonnegative
 from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock, one_block
-from ..problem import Problem
+from ..problem import Problem, objective_at_zero
 from ..risk import FiniteSum
 from .certify import has_certificate
 from .data import evaluate
@@ -26,7 +24,8 @@ def gap_scale(
     there ``F(null model) - bound``, what the model can explain at most, takes the place of
     ``|F(x)|``.
     """
-    floor = OPTIONS.floor * abs(problem.objective_at_zero)
+    workspace = workspace or Workspace()
+    floor = OPTIONS.floor * abs(objective_at_zero(problem, workspace))
     if nonnegative(getattr(problem.f2, "loss", None)):
         return max(abs(objective), floor)
     if bound is None or not np.isfinite(bound):
@@ -36,15 +35,16 @@ def gap_scale(
 
 def null_value(problem: Problem, workspace: Workspace | None = None) -> float:
     """Return F where the penalty vanishes: what is unpenalized is fitted, all else is zero."""
-    f2: Any = problem.f2
+    f2, workspace = problem.f2, workspace or Workspace()
+    at_zero = objective_at_zero(problem, workspace)
     if not isinstance(f2, FiniteSum) or not problem.is_model or not has_certificate(problem):
-        return problem.objective_at_zero
-    workspace = workspace or Workspace()
-    return workspace.once(_null_value, problem, f2, one_block(problem, workspace))
+        return at_zero
+    return at_zero - workspace.once(_explained, problem, f2, one_block(problem, workspace))
 
 
-def _null_value(problem: Problem, f2: FiniteSum, form: OneBlock) -> float:
+def _explained(problem: Problem, f2: FiniteSum, form: OneBlock) -> float:
+    """Return by how much the data term falls where what is unpenalized is fitted."""
     at = evaluate(f2, np.zeros(problem.shape2))
     cleared = clear_free_directions(f2, at, form.null_directions())
     fitted = at.value if cleared is None else cleared[0].value
-    return problem.objective_at_zero - (at.value - fitted)
+    return at.value - fitted

@@ -21,12 +21,13 @@ def repaired(problem: Problem, point: Pair, *, workspace: Workspace | None = Non
     None when no simple repair leads into the domains of the penalties: moving single coordinates
     of x2, least squares, or shrinking the point.
     """
-    x = problem.feasible(wide(point))
+    workspace = workspace or Workspace()
+    x = problem.feasible(wide(point), workspace)
     if _finite(problem, x):
         return x
     attempts: tuple[Any, ...] = (_by_coordinates, _rounded, _by_least_squares, _shrunk)
     for attempt in attempts if problem.reducible else (_rounded,):
-        found: Pair | None = attempt(problem, x, workspace or Workspace())
+        found: Pair | None = attempt(problem, x, workspace)
         if found is not None:
             return found
     return None
@@ -61,7 +62,7 @@ def is_rounding(problem: Problem, x: Pair, residual: Array, dtype: DTypeLike = n
     return bool(np.abs(residual).max(initial=0.0) <= allowed)
 
 
-def _by_coordinates(problem: Problem, x: Pair, _: Workspace) -> Pair | None:
+def _by_coordinates(problem: Problem, x: Pair, workspace: Workspace) -> Pair | None:
     """Move the coordinates of x2 that rows of A2 with a single entry send out of h1's domain."""
     A2: Any = problem.A2
     wanted = problem._project("h1", x.x1)
@@ -76,7 +77,7 @@ def _by_coordinates(problem: Problem, x: Pair, _: Workspace) -> Pair | None:
         k = S.indptr[row]
         out = np.asarray(x.x1[row] != wanted[row])
         x2[S.indices[k]] = np.where(out, right[row] / S.data[k], x2[S.indices[k]])
-    moved = problem.feasible(Pair(x.x1, x2))
+    moved = problem.feasible(Pair(x.x1, x2), workspace)
     return moved if _finite(problem, moved) else _rounded(problem, moved)
 
 
@@ -87,19 +88,19 @@ def _by_least_squares(problem: Problem, x: Pair, workspace: Workspace) -> Pair |
     inside after a few, if the domain has an inside.
     """
     A2: Any = problem.A2
-    if A2 is None or problem.A1 is None or problem._inverse_scale is None:
+    if A2 is None or problem.A1 is None or problem.determined is None:
         return None
-    if problem._inverse_scale[0] != 1:
+    if problem.determined[0] != 1:
         return None
     d = problem.shape2[0]
     if d > OPTIONS.repair_columns:
         return None
     inverse = workspace.shared.once(_pseudo_inverse, A2)
-    scale = problem._inverse_scale[1]
+    scale = problem.determined[1]
     for beyond in (1.0, OPTIONS.beyond):
         moved = x
         for _ in range(1 if beyond == 1.0 else OPTIONS.repair_rounds):
-            change = problem._project("h1", moved.x1) - moved.x1
+            change = problem.inside(moved).x1 - moved.x1
             x2 = moved.x2 - scale * beyond * (inverse @ change)
             moved = problem.feasible(Pair(moved.x1, x2))
             if _finite(problem, moved):
@@ -115,14 +116,14 @@ def _pseudo_inverse(A: Any) -> Array:
     return np.asarray(np.linalg.pinv(S))
 
 
-def _shrunk(problem: Problem, x: Pair, _: Workspace) -> Pair | None:
+def _shrunk(problem: Problem, x: Pair, workspace: Workspace) -> Pair | None:
     """Shrink the point towards zero until it is inside."""
-    if not _finite(problem, problem.feasible(Pair(0.0 * x.x1, 0.0 * x.x2))):
+    if not _finite(problem, problem.feasible(Pair(0.0 * x.x1, 0.0 * x.x2), workspace)):
         return None
-    low, high, best = 0.0, 1.0, problem.feasible(Pair(0.0 * x.x1, 0.0 * x.x2))
+    low, high, best = 0.0, 1.0, problem.feasible(Pair(0.0 * x.x1, 0.0 * x.x2), workspace)
     for _step in range(60):
         middle = 0.5 * (low + high)
-        there = problem.feasible(Pair(middle * x.x1, middle * x.x2))
+        there = problem.feasible(Pair(middle * x.x1, middle * x.x2), workspace)
         if _finite(problem, there):
             low, best = middle, there
         else:

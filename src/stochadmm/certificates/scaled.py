@@ -8,6 +8,7 @@ import numpy as np
 
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
+from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
 from .charge import charge, least_value, per_row, rounding
@@ -28,7 +29,7 @@ class DualPoint:
 
 def lower_bound(
     f2: FiniteSum, form: OneBlock, z: Array, u: Array, gradient: Array, mu: Array, error: Array,
-    objective: float,
+    objective: float, *, workspace: Workspace,
 ) -> float:  # fmt: skip
     """Return D(u, mu) less what is left of ``X'(q u)/n + S' mu = 0`` costs at most.
 
@@ -43,7 +44,7 @@ def lower_bound(
     total = mean_conjugate(f2, u) + form.conjugate(mu)
     if not np.isfinite(total):
         return -np.inf
-    return -total - charge(f2, form, z, u, mu, left, error, objective)
+    return -total - charge(f2, form, z, u, mu, left, error, objective, workspace=workspace)
 
 
 def feasible_multiplier(
@@ -82,20 +83,25 @@ def feasible_multiplier(
 def scaled_point(
     f2: FiniteSum, form: OneBlock, z: Array, u: Array, gradient: Array, start: Array,
     objective: float, rounds: int, size: float = 0.0, *, deadline: Deadline = NEVER,
+    workspace: Workspace | None = None,
 ) -> DualPoint:  # fmt: skip
     """Return the bound of slopes ``u`` whose gradient vanishes along the free directions.
 
     ``z`` are the predictions that the slopes belong to, ``objective`` is F at some feasible point
     and ``size`` the root mean square of slopes that cancelled on the way to u.
     """
-    error = rounding(f2, form, u, start, size)
+    workspace = workspace or Workspace()
+    error = rounding(f2, form, u, start, size, workspace=workspace)
     tiny = OPTIONS.near * per_row(form, error)
     t, mu = feasible_multiplier(form, gradient, start, tiny, rounds, deadline=deadline)
-    error = rounding(f2, form, u, mu, size)
+    error = rounding(f2, form, u, mu, size, workspace=workspace)
     # a point on the edge may fall outside by rounding when scaled
     for factor in (t, t * (1.0 - 1e-15), t * (1.0 - 1e-14)):
         shrunk = u if factor == 1.0 else factor * u
-        bound = lower_bound(f2, form, z, shrunk, factor * gradient, factor * mu, error, objective)
+        bound = lower_bound(
+            f2, form, z, shrunk, factor * gradient, factor * mu, error, objective,
+            workspace=workspace,
+        )  # fmt: skip
         if np.isfinite(bound):
             break
     least = least_value(f2, form, u)

@@ -116,6 +116,14 @@ class CSRRows:
         self._whole()
         return np.asarray(self.X.multiply(self.X).T @ weights, dtype=np.float64)
 
+    def largest_sums_of_squares(self, weights: Array, edges: NDArray[np.intp]) -> Array:
+        """Return the largest ``sum_i weights_i x_ij^2`` of runs of rows; sums stay sparse."""
+        self._whole()
+        n = self.shape[0]
+        run = sparse.csr_array((weights, np.arange(n), edges), (len(edges) - 1, n))
+        largest = (run @ self.X.multiply(self.X).tocsr()).max(axis=0)
+        return np.asarray(largest.toarray().ravel(), dtype=np.float64)
+
     def column_moments(self) -> ColumnMoments:
         """Return sums over the stored entries of columns."""
         self._whole()
@@ -138,6 +146,10 @@ class CSRRows:
         """Return all rows as one dense array."""
         self._whole()
         return np.asarray(self.X.toarray().astype(dtype, copy=False))
+
+    def as_type(self, dtype: Any) -> CSRRows:
+        """Return the rows in a type; themselves where they have it."""
+        return self if self.dtype == dtype else CSRRows(self.X.astype(dtype))
 
     def changed(self, shift: Array | None, scale: Array | None) -> CSRRows:
         """Return a copy with ``(x_ij - shift_j) scale_j`` for the stored entries."""

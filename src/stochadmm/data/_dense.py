@@ -107,6 +107,20 @@ class DenseRows:
         sums = np.einsum("i,ij,ij->j", weights, self.X, self.X, dtype=np.float64)
         return np.asarray(sums)
 
+    def largest_sums_of_squares(self, weights: Array, edges: NDArray[np.intp]) -> Array:
+        """Return the largest ``sum_i weights_i x_ij^2`` of runs of rows, some runs at a time."""
+        (n, d), n_runs = self.shape, len(edges) - 1
+        largest = np.zeros(d)
+        together = max(1, self.blocking.block_bytes * n_runs // max(8 * n * d, 1))
+        for run in range(0, n_runs, together):
+            here = edges[run : run + together + 1]
+            rows = slice(int(here[0]), int(here[-1]))
+            block = np.square(self.take(rows).X, dtype=np.float64)
+            block *= weights[rows, None]
+            sums = np.add.reduceat(block, here[:-1] - here[0], axis=0)
+            np.maximum(largest, sums.max(axis=0), out=largest)
+        return largest
+
     def column_moments(self) -> ColumnMoments:
         """Return sums over columns in two reads, a wide copy of some rows at a time."""
         d = self.shape[1]
@@ -131,6 +145,10 @@ class DenseRows:
         """Return the array itself where it has the type asked for."""
         self._whole()
         return self.X.astype(dtype, copy=False)
+
+    def as_type(self, dtype: Any) -> DenseRows:
+        """Return the rows in a type; themselves where they have it."""
+        return self if self.dtype == dtype else DenseRows(self.dense(dtype))
 
     def changed(self, shift: Array | None, scale: Array | None) -> DenseRows:
         """Return a copy with ``(x_ij - shift_j) scale_j``."""

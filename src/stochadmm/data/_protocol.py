@@ -10,6 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ..base.protocols import Array
+from ._given import as_rows
+from .rows import Rows
 
 SHARD_BYTES = 1 << 26
 """Rows of one shard, about: a unit of work that costs far more than handing it out."""
@@ -34,6 +36,11 @@ class Block:
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
+
+    @property
+    def rows(self) -> Rows:
+        """Its rows, with the products that a pass takes."""
+        return as_rows(self.X)
 
 
 @runtime_checkable

@@ -144,6 +144,12 @@ class Rows(Protocol):
     def column_sums_of_squares(self, weights: Array) -> Array:
         """Return ``sum_i weights_i x_ij^2`` of each column, in float64."""
 
+    def largest_sums_of_squares(self, weights: Array, edges: NDArray[np.intp]) -> Array:
+        """Return, per column, the largest ``sum_i weights_i x_ij^2`` of consecutive runs of rows.
+
+        Run r is ``edges[r]`` up to ``edges[r + 1]``.
+        """
+
     def column_moments(self) -> ColumnMoments:
         """Return sums of entries and squares of each column."""
 
@@ -152,6 +158,9 @@ class Rows(Protocol):
 
     def dense(self, dtype: Any = np.float64) -> Array:
         """Return all rows as one dense array."""
+
+    def as_type(self, dtype: Any) -> Rows:
+        """Return the rows in a type; themselves where they have it."""
 
     def changed(self, shift: Array | None, scale: Array | None) -> Rows:
         """Return a copy with ``(x_ij - shift_j) scale_j``; sparse columns with zeros stay put."""

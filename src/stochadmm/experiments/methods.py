@@ -75,13 +75,16 @@ def n_inner(n_rows: int, batch: int) -> int:
     return max(3, math.ceil(2 * n_rows / batch))
 
 
-def start(name: str, problem: Problem, batch: int, setting: Setting) -> tuple[AnySolver, State]:
+def start(
+    name: str, problem: Problem, batch: int, setting: Setting, workspace: Workspace | None = None
+) -> tuple[AnySolver, State]:
     """Return the solver of a curve and its first state, with the step of the setting."""
     method = METHODS[name]
     solver = method.make(problem, batch, n_inner(problem.f2.n_terms, batch), setting)
-    state: Any = begin(problem, solver, None, "auto", Workspace())
+    workspace = workspace or Workspace()
+    state: Any = begin(problem, solver, None, "auto", workspace)
     if method.curvature is not None:
-        state.curvature = method.curvature(batch) * problem.f2.lipschitz_max
+        state.curvature = method.curvature(batch) * defaults.lipschitz_max(problem, workspace)
     if hasattr(state, "curvature") and method.tuned_as is not None:
         state.curvature *= setting.factor
     if hasattr(state, "growth"):

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..problem import Problem
+from ..base.workspace import Workspace
+from ..problem import Problem, objective_at_zero
 from ..run.loop import epochs
 from . import methods
 from .config import Tuning
@@ -61,11 +62,12 @@ def tune(
     """
     best, lowest = Setting(), np.inf
     passes, clock = 0.0, time.perf_counter()
+    workspace = Workspace()  # the trials share what is known of the rows
     for stage in _stages(name, plan):
         base = best
         for change in stage:
             setting = dataclasses.replace(base, **change)
-            value, used = trial(name, problem, batch, setting, plan.passes)
+            value, used = trial(name, problem, batch, setting, plan.passes, workspace)
             passes += used
             advance(1 / plan.n_trials)
             if value < lowest:
@@ -74,11 +76,13 @@ def tune(
 
 
 def trial(
-    name: str, problem: Problem, batch: int, setting: Setting, passes: float
-) -> tuple[float, float]:
+    name: str, problem: Problem, batch: int, setting: Setting, passes: float,
+    workspace: Workspace | None = None,
+) -> tuple[float, float]:  # fmt: skip
     """Return the training objective after so many passes, and the passes; inf when it diverges."""
-    solver, state = methods.start(name, problem, batch, setting)
-    limit = 10 * abs(problem.objective_at_zero)
+    workspace = workspace or Workspace()
+    solver, state = methods.start(name, problem, batch, setting, workspace)
+    limit = 10 * abs(objective_at_zero(problem, workspace))
     with np.errstate(all="ignore"):
         for _ in epochs(problem, solver, state, np.random.default_rng(0)):
             value = feasible_value(problem, state.output)[1]

@@ -5,7 +5,7 @@ A part without a compiled description makes the view ``None``; ``why_not`` says 
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +13,7 @@ from scipy import sparse
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import compiled_terms
+from ..base.workspace import Workspace
 from ..kernels import codes
 from ..kernels.extension import MissingKernels, available, chosen
 from ..kernels.views import OperatorView, PenaltyView, ProblemView
@@ -22,30 +23,28 @@ from ..risk import FiniteSum
 from ..risk.views import data_view
 
 
-def view(problem: Problem) -> ProblemView | None:
+def view(problem: Problem, workspace: Workspace | None = None) -> ProblemView | None:
     """Return the compiled description of a problem, ``None`` when a part has none."""
-    return _explain(problem)[0]
+    return _explain(problem, workspace)[0]
 
 
-def compiled_view(problem: Problem) -> ProblemView:
+def compiled_view(problem: Problem, workspace: Workspace | None = None) -> ProblemView:
     """Return the compiled description of a problem that is known to have one."""
-    made = _explain(problem)[0]
+    made, reason = _explain(problem, workspace)
     if made is None or made.native is None:
-        raise MissingKernels(f"this problem does not run compiled: {why_not(problem)}")
+        raise MissingKernels(f"this problem does not run compiled: {reason or chosen().reason}")
     return made
 
 
-def why_not(problem: Problem) -> str | None:
+def why_not(problem: Problem, workspace: Workspace | None = None) -> str | None:
     """Return what keeps a problem from running compiled, in words."""
-    return _explain(problem)[1] if available() else chosen().reason
+    return _explain(problem, workspace)[1] if available() else chosen().reason
 
 
-def _explain(problem: Problem) -> tuple[ProblemView | None, str | None]:
-    cached = problem.__dict__.get("_kernel_view")
-    if cached is None:
-        cached = _build(problem)
-        problem.__dict__["_kernel_view"] = cached
-    return cast(tuple[ProblemView | None, str | None], cached)
+def _explain(
+    problem: Problem, workspace: Workspace | None
+) -> tuple[ProblemView | None, str | None]:
+    return (workspace or Workspace()).once(_build, problem)
 
 
 def _build(problem: Problem) -> tuple[ProblemView | None, str | None]:

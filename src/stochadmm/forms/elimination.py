@@ -17,7 +17,7 @@ space, which makes it ``-A' lambda`` for a multiplier lambda of the constraint.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -25,10 +25,13 @@ from scipy import linalg, sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Shape, Smooth
+from ..base.workspace import Workspace
+from ..linear_algebra.affine import as_sparse
 from ..operators import Identity, Matrix
 from ..penalties import Stacked
 from ..problem import Pair, Problem
 from ..risk import FiniteSum
+from ..risk.parts import as_finite_sum
 
 MOST_NUMBERS = 5e7
 """Of the data in the coordinates of the null space, up to which they are made."""
@@ -52,6 +55,8 @@ class Elimination:
         Whether c is x2.
     parts : tuple of str
         What the rows of the structure belong to: "h1", "f1", "h2".
+    shared : Workspace
+        Where the factorization of the constraint is.
     """
 
     problem: Problem
@@ -60,11 +65,18 @@ class Elimination:
     basis: Any
     keeps_x2: bool
     parts: tuple[str, ...]
+    shared: Workspace = field(repr=False)
 
     @classmethod
-    def of(cls, problem: Problem) -> Elimination | None:
-        """Return the elimination of a constraint; None where none is needed or it is too large."""
-        return cast("Elimination | None", problem.eliminated)
+    def of(cls, problem: Problem, workspace: Workspace | None = None) -> Elimination | None:
+        """Return the elimination of a constraint, made once per workspace.
+
+        None where none is needed or it is too large.
+        """
+        if problem.is_model or not isinstance(problem.f2, FiniteSum):
+            return None
+        workspace = workspace or Workspace()
+        return workspace.once(_eliminated, problem, workspace.shared)
 
     # ---------------------------------------------------------------- points
 
@@ -122,7 +134,7 @@ class Elimination:
             return cast(Array, pull1 / -p.A1.scale)
         if self.keeps_x2 and self.parts:
             return -self.basis_inverse.T @ pull1
-        return p.affine.multiplier(-np.concatenate([pull1, pull2]))
+        return p.affine_set(self.shared).multiplier(-np.concatenate([pull1, pull2]))
 
     @property
     def basis_inverse(self) -> Array:
@@ -131,16 +143,11 @@ class Elimination:
         return cast(Array, linalg.inv(self.problem.A1.matvec(np.eye(self.problem.shape1[0]))))
 
 
-def eliminated(problem: Problem) -> Elimination | None:
-    """Make the elimination of a constraint; None where none is needed or it is too large."""
-    if problem.A1 is None or problem.A2 is None or not isinstance(problem.f2, FiniteSum):
-        return None
-    if problem.is_model:
-        return None
+def _eliminated(problem: Problem, shared: Workspace) -> Elimination | None:
     inverse = _inverse(problem.A1)
     if inverse is not None:
-        return _with_x2(problem, inverse)
-    return _with_null_space(problem)
+        return _with_x2(problem, inverse, shared)
+    return _with_null_space(problem, shared)
 
 
 def _inverse(A1: Any) -> Any:
@@ -155,10 +162,8 @@ def _inverse(A1: Any) -> Any:
     return linalg.inv(matrix)
 
 
-def _with_x2(problem: Problem, inverse: Any) -> Elimination | None:
+def _with_x2(problem: Problem, inverse: Any, shared: Workspace) -> Elimination | None:
     """Express x1 by x2."""
-    from .affine import as_sparse
-
     d, outputs = problem.shape2[0], problem.shape2[1:]
     A2 = as_sparse(problem.A2)
     if A2 is None:
@@ -171,19 +176,21 @@ def _with_x2(problem: Problem, inverse: Any) -> Elimination | None:
     basis = sparse.csr_array(sparse.vstack([first, sparse.eye_array(d)]))
     stacked, parts = _first_parts(problem)
     if not parts:
-        return Elimination(problem, Problem(problem.f2, h2=problem.h2), origin, basis, True, ())
+        return Elimination(
+            problem, Problem(problem.f2, h2=problem.h2), origin, basis, True, (), shared
+        )
     structure = sparse.csr_array(sparse.vstack([first] * len(parts)))
     reduced = Problem(
         problem.f2, h1=_stack(stacked), h2=problem.h2,
         A1=Identity(structure.shape[0], scale=-1.0), A2=Matrix(structure),
         b=-np.concatenate([origin1] * len(parts)),
     )  # fmt: skip
-    return Elimination(problem, reduced, origin, basis, True, parts)
+    return Elimination(problem, reduced, origin, basis, True, parts, shared)
 
 
-def _with_null_space(problem: Problem) -> Elimination | None:
+def _with_null_space(problem: Problem, shared: Workspace) -> Elimination | None:
     """Express both blocks by coordinates of the null space."""
-    f2, affine = cast(FiniteSum, problem.f2), problem.affine
+    f2, affine = as_finite_sum(problem.f2), problem.affine_set(shared)
     p, d = problem.shape1[0], problem.shape2[0]
     basis = affine.basis
     if basis is None or f2.n_terms * basis.shape[1] > MOST_NUMBERS:
@@ -199,7 +206,7 @@ def _with_null_space(problem: Problem) -> Elimination | None:
         stacked, parts = [*stacked, (problem.h2, d)], (*parts, "h2")
     data = _new_data(f2, basis[p:], origin[p:])
     if not parts:
-        return Elimination(problem, Problem(data), origin, basis, False, ())
+        return Elimination(problem, Problem(data), origin, basis, False, (), shared)
     rows = {"h1": slice(0, p), "f1": slice(0, p), "h2": slice(p, p + d)}
     structure = np.concatenate([basis[rows[part]] for part in parts])
     shift = np.concatenate([origin[rows[part]] for part in parts])
@@ -207,7 +214,7 @@ def _with_null_space(problem: Problem) -> Elimination | None:
         data, h1=_stack(stacked), A1=Identity(len(structure), scale=-1.0),
         A2=Matrix(structure), b=-shift,
     )  # fmt: skip
-    return Elimination(problem, reduced, origin, basis, False, parts)
+    return Elimination(problem, reduced, origin, basis, False, parts, shared)
 
 
 def _first_parts(problem: Problem) -> tuple[list[tuple[Any, int]], tuple[str, ...]]:

@@ -22,11 +22,13 @@ from scipy import sparse
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import Elementwise, compiled_terms
+from ..base.workspace import Workspace
 from ..data import DENSE, Rows
 from ..operators import Composed, Identity, VStack, as_operator
 from ..penalties import Nuclear, Stacked, Zero
 from ..problem import Pair, Problem
 from ..risk import FiniteSum
+from ..risk.parts import with_rows
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,12 @@ class Units:
         return self.scale if like.ndim == 1 else self.scale[:, None]
 
 
-def equilibrated(problem: Problem, options: Equilibration | None = None) -> Units | None:
+DEFAULT = Equilibration()
+
+
+def equilibrated(
+    problem: Problem, options: Equilibration = DEFAULT, *, workspace: Workspace | None = None
+) -> Units | None:
     """Return a problem in better units, None where it is well scaled or cannot be restated.
 
     Examples
@@ -123,7 +130,7 @@ def equilibrated(problem: Problem, options: Equilibration | None = None) -> Unit
     >>> np.abs(units.problem.f2.X).max() < 4, np.log2(units.scale)
     (np.True_, array([ -1., -32.]))
     """
-    options, f2 = Equilibration() if options is None else options, problem.f2
+    f2 = problem.f2
     # singular values of scaled rows have no prox; the low-rank methods choose their own metric
     if not isinstance(f2, FiniteSum) or _has_singular_values(problem.h1, problem.h2):
         return None
@@ -133,21 +140,16 @@ def equilibrated(problem: Problem, options: Equilibration | None = None) -> Unit
     size, ratio, _ = _columns(some)
     seen = np.append(size[size > 0], np.ones(int(f2.intercept)))
     uneven = seen.size > 0 and seen.max() > options.spread * seen.min()
-    far = bool((ratio > options.off_center).any()) and _free_intercept(problem)
+    free = _free_intercept(problem)
+    far = bool((ratio > options.off_center).any()) and free
     if not uneven and not far:
         return None
-    shift = _shifts(f2, options) if _free_intercept(problem) else None
+    workspace = workspace or Workspace()
+    shift = workspace.rows.once(_shifts, f2, options) if free else None
     if not uneven and shift is None:
         return None
-    kept = None if f2.kept is None else f2.kept.get("equilibrated")
-    if kept is None:
-        X, scale = _scaled_rows(f2, shift)
-        data = FiniteSum(f2.loss, X, f2.y, f2.weight, intercept=f2.intercept, offset=f2.offset)
-        if f2.kept is not None:
-            data.remember()
-            f2.kept["equilibrated"] = data, scale
-    else:
-        data, scale = kept
+    # the strengths of a path share their rows
+    data, scale = workspace.rows.once(_scaled_data, f2, shift)
     full = np.append(scale, 1.0) if f2.intercept else scale
     made = _restated(problem, data, full)
     if made is None:
@@ -228,13 +230,13 @@ def _exactly(column: Array, number: float) -> float:
     return float(number) if not error.any() and varies else 0.0
 
 
-def _scaled_rows(f2: FiniteSum, shift: Array | None) -> tuple[Rows, Array]:
+def _scaled_data(f2: FiniteSum, shift: Array | None) -> tuple[FiniteSum, Array]:
     """Return the shifted columns divided by powers of two near their sizes, and their inverses."""
     rows = f2.rows.changed(shift, None)  # only columns without zeros are moved
     size = _columns(rows)[0]
     power = np.where(size > 0, np.round(np.log2(np.where(size > 0, size, 1.0))), 0.0)
     scale = 2.0**-power
-    return rows.changed(None, scale), scale
+    return with_rows(f2, rows.changed(None, scale)), scale
 
 
 # ---------------------------------------------------------------- penalties and constraint

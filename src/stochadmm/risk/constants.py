@@ -21,16 +21,16 @@ GRAM_COLUMNS = 128
 
 def mean_constant(f2: FiniteSum) -> float:
     """Return Lf, a bound on the constant of the mean, within about one percent."""
-    d = f2.n_columns
-    if f2.n_terms == 1 or not f2.row_curvatures.any():
-        return f2.lipschitz_max
+    d, curvatures = f2.n_columns, f2.row_curvatures
+    if f2.n_terms == 1 or not curvatures.any():
+        return float(f2.loss.curvature_bound * curvatures.max())
     if d <= GRAM_COLUMNS:
         top = float(np.linalg.eigvalsh(f2.gram())[-1]) * (1 + 1e-9)
     else:
         start = np.ones(d, dtype=np.float64)
         product = LinearOperator((d, d), matvec=f2.gram_product, dtype=np.float64)
         top = 1.01 * float(eigsh(product, k=1, v0=start, tol=3e-3, return_eigenvectors=False)[0])
-    mean = float(f2.row_curvatures.astype(np.float64).mean())
+    mean = float(curvatures.astype(np.float64).mean())
     return float(f2.loss.curvature_bound * min(top, mean))
 
 

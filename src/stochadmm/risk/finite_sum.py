@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +20,7 @@ from ..base.protocols import Array, Loss, Shape
 from ..data import ALL, CSR, DENSE, Rows, check_finite, checked_rows, cut
 from ..kernels.extension import available
 from ..kernels.passes import full_pass, gram_pass
+from ..kernels.views import DataView
 from ..linear_algebra import threads
 from ._checks import check_loss, check_offset, check_targets, check_weight, n_outputs
 from .constants import mean_constant, run_constant
@@ -101,7 +101,6 @@ class FiniteSum:
         self.rows: Rows = checked_rows(X, self.notes)
         self.intercept = bool(intercept)
         self.n_terms, self.n_features = self.rows.shape
-        self.row_norms2 = self.rows.row_norms2()
         check_finite(self.row_norms2)
         self.y = check_targets(loss, y, self.n_terms, self.dtype)
         self.n_outputs: int | None = n_outputs(loss, self.y)
@@ -112,33 +111,16 @@ class FiniteSum:
         self.passes = Passes()
         work = self.n_bytes * (self.n_outputs or 1)
         self._parts = self.passes.parts(self.n_terms, work)
-        self.kept: dict[str, Any] | None = None
-        self._seen = ""
-        self._given = frozenset(self.__dict__) | {"_given"}
 
     def __fingerprint__(self) -> Any:
         """Return what the sum is made of (see ``fingerprint``)."""
         data = (self.X, self.y, self.weight, self.offset)
         return ("FiniteSum", self.loss, *data, self.intercept)
 
-    def renew(self, seen: str) -> None:
-        """Forget what was computed from rows that have another fingerprint than before."""
-        if self._seen not in ("", seen):
-            for name in set(self.__dict__) - self._given:
-                del self.__dict__[name]
-            self.kept = None if self.kept is None else {}
-            self.row_norms2 = self.rows.row_norms2()
-            check_finite(self.row_norms2)
-            self.y = check_targets(self.loss, self.y, self.n_terms, self.dtype)
-        self._seen = seen
-
-    def remember(self) -> None:
-        """Let methods keep what a later run on the same rows can use, a path's next strength.
-
-        By default nothing is kept, so that equal runs do equal work.
-        """
-        if self.kept is None:
-            self.kept = {}
+    def check(self) -> None:
+        """Raise where arrays that were changed since no longer hold numbers to work on."""
+        check_finite(self.row_norms2)
+        check_targets(self.loss, self.y, self.n_terms, self.dtype)
 
     def with_memory(self, memory: int | None) -> FiniteSum:
         """Return the same sum for runs with so many bytes beyond the data, None for any number.
@@ -196,20 +178,30 @@ class FiniteSum:
     def _predictions_shape(self, n: int) -> Shape:
         return (n,) if self.n_outputs is None else (n, self.n_outputs)
 
-    @cached_property
+    @property
+    def row_norms2(self) -> Array:
+        """Squared norm of each row of X; a read."""
+        return self.rows.row_norms2()
+
+    @property
+    def longest_row(self) -> float:
+        """Largest norm of a row of X; a read."""
+        return float(np.sqrt(self.row_norms2.max()))
+
+    @property
     def row_curvatures(self) -> Array:
-        """Constant of each term without the loss's bound: q_i (|a_i|^2 + intercept)."""
+        """Constant of each term without the loss's bound: q_i (|a_i|^2 + intercept); a read."""
         norms = self.row_norms2 + self.intercept
         return norms if self.row_weight is None else norms * self.row_weight
 
-    @cached_property
+    @property
     def lipschitz_max(self) -> float:
-        """Lmax, the largest constant of a single term."""
+        """Lmax, the largest constant of a single term; a read."""
         return float(self.loss.curvature_bound * self.row_curvatures.max())
 
-    @cached_property
+    @property
     def lipschitz_mean(self) -> float:
-        """Lf, a bound on the constant of the mean, within about one percent."""
+        """Lf, a bound on the constant of the mean, within about one percent; several reads."""
         return mean_constant(self)
 
     def run_lipschitz(self, runs: Runs) -> float:
@@ -347,6 +339,7 @@ class FiniteSum:
         z = np.empty(self._predictions_shape(self.n_terms if rows else 0), dtype=self.dtype)
         u = np.empty_like(z)
         values: dict[int, float] = {}
+        view = self.view if self.compiled else None
 
         def part(part: slice) -> Array:
             total, value = np.zeros(self.shape, dtype=np.float64), 0.0
@@ -354,7 +347,7 @@ class FiniteSum:
                 size = block.stop - block.start
                 own = np.empty((0 if rows else 2, *self._predictions_shape(size)), self.dtype)
                 here = (z[block], u[block]) if rows else (own[0], own[1])
-                loss, gradient = self._pass(block, x, *here)
+                loss, gradient = self._pass(view, block, x, *here)
                 value += loss
                 total += gradient
                 del own, here, gradient
@@ -372,12 +365,14 @@ class FiniteSum:
             return cut(part.start, part.stop, self.passes.rows_per_sum)
         return self.rows.ranges(part, self.dtype.itemsize)
 
-    def _pass(self, rows: slice, x: Array, z: Array, u: Array) -> tuple[float, Array]:
+    def _pass(
+        self, view: DataView | None, rows: slice, x: Array, z: Array, u: Array
+    ) -> tuple[float, Array]:
         """Write predictions and derivatives of a block; return its sums of losses, gradients."""
-        if self.compiled:
+        if view is not None:
             self.rows.note_read(len(z))
             gradient = np.zeros(self.shape, dtype=self.dtype)
-            return full_pass(self.view, rows.start, rows.stop, x, z, u, gradient), gradient
+            return full_pass(view, rows.start, rows.stop, x, z, u, gradient), gradient
         block = self.rows.take(rows)
         z[:] = self._predict(block, x, rows)
         u[:] = self.derivative(z, rows)
@@ -390,9 +385,9 @@ class FiniteSum:
         known = offers(self.loss, Has.KERNEL)
         return self.n_outputs is None and plain and known and available()
 
-    @cached_property
-    def view(self) -> Any:
-        """The rows as compiled loops see them."""
+    @property
+    def view(self) -> DataView:
+        """The rows as compiled loops see them; nothing is copied."""
         return data_view(self)
 
     def gradient_change(self, rows: NDArray[np.intp], x: Array, anchor: Evaluation) -> Array:
@@ -435,22 +430,23 @@ class FiniteSum:
     def gram_product(self, v: Array) -> Array:
         """Return ``mean_i q_i a_i (a_i'v)`` in one read."""
         v = np.asarray(v, dtype=self.dtype).ravel()
+        view = self.view if self.compiled else None
 
         def part(part: slice) -> Array:
             total = np.zeros(self.n_columns)
             for rows in self._pass_blocks(part):
-                total += self._gram_pass(rows, v)
+                total += self._gram_pass(view, rows, v)
             return total
 
         return threads.add_up(part, self._parts) / self.n_terms
 
-    def _gram_pass(self, rows: slice, v: Array) -> Array:
+    def _gram_pass(self, view: DataView | None, rows: slice, v: Array) -> Array:
         weight = self.row_weight
-        if self.compiled:
+        if view is not None:
             n = rows.stop - rows.start
             self.rows.note_read(n)
             z, out = np.empty(n, self.dtype), np.zeros(self.n_columns, self.dtype)
-            gram_pass(self.view, rows.start, rows.stop, v, weight is not None, z, out)
+            gram_pass(view, rows.start, rows.stop, v, weight is not None, z, out)
             return out
         block = self.rows.take(rows)
         product = block.matvec(v[: self.n_features]) + (v[-1] if self.intercept else 0)

@@ -18,8 +18,9 @@ from ..base import engines
 from ..base.clock import NEVER, Deadline
 from ..base.fingerprint import Unidentified, fingerprint
 from ..base.workspace import Workspace
+from ..forms.dense_step import LARGEST_DENSE
 from ..problem import Pair, Problem
-from ..risk.metrics import LARGEST_DENSE
+from ..risk import FiniteSum
 from ..solvers import ENGINES, AnySolver, State, choose_engine, start_point
 from .answer import About, Resumable, finish
 from .limits import Habits, Stopwatch
@@ -59,7 +60,9 @@ def begin(
     )
     # a method that does all in one compiled call needs no view of the problem
     one = state.one_step and engine in ENGINES
-    state.engine = "compiled" if one else choose_engine(problem, engine, solver.has_kernel)
+    state.engine = (
+        "compiled" if one else choose_engine(problem, engine, solver.has_kernel, workspace)
+    )
     state.workspace = workspace
     return state
 
@@ -103,8 +106,10 @@ class Run:
         )  # fmt: skip
 
     def _identify(self) -> None:
+        if isinstance(self.problem.f2, FiniteSum):  # its arrays may have been changed in place
+            self.problem.f2.check()
         try:
-            self.identity = fingerprint(self.problem.renew(), self.solver)
+            self.identity = fingerprint(self.problem.identity(), self.solver)
         except Unidentified as error:
             self.not_resumable = f"a part of it cannot be identified: {error}"
 
@@ -127,7 +132,9 @@ class Run:
         self.best = kept.best
         self.monitor = Monitor(self.problem, self.rule, kept.memory, self.workspace, self.habits)
         if self.engine != "auto":
-            self.state.engine = choose_engine(self.problem, self.engine, self.solver.has_kernel)
+            self.state.engine = choose_engine(
+                self.problem, self.engine, self.solver.has_kernel, self.workspace
+            )
         else:
             self.engine = kept.engine
         self.rng = np.random.default_rng()

@@ -159,7 +159,7 @@ def solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -
     Paths and folds hand the same one to all their runs; the answer does not depend on it.
     """
     method, rule, start = as_solver(solver), as_rule(asked.stop), asked.start
-    units = equilibrated(problem)
+    units = equilibrated(problem, workspace=workspace)
     if units is not None:
         problem, start = units.problem, start_in(units, start)
     watch = Stopwatch(asked.limits, asked.habits.reserve)

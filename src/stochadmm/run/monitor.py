@@ -22,7 +22,7 @@ from ..certificates import Certificate, certify, has_certificate
 from ..certificates.certify import setup_seconds
 from ..certificates.relative import gap_scale
 from ..certificates.repair import wide
-from ..problem import Pair, Problem
+from ..problem import Pair, Problem, objective_at_zero
 from ..risk import Evaluation
 from ..solvers import State
 from .limits import Habits
@@ -60,7 +60,7 @@ class Monitor:
     @property
     def certifies(self) -> bool:
         """Whether certificates can be made of any point, beside those of the method."""
-        return has_certificate(self.problem)
+        return has_certificate(self.problem, self.workspace)
 
     @property
     def memory(self) -> Memory:
@@ -72,7 +72,7 @@ class Monitor:
         """The relative gap that the run waits for, None when it does not wait for one."""
         if self.tol is None or self.relative:
             return self.tol
-        return self.tol / max(self.scale(self.problem.objective_at_zero), 1e-300)
+        return self.tol / max(self.scale(objective_at_zero(self.problem, self.workspace)), 1e-300)
 
     def measure(self, state: State) -> Measured:
         """Return what the output is worth, with the tight certificate where it may succeed."""
@@ -174,9 +174,9 @@ class Monitor:
 
     def _uncertified(self, state: State) -> Measured:
         """Measure a point with the bound at hand, where there is no time for another."""
-        if self.bound is None and has_certificate(self.problem):
+        if self.bound is None and has_certificate(self.problem, self.workspace):
             self.bound = -np.inf
-        return self.appraise(state, self.problem.feasible(wide(state.output)))
+        return self.appraise(state, self.problem.feasible(wide(state.output), self.workspace))
 
     def _own(self, state: State, cache: Evaluation) -> Measured:
         """Measure a feasible output whose method has made the pass and found a bound itself."""

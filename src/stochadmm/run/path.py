@@ -95,7 +95,7 @@ def null_model(unit: Problem) -> tuple[Array, Array]:
     for index, basis in directions:  # what rounding has left there
         dense = basis.toarray()
         gradient[index] -= dense @ np.linalg.lstsq(dense, gradient[index], rcond=None)[0]
-    rounding = 1e-13 * np.abs(zero.slopes).mean() * np.sqrt(f2.row_norms2.max())
+    rounding = 1e-13 * np.abs(zero.slopes).mean() * f2.longest_row
     gradient[np.abs(gradient) <= rounding] = 0.0
     return cleared[0].x, gradient
 
@@ -332,8 +332,6 @@ def solve_path(
     Folds of the same structure give each path one that shares with the others.
     """
     workspace = workspace or Workspace()
-    if isinstance(unit.f2, FiniteSum):
-        unit.f2.remember()
     start: Any = None
     before = 0.0
     for alpha in alphas:

@@ -133,7 +133,9 @@ class Solver(Generic[StateT]):
                     )
 
 
-def choose_engine(problem: Problem, engine: str, has_kernel: bool = True) -> str:
+def choose_engine(
+    problem: Problem, engine: str, has_kernel: bool = True, workspace: Workspace | None = None
+) -> str:
     """Return "compiled" or "reference"; raise when the compiled one is demanded and impossible."""
     if engine not in ENGINES:
         raise ValueError(f"engine is {engine!r}, expected one of {', '.join(ENGINES)}")
@@ -143,7 +145,7 @@ def choose_engine(problem: Problem, engine: str, has_kernel: bool = True) -> str
     if has_kernel:
         from ..forms import compiled as views  # the extension is loaded on first use
 
-        reason = views.why_not(problem)
+        reason = views.why_not(problem, workspace)
     if reason is None:
         return "compiled"
     if engine == "compiled":

@@ -17,9 +17,9 @@ import numpy as np
 from ..base.protocols import Array
 from ..base.validation import Unsuitable
 from ..base.workspace import Workspace
+from ..forms.dense_step import LARGEST_DENSE, gram_of
 from ..linear_algebra import cholesky
 from ..problem import Problem
-from ..risk.metrics import LARGEST_DENSE, gram_of
 from ..second_order import rounding
 from ._second_block import SmallProblem
 from ._steps import lengths, step1, tightness

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from ..base.protocols import Array
+from ..base.workspace import Workspace
+from ..forms.dense_step import structure_gram
 from ..linear_algebra import cholesky
 from ..operators import Identity
 from ..problem import Problem
 from ..quadratic import QuadraticModel, minimize_quadratic
-from ..risk.metrics import structure_gram
 from ..second_order import Damping, backtrack, full_hessian, is_quadratic, rounding
 
 
@@ -58,7 +59,7 @@ def _quadratic_step(p: Problem, s: Any) -> Step2:
     if s.gram is None:
         s.gram, reads = full_hessian(f2, at.predictions)
         s.n_passes += reads
-    gram, pull = s.gram, structure_gram(p)
+    gram, pull = s.gram, structure_gram(p, s.workspace)
     H = gram + s.beta * cholesky.widen(pull, gram)
     base, gradient = at.x.astype(np.float64), at.gradient.astype(np.float64)
     minimizer: Callable[[Array, Array], Array]
@@ -98,13 +99,16 @@ class SmallProblem:
 
 def _newton_step(p: Problem, s: Any, u: Array, target: Array) -> Array:
     """Minimize by Newton's method."""
-    found, reads, models = solve_x2(p, u, target, s.beta)
+    found, reads, models = solve_x2(p, u, target, s.beta, s.workspace)
     s.n_passes += reads
     s.n_gradients += models
     return found
 
 
-def solve_x2(problem: Problem, start: Array, target: Array, beta: float) -> tuple[Array, int, int]:
+def solve_x2(
+    problem: Problem, start: Array, target: Array, beta: float,
+    workspace: Workspace | None = None,
+) -> tuple[Array, int, int]:  # fmt: skip
     """Return argmin h2(u) + f2(u) + (beta / 2)|A2 u + target|^2, reads of the rows, models.
 
     Newton's method with the safeguards of this module; it ends where the values of the data's type
@@ -114,7 +118,7 @@ def solve_x2(problem: Problem, start: Array, target: Array, beta: float) -> tupl
     relative = rounding(problem.dtype)
     damping = Damping()
     u, share, reads = start.astype(np.float64), damping.first, 1
-    gram = beta * structure_gram(problem)
+    gram = beta * structure_gram(problem, workspace)
     z = f2.predict(start)
 
     def value(w: Array, predictions: Array) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..base.capabilities import Has, offers
-from ..base.protocols import Array
+from ..base.protocols import Array, SmoothSum
 from ..base.workspace import Workspace
 from ..operators import squared_norm
 from ..problem import Problem
@@ -35,7 +35,25 @@ class Choices:
 CHOICES = Choices()
 
 
-def batch_size(problem: Problem, requested: int | str) -> int:
+def lipschitz_mean(problem: Problem, workspace: Workspace | None = None) -> float:
+    """Return Lf, found once per workspace: it takes several reads of the rows."""
+    return (workspace or Workspace()).rows.once(_lipschitz_mean, problem.f2)
+
+
+def lipschitz_max(problem: Problem, workspace: Workspace | None = None) -> float:
+    """Return Lmax, found once per workspace."""
+    return (workspace or Workspace()).rows.once(_lipschitz_max, problem.f2)
+
+
+def _lipschitz_mean(f2: SmoothSum) -> float:
+    return f2.lipschitz_mean
+
+
+def _lipschitz_max(f2: SmoothSum) -> float:
+    return f2.lipschitz_max
+
+
+def batch_size(problem: Problem, requested: int | str, workspace: Workspace | None = None) -> int:
     """Return a batch size: as asked, or so large that its noise no longer limits a step.
 
     The step weight is Lf + 2 Lmax / b, so beyond b = 2 Lmax / Lf longer batches buy nothing; below
@@ -46,7 +64,9 @@ def batch_size(problem: Problem, requested: int | str) -> int:
         if not isinstance(requested, (int, np.integer)) or requested < 1:
             raise ValueError(f"batch_size is {requested!r}, expected 'auto' or an integer >= 1")
         return min(int(requested), n)
-    useful = 2 * problem.f2.lipschitz_max / max(problem.f2.lipschitz_mean, 1e-300)
+    workspace = workspace or Workspace()
+    mean = max(lipschitz_mean(problem, workspace), 1e-300)
+    useful = 2 * lipschitz_max(problem, workspace) / mean
     least = CHOICES.smallest_batch
     return int(max(1, min(n // CHOICES.many_steps, max(least, min(useful, 10 * least)))))
 
@@ -91,14 +111,14 @@ def noise(problem: Problem, runs: Runs) -> tuple[float, float]:
     return float(np.linalg.norm(full)), float(np.sqrt(total / CHOICES.noise_batches))
 
 
-def radius(problem: Problem) -> float:
+def radius(problem: Problem, workspace: Workspace | None = None) -> float:
     """Return a guess of the distance from 0 to a solution.
 
     The data term can fall by at most its value at 0, so a quadratic with the mean curvature of the
     rows in an average direction has its minimum within the square root of 2 f2(0) / curvature.
     """
     f2: Any = problem.f2
-    curvature = float(f2.lipschitz_mean)
+    curvature = lipschitz_mean(problem, workspace)
     if offers(f2, Has.ROW_CURVATURES):
         rows = float(np.mean(f2.row_curvatures, dtype=np.float64))
         curvature = min(
@@ -108,7 +128,10 @@ def radius(problem: Problem) -> float:
     return float(np.sqrt(2 * drop / curvature)) if curvature > 0 and drop > 0 else 1.0
 
 
-def growth(problem: Problem, runs: Runs, requested: float | str, capped: bool) -> float:
+def growth(
+    problem: Problem, runs: Runs, requested: float | str, capped: bool,
+    workspace: Workspace | None = None,
+) -> float:  # fmt: skip
     """Return c, the growth of the weight of a noisy step with the square root of its number.
 
     As asked, or noise / distance, which balances the two parts of the bound. ``capped`` is the
@@ -117,7 +140,8 @@ def growth(problem: Problem, runs: Runs, requested: float | str, capped: bool) -
     if requested != "auto":
         return positive("growth", requested)
     size, error = noise(problem, runs)
-    return (float(np.sqrt(2 * (size**2 + error**2))) if capped else error) / radius(problem)
+    balanced = float(np.sqrt(2 * (size**2 + error**2))) if capped else error
+    return balanced / radius(problem, workspace)
 
 
 def positive(name: str, requested: float | str) -> float:
@@ -141,19 +165,20 @@ def beta(problem: Problem, requested: float | str, workspace: Workspace | None =
         return positive("beta", requested)
     if problem.A2 is None:
         return 1.0
-    curvature = max(problem.f2.lipschitz_mean, 1e-300)
+    workspace = workspace or Workspace()
+    curvature = max(lipschitz_mean(problem, workspace), 1e-300)
     step = -problem.f2.gradient(problem.zeros().x2) / curvature
     moved = problem.A2.matvec(step.astype(problem.dtype))
     fallback = float(curvature / max(squared_norm(problem.A2, workspace), 1e-300))
     if not problem.is_model:
-        return _general_beta(problem, fallback)
+        return _general_beta(problem, fallback, workspace)
     primal, dual = _rms(moved), dual_size(problem.h1, moved)
     if dual is None or primal == 0 or dual == 0:
         return fallback
     return float(min(dual / (CHOICES.far * primal), fallback))
 
 
-def _general_beta(problem: Problem, fallback: float) -> float:
+def _general_beta(problem: Problem, fallback: float, workspace: Workspace) -> float:
     """Return the ratio of both scales where neither block follows from the other.
 
     At the feasible pair nearest to zero the multiplier that balances the smooth parts in least
@@ -161,11 +186,12 @@ def _general_beta(problem: Problem, fallback: float) -> float:
     """
     p = problem.shape1[0]
     zero = np.zeros((p + problem.shape2[0], *problem.shape2[1:]))
-    near = problem.affine.project(zero).astype(problem.dtype)
+    affine = problem.affine_set(workspace)
+    near = affine.project(zero).astype(problem.dtype)
     g2 = problem.f2.gradient(near[p:])
     g1 = np.zeros(problem.shape1) if problem.f1 is None else problem.f1.gradient(near[:p])
-    dual = _rms(problem.affine.multiplier(-np.concatenate([g1, g2]).astype(np.float64)))
-    step = -g2 / max(problem.f2.lipschitz_mean, 1e-300)
+    dual = _rms(affine.multiplier(-np.concatenate([g1, g2]).astype(np.float64)))
+    step = -g2 / max(lipschitz_mean(problem, workspace), 1e-300)
     A2: Any = problem.A2
     primal = max(_rms(A2.matvec(x.astype(problem.dtype))) for x in (near[p:], step))
     ratio = dual / primal if primal > 0 else 0.0

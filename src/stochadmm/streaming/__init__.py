@@ -1,20 +1,21 @@
 """The mean loss over rows that are read again for every pass: nothing is kept per row."""
 
 from ._memory import as_bytes
-from ._passes import Coin, Rows, Sums, Work
+from ._passes import Coin, Sample, Sums, Work
 from ._rest import REST, WithRest
-from ._sum import BUDGET, Facts, StreamedSum, streams
+from ._sum import BUDGET, Facts, StreamedSum, first_pass, streams
 
 __all__ = [
     "BUDGET",
     "REST",
     "Coin",
     "Facts",
-    "Rows",
+    "Sample",
     "StreamedSum",
     "Sums",
     "WithRest",
     "Work",
     "as_bytes",
+    "first_pass",
     "streams",
 ]

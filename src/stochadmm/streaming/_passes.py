@@ -12,14 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..data import Block, Shard, check_block
-
-CHUNK_BYTES = 1 << 19
-"""Rows that are worked on at a time: they stay in the cache between the two products."""
+from ..data import Block, Rows, Shard, check_block
 
 
 @dataclass(frozen=True)
@@ -35,15 +31,15 @@ class Coin:
     rate: float
     energy: Array | None = field(default=None, repr=False)
 
-    def probabilities(self, X: Any) -> Array:
+    def probabilities(self, rows: Rows) -> Array:
         """Return p_i of each row."""
-        n = X.shape[0]
+        n = rows.shape[0]
         if self.energy is None or self.rate >= 1:
             return np.full(n, min(self.rate, 1.0))
         inverse = np.divide(
             1.0, self.energy, out=np.zeros_like(self.energy), where=self.energy > 0
         )
-        score = np.asarray(_squares(X) @ inverse).ravel() / max(1, np.count_nonzero(inverse))
+        score = rows.row_sums_of_squares(inverse) / max(1, np.count_nonzero(inverse))
         return np.asarray(np.minimum(1.0, 0.5 * self.rate * (1.0 + score)))
 
     def toss(self, first: int, n: int) -> Array:
@@ -62,27 +58,25 @@ class Coin:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows of a sample, in the order of their numbers."""
+class Sample:
+    """Some rows with all that belongs to them, in the order of their numbers."""
 
-    X: Any
+    rows: Rows
     y: Array
     weight: Array
     offset: Array | None
     probability: Array
 
     @classmethod
-    def joined(cls, parts: Sequence[Rows]) -> Rows:
+    def joined(cls, parts: Sequence[Sample]) -> Sample:
         """Return the rows of several parts as one."""
-        if len(parts) == 1:
-            return parts[0]
-        dense = isinstance(parts[0].X, np.ndarray)
-        X = np.concatenate([p.X for p in parts]) if dense else sparse.csr_array(
-            sparse.vstack([p.X for p in parts])
-        )  # fmt: skip
+        first, *others = parts
+        if not others:
+            return first
         offsets = [p.offset for p in parts if p.offset is not None]
         return cls(
-            X, np.concatenate([p.y for p in parts]), np.concatenate([p.weight for p in parts]),
+            first.rows.followed_by(*(p.rows for p in others)),
+            np.concatenate([p.y for p in parts]), np.concatenate([p.weight for p in parts]),
             np.concatenate(offsets) if offsets else None,
             np.concatenate([p.probability for p in parts]),
         )  # fmt: skip
@@ -105,7 +99,7 @@ class Sums:
     """Of the conjugates at 0: minus the sum of the least losses (first pass)."""
     energy: Array | None = None
     """Of the squares of each column, unweighted (first pass)."""
-    sample: tuple[Rows, ...] = ()
+    sample: tuple[Sample, ...] = ()
     along: Array | None = None
     """Values at several points of a line."""
 
@@ -153,7 +147,7 @@ class Work:
             total = part if total is None else total.add(part)
         assert total is not None, "a shard has at least one row"
         if len(total.sample) > 1:
-            total = replace(total, sample=(Rows.joined(total.sample),))
+            total = replace(total, sample=(Sample.joined(total.sample),))
         return total
 
     def _block(self, block: Block) -> Sums:
@@ -163,75 +157,63 @@ class Work:
                 self.loss.check_targets(block.y)
             if block.weight is not None and (block.weight < 0).any():
                 raise ValueError(f"weights below zero after row {block.first}; use weights >= 0")
-        d = block.X.shape[1]
-        size = block.X.dtype.itemsize * d if isinstance(block.X, np.ndarray) else (
-            12 * max(1, block.X.nnz // len(block))
-        )  # fmt: skip
-        step = max(256, CHUNK_BYTES // max(1, size))
-        total: Sums | None = None
-        for start in range(0, len(block), step):
-            part = self._chunk(block, slice(start, min(start + step, len(block))))
-            total = part if total is None else total.add(part)
+        rows, total = block.rows, None
+        for part in rows.ranges(itemsize=rows.dtype.itemsize):
+            sums = self._chunk(block, rows.take(part).as_type(np.float64), part)
+            total = sums if total is None else total.add(sums)
         assert total is not None
         return total
 
-    def _chunk(self, block: Block, rows: slice) -> Sums:
-        X = block.X[rows]
-        X = X if X.dtype == np.float64 else X.astype(np.float64)
-        y = np.asarray(block.y[rows], dtype=np.float64)
-        q = np.ones(len(y)) if block.weight is None else block.weight[rows].astype(np.float64)
-        offset = None if block.offset is None else block.offset[rows].astype(np.float64)
-        own = self._predict(X, self.x)
+    def _chunk(self, block: Block, rows: Rows, part: slice) -> Sums:
+        y = np.asarray(block.y[part], dtype=np.float64)
+        q = np.ones(len(y)) if block.weight is None else block.weight[part].astype(np.float64)
+        offset = None if block.offset is None else block.offset[part].astype(np.float64)
+        own = self._predict(rows, self.x)
         z = own if offset is None else own + offset
         if self.line is not None:
-            return self._along(X, y, q, z)
+            return self._along(rows, y, q, z)
         losses, u = _each(self.loss, z, y), self.loss.slope(z, y)
         qu = q * u
-        gradient = np.asarray(X.T @ qu)
+        gradient = rows.rmatvec(qu)
         if self.intercept:
             gradient = np.append(gradient, qu.sum())
         sums = Sums(
             len(y), float(q.sum()), float(q @ losses), float(qu @ own - q @ losses), gradient,
-            sample=self._drawn(block, rows, X, y, q, offset),
+            sample=self._drawn(block.first + part.start, Sample(rows, y, q, offset, q)),
         )  # fmt: skip
         if not self.opening:
             return sums
         zero = np.zeros(len(y)) if offset is None else offset
-        squares = _squares(X)
         return replace(
             sums, at_zero=float(q @ _each(self.loss, zero, y)),
             floor=float(q @ self.loss.conjugate(np.zeros(len(y)), y)),
-            energy=np.asarray(squares.sum(axis=0)).ravel(),
+            energy=rows.column_sums_of_squares(np.ones(len(y))),
         )  # fmt: skip
 
-    def _predict(self, X: Any, x: Array) -> Array:
-        z = np.asarray(X @ x[: X.shape[1]])
+    def _predict(self, rows: Rows, x: Array) -> Array:
+        z = rows.matvec(x[: rows.shape[1]])
         return z + x[-1] if self.intercept else z
 
-    def _along(self, X: Any, y: Array, q: Array, z: Array) -> Sums:
+    def _along(self, rows: Rows, y: Array, q: Array, z: Array) -> Sums:
         assert self.line is not None
         step, lengths = self.line
-        dz = self._predict(X, step)
+        dz = self._predict(rows, step)
         values = np.array([q @ _each(self.loss, z + t * dz, y) for t in lengths])
         return Sums(len(y), float(q.sum()), 0.0, 0.0, np.zeros(0), along=values)
 
-    def _drawn(
-        self, block: Block, rows: slice, X: Any, y: Array, q: Array, offset: Array | None
-    ) -> tuple[Rows, ...]:
+    def _drawn(self, first: int, here: Sample) -> tuple[Sample, ...]:
+        """Return those of consecutive rows that belong to the sample."""
         if self.coin is None:
             return ()
-        p = self.coin.probabilities(X)
-        taken = np.flatnonzero(self.coin.toss(block.first + rows.start, len(y)) < p)
+        p = self.coin.probabilities(here.rows)
+        taken = np.flatnonzero(self.coin.toss(first, len(p)) < p)
         if not taken.size:
             return ()
-        kept = None if offset is None else offset[taken]
-        return (Rows(X[taken], y[taken], q[taken], kept, p[taken]),)
+        offset = None if here.offset is None else here.offset[taken]
+        rows = here.rows.take(taken)
+        return (Sample(rows, here.y[taken], here.weight[taken], offset, p[taken]),)
 
 
 def _each(loss: Any, z: Array, y: Array) -> Array:
     """Return the loss of every row."""
     return np.asarray(loss.values(z, y))
-
-
-def _squares(X: Any) -> Any:
-    return X * X if isinstance(X, np.ndarray) else X.multiply(X)

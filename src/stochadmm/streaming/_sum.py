@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from .. import cluster
 from ..base.protocols import Array, Loss, Shape
 from ..data import Source
 from ..risk import Evaluation
-from ._passes import Coin, Rows, Sums, Work, add
+from ._passes import Coin, Sample, Sums, Work, add
 
 BUDGET = 1 << 28
 """Bytes of memory of our own by default."""
@@ -37,7 +36,7 @@ class Facts:
     loss_at_zero: float
     floor: float
     """Mean conjugate at zero: minus the mean of the least losses."""
-    sample: Rows
+    sample: Sample
     """A uniform sample."""
 
 
@@ -127,22 +126,10 @@ class StreamedSum:
         """Expected share of the rows in a sample."""
         return min(1.0, self.sample_rows / self.n_terms)
 
-    @cached_property
-    def facts(self) -> Facts:
-        """What the first pass finds; it is made when it is first asked for."""
-        sums = self.run(np.zeros(self.shape), coin=Coin(self.seed, self.rate), opening=True)
-        if not sums.weight > 0:
-            raise ValueError("the weights are zero everywhere; give a row a weight > 0")
-        assert sums.energy is not None
-        return Facts(
-            sums.n, sums.weight, sums.energy / sums.n, sums.at_zero / sums.weight,
-            sums.floor / sums.weight, Rows.joined(sums.sample),
-        )  # fmt: skip
-
     @property
     def lipschitz_mean(self) -> float:
-        """A bound on the constant of the mean, by the trace."""
-        trace = float(self.facts.energy.sum()) + self.intercept
+        """A bound on the constant of the mean, by the trace; a pass."""
+        trace = float(first_pass(self).energy.sum()) + self.intercept
         return float(self.loss.curvature_bound) * trace
 
     @property
@@ -159,9 +146,7 @@ class StreamedSum:
         return found
 
     def value(self, x: Array) -> float:
-        """Return the mean loss at x; at zero the first pass knows it."""
-        if not np.any(x):
-            return self.facts.loss_at_zero
+        """Return the mean loss at x."""
         sums = self.run(x)
         return sums.value / sums.weight
 
@@ -188,3 +173,15 @@ class StreamedSum:
             "this method draws single rows, which a source of files does not serve; use 'auto' or "
             "'streamed-newton'"
         )
+
+
+def first_pass(f2: StreamedSum) -> Facts:
+    """Return what the first pass over the rows finds."""
+    sums = f2.run(np.zeros(f2.shape), coin=Coin(f2.seed, f2.rate), opening=True)
+    if not sums.weight > 0:
+        raise ValueError("the weights are zero everywhere; give a row a weight > 0")
+    assert sums.energy is not None
+    return Facts(
+        sums.n, sums.weight, sums.energy / sums.n, sums.at_zero / sums.weight,
+        sums.floor / sums.weight, Sample.joined(sums.sample),
+    )  # fmt: skip

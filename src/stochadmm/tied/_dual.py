@@ -16,6 +16,7 @@ import numpy as np
 
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
+from ..base.workspace import Workspace
 from ..certificates import DataTerm, DualPoint, lower_bound, rounding
 from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
@@ -34,12 +35,13 @@ class Found(NamedTuple):
 def dual_point(
     f2: FiniteSum, form: OneBlock, rows: Structure, penalty: Pieces, at: DataTerm, start: Array,
     reflections: int, enough: float, options: TiedOptions = OPTIONS, *,
-    deadline: Deadline = NEVER,
+    deadline: Deadline = NEVER, workspace: Workspace | None = None,
 ) -> Found:  # fmt: skip
     """Return the best bound that some reflections find for the slopes at a point.
 
     They end early when a bound is at least ``enough``.
     """
+    workspace = workspace or Workspace()
     S, St, target = rows.S, rows.St, -at.gradient
     image = S @ at.x - form.offset
     objective = at.value + float(form.stacked_penalty.value(image))
@@ -51,7 +53,7 @@ def dual_point(
         if k % options.look == 0 or k == reflections - 1:
             scale = form.scale(mu)
             if scale >= best.factor or not np.isfinite(best.bound):
-                found = _shrunk(f2, form, at, scale, mu, objective)
+                found = _shrunk(f2, form, at, scale, mu, objective, workspace)
                 best = found if found.bound > best.bound else best
         if best.bound >= enough or deadline.passed():
             break
@@ -83,17 +85,19 @@ def _subgradients(
 
 
 def _shrunk(
-    f2: FiniteSum, form: OneBlock, at: DataTerm, scale: float, mu: Array, objective: float
-) -> DualPoint:
+    f2: FiniteSum, form: OneBlock, at: DataTerm, scale: float, mu: Array, objective: float,
+    workspace: Workspace,
+) -> DualPoint:  # fmt: skip
     """Return the bound of slopes and multiplier times one factor."""
     bound, factor = -np.inf, scale
-    error = rounding(f2, form, at.slopes, mu)
+    error = rounding(f2, form, at.slopes, mu, workspace=workspace)
     # a point on the edge may fall outside by rounding when scaled
     for factor in (scale, scale * (1.0 - 1e-15), scale * (1.0 - 1e-14)):
         u = at.slopes if factor == 1.0 else factor * at.slopes
         bound = lower_bound(
-            f2, form, at.predictions, u, factor * at.gradient, factor * mu, error, objective
-        )
+            f2, form, at.predictions, u, factor * at.gradient, factor * mu, error, objective,
+            workspace=workspace,
+        )  # fmt: skip
         if np.isfinite(bound):
             break
     return DualPoint(bound, factor * mu, u, factor)

@@ -17,7 +17,6 @@ from scipy.linalg import cho_factor, cho_solve
 from ..base.protocols import Array
 from ..forms.structure import Structure as StructureMatrix
 from ..risk import FiniteSum
-from ..risk.metrics import column_energies
 from ..risk.parts import dense_rows
 from ._structure import Structure
 from .options import TiedOptions
@@ -190,13 +189,14 @@ class ManySystem:
 
 
 def factored_rows(
-    f2: FiniteSum, of: StructureMatrix, seen: bytes, sigma: bytes, share: float, few: bool,
-    options: TiedOptions,
+    f2: FiniteSum, energy: Array, of: StructureMatrix, seen: bytes, sigma: bytes,
+    share: float, few: bool, options: TiedOptions,
 ) -> Rows:  # fmt: skip
     """Return the rows with the factor of their structure, of the rows of it that are seen.
 
-    Masks and weights are bytes, so that a workspace knows them by value.
+    ``energy`` are the means of squares of the columns. Masks and weights are bytes, so
+    that a workspace knows them by value.
     """
     mask, weights = np.frombuffer(seen, dtype=bool), np.frombuffer(sigma)
-    structure = Structure.of(of.S, mask, weights, column_energies(f2), share, options)
+    structure = Structure.of(of.S, mask, weights, energy, share, options)
     return FewRows.of(f2, structure) if few else ManyRows(f2, structure)

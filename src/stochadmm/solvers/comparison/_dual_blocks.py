@@ -20,6 +20,7 @@ from scipy.linalg import eigh_tridiagonal
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
+from ...risk import FiniteSum
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, StateT, choose_engine
@@ -87,10 +88,10 @@ def sums_anew(state: State) -> bool:
     return state.n_epochs % 10 == 9
 
 
-def partition(problem: Problem, batch_size: int | str) -> Runs:
+def partition(problem: Problem, batch_size: int | str, workspace: Workspace | None = None) -> Runs:
     """Return the rows cut into consecutive blocks of about the batch size, drawn one at a time."""
     n = problem.f2.n_terms
-    return Runs(n, max(1, round(n / defaults.batch_size(problem, batch_size))), 1)
+    return Runs(n, max(1, round(n / defaults.batch_size(problem, batch_size, workspace))), 1)
 
 
 def block_norms2(f2: Any, runs: Runs, workspace: Workspace | None = None) -> Array:
@@ -111,18 +112,17 @@ def _norms2(f2: Any, n_blocks: int, n_rows: int) -> Array:
     return np.asarray(np.maximum(found, 1e-12 * (found.max() or 1.0)))
 
 
-def _norm2(f2: Any, first: int, last: int) -> float:
-    rows: Any = f2.X[first:last]
+def _norm2(f2: FiniteSum, first: int, last: int) -> float:
+    rows = f2.rows.take(slice(first, last))
     intercept = float(f2.intercept)
     length, d = rows.shape
     ones = np.full(length, intercept)
     if length > OPTIONS.short_side and d > OPTIONS.short_side:
-        return _lanczos(lambda v: rows @ (rows.T @ v) + ones * (ones @ v), length)
-    rows = (rows if isinstance(rows, np.ndarray) else rows.toarray()).astype(np.float64)
+        return _lanczos(lambda v: rows.matvec(rows.rmatvec(v)) + ones * (ones @ v), length)
     if d < length:
-        rows = np.column_stack([rows, ones]) if intercept else rows
-        return _power_norm(rows.T @ rows)
-    return _power_norm(rows @ rows.T + intercept)
+        return _power_norm(rows.sandwich(np.ones(length), ones=f2.intercept))
+    dense = rows.dense()
+    return _power_norm(dense @ dense.T + intercept)
 
 
 def _power_norm(gram: Array) -> float:

@@ -24,10 +24,10 @@ from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
+from ...forms.dense_step import LARGEST_DENSE, gram_of
 from ...operators import squared_norm
 from ...problem import Pair, Problem
 from ...risk.gradients import Fresh
-from ...risk.metrics import LARGEST_DENSE, gram_of
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, start_point
@@ -82,9 +82,9 @@ class Plain(Solver[PlainT]):
     def __post_init__(self) -> None:
         check_returns(self.returns)
 
-    def runs(self, problem: Problem) -> Runs:
+    def runs(self, problem: Problem, workspace: Workspace | None = None) -> Runs:
         """Return how batches are drawn."""
-        size = defaults.batch_size(problem, self.batch_size)
+        size = defaults.batch_size(problem, self.batch_size, workspace)
         return defaults.sampling(problem, self.sampling, size)
 
     def memory(self, problem: Problem) -> int:
@@ -134,17 +134,19 @@ class Plain(Solver[PlainT]):
     ) -> dict[str, Any]:
         """Return the fields of the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        beta, runs = first_beta(problem, self.beta, workspace), self.runs(problem)
+        workspace = workspace or Workspace()
+        beta, runs = first_beta(problem, self.beta, workspace), self.runs(problem, workspace)
         n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
         if self.curvature == "auto":
-            curvature = problem.f2.lipschitz_mean + 4 * defaults.batch_curvature(problem, runs)
+            mean = defaults.lipschitz_mean(problem, workspace)
+            curvature = mean + 4 * defaults.batch_curvature(problem, runs)
         else:
             curvature = defaults.positive("curvature", self.curvature)
-        growth = defaults.growth(problem, runs, self.growth, self.capped())
+        growth = defaults.growth(problem, runs, self.growth, self.capped(), workspace)
         notes = {"beta": beta, "batch_size": runs.batch_size, "n_inner": n_inner,
                  "curvature": curvature, "growth": growth, "returns": self.returns}  # fmt: skip
         return {
-            "workspace": workspace or Workspace(),
+            "workspace": workspace,
             "x": point, "output": point, "ergodic": point, "mean": point,
             "dual": multiplier, "beta": beta,
             "n_inner": n_inner, "curvature": curvature, "growth": growth, "notes": notes,
@@ -160,7 +162,7 @@ class Plain(Solver[PlainT]):
 
     def epoch(self, problem: Problem, state: PlainT, rng: np.random.Generator) -> None:
         """Take ``n_inner`` steps, two passes over the data by default."""
-        p, s, runs = problem, state, self.runs(problem)
+        p, s, runs = problem, state, self.runs(problem, state.workspace)
         if s.n_epochs > 0:
             s.beta = next_beta(self.beta, s.beta)
         batches, plan = runs.draw(rng, s.n_inner), self.plan(p, s)
@@ -210,7 +212,9 @@ class Plain(Solver[PlainT]):
             mean.x1, mean.x2, *(extras.get(name) for name in PAST),
         )  # fmt: skip
         loops.stoc_admm(
-            compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight), state
+            compiled_view(p, s.workspace),
+            loops.Sample(batches, runs.n_runs, runs.row_weight),
+            state,
         )
         s.x, s.dual, s.mean = x, dual, mean
 

@@ -87,9 +87,9 @@ class Reduced(Solver[ReducedT]):
         if self.warm_start_passes > 0:
             StocADMM().check(problem)
 
-    def runs(self, problem: Problem) -> Runs:
+    def runs(self, problem: Problem, workspace: Workspace | None = None) -> Runs:
         """Return how batches are drawn."""
-        size = defaults.batch_size(problem, self.batch_size)
+        size = defaults.batch_size(problem, self.batch_size, workspace)
         return defaults.sampling(problem, self.sampling, size)
 
     def memory(self, problem: Problem) -> int:
@@ -107,25 +107,27 @@ class Reduced(Solver[ReducedT]):
         """Return the numbers kept for the rows: by default a snapshot's predictions and slopes."""
         return 2 * problem.f2.n_terms * n_outputs(problem)
 
-    def loss_curvature(self, problem: Problem, runs: Runs) -> float:
+    def loss_curvature(self, problem: Problem, runs: Runs, workspace: Workspace) -> float:
         """Return the default weight of the x2 step that is due to the loss."""
-        return problem.f2.lipschitz_mean + 8 * defaults.batch_curvature(problem, runs)
+        mean = defaults.lipschitz_mean(problem, workspace)
+        return mean + 8 * defaults.batch_curvature(problem, runs)
 
     def first_state(
         self, problem: Problem, x: Any, dual: Any, workspace: Workspace | None
     ) -> dict[str, Any]:
         """Return the fields of the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        beta, runs = first_beta(problem, self.beta, workspace), self.runs(problem)
+        workspace = workspace or Workspace()
+        beta, runs = first_beta(problem, self.beta, workspace), self.runs(problem, workspace)
         n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
         if self.curvature == "auto":
-            curvature = self.loss_curvature(problem, runs)
+            curvature = self.loss_curvature(problem, runs, workspace)
         else:
             curvature = defaults.positive("curvature", self.curvature)
         notes = {"beta": beta, "batch_size": runs.batch_size, "n_inner": n_inner,
                  "curvature": curvature, "returns": self.returns}  # fmt: skip
         return {
-            "workspace": workspace or Workspace(),
+            "workspace": workspace,
             "x": point, "output": point, "dual": multiplier, "beta": beta, "n_inner": n_inner,
             "curvature": curvature, "notes": notes,
         }  # fmt: skip
@@ -192,7 +194,8 @@ def compiled_loop(
     x, dual, total = s.x.copy(), s.dual.copy(), p.zeros()
     steps = lengths(p, curvature, s.beta, workspace=s.workspace)
     loop(
-        compiled_view(p), state=loops.Blocks(s.beta, *steps, x.x1, x.x2, dual, total.x1, total.x2)
+        compiled_view(p, s.workspace),
+        state=loops.Blocks(s.beta, *steps, x.x1, x.x2, dual, total.x1, total.x2),
     )
     s.x, s.dual = x, dual
     return total

@@ -31,6 +31,7 @@ from typing import Any, ClassVar
 
 from ...base.protocols import Array
 from ...problem import Pair, Problem
+from .. import defaults
 from .._base import State, register
 from .._first_block import check_first_block, check_form, first_step, is_prox, matrix_size
 from .._steps import check_count, lengths, step1, step2
@@ -120,7 +121,11 @@ class AADMM(FullGradient[AADMMState]):
         s.t += 1
         share, pull = 2 / (s.t + 1), s.beta * s.horizon / s.t
         length1, length2 = lengths(
-            p, 2 * p.f2.lipschitz_mean / s.t, pull, 2 / s.t, workspace=s.workspace
+            p,
+            2 * defaults.lipschitz_mean(p, s.workspace) / s.t,
+            pull,
+            2 / s.t,
+            workspace=s.workspace,
         )
         gradient = p.f2.gradient((1 - share) * s.mean.x2 + share * s.x.x2)
         x2 = step2(p, s.x.x2, s.multiplier + pull * p.constraint(s.x), gradient, length2)

@@ -139,9 +139,10 @@ class ADMM(Solver[ADMMState]):
     ) -> ADMMState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
+        workspace = workspace or Workspace()
         beta = first_beta(problem, self.beta, workspace)
         return ADMMState(
-            workspace=workspace or Workspace(),
+            workspace=workspace,
             x=point, output=point, dual=multiplier, beta=beta, mean=Average.empty(),
             notes={"beta": beta, "relaxation": self.relaxation, "n_inner": self.n_inner,
                    "first_block": chosen_form(problem, self.first_block)},

@@ -110,31 +110,34 @@ class ASVRGADMM(Reduced[ASVRGState]):
         if self.strongly_convex:
             check_strongly_convex(problem, self.name)
 
-    def first_momentum(self, problem: Problem, noise: float) -> float:
+    def first_momentum(self, problem: Problem, noise: float, workspace: Workspace) -> float:
         """Return theta of the first epoch."""
         if self.momentum != "auto":
             return float(self.momentum)
-        return 1 - min(max(noise / max(problem.f2.lipschitz_mean, 1e-300), 0.1), 0.5)
+        mean = max(defaults.lipschitz_mean(problem, workspace), 1e-300)
+        return 1 - min(max(noise / mean, 0.1), 0.5)
 
-    def loss_curvature(self, problem: Problem, runs: Runs) -> float:
+    def loss_curvature(self, problem: Problem, runs: Runs, workspace: Workspace) -> float:
         """Return the weight of the x2 step in the first epoch that is due to the loss."""
         noise = defaults.batch_curvature(problem, runs)
-        return problem.f2.lipschitz_mean + noise / (1 - self.first_momentum(problem, noise))
+        mean = defaults.lipschitz_mean(problem, workspace)
+        return mean + noise / (1 - self.first_momentum(problem, noise, workspace))
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
         workspace: Workspace | None = None, deadline: Deadline = NEVER,
     ) -> ASVRGState:  # fmt: skip
         """Return the state before the first epoch; nothing of the start is changed."""
+        workspace = workspace or Workspace()
         first = self.first_state(problem, x, dual, workspace)
-        noise = defaults.batch_curvature(problem, self.runs(problem))
-        momentum = self.first_momentum(problem, noise)
+        noise = defaults.batch_curvature(problem, self.runs(problem, workspace))
+        momentum = self.first_momentum(problem, noise, workspace)
         first["notes"] |= {"momentum": momentum}
         return ASVRGState(**first, snapshot=first["x"], momentum=momentum, noise=noise)
 
     def epoch(self, problem: Problem, state: ASVRGState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
-        p, s, runs = problem, state, self.runs(problem)
+        p, s, runs = problem, state, self.runs(problem, state.workspace)
         self.prepare(p, s, rng)
         if s.n_epochs == 0:
             s.snapshot = s.x
@@ -143,7 +146,7 @@ class ASVRGADMM(Reduced[ASVRGState]):
             s.x, s.dual = s.snapshot, multiplier_for(p, gradient.full_gradient, s.workspace)
         theta, batches = s.momentum, runs.draw(rng, s.n_inner)
         if self.curvature == "auto":
-            s.curvature = p.f2.lipschitz_mean + s.noise / (1 - theta)
+            s.curvature = defaults.lipschitz_mean(p, s.workspace) + s.noise / (1 - theta)
         total = anchored_loop(p, s, gradient, batches, theta * s.curvature, mix=theta)
         s.snapshot = (1 - theta) * s.snapshot + theta / s.n_inner * total
         if not self.strongly_convex:

@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 
 from ...base.protocols import Array
 from ...problem import Pair, Problem
+from .. import defaults
 from .._base import State, register
 from .._steps import check_slack, lengths, step1, step2
 from ._batch import FullGradient
@@ -85,7 +86,7 @@ class FastLADMM(FullGradient[FastState]):
         theta, z, beta = s.momentum, s.center, s.beta
         y = (1 - theta) * s.x + theta * z
         force = s.multiplier + beta * p.constraint(z)
-        curvature = theta * p.f2.lipschitz_mean
+        curvature = theta * defaults.lipschitz_mean(p, s.workspace)
         length1, length2 = lengths(p, curvature, self.slack * beta, theta, workspace=s.workspace)
         s.center = Pair(
             step1(p, z.x1, force, length1, y.x1),

@@ -29,6 +29,7 @@ from typing import Any, ClassVar
 
 from ...base.protocols import Array
 from ...problem import Pair, Problem
+from .. import defaults
 from .._base import State, register
 from .._steps import adapted_beta, lengths, step1, step2
 from ._batch import FullGradient
@@ -93,7 +94,11 @@ class InertialADMM(FullGradient[InertialState]):
 
     def _iteration(self, p: Problem, s: InertialState) -> None:
         length1, length2 = lengths(
-            p, self.smooth * p.f2.lipschitz_mean, s.beta, self.smooth, workspace=s.workspace
+            p,
+            self.smooth * defaults.lipschitz_mean(p, s.workspace),
+            s.beta,
+            self.smooth,
+            workspace=s.workspace,
         )
         lead = s.x + self.inertia * (s.x - s.before)
         dual = s.dual + self.inertia * (s.dual - s.dual_before)

@@ -112,9 +112,9 @@ class Katyusha(Solver[KatyushaState]):
                 "penalty of the coefficients to h2 (on_coefficients), or use 'acc-sadmm'"
             )
 
-    def runs(self, problem: Problem) -> Runs:
+    def runs(self, problem: Problem, workspace: Workspace | None = None) -> Runs:
         """Return how batches are drawn."""
-        b = defaults.batch_size(problem, self.batch_size)
+        b = defaults.batch_size(problem, self.batch_size, workspace)
         return defaults.sampling(problem, self.sampling, b)
 
     def memory(self, problem: Problem) -> int:
@@ -134,15 +134,19 @@ class Katyusha(Solver[KatyushaState]):
     ) -> KatyushaState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        runs, f2 = self.runs(problem), problem.f2
+        workspace = workspace or Workspace()
+        runs, f2 = self.runs(problem, workspace), problem.f2
         n_inner = defaults.n_inner(f2.n_terms, runs.batch_size, self.n_inner)
         curvature = (
-            3 * f2.lipschitz_max
+            3 * defaults.lipschitz_max(problem, workspace)
             if self.step == "paper"
-            else (f2.lipschitz_mean + defaults.batch_curvature(problem, runs) / self.anchor)
+            else (
+                defaults.lipschitz_mean(problem, workspace)
+                + defaults.batch_curvature(problem, runs) / self.anchor
+            )
         )
         return KatyushaState(
-            workspace=workspace or Workspace(),
+            workspace=workspace,
             x=point, output=point, dual=multiplier, beta=1.0, ahead=point.x2, snapshot=point.x2,
             n_inner=n_inner, curvature=max(curvature, 1e-300),
             notes={"batch_size": runs.batch_size, "n_inner": n_inner, "step": self.step,
@@ -151,7 +155,7 @@ class Katyusha(Solver[KatyushaState]):
 
     def epoch(self, problem: Problem, state: KatyushaState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
-        p, s, runs = problem, state, self.runs(problem)
+        p, s, runs = problem, state, self.runs(problem, state.workspace)
         gradient = Anchored.take(p.f2, runs, s.snapshot, s.cache)
         momentum = self.momentum(s)
         length = 1 / (momentum * s.curvature)
@@ -196,7 +200,7 @@ def _compiled(
     y, z, mean = s.x.x2.copy(), s.ahead.copy(), np.zeros_like(s.snapshot)
     state = loops.Katyusha(momentum, Katyusha.anchor, length, weights.astype(p.dtype), y, z, mean)
     loops.katyusha(
-        compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight),
+        compiled_view(p, s.workspace), loops.Sample(batches, runs.n_runs, runs.row_weight),
         gradient.compiled, state,
     )  # fmt: skip
     return y, z, mean

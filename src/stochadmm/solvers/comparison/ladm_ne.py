@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 
 from ...base.protocols import Array
 from ...problem import Pair, Problem
+from .. import defaults
 from .._base import State, register
 from .._steps import lengths, step1, step2
 from ._batch import FullGradient
@@ -87,7 +88,9 @@ class LADMNE(FullGradient[LADMState]):
     def _iteration(self, p: Problem, s: LADMState) -> None:
         growth = 1 + s.k * (1 - self.tau)  # 1 / theta_k
         pull, x, multiplier = s.beta * growth, s.x, s.multiplier
-        length1, length2 = lengths(p, p.f2.lipschitz_mean, pull, workspace=s.workspace)
+        length1, length2 = lengths(
+            p, defaults.lipschitz_mean(p, s.workspace), pull, workspace=s.workspace
+        )
         y = x + (growth - 1 - (1 - self.tau)) / growth * (x - s.before) if s.k else x
         gradient = p.f2.gradient(y.x2)
         x1 = step1(p, y.x1, multiplier + pull * p.constraint(y), length1)

@@ -30,6 +30,7 @@ import numpy as np
 from ...base.protocols import Array
 from ...operators import squared_norm
 from ...problem import Pair, Problem
+from .. import defaults
 from .._base import State, register
 from .._steps import (
     Average,
@@ -113,7 +114,7 @@ class LADMPSAP(FullGradient[LADMPSAPState]):
     def _iteration(self, p: Problem, s: LADMPSAPState) -> None:
         x, force = s.x, s.dual + s.beta * p.constraint(s.x)
         length1, length2 = lengths(
-            p, p.f2.lipschitz_mean, self.slack * s.beta, workspace=s.workspace
+            p, defaults.lipschitz_mean(p, s.workspace), self.slack * s.beta, workspace=s.workspace
         )
         s.x = Pair(
             step1(p, x.x1, force, length1),

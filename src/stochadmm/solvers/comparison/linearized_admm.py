@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 from ...base.protocols import Array
 from ...problem import Pair, Problem
+from .. import defaults
 from .._base import State, register
 from .._steps import (
     Average,
@@ -88,7 +89,9 @@ class LinearizedADMM(FullGradient[LinearizedState]):
 
     def _iteration(self, p: Problem, s: LinearizedState) -> None:
         x, multiplier = s.x, s.dual
-        length1, length2 = lengths(p, p.f2.lipschitz_mean, s.beta, workspace=s.workspace)
+        length1, length2 = lengths(
+            p, defaults.lipschitz_mean(p, s.workspace), s.beta, workspace=s.workspace
+        )
         gradient = p.f2.gradient(x.x2)
         x1 = step1(p, x.x1, multiplier + s.beta * p.constraint(x), length1)
         force = multiplier + s.beta * p.constraint(Pair(x1, x.x2))

@@ -122,11 +122,12 @@ class SAGADMM(Reduced[SAGState]):
         points = (problem.f2.n_terms + 1) * second if self.form == "points" else 0
         return problem.f2.n_terms * n_outputs(problem) + points
 
-    def loss_curvature(self, problem: Problem, runs: Runs) -> float:
+    def loss_curvature(self, problem: Problem, runs: Runs, workspace: Workspace) -> float:
         """Return the default weight of the x2 step that is due to the loss."""
         if self.form == "points":
-            return problem.f2.lipschitz_max
-        return problem.f2.lipschitz_mean + 4 * defaults.batch_curvature(problem, runs)
+            return defaults.lipschitz_max(problem, workspace)
+        mean = defaults.lipschitz_mean(problem, workspace)
+        return mean + 4 * defaults.batch_curvature(problem, runs)
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
@@ -137,7 +138,7 @@ class SAGADMM(Reduced[SAGState]):
 
     def epoch(self, problem: Problem, state: SAGState, rng: np.random.Generator) -> None:
         """Take ``n_inner`` steps; the first epoch begins with a pass that fills the tables."""
-        p, s, runs = problem, state, self.runs(problem)
+        p, s, runs = problem, state, self.runs(problem, state.workspace)
         self.prepare(p, s, rng)
         filled = s.slopes is None
         table = self._table(p, s, runs)

@@ -108,7 +108,7 @@ class SDCAADMM(DualBlocks[SDCAState]):
         point, multiplier = start_point(problem, x, dual)
         f2: Any = problem.f2
         workspace = workspace or Workspace()
-        runs = partition(problem, self.batch_size)
+        runs = partition(problem, self.batch_size, workspace)
         slopes, balance = first_slopes(f2, point.x2)
         # the primal and the dual part of the distance to a solution, |w|^2 / scale and
         # scale sum_I eta_I |u_I|^2, are equal
@@ -137,7 +137,8 @@ class SDCAADMM(DualBlocks[SDCAState]):
 
     def epoch(self, problem: Problem, state: SDCAState, rng: np.random.Generator) -> None:
         """Step two passes' worth of random blocks."""
-        p, s, runs = problem, state, partition(problem, self.batch_size)
+        p, s = problem, state
+        runs = partition(p, self.batch_size, s.workspace)
         n_inner = 2 * runs.n_runs if self.n_inner is None else self.n_inner
         if sums_anew(s):
             s.residual = residual(p, s.slopes, s.dual) + s.dual2
@@ -187,4 +188,4 @@ def _compiled(
         lengths.astype(p.dtype), s.x.x1,
         s.x.x2, s.dual, s.dual2, s.residual, s.slopes,
     )  # fmt: skip
-    loops.sdca_admm(compiled_view(p), loops.Sample(blocks, runs.n_runs), state)
+    loops.sdca_admm(compiled_view(p, s.workspace), loops.Sample(blocks, runs.n_runs), state)

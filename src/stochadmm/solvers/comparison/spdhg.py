@@ -117,7 +117,9 @@ class SPDHG(DualBlocks[SPDHGState]):
         if not isinstance(self.balance, str):
             balance = float(self.balance)
         pull = residual(problem, slopes, multiplier)
-        sigma, _, tau = _steps(problem, partition(problem, self.batch_size), balance, workspace)
+        sigma, _, tau = _steps(
+            problem, partition(problem, self.batch_size, workspace), balance, workspace
+        )
         return SPDHGState(
             workspace=workspace,
             x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes, pull=pull,
@@ -127,7 +129,8 @@ class SPDHG(DualBlocks[SPDHGState]):
 
     def epoch(self, problem: Problem, state: SPDHGState, rng: np.random.Generator) -> None:
         """Step the structure and random blocks, two passes' worth of rows on average."""
-        p, s, runs = problem, state, partition(problem, self.batch_size)
+        p, s = problem, state
+        runs = partition(p, self.batch_size, s.workspace)
         n_inner = self.n_inner or round(2 * runs.n_runs / (1 - _share(p)))
         if sums_anew(s):
             exact = residual(p, s.slopes, s.dual)
@@ -201,5 +204,5 @@ def _compiled(
         sigmas.astype(p.dtype), s.x.x1, s.x.x2,
         s.dual, s.pull, s.ahead, s.slopes, total.x1, total.x2,
     )  # fmt: skip
-    loops.spdhg(compiled_view(p), loops.Sample(picks, runs.n_runs), state)
+    loops.spdhg(compiled_view(p, s.workspace), loops.Sample(picks, runs.n_runs), state)
     return total

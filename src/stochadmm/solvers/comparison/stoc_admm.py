@@ -152,7 +152,8 @@ def warm_start(
     """Replace the start of another method by some passes of STOC-ADMM, and charge them."""
     first = solver.start(problem, state.x, state.dual, state.workspace)
     first.engine = state.engine
-    first.n_inner = max(1, round(passes * problem.f2.n_terms / solver.runs(problem).batch_size))
+    runs = solver.runs(problem, state.workspace)
+    first.n_inner = max(1, round(passes * problem.f2.n_terms / runs.batch_size))
     solver.epoch(problem, first, rng)
     state.x, state.dual = first.x, first.dual
     state.n_passes += first.n_passes

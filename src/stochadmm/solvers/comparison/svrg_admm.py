@@ -108,7 +108,7 @@ class SVRGADMM(Reduced[SVRGState]):
 
     def epoch(self, problem: Problem, state: SVRGState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
-        p, s, runs = problem, state, self.runs(problem)
+        p, s, runs = problem, state, self.runs(problem, state.workspace)
         self.prepare(p, s, rng)
         if s.n_epochs == 0:
             s.snapshot = s.x

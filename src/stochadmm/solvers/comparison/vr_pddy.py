@@ -119,17 +119,18 @@ class VRPDDY(Solver[PDDYState]):
         super().check(problem)
         check_split(problem, self.name)
 
-    def runs(self, problem: Problem) -> Runs:
+    def runs(self, problem: Problem, workspace: Workspace | None = None) -> Runs:
         """Return how batches are drawn."""
-        b = defaults.batch_size(problem, self.batch_size)
+        b = defaults.batch_size(problem, self.batch_size, workspace)
         return defaults.sampling(problem, self.sampling, b)
 
-    def length(self, problem: Problem, runs: Runs) -> float:
+    def length(self, problem: Problem, runs: Runs, workspace: Workspace | None = None) -> float:
         """Return the primal step gamma."""
         if not isinstance(self.step, str):
             return float(self.step)
         noise = defaults.batch_curvature(problem, runs)
-        curvature = problem.f2.lipschitz_mean + (6 if self.step == "proved" else 2) * noise
+        mean = defaults.lipschitz_mean(problem, workspace)
+        curvature = mean + (6 if self.step == "proved" else 2) * noise
         return 1 / max(curvature, 1e-300)
 
     def memory(self, problem: Problem) -> int:
@@ -144,8 +145,9 @@ class VRPDDY(Solver[PDDYState]):
     ) -> PDDYState:  # fmt: skip
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
-        runs = self.runs(problem)
-        step = self.length(problem, runs)
+        workspace = workspace or Workspace()
+        runs = self.runs(problem, workspace)
+        step = self.length(problem, runs, workspace)
         if self.sigma == "auto":
             a2 = squared_norm(problem.A2, workspace)
             sigma = 1 / (step * a2) if a2 > 0 else 1.0
@@ -153,7 +155,7 @@ class VRPDDY(Solver[PDDYState]):
             sigma = float(self.sigma)
         n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
         return PDDYState(
-            workspace=workspace or Workspace(),
+            workspace=workspace,
             x=point, output=point, dual=multiplier, beta=sigma, lead=point.x2, step=step,
             n_inner=n_inner, mean=Average.empty(),
             notes={"step": step, "sigma": sigma, "batch_size": runs.batch_size, "n_inner": n_inner,
@@ -162,7 +164,7 @@ class VRPDDY(Solver[PDDYState]):
 
     def epoch(self, problem: Problem, state: PDDYState, rng: np.random.Generator) -> None:
         """Run ``n_inner`` steps; the anchor moves where the coins say so."""
-        p, s, runs = problem, state, self.runs(problem)
+        p, s, runs = problem, state, self.runs(problem, state.workspace)
         n = p.f2.n_terms
         passes = s.n_inner * runs.batch_size / n
         gradients = 2 * passes
@@ -236,7 +238,7 @@ def _compiled(
         total.x2,
     )
     loops.vr_pddy(
-        compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight),
+        compiled_view(p, s.workspace), loops.Sample(batches, runs.n_runs, runs.row_weight),
         at.compiled, state,
     )  # fmt: skip
     return x, lead, multiplier, total

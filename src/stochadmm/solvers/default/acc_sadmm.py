@@ -35,12 +35,13 @@ from ...base.capabilities import Has, offers
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
+from ...forms.dense_step import check_exact_step, exact_step
 from ...operators import squared_norm
 from ...problem import Pair, Problem
 from ...risk import FiniteSum
 from ...risk.gradients import Anchored
 from ...risk.memory import block_numbers, recomputes
-from ...risk.metrics import check_exact_step, data_metric, exact_step
+from ...risk.metrics import data_metric
 from ...risk.parts import as_finite_sum
 from ...risk.sampling import Runs
 from .. import defaults
@@ -205,9 +206,9 @@ class AccSADMM(Solver[AccState]):
         enough = isinstance(f2, FiniteSum) and f2.n_terms >= 4 * f2.n_columns
         return "data" if dense and enough and f2.shape[0] <= self.automatic_metric else "none"
 
-    def runs(self, problem: Problem) -> Runs:
+    def runs(self, problem: Problem, workspace: Workspace | None = None) -> Runs:
         """Return how batches are drawn."""
-        size = defaults.batch_size(problem, self.batch_size)
+        size = defaults.batch_size(problem, self.batch_size, workspace)
         if self.batch_size == "auto" and self.kind(problem) in ("data", "hessian"):
             # the work of the metric stays below that of the rows, and a batch spans all columns
             size = int(max(size, min(2 * problem.shape2[0], problem.f2.n_terms // 4)))
@@ -219,14 +220,15 @@ class AccSADMM(Solver[AccState]):
             return self.theta
         return Schedule.constrained(n_inner) if problem.constrained else Schedule.unconstrained()
 
-    def curvature(self, problem: Problem, runs: Runs, anchor: float) -> float:
+    def curvature(
+        self, problem: Problem, runs: Runs, anchor: float, workspace: Workspace | None = None
+    ) -> float:
         """Return the weight of the x2 step that is due to the loss."""
-        f2 = problem.f2
-        if anchor == 0:
-            return f2.lipschitz_mean
-        if self.step == "paper":
-            return (1 + 1 / (runs.batch_size * anchor)) * f2.lipschitz_max
-        return f2.lipschitz_mean + defaults.batch_curvature(problem, runs) / anchor
+        if self.step == "paper" and anchor != 0:
+            largest = defaults.lipschitz_max(problem, workspace)
+            return (1 + 1 / (runs.batch_size * anchor)) * largest
+        mean = defaults.lipschitz_mean(problem, workspace)
+        return mean if anchor == 0 else mean + defaults.batch_curvature(problem, runs) / anchor
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of x, y, x~, the sum of x, G, the multipliers and the slopes."""
@@ -248,7 +250,9 @@ class AccSADMM(Solver[AccState]):
     ) -> AccState:  # fmt: skip
         """Return the state before the first epoch; nothing of the start is changed."""
         point, multiplier = start_point(problem, x, dual)
-        beta, runs = defaults.beta(problem, self.beta, workspace), self.runs(problem)
+        workspace = workspace or Workspace()
+        beta = defaults.beta(problem, self.beta, workspace)
+        runs = self.runs(problem, workspace)
         n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
         if n_inner < 3 and problem.constrained and self.theta is None:
             raise ValueError(
@@ -259,21 +263,23 @@ class AccSADMM(Solver[AccState]):
             check_exact_step(problem, kind)
         anchor = self.schedule(problem, n_inner).anchor
         weight = (
-            self.kappa if kind in ("data", "hessian") else self.curvature(problem, runs, anchor)
+            self.kappa
+            if kind in ("data", "hessian")
+            else self.curvature(problem, runs, anchor, workspace)
         )
         notes = {
             "metric": kind, "beta": beta, "batch_size": runs.batch_size, "n_inner": n_inner,
             "step": self.step, "sampling": self.sampling,
         }  # fmt: skip
         return AccState(
-            workspace=workspace or Workspace(),
+            workspace=workspace,
             x=point, output=point, dual=multiplier, beta=beta, lead=point, snapshot=point,
             ahead=multiplier, n_inner=n_inner, curvature=weight, notes=notes,
         )  # fmt: skip
 
     def epoch(self, problem: Problem, state: AccState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
-        p, s, runs = problem, state, self.runs(problem)
+        p, s, runs = problem, state, self.runs(problem, state.workspace)
         if self._restart_due(s):
             self.begin_again(p, s)
         schedule = self.schedule(p, s.n_inner)
@@ -306,7 +312,7 @@ class AccSADMM(Solver[AccState]):
         )
         step2 = 1 / max(s.curvature + pull * a2, 1e-300)
         exact = self.kind(p) != "none"
-        inverse = exact_step(p, s.curvature, pull, s.matrix) if exact else None
+        inverse = exact_step(p, s.curvature, pull, s.matrix, s.workspace) if exact else None
         loop = _compiled if s.engine == "compiled" else _reference
         return loop(p, s, gradient, batches, momentum, anchor, step1, step2, inverse)
 
@@ -337,12 +343,13 @@ class AccSADMM(Solver[AccState]):
         kind = self.kind(p)
         if kind in ("none", "identity") or s.cycle > 0:
             return
+        f2 = as_finite_sum(p.f2)
         if s.matrix is None:
-            s.matrix = data_metric(p, gradient.runs, rng)
+            s.matrix = data_metric(f2, gradient.runs, rng, workspace=s.workspace)
         elif kind == "hessian":
             at = gradient.at
-            z = at.predictions if at.has_rows else as_finite_sum(p.f2).predict(at.x)
-            s.matrix = data_metric(p, gradient.runs, rng, z)
+            z = at.predictions if at.has_rows else f2.predict(at.x)
+            s.matrix = data_metric(f2, gradient.runs, rng, z, s.workspace)
 
     def begin_again(self, p: Problem, s: AccState) -> None:
         """Restart the schedule from the output, with the multiplier continued.
@@ -444,7 +451,7 @@ def _compiled(
         y.x2, before.x1, before.x2, total.x1, total.x2, multiplier, ahead,
     )  # fmt: skip
     loops.acc_sadmm(
-        compiled_view(p), loops.Sample(batches, runs.n_runs, runs.row_weight),
+        compiled_view(p, s.workspace), loops.Sample(batches, runs.n_runs, runs.row_weight),
         gradient.compiled, state,
     )  # fmt: skip
     return x, before, total, multiplier

@@ -118,12 +118,12 @@ class Auto(Solver[State]):
             and LowRankNewton().why_not(problem) is None
         ):
             return "low-rank-newton", LowRankNewton().plan(problem)
-        view = Elimination.of(problem)
+        workspace = workspace or Workspace()
+        view = Elimination.of(problem, workspace)
         if view is not None:
             route, why = self.choose(view.reduced, workspace)
             return route, f"the constraint is eliminated; {why}"
         n, d = problem.f2.n_terms, problem.shape2[0]
-        workspace = workspace or Workspace()
         if self._few_columns_matter(n, d) and why_not_by_column(problem, workspace) is None:
             return "working-set", f"{d} columns, each of which a penalty can hold at zero"
         tied = self.options.tied_columns if n < d else LIMITS.dense + 1
@@ -148,14 +148,14 @@ class Auto(Solver[State]):
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes that the chosen method keeps beyond the data."""
-        view = self._view(problem)
+        view = self._view(problem, Workspace())
         if view is None:
             return _method(self.choose(problem)[0]).memory(problem)
         own = 0 if view.keeps_x2 else cast(FiniteSum, view.reduced.f2).n_bytes
         return own + self.memory(view.reduced)
 
-    def _view(self, problem: Problem) -> Elimination | None:
-        return Elimination.of(problem) if self.route == "auto" else None
+    def _view(self, problem: Problem, workspace: Workspace) -> Elimination | None:
+        return Elimination.of(problem, workspace) if self.route == "auto" else None
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
@@ -164,7 +164,7 @@ class Auto(Solver[State]):
         """Return the state of the chosen method."""
         workspace = workspace or Workspace()
         route, reason = self.choose(problem, workspace)
-        view = None if route == "small" else self._view(problem)
+        view = None if route == "small" else self._view(problem, workspace)
         if view is not None:
             return self._start_inside(view, x, dual, workspace, deadline)
         solver = _method(route)
@@ -182,7 +182,8 @@ class Auto(Solver[State]):
         if not isinstance(state, EliminatedState):
             _method(state.notes["route"]).epoch(problem, state, rng)
             return
-        view = cast(Elimination, Elimination.of(problem))
+        view = cast(Elimination, Elimination.of(problem, state.workspace))
+        state.inner.workspace = state.workspace
         state.inner.target, state.inner.deadline = state.target, state.deadline
         self.epoch(view.reduced, state.inner, rng)
         _follow(view, state)
@@ -209,7 +210,7 @@ class Auto(Solver[State]):
         state.n_gradients, state.notes = then.n_gradients, dict(then.notes)
 
     def _start_inside(
-        self, view: Elimination, x: Any, dual: Array | None, workspace: Workspace | None,
+        self, view: Elimination, x: Any, dual: Array | None, workspace: Workspace,
         deadline: Deadline,
     ) -> EliminatedState:  # fmt: skip
         """Return the state of the method that was chosen for the problem without constraint."""
@@ -219,7 +220,7 @@ class Auto(Solver[State]):
         if dual is not None:
             pulled = view.down_dual(point, multiplier, view.problem.f2.gradient(point.x2))
         inner = self.start(view.reduced, inside, pulled, workspace, deadline)
-        inner.engine = choose_engine(view.reduced, "auto")
+        inner.engine = choose_engine(view.reduced, "auto", workspace=workspace)
         state = EliminatedState(
             x=point, output=point, dual=multiplier, beta=inner.beta, inner=inner,
             workspace=inner.workspace,

@@ -38,7 +38,7 @@ def take_over(problem: Problem, s: HandsOver, rng: np.random.Generator) -> None:
     other = s.other
     if other is None:
         other = s.other = solver.start(problem, s.output, s.dual, s.workspace, s.deadline)
-        other.engine = s.engine if _compiles(problem) else "reference"
+        other.engine = s.engine if _compiles(problem, s.workspace) else "reference"
         s.notes["then"] = f"its steps stopped helping, {solver.name} took over"
     other.deadline = s.deadline
     passes, gradients = other.n_passes, other.n_gradients
@@ -59,7 +59,7 @@ def dual_rows(problem: Problem) -> bool:
     return True
 
 
-def _compiles(problem: Problem) -> bool:
+def _compiles(problem: Problem, workspace: Workspace) -> bool:
     from ...forms import compiled as views
 
-    return views.why_not(problem) is None
+    return views.why_not(problem, workspace) is None

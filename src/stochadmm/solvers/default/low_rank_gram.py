@@ -41,7 +41,7 @@ from ...low_rank import (
     reduced,
 )
 from ...low_rank import why_not as why_not_low_rank
-from ...problem import Pair, Problem
+from ...problem import Pair, Problem, objective_at_zero
 from ...risk import Evaluation, FiniteSum
 from ...risk.moments import patterns
 from ...risk.parts import as_finite_sum
@@ -155,7 +155,7 @@ class LowRankGram(Solver[LowRankState]):
             x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf,
             workspace=workspace, moments=known, quadratic=quadratic, splitting=splitting,
             best=at, upper=quadratic.value(at) + form.penalty(at),
-            floor=1e-3 * abs(problem.objective_at_zero), n_passes=passes,
+            floor=1e-3 * abs(objective_at_zero(problem, workspace)), n_passes=passes,
         )  # fmt: skip
         state.cache = self._first_pass(f2, state, point.x2)
         bounds = QuadraticBound(quadratic, form)

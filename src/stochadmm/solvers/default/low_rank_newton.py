@@ -37,7 +37,7 @@ from ...low_rank import (
     read,
 )
 from ...low_rank import why_not as why_not_low_rank
-from ...problem import Pair, Problem
+from ...problem import Pair, Problem, objective_at_zero
 from ...risk import Evaluation, FiniteSum
 from ...risk.parts import as_finite_sum
 from ...second_order import is_quadratic
@@ -186,7 +186,7 @@ class LowRankNewton(Solver[CurvedState]):
         """Make some steps, until the target is certified or the epoch is over."""
         s = own_state(state, CurvedState)
         form = read(problem)
-        floor = 1e-3 * abs(problem.objective_at_zero)
+        floor = 1e-3 * abs(objective_at_zero(problem, s.workspace))
         if s.first is not None:
             s.first = self._gradient_steps(s, s.first, form, floor)
         elif s.second is not None:

@@ -41,7 +41,7 @@ from ...problem import Pair, Problem
 from ...quadratic import QuadraticResult
 from ...risk import Evaluation, FiniteSum
 from ...risk.curvature import LIMITS, RowSample, SampledHessian, shares_curvature
-from ...risk.metrics import RowSampler
+from ...risk.metrics import row_sampler, sampler_reads
 from ...risk.parts import as_finite_sum, at_predictions
 from ...second_order import (
     SecondOrderOptions,
@@ -248,8 +248,8 @@ class SampledNewton(Solver[NewtonState]):
         if s.sample_size >= f2.n_terms:
             sample = RowSample(f2, at.predictions, at.slopes)
         else:
-            s.n_passes += 0 if s.workspace.rows.holds(RowSampler, f2) else 2
-            rows, omega = s.workspace.rows.once(RowSampler, f2).draw(s.sample_size, rng)
+            s.n_passes += sampler_reads(f2, s.workspace)
+            rows, omega = row_sampler(f2, s.workspace).draw(s.sample_size, rng)
             sample = RowSample(f2, at.predictions, at.slopes, rows, omega)
             s.n_passes += rows.size / f2.n_terms
         damping = s.damping * min(float(f2.loss.curvature_bound), 1e6) if s.damping else 0.0
@@ -400,7 +400,7 @@ def why_not(problem: Problem, workspace: Workspace | None = None) -> str | None:
         return "no penalty"
     if problem.f1 is not None:
         return "f1 beside a structure"
-    if not has_certificate(problem):
+    if not has_certificate(problem, workspace):
         return "a part has no conjugate, or an operator no matrix"
     form = one_block(problem, workspace)
     if form.is_through:

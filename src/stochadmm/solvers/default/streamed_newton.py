@@ -19,19 +19,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...certificates import evaluate, model_of
+from ...data import DenseRows
 from ...forms.one_block import OneBlock, one_block
-from ...problem import Pair, Problem
+from ...problem import Pair, Problem, objective_at_zero
 from ...risk import Evaluation, FiniteSum
 from ...risk.curvature import RowSample, SampledHessian, quadratic_form
 from ...second_order import inside
-from ...streaming import REST, Coin, Rows, StreamedSum, Sums, WithRest
+from ...streaming import REST, Coin, Facts, Sample, StreamedSum, Sums, WithRest, first_pass
 from .._base import Solver, State, own_state, register, start_point
 from .sampled_newton import NewtonState, SampledNewton
 
@@ -44,7 +44,7 @@ class StreamedState(State):
 
     mu: Array = field(kw_only=True)
     """Multiplier of the stacked structure S."""
-    rows: Rows = field(kw_only=True, repr=False)
+    rows: Sample = field(kw_only=True, repr=False)
     """The sample."""
     sums: Sums = field(kw_only=True, repr=False)
     """Sums of the pass at ``output``."""
@@ -113,7 +113,7 @@ class StreamedNewton(Solver[StreamedState]):
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
         f2, form = _streamed(problem), one_block(problem, workspace)
-        facts = f2.facts
+        facts = workspace.rows.once(first_pass, f2)
         mu = form.from_multiplier(None if dual is None else multiplier, deadline=deadline)
         point = inside(problem, point)
         if x is None:
@@ -122,7 +122,7 @@ class StreamedNewton(Solver[StreamedState]):
             point, mu = inside(problem, found.output), found.mu
         coin = Coin(f2.seed + 1, f2.rate, facts.energy)
         cache, sums = f2.evaluate(point.x2, coin)
-        rows = Rows.joined(sums.sample) if sums.sample else facts.sample
+        rows = Sample.joined(sums.sample) if sums.sample else facts.sample
         return StreamedState(
             workspace=workspace,
             x=point, output=point, dual=form.to_multiplier(mu), beta=1.0, mu=mu, bound=-np.inf,
@@ -140,7 +140,7 @@ class StreamedNewton(Solver[StreamedState]):
         now = at.value + problem.penalty(s.output)
         w, mu, s.promised = self._model(problem, s, form, at, now)
         share = len(s.rows.y) / f2.n_terms
-        scale = max(abs(now), 1e-3 * abs(problem.objective_at_zero))
+        scale = max(abs(now), 1e-3 * abs(objective_at_zero(problem, s.workspace)))
         if s.target is not None and s.promised <= self.reach * share * s.target * scale:
             bound = self._certify(problem, s, s.target)
             if now - bound <= s.target * scale:
@@ -202,7 +202,9 @@ class StreamedNewton(Solver[StreamedState]):
 
     def _certify(self, problem: Problem, s: StreamedState, target: float) -> float:
         """Solve the problem of the sample and the tangent of the rest; return the best bound."""
-        tangent = _tangent_problem(_streamed(problem), s.rows, s.sums, s.output.x2)
+        f2 = _streamed(problem)
+        facts = s.workspace.rows.once(first_pass, f2)
+        tangent = _tangent_problem(f2, s.rows, s.sums, s.output.x2, facts)
         small = replace(problem, f2=tangent)
         found = self._solved(small, s.output, s.dual, self.inner * target, s.deadline)
         best = max(-np.inf if each is None else each for each in (s.bound, found.bound))
@@ -224,7 +226,7 @@ class StreamedNewton(Solver[StreamedState]):
             if s.other is not None:
                 break
             now, bound = s.objective, -np.inf if s.bound is None else s.bound
-            scale = max(abs(now), 1e-3 * abs(small.objective_at_zero))
+            scale = max(abs(now), 1e-3 * abs(objective_at_zero(small, s.workspace)))
             if now - bound <= tol * scale:
                 break
         return s
@@ -237,35 +239,33 @@ def _streamed(problem: Problem) -> StreamedSum:
     return problem.f2
 
 
-def _in_memory(f2: StreamedSum, rows: Rows, weight: Array) -> FiniteSum:
+def _in_memory(f2: StreamedSum, rows: Sample, weight: Array) -> FiniteSum:
     loss: Any = f2.loss
-    return FiniteSum(loss, rows.X, rows.y, weight, intercept=f2.intercept, offset=rows.offset)
+    return FiniteSum(loss, rows.rows, rows.y, weight, intercept=f2.intercept, offset=rows.offset)
 
 
-def _tangent_problem(f2: StreamedSum, rows: Rows, sums: Sums, x: Array) -> FiniteSum:
+def _tangent_problem(
+    f2: StreamedSum, rows: Sample, sums: Sums, x: Array, facts: Facts
+) -> FiniteSum:
     """Return the data term of the sample and one row for all the others, weights as given."""
     loss: Any = f2.loss
-    own = np.asarray(rows.X @ x[: f2.n_features])
+    own = rows.rows.matvec(x[: f2.n_features])
     if f2.intercept:
         own = own + x[-1]
     z = own if rows.offset is None else own + rows.offset
     u = loss.slope(z, rows.y)
     qu, rest = rows.weight * u, sums.weight - float(rows.weight.sum())
-    ones: Any = np.ones((len(u), int(f2.intercept)))
-    X: Any = rows.X
-    X = np.hstack([X, ones]) if isinstance(X, np.ndarray) else sparse.hstack([X, ones]).tocsr()
+    data = rows.rows.with_ones() if f2.intercept else rows.rows
     if not rest > 1e-12 * sums.weight:  # the sample is everything
-        return FiniteSum(loss, X, rows.y, rows.weight, offset=rows.offset)
-    part = np.asarray(X.T @ qu)
-    row = ((sums.gradient - part) / rest)[None, :]
+        return FiniteSum(loss, data, rows.y, rows.weight, offset=rows.offset)
+    tangent_row = DenseRows(((sums.gradient - data.rmatvec(qu)) / rest)[None, :])
     tangent = sums.conjugate - float(qu @ own - rows.weight @ loss.values(z, rows.y))
-    floor = f2.facts.floor * f2.facts.weight - float(
+    floor = facts.floor * facts.weight - float(
         rows.weight @ loss.conjugate(np.zeros(len(u)), rows.y)
     )
     together: Any = WithRest(loss, tangent / rest, floor / rest, float(rows.y[0]))
-    X = np.vstack([X, row]) if isinstance(X, np.ndarray) else sparse.vstack([X, row]).tocsr()
     offset = None if rows.offset is None else np.append(rows.offset, 0.0)
     return FiniteSum(
-        together, X, np.append(rows.y, REST), np.append(rows.weight, rest),
-        offset=offset,
+        together, data.followed_by(tangent_row), np.append(rows.y, REST),
+        np.append(rows.weight, rest), offset=offset,
     )  # fmt: skip

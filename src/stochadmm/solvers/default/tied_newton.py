@@ -37,8 +37,9 @@ from ...certificates import (
     mean_loss,
 )
 from ...forms.one_block import OneBlock, dual_scale, one_block
-from ...problem import Pair, Problem
+from ...problem import Pair, Problem, objective_at_zero
 from ...risk import FiniteSum
+from ...risk.metrics import column_energies
 from ...risk.parts import as_finite_sum
 from ...risk.weights import sample_weights
 from ...second_order import inside
@@ -162,7 +163,7 @@ class TiedNewton(Solver[TiedState]):
             return "no penalty"
         if problem.f1 is not None:
             return "f1 beside a structure"
-        if not has_certificate(problem):
+        if not has_certificate(problem, workspace):
             return "a part has no conjugate, or an operator no matrix"
         form = one_block(problem, workspace)
         if form.is_through:
@@ -197,8 +198,8 @@ class TiedNewton(Solver[TiedState]):
         form, f2 = one_block(problem, workspace), as_finite_sum(problem.f2)
         penalty = Pieces.of(form)
         made_of = (
-            f2, form.structure, form.mask.tobytes(), penalty.sigma().tobytes(), self.shift,
-            f2.n_terms <= self.most_rows, self.options,
+            f2, workspace.rows.once(column_energies, f2), form.structure, form.mask.tobytes(),
+            penalty.sigma().tobytes(), self.shift, f2.n_terms <= self.most_rows, self.options,
         )  # fmt: skip
         passes = 0.0 if workspace.rows.holds(factored_rows, *made_of) else 2.0
         rows = workspace.rows.once(factored_rows, *made_of)
@@ -344,7 +345,7 @@ class TiedNewton(Solver[TiedState]):
                 return
             at = cleared[1]
             s.n_passes += 1.0
-        scale = max(abs(value), 1e-3 * abs(problem.objective_at_zero))
+        scale = max(abs(value), 1e-3 * abs(objective_at_zero(problem, s.workspace)))
         wanted = (1e-6 if s.target is None else s.target) * scale
         enough = value - 0.5 * wanted
         found = dual_point(
@@ -358,6 +359,7 @@ class TiedNewton(Solver[TiedState]):
             enough,
             self.options,
             deadline=s.deadline,
+            workspace=s.workspace,
         )
         split.mu = found.mu
         if s.bound is None or found.point.bound > s.bound:

@@ -217,7 +217,7 @@ class WorkingSet(Solver[WorkingState]):
         mu = form.multiplier(s.columns, found.mu, gradient)
         point = scaled_point(
             f2, form.composite, at.predictions, found.slopes, gradient, mu, now, rounds=1,
-            deadline=s.deadline,
+            deadline=s.deadline, workspace=s.workspace,
         )  # fmt: skip
         if s.bound is None or point.bound > s.bound:
             s.bound = point.bound
@@ -342,7 +342,7 @@ def why_not_by_column(problem: Problem, workspace: Workspace | None = None) -> s
         return "the loss offers no curvature"
     if problem.f1 is not None:
         return "f1 beside a structure"
-    if not has_certificate(problem):
+    if not has_certificate(problem, workspace):
         return "a part has no conjugate, or an operator no matrix"
     form = one_block(problem, workspace)
     if form.is_through:

@@ -16,14 +16,30 @@ from scipy.sparse.linalg import LinearOperator, lsmr
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Operator
 
-MOST_WORK = 4e9
-"""Multiplications of a dense factorization, up to which there is one (a few seconds)."""
-LARGEST_DENSE = 4000
-"""Columns of an operator without a matrix, up to which one is made from its products."""
-FIXED = 1e-12
-"""Share of a unit step below which a coordinate of z is taken to be the same in all points."""
-ROUNDS = 2
-"""Projections one after the other: the second removes what rounding left of the first."""
+
+@dataclass(frozen=True)
+class AffineOptions:
+    """How a constraint is factorized.
+
+    Parameters
+    ----------
+    most_work : float
+        Multiplications of a dense factorization, up to which there is one (a few seconds).
+    dense : int
+        Columns of an operator without a matrix, up to which one is made from its products.
+    fixed : float
+        Share of a unit step below which a coordinate of z is taken to be the same in all points.
+    rounds : int
+        Projections one after the other: the second removes what rounding left of the first.
+    """
+
+    most_work: float = 4e9
+    dense: int = 4000
+    fixed: float = 1e-12
+    rounds: int = 2
+
+
+OPTIONS = AffineOptions()
 
 
 @dataclass(frozen=True)
@@ -55,7 +71,7 @@ class AffineSet:
             return cls(_operator(A1, A2), right, None, None)
         matrix = sparse.csr_array(sparse.hstack(blocks))
         q, columns = matrix.shape
-        if q * columns * columns > MOST_WORK:
+        if q * columns * columns > OPTIONS.most_work:
             return cls(matrix, right, None, None)
         inverse, basis = _factorized(matrix.toarray())
         return cls(matrix, right, inverse, basis)
@@ -66,7 +82,7 @@ class AffineSet:
 
     def project(self, z: Array) -> Array:
         """Return the nearest point; the nearest to feasible where the constraint has no point."""
-        for _ in range(ROUNDS):
+        for _ in range(OPTIONS.rounds):
             r = self.residual(z)
             if not np.isfinite(r).all():
                 return z
@@ -84,7 +100,7 @@ def as_sparse(A: Any) -> Any:
     """Return an operator as a CSR array, None where it has no matrix and is large."""
     if offers(A, Has.SPARSE):
         return sparse.csr_array(A.tosparse())
-    if A.shape[1] > LARGEST_DENSE:
+    if A.shape[1] > OPTIONS.dense:
         return None
     return sparse.csr_array(A.matvec(np.eye(A.shape[1])))
 
@@ -98,7 +114,7 @@ def _factorized(A: Array) -> tuple[Array, Array]:
     rank = int((values > least).sum())
     inverse = (right[:rank].T / values[:rank]) @ left[:, :rank].T
     basis = np.ascontiguousarray(right[rank:].T)
-    basis[np.linalg.norm(basis, axis=1) <= FIXED] = 0.0
+    basis[np.linalg.norm(basis, axis=1) <= OPTIONS.fixed] = 0.0
     return inverse / length, basis
 
 
