@@ -19,9 +19,9 @@ def test_weighted_gram(monkeypatch, storage, intercept, signs):
     wide = np.column_stack([X, np.ones(700)]) if intercept else X
     expected = wide.T @ (numbers[:, None] * wide)
     rows = X if storage == "dense" else sparse.csr_array(X)
-    monkeypatch.setattr(dense, "CHUNK_BYTES", 1 << 10)
     for limit in (1 << 30, 0):  # by SciPy, compiled
-        monkeypatch.setattr(dense, "COMPILED_FROM", limit)
+        small = dense.GramOptions(chunk_bytes=1 << 10, compiled=limit)
+        monkeypatch.setattr(dense, "OPTIONS", small)
         found = dense.weighted_gram(rows, numbers, intercept)
         np.testing.assert_allclose(found, expected, atol=1e-11)
         np.testing.assert_array_equal(found, found.T)

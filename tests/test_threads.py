@@ -26,9 +26,8 @@ def many_parts(monkeypatch):
     """Let small data be cut as large data is."""
     few = partial(finite_sum.Passes, part_bytes=1 << 12, rows_per_sum=100)
     monkeypatch.setattr(finite_sum, "Passes", few)
-    monkeypatch.setattr(dense, "PART_WORK", 1 << 10)
-    monkeypatch.setattr(dense, "SPARSE_PART_WORK", 1 << 10)
-    monkeypatch.setattr(dense, "COMPILED_FROM", 0)
+    small = dense.GramOptions(part_work=1 << 10, sparse_work=1 << 10, compiled=0)
+    monkeypatch.setattr(dense, "OPTIONS", small)
 
 
 def data(storage="dense", dtype=np.float64, outputs=None, weights=False, n=N):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -96,7 +95,7 @@ class ArraySource:
         kind: np.dtype[Any] = self.X.dtype
         return kind
 
-    @cached_property
+    @property
     def shards(self) -> Sequence[Shard]:
         """Row ranges."""
         return [
@@ -104,7 +103,7 @@ class ArraySource:
             for a, b in cuts(self.n_rows, bytes_per_row(self.X))
         ]
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """By content; memory maps by name, size and time of their files."""
         parts = (self.X, self.y, self.weight, self.offset)

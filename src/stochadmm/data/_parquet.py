@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +187,7 @@ class ArrowFiles:
         """Type of the rows once read."""
         return np.dtype(self.roles.dtype)
 
-    @cached_property
+    @property
     def shards(self) -> Sequence[Shard]:
         """One per row group."""
         found: list[Shard] = []

@@ -13,9 +13,24 @@ from ..base.protocols import Array
 from ._given import as_rows
 from .rows import Rows
 
-SHARD_BYTES = 1 << 26
-"""Rows of one shard, about: a unit of work that costs far more than handing it out."""
-MOST_SHARDS = 512
+
+@dataclass(frozen=True)
+class Sharding:
+    """How a source is cut into shards.
+
+    Parameters
+    ----------
+    shard_bytes : int
+        Rows of a shard, about: a unit of work that costs far more than handing it out.
+    most : int
+        Shards at most: their sums are added up one by one.
+    """
+
+    shard_bytes: int = 1 << 26
+    most: int = 512
+
+
+SHARDING = Sharding()
 
 
 class DataError(ValueError):
@@ -97,8 +112,8 @@ def cuts(n_rows: int, bytes_per_row: int) -> list[tuple[int, int]]:
     >>> cuts(10, 1 << 24)
     [(0, 3), (3, 6), (6, 10)]
     """
-    wanted = -(-n_rows * max(bytes_per_row, 1) // SHARD_BYTES)
-    count = int(np.clip(wanted, 1, min(n_rows, MOST_SHARDS)))
+    wanted = -(-n_rows * max(bytes_per_row, 1) // SHARDING.shard_bytes)
+    count = int(np.clip(wanted, 1, min(n_rows, SHARDING.most)))
     edges = [n_rows * k // count for k in range(count + 1)]
     return list(pairwise(edges))
 

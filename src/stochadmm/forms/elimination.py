@@ -33,12 +33,30 @@ from ..problem import Pair, Problem
 from ..risk import FiniteSum
 from ..risk.parts import as_finite_sum
 
-MOST_NUMBERS = 5e7
-"""Of the data in the coordinates of the null space, up to which they are made."""
-LARGEST_INVERSE, WORST_INVERSE = 1000, 1e6
-"""Side and condition of a matrix A1 up to which it is inverted."""
-INVISIBLE = 1e-10
-"""Share of a unit step below which x2 does not move along a direction."""
+
+@dataclass(frozen=True)
+class EliminationOptions:
+    """When a constraint is eliminated, and how.
+
+    Parameters
+    ----------
+    most_numbers : float
+        Of the data in the coordinates of the null space, up to which they are made.
+    inverse : int
+        Side of a matrix A1 up to which it is inverted: a fraction of a second.
+    condition : float
+        Its condition up to which it is: ten digits of x1 are left.
+    invisible : float
+        Share of a unit step below which x2 does not move along a direction.
+    """
+
+    most_numbers: float = 5e7
+    inverse: int = 1000
+    condition: float = 1e6
+    invisible: float = 1e-10
+
+
+OPTIONS = EliminationOptions()
 
 
 @dataclass(frozen=True)
@@ -154,10 +172,10 @@ def _inverse(A1: Any) -> Any:
     """Return the inverse of A1 where it is a good one."""
     if isinstance(A1, Identity) and A1.scale != 0:
         return sparse.csr_array(sparse.eye_array(A1.n) / A1.scale)
-    if A1.shape[0] != A1.shape[1] or not 0 < A1.shape[0] <= LARGEST_INVERSE:
+    if A1.shape[0] != A1.shape[1] or not 0 < A1.shape[0] <= OPTIONS.inverse:
         return None
     matrix = A1.matvec(np.eye(A1.shape[1]))
-    if not np.linalg.cond(matrix) <= WORST_INVERSE:
+    if not np.linalg.cond(matrix) <= OPTIONS.condition:
         return None
     return linalg.inv(matrix)
 
@@ -193,12 +211,12 @@ def _with_null_space(problem: Problem, shared: Workspace) -> Elimination | None:
     f2, affine = as_finite_sum(problem.f2), problem.affine_set(shared)
     p, d = problem.shape1[0], problem.shape2[0]
     basis = affine.basis
-    if basis is None or f2.n_terms * basis.shape[1] > MOST_NUMBERS:
+    if basis is None or f2.n_terms * basis.shape[1] > OPTIONS.most_numbers:
         return None
     stacked, parts = _first_parts(problem)
     if not parts:  # only x2 is seen: of the directions that move x1 alone none is kept
         _, values, turned = linalg.svd(basis[p:], full_matrices=False)
-        basis = basis @ turned[values > INVISIBLE].T
+        basis = basis @ turned[values > OPTIONS.invisible].T
     if basis.shape[1] == 0:
         return None
     origin = affine.project(np.zeros((p + d, *problem.shape2[1:])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,21 +13,43 @@ from scipy.linalg import blas, lapack
 from ..base.protocols import Array
 from . import threads
 
-CHUNK_BYTES = 1 << 22
-COMPILED_FROM = 1 << 13
-"""Stored numbers from which on sparse rows are worth a compiled loop."""
-FULL = 0.25
-"""Share of stored numbers from which on sparse rows are multiplied as dense ones."""
-PART_WORK = 1 << 23
-"""Products below which a part of a Gram matrix is not worth another thread."""
-SPARSE_PART_WORK = 1 << 19
-"""The same for sparse rows, whose products are slower."""
-SOME_ENTRIES = 1 << 14
-MOST_PARTS = 16
-ROWS_PER_COLUMN = 4
-"""Rows of a part for each column: adding up its matrix is then a small share of its work."""
-THIN = 64
-"""Rows of the data for each column from which on a few matrices are small beside them."""
+
+@dataclass(frozen=True)
+class GramOptions:
+    """How the work of a Gram matrix is cut.
+
+    Parameters
+    ----------
+    chunk_bytes : int
+        Scaled rows that are multiplied at a time: enough for BLAS, little beside the data.
+    compiled : int
+        Stored numbers from which on sparse rows are worth a compiled loop.
+    full : float
+        Share of stored numbers from which on sparse rows are multiplied as dense ones.
+    part_work, sparse_work : int
+        Products below which a part is not worth another thread; those of sparse rows are slower.
+    looks_at : int
+        Entries of sparse rows that the cut into ranges of columns looks at.
+    most_parts : int
+        Parts at most: each has a matrix of its own.
+    rows_per_column : int
+        Rows of a part for each column: adding up its matrix is then a small share of its work.
+    thin : int
+        Rows of the data for each column from which on a few matrices are small beside them.
+    """
+
+    chunk_bytes: int = 1 << 22
+    compiled: int = 1 << 13
+    full: float = 0.25
+    part_work: int = 1 << 23
+    sparse_work: int = 1 << 19
+    looks_at: int = 1 << 14
+    most_parts: int = 16
+    rows_per_column: int = 4
+    thin: int = 64
+
+
+OPTIONS = GramOptions()
 
 
 def mirrored(lower: Array) -> Array:
@@ -64,7 +87,7 @@ def weighted_gram(
         The rows used, all of them by default; they are gathered a few at a time.
     """
     is_sparse: bool = sparse.issparse(block)
-    if is_sparse and block.nnz < FULL * block.shape[0] * block.shape[1]:
+    if is_sparse and block.nnz < OPTIONS.full * block.shape[0] * block.shape[1]:
         return _sparse_gram(block, numbers, intercept, rows)
     return _gram(block, numbers, intercept, single, rows)
 
@@ -75,9 +98,10 @@ def gram_parts(n: int, d: int, n_data: int) -> int:
     One where the matrix is not small beside the data: BLAS then uses threads of its own, and no
     second matrix is needed.
     """
-    if n_data < THIN * d:
+    if n_data < OPTIONS.thin * d:
         return 1
-    return max(1, min(n * d * d // PART_WORK, n // (ROWS_PER_COLUMN * d), MOST_PARTS))
+    work, rows = n * d * d // OPTIONS.part_work, n // (OPTIONS.rows_per_column * d)
+    return max(1, min(work, rows, OPTIONS.most_parts))
 
 
 def _gram(block: Any, numbers: Array, intercept: bool, single: bool, rows: Any) -> Array:
@@ -111,7 +135,7 @@ def _lower_gram(
     dtype = np.dtype(np.float32 if single else np.float64)
     update = blas.ssyrk if single else blas.dsyrk
     total = np.zeros((d + intercept, d + intercept), dtype=dtype, order="F")
-    length = max(256, CHUNK_BYTES // (dtype.itemsize * d), 2 * d if shared else 0)
+    length = max(256, OPTIONS.chunk_bytes // (dtype.itemsize * d), 2 * d if shared else 0)
     memory = np.empty((min(length, within.stop - within.start), d + intercept), dtype=dtype)
     for start in range(within.start, within.stop, length):
         few = slice(start, min(start + length, within.stop))
@@ -135,7 +159,7 @@ def _sparse_gram(block: Any, numbers: Array, intercept: bool, rows: Any) -> Arra
     lower, border = np.zeros((d + intercept, d + intercept)), np.zeros(d)
     length = n
     if rows is not None:
-        length = max(256, CHUNK_BYTES // (12 * (1 + block.nnz // block.shape[0])))
+        length = max(256, OPTIONS.chunk_bytes // (12 * (1 + block.nnz // block.shape[0])))
     for start in range(0, n, length):
         few = slice(start, start + length)
         part = block if rows is None else block[rows[few]]
@@ -150,7 +174,7 @@ def _sparse_gram(block: Any, numbers: Array, intercept: bool, rows: Any) -> Arra
 def _add_products(block: Any, numbers: Array, lower: Array) -> None:
     from ..kernels.extension import available
 
-    if block.nnz < COMPILED_FROM or not available():
+    if block.nnz < OPTIONS.compiled or not available():
         d = block.shape[1]
         lower[:d, :d] += np.tril((block.T @ (sparse.diags_array(numbers) @ block)).toarray())
         return
@@ -169,11 +193,11 @@ def _column_ranges(block: Any) -> list[slice]:
     """
     n, d = block.shape
     work = block.nnz * (1 + block.nnz // n)
-    parts = min(work // SPARSE_PART_WORK, d)
+    parts = min(work // OPTIONS.sparse_work, d)
     parts = parts if parts <= 1 else min(parts, threads.count())
     if parts <= 1:
         return [slice(0, d)]
-    some = np.sort(block.indices[:: 1 + block.nnz // SOME_ENTRIES])
+    some = np.sort(block.indices[:: 1 + block.nnz // OPTIONS.looks_at])
     inner = some[np.arange(1, parts) * some.size // parts]
     edges = [0, *(int(column) for column in inner), d]
     return [slice(*edge) for edge in itertools.pairwise(edges)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -25,37 +24,11 @@ from ..linear_algebra import threads
 from ._checks import check_loss, check_offset, check_targets, check_weight, n_outputs
 from .constants import mean_constant, run_constant
 from .evaluation import Evaluation
+from .passes import Passes
 from .sampling import Runs
 from .views import data_view
 
 __all__ = ["CSR", "DENSE", "Evaluation", "FiniteSum", "Passes"]
-
-
-@dataclass(frozen=True)
-class Passes:
-    """How a pass over all rows is cut.
-
-    Parameters
-    ----------
-    part_bytes : int
-        Work below which a part is not worth another thread.
-    most_parts : int
-        Parts at most: each adds up a gradient of its own.
-    fewest_rows : int
-        Rows of a part at least.
-    rows_per_sum : int
-        Rows whose sums a compiled pass keeps in the data's type before they are added in float64.
-    """
-
-    part_bytes: int = 1 << 21
-    most_parts: int = 16
-    fewest_rows: int = 256
-    rows_per_sum: int = 1 << 14
-
-    def parts(self, n_rows: int, n_bytes: int) -> list[slice]:
-        """Return the row ranges that threads share, one where there is little work."""
-        parts = min(n_bytes // self.part_bytes, n_rows // self.fewest_rows, self.most_parts)
-        return threads.ranges(n_rows, parts)
 
 
 class FiniteSum:

@@ -335,3 +335,12 @@ def check_count(name: str, value: int) -> None:
     """Raise unless ``value`` is a whole number >= 1."""
     if isinstance(value, float) or value < 1:
         raise ValueError(f"{name} is {value!r}, expected an integer >= 1")
+
+
+def slowed_down(values: list[float]) -> bool:
+    """Say whether the last decrease is less than half of the best one of this cycle."""
+    known = [v for v in values if np.isfinite(v)]
+    if len(known) < 3:
+        return False
+    drops = -np.diff(known)
+    return bool(drops[-1] < 0.5 * drops.max())

@@ -46,6 +46,7 @@ from ...risk.parts import as_finite_sum
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, register, start_point
+from .._steps import slowed_down
 
 METRICS = ("auto", "none", "identity", "data", "hessian")
 
@@ -387,15 +388,6 @@ class AccSADMM(Solver[AccState]):
         weight = 2.0 * float(np.linalg.norm(s.dual))
         charge = weight * float(np.linalg.norm(p.constraint(s.snapshot)))
         return float(at.value) + p.penalty(p.inside(s.snapshot)) + charge
-
-
-def slowed_down(values: list[float]) -> bool:
-    """Say whether the last decrease is less than half of the best one of this cycle."""
-    known = [v for v in values if np.isfinite(v)]
-    if len(known) < 3:
-        return False
-    drops = -np.diff(known)
-    return bool(drops[-1] < 0.5 * drops.max())
 
 
 def _reference(

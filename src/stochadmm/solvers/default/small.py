@@ -14,6 +14,7 @@ import numpy as np
 
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
+from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...forms.small import SmallLimits, small_form
 from ...problem import Pair, Problem
@@ -66,7 +67,7 @@ class Small(Solver[SmallState]):
         """Raise unless the problem is small and made of parts that compiled loops know."""
         reason = self.limits.why_not(problem)
         if reason is not None:
-            raise ValueError(f"the small route does not serve this problem: {reason}; use 'auto'")
+            raise Unsuitable(f"{self.name} does not serve this problem: {reason}; use 'auto'")
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of the rows, numbers per row and the matrices."""
