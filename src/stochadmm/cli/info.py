@@ -139,7 +139,7 @@ def _threads() -> dict[str, Any]:
     import numpy as np  # noqa: F401
     from threadpoolctl import threadpool_info
 
-    from stochadmm import threads
+    from stochadmm.linear_algebra import threads
 
     pools = {pool["internal_api"]: pool["num_threads"] for pool in threadpool_info()}
     return {
