@@ -507,7 +507,7 @@ def test_unknown_codes_and_indices_out_of_bounds_are_refused():
         with pytest.raises(ValueError, match="loss"):
             dataclasses.replace(p.f, loss=loss)
     with pytest.raises(ValueError, match="unknown penalty term"):
-        dataclasses.replace(p.h1, kinds=np.array([3]))
+        dataclasses.replace(p.h1, kinds=np.array([99]))
     with pytest.raises(ValueError, match="unknown operator"):
         dataclasses.replace(p.A2, kind=9)
     for name, at, wrong in (("indices", 0, 4), ("indices", 0, -1), ("indptr", 1, 7),

@@ -367,8 +367,8 @@ def _declares(part: Any, capability: Has) -> bool:
 
 def _check_declaration(part: Any) -> None:
     for capability in getattr(part, "capabilities", ()):
-        _require(
-            offers(part, capability),
+        _require(  # a member that is None has been taken back
+            hasattr(part, capability.value),
             f"{capability.name} is declared but there is no `{capability.value}`",
         )
 

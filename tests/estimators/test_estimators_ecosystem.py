@@ -93,7 +93,11 @@ def test_callbacks_of_scikit_learn_see_every_epoch_and_may_stop():
 
     X, y = sample()
     patient, hasty = Watch(False), Watch(True)
-    model = sa.FusedLassoClassifier().set_callbacks(patient).fit(X, y > 0)
+    model = sa.FusedLassoClassifier(solver="sampled-newton").set_callbacks(patient).fit(X, y > 0)
     assert len(patient.scores) == model.n_iter_ > 1
-    model = sa.FusedLassoClassifier(alpha=1e-4).set_callbacks(hasty).fit(X, y > 0)
+    model = (
+        sa.FusedLassoClassifier(alpha=1e-4, solver="sampled-newton")
+        .set_callbacks(hasty)
+        .fit(X, y > 0)
+    )
     assert model.n_iter_ == 1 and model.status_ is sa.Status.STOPPED

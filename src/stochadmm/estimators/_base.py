@@ -29,6 +29,7 @@ from ._solve import (
     warn_out_of_time,
     warn_unless_converged,
 )
+from ._strengths import descending, is_count
 from ._structure import Columns, Structure
 
 
@@ -433,21 +434,3 @@ def _check_number(name: str, value: Any, expected: str, holds: Callable[[Any], b
 
 def _outputs(result: Result) -> int:
     return 1 if result.coef.ndim == 1 else int(result.coef.shape[1])
-
-
-def is_count(alphas: Any) -> bool:
-    """Say whether a grid is given by its length."""
-    return isinstance(alphas, numbers.Integral) and not isinstance(alphas, bool)
-
-
-def descending(alphas: Any) -> list[float]:
-    """Return checked strengths from the largest to the smallest."""
-    values = np.ravel(alphas)
-    numeric = values.dtype.kind in "iuf" and values.size > 0
-    if not numeric or not np.isfinite(values).all() or values.min() < 0:
-        raise ValueError(
-            "alphas must be non-negative numbers, at least one, or an integer: how many to try; "
-            f"got {alphas!r}"
-        )
-    values = np.sort(values.astype(np.float64))[::-1]
-    return [float(value) for value in values]

@@ -29,9 +29,9 @@ from ..losses import Squared
 from ..plots import standard_error
 from ..run.progress import counted
 from ..run.result import Status
-from ._base import is_count
 from ._callbacks import with_callbacks
 from ._solve import Deadline, warn_out_of_time
+from ._strengths import is_count
 
 TIED = 1e-8
 

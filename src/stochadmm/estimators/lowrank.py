@@ -30,8 +30,6 @@ class SparseLowRank(StructuredModel):
 
     # where the null model is optimal only just, singular values take long to show it
     _top = 1.002
-    # singular values are split off the rest: digits beyond 1e-9 cost twenty times the fit
-    _last_digits = False
 
     def _structure(self, columns: Columns) -> Structure:
         if self.sparsity not in SPARSITIES:

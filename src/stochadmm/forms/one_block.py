@@ -96,6 +96,13 @@ def has_one_block(problem: Problem) -> bool:
     return problem.A2 is None or small or offers(problem.A2, Has.SPARSE)
 
 
+def _as_one(sizes: list[tuple[Any, int]]) -> Any:
+    """Return penalties with their numbers of rows as one penalty."""
+    if not sizes:
+        return Zero()
+    return sizes[0][0] if len(sizes) == 1 else Stacked(sizes)
+
+
 class OneBlock:
     """The one-block form of a problem, its dual set and least squares in its structure.
 
@@ -131,7 +138,7 @@ class OneBlock:
         self.is_through = any(isinstance(part, Through) for part, _ in self.parts)
         """Whether the first rows are A2 itself, and h1 is reached through A1."""
         sizes = [(part, rows.stop - rows.start) for part, rows in self.parts]
-        self.stacked_penalty: Any = sizes[0][0] if len(sizes) == 1 else Stacked(sizes)
+        self.stacked_penalty: Any = _as_one(sizes)
         """The penalties of all rows as one."""
         self.mask = self._movable()
         """The entries of mu that may differ from zero: not those of rows that are free."""

@@ -164,7 +164,9 @@ class Auto(Solver[State]):
         """Return the state of the chosen method."""
         workspace = workspace or Workspace()
         route, reason = self.choose(problem, workspace)
-        view = None if route == "small" else self._view(problem, workspace)
+        # without its constraint a problem may be small that is not so itself
+        small = route == "small" and Small().limits.why_not(problem, workspace) is None
+        view = None if small else self._view(problem, workspace)
         if view is not None:
             return self._start_inside(view, x, dual, workspace, deadline)
         solver = _method(route)
