@@ -400,7 +400,7 @@ def test_a_factor_scales_the_curvature_of_theory(problem, name):
 def test_every_method_is_tuned_by_as_many_trials(problem, monkeypatch):
     calls = []
 
-    def trial(name, problem, batch, setting, passes):
+    def trial(name, problem, batch, setting, passes, workspace):
         calls.append((name, setting))
         return abs(np.log(setting.beta / 10)) + abs(setting.factor - 0.5), passes
 

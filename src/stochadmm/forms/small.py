@@ -70,6 +70,12 @@ class SmallLimits:
         return None
 
 
+def ends_exactly(problem: Problem, workspace: Workspace) -> bool:
+    """Say whether zeros come out exact: groups beside other penalties end at rounding's size."""
+    terms = _all_terms(problem, workspace) or []
+    return len(terms) < 2 or not any(isinstance(term, GroupNorms) for term in terms)
+
+
 def _all_terms(problem: Problem, workspace: Workspace) -> list[Term] | None:
     """Return the terms of both penalties, None where one of them has no such form."""
     first = workspace.once(_terms, problem.h1, problem.shape1[0])

@@ -30,7 +30,6 @@ class TotalVariation1D(Part):
     Examples
     --------
     >>> import numpy as np
-    from scipy import sparse
     >>> from stochadmm.penalties import TotalVariation1D
     >>> TotalVariation1D(1.0).prox(np.array([0.0, 1.0, 8.0, 9.0]), 1.0)
     array([1., 1., 8., 8.])

@@ -121,7 +121,7 @@ def minimize(
     Examples
     --------
     >>> import numpy as np, stochadmm as sa
-    >>> X, y = np.eye(4), np.array([3.0, 0.0, 0.0, -1.0])
+    >>> X, y = np.eye(4), np.array([3.0, 0.0, 0.0, -0.5])
     >>> problem = sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.L1(0.25))
     >>> sa.minimize(problem).coef.round(6)
     array([2., 0., 0., 0.])

@@ -21,6 +21,7 @@ from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...forms.elimination import Elimination
+from ...forms.small import ends_exactly
 from ...forms.structure import LIMITS
 from ...problem import Pair, Problem
 from ...quadratic import DEFAULTS
@@ -107,7 +108,8 @@ class Auto(Solver[State]):
         """Return the route and the reason, in words; ``small`` allows for the small one."""
         if self.route != "auto":
             return self.route, "asked for"
-        if small and Small().limits.why_not(problem, workspace) is None:
+        workspace = workspace or Workspace()
+        if small and _is_small(problem, workspace):
             return "small", "a small problem: one compiled call"
         if isinstance(problem.f2, StreamedSum):
             return "streamed-newton", "rows are read from their source: few passes, none kept"
@@ -118,7 +120,6 @@ class Auto(Solver[State]):
             and LowRankNewton().why_not(problem) is None
         ):
             return "low-rank-newton", LowRankNewton().plan(problem)
-        workspace = workspace or Workspace()
         view = Elimination.of(problem, workspace)
         if view is not None:
             route, why = self.choose(view.reduced, workspace)
@@ -165,7 +166,7 @@ class Auto(Solver[State]):
         workspace = workspace or Workspace()
         route, reason = self.choose(problem, workspace)
         # without its constraint a problem may be small that is not so itself
-        small = route == "small" and Small().limits.why_not(problem, workspace) is None
+        small = route == "small" and (self.route != "auto" or _is_small(problem, workspace))
         view = None if small else self._view(problem, workspace)
         if view is not None:
             return self._start_inside(view, x, dual, workspace, deadline)
@@ -243,6 +244,11 @@ def _follow(view: Elimination, state: EliminatedState) -> None:
     state.beta, state.bound, state.notes = inner.beta, inner.bound, dict(inner.notes)
     state.n_epochs, state.n_gradients = inner.n_epochs, inner.n_gradients
     state.n_passes = inner.n_passes + 1.0  # the data in the coordinates of the feasible set
+
+
+def _is_small(problem: Problem, workspace: Workspace) -> bool:
+    suits = Small().limits.why_not(problem, workspace) is None
+    return suits and ends_exactly(problem, workspace)
 
 
 def _method(route: str) -> AnySolver:
