@@ -1,5 +1,7 @@
 """The sparse group lasso as estimators: same minima as the overlapping group lasso."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -51,3 +53,13 @@ def test_positive_coefficients_agree_too():
 def test_groups_that_overlap_are_refused():
     with pytest.raises(ValueError, match="column 1 is in two groups"):
         sa.SparseGroupLassoRegressor(groups=[[0, 1], [1, 2]]).fit(*sample())
+
+
+def test_columns_that_nothing_penalizes_are_named():
+    X, y = np.random.default_rng(0).standard_normal((60, 6)), np.arange(60.0)
+    groups = [[0, 1], [2, 3]]
+    with pytest.warns(UserWarning, match=r"2 columns are in no group.*not penalized \(4, 5\)"):
+        sa.SparseGroupLassoRegressor(alpha=0.1, l1_ratio=0.0, groups=groups).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sa.SparseGroupLassoRegressor(alpha=0.1, groups=groups).fit(X, y)

@@ -22,7 +22,7 @@ from . import _reports, reading, refit
 from ._callbacks import CallbackSupportMixin, Epochs
 from ._data import Data, checked_offset, checked_rows, checked_weight
 from ._solve import (
-    Deadline,
+    Budget,
     raise_if_interrupted,
     solve,
     warn_each,
@@ -151,18 +151,18 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         return []
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, offset: Any, deadline: Deadline | None = None
+        self, X: Any, y: Any, sample_weight: Any, offset: Any, budget: Budget | None = None
     ) -> Any:
         self._check_parameters()
-        deadline = deadline or Deadline.after(self.max_seconds)
+        budget = budget or Budget.after(self.max_seconds)
         fitting = self._prepare(X, y, sample_weight, offset)
         warn_each(type(self).__name__, self._notices(fitting))
         problem = at_strength(fitting.unit, self._strength)
         epochs = Epochs(self, X, y, lambda state: self._attributes(fitting, state.output.x2))
         watch = epochs if epochs.watched else None
-        result = self._solve(problem, self._warm(problem), Workspace(), deadline, callback=watch)
+        result = self._solve(problem, self._warm(problem), Workspace(), budget, callback=watch)
         self._set(fitting, problem, result, self._strength)
-        self._refit(fitting, result, deadline)
+        self._refit(fitting, result, budget)
         epochs.close()
         self._judge(fitting, result)
         return self
@@ -178,13 +178,13 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
             warn_unless_converged(f"refit of {name}", again, fitting.data.X, self.tol, True)
 
     def _solve(
-        self, problem: Problem, start: Any, workspace: Workspace, deadline: Deadline,
+        self, problem: Problem, start: Any, workspace: Workspace, budget: Budget,
         **options: Any,
     ) -> Result:  # fmt: skip
         options["last_digits"] = self._last_digits and options.get("last_digits", True)
         return solve(
             problem, solver=self.solver, tol=self.tol, max_passes=self.max_passes,
-            deadline=deadline, start=start, workspace=workspace,
+            budget=budget, start=start, workspace=workspace,
             random_state=self.random_state, verbose=bool(self.verbose),
             **{"callback": None, **options},
         )  # fmt: skip
@@ -241,13 +241,13 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         coef = fitting.structure.fold(result.coef, fitting.columns.n)
         return refit.of_support(coef, fitting.columns.free)
 
-    def _refit(self, fitting: Fitting, result: Result, deadline: Deadline) -> None:
+    def _refit(self, fitting: Fitting, result: Result, budget: Budget) -> None:
         """Mix the coefficients with those of a fit on the structure found, if it is wanted."""
         share = refit.share(self.refit)
         if not share:
             return
         self.penalized_coef_, self.penalized_intercept_ = self.coef_, self.intercept_
-        found = refit.mixed(self, fitting, result, share, deadline)
+        found = refit.mixed(self, fitting, result, share, budget)
         self.refit_result_ = found.result
         for name, value in self._presented(fitting, found.coef, found.intercept).items():
             setattr(self, name, value)
@@ -309,12 +309,12 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         """
         model = self._plain()
         model._check_parameters()
-        deadline = Deadline.after(model.max_seconds)
+        budget = Budget.after(model.max_seconds)
         fitting = model._prepare(X, y, sample_weight, offset)
         warn_each(type(model).__name__, model._notices(fitting))
         alphas = model._grid(fitting, alphas, eps)
         found = []
-        for _ in model._walk(fitting, alphas, deadline):
+        for _ in model._walk(fitting, alphas, budget):
             model._judge(fitting, model.result_)
             found.append(
                 (model.coef_, model.intercept_, model.dof_, model.aic_, model.bic_, model.result_)
@@ -346,7 +346,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         return descending(alphas)
 
     def _walk(
-        self, fitting: Fitting, alphas: list[float], deadline: Deadline, last_digits: bool = True,
+        self, fitting: Fitting, alphas: list[float], budget: Budget, last_digits: bool = True,
         workspace: Workspace | None = None,
     ) -> Iterator[float]:  # fmt: skip
         """Fit this estimator to one alpha after the other, from the largest down.
@@ -354,13 +354,13 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         The first is always tried; the walk ends early when the time is over, and an interrupt ends
         it with whatever is around it.
         """
-        solve = partial(self._solve, deadline=deadline, last_digits=last_digits)
+        solve = partial(self._solve, budget=budget, last_digits=last_digits)
         for alpha, problem, result in solve_path(fitting.unit, alphas, solve, workspace):
             self._set(fitting, problem, result, alpha)
-            self._refit(fitting, result, deadline)
+            self._refit(fitting, result, budget)
             raise_if_interrupted(type(self).__name__, result)
             yield alpha
-            if deadline.left <= 0:
+            if budget.left <= 0:
                 return
 
     # ---------------------------------------------------------------- reading the answer

@@ -30,7 +30,7 @@ from ..plots import standard_error
 from ..run.progress import counted
 from ..run.result import Status
 from ._callbacks import with_callbacks
-from ._solve import Deadline, warn_out_of_time
+from ._solve import Budget, warn_out_of_time
 from ._strengths import is_count
 
 TIED = 1e-8
@@ -82,7 +82,7 @@ class PathCV:
         self : estimator
         """
         self._check_parameters()
-        deadline = Deadline.after(self.max_seconds)
+        budget = Budget.after(self.max_seconds)
         X, y, sample_weight, offset, groups = indexable(X, y, sample_weight, offset, groups)
         if _num_samples(X) < 2:
             raise ValueError("cross-validation needs several rows, got n_samples = 1")
@@ -93,7 +93,7 @@ class PathCV:
         folds = list(cv.split(X, y, **routed["split"]))
         alphas = np.array(model._grid(fitting, self.alphas, self.eps, otherwise=1.0))
         rows = X, y, sample_weight, offset
-        scores = self._search(rows, alphas, folds, routed["score"], deadline)
+        scores = self._search(rows, alphas, folds, routed["score"], budget)
         self.alphas_, self.score_path_ = alphas[: len(scores)], scores
         if len(scores) < len(alphas):
             warn_out_of_time(type(self).__name__, "compared", len(scores), len(alphas))
@@ -102,18 +102,18 @@ class PathCV:
         self.best_index_ = best_index(scores, self.one_standard_error)
         self.alpha_ = float(alphas[self.best_index_])
         self._warn_at_the_end(len(alphas))
-        return self._fit(*rows, deadline)
+        return self._fit(*rows, budget)
 
     def _search(
         self: Any, rows: Any, alphas: Array, folds: Any, routed: dict[str, Any],
-        deadline: Deadline,
+        budget: Budget,
     ) -> Array:  # fmt: skip
         """Return the scores of the alphas that all folds had time for."""
         total = len(folds) * len(alphas)
         workers = effective_n_jobs(self.n_jobs)
         serial = workers == 1  # a bar does not travel to other processes
         # as much time for every round of folds as for the fit to all rows
-        ends = deadline.parts(-(-len(folds) // workers) + 1)
+        ends = budget.parts(-(-len(folds) // workers) + 1)
         shared = Workspace()  # what depends on the structure alone; other processes begin anew
         with counted(f"{type(self).__name__}, fits", total, bool(self.verbose)) as advance:
             work = (
@@ -196,7 +196,7 @@ class PathCV:
 
 def _fold(
     model: Any, rows: tuple[Any, ...], alphas: Array, train: Array, test: Array, scoring: Any,
-    routed: dict[str, Any], deadline: Deadline, workspace: Workspace, advance: Any,
+    routed: dict[str, Any], budget: Budget, workspace: Workspace, advance: Any,
 ) -> Array:  # fmt: skip
     """Return the scores on the rows left out, of the alphas there was time for."""
 
@@ -208,7 +208,7 @@ def _fold(
     fitting = model._prepare(*(part(array, train) for array in rows))
     scorer = None if scoring is None else check_scoring(model, scoring)
     scores = []
-    for _ in model._walk(fitting, alphas.tolist(), deadline, False, workspace):
+    for _ in model._walk(fitting, alphas.tolist(), budget, False, workspace):
         if model.status_ is Status.MAX_TIME:  # the score of a fit cut short says nothing
             break
         model._judge(fitting, model.result_)

@@ -46,7 +46,7 @@ OPTIONS = FitOptions()
 
 
 @dataclass(frozen=True)
-class Deadline:
+class Budget:
     """When a fit, or a search of many fits, should have ended.
 
     The moment is one of the wall clock, which the processes of a search share.
@@ -55,7 +55,7 @@ class Deadline:
     moment: float = math.inf
 
     @classmethod
-    def after(cls, seconds: float | None) -> Deadline:
+    def after(cls, seconds: float | None) -> Budget:
         """Return the moment so many seconds from now; None is no limit."""
         return cls() if seconds is None else cls(time.time() + seconds)
 
@@ -64,12 +64,12 @@ class Deadline:
         """Seconds until then."""
         return self.moment - time.time()
 
-    def parts(self, count: int) -> list[Deadline]:
+    def parts(self, count: int) -> list[Budget]:
         """Return the ends of so many equal parts of the time that is left."""
         if self.moment == math.inf:
             return [self] * count
         part = self.left / count
-        return [Deadline(self.moment - part * (count - 1 - k)) for k in range(count)]
+        return [Budget(self.moment - part * (count - 1 - k)) for k in range(count)]
 
     @property
     def max_seconds(self) -> float | None:
@@ -83,7 +83,7 @@ def solve(
     solver: Any,
     tol: float,
     max_passes: float | None,
-    deadline: Deadline,
+    budget: Budget,
     start: Any,
     workspace: Workspace,
     random_state: Any,
@@ -104,7 +104,7 @@ def solve(
     passes = OPTIONS.small_passes if small else OPTIONS.passes
     asked = Request(
         stop=stop,
-        limits=Limits(passes if max_passes is None else max_passes, deadline.max_seconds),
+        limits=Limits(passes if max_passes is None else max_passes, budget.max_seconds),
         start=start,
         callback=callback,
         random_state=_generator(random_state),

@@ -19,24 +19,12 @@ from ._structure import Columns, Structure
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Grouped(StructuredModel):
-    """Norms of overlapping groups, or of latent vectors that live on the groups."""
+class InGroups(StructuredModel):
+    """Columns in named groups: what is said of those in none, and which groups are active."""
 
     l1_ratio: float = 0.0
     groups: Any = None
     group_weights: Any = None
-    latent: bool = False
-
-    def _structure(self, columns: Columns) -> Structure:
-        labels, copies = columns.groups(self.groups, self.group_weights)
-        share = 1 - self.l1_ratio
-        members = [np.asarray(group) for group in copies.groups]
-        if not labels or (share == 0 and not self.latent):
-            return Structure(l1=self.l1_ratio, labels=labels, members=members)
-        if self.latent:
-            return _latent(columns, labels, copies, share)
-        norms = GroupL2(share, copies.sizes)
-        return Structure([(copies, norms)], l1=self.l1_ratio, labels=labels, members=members)
 
     def _notices(self, fitting: Fitting) -> list[str]:
         _, copies = fitting.columns.groups(self.groups, self.group_weights)
@@ -59,6 +47,24 @@ class Grouped(StructuredModel):
         self.active_groups_ = [
             label for label, group in zip(labels, members, strict=True) if result.coef[group].any()
         ]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Grouped(InGroups):
+    """Norms of overlapping groups, or of latent vectors that live on the groups."""
+
+    latent: bool = False
+
+    def _structure(self, columns: Columns) -> Structure:
+        labels, copies = columns.groups(self.groups, self.group_weights)
+        share = 1 - self.l1_ratio
+        members = [np.asarray(group) for group in copies.groups]
+        if not labels or (share == 0 and not self.latent):
+            return Structure(l1=self.l1_ratio, labels=labels, members=members)
+        if self.latent:
+            return _latent(columns, labels, copies, share)
+        norms = GroupL2(share, copies.sizes)
+        return Structure([(copies, norms)], l1=self.l1_ratio, labels=labels, members=members)
 
 
 def _latent(columns: Columns, labels: list[Any], copies: Selection, share: float) -> Structure:

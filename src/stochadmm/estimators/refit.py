@@ -20,7 +20,7 @@ from ..penalties import Separable
 from ..problem import Problem
 from ..run.result import Result
 from ._data import Data
-from ._solve import Deadline, solve
+from ._solve import Budget, solve
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def refitted(
     space: Space,
     outputs: tuple[int, ...],
     positive: Any,
-    deadline: Deadline,
+    budget: Budget,
     random_state: Any,
     options: Options | None = None,
 ) -> Refit:
@@ -172,7 +172,7 @@ def refitted(
         sample_weight=data.weight, offset=data.offset,
     )  # fmt: skip
     result = solve(
-        problem, solver="auto", tol=options.tol, max_passes=None, deadline=deadline, start=None,
+        problem, solver="auto", tol=options.tol, max_passes=None, budget=budget, start=None,
         workspace=Workspace(),
         random_state=random_state, verbose=False, callback=None,
     )  # fmt: skip
@@ -199,7 +199,7 @@ def _held(
     return Separable(0.0, ridge, lower, upper)
 
 
-def mixed(model: Any, fitting: Any, result: Result, part: float, deadline: Deadline) -> Refit:
+def mixed(model: Any, fitting: Any, result: Result, part: float, budget: Budget) -> Refit:
     """Return ``part`` of a second fit plus the rest of the penalized one."""
     data, columns = fitting.data, fitting.columns
     coef = fitting.structure.fold(result.coef, columns.n)
@@ -209,7 +209,7 @@ def mixed(model: Any, fitting: Any, result: Result, part: float, deadline: Deadl
         return Refit(coef, intercept, result)
     second = refitted(
         data, space, coef.shape[1:],
-        ~columns.free if model.positive else None, deadline, model.random_state,
+        ~columns.free if model.positive else None, budget, model.random_state,
     )  # fmt: skip
     return Refit(
         (1 - part) * coef + part * second.coef,

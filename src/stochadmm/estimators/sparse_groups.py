@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ..operators import Identity
 from ..penalties import SparseGroupNorm
-from ..problem import Problem
-from ..run.result import Result
-from ._base import Fitting, StructuredModel
 from ._docs import documented
 from ._roles import Classifier, Regressor
 from ._search import PathCV
 from ._structure import Columns, Structure
+from .groups import InGroups
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SparseGroups(StructuredModel):
+class SparseGroups(InGroups):
     """Norms of disjoint groups and of their entries."""
 
     l1_ratio: float = 0.5
-    groups: Any = None
-    group_weights: Any = None
 
     def _structure(self, columns: Columns) -> Structure:
         names, copies = columns.groups(self.groups, self.group_weights)
@@ -49,13 +44,6 @@ class SparseGroups(StructuredModel):
             None if (np.diff(labels) >= 0).all() else order,
         )  # fmt: skip
         return Structure([(Identity(columns.n), penalty)], labels=names, members=members)
-
-    def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
-        labels, members = fitting.structure.labels or [], fitting.structure.members or []
-        self.n_groups_ = len(labels)
-        self.active_groups_ = [
-            label for label, group in zip(labels, members, strict=True) if result.coef[group].any()
-        ]
 
 
 @documented

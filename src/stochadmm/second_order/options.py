@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SecondOrderOptions:
-    """Numbers of second-order steps from samples of rows; `benchmarks/time_to_gap.py` chose them.
+    """Numbers of second-order steps from samples of rows, from `benchmarks/time_to_gap.py`."""
 
-    Sample of rows
-    """
-
+    # sample of rows
     hessian_work: int = 10
     """A first Hessian takes the work of this many thirtieths of a read of the data: a third."""
     most_work: int = 40
