@@ -18,6 +18,8 @@ ROWS = [
     ("trend", "piecewise linear along the columns", "`TrendFilterRegressor`", "‖D² w‖₁"),
     ("groups", "zero in whole groups that may overlap (pathways, levels of a factor)",
      "`OverlappingGroupRegressor`, `OverlappingGroupClassifier`", "Σ over groups ‖w_g‖₂ + ‖w‖₁"),
+    ("sparsegroups", "zero in whole groups, and few inside those that stay",
+     "`SparseGroupLassoRegressor`, `SparseGroupLassoClassifier`", "Σ over groups ‖w_g‖₂ + ‖w‖₁"),
     ("lowrank", "a few common factors across many tasks or classes, and few entries",
      "`SparseLowRankRegressor`, `SparseLowRankClassifier`", "‖W‖\\* + ‖W‖₁"),
     ("own", "anything else that is sparse after a linear map",
@@ -55,6 +57,11 @@ def _draw(name: str, ax: Any) -> None:
         edges = np.zeros((3, 12), dtype=bool)
         edges[0, :5] = edges[1, 4:9] = edges[2, 8:] = True
         ax.imshow(np.where(edges, image, np.nan), cmap="Blues", vmin=-0.2, vmax=1.5, aspect="auto")
+    elif name == "sparsegroups":
+        rows, columns = np.divmod(np.arange(20), 5)
+        values = np.where(np.isin(rows, [0, 2]) & (rng.random(20) < 0.5), 1.0, 0.0)
+        ax.scatter(columns, -rows, c=values, cmap="Blues", vmin=-0.2, vmax=1.5, s=110, marker="s")
+        ax.set(xlim=(-0.8, 4.8), ylim=(-3.8, 0.8))
     elif name == "lowrank":
         W = np.outer(rng.normal(size=14), rng.normal(size=9)) * (rng.random((14, 1)) < 0.7)
         ax.imshow(W, cmap="RdBu_r", vmin=-2, vmax=2, aspect="auto")

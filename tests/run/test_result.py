@@ -232,3 +232,12 @@ def test_a_result_says_whether_it_converged_and_is_immutable():
     with pytest.raises(dataclasses.FrozenInstanceError):
         result.coef = None
     assert "state=" not in repr(result)
+
+
+def test_a_printed_result_is_short_and_names_the_arrays_by_shape():
+    _, result = solved(outputs=3)
+    text = repr(result)
+    assert len(text.splitlines()) <= 12
+    assert result.status.name in text and result.message in text
+    assert f"array of shape {result.coef.shape}" in text
+    assert "array([" not in text

@@ -52,7 +52,7 @@ class Record:
     nonzeros: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """The answer of ``minimize``.
 
@@ -99,8 +99,23 @@ class Result:
     ergodic: Pair | None
     history: list[Record]
     info: dict[str, Any]
-    state: Any = field(default=None, repr=False, compare=False)
+    state: Any = field(default=None, compare=False)
     """The state of the method and the generator, for ``resume``; not saved by ``save``."""
+
+    def __repr__(self) -> str:
+        """Return what a reader asks first; arrays by their shapes."""
+        told = {
+            "status": self.status.name,
+            "message": self.message,
+            "objective": f"{self.objective:.10g}",
+            "relative_gap": _short(self.relative_gap),
+            "kkt_residual": _short(self.kkt_residual),
+            "feasibility": _short(self.feasibility),
+            "coef": f"array of shape {self.coef.shape}, {np.count_nonzero(self.coef)} not zero",
+            "intercept": "None" if self.intercept is None else f"{np.round(self.intercept, 6)}",
+            "work": f"{self.n_epochs} epochs, {self.n_passes:.4g} passes, {self.seconds:.3g} s",
+        }
+        return "Result\n" + "\n".join(f"{name:>14}: {words}" for name, words in told.items())
 
     @property
     def converged(self) -> bool:
@@ -176,6 +191,10 @@ def point_and_dual(start: Any) -> tuple[Any, Any]:
     if isinstance(start, Result):
         return start.pair, start.dual
     return start if isinstance(start, tuple) else (start, None)
+
+
+def _short(value: float | None) -> str:
+    return "None" if value is None else f"{value:.3g}"
 
 
 _ARRAYS = {"coef", "intercept", "x1", "x2", "dual", "ergodic", "state"}
