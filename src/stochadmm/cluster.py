@@ -9,6 +9,7 @@ for want of workers is begun again, and then given up with `EngineLost`.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from .data import DataError, Shard
+from .data import DataError, Shard, Source, is_on_dask
 from .linear_algebra import threads
 
 T = TypeVar("T")
@@ -227,7 +228,25 @@ def use(engine: Engine) -> Iterator[Engine]:
         _current.reset(token)
 
 
-def current() -> Engine:
-    """Return the engine in use, threads of this process by default."""
+def current(source: Source | None = None) -> Engine:
+    """Return the engine in use, threads of this process by default.
+
+    Dask collections (``source``) are worked on by the cluster of the client that is connected, if
+    there is one.
+    """
     engine = _current.get()
+    if engine is None and source is not None and is_on_dask(source):
+        engine = _connected()
     return Local() if engine is None else engine
+
+
+def _connected() -> Dask | None:
+    """Return the cluster of the client that Dask itself would use, if there is one."""
+    if "distributed" not in sys.modules:  # no client without it
+        return None
+    from distributed import get_client
+
+    try:
+        return Dask(get_client())
+    except ValueError:
+        return None

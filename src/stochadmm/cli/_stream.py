@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,17 @@ import numpy as np
 
 from stochadmm import plots
 from stochadmm.base.protocols import Array
-from stochadmm.data import Block, Source, open_source
+from stochadmm.data import Source, open_source
+from stochadmm.losses import FOR_LABELS, FOR_NUMBERS
 from stochadmm.penalties import Separable
+from stochadmm.streaming import streams, targets_of
 
 from ._design import Design
 from ._tables import ARROW, LIBSVM, TEXT, Table, column_names
 
 GROWTH = {**dict.fromkeys(TEXT, 12), **dict.fromkeys(ARROW, 4), **dict.fromkeys(LIBSVM, 6)}
 """Bytes in memory per byte of a file, about: cells of text are read as Python objects first."""
-LOSSES = {"logistic": "Logistic", "squared": "Squared", "huber": "Huber", "poisson": "Poisson"}
+LOSSES = {name: kind for name, kind in {**FOR_LABELS, **FOR_NUMBERS}.items() if streams(kind())}
 """Losses that can be streamed."""
 
 
@@ -38,65 +39,6 @@ def is_too_large(path: str, limit: int) -> bool:
     if kind not in GROWTH or not Path(path).is_file():
         return False
     return GROWTH[kind] * Path(path).stat().st_size > limit
-
-
-@dataclass(frozen=True)
-class _SignedShard:
-    """A shard whose labels are -1 and +1."""
-
-    shard: Any
-    second: float
-
-    @property
-    def first(self) -> int:
-        return int(self.shard.first)
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.shard.n_rows)
-
-    def blocks(self, max_bytes: int) -> Iterator[Block]:
-        for block in self.shard.blocks(max_bytes):
-            yield replace(block, y=np.where(block.y == self.second, 1.0, -1.0))
-
-
-@dataclass(frozen=True)
-class Signed:
-    """Rows of two classes, labelled -1 and +1."""
-
-    source: Any
-    second: float
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.source.n_rows)
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return int(self.source.n_columns)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type in which the rows are stored."""
-        found: np.dtype[Any] = np.dtype(self.source.dtype)
-        return found
-
-    @property
-    def names(self) -> list[str] | None:
-        """Names of the columns."""
-        return list(self.source.names) if self.source.names else None
-
-    @property
-    def shards(self) -> Sequence[Any]:
-        """Parts in the order of the rows."""
-        return [_SignedShard(shard, self.second) for shard in self.source.shards]
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the rows, and which class is the second."""
-        return f"{self.source.fingerprint} second={self.second!r}"
 
 
 def opened(path: str, target: str, weight: str | None, offset: str | None, drop: list[str]) -> Any:
@@ -124,18 +66,15 @@ def design_of(source: Any) -> Design:
 
 def two_labels(source: Source, path: str, target: str) -> Array:
     """Return the two different labels of a source, in their order."""
-    found: set[float] = set()
-    for shard in source.shards:
-        for block in shard.blocks(1 << 26):
-            found |= set(np.unique(block.y).tolist())
-            if len(found) > 2:
-                raise ValueError(
-                    f"the target {target!r} of {path} has more than two labels; files beyond the "
-                    "memory limit are fitted with two, raise --memory for more"
-                )
+    found = targets_of(source, most_classes=2).classes
+    if found is None:
+        raise ValueError(
+            f"the target {target!r} of {path} has more than two labels; files beyond the "
+            "memory limit are fitted with two, raise --memory for more"
+        )
     if len(found) < 2:
         raise ValueError(f"the target {target!r} of {path} has one label; two are needed")
-    return np.array(sorted(found))
+    return found
 
 
 def parts_of(kind: str, options: dict[str, Any], n: int, alpha: float, ratio: float | None) -> Any:
@@ -201,9 +140,11 @@ def fit_streamed(
     """Return the result of a fit to rows in files."""
     import stochadmm as sa
 
+    ends = targets_of(source)
+    own = LOSSES[loss].for_targets(np.array([ends.low, ends.high]))
     problem = sa.Problem.linear(
-        getattr(sa, LOSSES[loss])(), source, structure=operator, on_structure=penalties[0],
-        on_coefficients=penalties[1], intercept=True,
+        own, source, structure=operator, on_structure=penalties[0], on_coefficients=penalties[1],
+        intercept=True,
     )  # fmt: skip
     return sa.minimize(
         problem, stop=sa.Gap(tol), max_passes=500, max_seconds=max_seconds, memory=memory

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from stochadmm.data import Changed, Labels
 from stochadmm.losses import FOR_LABELS, FOR_NUMBERS
 from stochadmm.streaming import as_bytes
 
@@ -140,7 +141,7 @@ def streamed(
     if setting.classifies:
         labels = _stream.two_labels(source, data, request.target)
         classes = as_labels(labels).tolist()
-        source = _stream.Signed(source, float(labels[1]))
+        source = Changed.of(source, Labels(tuple(labels.tolist())))
     operator, *penalties = _stream.parts_of(
         setting.estimator, setting.placed(), design.n_columns, request.alpha, request.l1_ratio
     )

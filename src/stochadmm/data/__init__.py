@@ -13,6 +13,8 @@ from ._given import Layout, as_rows, check_finite, checked_rows
 from ._open import open_source
 from ._parquet import ArrowFiles
 from ._protocol import Block, DataError, Shard, Source, check_block
+from ._streams import ArrowStreams
+from ._views import Changed, Combined, Fold, Labels, Rescaled, SomeRows, is_on_dask, toss
 from .rows import ALL, CSR, DENSE, Blocking, ColumnMoments, Rows, cut
 
 __all__ = [
@@ -21,18 +23,25 @@ __all__ = [
     "DENSE",
     "ArraySource",
     "ArrowFiles",
+    "ArrowStreams",
     "Block",
     "Blocking",
     "CSRFiles",
     "CSRRows",
+    "Changed",
     "ColumnMoments",
+    "Combined",
     "DaskSource",
     "DataError",
     "DenseRows",
+    "Fold",
+    "Labels",
     "Layout",
     "NpyFiles",
+    "Rescaled",
     "Rows",
     "Shard",
+    "SomeRows",
     "Source",
     "as_rows",
     "check_block",
@@ -40,6 +49,8 @@ __all__ = [
     "checked_rows",
     "cut",
     "is_dask",
+    "is_on_dask",
     "open_source",
     "spill",
+    "toss",
 ]

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from ._arrays import wide
-from ._protocol import Block, Shard, rows_per_block
+from ..base.capabilities import has_members
+from ..base.protocols import Array
+from ._arrays import bytes_per_row, wide
+from ._protocol import Block, DataError, Shard, rows_per_block
 
 
 @dataclass(frozen=True)
@@ -23,17 +26,39 @@ class DaskShard:
 
     def blocks(self, max_bytes: int) -> Iterator[Block]:
         """Compute the partition and yield it in blocks."""
-        made = _dask().compute(*self.parts, scheduler="synchronous")
-        X, *others = (None if part is None else np.asarray(part) for part in made)
-        assert X is not None
-        if X.dtype not in (np.float32, np.float64):
-            X = wide(X)
-        step = rows_per_block(max_bytes, X.shape[1] * X.itemsize)
-        for start in range(0, len(X), step):
+        X, *others = _dask().compute(*self.parts, scheduler="synchronous")
+        X, others = _rows(X, self.first), [_numbers(part) for part in others]
+        for part in (X, *others):
+            if part is not None and part.shape[0] != self.n_rows:
+                raise DataError(
+                    f"a partition that begins at row {self.first} has {part.shape[0]} rows in one "
+                    f"collection and {self.n_rows} in another; partition them alike"
+                )
+        step = rows_per_block(max_bytes, bytes_per_row(X))
+        for start in range(0, self.n_rows, step):
             rows = slice(start, start + step)
             y, weight, offset = (None if part is None else part[rows] for part in others)
             assert y is not None
             yield Block(self.first + start, X[rows], y, weight, offset)
+
+
+def _numbers(part: Any) -> Array | None:
+    """Return an array at an even address: what a message left elsewhere rounds differently."""
+    return None if part is None else np.require(part, requirements="A")
+
+
+def _rows(part: Any, first: int) -> Any:
+    """Return the X of a partition as floats, dense or CSR."""
+    is_sparse: bool = sparse.issparse(part)
+    X: Any = part.tocsr() if is_sparse else _numbers(part)
+    if X.dtype in (np.float32, np.float64):
+        return X
+    if X.dtype.kind not in "fiub":
+        raise DataError(
+            f"the partition that begins at row {first} holds {X.dtype}, expected numbers; encode "
+            "its texts first, e.g. with dask.dataframe.get_dummies"
+        )
+    return X.astype(np.float64) if is_sparse else wide(X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +79,7 @@ class DaskSource:
     @classmethod
     def of(cls, X: Any, y: Any, weight: Any = None, offset: Any = None) -> DaskSource:
         """Describe collections that are cut alike; only the numbers of rows are computed."""
-        names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+        names = [str(name) for name in X.columns] if is_frame(X) else None
         given = {"X": X, "y": y, "weight": weight, "offset": offset}
         columns = [None if p is None else _partitions(p, name) for name, p in given.items()]
         count = len(columns[0] or ())
@@ -73,7 +98,7 @@ class DaskSource:
                 first += length
         if not shards:
             raise ValueError("the Dask collection has no rows")
-        token = "-".join(str(getattr(part, "name", "")) for part in (X, y, weight, offset))
+        token = _dask().base.tokenize(X, y, weight, offset)
         width = len(names) if names is not None else int(X.shape[1])
         kind = np.dtype(np.float64) if names is not None else np.dtype(X.dtype)
         return cls(shards, width, kind, token, names)
@@ -84,14 +109,30 @@ def is_dask(value: Any) -> bool:
     return type(value).__module__.split(".")[0] in {"dask", "dask_expr"}
 
 
+def is_frame(value: Any) -> bool:
+    """Tell Dask data frames from Dask arrays and series."""
+    return has_members(value, "columns", "npartitions")
+
+
 def _partitions(part: Any, name: str) -> list[Any]:
-    if hasattr(part, "chunks") and part.ndim == 2 and len(part.chunks[1]) > 1:
+    if not is_dask(part):
+        raise TypeError(
+            f"X is a Dask collection and {name} a {type(part).__name__}; pass {name} as a Dask "
+            "collection that is cut like X"
+        )
+    if has_members(part, "chunks") and part.ndim == 2 and len(part.chunks[1]) > 1:
         raise ValueError(f"{name} is cut along its columns; rechunk it with X.rechunk({{1: -1}})")
-    return list(np.ravel(np.asarray(part.to_delayed(), dtype=object)))
+    return [_alone(each) for each in np.ravel(np.asarray(part.to_delayed(), dtype=object))]
+
+
+def _alone(partition: Any) -> Any:
+    """Return a partition without the tasks of the others, so that it is small to send."""
+    kind: Any = type(partition)
+    return kind(partition.key, dict(partition.dask.cull({partition.key})))
 
 
 def _lengths(y: Any) -> list[int]:
-    if hasattr(y, "chunks") and not np.isnan(y.chunks[0]).any():
+    if has_members(y, "chunks") and not np.isnan(y.chunks[0]).any():
         return [int(size) for size in y.chunks[0]]
     dask = _dask()
     counts = dask.compute(*(dask.delayed(len)(part) for part in _partitions(y, "y")))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ._protocol import Source
+from ._streams import ArrowStreams, is_stream
 from .formats import Request, formats
 
 
@@ -19,18 +20,21 @@ def open_source(
 
     Parameters
     ----------
-    path : str, path or list of them
+    path : str, path, function or list of them
         One file, a folder, or a pattern such as ``"folder/*.parquet"``. Parquet and Arrow IPC
-        files; ``.npy`` files; a folder with ``data.npy``, ``indices.npy``, ``indptr.npy`` and
-        ``y.npy`` (the arrays of a CSR matrix); CSV, TSV and libsvm text, which are read once, into
-        a scratch folder of fast files.
+        files; ``.npy`` files; ``.npz`` archives with ``X``, or the arrays of a CSR matrix as
+        ``scipy.sparse.save_npz`` names them, and ``y``; a folder with ``data.npy``,
+        ``indices.npy``, ``indptr.npy`` and ``y.npy`` (the arrays of a CSR matrix); CSV, TSV and
+        libsvm text, which are read once, into a scratch folder of fast files. Or an Arrow stream
+        that can be started again: a function that returns record batches, or an object with
+        ``__arrow_c_stream__``; it is read once for its length, and is one shard.
     target : str, path or list of str
         Name of the target column, several for several targets; for ``.npy`` rows another ``.npy``
-        file. libsvm text has its own.
+        file; for ``.npz`` an array in them, ``"y"`` by default. libsvm text has its own.
     columns : list of str, optional
         Columns of the model; all but target, weight and offset by default.
     weight, offset : str or path, optional
-        Column, or ``.npy`` file, of row weights and of offsets.
+        Column, ``.npy`` file or array in ``.npz`` archives of row weights and of offsets.
     scratch : path, optional
         Where text is spilled to; a temporary folder, deleted with the source, by default.
 
@@ -53,6 +57,10 @@ def open_source(
     (5, 2)
     >>> folder.cleanup()
     """
+    if is_stream(path):
+        if target is None:
+            raise ValueError("target is missing; name the target column of the stream")
+        return ArrowStreams.of(path, target, columns, weight, offset)
     paths = _files(path)
     kinds = {Path(p).suffix.lower() for p in paths}
     if len(kinds) > 1:

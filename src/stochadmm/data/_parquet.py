@@ -6,7 +6,7 @@ levels, which costs a read of that column when the source is opened.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -219,33 +219,9 @@ class ArrowFiles:
                     f"{path} has other columns than {paths[0]}; pass files of one table"
                 )
             groups.append(_sizes(path))
-        targets = (target,) if isinstance(target, str) else tuple(target)
-        taken = {*targets, weight, offset}
-        chosen = tuple(columns) if columns else tuple(n for n in schema.names if n not in taken)
-        for role, names in (
-            ("target", targets),
-            ("column", chosen),
-            ("weight", (weight,)),
-            ("offset", (offset,)),
-        ):
-            for name in names:
-                if name is not None and name not in schema.names:
-                    near = get_close_matches(str(name), schema.names, n=3)
-                    hint = (
-                        f"did you mean {' or '.join(near)}?"
-                        if near
-                        else f"it has {', '.join(schema.names[:8])}"
-                    )
-                    raise DataError(f"{paths[0]} has no column {name!r} for the {role}; {hint}")
-        if not chosen:
-            raise DataError(f"{paths[0]} has no column beside the target")
-        levels = tuple(_levels(paths, name, schema.field(name).type) for name in chosen)
-        exact = any(str(schema.field(n).type) in ("double", "int64", "int32", "uint32", "uint64")
-                    for n, kind in zip(chosen, levels, strict=True) if kind is None)  # fmt: skip
-        roles = Roles(
-            chosen, levels, targets[0] if isinstance(target, str) else targets, weight, offset,
-            "float64" if exact else "float32",
-        )  # fmt: skip
+        roles = assigned(
+            schema, paths[0], target, columns, weight, offset, lambda name: _column(paths, name)
+        )
         found = cls(tuple(map(str, paths)), roles, tuple(groups))
         if not found.n_rows:
             raise DataError(f"{paths[0]} has no rows")
@@ -284,20 +260,66 @@ def _sizes(path: str) -> tuple[int, ...]:
         return tuple(file.get_batch(k).num_rows for k in range(file.num_record_batches))
 
 
-def _levels(paths: Sequence[str], name: str, kind: Any) -> tuple[str, ...] | None:
+def assigned(
+    schema: Any, where: str, target: Any, columns: Sequence[str] | None, weight: str | None,
+    offset: str | None, tables: Callable[[str], Iterator[Any]],
+) -> Roles:  # fmt: skip
+    """Return which column of a schema is what.
+
+    ``tables(name)`` yields a column of texts piece by piece, for its levels.
+    """
+    targets = (target,) if isinstance(target, str) else tuple(target)
+    taken = {*targets, weight, offset}
+    chosen = tuple(columns) if columns else tuple(n for n in schema.names if n not in taken)
+    for role, names in (
+        ("target", targets),
+        ("column", chosen),
+        ("weight", (weight,)),
+        ("offset", (offset,)),
+    ):
+        for name in names:
+            if name is not None and name not in schema.names:
+                near = get_close_matches(str(name), schema.names, n=3)
+                hint = (
+                    f"did you mean {' or '.join(near)}?"
+                    if near
+                    else f"it has {', '.join(schema.names[:8])}"
+                )
+                raise DataError(f"{where} has no column {name!r} for the {role}; {hint}")
+    if not chosen:
+        raise DataError(f"{where} has no column beside the target")
+    levels = tuple(
+        _levels(tables(name), name, where) if _is_text(schema.field(name).type) else None
+        for name in chosen
+    )
+    exact = any(str(schema.field(n).type) in ("double", "int64", "int32", "uint32", "uint64")
+                for n, kind in zip(chosen, levels, strict=True) if kind is None)  # fmt: skip
+    return Roles(
+        chosen, levels, targets[0] if isinstance(target, str) else targets, weight, offset,
+        "float64" if exact else "float32",
+    )  # fmt: skip
+
+
+def _is_text(kind: Any) -> bool:
     pa = pyarrow()
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not (pa.types.is_string(inner) or pa.types.is_large_string(inner)):
-        return None
-    found: set[str] = set()
+    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
+
+
+def _column(paths: Sequence[str], name: str) -> Iterator[Any]:
+    roles = Roles((name,), (None,), name)
     for path in paths:
-        roles = Roles((name,), (None,), name)
         groups = tuple(range(len(_sizes(path))))
-        for table in ArrowShard(path, groups, 0, 0, roles, is_parquet(path))._tables():
-            found |= {str(value) for value in table[name].unique().to_pylist()}
-            if len(found) > MOST_LEVELS:
-                raise DataError(
-                    f"column {name!r} of {path} has more than {MOST_LEVELS:,} different texts; "
-                    "leave it out by columns="
-                )
+        yield from ArrowShard(path, groups, 0, 0, roles, is_parquet(path))._tables()
+
+
+def _levels(tables: Iterator[Any], name: str, where: str) -> tuple[str, ...]:
+    found: set[str] = set()
+    for table in tables:
+        found |= {str(value) for value in table[name].unique().to_pylist()}
+        if len(found) > MOST_LEVELS:
+            raise DataError(
+                f"column {name!r} of {where} has more than {MOST_LEVELS:,} different texts; "
+                "leave it out by columns="
+            )
     return tuple(sorted(found))

@@ -4,6 +4,7 @@ from ._memory import as_bytes
 from ._passes import Coin, Sample, Sums, Work
 from ._rest import REST, WithRest
 from ._sum import BUDGET, Facts, StreamedSum, first_pass, streams
+from ._targets import Targets, targets_of
 
 __all__ = [
     "BUDGET",
@@ -13,9 +14,11 @@ __all__ = [
     "Sample",
     "StreamedSum",
     "Sums",
+    "Targets",
     "WithRest",
     "Work",
     "as_bytes",
     "first_pass",
     "streams",
+    "targets_of",
 ]

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..data import Block, Rows, Shard, check_block
+from ..data import Block, Rows, Shard, check_block, toss
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,8 @@ class Coin:
         return np.asarray(np.minimum(1.0, 0.5 * self.rate * (1.0 + score)))
 
     def toss(self, first: int, n: int) -> Array:
-        """Return one number in [0, 1) per row, from the seed and its number alone.
-
-        The finalizer of splitmix64 (Steele, Lea, Flood 2014) on a counter.
-        """
-        with np.errstate(over="ignore"):
-            x = np.arange(first, first + n, dtype=np.uint64) + np.uint64(1)
-            x = x * np.uint64(0x9E3779B97F4A7C15)
-            x = x + np.uint64(self.seed) * np.uint64(0xD1B54A32D192ED03)
-            x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            x = x ^ (x >> np.uint64(31))
-        return (x >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        """Return one number in [0, 1) per row, from the seed and its number alone."""
+        return toss(self.seed, first, n)
 
 
 @dataclass(frozen=True)

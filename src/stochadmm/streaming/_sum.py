@@ -142,7 +142,7 @@ class StreamedSum:
     def run(self, x: Array, **more: Any) -> Sums:
         """Return the sums of one pass at x on the engine in use."""
         task = Work(self.loss, np.asarray(x, np.float64), self.intercept, self.block_bytes, **more)
-        found: Sums = cluster.current().map_reduce(self.source.shards, task, add)
+        found: Sums = cluster.current(self.source).map_reduce(self.source.shards, task, add)
         return found
 
     def value(self, x: Array) -> float:

@@ -1,0 +1,96 @@
+"""One look at the targets of a source: classes, range, weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import cluster
+from ..base.protocols import Array
+from ..data import Shard, Source, check_block
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What is known of targets without holding them."""
+
+    n: int
+    """Rows of a weight above zero."""
+    classes: Array | None
+    """Different values, sorted; None where they are more than asked for."""
+    mass: Array | None
+    """Sum of the weights of each class."""
+    low: float
+    high: float
+    outputs: int | None
+    """Targets of a row, None for one number."""
+
+    def add(self, other: Targets, most: int) -> Targets:
+        """Return what is known of two ranges of rows."""
+        classes, mass = None, None
+        if self.classes is not None and other.classes is not None:
+            both = np.concatenate([self.classes, other.classes])
+            classes, place = np.unique(both, return_inverse=True)
+            assert self.mass is not None and other.mass is not None
+            mass = np.bincount(place, np.concatenate([self.mass, other.mass]), len(classes))
+            if len(classes) > most:
+                classes = mass = None
+        return Targets(
+            self.n + other.n, classes, mass, min(self.low, other.low), max(self.high, other.high),
+            self.outputs,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Look:
+    """The work on one shard."""
+
+    most: int
+    block_bytes: int
+
+    def __call__(self, shard: Shard) -> Targets:
+        """Read the shard once."""
+        total: Targets | None = None
+        for block in shard.blocks(self.block_bytes):
+            check_block(block, f"rows {block.first} to {block.first + len(block) - 1}")
+            y = np.asarray(block.y, dtype=np.float64)
+            q = np.ones(len(y)) if block.weight is None else block.weight
+            classes, mass = None, None
+            if y.ndim == 1:
+                classes, place = np.unique(y, return_inverse=True)
+                mass = np.bincount(place, q, len(classes))
+                if len(classes) > self.most:
+                    classes = mass = None
+            outputs = None if y.ndim == 1 else y.shape[1]
+            part = Targets(
+                int(np.count_nonzero(q)), classes, mass, float(y.min()), float(y.max()), outputs
+            )
+            total = part if total is None else total.add(part, self.most)
+        assert total is not None, "a shard has at least one row"
+        return total
+
+
+@dataclass(frozen=True)
+class _Add:
+    most: int
+
+    def __call__(self, a: Targets, b: Targets) -> Targets:
+        return a.add(b, self.most)
+
+
+def targets_of(source: Source, most_classes: int = 0, block_bytes: int = 1 << 24) -> Targets:
+    """Look at the targets of a source, in one read on the engine in use.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> from stochadmm.streaming import targets_of
+    >>> source = sa.data.ArraySource(np.ones((4, 1)), np.array([2.0, 5.0, 2.0, 5.0]))
+    >>> found = targets_of(source, most_classes=10)
+    >>> found.classes, found.mass
+    (array([2., 5.]), array([2., 2.]))
+    """
+    work = Look(most_classes, block_bytes)
+    found: Targets = cluster.current(source).map_reduce(source.shards, work, _Add(most_classes))
+    return found
