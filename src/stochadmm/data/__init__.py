@@ -12,9 +12,18 @@ from ._files import CSRFiles, NpyFiles, spill
 from ._given import Layout, as_rows, check_finite, checked_rows
 from ._open import open_source
 from ._parquet import ArrowFiles
-from ._protocol import Block, DataError, Shard, Source, check_block
+from ._protocol import Block, DataError, Shard, Source, check_block, n_outputs
 from ._streams import ArrowStreams
-from ._views import Changed, Combined, Fold, Labels, Rescaled, SomeRows, is_on_dask, toss
+from ._views import (
+    Changed,
+    Combined,
+    Fold,
+    Labels,
+    Rescaled,
+    SomeRows,
+    is_on_dask,
+    toss,
+)
 from .rows import ALL, CSR, DENSE, Blocking, ColumnMoments, Rows, cut
 
 __all__ = [
@@ -50,6 +59,7 @@ __all__ = [
     "cut",
     "is_dask",
     "is_on_dask",
+    "n_outputs",
     "open_source",
     "spill",
     "toss",

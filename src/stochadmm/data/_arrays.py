@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ..base.fingerprint import fingerprint
 from ..base.protocols import Array
-from ._protocol import Block, Shard, cuts, rows_per_block
+from ._protocol import Block, Shard, cuts, rows_per_block, width
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,11 @@ class ArraySource:
     def n_columns(self) -> int:
         """Number of columns."""
         return int(self.X.shape[1])
+
+    @property
+    def n_outputs(self) -> int | None:
+        """Targets of a row, None for one number."""
+        return width(np.shape(self.y))
 
     @property
     def dtype(self) -> np.dtype[Any]:

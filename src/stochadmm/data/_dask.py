@@ -12,7 +12,7 @@ from scipy import sparse
 from ..base.capabilities import has_members
 from ..base.protocols import Array
 from ._arrays import bytes_per_row, wide
-from ._protocol import Block, DataError, Shard, rows_per_block
+from ._protocol import Block, DataError, Shard, rows_per_block, width
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ class DaskSource:
     dtype: Any
     fingerprint: str
     names: list[str] | None = None
+    n_outputs: int | None = None
 
     @property
     def n_rows(self) -> int:
@@ -99,9 +100,9 @@ class DaskSource:
         if not shards:
             raise ValueError("the Dask collection has no rows")
         token = _dask().base.tokenize(X, y, weight, offset)
-        width = len(names) if names is not None else int(X.shape[1])
+        columns_of_X = len(names) if names is not None else int(X.shape[1])
         kind = np.dtype(np.float64) if names is not None else np.dtype(X.dtype)
-        return cls(shards, width, kind, token, names)
+        return cls(shards, columns_of_X, kind, token, names, width(y.shape))
 
 
 def is_dask(value: Any) -> bool:

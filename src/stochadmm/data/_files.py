@@ -16,7 +16,7 @@ from scipy import sparse
 
 from ..base.protocols import Array
 from ._arrays import wide
-from ._protocol import Block, Shard, Source, cuts, rows_per_block
+from ._protocol import Block, Shard, Source, cuts, rows_per_block, width
 
 SPILL_BYTES = 1 << 24
 
@@ -145,6 +145,11 @@ class NpyFiles:
         return self.X.shape[1]
 
     @property
+    def n_outputs(self) -> int | None:
+        """Targets of a row, None for one number."""
+        return width(self.y.shape)
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the stored rows."""
         return np.dtype(self.X.dtype)
@@ -251,6 +256,11 @@ class CSRFiles:
     def n_rows(self) -> int:
         """Number of rows."""
         return self.y.shape[0]
+
+    @property
+    def n_outputs(self) -> int | None:
+        """Targets of a row, None for one number."""
+        return width(self.y.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:

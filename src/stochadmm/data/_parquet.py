@@ -55,6 +55,11 @@ class Roles:
         return found
 
     @property
+    def n_outputs(self) -> int | None:
+        """Number of targets, None for one that was not given as a list."""
+        return None if isinstance(self.target, str) else len(self.target)
+
+    @property
     def wanted(self) -> list[str]:
         """Columns to be read."""
         targets = [self.target] if isinstance(self.target, str) else list(self.target)
@@ -181,6 +186,11 @@ class ArrowFiles:
     def names(self) -> list[str]:
         """Names of the columns."""
         return self.roles.names
+
+    @property
+    def n_outputs(self) -> int | None:
+        """Targets of a row, None for one number."""
+        return self.roles.n_outputs
 
     @property
     def dtype(self) -> np.dtype[Any]:

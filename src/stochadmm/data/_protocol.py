@@ -103,6 +103,20 @@ class Source(Protocol):
         """A text that changes when the rows do: names, sizes and times of files."""
 
 
+def n_outputs(source: Source) -> int | None:
+    """Return how many targets a row has, None for one number.
+
+    A source says so by ``n_outputs``; one that does not has one target.
+    """
+    found: int | None = getattr(source, "n_outputs", None)
+    return found
+
+
+def width(shape: Sequence[int]) -> int | None:
+    """Return the second length of a shape, None where there is none."""
+    return None if len(shape) < 2 else int(shape[1])
+
+
 def cuts(n_rows: int, bytes_per_row: int) -> list[tuple[int, int]]:
     """Return the row ranges of the shards of ``n_rows`` rows, from sizes alone.
 

@@ -80,6 +80,11 @@ class ArrowStreams:
         return self.roles.names
 
     @property
+    def n_outputs(self) -> int | None:
+        """Targets of a row, None for one number."""
+        return self.roles.n_outputs
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the rows once read."""
         return np.dtype(self.roles.dtype)

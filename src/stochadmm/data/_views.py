@@ -13,7 +13,7 @@ from scipy import sparse
 from ..base.fingerprint import fingerprint
 from ..base.protocols import Array
 from ._dask import DaskSource
-from ._protocol import Block, Shard, Source
+from ._protocol import Block, Shard, Source, n_outputs
 
 
 class Change(Protocol):
@@ -80,6 +80,11 @@ class Changed:
     def dtype(self) -> np.dtype[Any]:
         """Type of the stored rows."""
         return self.source.dtype
+
+    @property
+    def n_outputs(self) -> int | None:
+        """Targets of a row, None for one number."""
+        return n_outputs(self.source)
 
     @property
     def shards(self) -> Sequence[Shard]:
@@ -238,6 +243,11 @@ class SomeRows:
     def n_rows(self) -> int:
         """Number of rows."""
         return sum(shard.n_rows for shard in self.shards)
+
+    @property
+    def n_outputs(self) -> int | None:
+        """Targets of a row, None for one number."""
+        return n_outputs(self.source)
 
     @property
     def shards(self) -> Sequence[Shard]:

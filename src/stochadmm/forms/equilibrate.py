@@ -140,7 +140,7 @@ def equilibrated(
     size, ratio, _ = _columns(some)
     seen = np.append(size[size > 0], np.ones(int(f2.intercept)))
     uneven = seen.size > 0 and seen.max() > options.spread * seen.min()
-    free = _free_intercept(problem)
+    free = free_intercept(problem)
     far = bool((ratio > options.off_center).any()) and free
     if not uneven and not far:
         return None
@@ -277,7 +277,7 @@ def _product(A: Any, scale: Array, D: Any) -> Any:
     return Composed(A, D)
 
 
-def _free_intercept(problem: Problem) -> bool:
+def free_intercept(problem: Problem) -> bool:
     """Say whether there is an intercept that neither penalty nor constraint sees."""
     if not problem.intercept:
         return False

@@ -14,12 +14,13 @@ from ..base.capabilities import Has, offers
 from ..base.workspace import Workspace
 from ..cluster import Engine, use
 from ..forms.equilibrate import equilibrated
+from ..forms.summary import summarized
 from ..problem import Problem
 from ..solvers import State, as_solver
 from ..streaming import as_bytes
 from .limits import Habits, Limits, Stopwatch
 from .loop import Callback, Run, begin, epochs
-from .restore import result_of, start_in
+from .restore import result_of, start_in, start_without_rows, summary_result
 from .result import Result
 from .stopping import Rule, as_rule
 
@@ -159,6 +160,10 @@ def solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -
     Paths and folds hand the same one to all their runs; the answer does not depend on it.
     """
     method, rule, start = as_solver(solver), as_rule(asked.stop), asked.start
+    whole = summarized(problem, workspace) if method.needs_no_rows else None
+    if whole is not None:
+        inside = replace(asked, start=start_without_rows(whole, start))
+        return summary_result(whole, solve(whole.problem, solver, inside, workspace), rule)
     units = equilibrated(problem, workspace=workspace)
     if units is not None:
         problem, start = units.problem, start_in(units, start)

@@ -10,9 +10,11 @@ import numpy as np
 from ..base.protocols import Array
 from ..certificates.data import evaluate
 from ..forms.equilibrate import Units
+from ..forms.summary import Summarized, checked_against_rows
 from ..problem import Pair
 from ..risk.finite_sum import FiniteSum
 from ..solvers import start_point
+from ..streaming import StreamedSum
 from .answer import split_off
 from .monitor import final_status
 from .result import Result, point_and_dual
@@ -26,6 +28,15 @@ def start_in(units: Units, start: Any) -> Any:
         return None
     pair, multiplier = start_point(units.original, point, dual)
     return units.into(pair), None if dual is None else units.into_dual(multiplier)
+
+
+def start_without_rows(whole: Summarized, start: Any) -> Any:
+    """Return what a run may start from in the coordinates of the problem without rows."""
+    point, dual = point_and_dual(start)
+    if point is None:
+        return None
+    pair, multiplier = start_point(whole.original, point, dual)
+    return whole.into(pair), None if dual is None else multiplier
 
 
 def result_of(units: Units, found: Result, rule: Rule) -> Result:
@@ -51,6 +62,32 @@ def _appraised(units: Units, found: Result, x2: Array, rule: Rule) -> Result:
     problem, inside = units.problem, units.into(Pair(found.x1, x2.astype(np.float64)))
     point = problem.feasible(Pair(inside.x1.astype(np.float64), inside.x2))
     objective = evaluate(cast(FiniteSum, problem.f2), point.x2).value + problem.penalty(point)
+    return _renewed(found, objective, rule)
+
+
+def summary_result(whole: Summarized, found: Result, rule: Rule) -> Result:
+    """Return the result of a problem without rows, with F of its arrays read off the rows."""
+    problem = whole.original
+    x2, objective = checked_against_rows(whole, found.coef.astype(np.float64))
+    coef, intercept = split_off(problem, x2 + 0)
+    ergodic = None if found.ergodic is None else whole.back(found.ergodic)
+    route = found.info.get("route", found.info["solver"])
+    why = "a squared loss: sums of products make the rows superfluous"
+    found = replace(
+        found, coef=coef, intercept=intercept, x2=whole.back(found.pair).x2, ergodic=ergodic,
+        # one read before all steps, one after them
+        n_passes=2.0, n_gradients=2.0,
+        history=[replace(record, passes=1.0, gradients=1.0) for record in found.history],
+        info=found.info | {
+            "route": "streamed-gram", "inner_route": route, "reason": why,
+            "data": list(cast(StreamedSum, problem.f2).notes),
+        },
+    )  # fmt: skip
+    return _renewed(found, objective, rule)
+
+
+def _renewed(found: Result, objective: float, rule: Rule) -> Result:
+    """Return a result with another objective, and the gap and verdict that follow from it."""
     if found.gap is None or not found.history:
         return replace(found, objective=objective)
     bound = found.objective - found.gap

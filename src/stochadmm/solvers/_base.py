@@ -100,6 +100,8 @@ class Solver(Generic[StateT]):
     name: ClassVar[str] = ""
     has_kernel: ClassVar[bool] = False
     """Whether the method has a compiled loop."""
+    needs_no_rows: ClassVar[bool] = False
+    """Whether sums of products of rows in files serve as well as the rows, for a squared loss."""
     needs: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def start(

@@ -4,6 +4,7 @@ from ._memory import as_bytes
 from ._passes import Coin, Sample, Sums, Work
 from ._rest import REST, WithRest
 from ._sum import BUDGET, Facts, StreamedSum, first_pass, streams
+from ._summary import Summary, summarize
 from ._targets import Targets, targets_of
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Facts",
     "Sample",
     "StreamedSum",
+    "Summary",
     "Sums",
     "Targets",
     "WithRest",
@@ -20,5 +22,6 @@ __all__ = [
     "as_bytes",
     "first_pass",
     "streams",
+    "summarize",
     "targets_of",
 ]

@@ -163,20 +163,21 @@ class Work:
         if self.line is not None:
             return self._along(rows, y, q, z)
         losses, u = _each(self.loss, z, y), self.loss.slope(z, y)
-        qu = q * u
+        qu = q * u if u.ndim == 1 else q[:, None] * u
         gradient = rows.rmatvec(qu)
         if self.intercept:
-            gradient = np.append(gradient, qu.sum())
+            gradient = np.concatenate([gradient, qu.sum(axis=0, keepdims=True)])
+        total = float(q @ losses)
         sums = Sums(
-            len(y), float(q.sum()), float(q @ losses), float(qu @ own - q @ losses), gradient,
+            len(y), float(q.sum()), total, float(np.vdot(qu, own)) - total, gradient,
             sample=self._drawn(block.first + part.start, Sample(rows, y, q, offset, q)),
         )  # fmt: skip
         if not self.opening:
             return sums
-        zero = np.zeros(len(y)) if offset is None else offset
+        zero = np.zeros(y.shape) if offset is None else offset
         return replace(
             sums, at_zero=float(q @ _each(self.loss, zero, y)),
-            floor=float(q @ self.loss.conjugate(np.zeros(len(y)), y)),
+            floor=float(q @ self.loss.conjugate(np.zeros(y.shape), y)),
             energy=rows.column_sums_of_squares(np.ones(len(y))),
         )  # fmt: skip
 
@@ -206,4 +207,5 @@ class Work:
 
 def _each(loss: Any, z: Array, y: Array) -> Array:
     """Return the loss of every row."""
-    return np.asarray(loss.values(z, y))
+    values = np.asarray(loss.values(z, y))
+    return values if values.ndim == 1 else values.sum(axis=1)

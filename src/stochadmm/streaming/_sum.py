@@ -9,7 +9,8 @@ import numpy as np
 
 from .. import cluster
 from ..base.protocols import Array, Loss, Shape
-from ..data import Source
+from ..data import Source, n_outputs
+from ..losses import Squared
 from ..risk import Evaluation
 from ._passes import Coin, Sample, Sums, Work, add
 
@@ -50,7 +51,7 @@ class StreamedSum:
     Parameters
     ----------
     loss : Loss
-        One output, with ``values``, ``curvature`` and ``conjugate``.
+        One output, with ``values``, ``curvature`` and ``conjugate``; several for `Squared`.
     source : Source
         Rows, targets, weights and offsets.
     intercept : bool, default=False
@@ -62,7 +63,6 @@ class StreamedSum:
     """
 
     dtype = np.dtype(np.float64)
-    n_outputs = None
 
     def __init__(
         self, loss: Loss, source: Source, *, intercept: bool = False, memory: int = BUDGET,
@@ -72,6 +72,12 @@ class StreamedSum:
             raise TypeError(
                 f"{type(loss).__name__} cannot be streamed: it lacks one of {', '.join(NEEDS)}; "
                 "use a loss of one output, or rows in memory"
+            )
+        self.n_outputs = n_outputs(source)
+        if self.n_outputs is not None and not isinstance(loss, Squared):
+            raise TypeError(
+                f"{type(loss).__name__} of {self.n_outputs} targets cannot be streamed yet; use "
+                "the squared loss, one target at a time, or rows in memory"
             )
         self.loss, self.source, self.intercept = loss, source, bool(intercept)
         self.memory, self.seed = int(memory), int(seed)
@@ -109,7 +115,7 @@ class StreamedSum:
     @property
     def shape(self) -> Shape:
         """Shape of the variable."""
-        return (self.n_columns,)
+        return (self.n_columns,) if self.n_outputs is None else (self.n_columns, self.n_outputs)
 
     @property
     def block_bytes(self) -> int:

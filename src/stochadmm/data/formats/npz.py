@@ -16,7 +16,7 @@ from numpy.lib import format as npy
 from scipy import sparse
 
 from .._files import stamps
-from .._protocol import Block, DataError, Shard, Source, rows_per_block
+from .._protocol import Block, DataError, Shard, Source, rows_per_block, width
 from . import Format, Request
 
 CSR_PARTS = ("data", "indices", "indptr", "shape")
@@ -83,6 +83,7 @@ class NpzFiles:
     dtype: np.dtype[Any]
     paths: tuple[str, ...]
     names: list[str] | None = None
+    n_outputs: int | None = None
 
     @property
     def n_rows(self) -> int:
@@ -115,7 +116,10 @@ def _open(asked: Request) -> Source:
         NpzShard(first, header.n_rows, path, members, dtype.str)
         for path, first, header in zip(asked.paths, firsts, headers, strict=False)
     ]
-    return NpzFiles(shards, widths.pop(), dtype, tuple(asked.paths))
+    outputs = {header.n_outputs for header in headers}
+    if len(outputs) > 1:
+        raise ValueError(f"the archives have different numbers of targets: {outputs}")
+    return NpzFiles(shards, widths.pop(), dtype, tuple(asked.paths), n_outputs=outputs.pop())
 
 
 class Header(NamedTuple):
@@ -125,6 +129,7 @@ class Header(NamedTuple):
     n_columns: int
     dtype: np.dtype[Any]
     in_csr: bool
+    n_outputs: int | None
 
 
 def _header(path: str, members: Members) -> Header:
@@ -156,7 +161,7 @@ def _header(path: str, members: Members) -> Header:
         if length[:1] != shape[:1]:
             raise ValueError(f"{path} has {shape[0]} rows, but {name} has shape {length}")
     kept = np.float32 if dtype in (np.float16, np.float32) else np.float64
-    return Header(shape[0], shape[1], np.dtype(kept), in_csr)
+    return Header(shape[0], shape[1], np.dtype(kept), in_csr, width(lengths[members.y]))
 
 
 def _declared(

@@ -98,6 +98,7 @@ class Auto(Solver[State]):
     """
 
     name: ClassVar[str] = "auto"
+    needs_no_rows: ClassVar[bool] = True
     has_kernel: ClassVar[bool] = True
     route: str = "auto"
     options: AutoOptions = field(default_factory=AutoOptions)

@@ -70,6 +70,7 @@ class Gram(Solver[GramState]):
     """
 
     name: ClassVar[str] = "gram"
+    needs_no_rows: ClassVar[bool] = True
     has_kernel: ClassVar[bool] = False
     needs: ClassVar[dict[str, tuple[str, ...]]] = {"f2": NEEDS}
 

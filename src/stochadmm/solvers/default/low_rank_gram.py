@@ -109,6 +109,7 @@ class LowRankGram(Solver[LowRankState]):
     """
 
     name: ClassVar[str] = "low-rank-gram"
+    needs_no_rows: ClassVar[bool] = True
     has_kernel: ClassVar[bool] = False
     options: LowRankGramOptions = LowRankGramOptions()
 

@@ -1,0 +1,81 @@
+"""A problem with a squared loss over rows in files, as one over a few rows in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..base.protocols import Array
+from ..base.workspace import Workspace
+from ..losses import Squared
+from ..problem import Pair, Problem
+from ..streaming import StreamedSum, Summary, summarize
+from .equilibrate import free_intercept
+
+
+@dataclass(frozen=True)
+class Summarized:
+    """The same problem without the rows; x2 may differ by what moved against the intercept."""
+
+    original: Problem
+    problem: Problem
+    shift: Array | None
+
+    def into(self, x: Pair) -> Pair:
+        """Return a point in the coordinates of the small problem."""
+        return x if self.shift is None else Pair(x.x1, self._moved(x.x2, self.shift))
+
+    def back(self, x: Pair) -> Pair:
+        """Return a point in the coordinates of the user."""
+        return x if self.shift is None else Pair(x.x1, self._moved(x.x2, -self.shift))
+
+    @staticmethod
+    def _moved(x2: Array, shift: Array) -> Array:
+        moved = x2.copy()
+        moved[-1] += shift @ x2[:-1]
+        return moved
+
+
+def square_bytes(f2: StreamedSum, matrices: int = 8) -> int:
+    """Return the bytes of the square matrices that a pass and its sums hold at a time."""
+    return 8 * matrices * (f2.n_columns + (f2.n_outputs or 1)) ** 2
+
+
+def is_summarized(problem: Problem) -> bool:
+    """Say whether one read makes the rows superfluous: a squared loss, few enough columns."""
+    f2 = problem.f2
+    if not isinstance(f2, StreamedSum) or not isinstance(f2.loss, Squared):
+        return False
+    return square_bytes(f2) <= f2.memory
+
+
+def summarized(problem: Problem, workspace: Workspace) -> Summarized | None:
+    """Return the problem without its rows, None where they are in memory or needed.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> from stochadmm.base.workspace import Workspace
+    >>> source = sa.data.ArraySource(np.eye(4), np.arange(4.0))
+    >>> problem = sa.Problem.linear(sa.Squared(), source, on_coefficients=sa.L1(0.1))
+    >>> small = summarized(problem, Workspace())
+    >>> x = np.array([1.0, 0.0, 2.0, -1.0])
+    >>> round(small.problem.f2.value(x) - problem.f2.value(x), 12)
+    0.0
+    """
+    f2 = problem.f2
+    if not isinstance(f2, StreamedSum) or not is_summarized(problem):
+        return None
+    # the strengths of a path share the read
+    made: Summary = workspace.rows.once(summarize, f2, f2.intercept and free_intercept(problem))
+    small = replace(problem, f2=made.f2)
+    return Summarized(problem, small, made.shift)
+
+
+def checked_against_rows(whole: Summarized, x2: Array) -> tuple[Array, float]:
+    """Return a point of the user's problem and F there, from one more read of the rows."""
+    pair = whole.back(Pair(np.zeros(0), x2))
+    problem = whole.original
+    point = problem.feasible(Pair(problem.zeros().x1, pair.x2))
+    return pair.x2, problem.penalty(point) + float(problem.f2.value(pair.x2))
