@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import stochadmm as sa
+from stochadmm.base.engines import engine
 from stochadmm.base.terms import Elementwise, GroupNorms, TotalVariation
 from stochadmm.forms.compiled import operator_view, penalty_view, view
 from stochadmm.kernels import _numpy, extension, passes
@@ -242,6 +243,42 @@ def test_steps_of_dual_rows_equal_numpy(loss, outputs, storage, dtype, seed):
 
 
 # -------------------------------------------------------------------- penalties and operators
+
+
+@compiled
+@DTYPE
+@pytest.mark.parametrize("loss, outputs", [(name, None) for name in SINGLE] + [("huber", 3)])
+@given(seed=SEEDS)
+@few
+def test_the_dual_side_of_a_loss_equals_numpy(loss, outputs, dtype, seed):
+    rng, name, loss = np.random.default_rng(seed), loss, LOSSES[loss]
+    shape = (40,) if outputs is None else (40, outputs)
+    y = targets(rng, name, shape)
+    lower, upper = (np.broadcast_to(end, shape) for end in loss._dual_bounds(y))
+    inside = np.clip(4 * rng.standard_normal(shape), lower, upper)
+    eps = np.finfo(dtype).eps
+    beyond = 1 + rng.choice([-8, -1, 0, 1, 8], shape) * eps  # around the ends, and on them
+    u = rng.choice([inside, np.where(np.isinf(upper), inside, upper) * beyond,
+                    np.where(np.isinf(lower), inside, lower) * beyond, 9 * inside], axis=0)
+    u.flat[rng.integers(0, u.size)] = np.nan
+    u = u.astype(dtype)
+    size = rng.choice([0.0, 1e-15, 0.1], shape).astype(dtype)
+    move = rng.standard_normal(shape).astype(dtype) * (rng.random(shape) < 0.8)
+    calls = {
+        "conjugate": lambda: loss.conjugate(u, y),
+        "largest_conjugate": lambda: loss.largest_conjugate(u, size, y),
+        "dual_room": lambda: loss.dual_room(u, move, y),
+        "dual_margin": lambda: loss.dual_margin(u, size, y),
+        "curvature": lambda: loss.curvature(3 * move, y),
+    }
+    for what, call in calls.items():
+        ours, *others = by_variant(call)
+        for other in others:
+            np.testing.assert_array_equal(ours, other, err_msg=what)
+        with engine("reference"):
+            readable = call()
+        assert ours.dtype == readable.dtype, what
+        np.testing.assert_allclose(ours, readable, rtol=1e-13, atol=1e-14, err_msg=what)
 
 
 @dataclasses.dataclass

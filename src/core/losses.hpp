@@ -29,7 +29,9 @@ const int MAX_NEWTON = 100;
 struct Range {
   double low, high;
 };
-INLINE double times_log(double p) { return p < 1e-300 ? 0.0 : p * log_positive(p); }
+INLINE double times_log(double p) {  // 0 below the normal numbers
+  return (p < 1e-300 ? 0.0 : p) * log_positive(p < 1e-300 ? 1.0 : p);
+}
 
 struct Smooth {  // what most losses are: not quadratic, and without a jump of the curvature
   static constexpr bool quadratic = false, kinked = false;

@@ -53,16 +53,17 @@ INLINE double log1p_unit(double e) {  // 0 <= e <= 1: 2 artanh(e / (2 + e))
   return 2 * s + 2 * s * (p * q);
 }
 
-inline double log_positive(double a) {  // normal numbers
-  uint64_t bits;
+INLINE double log_positive(double a) {  // normal numbers
+  uint64_t bits, exponent;
   memcpy(&bits, &a, 8);
-  double k = (double)((int64_t)(bits >> 52) - 1023);
+  exponent = (bits >> 52) | 0x4330000000000000;  // added to 2^52, so that no conversion is needed
   bits = (bits & 0x000fffffffffffff) | 0x3ff0000000000000;
+  double k;
+  memcpy(&k, &exponent, 8);
   memcpy(&a, &bits, 8);  // in [1, 2)
-  if (a > 1.4142135623730951) {
-    a *= 0.5;
-    k += 1;
-  }
+  bool high = a > 1.4142135623730951;
+  k = (k - (0x1p52 + 1023)) + (high ? 1.0 : 0.0);
+  a *= high ? 0.5 : 1.0;
   double s = (a - 1) / (a + 1), q = s * s, p = 1.0 / 23;
   for (int m = 21; m >= 3; m -= 2) p = p * q + 1.0 / m;
   return k * LN2_HIGH + (k * LN2_LOW + (2 * s + 2 * s * (p * q)));

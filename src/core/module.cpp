@@ -298,6 +298,60 @@ void fuse_columns(nb::handle v, double threshold, nb::handle out) {
   });
 }
 
+// ---------------------------------------------------------------- entries of a loss
+
+struct LossOfEntries {
+  const EntryLoops &loops;
+  double p0, p1;
+};
+
+LossOfEntries read_loss(nb::handle kernel) {
+  nb::object name = kernel[0], p0 = kernel[1], p1 = kernel[2];
+  Text text = nb::cast<Text>(name);
+  int code = loss_code(text);
+  if (code < 0) refuse("no loops over entries of the loss " + text);
+  return {active_small->entries(code), nb::cast<double>(p0), nb::cast<double>(p1)};
+}
+
+void loss_curvatures(nb::handle kernel, nb::handle z, nb::handle y, nb::handle out) {
+  LossOfEntries loss = read_loss(kernel);
+  idx n = (idx)array_of<const double>(y, "y").size();
+  const double *z_ = block<const double>(z, "z", n, 1), *y_ = block<const double>(y, "y", n, 1);
+  double *out_ = block<double>(out, "out", n, 1);
+  Released released;
+  loss.loops.curvatures(loss.p0, loss.p1, z_, y_, n, out_);
+}
+
+void loss_conjugates(nb::handle kernel, nb::handle u, nb::handle y, double guard, nb::handle out) {
+  LossOfEntries loss = read_loss(kernel);
+  idx n = (idx)array_of<const double>(y, "y").size();
+  const double *u_ = block<const double>(u, "u", n, 1), *y_ = block<const double>(y, "y", n, 1);
+  double *out_ = block<double>(out, "out", n, 1);
+  Released released;
+  loss.loops.conjugates(loss.p0, loss.p1, u_, y_, n, guard, out_);
+}
+
+void loss_largest_conjugates(nb::handle kernel, nb::handle u, nb::handle size, nb::handle y,
+                             double guard, nb::handle out) {
+  LossOfEntries loss = read_loss(kernel);
+  idx n = (idx)array_of<const double>(y, "y").size();
+  const double *u_ = block<const double>(u, "u", n, 1), *y_ = block<const double>(y, "y", n, 1);
+  const double *size_ = block<const double>(size, "size", n, 1);
+  double *out_ = block<double>(out, "out", n, 1);
+  Released released;
+  loss.loops.largest(loss.p0, loss.p1, u_, size_, y_, n, guard, out_);
+}
+
+void loss_rooms(nb::handle kernel, nb::handle u, nb::handle du, nb::handle y, nb::handle out) {
+  LossOfEntries loss = read_loss(kernel);
+  idx n = (idx)array_of<const double>(y, "y").size();
+  const double *u_ = block<const double>(u, "u", n, 1), *y_ = block<const double>(y, "y", n, 1);
+  const double *du_ = block<const double>(du, "du", n, 1);
+  double *out_ = block<double>(out, "out", n, 1);
+  Released released;
+  loss.loops.rooms(loss.p0, loss.p1, u_, du_, y_, n, out_);
+}
+
 // ---------------------------------------------------------------- the small problem
 
 template <class S> void read_small(const Fields &v, S &s) {
@@ -628,6 +682,10 @@ NB_MODULE(_core, m) {
   m.def("splitting", &splitting);
   m.def("augmented", &augmented);
   m.def("newton_matrix", &newton_matrix);
+  m.def("loss_curvatures", &loss_curvatures);
+  m.def("loss_conjugates", &loss_conjugates);
+  m.def("loss_largest_conjugates", &loss_largest_conjugates);
+  m.def("loss_rooms", &loss_rooms);
   m.def("small_route", &small_route);
   m.def("acc_sadmm", &acc_sadmm);
   m.def("svrg_admm", &svrg_admm);

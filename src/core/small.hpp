@@ -2,57 +2,22 @@
 //
 // min over w  (1/n) sum_i q_i loss((X w)_i + offset_i, y_i) + h(S w),   everything in double.
 #pragma once
-#include "losses.hpp"
+#include "entries.hpp"
 #include "small_bound.hpp"
 
 namespace VARIANT {
 namespace {
 
-// Loops of a loss over all rows.
-struct RowLoops {
-  void (*values)(double p0, double p1, const double *z, const double *y, idx n, double *u, double *out);
-  void (*curvatures)(double p0, double p1, const double *z, const double *y, idx n, double *out);
-  void (*duals)(double p0, double p1, const double *u, const double *y, idx n, double *out);
-  void (*ranges)(double p0, double p1, const double *y, idx n, double *low, double *high);
-  double (*cap)(double p0, double p1);
-  bool quadratic, kinked;
-};
-template <class L>
-NOINLINE void curvatures(double p0, double p1, const double *RESTRICT z, const double *RESTRICT y,
-                         idx n, double *RESTRICT out) {
-  for (idx i = 0; i < n; ++i) out[i] = L::curvature(p0, p1, z[i], y[i]);
-}
-template <class L>
-NOINLINE void duals(double p0, double p1, const double *RESTRICT u, const double *RESTRICT y, idx n,
-                    double *RESTRICT out) {
-  for (idx i = 0; i < n; ++i) out[i] = L::dual(p0, p1, u[i], y[i]);
-}
-template <class L>
-void ranges(double p0, double p1, const double *y, idx n, double *low, double *high) {
-  for (idx i = 0; i < n; ++i) {
-    Range range = L::range(p0, p1, y[i]);
-    low[i] = range.low;
-    high[i] = range.high;
-  }
-}
-const RowLoops &row_loops(int code) {
-#define LOOPS(name, L) \
-  {values<L, double>, curvatures<L>, duals<L>, ranges<L>, L::cap, L::quadratic, L::kinked},
-  static const RowLoops made[] = {LOSSES(LOOPS)};
-#undef LOOPS
-  return made[code];  // unknown names were refused when the view was made
-}
-
 // The rows, transposed and in double: one line of n numbers per coefficient, the intercept last.
 struct Lines {
   idx n, p;
-  const RowLoops &loss;
+  const EntryLoops &loss;
   double p0, p1;
   Buffer<double> X, y, q, offset, low, high, energy;
   double cap;  // of the second derivative
 
   template <class T> explicit Lines(const Data<T> &f)
-      : n(f.n), p(f.d + f.intercept), loss(row_loops(f.loss)), p0(f.p0), p1(f.p1),
+      : n(f.n), p(f.d + f.intercept), loss(entry_loops(f.loss)), p0(f.p0), p1(f.p1),
         X(n * p), y(n), q(n), offset(n), low(n), high(n), energy(p),
         cap(loss.cap(p0, p1)) {
     if (f.sparse && f.wide) spread_rows<T, int64_t>(f);

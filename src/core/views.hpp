@@ -123,9 +123,25 @@ struct SmallFound {
   idx steps, passes;
   bool exact;  // whether zeros and ties of w are exact
 };
+// Loops of a loss over many entries, in double: see entries.hpp.
+struct EntryLoops {
+  void (*values)(double p0, double p1, const double *z, const double *y, idx n, double *u, double *out);
+  void (*curvatures)(double p0, double p1, const double *z, const double *y, idx n, double *out);
+  void (*duals)(double p0, double p1, const double *u, const double *y, idx n, double *out);
+  void (*ranges)(double p0, double p1, const double *y, idx n, double *low, double *high);
+  void (*conjugates)(double p0, double p1, const double *u, const double *y, idx n, double guard,
+                     double *out);
+  void (*largest)(double p0, double p1, const double *u, const double *size, const double *y, idx n,
+                  double guard, double *out);
+  void (*rooms)(double p0, double p1, const double *u, const double *du, const double *y, idx n,
+                double *out);
+  double (*cap)(double p0, double p1);
+  bool quadratic, kinked;
+};
 struct SmallKernels {
   SmallFound (*narrow)(const SmallRoute &, const Data<float> &);
   SmallFound (*wide)(const SmallRoute &, const Data<double> &);
+  const EntryLoops &(*entries)(int loss);
 };
 
 // ---------------------------------------------------------------- state and numbers of the methods

@@ -7,8 +7,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..base.capabilities import Capabilities, Has
+from ..base.capabilities import Capabilities, Has, declared
 from ..base.protocols import Array
+from ..kernels import entries
+from ..kernels.extension import available
 
 COMPLETE: Capabilities = frozenset(
     {
@@ -82,6 +84,11 @@ def room(u: Array, du: Array, lower: Any, upper: Any) -> Array:
     return t.min(axis=1) if t.ndim == 2 else t
 
 
+def _guard(u: Array) -> float:
+    """Return how far beyond the end of an interval, relative to it, is rounding of ``u``."""
+    return 4.0 * float(np.finfo(u.dtype).eps)
+
+
 class Elementwise:
     """A loss that treats every entry of the prediction by itself.
 
@@ -128,6 +135,12 @@ class Elementwise:
     def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
         raise NotImplementedError
 
+    def _compiled(self, *entrywise: Array) -> bool:
+        """Whether compiled loops over entries take these arrays."""
+        shape = entrywise[0].shape
+        known = Has.KERNEL in declared(self) and all(a.shape == shape for a in entrywise[1:])
+        return known and available()
+
     def value(self, z: Array, y: Array, weight: Array | None = None) -> float:
         """Return the weighted mean over the rows, summed over the outputs, in float64.
 
@@ -161,9 +174,12 @@ class Elementwise:
         units of rounding (of the dtype of ``u``, at the size of its finite ends) counts as on it.
         """
         u = as_float(u)
-        guard = 4.0 * float(np.finfo(u.dtype).eps)
-        u = u.astype(np.float64)
+        guard = _guard(u)
+        u = u.astype(np.float64, copy=False)
         y = np.asarray(y, dtype=np.float64)
+        if self._compiled(u, y):
+            terms = entries.conjugates(self.kernel, u, y, guard)
+            return terms.sum(axis=1) if terms.ndim == 2 else terms
         lower, upper = self._dual_bounds(y)
         with np.errstate(invalid="ignore"):
             size = np.maximum(
@@ -175,8 +191,11 @@ class Elementwise:
 
     def dual_room(self, u: Array, du: Array, y: Array) -> Array:
         """Return the largest t in [0, 1], row by row, that keeps ``u + t du`` in the domain."""
-        lower, upper = self._dual_bounds(np.asarray(y, dtype=np.float64))
-        return room(np.asarray(u), np.asarray(du), lower, upper)
+        u, du, y = (np.asarray(a, dtype=np.float64) for a in (u, du, y))
+        if self._compiled(u, du, y):
+            t = entries.rooms(self.kernel, u, du, y)
+            return t.min(axis=1) if t.ndim == 2 else t
+        return room(u, du, *self._dual_bounds(y))
 
     def dual_margin(self, u: Array, size: Array, y: Array) -> Array:
         """Return the largest t in [0, 1], row by row, with ``u +- t size`` in the domain."""
@@ -187,7 +206,12 @@ class Elementwise:
 
         A convex function of one number is largest at an end; outputs add up.
         """
-        ends = np.asarray(u) - size, np.asarray(u) + size
+        u, size = as_float(u), as_float(size)
+        double = u.dtype == size.dtype == np.float64
+        if double and self._compiled(u, size, np.asarray(y)):
+            terms = entries.largest_conjugates(self.kernel, u, size, y, _guard(u))
+            return terms.sum(axis=1) if terms.ndim == 2 else terms
+        ends = u - size, u + size
         if np.ndim(u) == 1:
             return np.maximum(*(self.conjugate(end, y) for end in ends))
         parts = [

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import entr, expit
 
 from ..base.protocols import Array
+from ..kernels import entries
 from ._base import Elementwise, as_float
 from ._quadratic import check_signs
 
@@ -53,8 +54,11 @@ class Logistic(Elementwise):
 
     def curvature(self, z: Array, y: Array) -> Array:
         """Return the second derivative in ``z``."""
+        z = as_float(z)
+        if z.dtype == np.float64 and self._compiled(z):
+            return entries.curvatures(self.kernel, z, z)  # whatever the label is
         # the smaller of the two probabilities, which does not round to one
-        p = expit(-np.abs(as_float(z)))
+        p = expit(-np.abs(z))
         return p * (1 - p)
 
     def _conjugates(self, u: Array, y: Array) -> Array:

@@ -40,13 +40,19 @@ class ElementwisePenalty(Part):
     _numbers: Coefficients
     _bounded: bool
     _curved: bool
+    _edges: tuple[Array, Array]
+    """Ends of the intervals on which the conjugate is finite."""
 
     def __post_init__(self) -> None:
-        _, l2, lower, upper = numbers = self._coefficients()
+        l1, l2, lower, upper = numbers = self._coefficients()
         set_field(self, "_numbers", numbers)
         bounded = bool(np.any(np.greater(lower, -np.inf)) or np.any(np.less(upper, np.inf)))
         set_field(self, "_bounded", bounded)
         set_field(self, "_curved", bool(np.any(l2)))
+        with np.errstate(invalid="ignore"):
+            low = np.where((np.equal(lower, -np.inf)) & np.equal(l2, 0), -np.asarray(l1), -np.inf)
+            high = np.where((np.equal(upper, np.inf)) & np.equal(l2, 0), l1, np.inf)
+        set_field(self, "_edges", (low, high))
 
     def _coefficients(self) -> Coefficients:
         """Return the numbers from the fields; constructors come here with cleaned fields."""
@@ -107,10 +113,8 @@ class ElementwisePenalty(Part):
         return float((u * x - size * (l1 + 0.5 * l2 * size)).sum())
 
     def _dual_edges(self, u: Array) -> tuple[Array, Array]:
-        l1, l2, lower, upper = (np.asarray(number) for number in self._for(u))
-        low = np.where((lower == -np.inf) & (l2 == 0), -l1, -np.inf)
-        high = np.where((upper == np.inf) & (l2 == 0), l1, np.inf)
-        return np.broadcast_to(low, u.shape), np.broadcast_to(high, u.shape)
+        low, high = self._edges
+        return per_row(low, u), per_row(high, u)
 
     def dual_scale(self, u: Array) -> float:
         """Return the largest t in [0, 1] with finite ``conjugate(t * u)``."""
@@ -118,7 +122,7 @@ class ElementwisePenalty(Part):
         guard = GUARD * eps(u)
         u = u.astype(np.float64)
         low, high = self._dual_edges(u)
-        edge = np.where(u > 0, high, -low)
+        edge = np.broadcast_to(np.where(u > 0, high, -low), u.shape)
         size = np.abs(u)
         over = size > edge * (1.0 + guard)
         return float((edge[over] / size[over]).min()) if over.any() else 1.0
@@ -146,7 +150,7 @@ class ElementwisePenalty(Part):
         """Return the nearest point of the domain of the conjugate."""
         u = as_float(u)
         low, high = self._dual_edges(u)
-        return np.clip(u, low, high).astype(u.dtype, copy=False)
+        return np.minimum(np.maximum(u, low), high).astype(u.dtype, copy=False)
 
     def project(self, x: Array) -> Array:
         """Return the nearest point within the bounds."""
