@@ -385,7 +385,7 @@ struct Route {
     Buffer<double> none(m);
     double level = most(objective() + mean_dual(losses) + penalty_dual(h, none), 2.3e-308);
     double cost = charge(rho, level, conjugate, false);
-    if (!(cost <= 1e-11 * level)) cost = least(cost, charge(rho, level, conjugate, true));
+    if (!(cost <= 1e-10 * level)) cost = least(cost, charge(rho, level, conjugate, true));
     bound = most(bound, dual - cost);
     return cost < INFINITY ? objective() - dual : INFINITY;
   }
