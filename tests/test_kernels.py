@@ -258,8 +258,15 @@ def test_the_dual_side_of_a_loss_equals_numpy(loss, outputs, dtype, seed):
     inside = np.clip(4 * rng.standard_normal(shape), lower, upper)
     eps = np.finfo(dtype).eps
     beyond = 1 + rng.choice([-8, -1, 0, 1, 8], shape) * eps  # around the ends, and on them
-    u = rng.choice([inside, np.where(np.isinf(upper), inside, upper) * beyond,
-                    np.where(np.isinf(lower), inside, lower) * beyond, 9 * inside], axis=0)
+    u = rng.choice(
+        [
+            inside,
+            np.where(np.isinf(upper), inside, upper) * beyond,
+            np.where(np.isinf(lower), inside, lower) * beyond,
+            9 * inside,
+        ],
+        axis=0,
+    )
     u.flat[rng.integers(0, u.size)] = np.nan
     u = u.astype(dtype)
     size = rng.choice([0.0, 1e-15, 0.1], shape).astype(dtype)

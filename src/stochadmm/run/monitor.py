@@ -77,7 +77,9 @@ class Monitor:
     def measure(self, state: State) -> Measured:
         """Return what the output is worth, with the tight certificate where it may succeed."""
         self._learn(state.bound)
-        if state.bound is not None and state.cache is not None and self.tol is not None:
+        if not np.isfinite(state.output.x2).all():  # nothing can be certified there
+            measured, helpless = self._uncertified(state), False
+        elif state.bound is not None and state.cache is not None and self.tol is not None:
             measured = self._own(state, state.cache)
             # no step left to certify itself by
             helpless = measured.objective >= self.previous and not state.own_bound

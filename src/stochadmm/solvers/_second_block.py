@@ -144,7 +144,9 @@ def solve_x2(
         t = backtrack(along, now, 1e-3 * min(decrease, 0.0), relative * abs(now))
         if t == 0 and share == 1:  # not even the upper model descends: rounding decides
             break
-        u, z, share = u + t * move, z + t * (ahead - z), damping.after(share, t)
+        if t > 0:
+            u, z = u + t * move, z + t * (ahead - z)
+        share = damping.after(share, t)
     return u.astype(problem.dtype), reads, models
 
 

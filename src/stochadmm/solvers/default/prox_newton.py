@@ -150,9 +150,13 @@ class ProxNewton(Solver[ProxNewtonState]):
         t = backtrack(value, now, self.sufficient * min(decrease, 0.0), slack)
         s.share = self.damping.after(s.share, t)
         s.tol = float(np.clip(0.01 * abs(decrease) / max(abs(now), 1e-300), self.tol, 1e-4))
-        s.mu = found.dual if t == 1 else s.mu + t * (found.dual - s.mu)
-        if t < 1:
+        if t == 0:  # also where the model's minimizer is beyond the numbers of the data's type
+            x, z = s.x, at.predictions
+        elif t < 1:
             x, z = p.feasible(s.x + t * move), at.predictions + t * change
+            s.mu = s.mu + t * (found.dual - s.mu)
+        else:
+            s.mu = found.dual
         s.penalty, s.beta = found.penalty, found.penalty / (form.scale1 or 1.0) ** 2
         s.x = s.output = x
         s.dual = form.to_multiplier(s.mu).astype(p.dtype)
