@@ -6,7 +6,7 @@ and again, in this process or in another. Nothing is read before a pass asks for
 
 from ._arrays import ArraySource
 from ._csr import CSRRows
-from ._dask import DaskSource, is_dask
+from ._dask import DaskSource, is_dask, is_frame
 from ._dense import DenseRows
 from ._files import CSRFiles, NpyFiles, spill
 from ._given import Layout, as_rows, check_finite, checked_rows
@@ -58,6 +58,7 @@ __all__ = [
     "checked_rows",
     "cut",
     "is_dask",
+    "is_frame",
     "is_on_dask",
     "n_outputs",
     "open_source",

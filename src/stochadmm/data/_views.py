@@ -145,13 +145,19 @@ class Rescaled:
 
 @dataclass(frozen=True, eq=False)
 class Combined:
-    """Columns of the product of the rows and a matrix: chosen ones, repeated ones, sums."""
+    """Columns of the product of the rows and a matrix: chosen ones, repeated ones, sums.
+
+    ``added`` is one number per column that is added to every row.
+    """
 
     matrix: Any
+    added: Array | None = None
 
     def __call__(self, block: Block) -> Block:
         """Return the block with other columns."""
         X = block.X @ self.matrix.astype(block.X.dtype)
+        if self.added is not None:
+            X = np.asarray(X) + self.added.astype(X.dtype)
         return replace(block, X=np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X)
 
 

@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..base.protocols import Array
 from ..base.workspace import Workspace
+from ..data import Source
 from ..problem import Pair, Problem
 from ..run.path import Path, alpha_grid, alpha_max, at_strength, carried, solve_path
 from ..run.result import Result, Status
 from ..structures import NamedColumns
 from . import _reports, reading, refit
 from ._callbacks import CallbackSupportMixin, Epochs
-from ._data import Data, checked_offset, checked_rows, checked_weight
+from ._data import Data, checked_offset, checked_rows
 from ._solve import (
     Budget,
     raise_if_interrupted,
@@ -29,6 +30,7 @@ from ._solve import (
     warn_out_of_time,
     warn_unless_converged,
 )
+from ._sources import StreamedData, is_lazy, lazily, read
 from ._strengths import descending, is_count
 from ._structure import Columns, Structure
 
@@ -82,6 +84,10 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         """Return the data with encoded targets."""
         raise NotImplementedError
 
+    def _streamed_targets(self, source: Source) -> StreamedData:
+        """Return rows that are not in memory with encoded targets."""
+        raise NotImplementedError
+
     def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
         """Set the attributes that belong to the structure."""
 
@@ -113,14 +119,13 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Fitting:
         """Validate the data and state the problem at alpha = 1."""
-        X = checked_rows(self, X, reset=True)
-        data = self._targets(X, y, checked_weight(sample_weight, X), offset)
+        data = read(self, X, y, sample_weight, offset)
         if self.standardize:
             data = data.standardized()
-        named = getattr(self, "feature_names_in_", None)
+        named, n = getattr(self, "feature_names_in_", None), self.n_features_in_
         names = None if named is None else list(named)
-        free = self._free(X.shape[1], names)
-        columns = Columns(X.shape[1], names, free, data.X, data.outputs > 1)
+        rows = None if isinstance(data, StreamedData) else data.X
+        columns = Columns(n, names, self._free(n, names), rows, data.outputs > 1)
         structure = self._structure(columns)
         return Fitting(
             data, columns, structure, structure.problem(data, columns.free, self.positive)
@@ -171,11 +176,11 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         """Pass interrupts on, and warn of what did not converge."""
         name = type(self).__name__
         raise_if_interrupted(name, result)
-        warn_unless_converged(name, result, fitting.data.X, self.tol, self.standardize)
+        warn_unless_converged(name, result, fitting.data, self.tol, self.standardize)
         if refit.share(self.refit):
             again = self.refit_result_
             raise_if_interrupted(name, again)
-            warn_unless_converged(f"refit of {name}", again, fitting.data.X, self.tol, True)
+            warn_unless_converged(f"refit of {name}", again, fitting.data, self.tol, True)
 
     def _solve(
         self, problem: Problem, start: Any, workspace: Workspace, budget: Budget,
@@ -209,7 +214,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
     def _presented(self, fitting: Fitting, coef: Array, intercept: Any) -> dict[str, Any]:
         """Return coefficients of the columns and intercept as users see them."""
         coef, intercept = fitting.data.original(coef, intercept)
-        dtype = fitting.data.X.dtype
+        dtype = fitting.data.dtype
         shaped = self._shaped(coef.astype(dtype, copy=False), np.asarray(intercept, dtype=dtype))
         return {"coef_": shaped[0], "intercept_": shaped[1]}
 
@@ -227,7 +232,8 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         self.n_iter_ = result.n_epochs
         self.history_ = result.history
         self._last_strength = alpha
-        self._at_start = None if self.warm_start else problem.objective_at_zero
+        streamed = isinstance(fitting.data, StreamedData)  # F at zero would be another read
+        self._at_start = None if self.warm_start or streamed else problem.objective_at_zero
         self._inspect(fitting, problem, result)
         self.dof_ = self._degrees(fitting, result) + fitting.data.intercept * _outputs(result)
         self.aic_ = self.bic_ = np.nan
@@ -258,7 +264,9 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
 
     # ---------------------------------------------------------------- paths
 
-    def alpha_max(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+    def alpha_max(
+        self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None
+    ) -> float:
         """Return the smallest alpha whose fit is the null model: only what is unpenalized.
 
         Parameters
@@ -287,8 +295,8 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         return alpha_max(plain)
 
     def path(
-        self, X: Any, y: Any, *, alphas: Any = 50, eps: float = 1e-3, sample_weight: Any = None,
-        offset: Any = None,
+        self, X: Any, y: Any = None, *, alphas: Any = 50, eps: float = 1e-3,
+        sample_weight: Any = None, offset: Any = None,
     ) -> Path:  # fmt: skip
         """Solve for many alphas, from the largest down, each started from the one before.
 
@@ -401,10 +409,13 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self)
         return plot_convergence(self.result_, self.tol, ax, self._at_start)
 
-    def _decision(self, X: Any, offset: Any = None) -> Array:
-        """Return the linear predictions of rows as users pass them."""
+    def _responses(self, X: Any, offset: Any, finish: Callable[[Array], Array]) -> Array:
+        """Return what ``finish`` makes of linear predictions; lazily for rows not in memory."""
         check_is_fitted(self)
-        return self._predictions(checked_rows(self, X, reset=False), offset)
+        if is_lazy(X):
+            lazy: Array = lazily(self, X, offset, finish)
+            return lazy
+        return finish(self._predictions(checked_rows(self, X, reset=False), offset))
 
     def _predictions(self, X: Any, offset: Any) -> Array:
         """Return the linear predictions of checked rows, in the shape of the targets."""

@@ -41,6 +41,12 @@ class Data:
     scale: Array | None = None
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the coefficients: that of the rows."""
+        kind: np.dtype[Any] = np.dtype(self.X.dtype)
+        return kind
+
+    @property
     def outputs(self) -> int:
         """Coefficients of a column of X: one per target or class."""
         count = self.loss.n_outputs(self.y) if offers(self.loss, Has.N_OUTPUTS) else None
@@ -65,10 +71,7 @@ class Data:
             weight = weight.max(axis=1)
         mean, square = moments(self.X, weight)
         center = mean if self.intercept else np.zeros_like(mean)
-        variance = np.maximum(square - center**2, 0.0)
-        # a variance within rounding of the mean's square is that of a constant column
-        constant = variance <= 1e-12 * np.maximum(square, np.finfo(np.float64).tiny)
-        scale = np.where(constant, 1.0, np.sqrt(variance)).astype(self.X.dtype)
+        scale = self._deviations(square, center).astype(self.X.dtype)
         given: Any = self.X
         if not isinstance(given, np.ndarray):
             triple = (given.data / scale[given.indices], given.indices, given.indptr)
@@ -78,6 +81,39 @@ class Data:
         if self.intercept:
             return replace(self, X=(self.X - center) / scale, center=center, scale=scale)
         return replace(self, X=self.X / scale, scale=scale)
+
+    @staticmethod
+    def _deviations(square: Array, center: Array) -> Array:
+        """Return the deviations of columns, one for constant columns."""
+        variance = np.maximum(square - center**2, 0.0)
+        # a variance within rounding of the mean's square is that of a constant column
+        constant = variance <= 1e-12 * np.maximum(square, np.finfo(np.float64).tiny)
+        return np.where(constant, 1.0, np.sqrt(variance))
+
+    def repeated(self, copies: Array) -> Any:
+        """Return the rows with columns repeated."""
+        # np.take keeps rows contiguous
+        return (
+            np.take(self.X, copies, axis=1)
+            if isinstance(self.X, np.ndarray)
+            else (self.X[:, copies])
+        )
+
+    def spread_of_columns(self) -> float:
+        """Return the powers of ten between the largest and the smallest norm of a column."""
+        squares = moments(self.X, None)[1]
+        squares = squares[squares > 0]
+        return 0.5 * float(np.log10(squares.max() / squares.min())) if squares.size else 0.0
+
+    def log_likelihood(self, total: float) -> float:
+        """Return the log-likelihood of a fit with this sum of losses."""
+        entries = self.n_rows
+        if self.y.ndim == 2:
+            entries = self.n_rows * self.y.shape[1]
+            if self.weight is not None and self.weight.ndim == 2:
+                entries = int(np.count_nonzero(self.weight))
+        loss: Any = self.loss
+        return float(loss.log_likelihood(total, self.y, entries))
 
     def original(self, coef: Array, intercept: Any) -> tuple[Array, Any]:
         """Return coefficients and intercept for the columns as the user gave them."""
@@ -232,23 +268,27 @@ def class_weights(class_weight: Any, classes: Array, codes: Array, weight: Array
     if class_weight is None:
         return weight
     rows = np.ones(len(codes)) if weight is None else weight
+    mass = np.bincount(codes, rows, len(classes))
+    return rows * weights_of_classes(class_weight, classes, mass)[codes]
+
+
+def weights_of_classes(class_weight: Any, classes: Array, mass: Array) -> Array:
+    """Return the weight of each class; ``mass`` is the sum of the weights of its rows."""
     if isinstance(class_weight, str):
         if class_weight != "balanced":
             raise ValueError(f"class_weight is {class_weight!r}, expected 'balanced' or a dict")
-        mass = np.bincount(codes, rows, len(classes))
-        each = mass.sum() / (len(classes) * np.where(mass > 0, mass, 1.0))
-    else:
-        known = {label: k for k, label in enumerate(classes.tolist())}
-        unknown = [label for label in class_weight if label not in known]
-        if unknown:
-            raise ValueError(
-                f"class_weight names {unknown[0]!r}, which is no class of y; classes are "
-                f"{', '.join(map(repr, known))}"
-            )
-        each = np.ones(len(classes))
-        for label, value in class_weight.items():
-            each[known[label]] = value
-    return rows * each[codes]
+        return np.asarray(mass.sum() / (len(classes) * np.where(mass > 0, mass, 1.0)))
+    known = {label: k for k, label in enumerate(classes.tolist())}
+    unknown = [label for label in class_weight if label not in known]
+    if unknown:
+        raise ValueError(
+            f"class_weight names {unknown[0]!r}, which is no class of y; classes are "
+            f"{', '.join(map(repr, known))}"
+        )
+    each = np.ones(len(classes))
+    for label, value in class_weight.items():
+        each[known[label]] = value
+    return each
 
 
 def _unknown(loss: str, known: Iterable[str]) -> str:

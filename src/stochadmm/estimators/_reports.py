@@ -16,15 +16,10 @@ def criteria(data: Data, mean_loss: float, dof: int) -> tuple[float, float]:
 
     Rows count one each, whatever their weights; the variance of the squared loss is estimated.
     """
-    n, entries = data.n_rows, data.n_rows
-    if data.y.ndim == 2:
-        entries = n * data.y.shape[1]
-        if data.weight is not None and data.weight.ndim == 2:
-            entries = int(np.count_nonzero(data.weight))
-    loss: Any = data.loss
-    if not offers(loss, Has.LOG_LIKELIHOOD):
+    if not offers(data.loss, Has.LOG_LIKELIHOOD):
         return np.nan, np.nan
-    deviance = -2.0 * loss.log_likelihood(n * mean_loss, data.y, entries)
+    n = data.n_rows
+    deviance = -2.0 * data.log_likelihood(n * mean_loss)
     return float(deviance + 2 * dof), float(deviance + np.log(n) * dof)
 
 

@@ -13,12 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
+from ..data import Changed, Labels, Source, n_outputs
 from ..losses import Logistic, Multinomial, Squared
+from ..streaming import targets_of
 from . import _data
 from ._base import StructuredModel
 from ._callbacks import with_callbacks
 from ._data import Data
 from ._scores import explained, scored_loss
+from ._sources import StreamedData, accuracy, as_source, explained_by, mean_loss
+
+MOST_CLASSES = 100  # different labels that are looked for before a source is refused
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -26,7 +31,7 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
     """The role of a regressor: one number, or several, per row."""
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> Any:
         """Fit the model.
 
         An interrupt (Ctrl-C) leaves the model at the last measured point, with ``status_`` set to
@@ -34,10 +39,12 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, CSR matrix or frame of shape (n_samples, n_features)
-            Rows; float32 and float64 are taken as they are.
+        X : array, CSR matrix, frame, source, path or Dask collection
+            Rows; float32 and float64 are taken as they are. A source (`stochadmm.open`), the
+            name of a file and Dask collections are read in every pass and never held.
         y : array of shape (n_samples,) or (n_samples, n_targets)
-            Targets. With several, an entry that is NaN is missing: it has weight zero.
+            Targets. With several, an entry that is NaN is missing: it has weight zero. A source
+            has its own; for files and Dask frames the name of a column, also below.
         sample_weight : array of shape (n_samples,), optional
             Weights >= 0; the loss is the weighted mean.
         offset : array, optional
@@ -62,13 +69,17 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Lazy for rows that are not in memory: a Dask array, or `Predictions` block by block.
         """
-        z = self._decision(X, offset)
+        return self._responses(X, offset, self._means)
+
+    def _means(self, z: Array) -> Array:
+        """Return predictions on the scale of the targets."""
         loss: Any = self._loss
         predicted: Array = loss.mean(z) if offers(loss, Has.MEAN) else z
         return predicted
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
         """Return D2, the share of the deviance that the model explains.
 
         It is 1 for perfect predictions and 0 for the best constant (plus the offset). With the
@@ -91,6 +102,9 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         float
         """
         check_is_fitted(self)
+        source = as_source(X, y, sample_weight, offset)
+        if source is not None:
+            return explained_by(self, source, scored_loss(self._loss))
         z, y, weight, offset = self._held_out(X, y, sample_weight, offset)
         return explained(self._loss, z, y, weight, offset)
 
@@ -99,6 +113,15 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         self._loss = _data.regression_loss(self.loss, y)
         offset = _data.checked_offset(offset, y.shape, X.dtype)
         return Data(X, y, self._loss, weight, bool(self.fit_intercept), offset, y.ndim == 1)
+
+    def _streamed_targets(self, source: Source) -> StreamedData:
+        ends = np.zeros(2)
+        if isinstance(self.loss, str) and self.loss != "squared":  # some suit their range
+            found = targets_of(source)
+            ends = np.array([found.low, found.high])
+        self._loss = _data.regression_loss(self.loss, ends)
+        one = n_outputs(source) is None
+        return StreamedData(source, None, self._loss, None, bool(self.fit_intercept), None, one)
 
     def _held_out(
         self, X: Any, y: Any, weight: Any, offset: Any
@@ -116,6 +139,9 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
 
     def _held_out_loss(self, X: Any, y: Any, weight: Any, offset: Any) -> float:
         """Return the mean loss of other rows; for the squared loss the mean squared error."""
+        if isinstance(X, Source):
+            factor = 2.0 / self._loss.curvature_bound if isinstance(self._loss, Squared) else 1.0
+            return factor * mean_loss(self, X, scored_loss(self._loss)) / (n_outputs(X) or 1)
         z, y, weight, _ = self._held_out(X, y, weight, offset)
         if not isinstance(self._loss, Squared):
             return float(scored_loss(self._loss).value(z, y, weight))
@@ -149,7 +175,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
     class_weight: Any = None
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> Any:
         """Fit the model.
 
         An interrupt (Ctrl-C) leaves the model at the last measured point, with ``status_`` set to
@@ -157,10 +183,12 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, CSR matrix or frame of shape (n_samples, n_features)
-            Rows; float32 and float64 are taken as they are.
+        X : array, CSR matrix, frame, source, path or Dask collection
+            Rows; float32 and float64 are taken as they are. A source (`stochadmm.open`), the
+            name of a file and Dask collections are read in every pass and never held.
         y : array of shape (n_samples,)
-            Labels of any kind, two or more different ones.
+            Labels of any kind, two or more different ones. A source has its own, two numbers;
+            for files and Dask frames the name of a column, also below.
         sample_weight : array of shape (n_samples,), optional
             Weights >= 0; the loss is the weighted mean.
         offset : array of shape (n_samples,) or (n_samples, n_classes), optional
@@ -185,8 +213,9 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Lazy for rows that are not in memory, here and in all predictions.
         """
-        return self._decision(X, offset)
+        return self._responses(X, offset, np.asarray)
 
     def predict(self, X: Any, offset: Any = None) -> Array:
         """Return the label of every row.
@@ -202,7 +231,10 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         -------
         ndarray of shape (n_samples,)
         """
-        z = self.decision_function(X, offset)
+        return self._responses(X, offset, self._labelled)
+
+    def _labelled(self, z: Array) -> Array:
+        """Return the labels of scores."""
         chosen = (z > 0).astype(np.intp) if z.ndim == 1 else z.argmax(axis=1)
         labels: Array = self.classes_[chosen]
         return labels
@@ -224,8 +256,10 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        check_is_fitted(self)
-        z = self.decision_function(X, offset)
+        return self._responses(X, offset, self._probabilities)
+
+    def _probabilities(self, z: Array) -> Array:
+        """Return the probabilities of the classes from their scores."""
         loss: Any = self._loss
         p: Array = loss.mean(z)
         if z.ndim == 1:
@@ -249,11 +283,15 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         -------
         ndarray of shape (n_samples, n_classes)
         """
+        return self._responses(X, offset, self._log_probabilities)
+
+    def _log_probabilities(self, z: Array) -> Array:
+        """Return the logarithms of the probabilities."""
         with np.errstate(divide="ignore"):
-            logs: Array = np.log(self.predict_proba(X, offset))
+            logs: Array = np.log(self._probabilities(z))
         return logs
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
         """Return the share of rows whose label is predicted.
 
         Parameters
@@ -271,6 +309,9 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         -------
         float
         """
+        source = as_source(X, y, sample_weight, offset)
+        if source is not None:
+            return accuracy(self, source, self._labelled)
         return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
     def _targets(self, X: Any, y: Any, weight: Array | None, offset: Any) -> Data:
@@ -284,11 +325,38 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         offset = _data.checked_offset(offset, shape, X.dtype)
         return Data(X, targets, self._loss, weight, bool(self.fit_intercept), offset, not several)
 
+    def _streamed_targets(self, source: Source) -> StreamedData:
+        found = targets_of(source, most_classes=MOST_CLASSES)
+        if found.classes is None or len(found.classes) > 2:
+            count = f"more than {MOST_CLASSES}" if found.classes is None else len(found.classes)
+            raise ValueError(
+                f"the targets have {count} different values; rows that are not in memory can be "
+                "fitted with two classes: tell one from the rest at a time, or load the rows"
+            )
+        if len(found.classes) < 2:
+            raise ValueError(
+                f"y has one class, {found.classes[0]:g}; a classifier needs two classes at least"
+            )
+        assert found.mass is not None
+        _data.check_classes(found.classes, np.arange(2), found.mass)
+        whole = bool((found.classes == np.rint(found.classes)).all())
+        self.classes_ = found.classes.astype(np.int64) if whole else found.classes
+        weights = None
+        if self.class_weight is not None:
+            each = _data.weights_of_classes(self.class_weight, self.classes_, found.mass)
+            weights = tuple(each.tolist())
+        self._loss = _data.class_targets(self.loss, np.arange(2), 2, np.float64)[0]
+        rows = Changed.of(source, Labels(tuple(found.classes.tolist()), weights))
+        return StreamedData(rows, None, self._loss, None, bool(self.fit_intercept))
+
     def _flat(self, z: Array) -> Array:
         return z[:, 0] if z.shape[1] == 1 else z
 
     def _held_out_loss(self, X: Any, y: Any, weight: Any, offset: Any) -> float:
         """Return the mean loss of other rows."""
+        if isinstance(X, Source):
+            signs = Changed.of(X, Labels(tuple(float(label) for label in self.classes_)))
+            return mean_loss(self, signs, self._loss)
         X = _data.checked_rows(self, X, reset=False)
         labels = np.asarray(y)
         unknown = np.setdiff1d(labels, self.classes_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import numbers
 import warnings
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
@@ -25,12 +26,14 @@ from sklearn.utils.validation import _num_samples
 
 from ..base.protocols import Array
 from ..base.workspace import Workspace
+from ..data import Fold, SomeRows, Source
 from ..losses import Squared
 from ..plots import standard_error
 from ..run.progress import counted
 from ..run.result import Status
 from ._callbacks import with_callbacks
 from ._solve import Budget, warn_out_of_time
+from ._sources import as_source
 from ._strengths import is_count
 
 TIED = 1e-8
@@ -57,7 +60,7 @@ class PathCV:
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
-        self: Any, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *,
+        self: Any, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, *,
         groups: Any = None,
     ) -> Any:  # fmt: skip
         """Choose alpha by cross-validation and fit the model with it to all rows.
@@ -66,8 +69,9 @@ class PathCV:
 
         Parameters
         ----------
-        X : array, CSR matrix or frame of shape (n_samples, n_features)
-            Rows; float32 and float64 are taken as they are.
+        X : array, CSR matrix, frame, source, path or Dask collection
+            Rows; float32 and float64 are taken as they are. Rows that are not in memory are dealt
+            to ``cv`` folds by a coin for every row number, and read again for every fit.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets or labels.
         sample_weight : array of shape (n_samples,), optional
@@ -83,6 +87,9 @@ class PathCV:
         """
         self._check_parameters()
         budget = Budget.after(self.max_seconds)
+        source = as_source(X, y, sample_weight, offset)
+        if source is not None:
+            return self._fit_source(source, groups, budget)
         X, y, sample_weight, offset, groups = indexable(X, y, sample_weight, offset, groups)
         if _num_samples(X) < 2:
             raise ValueError("cross-validation needs several rows, got n_samples = 1")
@@ -94,6 +101,49 @@ class PathCV:
         alphas = np.array(model._grid(fitting, self.alphas, self.eps, otherwise=1.0))
         rows = X, y, sample_weight, offset
         scores = self._search(rows, alphas, folds, routed["score"], budget)
+        return self._chosen(rows, fitting, alphas, scores, budget)
+
+    def _fit_source(self: Any, source: Source, groups: Any, budget: Budget) -> Any:
+        """Choose alpha where rows are not in memory."""
+        count = 5 if self.cv is None else self.cv
+        if not isinstance(count, numbers.Integral) or count < 2:
+            raise ValueError(
+                f"cv is {self.cv!r}; rows that are not in memory are dealt to folds one by one, "
+                "pass how many (2 or more)"
+            )
+        if self.scoring is not None or groups is not None:
+            name = "scoring" if groups is None else "groups"
+            raise ValueError(f"{name} needs rows in memory; leave it out")
+        model = self._plain()
+        fitting = model._prepare(source, None, None, None)
+        alphas = np.array(model._grid(fitting, self.alphas, self.eps, otherwise=1.0))
+        scores = self._search_source(source, alphas, int(count), budget)
+        return self._chosen((source, None, None, None), fitting, alphas, scores, budget)
+
+    def _search_source(
+        self: Any, source: Source, alphas: Array, count: int, budget: Budget
+    ) -> Array:
+        """Return the scores of the alphas that all folds had time for."""
+        ends, scores, shared = budget.parts(count + 1), [], Workspace()
+        with counted(
+            f"{type(self).__name__}, fits", count * len(alphas), bool(self.verbose)
+        ) as advance:
+            for k in range(count):
+                parts = [SomeRows(source, Fold(k, count, inside)) for inside in (False, True)]
+                if not all(part.n_rows for part in parts):
+                    raise ValueError(f"{source.n_rows} rows are too few for {count} folds")
+                model = self._plain()
+                fitting = model._prepare(parts[0], None, None, None)
+                held = parts[1], None, None, None
+                scores.append(
+                    _walked(model, fitting, held, alphas, None, {}, ends[k], shared.run(), advance)
+                )
+        return _compared(scores, count, self.max_seconds)
+
+    def _chosen(
+        self: Any, rows: Any, fitting: Any, alphas: Array, scores: Array, budget: Budget
+    ) -> Any:
+        """Choose alpha by the scores and fit the model with it to all rows."""
         self.alphas_, self.score_path_ = alphas[: len(scores)], scores
         if len(scores) < len(alphas):
             warn_out_of_time(type(self).__name__, "compared", len(scores), len(alphas))
@@ -127,13 +177,7 @@ class PathCV:
             for score in Parallel(n_jobs=self.n_jobs, return_as="generator")(work):
                 scores.append(score)
                 advance(0 if serial else len(alphas))
-        compared = min(map(len, scores))
-        if not compared:
-            raise TimeoutError(
-                f"max_seconds = {self.max_seconds} were over before one alpha was compared in "
-                f"all {len(folds)} folds; raise max_seconds"
-            )
-        return np.stack([score[:compared] for score in scores], axis=1)
+        return _compared(scores, len(folds), self.max_seconds)
 
     def _routed(self: Any, sample_weight: Any, groups: Any) -> dict[str, Any]:
         """Return what splitter and scorer are given besides X and y."""
@@ -194,6 +238,17 @@ class PathCV:
         return plot_scores(self.alphas_, self.score_path_, self.alpha_, ax)
 
 
+def _compared(scores: list[Array], count: int, max_seconds: float | None) -> Array:
+    """Return the scores of the alphas that all folds had time for."""
+    compared = min(map(len, scores))
+    if not compared:
+        raise TimeoutError(
+            f"max_seconds = {max_seconds} were over before one alpha was compared in all {count} "
+            "folds; raise max_seconds"
+        )
+    return np.stack([score[:compared] for score in scores], axis=1)
+
+
 def _fold(
     model: Any, rows: tuple[Any, ...], alphas: Array, train: Array, test: Array, scoring: Any,
     routed: dict[str, Any], budget: Budget, workspace: Workspace, advance: Any,
@@ -206,6 +261,14 @@ def _fold(
     held = tuple(part(array, test) for array in rows)
     routed = {name: part(value, test) for name, value in routed.items()}
     fitting = model._prepare(*(part(array, train) for array in rows))
+    return _walked(model, fitting, held, alphas, scoring, routed, budget, workspace, advance)
+
+
+def _walked(
+    model: Any, fitting: Any, held: tuple[Any, ...], alphas: Array, scoring: Any,
+    routed: dict[str, Any], budget: Budget, workspace: Workspace, advance: Any,
+) -> Array:  # fmt: skip
+    """Return the scores of a path on rows that were left out."""
     scorer = None if scoring is None else check_scoring(model, scoring)
     scores = []
     for _ in model._walk(fitting, alphas.tolist(), budget, False, workspace):

@@ -19,7 +19,8 @@ from ..run.minimize import Request
 from ..run.minimize import solve as solve_in
 from ..run.result import Record, Result, Status
 from ..run.stopping import Gap, Polished, Rule
-from ._data import moments
+from ..streaming import StreamedSum
+from ._data import Data
 
 ROUNDING = {"float64": 1e-14, "float32": 1e-7}  # relative gaps that small problems aim at
 
@@ -96,7 +97,7 @@ def solve(
     Without ``last_digits`` small problems are solved well enough to compare strengths. A callback
     has every epoch measured, so there is none unless somebody watches.
     """
-    small = _work(problem) <= OPTIONS.small
+    small = _work(problem) <= OPTIONS.small and not isinstance(problem.f2, StreamedSum)
     stop: Rule = Gap(tol)
     if small and tol <= OPTIONS.polished:
         aim = max(ROUNDING[problem.dtype.name], 0.0 if last_digits else OPTIONS.enough_to_choose)
@@ -126,16 +127,16 @@ def _generator(random_state: Any) -> Any:
     return random_state
 
 
-def warn_unless_converged(name: str, result: Result, X: Any, tol: float, scaled: bool) -> None:
+def warn_unless_converged(name: str, result: Result, data: Data, tol: float, scaled: bool) -> None:
     """Warn with both numbers and the one knob most likely to help."""
     if result.status in (Status.CONVERGED, Status.STOPPED):
         return
-    spread = 0.0 if scaled else _spread_of_columns(X)
+    spread, dtype = 0.0 if scaled else data.spread_of_columns(), data.dtype
     reason = "not converged"
     if result.status is Status.DIVERGED:
         reason, advice = "diverged", "set standardize=True, or solver='prox-newton'"
-    elif tol < ROUNDING[X.dtype.name]:
-        advice = f"raise tol: rounding in {X.dtype} leaves about {ROUNDING[X.dtype.name]:.0e}"
+    elif tol < ROUNDING[dtype.name]:
+        advice = f"raise tol: rounding in {dtype} leaves about {ROUNDING[dtype.name]:.0e}"
     elif spread > 3:
         advice = f"set standardize=True: the norms of the columns span {spread:.0f} powers of ten"
     elif result.status is Status.MAX_TIME:
@@ -172,10 +173,3 @@ def raise_if_interrupted(name: str, result: Result) -> None:
             f"{name} interrupted: {result.message}, after {result.n_passes:.0f} passes; the "
             "estimator holds this point, fit again with warm_start=True to go on"
         )
-
-
-def _spread_of_columns(X: Any) -> float:
-    """Return the powers of ten between the largest and the smallest norm of a column."""
-    squares = moments(X, None)[1]
-    squares = squares[squares > 0]
-    return 0.5 * float(np.log10(squares.max() / squares.min())) if squares.size else 0.0

@@ -35,6 +35,7 @@ class Columns:
     free: Array
     """Mask of the unpenalized columns."""
     X: Any = field(repr=False)
+    """The rows; None where they are not in memory."""
     several: bool = False
     """Whether the coefficients of a column are several numbers: targets or classes."""
 
@@ -66,6 +67,11 @@ class Columns:
         Chains, grids and matrices of the right size count the penalized columns only.
         """
         if isinstance(source, str) and source == "glasso":
+            if self.X is None:
+                raise ValueError(
+                    "graph='glasso' needs rows in memory; find the edges in a part of them with "
+                    "stochadmm.structures.glasso_edges, and pass these"
+                )
             edges = structures.glasso_edges(self.X, random_state=random_state)
             return self._without_free(structures.from_edges(edges, n_features=self.n))
         matrix = sparse.issparse(source) or isinstance(source, np.ndarray)
@@ -144,12 +150,9 @@ class Structure:
     members: list[Array] | None = None
     """Entries of the variable in each group."""
 
-    def expand(self, X: Any) -> Any:
+    def expand(self, data: Data) -> Any:
         """Return the data for the variable: columns repeated as the copies say."""
-        if self.copies is None:
-            return X
-        # np.take keeps rows contiguous
-        return np.take(X, self.copies, axis=1) if isinstance(X, np.ndarray) else X[:, self.copies]
+        return data.X if self.copies is None else data.repeated(self.copies)
 
     def fold(self, variable: Array, n: int) -> Array:
         """Return the coefficients of the columns."""
@@ -175,7 +178,7 @@ class Structure:
             penalty = Stacked([(part, A.shape[0]) for A, part in terms])
         return Problem.linear(
             data.loss,
-            self.expand(data.X),
+            self.expand(data),
             data.y,
             structure=operator,
             on_structure=penalty,

@@ -22,9 +22,12 @@ from ..certificates.data import evaluate
 from ..certificates.null_space import clear_free_directions
 from ..forms.one_block import OneBlock, one_block
 from ..forms.structure import is_diagonal
+from ..forms.summary import summarized
 from ..problem import Pair, Problem
 from ..quadratic import Implicit, minimize_quadratic
 from ..risk import FiniteSum
+from ..streaming import StreamedSum
+from .null_model import streamed_null_model
 from .result import Result
 
 
@@ -80,7 +83,13 @@ def null_model(unit: Problem) -> tuple[Array, Array]:
     It is the fit of what is unpenalized: an intercept, free columns, the mean of a fused graph.
     Both are in float64.
     """
+    whole = summarized(unit, Workspace())
+    if whole is not None:  # where the null model is the gradient along the intercept is zero
+        x, gradient = null_model(whole.problem)
+        return whole.back(Pair(unit.zeros().x1, x)).x2, gradient
     f2 = unit.f2
+    if isinstance(f2, StreamedSum):
+        return streamed_null_model(unit, f2, Workspace())
     if not isinstance(f2, FiniteSum):
         raise TypeError("alpha_max needs a FiniteSum as data term; pass alphas instead")
     directions = one_block(unit).null_directions()

@@ -1,9 +1,10 @@
 """The mean loss over rows that are read again for every pass: nothing is kept per row."""
 
+from ._columns import ColumnMeans, column_means
 from ._memory import as_bytes
 from ._passes import Coin, Sample, Sums, Work
 from ._rest import REST, WithRest
-from ._sum import BUDGET, Facts, StreamedSum, first_pass, streams
+from ._sum import BUDGET, Facts, StreamedSum, first_pass, in_memory, streams
 from ._summary import Summary, summarize
 from ._targets import Targets, targets_of
 
@@ -11,6 +12,7 @@ __all__ = [
     "BUDGET",
     "REST",
     "Coin",
+    "ColumnMeans",
     "Facts",
     "Sample",
     "StreamedSum",
@@ -20,7 +22,9 @@ __all__ = [
     "WithRest",
     "Work",
     "as_bytes",
+    "column_means",
     "first_pass",
+    "in_memory",
     "streams",
     "summarize",
     "targets_of",

@@ -11,7 +11,7 @@ from .. import cluster
 from ..base.protocols import Array, Loss, Shape
 from ..data import Source, n_outputs
 from ..losses import Squared
-from ..risk import Evaluation
+from ..risk import Evaluation, FiniteSum
 from ._passes import Coin, Sample, Sums, Work, add
 
 BUDGET = 1 << 28
@@ -191,3 +191,10 @@ def first_pass(f2: StreamedSum) -> Facts:
         sums.n, sums.weight, sums.energy / sums.n, sums.at_zero / sums.weight,
         sums.floor / sums.weight, Sample.joined(sums.sample),
     )  # fmt: skip
+
+
+def in_memory(f2: StreamedSum, rows: Sample, weight: Array) -> FiniteSum:
+    """Return the mean loss of the rows of a sample, with weights of their own."""
+    return FiniteSum(
+        f2.loss, rows.rows, rows.y, weight, intercept=f2.intercept, offset=rows.offset
+    )

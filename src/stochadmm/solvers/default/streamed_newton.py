@@ -24,14 +24,24 @@ from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
-from ...certificates import evaluate, model_of
+from ...certificates import evaluate, gap_scale, model_of
 from ...data import DenseRows
 from ...forms.one_block import OneBlock, one_block
 from ...problem import Pair, Problem, objective_at_zero
 from ...risk import Evaluation, FiniteSum
 from ...risk.curvature import RowSample, SampledHessian, quadratic_form
 from ...second_order import inside
-from ...streaming import REST, Coin, Facts, Sample, StreamedSum, Sums, WithRest, first_pass
+from ...streaming import (
+    REST,
+    Coin,
+    Facts,
+    Sample,
+    StreamedSum,
+    Sums,
+    WithRest,
+    first_pass,
+    in_memory,
+)
 from .._base import Solver, State, own_state, register, start_point
 from .sampled_newton import NewtonState, SampledNewton
 
@@ -117,7 +127,7 @@ class StreamedNewton(Solver[StreamedState]):
         mu = form.from_multiplier(None if dual is None else multiplier, deadline=deadline)
         point = inside(problem, point)
         if x is None:
-            small = replace(problem, f2=_in_memory(f2, facts.sample, facts.sample.weight))
+            small = replace(problem, f2=in_memory(f2, facts.sample, facts.sample.weight))
             found = self._solved(small, None, None, self.first_tol, deadline)
             point, mu = inside(problem, found.output), found.mu
         coin = Coin(f2.seed + 1, f2.rate, facts.energy)
@@ -140,10 +150,10 @@ class StreamedNewton(Solver[StreamedState]):
         now = at.value + problem.penalty(s.output)
         w, mu, s.promised = self._model(problem, s, form, at, now)
         share = len(s.rows.y) / f2.n_terms
-        scale = max(abs(now), 1e-3 * abs(objective_at_zero(problem, s.workspace)))
+        scale = gap_scale(problem, now, s.bound, s.workspace)
         if s.target is not None and s.promised <= self.reach * share * s.target * scale:
-            bound = self._certify(problem, s, s.target)
-            if now - bound <= s.target * scale:
+            bound = self._certify(problem, s, s.target * scale)
+            if now - bound <= s.target * gap_scale(problem, now, bound, s.workspace):
                 s.n_epochs += 1
                 return
         self._advance(problem, s, w, mu, now)
@@ -156,7 +166,7 @@ class StreamedNewton(Solver[StreamedState]):
     ) -> tuple[Array, Array, float]:
         """Return the model's minimizer, its multiplier, and the decrease it promises."""
         f2, rows = _streamed(problem), s.rows
-        few = _in_memory(f2, rows, rows.weight / rows.probability)
+        few = in_memory(f2, rows, rows.weight / rows.probability)
         here = evaluate(few, s.output.x2)
         sample = RowSample(few, here.predictions, here.slopes)
         H, gradient = SampledHessian(sample, shared=True).matrix, at.gradient
@@ -200,13 +210,18 @@ class StreamedNewton(Solver[StreamedState]):
         s.cache, s.sums = cache, sums
         s.mu = mu if t == 1.0 else s.mu + t * (mu - s.mu)
 
-    def _certify(self, problem: Problem, s: StreamedState, target: float) -> float:
-        """Solve the problem of the sample and the tangent of the rest; return the best bound."""
+    def _certify(self, problem: Problem, s: StreamedState, allowed: float) -> float:
+        """Solve the problem of the sample and the tangent of the rest; return the best bound.
+
+        ``allowed`` is the gap that the run waits for.
+        """
         f2 = _streamed(problem)
         facts = s.workspace.rows.once(first_pass, f2)
         tangent = _tangent_problem(f2, s.rows, s.sums, s.output.x2, facts)
         small = replace(problem, f2=tangent)
-        found = self._solved(small, s.output, s.dual, self.inner * target, s.deadline)
+        scale = max(abs(objective_at_zero(small)), abs(small.objective(s.output)))
+        tol = self.inner * allowed / max(scale, 1e-300)
+        found = self._solved(small, s.output, s.dual, tol, s.deadline)
         best = max(-np.inf if each is None else each for each in (s.bound, found.bound))
         s.bound = best
         return best
@@ -226,8 +241,7 @@ class StreamedNewton(Solver[StreamedState]):
             if s.other is not None:
                 break
             now, bound = s.objective, -np.inf if s.bound is None else s.bound
-            scale = max(abs(now), 1e-3 * abs(objective_at_zero(small, s.workspace)))
-            if now - bound <= tol * scale:
+            if now - bound <= tol * gap_scale(small, now, bound, s.workspace):
                 break
         return s
 
@@ -237,11 +251,6 @@ def _streamed(problem: Problem) -> StreamedSum:
     if not isinstance(problem.f2, StreamedSum):
         raise TypeError("the rows are in memory, expected a source of rows; use 'auto'")
     return problem.f2
-
-
-def _in_memory(f2: StreamedSum, rows: Sample, weight: Array) -> FiniteSum:
-    loss: Any = f2.loss
-    return FiniteSum(loss, rows.rows, rows.y, weight, intercept=f2.intercept, offset=rows.offset)
 
 
 def _tangent_problem(

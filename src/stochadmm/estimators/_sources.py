@@ -1,0 +1,318 @@
+"""Rows that are not in memory, as estimators take them: read for fits, lazy for predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .. import cluster
+from ..base.protocols import Array
+from ..data import (
+    ArraySource,
+    Block,
+    Changed,
+    Combined,
+    DaskSource,
+    Rescaled,
+    Shard,
+    Source,
+    is_dask,
+    is_frame,
+    n_outputs,
+    open_source,
+)
+from ..losses import Logistic, Squared
+from ..streaming import BUDGET, StreamedSum, column_means
+from . import refit
+from ._data import Data, checked_rows, checked_weight
+
+BLOCK = 1 << 24  # bytes of rows that predictions and scores read at a time
+
+
+def as_source(X: Any, y: Any = None, weight: Any = None, offset: Any = None) -> Source | None:
+    """Return rows in files, maps or Dask collections as a source; None for rows in memory.
+
+    For names of files and Dask frames ``y``, ``weight`` and ``offset`` may name columns.
+    """
+    if isinstance(X, (str, Path)):
+        return open_source(X, y, weight=weight, offset=offset)
+    if is_dask(X):
+        return DaskSource.of(*_columns_of(X, y, weight, offset))
+    if isinstance(X, np.memmap) and X.nbytes > BUDGET and np.ndim(y) == 1:
+        return ArraySource(X, y, weight, offset)
+    if not isinstance(X, Source):
+        return None
+    for name, value in (("y", y), ("sample_weight", weight), ("offset", offset)):
+        if value is not None:
+            raise ValueError(
+                f"{name} is given beside a source, which has its own; name it in stochadmm.open"
+            )
+    return X
+
+
+def is_lazy(X: Any) -> bool:
+    """Say whether predictions of these rows are made as they are asked for."""
+    return is_dask(X) or isinstance(X, (str, Path, Source))
+
+
+def _columns_of(X: Any, *parts: Any) -> tuple[Any, ...]:
+    """Return a Dask frame without the columns that are named, and these columns."""
+    named = [part for part in parts if isinstance(part, str)]
+    if not named:
+        if parts[0] is None:
+            raise ValueError("y is missing; pass the targets as a Dask collection cut like X")
+        return X, *parts
+    if not is_frame(X):
+        raise ValueError(f"{named[0]!r} names a column, but X is an array; pass a Dask array")
+    for name in named:
+        if name not in X.columns:
+            known = ", ".join(map(str, X.columns[:8]))
+            raise ValueError(f"X has no column {name!r}; it has {known}")
+    return X.drop(columns=named), *(X[p] if isinstance(p, str) else p for p in parts)
+
+
+@dataclass(frozen=True)
+class StreamedData(Data):
+    """Rows and encoded targets in a source (``X``), and how columns were scaled."""
+
+    y: Any = field(repr=False)
+    """None: targets are read together with the rows."""
+
+    @property
+    def source(self) -> Source:
+        """The rows."""
+        found: Source = self.X
+        return found
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the coefficients: sums over files are in float64."""
+        return np.dtype(np.float64)
+
+    @property
+    def outputs(self) -> int:
+        """Coefficients of a column."""
+        return n_outputs(self.source) or 1
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the source."""
+        return self.source.n_rows
+
+    def standardized(self) -> StreamedData:
+        """Return the data with columns of unit deviation; a read."""
+        means = column_means(self.source)
+        center = means.mean if self.intercept else np.zeros_like(means.mean)
+        scale = self._deviations(means.square, center)
+        moved = self.intercept and not means.is_sparse
+        change = Rescaled(center if moved else None, scale)
+        rows = Changed.of(self.source, change)
+        return replace(self, X=rows, center=center if moved else None, scale=scale)
+
+    def repeated(self, copies: Array) -> Source:
+        """Return the rows with columns repeated."""
+        n = self.source.n_columns
+        ones, rows = np.ones(len(copies)), np.arange(len(copies))
+        chosen = sparse.csr_array((ones, (copies, rows)), shape=(n, len(copies)))
+        return Changed(self.source, Combined(chosen), len(copies))
+
+    def spread_of_columns(self) -> float:
+        """Return zero: the norms of the columns are not worth a read."""
+        return 0.0
+
+    def log_likelihood(self, total: float) -> float:
+        """Return that of a fit; NaN where it takes a sum over the targets."""
+        if not isinstance(self.loss, (Logistic, Squared)):
+            return float("nan")
+        loss: Any = self.loss
+        return float(loss.log_likelihood(total, np.empty(0), self.n_rows * self.outputs))
+
+
+def read(model: Any, X: Any, y: Any, weight: Any, offset: Any) -> Data:
+    """Return checked rows and targets of a fit, in memory or not."""
+    source = as_source(X, y, weight, offset)
+    if source is None:
+        X = checked_rows(model, X, reset=True)
+        in_memory: Data = model._targets(X, y, checked_weight(weight, X), offset)
+        return in_memory
+    if refit.share(model.refit):
+        raise ValueError("refit needs rows in memory; set refit=False")
+    remember_columns(model, source)
+    streamed: Data = model._streamed_targets(source)
+    return streamed
+
+
+# ---------------------------------------------------------------- predictions
+
+
+class Predictions:
+    """Predictions of a source, made block by block as they are asked for.
+
+    Iterate over it for arrays of consecutive rows, or write them to a file; ``numpy.asarray``
+    holds them all (the predictions, never the rows).
+    """
+
+    def __init__(self, source: Source, respond: Callable[[Block], Array]) -> None:
+        self.source, self.respond = source, respond
+
+    def __len__(self) -> int:
+        return self.source.n_rows
+
+    def __iter__(self) -> Iterator[Array]:
+        for shard in self.source.shards:
+            for block in shard.blocks(BLOCK):
+                yield self.respond(block)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.concatenate(list(self)).astype(dtype or None, copy=False)
+
+    def __repr__(self) -> str:
+        return f"Predictions of {len(self):,} rows, made block by block as they are asked for"
+
+    def save(self, path: str | Path) -> None:
+        """Write the predictions to a ``.npy`` file, block by block."""
+        out: Any = None
+        place = 0
+        for part in self:
+            if out is None:
+                shape = (len(self), *part.shape[1:])
+                out = np.lib.format.open_memmap(path, mode="w+", dtype=part.dtype, shape=shape)
+            out[place : place + len(part)] = part
+            place += len(part)
+        out.flush()
+
+
+@dataclass(frozen=True)
+class _Block:
+    """What becomes of the rows of a block; travels to other processes."""
+
+    model: Any
+    finish: Callable[[Array], Array]
+
+    def __call__(self, block: Block) -> Array:
+        z = self.model._predictions(block.X, None)
+        return self.finish(z if block.offset is None else z + block.offset)
+
+    def of_rows(self, rows: Any, offset: Any = None) -> Array:
+        """Return the response to a partition of Dask collections."""
+        X = rows if sparse.issparse(rows) else np.asarray(rows)
+        return self.finish(self.model._predictions(X, None if offset is None else offset))
+
+
+def lazily(model: Any, X: Any, offset: Any, finish: Callable[[Array], Array]) -> Any:
+    """Return predictions that are made as they are asked for, in the form that X has."""
+    work = _Block(model, finish)
+    if not is_dask(X):
+        source = X if isinstance(X, Source) else open_source(X, offset=offset)
+        if isinstance(X, Source) and offset is not None:
+            raise ValueError("offset is given beside a source, which has its own")
+        check_columns(model, source.n_columns, source.names)
+        return Predictions(source, work)
+    names = [str(name) for name in X.columns] if is_frame(X) else None
+    known = getattr(model, "feature_names_in_", None)
+    if names is not None and known is not None and set(known) < set(names):
+        X, names = X[list(known)], list(known)  # the target is a column too
+    check_columns(model, X.shape[1], names)
+    rows = X.to_dask_array() if is_frame(X) else X
+    one = work.of_rows(np.zeros((1, model.n_features_in_)))
+    shape: dict[str, Any] = {"drop_axis": 1} if one.ndim == 1 else {
+        "chunks": (rows.chunks[0], (one.shape[1],))
+    }  # fmt: skip
+    others = [] if offset is None else [offset if one.ndim == 1 else offset[:, None]]
+    return rows.map_blocks(work.of_rows, *others, dtype=one.dtype, meta=one[:0], **shape)
+
+
+def check_columns(model: Any, n: int, names: list[str] | None) -> None:
+    """Raise where rows have other columns than those of the fit."""
+    if n != model.n_features_in_:
+        raise ValueError(
+            f"X has {n} features, but {type(model).__name__} is expecting "
+            f"{model.n_features_in_} features as input"
+        )
+    known = getattr(model, "feature_names_in_", None)
+    if known is not None and names is not None and list(known) != list(names):
+        raise ValueError(
+            "the feature names should match those that were passed during fit, in their order; "
+            f"got {', '.join(map(str, names[:5]))}"
+        )
+
+
+def remember_columns(model: Any, source: Source) -> None:
+    """Set what scikit-learn keeps of the columns of a fit."""
+    model.n_features_in_ = source.n_columns
+    if source.names is not None:
+        model.feature_names_in_ = np.array(source.names, dtype=object)
+    elif hasattr(model, "feature_names_in_"):
+        del model.feature_names_in_
+
+
+# ---------------------------------------------------------------- scores
+
+
+@dataclass(frozen=True)
+class _Hits:
+    """Weights of all rows and of those whose label is predicted."""
+
+    work: _Block
+
+    def __call__(self, shard: Shard) -> Array:
+        total = np.zeros(2)
+        for block in shard.blocks(BLOCK):
+            q = np.ones(len(block)) if block.weight is None else block.weight
+            total += q.sum(), q[self.work(block) == block.y].sum()
+        return total
+
+
+def accuracy(model: Any, source: Source, finish: Callable[[Array], Array]) -> float:
+    """Return the share of rows whose label is predicted; one read."""
+    engine = cluster.current(source)
+    total = engine.map_reduce(source.shards, _Hits(_Block(model, finish)), np.add)
+    return float(total[1] / total[0])
+
+
+def mean_loss(model: Any, source: Source, loss: Any) -> float:
+    """Return the mean loss of a fitted model over encoded rows; one read."""
+    f2 = StreamedSum(loss, source, intercept=True)
+    return f2.value(_variable(model, f2.n_outputs))
+
+
+def explained_by(model: Any, source: Source, loss: Any) -> float:
+    """Return D2 of a source: the share of the deviance that a model explains; a few reads.
+
+    The constant that it is compared with comes from values at many constants at a time.
+    """
+    f2 = StreamedSum(loss, source, intercept=True)
+    if f2.n_outputs is not None:
+        raise ValueError("score of several targets needs rows in memory; score one at a time")
+    zero, unit = np.zeros(f2.shape), np.zeros(f2.shape)
+    unit[-1] = 1.0
+    sums = f2.run(_variable(model, None), opening=True)
+    perfect = -sums.floor / sums.weight
+    middle, reach = 0.0, 1.0
+    grid = np.linspace(-1.0, 1.0, 33)
+    best = np.inf
+    for _ in range(60):
+        values = f2.values_along(zero, unit, tuple(middle + reach * grid))
+        place = int(np.argmin(values))
+        settled = best - values[place] <= 1e-13 * abs(values[place]) and 0 < place < 32
+        best, middle = min(best, float(values[place])), middle + reach * grid[place]
+        reach = reach * 4 if place in (0, 32) else reach / 12
+        if settled:
+            break
+    null = best - perfect
+    if not null > 0:
+        return 1.0
+    return 1.0 - (sums.value / sums.weight - perfect) / null
+
+
+def _variable(model: Any, outputs: int | None) -> Array:
+    coef = np.asarray(model.coef_, dtype=np.float64)
+    intercept = np.asarray(model.intercept_, dtype=np.float64)
+    if outputs is None:
+        return np.append(np.ravel(coef), np.ravel(intercept)[:1])
+    return np.concatenate([coef.T, np.broadcast_to(intercept, (1, outputs))])
