@@ -2,20 +2,25 @@
 
     python benchmarks/low_rank.py squared [--problems usps,generated,singular]
     python benchmarks/low_rank.py school
-    python benchmarks/low_rank.py multinomial [--problems usps,coil20,news,generated,mnist]
+    python benchmarks/low_rank.py multinomial [--problems usps,coil20,news,generated,mnist,...]
+    python benchmarks/low_rank.py entries            clinc150 with an l1 norm alone, beside saga
+    python benchmarks/low_rank.py map [--rows 16000] 4,096 x 1,000 from a map of float16
+    ... [--store lines.jsonl]                        go on where an earlier run has ended
 
 Squared losses: nuclear + l1 and nuclear + rows at three strengths. The baseline is consensus ADMM
 on the Gram matrix with six fixed penalties, stopped when its objective (whose evaluation is not
 counted) is within the tolerance of the best value known. CPU seconds, one thread, from raw arrays
-to the result. Multinomial losses: the baseline is FISTA with restarts and a prox of the sum by
-Dykstra's projections, the best of three step rules. Strengths: a = f |g|_2 and b = 0.3 f max|g|
-with g the gradient at zero (rows: the largest norm of a row).
+to the result, loading compiled code left out. Multinomial losses: the baseline is FISTA with
+restarts and a prox of the sum by Dykstra's projections, the best of three step rules, or
+ACC-SADMM. Strengths: a = f |g|_2 and b = 0.3 f max|g| with g the gradient at zero (rows: the
+largest norm of a row). Every line is measured in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import time
 from functools import partial
 
@@ -23,6 +28,7 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
 import numpy as np  # noqa: E402
+from lines import Lines, Table  # noqa: E402
 
 import stochadmm as sa  # noqa: E402
 
@@ -105,58 +111,103 @@ def plain_admm(X, Y, a, b, rows, factor, target, seconds):
 
 def certified(make, tol, **given):
     """Return the result of `auto` and the CPU seconds from raw arrays."""
+    warm_up()
     began = time.process_time()
     result = sa.minimize(make(), stop=sa.Gap(tol), **given)
     return result, time.process_time() - began
 
 
-def squared(names, limit):
-    """Print a line per problem, norm and strength."""
-    print("problem     norm     f     tol    auto  plain   ratio-0.1s  iterations  gap")
+def warm_up():
+    """Load compiled code."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((50, 6)), rng.standard_normal((50, 4))
+    sa.minimize(stated(sa.Squared(), X, Y, 0.1, 0.1), stop=sa.Gap(1e-2))
+    sa.minimize(stated(sa.Multinomial(), X, Y.argmax(axis=1), 0.1, 0.1), stop=sa.Gap(1e-2))
+
+
+def shown(result, seconds):
+    """Return what is kept of a run."""
+    return {
+        "seconds": seconds,
+        "objective": result.objective,
+        "gap": float(result.relative_gap),
+        "passes": float(result.n_passes),
+        "status": result.status.name,
+        "route": result.info.get("route", ""),
+        "MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+# ---------------------------------------------------------------- squared losses
+
+
+def squared_problem(name, rows, f):
+    """Return rows, targets and both strengths."""
+    X, Y = SETS[name]()
+    return X, Y, *strengths(X.T @ Y / len(X), f, rows)
+
+
+def own_squared(name, rows, f, tol):
+    """Run `auto`."""
+    X, Y, a, b = squared_problem(name, rows, f)
+    return shown(*certified(partial(stated, sa.Squared(), X, Y, a, b, rows), tol, max_passes=1000))
+
+
+def plain_squared(name, rows, f, best, tol, limit):
+    """Run the baseline with every penalty; return the least seconds."""
+    X, Y, a, b = squared_problem(name, rows, f)
+    target = best * (1 + tol)
+    times = [plain_admm(X, Y, a, b, rows, factor, target, limit) for factor in PENALTIES]
+    return {"seconds": min(times)}
+
+
+def squared(lines, names, limit):
+    """Print a row per problem, norm, strength and tolerance."""
+    table = Table("problem", "norm", "f", "tol", "auto s", "plain s", "allowed s", "gap", "status")
     for name in names:
-        X, Y = SETS[name]()
-        gradient = X.T @ Y / len(X)
         for rows in (False, True):
             for f in (0.3, 0.1, 0.03):
-                a, b = strengths(gradient, f, rows)
-
-                def make(a=a, b=b, rows=rows, X=X, Y=Y):
-                    return stated(sa.Squared(), X, Y, a, b, rows)
-
-                best = sa.minimize(make(), stop=sa.Gap(1e-8), max_passes=1000).objective
+                label = f"squared {name} {'rows' if rows else 'entries'} {f}"
+                best = lines.measured(f"{label} best", own_squared, name, rows, f, 1e-8)
                 for tol in TOLERANCES:
-                    result, own = certified(make, tol)
-                    plain = min(
-                        plain_admm(X, Y, a, b, rows, factor, best * (1 + tol), limit)
-                        for factor in PENALTIES
-                    )
-                    print(
-                        f"{name:11s} {'rows' if rows else 'entries':8s} {f:<5g} {tol:.0e} "
-                        f"{own:6.3f} {plain:6.3f} {(own - 0.1) / plain:11.2f} "
-                        f"{result.info['iterations']:10d}  {result.relative_gap:.1e} "
-                        f"{result.status.name}",
-                        flush=True,
-                    )
+                    own = lines.measured(f"{label} {tol}", own_squared, name, rows, f, tol)
+                    given = name, rows, f, best["objective"], tol, limit
+                    plain = lines.measured(f"{label} {tol} plain", plain_squared, *given)
+                    allowed = (2 if tol == 1e-4 else 3) * plain["seconds"] + 0.1
+                    table.row(
+                        name, "rows" if rows else "entries", f, f"{tol:.0e}", own["seconds"],
+                        plain["seconds"], allowed, f"{own['gap']:.1e}", own["status"],
+                    )  # fmt: skip
 
 
-def school():
+def own_school(ratio, sparsity, alpha):
     """Fit all tasks of the school data at once: a target per school, the others missing."""
     data = sa.datasets.load("school")
     tasks = np.unique(data.tasks, return_inverse=True)[1]
     Y = np.full((len(data.y), tasks.max() + 1), np.nan)
     Y[np.arange(len(Y)), tasks] = data.y
+    warm_up()
+    began = time.process_time()
+    given = {"alpha": alpha, "l1_ratio": ratio, "sparsity": sparsity, "tol": 1e-4}
+    model = sa.SparseLowRankRegressor(**given).fit(data.X, Y)
+    return shown(model.result_, time.process_time() - began) | {"rank": model.rank_}
+
+
+def school(lines):
+    """Print a row per norm and strength."""
+    table = Table("norm", "l1_ratio", "alpha", "auto s", "allowed s", "rank", "gap", "status")
     for ratio in (0.0, 0.5):
         for sparsity in ("entries", "rows"):
             for alpha in (0.3, 0.03):
-                began = time.process_time()
-                model = sa.SparseLowRankRegressor(
-                    alpha=alpha, l1_ratio=ratio, sparsity=sparsity, tol=1e-4
-                ).fit(data.X, Y)
-                print(
-                    f"school, {Y.shape[1]} tasks, {sparsity}, l1_ratio {ratio}, alpha {alpha}: "
-                    f"{time.process_time() - began:.2f} s, rank {model.rank_}",
-                    flush=True,
-                )
+                given = ratio, sparsity, alpha
+                own = lines.measured(f"school {given}", own_school, *given)
+                table.row(
+                    sparsity, ratio, alpha, own["seconds"], 10, own["rank"], f"{own['gap']:.1e}",
+                    own["status"],
+                )  # fmt: skip
+
+
+# ---------------------------------------------------------------- multinomial losses
 
 
 def indicator_gradient(X, y):
@@ -274,43 +325,133 @@ def fista(X, y, a, b, rule, target, seconds):
     return np.inf
 
 
-def multinomial(names, limit, shares):
-    """Print a line per problem and strength: certified 1e-4 beside the true 1e-4 of FISTA."""
-    print("problem     f     auto    FISTA   ratio  passes (+ certificates)  gap")
+def classes_problem(name, f):
+    """Return rows, classes and both strengths."""
+    X, y = CLASSES[name]()
+    return X, y, *strengths(indicator_gradient(X, y), f, False)
+
+
+def own_classes(name, f, tol, seconds):
+    """Run `auto`."""
+    X, y, a, b = classes_problem(name, f)
+    make = partial(stated, sa.Multinomial(), X, y, a, b)
+    result, own = certified(make, tol, max_passes=1e5, max_seconds=seconds)
+    return shown(result, own) | {"certificates": result.info.get("passes of certificates", 0.0)}
+
+
+def first_order(name, f, best, limit):
+    """Return the least CPU seconds of first-order methods until the true 1e-4."""
+    X, y, a, b = classes_problem(name, f)
+    target = best * (1 + 1e-4)
+    found = {rule: fista(X, y, a, b, rule, target, limit) for rule in STEP_RULES}
+    found["acc-sadmm"] = stochastic(X, y, a, b, target, limit)
+    first = min(found, key=found.__getitem__)
+    return {"seconds": found[first], "method": first if found[first] < np.inf else "none"}
+
+
+def stochastic(X, y, a, b, target, limit):
+    """Return the CPU seconds of ACC-SADMM until the target; its evaluation is not counted."""
+    began, lost = time.process_time(), 0.0
+    problem = stated(sa.Multinomial(), X, y, a, b)
+    for state in sa.iterate(problem, "acc-sadmm"):
+        clock = time.process_time()
+        if problem.objective(state.output) <= target:
+            return clock - began - lost
+        lost += time.process_time() - clock
+        if clock - began - lost > limit:
+            return np.inf
+    return np.inf
+
+
+def multinomial(lines, names, limit, shares):
+    """Print a row per problem and strength: certified 1e-4 beside the true 1e-4."""
+    table = Table(
+        "problem", "f", "auto s", "first order s", "which", "ratio", "passes + certificates",
+        "gap", "status", "route", "MB",
+    )  # fmt: skip
     for name in names:
-        X, y = CLASSES[name]()
-        gradient = indicator_gradient(X, y)
         for f in shares:
-            a, b = strengths(gradient, f, False)
-            make = partial(stated, sa.Multinomial(), X, y, a, b)
-            result, own = certified(make, 1e-4, max_passes=1e5, max_seconds=20 * limit)
-            best = result.objective
-            plain = min(fista(X, y, a, b, r, best * (1 + 1e-4), limit) for r in STEP_RULES)
-            extra = result.info.get("passes of certificates", 0.0)
-            print(
-                f"{name:11s} {f:<5g} {own:6.2f} {plain:7.2f} {own / plain:7.2f}  "
-                f"{result.n_passes:6.1f} (+ {extra:.1f})  {result.relative_gap:.1e} "
-                f"{result.status.name}",
-                flush=True,
-            )
+            label = f"multinomial {name} {f}"
+            own = lines.measured(label, own_classes, name, f, 1e-4, 20 * limit)
+            best = lines.measured(f"{label} best", own_classes, name, f, 1e-5, 10 * limit)
+            known = min(own["objective"], best["objective"])
+            plain = lines.measured(f"{label} plain", first_order, name, f, known, limit)
+            table.row(
+                name, f, own["seconds"], plain["seconds"], plain["method"],
+                own["seconds"] / plain["seconds"],
+                f"{own['passes']:.1f} + {own['certificates']:.1f}", f"{own['gap']:.1e}",
+                own["status"], own["route"], round(own["MB"]),
+            )  # fmt: skip
+
+
+# ---------------------------------------------------------------- many classes, l1 alone
+
+
+def own_entries(alpha, intercept, seconds):
+    """Run `auto` on all words of clinc150."""
+    X, y = CLASSES["clinc150"]()
+    norm = sa.L1(alpha)
+    make = partial(
+        sa.Problem.linear, sa.Multinomial(), X, y, on_coefficients=norm, intercept=intercept
+    )
+    result, own = certified(make, 1e-4, max_passes=1e5, max_seconds=seconds)
+    return shown(result, own) | {"nonzeros": int(np.count_nonzero(result.x2))}
+
+
+def saga_entries(alpha, best, seconds):
+    """Run saga of scikit-learn on the same objective; return its true gap after such seconds."""
+    from sklearn.linear_model import LogisticRegression
+
+    X, y = CLASSES["clinc150"]()
+    problem = sa.Problem.linear(sa.Multinomial(), X, y, on_coefficients=sa.L1(alpha))
+    model = LogisticRegression(
+        penalty="l1", C=1 / (alpha * len(y)), solver="saga", fit_intercept=False, tol=0.0,
+        max_iter=10, warm_start=True,
+    )  # fmt: skip
+    spent, gap = 0.0, np.inf
+    while spent < seconds and gap > 1e-4:
+        began = time.process_time()
+        model.fit(X, y)
+        spent += time.process_time() - began
+        x = problem.feasible(sa.Pair(problem.zeros().x1, np.ascontiguousarray(model.coef_.T)))
+        gap = problem.objective(x) / best - 1
+    return {"seconds": spent, "gap": gap}
+
+
+def entries(lines, limit):
+    """Print a row per strength."""
+    table = Table("alpha", "auto s", "gap", "status", "passes", "nonzeros", "saga s", "its gap")
+    for alpha in (1e-3, 1e-4):
+        own = lines.measured(f"entries {alpha}", own_entries, alpha, False, 20 * limit)
+        given = alpha, own["objective"], 20 * limit
+        saga = lines.measured(f"entries {alpha} saga", saga_entries, *given)
+        table.row(
+            alpha, own["seconds"], f"{own['gap']:.1e}", own["status"], own["passes"],
+            own["nonzeros"], saga["seconds"], f"{saga['gap']:.1e}",
+        )  # fmt: skip
 
 
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("kind", choices=["squared", "school", "multinomial"])
+    parser.add_argument("kind", choices=["squared", "school", "multinomial", "entries", "map"])
     parser.add_argument("--problems", default=None)
     parser.add_argument("--shares", default="0.1,0.01", help="strengths of multinomial models")
     parser.add_argument("--limit", type=float, default=5.0, help="seconds of one baseline run")
+    parser.add_argument("--rows", type=int, default=16_000, help="rows of the map")
+    parser.add_argument("--store", default=None, help="file of lines that are known")
     arguments = parser.parse_args()
+    lines = Lines(arguments.store)
     if arguments.kind == "school":
-        school()
+        school(lines)
+    elif arguments.kind == "entries":
+        entries(lines, arguments.limit)
     elif arguments.kind == "multinomial":
         names = arguments.problems or ",".join(CLASSES)
         shares = [float(f) for f in arguments.shares.split(",")]
-        multinomial(names.split(","), arguments.limit, shares)
+        multinomial(lines, names.split(","), arguments.limit, shares)
     else:
-        squared((arguments.problems or ",".join(SETS)).split(","), arguments.limit)
+        squared(lines, (arguments.problems or ",".join(SETS)).split(","), arguments.limit)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 // All kernels for one instruction set; compiled once for each, VARIANT being its name.
+#include "coordinates.hpp"
 #include "methods.hpp"
 #include "passes.hpp"
 #include "quadratic.hpp"
@@ -25,6 +26,7 @@ template <class T> constexpr Kernels<T> kernels() {
 extern const Variant table;
 const Variant table = {
     loss_code, N_TERMS, kernels<float>(), kernels<double>(), splitting, augmented, newton_matrix,
+    coordinate_sweeps,
 };
 
 }  // namespace VARIANT

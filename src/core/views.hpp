@@ -105,6 +105,20 @@ struct NewtonMatrix {
   double *out;
 };
 
+// Coordinate descent on a second-order model, see coordinates.hpp; coordinates of an output are
+// consecutive, those of output c from starts[c] on.
+struct Coordinates {
+  idx n, outputs;
+  const idx *indptr, *indices;  // of the columns
+  const double *data;
+  const double *c, *s;  // (outputs, n); s may be null
+  const idx *starts, *columns;
+  const double *gradient, *bend, *l1, *l2, *lo, *hi;
+  double *w, *V, *m;
+  double tol;
+  idx most, inner;
+};
+
 // A whole solve: S has `columns` = coefficients and intercept; w and the multiplier of S w are
 // starts and answers, z and u the predictions and derivatives of the rows at w.
 struct SmallRoute {
@@ -218,6 +232,7 @@ struct Variant {
   Found (*splitting)(const Small &);
   void (*augmented)(const Augmented &);
   void (*newton_matrix)(const NewtonMatrix &);
+  double (*coordinate_sweeps)(const Coordinates &, idx &sweeps);
 };
 
 [[noreturn]] void no_memory();  // in module.cpp

@@ -266,6 +266,9 @@ PROMISES = {
     "low-rank-newton": Promise(
         20, 1e-6, "for a nuclear norm and losses that are not squared", cannot=EVERYTHING
     ),
+    "coordinate-newton": Promise(
+        20, 1e-9, "for sparse rows, several outputs, entries by themselves", cannot=EVERYTHING
+    ),
     "streamed-newton": Promise(5, 1e-6, "for rows in files", cannot=EVERYTHING),
     "gram": Promise(
         3, 1e-9, "exact for quadratic losses", own=True, cannot=EVERYTHING - QUADRATIC

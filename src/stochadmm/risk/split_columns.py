@@ -61,6 +61,12 @@ class SplitColumns:
             total += self._X[rows].T.astype(np.float64) @ u[rows]
         return total
 
+    def by_column(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+        """Return the own columns and then the free ones in CSC form: pointers, rows, entries."""
+        both = sparse.csr_array(sparse.vstack([self._XT, sparse.csr_array(self.free.T)]))
+        narrow = both.indptr.astype(np.int64), both.indices.astype(np.int64)
+        return *narrow, both.data.astype(np.float64)
+
     def gram(self, weights: Array) -> Array:
         """Return the own columns' Gram matrix with weights of the rows, in float32 products."""
         return weighted_gram(self._X, weights, False, single=True)
@@ -73,6 +79,11 @@ class SplitColumns:
             size = float(np.linalg.norm(v))
             v = v / max(size, 1e-300)
         return size
+
+    def largest_entry(self) -> float:
+        """Return the largest size of an entry of the own columns."""
+        X: Any = self._X.data if self.f2.storage == CSR else self._X
+        return max(float(X.max(initial=0.0)), -float(X.min(initial=0.0)))
 
     def squares(self) -> Any:
         """Return the squared entries of the own columns, transposed."""

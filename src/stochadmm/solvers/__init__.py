@@ -34,6 +34,7 @@ from .comparison.svrg_admm import SVRGADMM
 from .comparison.vr_pddy import VRPDDY
 from .default.acc_sadmm import AccSADMM, Schedule
 from .default.auto import Auto
+from .default.coordinate_newton import EntryNewton
 from .default.gram import Gram
 from .default.low_rank_gram import LowRankGram, LowRankGramOptions
 from .default.low_rank_newton import LowRankNewton, LowRankNewtonOptions
@@ -62,6 +63,7 @@ __all__ = [
     "AnySolver",
     "Auto",
     "Continuation",
+    "EntryNewton",
     "FastLADMM",
     "Gram",
     "InertialADMM",

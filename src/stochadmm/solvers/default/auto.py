@@ -29,6 +29,7 @@ from ...risk import FiniteSum
 from ...second_order import is_quadratic
 from ...streaming import StreamedSum
 from .._base import AnySolver, Solver, State, choose_engine, get, register, start_point
+from .coordinate_newton import EntryNewton
 from .handover import dual_rows
 from .low_rank_gram import LowRankGram
 from .low_rank_newton import LowRankNewton
@@ -77,9 +78,9 @@ class Auto(Solver[State]):
     route : str, default="auto"
         "small": one compiled call; "newton": second-order steps from samples of rows; "gram": the
         Gram matrix of a quadratic loss; "low-rank-gram", "low-rank-newton": both with a nuclear
-        norm; "working-set": a few of many columns at a time; "tied-newton": a factor of the
-        structure and the levels it leaves; "sdca-admm": steps in the dual variables of few rows;
-        "acc-sadmm".
+        norm; "coordinate-newton": sparse rows, many outputs and an l1 norm; "working-set": a few
+        of many columns at a time; "tied-newton": a factor of the structure and the levels it
+        leaves; "sdca-admm": steps in the dual variables of few rows; "acc-sadmm".
     options : AutoOptions
         Sizes at which one method becomes cheaper than another.
 
@@ -116,11 +117,11 @@ class Auto(Solver[State]):
             return "streamed-newton", "rows are read from their source: few passes, none kept"
         if LowRankGram().why_not(problem) is None:
             return "low-rank-gram", "a squared loss with a nuclear norm: the Gram matrix is enough"
-        if (
-            math.prod(problem.shape2) > DEFAULTS.flatten
-            and LowRankNewton().why_not(problem) is None
-        ):
+        large = math.prod(problem.shape2) > DEFAULTS.flatten
+        if large and LowRankNewton().why_not(problem) is None:
             return "low-rank-newton", LowRankNewton().plan(problem)
+        if large and EntryNewton().why_not(problem, workspace) is None:
+            return "coordinate-newton", "sparse rows, many outputs, entries held one by one"
         view = Elimination.of(problem, workspace)
         if view is not None:
             route, why = self.choose(view.reduced, workspace)
