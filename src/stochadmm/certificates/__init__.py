@@ -7,7 +7,7 @@ from .data import DataTerm, evaluate, mean_loss, pull_back
 from .null_space import clear_free_directions
 from .relative import gap_scale
 from .repair import repaired
-from .scaled import DualPoint, lower_bound, scaled_point
+from .scaled import DualPoint, dual_value, lower_bound, scaled_point
 
 __all__ = [
     "Certificate",
@@ -17,6 +17,7 @@ __all__ = [
     "certify",
     "clear_free_directions",
     "corrected_point",
+    "dual_value",
     "evaluate",
     "gap_scale",
     "has_certificate",

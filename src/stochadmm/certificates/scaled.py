@@ -27,14 +27,12 @@ class DualPoint:
     """What the point was shrunk by to become feasible."""
 
 
-def lower_bound(
-    f2: FiniteSum, form: OneBlock, z: Array, u: Array, gradient: Array, mu: Array, error: Array,
-    objective: float, *, workspace: Workspace,
-) -> float:  # fmt: skip
-    """Return D(u, mu) less what is left of ``X'(q u)/n + S' mu = 0`` costs at most.
+def dual_value(
+    f2: FiniteSum, form: OneBlock, u: Array, gradient: Array, mu: Array, error: Array
+) -> float:
+    """Return D(u, mu), minus infinity where ``X'(q u)/n + S' mu = 0`` is open beyond rounding.
 
-    It is minus infinity where that is more than a matter of rounding, or its cost is not known.
-    ``error`` is the rounding of that equation, ``objective`` F at some feasible point.
+    ``error`` is the rounding of that equation.
     """
     left = gradient + form.St @ mu
     # outputs are cleared together: what rounds in one shows in all
@@ -42,9 +40,24 @@ def lower_bound(
     if not (np.abs(left) <= OPTIONS.open * scale).all():
         return -np.inf
     total = mean_conjugate(f2, u) + form.conjugate(mu)
-    if not np.isfinite(total):
+    return -total if np.isfinite(total) else -np.inf
+
+
+def lower_bound(
+    f2: FiniteSum, form: OneBlock, z: Array, u: Array, gradient: Array, mu: Array, error: Array,
+    objective: float, value: float | None = None, *, workspace: Workspace,
+) -> float:  # fmt: skip
+    """Return D(u, mu) less what is left of ``X'(q u)/n + S' mu = 0`` costs at most.
+
+    It is minus infinity where that is more than a matter of rounding, or its cost is not known.
+    ``objective`` is F at some feasible point, ``value`` the `dual_value` where it is known.
+    """
+    if value is None:
+        value = dual_value(f2, form, u, gradient, mu, error)
+    if not np.isfinite(value):
         return -np.inf
-    return -total - charge(f2, form, z, u, mu, left, error, objective, workspace=workspace)
+    left = gradient + form.St @ mu
+    return value - charge(f2, form, z, u, mu, left, error, objective, workspace=workspace)
 
 
 def feasible_multiplier(

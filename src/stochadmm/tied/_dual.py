@@ -10,6 +10,7 @@ parts are then shrunk by one factor until they are feasible.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
-from ..certificates import DataTerm, DualPoint, lower_bound, rounding
+from ..certificates import DataTerm, DualPoint, dual_value, lower_bound, rounding
 from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
 from ._pieces import Pieces
@@ -47,17 +48,15 @@ def dual_point(
     objective = at.value + float(form.stacked_penalty.value(image))
     subgradient = _subgradients(form, penalty, image, start, options.firm)
     governing = subgradient(start)
-    best = DualPoint(-np.inf, governing, at.slopes)
+    candidates = Candidates(f2, form, at, objective, workspace)
     for k in range(reflections):
         mu = governing + rows.absorb(target - St @ governing)
         if k % options.look == 0 or k == reflections - 1:
-            scale = form.scale(mu)
-            if scale >= best.factor or not np.isfinite(best.bound):
-                found = _shrunk(f2, form, at, scale, mu, objective, workspace)
-                best = found if found.bound > best.bound else best
-        if best.bound >= enough or deadline.passed():
+            candidates.add(form.scale(mu), mu)
+        if candidates.reach(enough) or deadline.passed():
             break
         governing = governing + subgradient(2 * mu - governing) - mu
+    best = candidates.best() or DualPoint(-np.inf, governing, at.slopes)
     return Found(best, form.project(best.mu))
 
 
@@ -84,20 +83,60 @@ def _subgradients(
     return project
 
 
-def _shrunk(
-    f2: FiniteSum, form: OneBlock, at: DataTerm, scale: float, mu: Array, objective: float,
-    workspace: Workspace,
-) -> DualPoint:  # fmt: skip
-    """Return the bound of slopes and multiplier times one factor."""
-    bound, factor = -np.inf, scale
-    error = rounding(f2, form, at.slopes, mu, workspace=workspace)
-    # a point on the edge may fall outside by rounding when scaled
-    for factor in (scale, scale * (1.0 - 1e-15), scale * (1.0 - 1e-14)):
-        u = at.slopes if factor == 1.0 else factor * at.slopes
-        bound = lower_bound(
-            f2, form, at.predictions, u, factor * at.gradient, factor * mu, error, objective,
-            workspace=workspace,
-        )  # fmt: skip
-        if np.isfinite(bound):
-            break
-    return DualPoint(bound, factor * mu, u, factor)
+@dataclass
+class Candidates:
+    """Multipliers shrunk into the dual set; what rounding costs is found for the best only."""
+
+    f2: FiniteSum
+    form: OneBlock
+    at: DataTerm
+    objective: float
+    workspace: Workspace
+    values: list[tuple[float, float, Array, Array]] = field(default_factory=list)
+    """Dual value, factor, multiplier and rounding, the largest value first."""
+    proved: DualPoint | None = None
+    nearest: float = 0.0
+    """The largest factor of a candidate: it was shrunk least."""
+
+    def add(self, scale: float, mu: Array) -> None:
+        """Take slopes and multiplier times one factor, unless a better factor is known."""
+        if scale < self.nearest:
+            return
+        at, error = self.at, rounding(self.f2, self.form, self.at.slopes, mu,
+                                      workspace=self.workspace)  # fmt: skip
+        # a point on the edge may fall outside by rounding when scaled
+        for factor in (scale, scale * (1.0 - 1e-15), scale * (1.0 - 1e-14)):
+            value = dual_value(
+                self.f2, self.form, self._slopes(factor), factor * at.gradient, factor * mu, error
+            )
+            if np.isfinite(value):
+                self.values.append((value, factor, mu, error))
+                self.values.sort(key=lambda known: -known[0])
+                self.nearest = max(self.nearest, factor)
+                break
+
+    def reach(self, enough: float) -> bool:
+        """Say whether a bound is at least ``enough``."""
+        if self.values and self.values[0][0] >= enough:
+            self.best()
+        return self.proved is not None and self.proved.bound >= enough
+
+    def best(self) -> DualPoint | None:
+        """Return the largest bound that can be proved, None where there is none."""
+        while self.values:
+            value, factor, mu, error = self.values[0]
+            if self.proved is not None and self.proved.bound >= value:
+                break
+            self.values.pop(0)
+            u, at = self._slopes(factor), self.at
+            bound = lower_bound(
+                self.f2, self.form, at.predictions, u, factor * at.gradient, factor * mu, error,
+                self.objective, value, workspace=self.workspace,
+            )  # fmt: skip
+            if np.isfinite(bound) and (self.proved is None or bound > self.proved.bound):
+                self.proved = DualPoint(bound, factor * mu, u, factor)
+                break
+        return self.proved
+
+    def _slopes(self, factor: float) -> Array:
+        return self.at.slopes if factor == 1.0 else factor * self.at.slopes
