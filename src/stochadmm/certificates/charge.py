@@ -35,7 +35,7 @@ from ..penalties import Stacked
 from ..risk import FiniteSum
 from ..risk.metrics import column_energies
 from ..risk.weights import sample_weights, weighted
-from .data import dual_margin, has_margins, mean_conjugate
+from .data import dual_margin, has_margins, least_conjugate, mean_conjugate
 from .null_space import FreeSpace
 from .options import OPTIONS
 
@@ -78,14 +78,15 @@ def per_row(form: OneBlock, error: Array) -> Array:
 
 def charge(
     f2: FiniteSum, form: OneBlock, z: Array, u: Array, mu: Array, residual: Array, error: Array,
-    objective: float, *, workspace: Workspace,
+    objective: float, enough: float = 0.0, *, workspace: Workspace,
 ) -> float:  # fmt: skip
     """Return a bound on ``|<r, x>|`` over all x with ``F(x) <= objective``.
 
-    ``residual`` is r as computed, ``error`` its rounding, ``z`` predictions near those of u.
+    ``residual`` is r as computed, ``error`` its rounding, ``z`` predictions near those of u. A
+    bound of at most ``enough`` is not improved.
     """
     rho = np.abs(residual) + error
-    level = objective + mean_conjugate(f2, np.zeros_like(u)) + _rest(form)
+    level = objective + workspace.rows.once(least_conjugate, f2) + _rest(form)
     if not np.isfinite(level) or not np.isfinite(rho).all():
         return np.inf
     level = max(level, TINY)
@@ -100,6 +101,8 @@ def charge(
                 f2, form, split, z, u, mu, free, level, objective + total, workspace
             )
         best = min(best, total)
+        if best <= enough:
+            break
         weak = split.weak(rows)
         if best <= level / OPTIONS.strong or not weak.any():
             break
@@ -107,12 +110,12 @@ def charge(
     return best
 
 
-def least_value(f2: FiniteSum, form: OneBlock, u: Array) -> float:
+def least_value(f2: FiniteSum, form: OneBlock, *, workspace: Workspace) -> float:
     """Return the bound of the dual point zero: the least losses plus the least penalties.
 
     Its equation holds without rounding, so that it needs no proof of a bounded solution.
     """
-    total = mean_conjugate(f2, np.zeros_like(u)) + _rest(form)
+    total = workspace.rows.once(least_conjugate, f2) + _rest(form)
     return -total if np.isfinite(total) else -np.inf
 
 

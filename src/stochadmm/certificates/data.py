@@ -71,6 +71,12 @@ def mean_conjugate(f2: FiniteSum, u: Array, size: Array | None = None) -> float:
     return float((q[q > 0] * terms[q > 0]).sum()) / f2.n_terms - shift
 
 
+def least_conjugate(f2: FiniteSum) -> float:
+    """Return the mean conjugate of slopes zero: minus the least mean loss there may be."""
+    shape = (f2.n_terms,) if f2.n_outputs is None else (f2.n_terms, f2.n_outputs)
+    return mean_conjugate(f2, np.zeros(shape))
+
+
 def _largest_conjugate(loss: Any, u: Array, size: Array, y: Array, q: Array | None) -> float:
     if q is None:
         return float(np.sum(largest_conjugate(loss, u, size, y)))

@@ -26,6 +26,8 @@ class CertificateOptions:
         Share of a move below which rows with so little room stay where they are.
     strong : float
         Times rounding that a penalty must be to bound its rows: it costs one over that.
+    small_charge : float
+        Share of the distance to the dual value below which a charge is not made smaller.
     safe : float
         Accuracy of pseudo-inverses.
     often, farther : int, float
@@ -77,6 +79,7 @@ class CertificateOptions:
     flat: float = 1e-12
     narrow: float = 1e-3
     strong: float = 1e11
+    small_charge: float = 0.01
     safe: float = 1.001
     often: int = 40
     farther: float = 4.0

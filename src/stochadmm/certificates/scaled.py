@@ -57,7 +57,8 @@ def lower_bound(
     if not np.isfinite(value):
         return -np.inf
     left = gradient + form.St @ mu
-    return value - charge(f2, form, z, u, mu, left, error, objective, workspace=workspace)
+    enough = OPTIONS.small_charge * max(objective - value, 0.0)
+    return value - charge(f2, form, z, u, mu, left, error, objective, enough, workspace=workspace)
 
 
 def feasible_multiplier(
@@ -117,7 +118,7 @@ def scaled_point(
         )  # fmt: skip
         if np.isfinite(bound):
             break
-    least = least_value(f2, form, u)
+    least = least_value(f2, form, workspace=workspace)
     if not bound >= least:  # a level set without end leaves nothing else to say
         return DualPoint(least, np.zeros_like(mu), np.zeros_like(u), 0.0)
     return DualPoint(bound, factor * mu, shrunk, factor)
