@@ -233,7 +233,9 @@ def test_parts_that_lack_a_member_are_refused_by_its_name():
     refused(TypeError, lambda: linear(on_structure=ValueOnly()), "on_structure", *prox)
     refused(TypeError, lambda: two_block(h1=ValueOnly()), "h1", *prox)
     refused(TypeError, lambda: two_block(h2=ValueOnly()), "h2", *prox)
-    refused(TypeError, lambda: linear(loss=LossWithoutSlope()), "loss LossWithoutSlope", "`slope`")
+    refused(
+        TypeError, lambda: linear(loss=LossWithoutSlope()), "loss (LossWithoutSlope)", "`slope`"
+    )
     refused(TypeError, lambda: two_block(f1=SmoothWithoutLipschitz()),
             "f1", "has no `lipschitz`", "gradient")  # fmt: skip
     refused(TypeError, lambda: sa.Problem(object()), "f2", "`n_terms`")
@@ -267,7 +269,7 @@ def test_an_unknown_solver_lists_the_nearest_names(name, near):
 
 def test_solvers_and_rules_of_the_wrong_kind_are_refused():
     problem = linear()
-    refused(TypeError, lambda: sa.minimize(problem, 3), "solver int", "`start`", "pass a name")
+    refused(TypeError, lambda: sa.minimize(problem, 3), "solver (int)", "`start`", "pass a name")
     refused(ValueError, lambda: sa.minimize(problem, engine="gpu"), "engine", "'gpu'", "compiled")
     refused(TypeError, lambda: sa.minimize(problem, stop="soon"), "stop", "'soon'", "sa.Gap(1e-6)")
     refused(ValueError, lambda: sa.minimize(problem, stop=-1.0), "tol", ">= 0")

@@ -19,19 +19,19 @@ from scipy.sparse.linalg import lsmr
 
 from .base.capabilities import Has, offers
 from .base.protocols import Array
-from .operators import Identity
-from .penalties import Nuclear, Stacked
+from .operators import identity_scale
+from .penalties import segments
 from .problem import Pair, Problem
-from .risk import FiniteSum
+from .risk import loss_of_rows
 
 Mask = NDArray[np.bool_]
 
 
 def prox_side(problem: Problem, x2: Array, dual: Array, beta: float) -> Array | None:
     """Return z = prox of h1 at the point where the multiplier pushes A w, for A1 = -I."""
-    if problem.h1 is None or problem.A2 is None or not _splits(problem):
+    scale = identity_scale(problem.A1)
+    if problem.h1 is None or problem.A2 is None or scale is None:
         return None
-    scale = cast(Identity, problem.A1).scale
     target = problem.A2.matvec(x2) + dual / beta
     if problem.b is not None:
         target = target - problem.b
@@ -59,16 +59,12 @@ def candidates(
 
 def _short_step(problem: Problem) -> float:
     """Return a step of at most 1 / Lf that costs no read of much data: any makes exact zeros."""
-    f2: Any = problem.f2
-    if isinstance(f2, FiniteSum) and f2.n_bytes > 1 << 20:
+    f2 = loss_of_rows(problem.f2)
+    if f2 is not None and f2.n_bytes > 1 << 20:
         largest = float(f2.loss.curvature_bound) * float(f2.row_curvatures.mean(dtype=np.float64))
     else:
-        largest = f2.lipschitz_mean
+        largest = problem.f2.lipschitz_mean
     return 1 / max(largest, 1e-300)
-
-
-def _splits(problem: Problem) -> bool:
-    return isinstance(problem.A1, Identity) and problem.A1.scale != 0
 
 
 def _zeros(penalty: Any, z: Array) -> Mask:
@@ -91,15 +87,13 @@ def _low_rank(problem: Problem, x2: Array, z: Array) -> list[Array]:
     """Return x2 with the block of z under a nuclear norm that stands for the coefficients."""
     A2: Any = problem.A2
     d = problem.shape2[0]
-    stacked = problem.h1.parts if isinstance(problem.h1, Stacked) else [(problem.h1, z.shape[0])]
-    found, row = [], 0
-    for penalty, size in stacked:
-        block = z[row : row + size]
-        if isinstance(penalty, Nuclear) and offers(A2, Has.SPARSE) and _rank_deficient(block):
-            rows = A2.tosparse()[row : row + size]
-            if size <= d and (rows != sparse.eye_array(size, d, format="csr")).nnz == 0:
+    found = []
+    for penalty, rows in segments(problem.h1, z.shape[0]):
+        block, size = z[rows], rows.stop - rows.start
+        if offers(penalty, Has.FACTORS) and offers(A2, Has.SPARSE) and _rank_deficient(block):
+            own = A2.tosparse()[rows]
+            if size <= d and (own != sparse.eye_array(size, d, format="csr")).nnz == 0:
                 found.append(np.concatenate([block, x2[size:]]))  # an intercept follows
-        row += size
     return found
 
 

@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from .base.capabilities import Has, offers
+from .base.capabilities import Has, fact, offers, require
 from .base.fingerprint import fingerprint
 from .base.protocols import Array, Loss, Operator, Penalty, Shape, Smooth, SmoothSum
 from .base.workspace import Workspace
 from .data import ArraySource, DaskSource, Source, is_dask
 from .linear_algebra.affine import AffineSet
-from .operators import Identity, PadColumns, as_operator, simplest
+from .operators import Identity, PadColumns, as_operator, identity_scale, simplest
 from .penalties import Stacked, Zero
 from .penalties.bounds import contradiction
 from .risk import FiniteSum
@@ -41,6 +41,11 @@ class Pair:
 
     def __truediv__(self, divisor: float) -> Pair:
         return Pair(self.x1 / divisor, self.x2 / divisor)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both arrays."""
+        return self.x1.nbytes + self.x2.nbytes
 
     def copy(self) -> Pair:
         """Return a pair with arrays of its own."""
@@ -85,25 +90,20 @@ class Problem:
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
-        _check_members(self.f2, "f2", ("n_terms", "shape", "value", "gradient", "gradient_change"))
-        for name in ("h1", "h2"):
-            if getattr(self, name) is not None:
-                _check_members(getattr(self, name), name, ("value", "prox"))
+        require(self.f2, "f2", "n_terms", "shape", "value", "gradient", "gradient_change")
+        for name, penalty in (("h1", self.h1), ("h2", self.h2)):
+            if penalty is not None:
+                require(penalty, name, "value", "prox")
         if self.f1 is not None:
-            _check_members(self.f1, "f1", ("value", "gradient", "lipschitz"))
+            require(self.f1, "f1", "value", "gradient", "lipschitz")
         if self.A2 is None or self.A1 is None:
             self._check_unconstrained()
         else:
             set_(self, "A1", simplest(as_operator(self.A1, "A1")))
             set_(self, "A2", simplest(as_operator(self.A2, "A2")))
             self._check_constraint()
-        for name, shape in (("h1", self.shape1), ("h2", self.shape2)):
-            penalty = getattr(self, name)
-            if penalty is not None and offers(penalty, Has.CHECK):
-                try:
-                    penalty.check(shape)
-                except ValueError as error:
-                    raise ValueError(f"{name}: {error}") from None
+        _check_shape(self.h1, "h1", self.shape1)
+        _check_shape(self.h2, "h2", self.shape2)
         if self.constrained and self.h1 is not None and self.h2 is not None:
             self._check_bounds()
 
@@ -119,8 +119,8 @@ class Problem:
         if self.A1 is not None or self.A2 is not None:
             missing = "A1" if self.A1 is None else "A2"
             raise ValueError(f"{missing} is missing; pass both A1 and A2, or neither")
-        for name in ("h1", "f1", "b"):
-            if getattr(self, name) is not None:
+        for name, part in (("h1", self.h1), ("f1", self.f1), ("b", self.b)):
+            if part is not None:
                 raise ValueError(
                     f"{name} is given without A1 and A2; pass the constraint, or move the "
                     "penalty to h2"
@@ -195,7 +195,7 @@ class Problem:
         d = f2.n_features
         h2 = on_coefficients
         if h2 is not None and intercept:
-            _check_members(h2, "on_coefficients", ("value", "prox"))
+            require(h2, "on_coefficients", "value", "prox")
             _check_shape(h2, "on_coefficients", (d, *f2.shape[1:]))
             h2 = Stacked([(h2, d), (Zero(), 1)])
         if on_structure is None:
@@ -205,7 +205,7 @@ class Problem:
                     "on_structure=sa.L1(0.1)"
                 )
             return cls(f2, h2=h2)
-        _check_members(on_structure, "on_structure", ("value", "prox"))
+        require(on_structure, "on_structure", "value", "prox")
         A: Operator = Identity(d) if structure is None else as_operator(structure, "structure")
         if A.shape[1] != d:
             raise ValueError(
@@ -221,7 +221,8 @@ class Problem:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the iterates: that of the data."""
-        return np.dtype(getattr(self.f2, "dtype", np.float64))
+        found: np.dtype[Any] = np.dtype(fact(self.f2, "dtype"))
+        return found
 
     @property
     def constrained(self) -> bool:
@@ -231,7 +232,7 @@ class Problem:
     @property
     def intercept(self) -> bool:
         """Whether the last row of x2 is an intercept."""
-        return bool(getattr(self.f2, "intercept", False))
+        return bool(fact(self.f2, "intercept"))
 
     @property
     def shape2(self) -> Shape:
@@ -288,8 +289,9 @@ class Problem:
     def determined(self) -> tuple[int, float] | None:
         """The block that the constraint determines, and the scale of its identity."""
         for block, A in ((1, self.A1), (2, self.A2)):
-            if isinstance(A, Identity) and A.scale != 0:
-                return block, A.scale
+            scale = identity_scale(A)
+            if scale is not None:
+                return block, scale
         return None
 
     @property
@@ -303,7 +305,7 @@ class Problem:
 
         Then ``coef`` is the answer and x1 follows from it; otherwise the pair is the answer.
         """
-        first = isinstance(self.A1, Identity) and self.A1.scale != 0
+        first = identity_scale(self.A1) is not None
         return not self.constrained or (first and self.f1 is None)
 
     def affine_set(self, workspace: Workspace | None = None) -> AffineSet:
@@ -321,22 +323,22 @@ class Problem:
         into the domains of their penalties.
         """
         if not self.constrained:
-            return Pair(x.x1, self._project("h2", x.x2))
+            return Pair(x.x1, _inside(self.h2, x.x2))
         assert self.A1 is not None and self.A2 is not None
         if self.determined is None:
             return self._nearest(x, workspace)
         block, scale = self.determined
         if block == 1:
-            x2 = self._project("h2", x.x2)
+            x2 = _inside(self.h2, x.x2)
             rest = self.A2.matvec(x2)
             return Pair((rest if self.b is None else rest - self.b) / -scale, x2)
-        x1 = self._project("h1", x.x1)
+        x1 = _inside(self.h1, x.x1)
         rest = self.A1.matvec(x1)
         return Pair(x1, (rest if self.b is None else rest - self.b) / -scale)
 
     def inside(self, x: Pair) -> Pair:
         """Return a pair with both blocks in the domains of their penalties."""
-        return Pair(self._project("h1", x.x1), self._project("h2", x.x2))
+        return Pair(_inside(self.h1, x.x1), _inside(self.h2, x.x2))
 
     def _nearest(self, x: Pair, workspace: Workspace | None) -> Pair:
         """Return the nearest pair that satisfies the constraint, in the type of x."""
@@ -345,10 +347,6 @@ class Problem:
         found = self.affine_set(workspace).project(z.astype(np.float64))
         found, p = found.astype(z.dtype, copy=False), self.shape1[0]
         return Pair(found[:p], found[p:])
-
-    def _project(self, name: str, x: Array) -> Array:
-        penalty: Any = getattr(self, name)
-        return cast(Array, penalty.project(x)) if offers(penalty, Has.PROJECT) else x
 
     @property
     def objective_at_zero(self) -> float:
@@ -412,13 +410,9 @@ def _data_term(
     return StreamedSum(loss, X, intercept=intercept)
 
 
-def _check_members(part: Any, name: str, members: tuple[str, ...]) -> None:
-    for member in members:
-        if not hasattr(part, member):
-            raise TypeError(
-                f"{name} ({type(part).__name__}) has no `{member}`; it must offer "
-                + ", ".join(f"`{m}`" for m in members)
-            )
+def _inside(penalty: Any, x: Array) -> Array:
+    """Return the nearest point of the domain of a penalty."""
+    return cast(Array, penalty.project(x)) if offers(penalty, Has.PROJECT) else x
 
 
 def _check_shape(penalty: Any, name: str, shape: Shape) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .base.capabilities import Has, offers
+from .base.capabilities import Capabilities, Has, has_members, offers
 from .base.protocols import Array, Shape
 
 __all__ = ["check_loss", "check_operator", "check_penalty"]
@@ -361,14 +361,19 @@ def _check_products(
     _close(out, image, 1e-12, f"{name} does not fill the array given as out")
 
 
+def _declared(part: Any) -> Capabilities:
+    """Return what a part declares, nothing where it leaves that to its members."""
+    return part.capabilities if has_members(part, "capabilities") else frozenset()
+
+
 def _declares(part: Any, capability: Has) -> bool:
-    return capability in getattr(part, "capabilities", ())
+    return capability in _declared(part)
 
 
 def _check_declaration(part: Any) -> None:
-    for capability in getattr(part, "capabilities", ()):
+    for capability in _declared(part):
         _require(  # a member that is None has been taken back
-            hasattr(part, capability.value),
+            has_members(part, capability.value),
             f"{capability.name} is declared but there is no `{capability.value}`",
         )
 

@@ -153,3 +153,15 @@ def test_sparse_and_low_rank_agrees_with_a_conic_solver(sparsity, kind):
     problem.solve(solver=cp.CLARABEL)
     assert abs(model.result_.objective - problem.value) <= 1e-6 * abs(problem.value)
     np.testing.assert_allclose(model.coef_, W.value.T, atol=1e-4)
+
+
+@pytest.mark.parametrize("unpenalized", [(), (1,)])
+def test_a_multiple_of_the_identity_counts_with_its_scale(unpenalized):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 4))
+    y = X @ np.array([1.0, 0.5, 0.0, -1.0]) + 0.1 * rng.standard_normal(40)
+    size = 4 - len(unpenalized)
+    options = {"alpha": 0.1, "unpenalized": unpenalized, "tol": 1e-12}
+    found = sa.GeneralizedLassoRegressor(operator=sa.Identity(size, scale=2.0), **options)
+    wanted = sa.GeneralizedLassoRegressor(operator=2.0 * np.eye(size), **options)
+    assert np.allclose(found.fit(X, y).coef_, wanted.fit(X, y).coef_, rtol=0, atol=1e-7)

@@ -72,7 +72,7 @@ def test_columns_in_no_group_are_said_once():
         ("all", "groups is 'all', expected a mapping"),
         (3, "groups is 3, expected a mapping"),
         ([[0, 1], 2], "group 1 is 2; give a list of columns"),
-        ({"a": "b"}, "group 'a' is a string"),
+        ({"a": "b"}, "group 'a' is 'b'; give a list of columns"),
     ],
 )
 def test_wrong_groups_are_named(given, words):

@@ -253,7 +253,7 @@ def test_operators_are_values():
         (lambda: VStack([Identity(2), Identity(3)]), ValueError, r"numbers of columns: \[2, 3\]"),
         (lambda: PadColumns(Identity(2), -1), ValueError, "n_extra must be non-negative"),
         (lambda: Composed(Identity(2), Identity(3)), ValueError, "2 columns meet 3 rows"),
-        (lambda: Wrapped(3), TypeError, "needs an object with shape"),
+        (lambda: Wrapped(3), TypeError, "has no `shape`"),
         (lambda: Wrapped(aslinearoperator(DENSE * 1j)), ValueError, "complex"),
         (lambda: as_operator(None), ValueError, "structure is None; give an operator"),
         (lambda: as_operator("x", name="A"), TypeError, "A must be an operator, .* got str"),

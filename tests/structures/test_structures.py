@@ -134,7 +134,7 @@ def test_groups_by_name_may_overlap():
         (lambda: from_adjacency(np.array([[0, 1.0], [2.0, 0]])), "neither symmetric nor upper"),
         (lambda: from_adjacency(np.full((2, 2), np.nan)), "NaN or infinity"),
         (lambda: groups({"a": []}), "group 'a' is empty; drop it"),
-        (lambda: groups({"a": "age"}, names=NAMES), "group 'a' is a string"),
+        (lambda: groups({"a": "age"}, names=NAMES), "group 'a' is 'age'; give a list"),
         (lambda: groups({"a": [0, 0]}), "group 'a' names a column twice"),
         (lambda: groups({"a": ["agee"]}, names=NAMES), "nearest: age"),
         (lambda: groups({"a": [0], "b": [1]}, weights={"a": 1.0}), r"missing: \['b'\]"),

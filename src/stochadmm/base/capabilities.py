@@ -6,7 +6,11 @@ is read off its members, here and nowhere else. Everything that depends on it as
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
+from typing import Any
+
+import numpy as np
 
 
 class Has(Enum):
@@ -30,12 +34,18 @@ class Has(Enum):
     DUAL_MARGIN = "dual_margin"
     PROX_CONJUGATE = "prox_conjugate"
     MEAN = "mean"
+    PROBABILITY = "probability"
+    """Predictions are scores of labels, and say how probable these are."""
     CHECK_TARGETS = "check_targets"
     N_OUTPUTS = "n_outputs"
     SCORED = "scored"
     LOG_LIKELIHOOD = "log_likelihood"
     KERNEL = "kernel"
     """Compiled loops know the loss."""
+    SQUARE = "square"
+    """It is ``square / 2 (z - y)^2``."""
+    BY_CLASS = "by_class"
+    """Targets name one of several classes, each of which has a prediction of its own."""
 
     # of losses and penalties
     CONJUGATE = "conjugate"
@@ -56,6 +66,8 @@ class Has(Enum):
     """It is a simpler penalty of a linear map."""
     RESTRICTED = "restricted"
     """Rows that are zero can be left out."""
+    FACTORS = "factors"
+    """A nuclear norm: its prox comes as a product of few rows and columns."""
     TENSION = "tension"
     REACH = "reach"
 
@@ -81,8 +93,12 @@ def declared(part: object) -> Capabilities:
 
     A member that is None is not offered, so that a subclass can take one back.
     """
-    named = getattr(part, "capabilities", Has)
-    return frozenset(has for has in named if getattr(part, has.value, None) is not None)
+    return frozenset(has for has in _named(part) if offers(part, has))
+
+
+def _named(part: object) -> Iterable[Has]:
+    """Return what a part declares; of one that declares nothing, whatever its members say."""
+    return getattr(part, "capabilities", Has)
 
 
 def has_members(part: object, *names: str) -> bool:
@@ -99,6 +115,27 @@ def has_members(part: object, *names: str) -> bool:
     return all(hasattr(type(part), name) or hasattr(part, name) for name in names)
 
 
+def require(part: object, name: str, *members: str, remedy: str = "") -> None:
+    """Raise where a user's object lacks a member; ``name`` is what the message calls it.
+
+    ``remedy`` says what to do, where that is not to add the member.
+
+    Examples
+    --------
+    >>> from stochadmm.base.capabilities import require
+    >>> require([], "h1", "value", "prox")
+    Traceback (most recent call last):
+    ...
+    TypeError: h1 (list) has no `value`; it must offer `value`, `prox`
+    """
+    for member in members:
+        if not has_members(part, member):
+            offered = "it must offer " + ", ".join(f"`{one}`" for one in members)
+            raise TypeError(
+                f"{name} ({type(part).__name__}) has no `{member}`; {remedy or offered}"
+            )
+
+
 def lacks(part: object, member: str) -> bool:
     """Say whether neither a part nor, for a data term, its loss has a member.
 
@@ -109,13 +146,37 @@ def lacks(part: object, member: str) -> bool:
     >>> lacks(L1(1.0), "prox"), lacks(L1(1.0), "gradient"), lacks(None, "prox")
     (False, True, False)
     """
-    owners = (part, getattr(part, "loss", None))
-    return part is not None and not any(hasattr(owner, member) for owner in owners)
+    owners = (part, fact(part, "loss"))
+    return part is not None and not any(has_members(owner, member) for owner in owners)
 
 
-def nonnegative(loss: object) -> bool:
-    """Say whether no value of a loss is below zero, so that a value is a scale of its own."""
-    return bool(getattr(loss, "nonnegative", True))
+USUAL: dict[str, Any] = {
+    "dtype": np.dtype(np.float64),
+    "intercept": False,
+    "n_threads": 1,
+    "notes": (),
+    "loss": None,
+    "nonnegative": True,
+}
+"""Facts about data terms, and one about losses, that hold where they say nothing else."""
+
+
+def fact(part: object, name: str) -> Any:
+    """Return what a data term or a loss says of itself, or what is usual.
+
+    Examples
+    --------
+    >>> from stochadmm.base.capabilities import fact
+    >>> from stochadmm.losses import Poisson, Squared
+    >>> fact(Squared(), "nonnegative"), fact(Poisson(), "nonnegative")
+    (True, False)
+    """
+    return getattr(part, name, USUAL[name])
+
+
+def nonnegative(f2: object) -> bool:
+    """Say whether no value of a data term's loss is below zero: a value is then a scale."""
+    return bool(fact(fact(f2, "loss"), "nonnegative"))
 
 
 def offers(part: object, *wanted: Has) -> bool:
@@ -130,5 +191,5 @@ def offers(part: object, *wanted: Has) -> bool:
     >>> offers(None, Has.CONJUGATE)
     False
     """
-    named = getattr(part, "capabilities", Has)
+    named = _named(part)
     return all(has in named and getattr(part, has.value, None) is not None for has in wanted)

@@ -19,6 +19,7 @@ import enum
 import pickle
 import types
 from collections.abc import Callable
+from functools import cached_property, partial, partialmethod
 from hashlib import blake2b
 from numbers import Real
 from typing import Any
@@ -26,6 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+from .immutable import field_values
 
 FORMAT = b"stochadmm fingerprint 1"
 CHUNK_WORDS = 1 << 14  # 128 kB: a chunk and its products stay in the second-level cache
@@ -147,12 +150,14 @@ class _Reader:
 
     def _array(self, array: NDArray[Any]) -> None:
         self.put("array", f"{_kind(array.dtype)}{array.shape}".encode())
-        if isinstance(array, np.ma.MaskedArray):
-            self.read((np.ma.getmaskarray(array), array.data))
-        elif array.dtype.hasobject:
+        if array.dtype.hasobject:
             self.read(array.ravel().tolist())
         else:
             self.put("sums", _sums(array).astype("<u8").tobytes())
+
+    def _masked(self, array: Any) -> None:
+        self.put("array", f"{_kind(array.dtype)}{array.shape}".encode())
+        self.read((np.ma.getmaskarray(array), array.data))
 
     def _sparse(self, matrix: Any) -> None:
         self.put("sparse", f"{matrix.format}{matrix.shape}".encode())
@@ -169,10 +174,8 @@ class _Reader:
     def _object(self, value: Any) -> None:
         self.read(type(value))
         if dataclasses.is_dataclass(value):  # its fields alone: what is computed may be kept too
-            names = [f.name for f in dataclasses.fields(value) if f.compare]
-            self.read({name: getattr(value, name) for name in names})
-        elif isinstance(value, (types.BuiltinFunctionType, np.ufunc)):
-            self.read((getattr(value, "__module__", None), value.__name__))
+            held = field_values(value)
+            self.read({f.name: held[f.name] for f in dataclasses.fields(value) if f.compare})
         elif hasattr(value, "__dict__") and not hasattr(type(value), "__slots__"):
             self.read(vars(value))
         else:
@@ -186,24 +189,19 @@ class _Reader:
             for name in sorted(vars(base)):
                 self._member(name, vars(base)[name])
 
-    def _member(self, name: str, member: Any) -> None:
-        if isinstance(member, (staticmethod, classmethod)):
-            member = member.__func__
-        functions = [member]
-        if isinstance(member, property):
-            functions = [member.fget, member.fset]
-        elif hasattr(member, "func"):  # a cached property
-            functions = [member.func]
-        for function in functions:
-            if isinstance(function, types.FunctionType):
-                self.put("method", name.encode())
-                self._code(function.__code__)
-            elif self._plain_member(name, function):
-                self.put("attribute", name.encode())
-                self.read(function)
+    def _builtin(self, value: Any) -> None:
+        self.read((getattr(value, "__module__", None), value.__name__))
 
-    def _plain_member(self, name: str, value: Any) -> bool:
-        return not name.startswith("__") and isinstance(value, (Real, str, tuple, np.ndarray))
+    def _member(self, name: str, member: Any) -> None:
+        inside = _first(WRAPPED, member)
+        for part in [member] if inside is None else inside(member):
+            kind = _first(MEMBERS, part)
+            if kind == "method":
+                self.put(kind, name.encode())
+                self._code(part.__code__)
+            elif kind == "attribute" and not name.startswith("__"):
+                self.put(kind, name.encode())
+                self.read(part)
 
     def _method(self, value: types.MethodType) -> None:
         self.read((value.__self__, value.__name__))
@@ -259,6 +257,7 @@ PLAIN: tuple[tuple[Any, tuple[str, Callable[[Any], bytes]]], ...] = (
 """Values that are one piece: the first kind that fits gives the word before it, and its bytes."""
 
 CONTENT: tuple[tuple[Any, Callable[[_Reader, Any], None]], ...] = (
+    (np.ma.MaskedArray, _Reader._masked),
     (np.ndarray, _Reader._array),
     ((tuple, list), _Reader._sequence),
     (dict, _Reader._mapping),
@@ -268,8 +267,22 @@ CONTENT: tuple[tuple[Any, Callable[[_Reader, Any], None]], ...] = (
     (type, _Reader._class),
     (types.FunctionType, _Reader._function),
     (types.MethodType, _Reader._method),
+    ((types.BuiltinFunctionType, np.ufunc), _Reader._builtin),
 )
 """Values that hold others: the first kind that fits says how they are read."""
+
+WRAPPED: tuple[tuple[Any, Callable[[Any], list[Any]]], ...] = (
+    ((staticmethod, classmethod), lambda member: [member.__func__]),
+    (property, lambda member: [member.fget, member.fset]),
+    ((cached_property, partial, partialmethod), lambda member: [member.func]),
+)
+"""Members of a class that hold functions, and how these are taken out."""
+
+MEMBERS: tuple[tuple[Any, str], ...] = (
+    (types.FunctionType, "method"),
+    ((Real, str, tuple, np.ndarray), "attribute"),
+)
+"""Members of a class that count, by what they count as."""
 
 
 def _kind(dtype: np.dtype[Any]) -> str:

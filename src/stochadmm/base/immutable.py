@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from .capabilities import has_members
 
 Floats = NDArray[np.float64]
 
@@ -17,15 +20,26 @@ class ByValue:
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return all(
-            _same(getattr(self, field.name), getattr(other, field.name))
-            for field in fields(self)  # type: ignore[arg-type]
-        )
+        own, others = field_values(self), field_values(other)
+        return all(_same(own[name], others[name]) for name in own)
 
     def __hash__(self) -> int:
         # arrays count by their shape: cheap, and equal objects still have equal hashes
-        values = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+        values = field_values(self).values()
         return hash((type(self), *(v.shape if _is_array(v) else v for v in values)))
+
+
+def field_values(instance: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, as they are: nothing is copied.
+
+    Examples
+    --------
+    >>> from stochadmm.base.immutable import field_values
+    >>> from stochadmm.penalties import ElasticNet
+    >>> field_values(ElasticNet(1.0, 0.5))["alpha"]
+    1.0
+    """
+    return {field.name: getattr(instance, field.name) for field in fields(instance)}
 
 
 def set_field(instance: object, name: str, value: Any) -> None:
@@ -41,7 +55,7 @@ def frozen(values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:
 
 
 def _is_array(value: object) -> bool:
-    return hasattr(value, "shape") and hasattr(value, "dtype")
+    return has_members(value, "shape", "dtype")
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -51,6 +65,6 @@ def _same(a: Any, b: Any) -> bool:
         return bool(not (_is_array(a) or _is_array(b)) and a == b)
     if a.shape != b.shape:
         return False
-    if hasattr(a, "nnz") or hasattr(b, "nnz"):
+    if sparse.issparse(a) or sparse.issparse(b):
         return bool(abs(a - b).nnz == 0)
     return bool(np.array_equal(a, b))

@@ -21,6 +21,6 @@ def fits(value: Any, hint: Any) -> bool:
     """
     if typing.get_origin(hint) is types.UnionType:
         return any(fits(value, one) for one in typing.get_args(hint))
-    if hint in PLAIN:
-        return isinstance(value, PLAIN[hint]) and type(value) is not bool
-    return isinstance(value, typing.get_origin(hint) or hint)
+    if hint in PLAIN and type(value) is bool:
+        return False
+    return isinstance(value, PLAIN.get(hint, typing.get_origin(hint) or hint))

@@ -36,6 +36,8 @@ class Term:
     kind: ClassVar[int]
     separable: ClassVar[bool] = False
     """Whether the entries are penalized one by one."""
+    by_groups: ClassVar[bool] = True
+    """Whether rows, or groups of rows, are penalized one by one."""
     size: int
     """Number of rows covered."""
 
@@ -56,6 +58,11 @@ class Term:
         """Return the value of the term at its rows."""
         raise NotImplementedError
 
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a bound at all."""
+        return any(np.isfinite(bounds).any() for bounds in self.per_row()[2:])
+
     @staticmethod
     def prox(at: Slots, v: NDArray[Any], step: float) -> NDArray[Any]:
         """Return the prox at rows of shape (rows, outputs), from numbers in the slots."""
@@ -64,6 +71,10 @@ class Term:
     def flat(self, outputs: int) -> Term | None:
         """Return the same term of the entries of its rows, each a row; None if there is none."""
         return None
+
+    def apart(self) -> tuple[Term, Term | None]:
+        """Return the term without an l1 norm that it adds to groups, and that norm."""
+        return self, None
 
 
 @dataclass(frozen=True)
@@ -104,11 +115,6 @@ class Elementwise(Term):
         """Return the same term of the entries."""
         wide = (n if n.size != self.size else np.repeat(n, outputs) for n in self.per_row())
         return Elementwise(self.size * outputs, *wide)
-
-    @property
-    def bounded(self) -> bool:
-        """Whether there is a bound at all."""
-        return bool((self.lo > -np.inf).any() or (self.hi < np.inf).any())
 
 
 @dataclass(frozen=True)
@@ -153,6 +159,7 @@ class TotalVariation(Term):
     """weight * sum_j |x_{j+1} - x_j| over consecutive rows, each column by itself."""
 
     kind: ClassVar[int] = 2
+    by_groups: ClassVar[bool] = False
     size: int
     weight: float
 
@@ -201,6 +208,10 @@ class SparseGroupNorms(Term):
         """Return the same norms over the entries."""
         wide = np.repeat(self.l1, outputs)
         return SparseGroupNorms(self.sizes * outputs, self.weights, wide)
+
+    def apart(self) -> tuple[GroupNorms, Elementwise]:
+        """Return the groups, and the l1 norm of the same rows."""
+        return GroupNorms(self.sizes, self.weights), Elementwise(self.size, *self.per_row())
 
 
 KINDS: dict[int, type[Term]] = {

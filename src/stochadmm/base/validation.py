@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,49 @@ def refuse_masked(array: Any, name: str) -> None:
             f"{name}.filled(0.0), or leave their rows out (missing targets of several outputs "
             "are NaN)"
         )
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Say whether an argument is a whole number, Python's or NumPy's; True and False are not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.base.validation import is_whole
+    >>> is_whole(np.int32(3)), is_whole(3.0), is_whole(True)
+    (True, False, False)
+    """
+    return value is not True and value is not False and isinstance(value, Integral)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Say whether an argument is a real number, infinite ones included; True and False are not."""
+    return value is not True and value is not False and isinstance(value, Real)
+
+
+def listed(given: Any) -> list[Any] | None:
+    """Return the items of a list, an array or anything else that lists; None for the rest.
+
+    A text is one thing, not its letters.
+
+    Examples
+    --------
+    >>> from stochadmm.base.validation import listed
+    >>> listed(("age", 3)), listed("age"), listed(3)
+    (['age', 3], None, None)
+    """
+    if isinstance(given, str):
+        return None
+    try:
+        items = iter(given)
+    except TypeError:
+        return None
+    return list(items)
+
+
+def is_sparse(X: object) -> bool:
+    """Say whether rows or a matrix come as a sparse matrix of SciPy, of any format."""
+    return bool(sparse.issparse(X))
 
 
 def check_sparse(matrix: Any, name: str) -> None:

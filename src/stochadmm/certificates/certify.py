@@ -15,7 +15,7 @@ from ..forms.elimination import Elimination
 from ..forms.equilibrate import Units, equilibrated
 from ..forms.one_block import OneBlock, has_one_block, one_block
 from ..problem import Pair, Problem
-from ..risk import Evaluation, FiniteSum
+from ..risk import Evaluation, FiniteSum, loss_of_rows
 from .corrected import corrected_point
 from .data import DataTerm, evaluate
 from .null_space import clear_free_directions, only_intercept
@@ -162,8 +162,8 @@ def _certify(
     if view is not None and has_certificate(view.reduced):
         return _eliminated(view, point, dual, cache, asked)
     x = repaired(problem, point, workspace=asked.workspace)
-    f2 = problem.f2
-    if not isinstance(f2, FiniteSum) or not has_certificate(problem, asked.workspace):
+    f2 = loss_of_rows(problem.f2)
+    if f2 is None or not has_certificate(problem, asked.workspace):
         x = problem.feasible(point, asked.workspace) if x is None else x
         return _without_bound(problem, x, dual, cache, asked)
     x = problem.feasible(wide(point), asked.workspace) if x is None else x
@@ -188,8 +188,7 @@ def _in_units(units: Units, c: Certificate) -> Certificate:
 
 def has_certificate(problem: Problem, workspace: Workspace | None = None) -> bool:
     """Tell whether every part of a problem offers its conjugate."""
-    f2 = problem.f2
-    if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.CONJUGATE):
+    if loss_of_rows(problem.f2, Has.CONJUGATE) is None:
         return False
     parts = (problem.h1, problem.h2)
     if not all(offers(part, Has.CONJUGATE) for part in parts if part is not None):
@@ -328,8 +327,9 @@ def _without_bound(
 ) -> Certificate:
     """Return the certificate of a problem, or of a point, that has only its KKT residual."""
     f2: Any = problem.f2
-    if isinstance(f2, FiniteSum):
-        at = evaluate(f2, x.x2, cache)
+    rows = loss_of_rows(f2)
+    if rows is not None:
+        at = evaluate(rows, x.x2, cache)
         value, gradient, passes = at.value, at.gradient, at.n_passes
     else:
         value, passes = float(f2.value(x.x2)), 1.0

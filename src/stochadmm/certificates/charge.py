@@ -31,7 +31,7 @@ from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock, outputs_by_mask
 from ..forms.structure import StructureSolver, passing_solver
-from ..penalties import Stacked
+from ..penalties import segments
 from ..risk import FiniteSum
 from ..risk.metrics import column_energies
 from ..risk.weights import sample_weights, weighted
@@ -127,20 +127,10 @@ def _rest(form: OneBlock) -> float:
 
 def flat(form: OneBlock) -> list[tuple[Any, slice]]:
     """Return the penalties and their rows, stacks taken apart."""
-
-    def apart(part: Any, start: int, size: int) -> list[tuple[Any, slice]]:
-        if not isinstance(part, Stacked):
-            return [(part, slice(start, start + size))] if size else []
-        found = []
-        for own, rows in part.parts:
-            found += apart(own, start, rows)
-            start += rows
-        return found
-
     return [
-        piece
+        (piece, slice(rows.start + own.start, rows.start + own.stop))
         for part, rows in form.parts
-        for piece in apart(part, rows.start, rows.stop - rows.start)
+        for piece, own in segments(part, rows.stop - rows.start)
     ]
 
 

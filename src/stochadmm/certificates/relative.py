@@ -8,7 +8,7 @@ from ..base.capabilities import nonnegative
 from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock, one_block
 from ..problem import Problem, objective_at_zero
-from ..risk import FiniteSum
+from ..risk import FiniteSum, loss_of_rows
 from .certify import has_certificate
 from .data import evaluate
 from .null_space import clear_free_directions
@@ -26,7 +26,7 @@ def gap_scale(
     """
     workspace = workspace or Workspace()
     floor = OPTIONS.floor * abs(objective_at_zero(problem, workspace))
-    if nonnegative(getattr(problem.f2, "loss", None)):
+    if nonnegative(problem.f2):
         return max(abs(objective), floor)
     if bound is None or not np.isfinite(bound):
         return max(floor, np.finfo(float).tiny)
@@ -35,9 +35,9 @@ def gap_scale(
 
 def null_value(problem: Problem, workspace: Workspace | None = None) -> float:
     """Return F where the penalty vanishes: what is unpenalized is fitted, all else is zero."""
-    f2, workspace = problem.f2, workspace or Workspace()
+    f2, workspace = loss_of_rows(problem.f2), workspace or Workspace()
     at_zero = objective_at_zero(problem, workspace)
-    if not isinstance(f2, FiniteSum) or not problem.is_model or not has_certificate(problem):
+    if f2 is None or not problem.is_model or not has_certificate(problem):
         return at_zero
     return at_zero - workspace.once(_explained, problem, f2, one_block(problem, workspace))
 

@@ -65,7 +65,7 @@ def is_rounding(problem: Problem, x: Pair, residual: Array, dtype: DTypeLike = n
 def _by_coordinates(problem: Problem, x: Pair, workspace: Workspace) -> Pair | None:
     """Move the coordinates of x2 that rows of A2 with a single entry send out of h1's domain."""
     A2: Any = problem.A2
-    wanted = problem._project("h1", x.x1)
+    wanted = problem.inside(x).x1
     if A2 is None or problem.A1 is None or not offers(A2, Has.SPARSE):
         return None
     right = -problem.A1.matvec(wanted) + (0.0 if problem.b is None else problem.b)

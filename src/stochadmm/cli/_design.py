@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from stochadmm.base.protocols import Array
+from stochadmm.base.validation import is_sparse
 
 from ._tables import Table
 
@@ -77,7 +78,7 @@ class Design:
         blocks: list[Any] = [self._block(table, *source) for source in self.sources.items()]
         if any(kinds is not None for kinds in self.sources.values()) and self.n_columns > 50:
             return sparse.csr_array(sparse.hstack(blocks))
-        return np.hstack([b if isinstance(b, np.ndarray) else b.toarray() for b in blocks])
+        return np.hstack([b.toarray() if is_sparse(b) else b for b in blocks])
 
     def _block(self, table: Table, name: str, kinds: list[str] | None) -> Any:
         if kinds is None:

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from stochadmm.base.capabilities import has_members
 from stochadmm.plots import plot_coef_graph
 from stochadmm.structures import Grid
+from stochadmm.structures.given import Kind, given_graph
 
 from ._model import SavedModel
 
@@ -67,14 +69,15 @@ def page(saved: SavedModel, model: Any, graph: Any) -> str:
 def _pictures(saved: SavedModel, model: Any, graph: Any) -> list[tuple[str, Callable[[Any], Any]]]:
     found: list[tuple[str, Callable[[Any], Any]]] = []
     names = saved.design.names
-    if isinstance(graph, Grid):
+    kind = None if graph is None else given_graph(graph).kind
+    if kind is Kind.GRID:
         found.append(("Coefficients on the grid", lambda ax: _grid(ax, saved.coef[0], graph)))
-    elif isinstance(graph, list) and saved.design.n_columns <= PAGE.largest_drawing:
+    elif kind is Kind.EDGES and saved.design.n_columns <= PAGE.largest_drawing:
         found.append(
             ("Coefficients on the graph", lambda ax: model.plot_coef_graph(ax, names=names))
         )
     found.append(("Largest coefficients", lambda ax: _bars(ax, saved)))
-    if hasattr(model, "score_path_"):
+    if has_members(model, "score_path_"):
         found.append(("Cross-validation", lambda ax: model.plot_path(ax)))
     if len(model.history_) > 1:
         found.append(("Convergence", lambda ax: model.plot_convergence(ax)))

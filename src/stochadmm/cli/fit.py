@@ -14,6 +14,7 @@ import typer
 from stochadmm.data import Changed, Labels
 from stochadmm.losses import FOR_LABELS, FOR_NUMBERS
 from stochadmm.streaming import as_bytes
+from stochadmm.structures.given import Kind, given_graph
 
 from . import _stream
 from ._design import Design, as_labels
@@ -148,9 +149,7 @@ def streamed(
     result = _stream.fit_streamed(
         source, request.loss, operator, (penalties[0], penalties[1]), tol, max_seconds, memory
     )
-    graph = setting.placed().get("graph")
-    edges = np.array([edge[:2] for edge in graph]) if isinstance(graph, list) else None
-    model = _stream.StreamedModel(result, setting.estimator, request.alpha, tol, edges)
+    model = _stream.StreamedModel(result, setting.estimator, request.alpha, tol, setting.edges)
     facts = {
         "estimator": setting.estimator, "data": data, "rows": source.n_rows,
         "columns": design.n_columns, "alpha": request.alpha, "l1_ratio": request.l1_ratio,
@@ -201,9 +200,21 @@ class Setting:
         own = dict(self.options)
         if "groups" in own:
             own["groups"] = {k: [place[name] for name in g] for k, g in own["groups"].items()}
-        elif isinstance(own.get("graph"), list):
+        elif self.has_edges:
             own["graph"] = [(place[a], place[b], weight) for a, b, weight in own["graph"]]
         return own
+
+    @property
+    def has_edges(self) -> bool:
+        """Whether the structure is a list of edges."""
+        graph = self.options.get("graph")
+        return graph is not None and given_graph(graph).kind is Kind.EDGES
+
+    @property
+    def edges(self) -> Any:
+        """The ends of the edges by number, None where the structure has none."""
+        ends = [edge[:2] for edge in self.placed()["graph"]] if self.has_edges else None
+        return None if ends is None else np.array(ends)
 
     @property
     def classifies(self) -> bool:
@@ -352,14 +363,14 @@ def fitted(
 def _saved(setting: Setting, model: Any, notes: list[str]) -> SavedModel:
     coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
     intercept = np.broadcast_to(np.ravel(np.asarray(model.intercept_, np.float64)), len(coef))
-    result = model.result_
+    result, asked = model.result_, model.get_params(deep=False)
     facts = {
         "estimator": type(model).__name__,
         "data": setting.table.path,
         "rows": setting.table.n_rows,
         "columns": setting.design.n_columns,
-        "alpha": float(getattr(model, "alpha_", getattr(model, "alpha", np.nan))),
-        "l1_ratio": getattr(model, "l1_ratio", None),
+        "alpha": float(model.alpha_ if "alphas" in asked else model.alpha),
+        "l1_ratio": asked.get("l1_ratio"),
         **_outcome(result, model.dual_gap_),
         "nonzero": int(np.count_nonzero(coef)),
         "notes": notes,

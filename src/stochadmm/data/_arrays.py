@@ -12,6 +12,7 @@ from scipy import sparse
 
 from ..base.fingerprint import fingerprint
 from ..base.protocols import Array
+from ..base.validation import is_sparse
 from ._protocol import Block, Shard, cuts, rows_per_block, width
 
 
@@ -72,8 +73,8 @@ class ArraySource:
             raise ValueError(f"X is {kind}, expected CSR; convert it with X.tocsr()")
         if self.X.ndim != 2:
             raise ValueError(f"X has {self.X.ndim} dimension(s), expected 2 (rows, columns)")
-        for name in ("y", "weight", "offset"):
-            array = getattr(self, name)
+        arrays = {"y": self.y, "weight": self.weight, "offset": self.offset}
+        for name, array in arrays.items():
             if array is not None and len(array) != self.X.shape[0]:
                 raise ValueError(
                     f"{name} has {len(array)} rows, X has {self.X.shape[0]}; pass one per row"
@@ -117,7 +118,7 @@ class ArraySource:
 
 def bytes_per_row(X: Any) -> int:
     """Return the mean size of a row."""
-    if not isinstance(X, np.ndarray):
+    if is_sparse(X):
         size = X.data.itemsize + X.indices.itemsize
         return max(1, int(X.nnz * size) // max(1, int(X.shape[0])))
     return int(X.shape[1] * np.dtype(X.dtype).itemsize)

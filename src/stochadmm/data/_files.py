@@ -15,6 +15,7 @@ from numpy.lib import format as npy
 from scipy import sparse
 
 from ..base.protocols import Array
+from ..base.validation import is_sparse
 from ._arrays import wide
 from ._protocol import Block, Shard, Source, cuts, rows_per_block, width
 
@@ -304,7 +305,7 @@ def spill(source: Source, folder: str | Path) -> Source:
     for shard in source.shards:
         for block in shard.blocks(SPILL_BYTES):
             arrays: dict[str, Any] = {"y": block.y, "weight": block.weight, "offset": block.offset}
-            if not isinstance(block.X, np.ndarray):
+            if is_sparse(block.X):
                 arrays |= {"data": block.X.data, "indices": block.X.indices.astype(np.int32)}
                 starts = block.X.indptr.astype(np.int64) + entries
                 arrays["indptr"] = (

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ..base.protocols import Array
-from ..base.validation import as_csr, refuse_masked
+from ..base.validation import as_csr, is_sparse, refuse_masked
 from ..kernels.passes import sparse_copy
 from ._csr import CSRRows
 from ._dense import DenseRows
@@ -44,10 +43,12 @@ class Layout:
 
 def as_rows(X: Any) -> Rows:
     """Return rows of a dense or CSR matrix of floats as it is: nothing is checked or copied."""
-    if isinstance(X, (DenseRows, CSRRows)):
-        return X
-    is_sparse: bool = sparse.issparse(X)
-    return CSRRows(X) if is_sparse else DenseRows(X)
+    return _already(X) or (CSRRows(X) if is_sparse(X) else DenseRows(X))
+
+
+def _already(X: Any) -> Rows | None:
+    """Return X where it is rows and not a matrix."""
+    return X if isinstance(X, (DenseRows, CSRRows)) else None
 
 
 def checked_rows(X: Any, notes: list[str], layout: Layout | None = None) -> Rows:
@@ -62,13 +63,14 @@ def checked_rows(X: Any, notes: list[str], layout: Layout | None = None) -> Rows
     layout : Layout, optional
         When a dense matrix is worked on as a sparse one.
     """
-    if isinstance(X, (DenseRows, CSRRows)):
-        return X
-    is_sparse: bool = sparse.issparse(X)
-    X = _from_sparse(X, notes) if is_sparse else _from_dense(X)
+    rows = _already(X)
+    if rows is not None:
+        return rows
+    by_entries = is_sparse(X)
+    X = _from_sparse(X, notes) if by_entries else _from_dense(X)
     _check_shape(X)
     X = _floats(X, notes)
-    if is_sparse:
+    if by_entries:
         return CSRRows(X)
     if not X.flags.c_contiguous:
         notes.append("X copied to row-major order")

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ..base.protocols import Array
+from ..base.validation import is_sparse
 from ._given import as_rows
 from .rows import Rows
 
@@ -139,7 +140,7 @@ def rows_per_block(max_bytes: int, bytes_per_row: int) -> int:
 
 def check_block(block: Block, where: str) -> Block:
     """Return a block whose numbers are finite; raise with the place of the first that is not."""
-    values = block.X if isinstance(block.X, np.ndarray) else block.X.data
+    values = block.X.data if is_sparse(block.X) else block.X
     for name, array in (
         ("X", values),
         ("y", block.y),
@@ -148,7 +149,7 @@ def check_block(block: Block, where: str) -> Block:
     ):
         if array is None or array.dtype.kind != "f" or np.isfinite(array).all():
             continue
-        if name == "X" and isinstance(block.X, np.ndarray):
+        if name == "X" and not is_sparse(block.X):
             bad = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
         elif name == "X":
             entry = int(np.flatnonzero(~np.isfinite(array))[0])

@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from ..base.validation import is_sparse
+
 Array = NDArray[Any]
 Seed = int | np.random.Generator | None
 Matrix = Any
@@ -96,7 +98,7 @@ def finish(data: Dataset, unit_rows: bool, dtype: DTypeLike) -> Dataset:
 
 def scale_rows(X: Matrix) -> Matrix:
     """Return X with rows of unit Euclidean norm; rows of zeros stay zero."""
-    dense = isinstance(X, np.ndarray)
+    dense = not is_sparse(X)
     squares = np.einsum("ij,ij->i", X, X) if dense else X.multiply(X).sum(axis=1)
     norms = np.sqrt(squares)
     norms[norms == 0.0] = 1.0

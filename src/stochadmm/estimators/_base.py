@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
@@ -13,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..base.protocols import Array
+from ..base.validation import is_whole, listed
 from ..base.workspace import Workspace
 from ..data import Source
 from ..problem import Pair, Problem
@@ -31,7 +31,7 @@ from ._solve import (
     warn_unless_converged,
 )
 from ._sources import StreamedData, is_lazy, lazily, read
-from ._strengths import descending, is_count
+from ._strengths import check_number, descending
 from ._structure import Columns, Structure
 
 
@@ -73,6 +73,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
 
     _top = 1.0  # first alpha of a grid over the largest useful one
     _last_digits = True  # whether small fits go on to rounding error
+    _last_strength = None  # alpha of the last fit, None before it
 
     # ---------------------------------------------------------------- for subclasses
 
@@ -91,6 +92,10 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
     def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
         """Set the attributes that belong to the structure."""
 
+    def _found(self) -> list[str]:
+        """Return what the summary says of the structure found."""
+        return []
+
     def _degrees(self, fitting: Fitting, result: Result) -> int:
         """Return the degrees of freedom of the coefficients."""
         return int(np.count_nonzero(fitting.structure.fold(result.coef, fitting.columns.n)))
@@ -106,24 +111,22 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
     # ---------------------------------------------------------------- fit
 
     def _check_parameters(self) -> None:
-        _check_number("alpha", self.alpha, "a number >= 0", lambda value: value >= 0)
-        _check_number("tol", self.tol, f"a number > 0, {_SMALLEST}", lambda value: value > 0)
+        check_number("alpha", self.alpha, "a number >= 0", lambda value: value >= 0)
+        check_number("tol", self.tol, f"a number > 0, {_SMALLEST}", lambda value: value > 0)
         refit.share(self.refit)
-        ratio = getattr(self, "l1_ratio", 0.0)
-        _check_number("l1_ratio", ratio, "a number between 0 and 1", lambda value: 0 <= value <= 1)
-        for name in ("max_passes", "max_seconds"):
-            if getattr(self, name) is not None:
-                _check_number(
-                    name, getattr(self, name), "None or a number > 0", lambda value: value > 0
-                )
+        ratio = self.get_params(deep=False).get("l1_ratio", 0.0)
+        check_number("l1_ratio", ratio, "a number between 0 and 1", lambda value: 0 <= value <= 1)
+        limits = {"max_passes": self.max_passes, "max_seconds": self.max_seconds}
+        for name, limit in limits.items():
+            if limit is not None:
+                check_number(name, limit, "None or a number > 0", lambda value: value > 0)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Fitting:
         """Validate the data and state the problem at alpha = 1."""
         data = read(self, X, y, sample_weight, offset)
         if self.standardize:
             data = data.standardized()
-        named, n = getattr(self, "feature_names_in_", None), self.n_features_in_
-        names = None if named is None else list(named)
+        names, n = self._names, self.n_features_in_
         rows = None if isinstance(data, StreamedData) else data.X
         columns = Columns(n, names, self._free(n, names), rows, data.outputs > 1)
         structure = self._structure(columns)
@@ -131,24 +134,29 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
             data, columns, structure, structure.problem(data, columns.free, self.positive)
         )
 
+    @property
+    def _names(self) -> list[Any] | None:
+        """The names of the columns; scikit-learn sets them only where X has some."""
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else list(names)
+
     def _free(self, n: int, names: Any) -> Array:
         """Return the mask of the unpenalized columns."""
-        given: Any = () if self.unpenalized is None else self.unpenalized
-        if isinstance(given, str) or not isinstance(given, Iterable):
+        given = listed(() if self.unpenalized is None else self.unpenalized)
+        if given is None:
             raise ValueError(
-                f"unpenalized is {given!r}; pass a list of columns, or a mask of them"
+                f"unpenalized is {self.unpenalized!r}; pass a list of columns, or a mask of them"
             )
-        listed = list(given)
-        if listed and all(isinstance(column, (bool, np.bool_)) for column in listed):
-            if len(listed) != n:
+        if given and all(isinstance(column, (bool, np.bool_)) for column in given):
+            if len(given) != n:
                 raise ValueError(
-                    f"unpenalized is a mask of {len(listed)} columns, expected {n}: one per "
+                    f"unpenalized is a mask of {len(given)} columns, expected {n}: one per "
                     "column of X"
                 )
-            return np.array(listed, dtype=bool)
+            return np.array(given, dtype=bool)
         index = NamedColumns(names, n)
         mask = np.zeros(n, dtype=bool)
-        mask[[index(column) for column in listed]] = True
+        mask[[index(column) for column in given]] = True
         return mask
 
     def _notices(self, fitting: Fitting) -> list[str]:
@@ -196,11 +204,12 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
 
     def _warm(self, problem: Problem) -> Any:
         """Return the last solution as a start, when it is wanted and fits."""
-        before: Result | None = getattr(self, "result_", None) if self.warm_start else None
-        shapes = problem.shape1, problem.shape2
-        if before is None or (before.x1.shape, before.x2.shape) != shapes:
-            return None
         last = self._last_strength
+        if last is None or not self.warm_start:
+            return None
+        before: Result = self.result_
+        if (before.x1.shape, before.x2.shape) != (problem.shape1, problem.shape2):
+            return None
         return carried(before, self._strength / last if last else 1.0)
 
     def _attributes(self, fitting: Fitting, x2: Array) -> dict[str, Any]:
@@ -348,7 +357,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
 
         ``otherwise`` is the first one where all alphas give the same model; 0 raises.
         """
-        if is_count(alphas):
+        if is_whole(alphas):
             largest = self._largest(fitting) or otherwise
             alphas = alpha_grid(self._top * largest, int(alphas), eps)
         return descending(alphas)
@@ -435,12 +444,6 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
 
 
 _SMALLEST = "as small as 1e-14 with float64 or 1e-7 with float32"
-
-
-def _check_number(name: str, value: Any, expected: str, holds: Callable[[Any], bool]) -> None:
-    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not number or not np.isfinite(value) or not holds(value):
-        raise ValueError(f"{name} is {value!r}, expected {expected}")
 
 
 def _outputs(result: Result) -> int:

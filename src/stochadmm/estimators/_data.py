@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -17,10 +17,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from ..base.capabilities import Has, offers
+from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import Array, CompleteLoss
-from ..base.validation import check_sparse, refuse_masked
-from ..losses import FOR_LABELS, FOR_NUMBERS, Multinomial
+from ..base.validation import check_sparse, is_sparse, refuse_masked
+from ..losses import FOR_LABELS, FOR_NUMBERS, Logistic, Multinomial
+
+Kind = TypeVar("Kind")
+"""A kind of loss."""
 
 BLOCK = 1 << 20  # entries of X that are converted to float64 at a time
 
@@ -73,7 +76,7 @@ class Data:
         center = mean if self.intercept else np.zeros_like(mean)
         scale = self._deviations(square, center).astype(self.X.dtype)
         given: Any = self.X
-        if not isinstance(given, np.ndarray):
+        if is_sparse(given):
             triple = (given.data / scale[given.indices], given.indices, given.indptr)
             X = sparse.csr_array(triple, shape=given.shape, copy=False)
             return replace(self, X=X, scale=scale)
@@ -129,7 +132,7 @@ def moments(X: Any, weight: Array | None) -> tuple[Array, Array]:
     """Return weighted means of the columns and of their squares, in float64."""
     n = X.shape[0]
     share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
-    if not isinstance(X, np.ndarray):
+    if is_sparse(X):
         return X.T @ share, X.multiply(X).T @ share
     first, second = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     size = max(1, BLOCK // max(X.shape[1], 1))
@@ -205,11 +208,7 @@ def regression_targets(y: Any, X: Any, weight: Array | None) -> tuple[Array, Arr
 
 def regression_loss(loss: Any, y: Array) -> CompleteLoss:
     """Return the loss of a name, or the object itself."""
-    if not isinstance(loss, str):
-        return cast(CompleteLoss, loss)
-    if loss not in FOR_NUMBERS:
-        raise ValueError(_unknown(loss, FOR_NUMBERS))
-    return FOR_NUMBERS[loss].for_targets(y)
+    return _own(loss) or _named(loss, FOR_NUMBERS).for_targets(y)
 
 
 def class_codes(y: Any, X: Any) -> tuple[Array, Array]:
@@ -237,18 +236,18 @@ def class_targets(
     loss: Any, codes: Array, n_classes: int, dtype: Any
 ) -> tuple[CompleteLoss, Array]:
     """Return the loss and its targets: signs, class numbers, or a matrix of signs."""
-    if isinstance(loss, str):
-        if loss not in FOR_LABELS:
-            raise ValueError(_unknown(loss, FOR_LABELS))
-        several = n_classes > 2 and loss == "logistic"
-        loss = Multinomial(n_classes) if several else FOR_LABELS[loss]()
-    if isinstance(loss, Multinomial):
-        return loss, codes
+    chosen = _own(loss)
+    if chosen is None:
+        kind = _named(loss, FOR_LABELS)
+        several = n_classes > 2 and kind is Logistic
+        chosen = cast(CompleteLoss, Multinomial(n_classes) if several else kind())
+    if offers(chosen, Has.BY_CLASS):
+        return chosen, codes
     if n_classes == 2:
-        return loss, np.where(codes == 1, 1, -1).astype(dtype)
+        return chosen, np.where(codes == 1, 1, -1).astype(dtype)
     signs = np.full((len(codes), n_classes), -1, dtype=dtype)
     signs[np.arange(len(codes)), codes] = 1
-    return loss, signs
+    return chosen, signs
 
 
 def check_classes(classes: Array, codes: Array, weight: Array | None) -> None:
@@ -274,7 +273,7 @@ def class_weights(class_weight: Any, classes: Array, codes: Array, weight: Array
 
 def weights_of_classes(class_weight: Any, classes: Array, mass: Array) -> Array:
     """Return the weight of each class; ``mass`` is the sum of the weights of its rows."""
-    if isinstance(class_weight, str):
+    if not has_members(class_weight, "items"):
         if class_weight != "balanced":
             raise ValueError(f"class_weight is {class_weight!r}, expected 'balanced' or a dict")
         return np.asarray(mass.sum() / (len(classes) * np.where(mass > 0, mass, 1.0)))
@@ -291,5 +290,13 @@ def weights_of_classes(class_weight: Any, classes: Array, mass: Array) -> Array:
     return each
 
 
-def _unknown(loss: str, known: Iterable[str]) -> str:
-    return f"loss is {loss!r}, expected one of {', '.join(known)}, or a loss object"
+def _own(loss: Any) -> CompleteLoss | None:
+    """Return a loss that is given as an object, None where it is named."""
+    return cast(CompleteLoss, loss) if has_members(loss, "value", "slope") else None
+
+
+def _named(name: Any, known: Mapping[str, type[Kind]]) -> type[Kind]:
+    """Return the kind of loss of a name."""
+    if name not in known:
+        raise ValueError(f"loss is {name!r}, expected one of {', '.join(known)}, or a loss object")
+    return known[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 from ..losses import FOR_NUMBERS
@@ -138,4 +139,4 @@ def documented(cls: T) -> T:
 
 
 def _fields(cls: Any) -> set[str]:
-    return set(getattr(cls, "__dataclass_fields__", ()))
+    return {field.name for field in fields(cls)} if is_dataclass(cls) else set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from ..base.capabilities import Has, offers
 from ..run.result import Status
@@ -36,21 +37,16 @@ _ENDS = {
 def summary(model: Any) -> str:
     """Return the fit in plain words."""
     result = model.result_
-    ratio = f", l1_ratio = {model.l1_ratio:g}" if hasattr(model, "l1_ratio") else ""
-    classes = f" of {len(model.classes_)} classes" if hasattr(model, "classes_") else ""
+    share = model.get_params(deep=False).get("l1_ratio")
+    ratio = "" if share is None else f", l1_ratio = {share:g}"
+    classes = f" of {len(model.classes_)} classes" if is_classifier(model) else ""
     nonzero = int(np.count_nonzero(model.coef_))
     lines = [
         f"{type(model).__name__}{classes} with alpha = {model._last_strength:g}{ratio}",
         f"{nonzero} of {model.coef_.size} coefficients are not zero, "
         f"{model.dof_} degrees of freedom",
     ]
-    if hasattr(model, "levels_"):
-        groups = sum(np.unique(row).size for row in np.atleast_2d(model.levels_))
-        lines.append(f"{groups} sets of equal coefficients along the graph")
-    if hasattr(model, "active_groups_"):
-        lines.append(f"{len(model.active_groups_)} of {model.n_groups_} groups are active")
-    if hasattr(model, "rank_"):
-        lines.append(f"rank {model.rank_} of at most {min(np.atleast_2d(model.coef_).shape)}")
+    lines += model._found()
     lines.append(
         f"{_ENDS[result.status]}: {result.message}, after {result.n_passes:.0f} passes and "
         f"{result.seconds:.2g} s by {result.info.get('solver', 'the solver')}"

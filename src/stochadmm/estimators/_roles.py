@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..data import Changed, Labels, Source, n_outputs
-from ..losses import Logistic, Multinomial, Squared
 from ..streaming import targets_of
 from . import _data
 from ._base import StructuredModel
@@ -140,10 +139,10 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
     def _held_out_loss(self, X: Any, y: Any, weight: Any, offset: Any) -> float:
         """Return the mean loss of other rows; for the squared loss the mean squared error."""
         if isinstance(X, Source):
-            factor = 2.0 / self._loss.curvature_bound if isinstance(self._loss, Squared) else 1.0
+            factor = 2.0 / self._loss.curvature_bound if offers(self._loss, Has.SQUARE) else 1.0
             return factor * mean_loss(self, X, scored_loss(self._loss)) / (n_outputs(X) or 1)
         z, y, weight, _ = self._held_out(X, y, weight, offset)
-        if not isinstance(self._loss, Squared):
+        if not offers(self._loss, Has.SQUARE):
             return float(scored_loss(self._loss).value(z, y, weight))
         rows = None if weight is None else weight if weight.ndim == y.ndim else weight[:, None]
         share = np.ones(y.shape) if rows is None else np.broadcast_to(rows, y.shape)
@@ -162,7 +161,7 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
 
 
 def _has_probabilities(model: Any) -> bool:
-    if model.loss == "logistic" or isinstance(model.loss, (Logistic, Multinomial)):
+    if model.loss == "logistic" or offers(model.loss, Has.PROBABILITY):
         return True
     raise AttributeError(f"loss {model.loss!r} has no probabilities; use loss='logistic'")
 
@@ -261,10 +260,10 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
     def _probabilities(self, z: Array) -> Array:
         """Return the probabilities of the classes from their scores."""
         loss: Any = self._loss
-        p: Array = loss.mean(z)
+        p: Array = loss.probability(z)
         if z.ndim == 1:
             return np.column_stack([1 - p, p])
-        if not isinstance(self._loss, Multinomial):  # one against the rest
+        if not offers(loss, Has.BY_CLASS):  # one against the rest
             p = p / p.sum(axis=1, keepdims=True)
         return p
 
@@ -320,7 +319,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         weight = _data.class_weights(self.class_weight, self.classes_, codes, weight)
         _data.check_classes(self.classes_, codes, weight)
         self._loss, targets = _data.class_targets(self.loss, codes, count, X.dtype)
-        several = targets.ndim == 2 or isinstance(self._loss, Multinomial)
+        several = targets.ndim == 2 or offers(self._loss, Has.BY_CLASS)
         shape = (len(codes), count) if several else (len(codes),)
         offset = _data.checked_offset(offset, shape, X.dtype)
         return Data(X, targets, self._loss, weight, bool(self.fit_intercept), offset, not several)
@@ -373,7 +372,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
     def _shaped(self, coef: Array, intercept: Any) -> tuple[Array, Any]:
         if coef.ndim == 1:
             return coef[None, :], np.reshape(intercept, 1)
-        if isinstance(self._loss, Multinomial):
+        if offers(self._loss, Has.BY_CLASS):
             # probabilities do not change when one number is added to all scores
             intercept = intercept - np.mean(intercept)
         return np.ascontiguousarray(coef.T), np.asarray(intercept)

@@ -11,7 +11,6 @@ from sklearn.metrics import r2_score
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..losses import Squared
 
 FAR = 2.0**60  # where the search for the best constant gives up
 STEPS = 200  # of a bisection: more than the digits of a float64
@@ -61,7 +60,7 @@ def _explained(loss: Any, z: Array, y: Array, weight: Array | None, offset: Any)
     if weight is not None:  # a missing target has weight zero
         used = weight > 0
         z, y, offset, weight = z[used], y[used], offset[used], weight[used]
-    if isinstance(loss, Squared):
+    if offers(loss, Has.SQUARE):
         return float(r2_score(y - offset, z - offset, sample_weight=weight))
     if len(y) < 2:
         warnings.warn(

@@ -24,17 +24,17 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _num_samples
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
+from ..base.validation import is_whole
 from ..base.workspace import Workspace
 from ..data import Fold, SomeRows, Source
-from ..losses import Squared
 from ..plots import standard_error
 from ..run.progress import counted
 from ..run.result import Status
 from ._callbacks import with_callbacks
 from ._solve import Budget, warn_out_of_time
 from ._sources import as_source
-from ._strengths import is_count
 
 TIED = 1e-8
 
@@ -147,7 +147,7 @@ class PathCV:
         self.alphas_, self.score_path_ = alphas[: len(scores)], scores
         if len(scores) < len(alphas):
             warn_out_of_time(type(self).__name__, "compared", len(scores), len(alphas))
-        if isinstance(fitting.data.loss, Squared) and self.scoring is None:
+        if offers(fitting.data.loss, Has.SQUARE) and self.scoring is None:
             self.mse_path_ = -scores
         self.best_index_ = best_index(scores, self.one_standard_error)
         self.alpha_ = float(alphas[self.best_index_])
@@ -212,10 +212,10 @@ class PathCV:
         count = len(self.alphas_)
         last = count > 1 and self.best_index_ == count - 1
         # above the largest alpha of an automatic grid every fit is the null model
-        first = count > 1 and self.best_index_ == 0 and not is_count(self.alphas)
+        first = count > 1 and self.best_index_ == 0 and not is_whole(self.alphas)
         if (not last or count < asked) and not first:
             return
-        lower = "lower eps" if is_count(self.alphas) else "pass smaller alphas"
+        lower = "lower eps" if is_whole(self.alphas) else "pass smaller alphas"
         warnings.warn(
             f"{type(self).__name__} chose alpha = {self.alpha_:.3g}, the "
             f"{'smallest' if last else 'largest'} of {count}; a "
@@ -229,7 +229,8 @@ class PathCV:
         """Return the estimator without cross-validation, with the same parameters."""
         base: Any = next(c for c in type(self).__mro__ if not issubclass(c, PathCV))
         names = base._get_param_names()
-        return base(**{name: getattr(self, name) for name in names} | {"verbose": False})
+        own = {name: v for name, v in self.get_params(deep=False).items() if name in names}
+        return base(**own | {"verbose": False})
 
     def plot_path(self: Any, ax: Any = None) -> Any:
         """Draw the scores against alpha, with the chosen one; returns the axes."""
@@ -290,8 +291,8 @@ def _with_offset(model: Any, offset: Any) -> Any:
         return model
     shifted = copy.copy(model)
     for name in ("predict", "decision_function", "predict_proba", "predict_log_proba", "score"):
-        if hasattr(model, name):
-            method = getattr(model, name)
+        method = getattr(model, name, None)
+        if method is not None:
             setattr(shifted, name, update_wrapper(partial(method, offset=offset), method))
     return shifted
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import numbers
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..base.validation import is_number
 
-def is_count(alphas: Any) -> bool:
-    """Say whether a grid is given by its length."""
-    return isinstance(alphas, numbers.Integral) and not isinstance(alphas, bool)
+
+def check_number(name: str, value: Any, expected: str, holds: Callable[[Any], bool]) -> None:
+    """Raise unless an argument is a finite number for which something holds."""
+    if not is_number(value) or not np.isfinite(value) or not holds(value):
+        raise ValueError(f"{name} is {value!r}, expected {expected}")
 
 
 def descending(alphas: Any) -> list[float]:

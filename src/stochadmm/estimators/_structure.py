@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,15 +13,16 @@ from .. import structures
 from ..base.protocols import Array, Operator, Penalty
 from ..operators import (
     Composed,
-    Identity,
     Incidence,
     Selection,
     VStack,
     as_operator,
     csr_parts,
+    identity_scale,
 )
 from ..penalties import Separable, Stacked
 from ..problem import Problem
+from ..structures.given import Given, Kind, given_graph, given_groups
 from ._data import Data
 
 
@@ -49,7 +49,7 @@ class Columns:
         if not self.free.any():
             return operator
         chosen = Selection([self.penalized], self.n)
-        return chosen if isinstance(operator, Identity) else Composed(operator, chosen)
+        return chosen if identity_scale(operator) == 1.0 else Composed(operator, chosen)
 
     def own(self, source: Any) -> Operator:
         """Return a user's operator, which has one column per penalized column."""
@@ -66,7 +66,8 @@ class Columns:
 
         Chains, grids and matrices of the right size count the penalized columns only.
         """
-        if isinstance(source, str) and source == "glasso":
+        given = given_graph(source)
+        if given == Given(Kind.NAME, "glasso"):
             if self.X is None:
                 raise ValueError(
                     "graph='glasso' needs rows in memory; find the edges in a part of them with "
@@ -74,19 +75,13 @@ class Columns:
                 )
             edges = structures.glasso_edges(self.X, random_state=random_state)
             return self._without_free(structures.from_edges(edges, n_features=self.n))
-        matrix = sparse.issparse(source) or isinstance(source, np.ndarray)
-        square = matrix and source.ndim == 2 and source.shape[0] == source.shape[1]
-        named = not square and not _positional(source)
-        if named or (square and source.shape[0] == self.n):
-            whole = structures.from_adjacency(source) if square else self._edges(source)
-            return self._without_free(whole)
-        return self.spread(structures.graph(source, n_features=self.penalized.size))
-
-    def _edges(self, source: Any) -> Any:
-        names, count = self.names, None if self.names is not None else self.n
-        if isinstance(source, np.ndarray) and not source.size:
-            source = []
-        return structures.graph(source, names=names, n_features=count)
+        if given.kind is Kind.MATRIX and source.shape == (self.n, self.n):
+            return self._without_free(structures.from_adjacency(source))
+        if given.positional or given.kind is Kind.MATRIX:
+            return self.spread(structures.graph(given.source, n_features=self.penalized.size))
+        count = None if self.names is not None else self.n
+        whole = structures.graph(given.source, names=self.names, n_features=count)
+        return self._without_free(whole)
 
     def _without_free(self, graph: Any) -> Operator:
         edges = np.asarray(graph.edges)
@@ -100,11 +95,10 @@ class Columns:
     def groups(self, source: Any, weights: Any) -> tuple[list[Any], Selection]:
         """Return the labels and the copies of groups, without the unpenalized columns."""
         source = [[j] for j in range(self.n)] if source is None else source
-        if not isinstance(source, Mapping):
-            source = structures.listed_groups(source, self.n)
+        given = given_groups(source, self.n)
         count = None if self.names is not None else self.n
-        whole = structures.groups(source, weights, names=self.names, n_features=count)
-        labels = list(source) if isinstance(source, Mapping) else list(range(len(whole.groups)))
+        whole = structures.groups(given, weights, names=self.names, n_features=count)
+        labels = list(given)
         members = [[j for j in group if not self.free[j]] for group in _lists(whole)]
         kept = [g for g, group in enumerate(members) if group]
         strength = None if whole.weights is None else np.asarray(whole.weights)[kept]
@@ -115,20 +109,10 @@ def _lists(selection: Selection) -> list[list[int]]:
     return [np.asarray(group).tolist() for group in selection.groups]
 
 
-def _positional(source: Any) -> bool:
-    """Say whether a graph counts columns by position: a chain or a grid."""
-    if isinstance(source, (str, structures.Grid)):
-        return True
-    whole = isinstance(source, tuple) and bool(source)
-    return whole and all(isinstance(k, (int, np.integer)) for k in source)
-
-
 def as_grid(source: Any) -> structures.Grid | None:
     """Return the grid of at least two axes that a graph is, None for other graphs."""
-    if isinstance(source, str) or not _positional(source):
-        return None
-    grid = source if isinstance(source, structures.Grid) else structures.Grid(source)
-    return grid if len(grid.shape) > 1 else None
+    given = given_graph(source)
+    return given.source if given.kind is Kind.GRID and len(given.source.shape) > 1 else None
 
 
 @dataclass(frozen=True)
@@ -169,7 +153,7 @@ class Structure:
         operator: Any = None
         penalty: Any = None
         on_coefficients: Any = self._on_coefficients(free, positive, ridge)
-        if len(terms) == 1 and on_coefficients is None and isinstance(terms[0][0], Identity):
+        if len(terms) == 1 and on_coefficients is None and identity_scale(terms[0][0]) == 1.0:
             on_coefficients = terms[0][1]  # its prox needs no splitting
         elif len(terms) == 1:
             operator, penalty = terms[0]

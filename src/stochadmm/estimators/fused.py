@@ -40,6 +40,10 @@ class Fused(StructuredModel):
         self.levels_ = np.ascontiguousarray(labels.T, dtype=np.intp).reshape(self.coef_.shape)
         self._differences = fitting.structure.terms[0][0] if fitting.structure.terms else None
 
+    def _found(self) -> list[str]:
+        groups = sum(np.unique(row).size for row in np.atleast_2d(self.levels_))
+        return [f"{groups} sets of equal coefficients along the graph"]
+
     def _labels(self, fitting: Fitting, coef: Array) -> Array:
         if not fitting.structure.terms:
             every = np.arange(coef.shape[0])
@@ -86,7 +90,7 @@ class Fused(StructuredModel):
         if self._differences is not None:
             edges = _ends(self._differences)
         if names is None:
-            names = getattr(self, "feature_names_in_", None)
+            names = self._names
         return plot_coef_graph(self.coef_, edges, ax, positions, names, self._drawn_grid())
 
     def _drawn_grid(self) -> Any:

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Operator
+from ..base.validation import is_whole
 from ..operators import Differences, Identity
 from ..penalties import L1
 from ..run.result import Result
@@ -176,6 +177,6 @@ class TrendFilterRegressor(Regressor, Analysis):
 
     def _operator(self, columns: Columns) -> Operator:
         order: Any = self.order
-        if not isinstance(order, (int, np.integer)) or order < 0:
+        if not is_whole(order) or order < 0:
             raise ValueError(f"order is {order!r}, expected an integer >= 0")
         return columns.spread(Differences(columns.penalized.size, int(order) + 1))

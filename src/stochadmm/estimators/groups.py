@@ -48,6 +48,9 @@ class InGroups(StructuredModel):
             label for label, group in zip(labels, members, strict=True) if result.coef[group].any()
         ]
 
+    def _found(self) -> list[str]:
+        return [f"{len(self.active_groups_)} of {self.n_groups_} groups are active"]
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Grouped(InGroups):

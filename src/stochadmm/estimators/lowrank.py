@@ -57,6 +57,9 @@ class SparseLowRank(StructuredModel):
         rounding = 1e-10 * np.abs(self.coef_).max()
         self.coef_[(self.sparse_coef_ == 0) & (np.abs(self.coef_) <= rounding)] = 0
 
+    def _found(self) -> list[str]:
+        return [f"rank {self.rank_} of at most {min(np.atleast_2d(self.coef_).shape)}"]
+
     def _copies(self, fitting: Fitting, problem: Problem, result: Result) -> tuple[Any, Any]:
         """Return the coefficients, each copy as its own prox left it where that is as good.
 

@@ -24,9 +24,8 @@ def to_sklearn(model: Any) -> Any:
         )
     plain = _MAKERS[loss](model)
     plain.coef_, plain.intercept_ = model.coef_.copy(), np.copy(model.intercept_)[()]
-    names = getattr(model, "feature_names_in_", None)
-    if names is not None:
-        plain.feature_names_in_ = names
+    if model._names is not None:
+        plain.feature_names_in_ = model.feature_names_in_
     return plain
 
 
@@ -64,6 +63,6 @@ _MAKERS: dict[type, Callable[[Any], Any]] = {
 
 def html_summary(model: Any) -> str:
     """Return the summary of a fitted model as HTML, nothing before the fit."""
-    if not hasattr(model, "result_"):
+    if model._last_strength is None:
         return ""
     return f'<pre style="margin:.5em 0;white-space:pre-wrap">{escape(model.summary())}</pre>'

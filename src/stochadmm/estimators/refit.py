@@ -16,6 +16,7 @@ from scipy import linalg, sparse
 
 from ..base.protocols import Array
 from ..base.workspace import Workspace
+from ..data import Rows, checked_rows
 from ..penalties import Separable
 from ..problem import Problem
 from ..run.result import Result
@@ -36,9 +37,7 @@ class Options:
 
 def share(refit: Any) -> float:
     """Return the part of the second fit in the answer: 0 for False, 1 for True."""
-    if isinstance(refit, (bool, np.bool_)):
-        return float(refit)
-    if isinstance(refit, numbers.Real) and 0 <= float(refit) <= 1:
+    if isinstance(refit, (numbers.Real, np.bool_)) and 0 <= float(refit) <= 1:
         return float(refit)
     raise ValueError(f"refit is {refit!r}, expected False, True or a share between 0 and 1")
 
@@ -165,9 +164,9 @@ def refitted(
             "positive=False"
         )
     basis = space.basis.astype(data.X.dtype)
-    rows = data.X @ basis
+    rows = checked_rows(data.X @ basis, notes=[])
     problem = Problem.linear(
-        data.loss, np.ascontiguousarray(rows) if isinstance(rows, np.ndarray) else rows, data.y,
+        data.loss, rows, data.y,
         on_coefficients=_held(space, rows, outputs, positive, options), intercept=data.intercept,
         sample_weight=data.weight, offset=data.offset,
     )  # fmt: skip
@@ -182,11 +181,11 @@ def refitted(
 
 
 def _held(
-    space: Space, rows: Any, outputs: tuple[int, ...], positive: Any, options: Options
+    space: Space, rows: Rows, outputs: tuple[int, ...], positive: Any, options: Options
 ) -> Separable:
     """Return the tiny square, and bounds that hold coordinates at zero where they do not serve."""
     n = max(rows.shape[0], 1)
-    total = float(np.square(rows if isinstance(rows, np.ndarray) else rows.data).sum())
+    total = float(rows.row_norms2().sum(dtype=np.float64))
     ridge = options.ridge * max(total / (n * rows.shape[1]), float(np.finfo(np.float64).tiny))
     used = space.used if outputs else space.used[:, 0]
     upper = np.where(used, np.inf, 0.0)

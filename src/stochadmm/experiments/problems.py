@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base.protocols import Array
+from ..base.validation import is_sparse
 from ..datasets import Dataset, scale_rows
 from ..losses import Logistic, Multinomial, Squared
 from ..operators import GridDifferences, Identity, Incidence, VStack
@@ -91,9 +92,9 @@ def sample(spec: DataSpec, quick: bool) -> Sample:
 def _rows(X: Any) -> Any:
     """Return rows of unit norm; CSR with indices of 32 bits where they suffice."""
     scaled = scale_rows(X)
-    if not isinstance(scaled, np.ndarray) and scaled.nnz < 2**31:
-        for name in ("indices", "indptr"):
-            setattr(scaled, name, getattr(scaled, name).astype(np.int32))
+    if is_sparse(scaled) and scaled.nnz < 2**31:
+        scaled.indices = scaled.indices.astype(np.int32)
+        scaled.indptr = scaled.indptr.astype(np.int32)
     return scaled
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import datasets
+from ..base.immutable import field_values
 from ..datasets import Dataset
 from .config import DataSpec
 
@@ -90,7 +91,8 @@ def smaller(data: Dataset, spec: DataSpec) -> Dataset:
 
 def _kept(data: Dataset, chosen: Any, part: str) -> Dataset:
     """Return a data set with the chosen rows of its training or test part."""
-    fields = {f"{name}{part}": getattr(data, f"{name}{part}") for name in ("X", "y", "tasks")}
+    held = field_values(data)
+    fields = {name: held[name] for name in (f"X{part}", f"y{part}", f"tasks{part}")}
     return replace(data, **{k: v[chosen] for k, v in fields.items() if v is not None})
 
 

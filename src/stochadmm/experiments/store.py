@@ -11,10 +11,13 @@ import hashlib
 import json
 import math
 import tempfile
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
+from ..base.capabilities import has_members
 from ..base.files import replacing, write_text
+from ..base.immutable import field_values
 
 COLUMNS = (
     "experiment", "variant", "dataset", "method", "point", "seed", "epoch", "passes", "seconds",
@@ -86,8 +89,8 @@ def finite(number: float | None) -> float | None:
 
 
 def _plain(value: Any) -> Any:
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: getattr(value, name) for name in value.__dataclass_fields__}
-    if hasattr(value, "item"):
+    if is_dataclass(value):
+        return field_values(value)
+    if has_members(value, "item"):
         return value.item()
     return str(value)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..base.immutable import field_values
 from ..base.protocols import Array
 from .curves import Curve, advantage, speed_up
 
@@ -189,7 +190,7 @@ def claim(
     """Return a claim with its verdict, and those by time and by one measure alone."""
     beside = {}
     for field_name in ("by_time", "by_gap", "by_speed"):
-        single = [v for e in evidence if (v := getattr(e, field_name))]
+        single = [v for e in evidence if (v := field_values(e)[field_name])]
         beside[field_name] = rule(single) if single else ""
     return Claim(name, statement, rule(e.verdict for e in evidence), evidence, note, **beside)
 

@@ -17,9 +17,9 @@ from ..base.workspace import Workspace
 from ..kernels import codes
 from ..kernels.extension import MissingKernels, available, chosen
 from ..kernels.views import OperatorView, PenaltyView, ProblemView
-from ..operators import Identity
+from ..operators import identity_scale
 from ..problem import Problem
-from ..risk import FiniteSum
+from ..risk import loss_of_rows
 from ..risk.views import data_view
 
 
@@ -48,25 +48,24 @@ def _explain(
 
 
 def _build(problem: Problem) -> tuple[ProblemView | None, str | None]:
-    f2 = problem.f2
     if problem.f1 is not None:
         return None, "f1 has no compiled form"
-    if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.KERNEL):
-        part = type(f2.loss).__name__ if isinstance(f2, FiniteSum) else type(f2).__name__
+    f2 = loss_of_rows(problem.f2, Has.KERNEL)
+    if f2 is None:
+        rows = loss_of_rows(problem.f2)
+        part = type(problem.f2 if rows is None else rows.loss).__name__
         return None, f"the loss {part} has no compiled form"
     columns = 1 if f2.n_outputs is None else f2.n_outputs
     penalties = []
-    for name, shape in (("h1", problem.shape1), ("h2", problem.shape2)):
-        part = getattr(problem, name)
-        made = penalty_view(part, shape[0], columns, problem.dtype)
+    blocks = (("h1", problem.h1, problem.shape1), ("h2", problem.h2, problem.shape2))
+    for name, h, shape in blocks:
+        made = penalty_view(h, shape[0], columns, problem.dtype)
         if made is None:
-            return None, f"the penalty {name} ({type(part).__name__}) has no compiled form"
+            return None, f"the penalty {name} ({type(h).__name__}) has no compiled form"
         penalties.append(made)
     operators = []
-    for name in ("A1", "A2"):
-        A = getattr(problem, name)
-        columns_of_A = (problem.shape1 if name == "A1" else problem.shape2)[0]
-        made_op = operator_view(A, problem.dtype, columns_of_A)
+    for name, A, shape in (("A1", problem.A1, problem.shape1), ("A2", problem.A2, problem.shape2)):
+        made_op = operator_view(A, problem.dtype, shape[0])
         if made_op is None:
             return None, f"the operator {name} ({type(A).__name__}) has no sparse form"
         operators.append(made_op)
@@ -84,8 +83,9 @@ def operator_view(A: Any, dtype: Any, n_columns: int) -> OperatorView | None:
     nothing = (none, none, empty, none, none, empty)
     if A is None:
         return OperatorView(codes.NOTHING, 0, n_columns, 0.0, *nothing)
-    if isinstance(A, Identity):
-        return OperatorView(codes.SCALED_IDENTITY, n_columns, n_columns, float(A.scale), *nothing)
+    scale = identity_scale(A)
+    if scale is not None:
+        return OperatorView(codes.SCALED_IDENTITY, n_columns, n_columns, scale, *nothing)
     if not offers(A, Has.SPARSE):
         return None
     forward = sparse.csr_array(A.tosparse())

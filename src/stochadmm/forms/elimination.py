@@ -27,10 +27,10 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Shape, Smooth
 from ..base.workspace import Workspace
 from ..linear_algebra.affine import as_sparse
-from ..operators import Identity, Matrix
+from ..operators import Identity, Matrix, identity_scale
 from ..penalties import Stacked
 from ..problem import Pair, Problem
-from ..risk import FiniteSum
+from ..risk import FiniteSum, loss_of_rows
 from ..risk.parts import as_finite_sum
 
 
@@ -91,7 +91,7 @@ class Elimination:
 
         None where none is needed or it is too large.
         """
-        if problem.is_model or not isinstance(problem.f2, FiniteSum):
+        if problem.is_model or loss_of_rows(problem.f2) is None:
             return None
         workspace = workspace or Workspace()
         return workspace.once(_eliminated, problem, workspace.shared)
@@ -148,8 +148,9 @@ class Elimination:
             else:
                 pull1 = pull1 + mu[rows]
             start = rows.stop
-        if isinstance(p.A1, Identity):
-            return cast(Array, pull1 / -p.A1.scale)
+        scale = identity_scale(p.A1)
+        if scale is not None:
+            return cast(Array, pull1 / -scale)
         if self.keeps_x2 and self.parts:
             return -self.basis_inverse.T @ pull1
         return p.affine_set(self.shared).multiplier(-np.concatenate([pull1, pull2]))
@@ -170,8 +171,9 @@ def _eliminated(problem: Problem, shared: Workspace) -> Elimination | None:
 
 def _inverse(A1: Any) -> Any:
     """Return the inverse of A1 where it is a good one."""
-    if isinstance(A1, Identity) and A1.scale != 0:
-        return sparse.csr_array(sparse.eye_array(A1.n) / A1.scale)
+    scale = identity_scale(A1)
+    if scale is not None:
+        return sparse.csr_array(sparse.eye_array(A1.shape[0]) / scale)
     if A1.shape[0] != A1.shape[1] or not 0 < A1.shape[0] <= OPTIONS.inverse:
         return None
     matrix = A1.matvec(np.eye(A1.shape[1]))

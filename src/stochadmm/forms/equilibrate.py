@@ -21,13 +21,13 @@ from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..base.terms import Elementwise, compiled_terms
+from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
 from ..data import DENSE, Rows
-from ..operators import Composed, Identity, VStack, as_operator
-from ..penalties import Nuclear, Stacked, Zero
+from ..operators import Composed, Identity, VStack, as_operator, identity_scale
+from ..penalties import Stacked, Zero, segments
 from ..problem import Pair, Problem
-from ..risk import FiniteSum
+from ..risk import FiniteSum, loss_of_rows
 from ..risk.parts import with_rows
 
 
@@ -130,9 +130,9 @@ def equilibrated(
     >>> np.abs(units.problem.f2.X).max() < 4, np.log2(units.scale)
     (np.True_, array([ -1., -32.]))
     """
-    f2 = problem.f2
+    f2 = loss_of_rows(problem.f2)
     # singular values of scaled rows have no prox; the low-rank methods choose their own metric
-    if not isinstance(f2, FiniteSum) or _has_singular_values(problem.h1, problem.h2):
+    if f2 is None or _has_singular_values(problem):
         return None
     some = options.looks_at(f2)
     if _plainly_even(some, f2.intercept, options):
@@ -159,13 +159,11 @@ def equilibrated(
     return Units(problem, made[0], full, shift, made[1])
 
 
-def _has_singular_values(*penalties: Any) -> bool:
+def _has_singular_values(problem: Problem) -> bool:
     """Say whether a penalty, or a part of a stack, is a nuclear norm."""
-    for penalty in penalties:
-        parts = [part for part, _ in penalty.parts] if isinstance(penalty, Stacked) else []
-        if isinstance(penalty, Nuclear) or _has_singular_values(*parts):
-            return True
-    return False
+    blocks = ((problem.h1, problem.shape1), (problem.h2, problem.shape2))
+    parts = [part for h, shape in blocks for part, _ in segments(h, shape[0])]
+    return any(offers(part, Has.FACTORS) for part in parts)
 
 
 # ---------------------------------------------------------------- columns
@@ -253,19 +251,19 @@ def _restated(problem: Problem, data: FiniteSum, scale: Array) -> tuple[Problem,
     if problem.A1 is None or A2 is None:
         size = scale.size
         return Problem(data, h1=problem.h2, A1=Identity(size, scale=-1.0), A2=D), True
-    A1 = problem.A1
-    if not isinstance(A1, Identity) or problem.f1 is not None:
+    scale1 = identity_scale(problem.A1)
+    if scale1 is None or problem.f1 is not None:
         return None
     rows = problem.shape_dual[0], scale.size
     own = Zero() if problem.h1 is None else problem.h1
     b = problem.b
     if b is not None:
         b = np.concatenate([b, np.zeros((rows[1], *b.shape[1:]), b.dtype)])
-    below = as_operator(sparse.csr_array(sparse.diags_array(-A1.scale * scale)))
+    below = as_operator(sparse.csr_array(sparse.diags_array(-scale1 * scale)))
     return Problem(
         data,
         h1=Stacked([(own, rows[0]), (problem.h2, rows[1])]),
-        A1=Identity(sum(rows), scale=A1.scale),
+        A1=Identity(sum(rows), scale=scale1),
         A2=VStack([A2, below]),
         b=b,
     ), True
@@ -287,18 +285,12 @@ def free_intercept(problem: Problem) -> bool:
         unit[-1] = 1.0
         if A2.matvec(unit).any():
             return False
-    h2: Any = problem.h2
-    if h2 is None or isinstance(h2, Zero):
+    if problem.h2 is None:
         return True
-    if isinstance(h2, Stacked):
-        last, rows = cast(Any, h2.parts[-1])
-        if isinstance(last, Zero) and rows >= 1:
-            return True
-    terms = compiled_terms(h2, problem.shape2[0])
-    if not terms or not isinstance(terms[-1], Elementwise):
+    last, rows = segments(problem.h2, problem.shape2[0])[-1]
+    terms = compiled_terms(last, rows.stop - rows.start)
+    if not terms or not terms[-1].separable:
         return False
-    term = terms[-1]
-    width = term.l1.size // term.size
-    strength = np.concatenate([term.l1[-width:], term.l2[-width:]])
-    bounds = np.concatenate([term.lo[-width:], term.hi[-width:]])
-    return not strength.any() and not np.isfinite(bounds).any()
+    l1, l2, low, high = terms[-1].per_row()
+    own = slice(-(l1.size // terms[-1].size), None)
+    return not (l1[own].any() or l2[own].any() or np.isfinite([low[own], high[own]]).any())

@@ -21,7 +21,7 @@ from ..base.capabilities import Has, offers
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
-from ..operators import Identity
+from ..operators import identity_scale
 from ..penalties import Stacked, Zero
 from ..problem import Problem
 from .structure import (
@@ -158,8 +158,9 @@ class OneBlock:
             A2 = as_matrix(problem.A2, d)
             b = np.zeros(problem.shape_dual) if problem.b is None else problem.b.astype(np.float64)
             h1: Any = Zero() if problem.h1 is None else problem.h1
-            if isinstance(problem.A1, Identity) and problem.A1.scale != 0:
-                self.scale1 = s = float(problem.A1.scale)
+            s = identity_scale(problem.A1)
+            if s is not None:
+                self.scale1 = s
                 T, h1 = unfold(h1, A2.shape[0])
                 self.unfold1 = T
                 found.append((-(T @ A2) / s, -(T @ b) / s, h1))

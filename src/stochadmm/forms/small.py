@@ -13,15 +13,14 @@ import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..base.terms import Elementwise, GroupNorms, SparseGroupNorms, Term, compiled_terms
+from ..base.terms import GroupNorms, Term, compiled_terms
 from ..base.workspace import Workspace
 from ..kernels.extension import available
 from ..kernels.small import SmallFound, SmallProblem, small_route
 from ..kernels.views import DataView, PenaltyView
-from ..losses import Squared
-from ..operators import Identity, csr_parts
+from ..operators import csr_parts, identity_scale
 from ..problem import Problem
-from ..risk.finite_sum import FiniteSum
+from ..risk import FiniteSum, loss_of_rows
 from .compiled import terms_view
 
 
@@ -47,21 +46,18 @@ class SmallLimits:
 
     def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return what keeps a problem from the small route, in words."""
-        f2 = problem.f2
+        f2 = loss_of_rows(problem.f2)
         if not available():
             return "no compiled kernels"
-        if not isinstance(f2, FiniteSum) or not f2.compiled:
+        if f2 is None or not f2.compiled:
             return "rows or loss have no compiled form"
         p = f2.n_columns
         if p > self.columns or f2.n_terms * p > self.numbers:
             return "it is not small"
         if problem.f1 is not None or problem.b is not None:
             return "f1 or b"
-        if problem.A1 is not None and not (
-            isinstance(problem.A1, Identity)
-            and problem.A1.scale == -1.0
-            and offers(problem.A2, Has.SPARSE)
-        ):
+        plain = identity_scale(problem.A1) == -1.0 and offers(problem.A2, Has.SPARSE)
+        if problem.A1 is not None and not plain:
             return "a constraint that is not structure @ x2 = x1"
         if problem.shape1[0] > self.rows * p:
             return "the structure is not small"
@@ -88,10 +84,8 @@ def _terms(penalty: Any, n_rows: int) -> list[Term] | None:
     if penalty is None:
         return []
     terms = compiled_terms(penalty, n_rows)
-    known = (Elementwise, GroupNorms, SparseGroupNorms)
-    if terms is None or not all(isinstance(term, known) for term in terms):
-        return None
-    return terms
+    known = terms is not None and all(term.by_groups for term in terms)
+    return terms if known else None
 
 
 @dataclass
@@ -104,7 +98,7 @@ class Hessian:
     @classmethod
     def of(cls, f2: FiniteSum) -> Hessian:
         """Return room for it, nothing for other losses."""
-        quadratic = isinstance(f2.loss, Squared)
+        quadratic = offers(f2.loss, Has.SQUARE)
         return cls(np.empty((f2.n_columns, f2.n_columns)) if quadratic else None)
 
 
@@ -164,12 +158,12 @@ def _taken_apart(terms: list[Term]) -> tuple[list[Term], Array]:
     """Return terms without sparse groups: their l1 norms are at the end, on rows taken again."""
     plain, more, rows, start = list[Term](), list[Term](), [np.empty(0, np.intp)], 0
     for term in terms:
-        if isinstance(term, SparseGroupNorms):
-            rows.append(np.arange(start, start + term.size))
-            more.append(Elementwise(term.size, *term.per_row()))
-            term = GroupNorms(term.sizes, term.weights)
-        plain.append(term)
-        start += term.size
+        groups, entries = term.apart()
+        if entries is not None:
+            rows.append(np.arange(start, start + entries.size))
+            more.append(entries)
+        plain.append(groups)
+        start += groups.size
     return plain + more, np.concatenate(rows)
 
 

@@ -37,13 +37,12 @@ def _slots(h: PenaltyView, t: int, v: Array) -> Slots:
         (slice(h.group_starts[g] - start, h.group_stops[g] - start), h.group_weights[g])
         for g in own
     ]
-    l1, l2, lo, hi = (_spread(h, name, v)[rows] for name in ("l1", "l2", "lo", "hi"))
+    l1, l2, lo, hi = (_spread(h, numbers, v)[rows] for numbers in (h.l1, h.l2, h.lo, h.hi))
     return Slots(l1, l2, lo, hi, groups, float(h.variation[t]))
 
 
-def _spread(h: PenaltyView, name: str, v: Array) -> Array:
+def _spread(h: PenaltyView, numbers: Array, v: Array) -> Array:
     """Return the numbers of an elementwise term per entry, or per row in one column."""
-    numbers: Array = getattr(h, name)
     return numbers.reshape(v.shape) if h.per_entry else numbers.reshape(-1, 1)
 
 
@@ -69,7 +68,7 @@ def augmented(at: Augmented) -> None:
     for t, kind in enumerate(h.kinds):
         rows = slice(h.starts[t], h.starts[t + 1])
         if kind == Elementwise.kind:
-            l1, l2, lo, hi = (_spread(h, k, at.shifted)[rows] for k in ("l1", "l2", "lo", "hi"))
+            l1, l2, lo, hi = (_spread(h, k, at.shifted)[rows] for k in (h.l1, h.l2, h.lo, h.hi))
             held = (np.abs(at.shifted[rows]) * penalty <= l1) & (l1 > 0)
             held |= (at.z[rows] <= lo) | (at.z[rows] >= hi)
             at.weight[rows] = penalty * (1 - np.where(held, 0.0, penalty / (penalty + l2)))

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..base.immutable import field_values
 from ..base.protocols import Array
 from .extension import available, core
 
@@ -29,7 +30,8 @@ class View:
         object.__setattr__(self, "native", made)
 
     def __reduce__(self) -> Any:  # copies and other processes make their own
-        return type(self), tuple(getattr(self, f.name) for f in fields(self) if f.init)
+        held = field_values(self)
+        return type(self), tuple(held[f.name] for f in fields(self) if f.init)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,9 @@ class Implicit:
     def __matmul__(self, x: Array) -> Array:
         return self.apply(x)
 
+    def __len__(self) -> int:
+        return len(self.metric)
+
     def any(self) -> bool:
         """Say whether the operator is not zero."""
         return bool(self.metric.any())

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import entr, expit
 
+from ..base.capabilities import Capabilities, Has
 from ..base.protocols import Array
 from ..kernels import entries
 from ._base import Elementwise, as_float
@@ -32,6 +33,7 @@ class Logistic(Elementwise):
     """
 
     name: ClassVar[str] = "logistic"
+    capabilities: ClassVar[Capabilities] = Elementwise.capabilities | {Has.PROBABILITY}
 
     @property
     def curvature_bound(self) -> float:
@@ -75,6 +77,10 @@ class Logistic(Elementwise):
     def mean(self, z: Array) -> Array:
         """Return the probability of the label +1."""
         return expit(as_float(z))
+
+    def probability(self, z: Array) -> Array:
+        """Return the probability of the label +1."""
+        return self.mean(z)
 
     def check_targets(self, y: Array) -> Array:
         """Return ``y`` as float32 or float64, or say what is wrong with it."""

@@ -42,7 +42,13 @@ class Multinomial:
 
     n_classes: int | None = None
     name: ClassVar[str] = "multinomial"
-    capabilities: ClassVar[Capabilities] = COMPLETE | {Has.LOG_LIKELIHOOD}
+    capabilities: ClassVar[Capabilities] = COMPLETE | {
+        Has.LOG_LIKELIHOOD,
+        Has.BY_CLASS,
+        Has.PROBABILITY,
+    }
+    by_class: ClassVar[bool] = True
+    """Each class has a prediction of its own."""
 
     def __post_init__(self) -> None:
         if self.n_classes is not None and self.n_classes < 2:
@@ -187,6 +193,10 @@ class Multinomial:
     def mean(self, z: Array) -> Array:
         """Return the probabilities of the classes."""
         return _softmax(as_float(z))
+
+    def probability(self, z: Array) -> Array:
+        """Return the probabilities of the classes."""
+        return self.mean(z)
 
     def check_targets(self, y: Array) -> Array:
         """Return ``y`` as integer labels, or say what is wrong with it."""

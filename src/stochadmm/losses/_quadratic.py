@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..base.capabilities import Capabilities, Has
 from ..base.protocols import Array
 from ._base import Elementwise, as_float, rows
 
@@ -79,6 +80,12 @@ class Squared(ClippedQuadratic):
 
     half: bool = True
     name: ClassVar[str] = "squared"
+    capabilities: ClassVar[Capabilities] = ClippedQuadratic.capabilities | {Has.SQUARE}
+
+    @property
+    def square(self) -> float:
+        """The factor of ``1/2 (z - y)^2``: 1, or 2 without the factor one half."""
+        return self.curvature_bound
 
     @property
     def curvature_bound(self) -> float:

@@ -5,7 +5,7 @@ from ._base import csr_parts, squared_norm
 from ._convert import as_operator, simplest
 from ._differences import Differences, GridDifferences
 from ._graphs import Incidence, Selection
-from ._matrices import Identity, Matrix, Wrapped
+from ._matrices import Identity, Matrix, Wrapped, identity_scale
 
 __all__ = [
     "Composed",
@@ -21,6 +21,7 @@ __all__ = [
     "Wrapped",
     "as_operator",
     "csr_parts",
+    "identity_scale",
     "simplest",
     "squared_norm",
 ]

@@ -145,8 +145,9 @@ def _norm2(A: Operator) -> float:
 
 def csr_parts(A: Any) -> tuple[Array, Array, Array]:
     """Return row pointers, columns and values of any operator with a sparse form."""
-    if isinstance(A, LinearMap):
-        return A.csr_parts()
+    if has_members(A, "csr_parts"):
+        found: tuple[Array, Array, Array] = A.csr_parts()
+        return found
     matrix = sparse.csr_array(A.tosparse())
     return matrix.indptr, matrix.indices, matrix.data
 

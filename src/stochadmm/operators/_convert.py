@@ -9,7 +9,7 @@ from scipy import sparse
 
 from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import CompleteOperator, Operator
-from ._matrices import Identity, Matrix, Wrapped
+from ._matrices import Identity, Matrix, Wrapped, identity_scale
 
 
 def as_operator(obj: Any, name: str = "structure", n_columns: int | None = None) -> Operator:
@@ -53,7 +53,8 @@ def simplest(A: Operator) -> Operator:
     Identity(n=3, scale=-2.0)
     """
     rows, columns = A.shape
-    if isinstance(A, Identity) or rows != columns or rows == 0 or not offers(A, Has.SPARSE):
+    known = identity_scale(A) is not None
+    if known or rows != columns or rows == 0 or not offers(A, Has.SPARSE):
         return A
     matrix = sparse.csr_array(cast(CompleteOperator, A).tosparse())
     diagonal = matrix.diagonal()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ..base.capabilities import Capabilities, Has, declared, has_members
+from ..base.capabilities import Capabilities, Has, declared, fact, has_members, require
 from ..base.immutable import set_field
 from ..base.protocols import Array
 from ..base.validation import as_csr, refuse_masked
@@ -66,6 +67,22 @@ class Identity(LinearMap):
     def tosparse(self) -> Any:
         """Return the operator as a CSR array in float64."""
         return sparse.csr_array(sparse.eye_array(self.n) * float(self.scale))
+
+
+def identity_scale(A: object) -> float | None:
+    """Return s where an operator is ``s`` times the identity and s is not 0; None otherwise.
+
+    Examples
+    --------
+    >>> from stochadmm.operators import Differences, Identity, identity_scale
+    >>> identity_scale(Identity(3, scale=-1.0)), identity_scale(Differences(3))
+    (-1.0, None)
+    """
+    return (float(A.scale) or None) if isinstance(A, Identity) else None
+
+
+Apply = Callable[[Array], Any]
+"""A product with one array."""
 
 
 class _InMemory(LinearMap):
@@ -179,10 +196,8 @@ class Wrapped(LinearMap):
     operator: Any
 
     def __post_init__(self) -> None:
-        for member in ("shape", "matvec", "rmatvec"):
-            if not has_members(self.operator, member):
-                raise TypeError(f"Wrapped needs an object with {member}, got {self.operator!r}")
-        if np.dtype(getattr(self.operator, "dtype", None) or np.float64).kind == "c":
+        require(self.operator, "operator", "shape", "matvec", "rmatvec")
+        if np.dtype(fact(self.operator, "dtype") or np.float64).kind == "c":
             raise ValueError("Wrapped needs an operator on real numbers, got a complex one")
 
     @property
@@ -207,18 +222,21 @@ class Wrapped(LinearMap):
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
-        return self._apply(as_float(x), "matvec", "matmat", out)
+        many = self.operator.matmat if has_members(self.operator, "matmat") else None
+        return store(_applied(self.operator.matvec, many, as_float(x)), out)
 
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
-        return self._apply(as_float(u), "rmatvec", "rmatmat", out)
+        many = self.operator.rmatmat if has_members(self.operator, "rmatmat") else None
+        return store(_applied(self.operator.rmatvec, many, as_float(u)), out)
 
-    def _apply(self, x: Array, vector: str, matrix: str, out: Array | None) -> Array:
-        if x.ndim == 1:
-            result = getattr(self.operator, vector)(x)
-        elif has_members(self.operator, matrix):
-            result = getattr(self.operator, matrix)(x)
-        else:
-            one = getattr(self.operator, vector)
-            result = np.column_stack([np.ravel(one(column)) for column in x.T])
-        return store(np.asarray(result).astype(x.dtype, copy=False), out)
+
+def _applied(one: Apply, many: Apply | None, x: Array) -> Array:
+    """Return the product with a vector, or with the columns of a matrix, together if possible."""
+    if x.ndim == 1:
+        result = one(x)
+    elif many is not None:
+        result = many(x)
+    else:
+        result = np.column_stack([np.ravel(one(column)) for column in x.T])
+    return np.asarray(result).astype(x.dtype, copy=False)

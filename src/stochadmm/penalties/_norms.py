@@ -44,7 +44,7 @@ class Nuclear(Part):
     @property
     def capabilities(self) -> Capabilities:
         """What the penalty offers."""
-        return ALWAYS | {Has.REACH, Has.RESTRICTED}
+        return ALWAYS | {Has.REACH, Has.RESTRICTED, Has.FACTORS}
 
     def value(self, x: Array) -> float:
         """Return h(x) in float64."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..base.capabilities import Capabilities, Has
-from ..base.immutable import Floats, frozen, set_field
+from ..base.immutable import Floats, field_values, frozen, set_field
 from ..base.protocols import Array, Shape
 from ..base.terms import Elementwise, Term
 from ._base import ALWAYS, GUARD, Part, as_float, check_factor, check_rows, eps, per_row, store
@@ -271,12 +271,11 @@ class Separable(ElementwisePenalty):
     upper: ArrayLike = np.inf
 
     def __post_init__(self) -> None:
-        for name in ("l1", "l2", "lower", "upper"):
-            set_field(self, name, as_number(getattr(self, name)))
-        for name in ("l1", "l2"):
-            values = getattr(self, name)
-            if not np.all((values >= 0) & (values < np.inf)):
+        for name, values in field_values(self).items():
+            number: Any = as_number(values)
+            if name in ("l1", "l2") and not np.all((number >= 0) & (number < np.inf)):
                 raise ValueError(f"{name} must hold non-negative numbers")
+            set_field(self, name, number)
         check_bounds(self.lower, self.upper)
         super().__post_init__()
 

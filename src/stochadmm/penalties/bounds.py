@@ -9,22 +9,21 @@ from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Shape
-from ..base.terms import Elementwise, compiled_terms
+from ..base.terms import compiled_terms
 
 
 def bounds(penalty: Any, shape: Shape) -> tuple[Array, Array] | None:
     """Return lower and upper bounds on each entry of a block, None where nothing is bounded."""
     terms = compiled_terms(penalty, shape[0]) or ()
-    if not any(isinstance(t, Elementwise) and t.bounded for t in terms):
+    if not any(term.bounded for term in terms):
         return None
     width = int(np.prod(shape[1:]))
     low, high = np.full((shape[0], width), -np.inf), np.full((shape[0], width), np.inf)
     start = 0
     for term in terms:
         rows = slice(start, start + term.size)
-        if isinstance(term, Elementwise):
-            for numbers, given in ((low, term.lo), (high, term.hi)):
-                numbers[rows] = np.reshape(given, (term.size, given.size // max(term.size, 1)))
+        for numbers, given in zip((low, high), term.per_row()[2:], strict=True):
+            numbers[rows] = np.reshape(given, (term.size, given.size // max(term.size, 1)))
         start += term.size
     return low, high
 

@@ -2,6 +2,7 @@
 
 from .evaluation import Evaluation
 from .finite_sum import FiniteSum
+from .parts import loss_of_rows
 from .sampling import Runs
 
-__all__ = ["Evaluation", "FiniteSum", "Runs"]
+__all__ = ["Evaluation", "FiniteSum", "Runs", "loss_of_rows"]

@@ -6,19 +6,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..base.capabilities import Has, offers
+from ..base.capabilities import Has, offers, require
 from ..base.protocols import Array, CompleteLoss, Shape
 from ..base.validation import refuse_masked
 
 
 def check_loss(loss: Any) -> CompleteLoss:
     """Return a loss that offers what every pass needs."""
-    for member in ("value", "slope", "curvature_bound"):
-        if not hasattr(loss, member):
-            raise TypeError(
-                f"loss {type(loss).__name__} has no `{member}`; a loss offers value(z, y, "
-                "weight), slope(z, y) and curvature_bound"
-            )
+    require(loss, "loss", "value", "slope", "curvature_bound")
     return cast(CompleteLoss, loss)
 
 

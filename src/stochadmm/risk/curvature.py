@@ -260,8 +260,7 @@ def shares_curvature(f2: FiniteSum, predictions: Array) -> bool:
 
 def quadratic_form(H: Array | Implicit, step: Array) -> float:
     """Return <step, H step> for H of one output or of all entries."""
-    same = isinstance(H, Implicit) or len(H) == len(step)
-    flat = step if same else step.ravel()
+    flat = step if len(H) == len(step) else step.ravel()
     return float(np.vdot(flat, H @ flat))
 
 

@@ -8,19 +8,39 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..data import CSR, Rows
 from .evaluation import Evaluation
 from .finite_sum import FiniteSum
 
 
+def loss_of_rows(f2: object, *wanted: Has) -> FiniteSum | None:
+    """Return a data term that is a mean loss over rows in memory; None for any other.
+
+    None also where its loss does not offer all that is wanted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.base.capabilities import Has
+    >>> from stochadmm.losses import Squared
+    >>> from stochadmm.risk import FiniteSum, loss_of_rows
+    >>> f2 = FiniteSum(Squared(), np.eye(2), np.ones(2))
+    >>> loss_of_rows(f2, Has.CONJUGATE) is f2, loss_of_rows(f2, Has.BY_CLASS), loss_of_rows(None)
+    (True, None, None)
+    """
+    return f2 if isinstance(f2, FiniteSum) and offers(f2.loss, *wanted) else None
+
+
 def as_finite_sum(f2: object) -> FiniteSum:
     """Return a data term that is a mean loss over rows in memory; raise for any other."""
-    if not isinstance(f2, FiniteSum):
+    found = loss_of_rows(f2)
+    if found is None:
         raise TypeError(
             f"f2 is {type(f2).__name__}, expected a FiniteSum of rows in memory; use 'auto'"
         )
-    return f2
+    return found
 
 
 def some_rows(f2: FiniteSum, rows: NDArray[np.intp]) -> FiniteSum:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base.capabilities import fact
 from ..base.clock import NEVER
 from ..base.protocols import Array
 from ..base.workspace import Workspace
@@ -66,7 +67,7 @@ def finish(
     coef, intercept = split_off(problem, best.point.x2)
     # "beta" of the notes is where a method began; this one belongs to the multiplier
     details = {"engine": state.engine, **state.notes, "last_beta": float(best.beta), **about.info}
-    notes = getattr(problem.f2, "notes", None)
+    notes = fact(problem.f2, "notes")
     if notes:
         details["data"] = list(notes)
     return Result(

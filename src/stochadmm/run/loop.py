@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from ..base import engines
+from ..base.capabilities import fact, has_members
 from ..base.clock import NEVER, Deadline
 from ..base.fingerprint import Unidentified, fingerprint
 from ..base.workspace import Workspace
 from ..forms.dense_step import LARGEST_DENSE
-from ..problem import Pair, Problem
-from ..risk import FiniteSum
+from ..problem import Problem
+from ..risk import loss_of_rows
 from ..solvers import ENGINES, AnySolver, State, choose_engine, start_point
 from .answer import About, Resumable, finish
 from .limits import Habits, Stopwatch
@@ -106,8 +107,9 @@ class Run:
         )  # fmt: skip
 
     def _identify(self) -> None:
-        if isinstance(self.problem.f2, FiniteSum):  # its arrays may have been changed in place
-            self.problem.f2.check()
+        f2 = loss_of_rows(self.problem.f2)
+        if f2 is not None:  # its arrays may have been changed in place
+            f2.check()
         try:
             self.identity = fingerprint(self.problem.identity(), self.solver)
         except Unidentified as error:
@@ -295,7 +297,7 @@ class Run:
             "seconds_solving": self.watch.solving,
             "seconds_measuring": self.watch.measuring,
             "solver": self.solver.name,
-            "threads": getattr(self.problem.f2, "n_threads", 1),
+            "threads": fact(self.problem.f2, "n_threads"),
         }
         kept = None
         if self.identity:
@@ -310,10 +312,5 @@ class Run:
 
 
 def _bytes(state: State) -> int:
-    total = 0
-    for value in vars(state).values():
-        if isinstance(value, np.ndarray):
-            total += value.nbytes
-        elif isinstance(value, Pair):
-            total += value.x1.nbytes + value.x2.nbytes
-    return total
+    held = [value for value in vars(state).values() if has_members(value, "nbytes")]
+    return sum(value.nbytes for value in held)

@@ -12,7 +12,7 @@ from ..base.protocols import Array
 from ..certificates.data import evaluate
 from ..certificates.repair import is_rounding, repaired, wide
 from ..problem import Pair, Problem
-from ..risk import Evaluation, FiniteSum
+from ..risk import Evaluation, loss_of_rows
 from ..solvers import State
 from .result import Record
 
@@ -163,8 +163,9 @@ def infeasibility(problem: Problem, x: Pair) -> tuple[float, float]:
 
 def value_of(problem: Problem, x2: Array) -> float:
     """Return f2 in float64 whatever the data."""
-    if isinstance(problem.f2, FiniteSum) and problem.dtype != np.float64:
-        return evaluate(problem.f2, x2.astype(np.float64)).value
+    f2 = loss_of_rows(problem.f2)
+    if f2 is not None and problem.dtype != np.float64:
+        return evaluate(f2, x2.astype(np.float64)).value
     return float(problem.f2.value(x2))
 
 

@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..base.terms import Elementwise, compiled_terms
+from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
 from ..certificates.data import evaluate
 from ..certificates.null_space import clear_free_directions
@@ -25,7 +25,7 @@ from ..forms.structure import is_diagonal
 from ..forms.summary import summarized
 from ..problem import Pair, Problem
 from ..quadratic import Implicit, minimize_quadratic
-from ..risk import FiniteSum
+from ..risk import loss_of_rows
 from ..streaming import StreamedSum
 from .null_model import streamed_null_model
 from .result import Result
@@ -87,10 +87,10 @@ def null_model(unit: Problem) -> tuple[Array, Array]:
     if whole is not None:  # where the null model is the gradient along the intercept is zero
         x, gradient = null_model(whole.problem)
         return whole.back(Pair(unit.zeros().x1, x)).x2, gradient
-    f2 = unit.f2
-    if isinstance(f2, StreamedSum):
-        return streamed_null_model(unit, f2, Workspace())
-    if not isinstance(f2, FiniteSum):
+    if isinstance(unit.f2, StreamedSum):
+        return streamed_null_model(unit, unit.f2, Workspace())
+    f2 = loss_of_rows(unit.f2)
+    if f2 is None:
         raise TypeError("alpha_max needs a FiniteSum as data term; pass alphas instead")
     directions = one_block(unit).null_directions()
     zero = evaluate(f2, np.zeros(unit.shape2), None)
@@ -154,10 +154,11 @@ def _dual_edges(unit: Problem) -> tuple[Array, Array] | None:
         if terms is None:
             return None
         for term in terms:
-            if not isinstance(term, Elementwise) or term.l1.size != term.size or term.l2.any():
+            l1, l2, lower, upper = term.per_row()
+            if not term.separable or l1.size != term.size or l2.any():
                 return None
-            low.append(np.where(np.isfinite(term.lo), -np.inf, -term.l1))
-            high.append(np.where(np.isfinite(term.hi), np.inf, term.l1))
+            low.append(np.where(np.isfinite(lower), -np.inf, -l1))
+            high.append(np.where(np.isfinite(upper), np.inf, l1))
     return np.concatenate(low), np.concatenate(high)
 
 

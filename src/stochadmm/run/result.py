@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base.files import read_arrays, write_arrays
+from ..base.immutable import field_values
 from ..base.protocols import Array
 from ..base.schema import fits
 from ..problem import Pair
@@ -149,7 +150,7 @@ class Result:
             arrays["intercept"] = np.asarray(self.intercept)
         if self.ergodic is not None:
             arrays |= {"ergodic1": self.ergodic.x1, "ergodic2": self.ergodic.x2}
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _ARRAYS}
+        plain = {name: v for name, v in field_values(self).items() if name not in _ARRAYS}
         plain["status"] = self.status.value
         plain["history"] = [asdict(r) for r in self.history]
         plain["format"] = FORMAT

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..base.capabilities import has_members
+from ..base.validation import is_number
 from .result import Record
 
 
@@ -44,9 +46,9 @@ def as_rule(stop: Any) -> Rule:
         return Gap(1e-6)
     if isinstance(stop, Rule):
         return stop
-    if isinstance(stop, (int, float)):
+    if is_number(stop):
         return Gap(float(stop))
-    if not callable(stop) or not callable(getattr(stop, "describe", None)):
+    if not has_members(stop, "__call__", "describe"):
         raise TypeError(f"stop is {stop!r}, expected a rule such as sa.Gap(1e-6) or a number")
     return _Own(stop)
 

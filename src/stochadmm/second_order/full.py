@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..base.capabilities import Has
 from ..base.protocols import Array
 from ..base.validation import Unsuitable
-from ..losses import Squared
-from ..operators import Identity
+from ..operators import identity_scale
 from ..problem import Problem
-from ..risk import FiniteSum
+from ..risk import FiniteSum, loss_of_rows
 from ..risk.curvature import LIMITS, RowSample, SampledHessian, is_implicit, shares_curvature
 
 NEEDS = ("gram", "predict", "slopes", "pull_back", "value_at", "curvature", "curvature_apply")
@@ -56,8 +56,7 @@ def full_hessian(f2: FiniteSum, predictions: Array, share: float = 0.0) -> tuple
 
 def is_quadratic(problem: Problem) -> bool:
     """Say whether f2 is a quadratic function."""
-    f2 = problem.f2
-    return isinstance(f2, FiniteSum) and isinstance(f2.loss, Squared)
+    return loss_of_rows(problem.f2, Has.SQUARE) is not None
 
 
 def square_size(problem: Problem) -> int:
@@ -82,7 +81,7 @@ def check_one_block(problem: Problem, name: str) -> None:
         return
     if problem.f1 is not None:
         raise Unsuitable(f"{name} needs f1 absent; use 'acc-sadmm', which steps along f1")
-    if not isinstance(problem.A1, Identity) or problem.A1.scale == 0:
+    if identity_scale(problem.A1) is None:
         raise Unsuitable(
             f"{name} needs A1 = scale * identity, such as Identity(p, scale=-1.0); use "
             "'acc-sadmm', which takes any A1"

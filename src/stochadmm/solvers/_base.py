@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from ..base.capabilities import lacks
+from ..base.capabilities import has_members, lacks, require
 from ..base.clock import NEVER, Deadline
+from ..base.immutable import field_values
 from ..base.protocols import Array
 from ..base.validation import Unsuitable
 from ..base.workspace import Workspace
@@ -63,9 +64,8 @@ class State:
 
     def copy(self) -> State:
         """Return a state whose arrays are its own."""
-        return dataclasses.replace(
-            self, **{f.name: _copied(getattr(self, f.name)) for f in dataclasses.fields(self)}
-        )
+        own = {name: _copied(value) for name, value in field_values(self).items()}
+        return dataclasses.replace(self, **own)
 
 
 S = TypeVar("S", bound=State)
@@ -82,9 +82,7 @@ def own_state(state: State, kind: type[S]) -> S:
 
 
 def _copied(value: Any) -> Any:
-    if isinstance(value, Evaluation):  # immutable, and as long as the data
-        return value
-    return value.copy() if hasattr(value, "copy") else value
+    return value.copy() if has_members(value, "copy") else value
 
 
 StateT = TypeVar("StateT", bound=State)
@@ -125,8 +123,9 @@ class Solver(Generic[StateT]):
 
     def check(self, problem: Problem) -> None:
         """Raise `Unsuitable` when the problem lacks something this method needs."""
+        parts = field_values(problem)
         for part, members in self.needs.items():
-            value = getattr(problem, part)
+            value = parts[part]
             for member in members:
                 if lacks(value, member):
                     raise Unsuitable(
@@ -219,12 +218,8 @@ def as_solver(solver: Any) -> AnySolver:
         solver = solver()
     if isinstance(solver, Solver):
         return solver
-    for member in ("start", "epoch"):
-        if not hasattr(solver, member):
-            raise TypeError(
-                f"solver {type(solver).__name__} has no `{member}`; pass a name such as "
-                f"{names()[0]!r} or a solver object"
-            )
+    remedy = f"pass a name such as {names()[0]!r} or a solver object"
+    require(solver, "solver", "start", "epoch", remedy=remedy)
     return OwnSolver(solver)
 
 
@@ -261,5 +256,5 @@ class OwnSolver(Solver[State]):
 
     def check(self, problem: Problem) -> None:
         """Ask the method, where it says something about that."""
-        if hasattr(self.method, "check"):
+        if has_members(self.method, "check"):
             self.method.check(problem)

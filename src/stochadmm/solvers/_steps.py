@@ -16,9 +16,9 @@ from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..base.validation import Unsuitable
+from ..base.validation import Unsuitable, is_whole
 from ..base.workspace import Workspace
-from ..operators import Identity, squared_norm
+from ..operators import identity_scale, squared_norm
 from ..problem import Pair, Problem
 from . import defaults
 
@@ -71,8 +71,9 @@ def tightness(problem: Problem, workspace: Workspace | None = None) -> float | N
 
 
 def _tightness(A1: Any) -> float | None:
-    if isinstance(A1, Identity):
-        return float(A1.scale) ** 2 or None
+    scale = identity_scale(A1)
+    if scale is not None:
+        return scale**2
     if A1 is None or not offers(A1, Has.SPARSE):
         return None
     matrix = sparse.csr_array(A1.tosparse(), dtype=np.float64)
@@ -234,16 +235,22 @@ Beta = float | str | Continuation
 """A number, "auto", or a schedule."""
 
 
+def as_schedule(requested: Beta) -> Continuation:
+    """Return a penalty as a schedule; a number, or "auto", stays as it is."""
+    if isinstance(requested, Continuation):
+        return requested
+    return Continuation(requested, rho=1.0, cap=math.inf)
+
+
 def first_beta(problem: Problem, requested: Beta, workspace: Workspace | None = None) -> float:
     """Return the penalty of the first epoch."""
-    if isinstance(requested, Continuation):
-        return min(requested.cap, defaults.beta(problem, requested.beta0, workspace))
-    return defaults.beta(problem, requested, workspace)
+    schedule = as_schedule(requested)
+    return min(schedule.cap, defaults.beta(problem, schedule.beta0, workspace))
 
 
 def next_beta(requested: Beta, beta: float) -> float:
     """Return the penalty of the epoch after one with ``beta``."""
-    return requested.following(beta) if isinstance(requested, Continuation) else beta
+    return as_schedule(requested).following(beta)
 
 
 def balanced_beta(problem: Problem, x: Pair, before2: Array, dual: Array, beta: float) -> float:
@@ -333,7 +340,7 @@ def check_slack(slack: float) -> None:
 
 def check_count(name: str, value: int) -> None:
     """Raise unless ``value`` is a whole number >= 1."""
-    if isinstance(value, float) or value < 1:
+    if not is_whole(value) or value < 1:
         raise ValueError(f"{name} is {value!r}, expected an integer >= 1")
 
 

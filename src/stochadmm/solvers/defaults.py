@@ -12,6 +12,7 @@ import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array, SmoothSum
+from ..base.validation import is_whole
 from ..base.workspace import Workspace
 from ..operators import squared_norm
 from ..problem import Problem
@@ -61,7 +62,7 @@ def batch_size(problem: Problem, requested: int | str, workspace: Workspace | No
     """
     n = problem.f2.n_terms
     if requested != "auto":
-        if not isinstance(requested, (int, np.integer)) or requested < 1:
+        if not is_whole(requested) or requested < 1:
             raise ValueError(f"batch_size is {requested!r}, expected 'auto' or an integer >= 1")
         return min(int(requested), n)
     workspace = workspace or Workspace()

@@ -11,7 +11,6 @@ from .build import (
     glasso_edges,
     graph,
     groups,
-    listed_groups,
 )
 
 __all__ = [
@@ -25,5 +24,4 @@ __all__ = [
     "glasso_edges",
     "graph",
     "groups",
-    "listed_groups",
 ]

@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..base.protocols import Array, Operator
-from ..base.validation import check_sparse, refuse_masked
+from ..base.validation import check_sparse, is_whole, refuse_masked
 from ..operators import Differences, Incidence, Selection
+from .given import Kind, from_labels, given_graph, given_groups
 from .glasso import glasso_edges
 from .grid import Grid
 
@@ -61,36 +62,39 @@ def graph(
     >>> graph((2, 3)).shape
     (7, 6)
     """
+    given = given_graph(source)
     n = _count(names, n_features)
-    if isinstance(source, str):
+    if given.kind is Kind.NAME:
         if source != "chain":
             raise ValueError(
                 f"unknown graph {source!r}; use 'chain', or from_edges(glasso_edges(X))"
             )
         return chain(_needed(n, "a chain"))
-    if isinstance(source, Grid):
-        if n is not None and source.n_nodes != n == prod(source.shape):
-            raise ValueError(
-                f"{source} has {source.n_nodes} nodes but there are {n} features, one per cell; "
-                "keep those inside the mask, X[:, mask.ravel()]"
-            )
-        return _fitting(source.operator, n)
-    if _is_networkx(source):
+    if given.kind is Kind.GRID:
+        return _fitting(_on_grid(given.source, n), n)
+    if given.kind is Kind.NETWORK:
         return from_networkx(source, names=names, n_features=n_features)
-    if (
-        isinstance(source, tuple)
-        and source
-        and all(isinstance(k, (int, np.integer)) for k in source)
-    ):
-        return graph(Grid(source), n_features=n)
-    if sparse.issparse(source) or (isinstance(source, np.ndarray) and _is_square(source)):
+    if given.kind is Kind.MATRIX:
+        _refuse_two_by_two(source)
         return _fitting(from_adjacency(source), n)
-    if source is None or not isinstance(source, Iterable):
+    return from_edges(given.source, names=names, n_features=n_features)
+
+
+def _on_grid(grid: Grid, n: int | None) -> Operator:
+    if n is not None and grid.n_nodes != n == prod(grid.shape):
         raise ValueError(
-            f"graph is {source!r}, expected 'chain', a grid shape or Grid, edges, an adjacency "
-            "matrix or a networkx graph; an empty list is a graph without edges"
+            f"{grid} has {grid.n_nodes} nodes but there are {n} features, one per cell; "
+            "keep those inside the mask, X[:, mask.ravel()]"
         )
-    return from_edges(source, names=names, n_features=n_features)
+    return grid.operator
+
+
+def _refuse_two_by_two(matrix: Any) -> None:
+    if matrix.shape == (2, 2) and not sparse.issparse(matrix):
+        raise ValueError(
+            "a 2 by 2 array may be two edges or an adjacency matrix; "
+            "use from_edges or from_adjacency"
+        )
 
 
 def chain(n_features: int, order: int = 1) -> Differences:
@@ -247,7 +251,7 @@ def groups(
         Group name to columns, or a list of lists of columns, indices or names; or one label per
         column, see `from_labels`.
     weights : array or mapping, optional
-        One non-negative number per group.
+        One non-negative number per group, or a mapping from their names, or numbers in a list.
     names, n_features
         Names or number of the columns; the largest index plus one when neither is given.
 
@@ -258,15 +262,10 @@ def groups(
     >>> operator.groups
     ((0, 2), (1,))
     """
-    if not isinstance(source, Mapping):
-        source = listed_groups(source, _count(names, n_features))
-    named = isinstance(source, Mapping)
-    items = list(source.items()) if isinstance(source, Mapping) else list(enumerate(source))
     columns = NamedColumns(names, n_features)
+    given = given_groups(source, columns.count)
     members = []
-    for name, group in items:
-        if isinstance(group, str):
-            raise ValueError(f"group {name!r} is a string; give a list of columns")
+    for name, group in given.items():
         found = [columns(column) for column in group]
         if not found:
             raise ValueError(f"group {name!r} is empty; drop it, or name its columns")
@@ -274,60 +273,12 @@ def groups(
             raise ValueError(f"group {name!r} names a column twice")
         members.append(found)
     if isinstance(weights, Mapping):
-        missing = [name for name, _ in items if name not in weights] if named else []
-        if missing or not named:
-            raise ValueError(f"weights must name every group; missing: {missing or 'all of them'}")
-        weights = [weights[name] for name, _ in items]
+        missing = [name for name in given if name not in weights]
+        if missing:
+            raise ValueError(f"weights must name every group; missing: {missing}")
+        weights = [weights[name] for name in given]
     largest = max((max(group) for group in members), default=-1)
     return Selection(members, largest + 1 if columns.count is None else columns.count, weights)
-
-
-def from_labels(labels: Iterable[Any]) -> dict[Any, list[int]]:
-    """Return the groups of columns that share a label, in the order of their first column.
-
-    Parameters
-    ----------
-    labels : sequence
-        One label per column; None or NaN puts a column into no group.
-
-    Examples
-    --------
-    >>> from stochadmm.structures import from_labels
-    >>> from_labels(["lab", "person", "lab", None])
-    {'lab': [0, 2], 'person': [1]}
-    """
-    found: dict[Any, list[int]] = {}
-    for column, label in enumerate(labels):
-        if label is not None and label == label:  # NaN differs from itself
-            found.setdefault(label.item() if hasattr(label, "item") else label, []).append(column)
-    return found
-
-
-def listed_groups(source: Any, n: int | None) -> Any:
-    """Return a list of groups, or a mapping where the source has one label per column."""
-    if isinstance(source, str) or not isinstance(source, Iterable):
-        raise ValueError(
-            f"groups is {source!r}, expected a mapping from names to columns, a list of lists of "
-            "columns, or one label per column"
-        )
-    listed = list(source)
-    if not listed:
-        raise ValueError(
-            "groups is empty; leave it out (None) for one group per column, or list the columns "
-            "of every group"
-        )
-    single = [isinstance(item, str) or not isinstance(item, Iterable) for item in listed]
-    if not all(single):
-        wrong = next((g for g, alone in enumerate(single) if alone), None)
-        if wrong is not None:
-            raise ValueError(f"group {wrong} is {listed[wrong]!r}; give a list of columns")
-        return listed
-    if n is not None and len(listed) != n:
-        raise ValueError(
-            f"groups has {len(listed)} labels, expected {n}: one per column; or give a list of "
-            "columns for every group"
-        )
-    return from_labels(listed)
 
 
 class NamedColumns:
@@ -342,7 +293,7 @@ class NamedColumns:
     def __call__(self, column: Any) -> int:
         if self._index is not None and column in self._index:
             return self._index[column]
-        if not isinstance(column, (int, np.integer)) or isinstance(column, bool):
+        if not is_whole(column):
             raise ValueError(f"unknown column {column!r}{self._hint(column)}")
         if column < 0 or (self.count is not None and column >= self.count):
             last = "the last" if self.count is None else self.count - 1
@@ -382,11 +333,6 @@ def _is_square(array: Array) -> bool:
             "use from_edges or from_adjacency"
         )
     return array.ndim == 2 and array.shape[0] == array.shape[1]
-
-
-def _is_networkx(source: Any) -> bool:
-    # by its methods: the package is needed only by those who have such a graph
-    return hasattr(source, "edges") and hasattr(source, "nodes") and hasattr(source, "adjacency")
 
 
 def _merged(full: Incidence) -> Incidence:

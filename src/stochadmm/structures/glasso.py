@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from ..base.protocols import Array
+from ..base.validation import is_sparse
 
 # shares of the identity tried in turn; the first that the graphical lasso can digest is used
 _SHRINKAGES = (0.0, 0.01, 0.1, 0.5)
@@ -64,13 +65,13 @@ def glasso_edges(
     """
     if not 0 <= alpha < np.inf:
         raise ValueError(f"alpha must be a non-negative number, got {alpha}")
-    rows = X if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)
+    rows = X.tocsr() if is_sparse(X) else np.asarray(X, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[0] < 2:
         raise ValueError(f"X must have two dimensions and two rows at least, got {rows.shape}")
     if rows.shape[0] > max_rows:
         rng = np.random.default_rng(random_state)
         chosen = np.sort(rng.choice(rows.shape[0], max_rows, replace=False))
-        rows = rows.tocsr()[chosen] if hasattr(rows, "tocsr") else rows[chosen]
+        rows = rows[chosen]
     covariance = _covariance(rows)
     if not np.isfinite(covariance).all():
         raise ValueError("X contains NaN or infinity; drop or impute those rows")
@@ -90,7 +91,7 @@ def glasso_edges(
 
 def _covariance(X: Any) -> Array:
     n = X.shape[0]
-    if isinstance(X, np.ndarray):
+    if not is_sparse(X):
         centered = X - X.mean(axis=0)
         return np.asarray(centered.T @ centered / n)
     X = sparse.csr_array(X, dtype=np.float64)

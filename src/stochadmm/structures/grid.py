@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..base.immutable import ByValue, frozen, set_field
 from ..base.protocols import Array
+from ..base.validation import is_whole
 from ..operators import GridDifferences
 
 
@@ -46,7 +47,7 @@ class Grid(ByValue):
 
     def __post_init__(self) -> None:
         shape = tuple(np.ravel(np.asarray(self.shape, dtype=object)))
-        if not shape or not all(isinstance(k, (int, np.integer)) and k >= 1 for k in shape):
+        if not shape or not all(is_whole(k) and k >= 1 for k in shape):
             raise ValueError(
                 f"shape is {self.shape!r}, expected integers >= 1, one per axis, as in (28, 28)"
             )

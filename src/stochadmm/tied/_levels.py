@@ -17,7 +17,7 @@ from scipy import sparse
 from ..base.capabilities import Has, offers
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
-from ..base.terms import Elementwise, compiled_terms
+from ..base.terms import compiled_terms
 from ..certificates import mean_loss
 from ..exact import components
 from ..forms.one_block import OneBlock
@@ -172,5 +172,5 @@ class Reduced:
 def _elementwise(part: Any, n_rows: int) -> bool:
     """Say whether a penalty sees every row by itself, so that rows of zeros may be left out."""
     terms = compiled_terms(part, n_rows)
-    plain = terms is not None and all(isinstance(term, Elementwise) for term in terms)
+    plain = terms is not None and all(term.separable for term in terms)
     return plain and offers(part, Has.RESTRICTED)

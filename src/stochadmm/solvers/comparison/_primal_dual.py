@@ -6,6 +6,7 @@ H(v) = min h1(x1)  s.t.  A1 x1 + v = b        lambda+ = prox_{sigma H*}(lambda +
 from __future__ import annotations
 
 from ...base.protocols import Array
+from ...base.validation import is_number
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._steps import check_exact_x1, solve_x1
@@ -34,7 +35,7 @@ def pull_back(problem: Problem, dual: Array) -> Array | float:
 
 def check_positive(name: str, value: float | str, *words: str) -> None:
     """Raise unless ``value`` is one of the words or a finite number > 0."""
-    if value in words or (not isinstance(value, str) and 0 < value < float("inf")):
+    if value in words or (is_number(value) and 0 < value < float("inf")):
         return
     choices = "".join(f"{word!r} or " for word in words)
     raise ValueError(f"{name} is {value!r}, expected {choices}a number > 0")

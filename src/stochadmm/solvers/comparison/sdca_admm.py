@@ -115,8 +115,8 @@ class SDCAADMM(DualBlocks[SDCAState]):
         scale = 1 / (balance * float(block_norms2(f2, runs, workspace).mean()) ** 0.5)
         if self.rho == "search":
             return search(self, "rho", scale / f2.n_terms, problem, point, multiplier, workspace)
-        if not isinstance(self.rho, str):
-            scale = self.rho * f2.n_terms
+        if self.rho != "auto":
+            scale = float(self.rho) * f2.n_terms
         gradient = residual(problem, slopes, multiplier)
         dual2 = np.zeros_like(point.x2)
         if problem.h2 is not None:  # a subgradient of h2, that of the solution at the solution

@@ -114,7 +114,7 @@ class SPDHG(DualBlocks[SPDHGState]):
         slopes, balance = first_slopes(f2, point.x2)
         if self.balance == "search":
             return search(self, "balance", balance, problem, point, multiplier, workspace)
-        if not isinstance(self.balance, str):
+        if self.balance != "auto":
             balance = float(self.balance)
         pull = residual(problem, slopes, multiplier)
         sigma, _, tau = _steps(

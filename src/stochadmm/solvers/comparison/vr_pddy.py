@@ -45,6 +45,9 @@ from .._base import Solver, State, register, start_point
 from .._steps import Average, check_returns, pass_size, sizes, tightness
 from ._primal_dual import check_positive, check_split, dual_step, pull_back
 
+STEPS = ("proved", "practical")
+"""Names of step lengths."""
+
 
 @dataclass
 class PDDYState(State):
@@ -109,7 +112,7 @@ class VRPDDY(Solver[PDDYState]):
 
     def __post_init__(self) -> None:
         check_returns(self.returns)
-        check_positive("step", self.step, "proved", "practical")
+        check_positive("step", self.step, *STEPS)
         check_positive("sigma", self.sigma, "auto")
         if self.refresh is not None and not 0 < self.refresh <= 1:
             raise ValueError(f"refresh is {self.refresh!r}, expected None or a number in (0, 1]")
@@ -126,7 +129,7 @@ class VRPDDY(Solver[PDDYState]):
 
     def length(self, problem: Problem, runs: Runs, workspace: Workspace | None = None) -> float:
         """Return the primal step gamma."""
-        if not isinstance(self.step, str):
+        if self.step not in STEPS:
             return float(self.step)
         noise = defaults.batch_curvature(problem, runs)
         mean = defaults.lipschitz_mean(problem, workspace)

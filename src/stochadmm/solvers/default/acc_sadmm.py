@@ -31,14 +31,15 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.capabilities import Has, offers
+from ...base.capabilities import Has, has_members, offers
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
+from ...base.validation import is_whole
 from ...base.workspace import Workspace
 from ...forms.dense_step import check_exact_step, exact_step
 from ...operators import squared_norm
 from ...problem import Pair, Problem
-from ...risk import FiniteSum
+from ...risk import loss_of_rows
 from ...risk.gradients import Anchored
 from ...risk.memory import block_numbers, recomputes
 from ...risk.metrics import data_metric
@@ -182,7 +183,7 @@ class AccSADMM(Solver[AccState]):
             raise ValueError(f"metric is {self.metric!r}, expected one of {', '.join(METRICS)}")
         if not self.kappa > 0:
             raise ValueError(f"kappa is {self.kappa!r}, expected a number > 0")
-        whole = isinstance(self.restart, int) and self.restart >= 1
+        whole = is_whole(self.restart) and self.restart >= 1
         if not whole and self.restart not in ("auto", "never"):
             raise ValueError(
                 f"restart is {self.restart!r}, expected 'auto', 'never' or an integer >= 1"
@@ -202,10 +203,11 @@ class AccSADMM(Solver[AccState]):
         """Return the metric in use."""
         if self.metric != "auto":
             return self.metric
-        f2 = problem.f2
+        f2 = loss_of_rows(problem.f2)
         dense = problem.h2 is None and problem.constrained and offers(problem.A2, Has.SPARSE)
-        enough = isinstance(f2, FiniteSum) and f2.n_terms >= 4 * f2.n_columns
-        return "data" if dense and enough and f2.shape[0] <= self.automatic_metric else "none"
+        enough = f2 is not None and f2.n_terms >= 4 * f2.n_columns
+        small = problem.shape2[0] <= self.automatic_metric
+        return "data" if dense and enough and small else "none"
 
     def runs(self, problem: Problem, workspace: Workspace | None = None) -> Runs:
         """Return how batches are drawn."""
@@ -373,15 +375,13 @@ class AccSADMM(Solver[AccState]):
     def _restart_due(self, s: AccState) -> bool:
         if s.cycle == 0 or self.restart == "never":
             return False
-        if isinstance(self.restart, int):
-            return s.cycle >= self.restart
-        return slowed_down(s.values)
+        return slowed_down(s.values) if self.restart == "auto" else s.cycle >= int(self.restart)
 
     @staticmethod
     def _value(p: Problem, s: AccState, gradient: Anchored) -> float:
         """Return F at the snapshot: at the feasible point of a model, else as an exact penalty."""
         at: Any = gradient.at
-        if not hasattr(at, "value"):
+        if not has_members(at, "value"):
             return float("nan")
         if p.is_model:
             return float(at.value) + p.penalty(p.feasible(s.snapshot))

@@ -22,11 +22,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...base.capabilities import Has
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
-from ...losses import Squared
 from ...low_rank import (
     EigenQuadratic,
     Form,
@@ -42,7 +42,7 @@ from ...low_rank import (
 )
 from ...low_rank import why_not as why_not_low_rank
 from ...problem import Pair, Problem, objective_at_zero
-from ...risk import Evaluation, FiniteSum
+from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.moments import patterns
 from ...risk.parts import as_finite_sum
 from .._base import Solver, State, own_state, register, start_point
@@ -115,8 +115,8 @@ class LowRankGram(Solver[LowRankState]):
 
     def why_not(self, problem: Problem) -> str | None:
         """Return in words why this method cannot serve a problem, None if it can."""
-        f2 = problem.f2
-        if not isinstance(f2, FiniteSum) or not isinstance(f2.loss, Squared):
+        f2 = loss_of_rows(problem.f2, Has.SQUARE)
+        if f2 is None:
             return "the loss is not squared"
         reason = why_not_low_rank(problem)
         if reason is not None:

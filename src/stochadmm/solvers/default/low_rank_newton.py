@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from ...base.capabilities import Has, offers
+from ...base.capabilities import Has
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
@@ -38,7 +38,7 @@ from ...low_rank import (
 )
 from ...low_rank import why_not as why_not_low_rank
 from ...problem import Pair, Problem, objective_at_zero
-from ...risk import Evaluation, FiniteSum
+from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.parts import as_finite_sum
 from ...second_order import is_quadratic
 from .._base import Solver, State, own_state, register, start_point
@@ -104,9 +104,8 @@ class LowRankNewton(Solver[CurvedState]):
 
     def why_not(self, problem: Problem) -> str | None:
         """Return in words why this method cannot serve a problem, None if it can."""
-        f2: Any = problem.f2
-        wanted = (Has.CURVATURE_PARTS, Has.CONJUGATE, Has.DUAL_ROOM)
-        if not isinstance(f2, FiniteSum) or not offers(f2.loss, *wanted):
+        f2 = loss_of_rows(problem.f2, Has.CURVATURE_PARTS, Has.CONJUGATE, Has.DUAL_ROOM)
+        if f2 is None:
             return "the loss offers no curvature or no conjugate"
         reason = why_not_low_rank(problem)
         if reason is not None:

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...base.capabilities import Has, offers
+from ...base.capabilities import Has
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
@@ -39,7 +39,7 @@ from ...certificates.options import OPTIONS as CERTIFICATES
 from ...forms.one_block import OneBlock, one_block
 from ...problem import Pair, Problem
 from ...quadratic import QuadraticResult
-from ...risk import Evaluation, FiniteSum
+from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.curvature import LIMITS, RowSample, SampledHessian, shares_curvature
 from ...risk.metrics import row_sampler, sampler_reads
 from ...risk.parts import as_finite_sum, at_predictions
@@ -391,8 +391,8 @@ class SampledNewton(Solver[NewtonState]):
 
 def why_not(problem: Problem, workspace: Workspace | None = None) -> str | None:
     """Return why these steps cannot serve a problem, None if they can."""
-    f2 = problem.f2
-    if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.CURVATURE_APPLY):
+    f2 = loss_of_rows(problem.f2, Has.CURVATURE_APPLY)
+    if f2 is None:
         return "the loss offers no curvature"
     if f2.n_columns > LIMITS.products:
         return f"{f2.n_columns} columns are too many for a model"

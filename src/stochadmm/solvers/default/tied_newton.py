@@ -38,7 +38,7 @@ from ...certificates import (
 )
 from ...forms.one_block import OneBlock, dual_scale, one_block
 from ...problem import Pair, Problem, objective_at_zero
-from ...risk import FiniteSum
+from ...risk import FiniteSum, loss_of_rows
 from ...risk.metrics import column_energies
 from ...risk.parts import as_finite_sum
 from ...risk.weights import sample_weights
@@ -152,8 +152,8 @@ class TiedNewton(Solver[TiedState]):
 
     def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return why these steps cannot serve a problem, None if they can."""
-        f2 = problem.f2
-        if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.CURVATURE):
+        f2 = loss_of_rows(problem.f2, Has.CURVATURE)
+        if f2 is None:
             return "the loss offers no curvature"
         if f2.n_outputs is not None:
             return "it has several outputs"

@@ -37,7 +37,7 @@ from ...forms.one_block import one_block
 from ...operators import Identity
 from ...penalties import Stacked, segments
 from ...problem import Pair, Problem
-from ...risk import Evaluation, FiniteSum
+from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.metrics import column_energies
 from ...risk.parts import as_finite_sum, some_columns
 from ...second_order import SecondOrderOptions, inside
@@ -337,8 +337,7 @@ class ByColumn:
 def why_not_by_column(problem: Problem, workspace: Workspace | None = None) -> str | None:
     """Return why columns cannot be left out one by one, None if they can."""
     workspace = workspace or Workspace()
-    f2 = problem.f2
-    if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.CURVATURE_APPLY):
+    if loss_of_rows(problem.f2, Has.CURVATURE_APPLY) is None:
         return "the loss offers no curvature"
     if problem.f1 is not None:
         return "f1 beside a structure"
