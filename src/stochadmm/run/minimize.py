@@ -11,6 +11,7 @@ import numpy as np
 
 from ..base import engines
 from ..base.capabilities import Has, offers
+from ..base.validation import Unsuitable
 from ..base.workspace import Workspace
 from ..cluster import Engine, use
 from ..forms.equilibrate import equilibrated
@@ -165,6 +166,8 @@ def solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -
         inside = replace(asked, start=start_without_rows(whole, start))
         return summary_result(whole, solve(whole.problem, solver, inside, workspace), rule)
     units = equilibrated(problem, workspace=workspace)
+    if units is not None and refuses(method, units.problem) and not refuses(method, problem):
+        units = None  # better units need a constraint here, which this method cannot have
     if units is not None:
         problem, start = units.problem, start_in(units, start)
     watch = Stopwatch(asked.limits, asked.habits.reserve)
@@ -183,3 +186,12 @@ def solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -
             status = run.interrupted()
         result = run.result(status)
     return result if units is None else result_of(units, result, rule)
+
+
+def refuses(method: Any, problem: Problem) -> bool:
+    """Say whether a method cannot serve a problem."""
+    try:
+        method.check(problem)
+    except Unsuitable:
+        return True
+    return False
