@@ -29,7 +29,7 @@ seeds: [0, 1]
 methods: [stoc-admm, svrg-admm, acc-sadmm]
 datasets: [{name: generated, batch: 50, rows: 400, graph: given}]
 variants: [{name: theory}]
-tuning: {passes: 4, factors: [1.0], betas: [10.0], rhos: [1.1], more_betas: [0.1]}
+tuning: {points: 3, kept: [2, 1], seeds: [101, 102], rows: 200, most: 2}
 """
 # what a reader sees, written into the title once the page has loaded
 PROBE = """<script>window.addEventListener("load", () => {

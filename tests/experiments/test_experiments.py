@@ -1,6 +1,8 @@
 """Reproducing experiments: files, runs, resuming, claims, the report."""
 
 import csv
+import dataclasses
+import errno
 import json
 import re
 import subprocess
@@ -9,10 +11,12 @@ import time
 
 import numpy as np
 import pytest
+from scipy import sparse
 from typer.testing import CliRunner
 
 from stochadmm import experiments
 from stochadmm.cli.main import app
+from stochadmm.datasets import on_disk, scale_columns
 from stochadmm.experiments import (
     bench,
     claims,
@@ -21,7 +25,9 @@ from stochadmm.experiments import (
     problems,
     recipes,
     report,
+    search,
     tables,
+    trials,
     tuning,
     verdicts,
 )
@@ -46,7 +52,7 @@ datasets:
 variants:
   - {name: theory}
   - {name: larger, factor: 0.5}
-tuning: {passes: 4, factors: [1.0], betas: [10.0], rhos: [1.1], more_betas: [0.1]}
+tuning: {points: 3, kept: [2, 1], seeds: [101, 102], rows: 200, most: 2}
 """
 
 
@@ -88,6 +94,7 @@ def test_everything_is_written_and_agrees(tiny, tmp_path, run):
     assert len(settings) == 2 * 8 * 2
     assert {r["point"] for r in rows if r["method"] == "svrg-admm"} == {"last", "ergodic"}
     (optimum,) = (out / "full" / "optima").rglob("*.json")
+    assert len(list((out / "full" / "trials").rglob("*.csv"))) == 6
     best = json.loads(optimum.read_text())
     assert best["certified"]
     assert best["gap"] <= 1e-9
@@ -108,6 +115,12 @@ def test_everything_is_written_and_agrees(tiny, tmp_path, run):
             for kind in ("png", "svg"):
                 assert (out / "figures" / f"fig1-{name}-{axis}.{kind}").stat().st_size > 1000
     assert {p.stem for p in (out / "tables").iterdir()} == {"table2", "memory", "optima", "tuning"}
+    with (out / "tables" / "tuning.csv").open() as stream:
+        table = list(csv.DictReader(stream))
+    assert {r["status"] for r in table} <= {"inner", "flat", "bound", "edge"}
+    assert {r["method"] for r in table} == {
+        METHODS[n].label for n in METHODS if METHODS[n].tuned_as == n and n in TINY
+    }
 
 
 def test_finished_runs_are_skipped(tiny, tmp_path, monkeypatch, no_figures):
@@ -224,6 +237,30 @@ def test_an_interrupt_at_the_command_line_says_how_to_go_on(tiny, tmp_path, run,
     assert "the same command goes on" in result.stderr
 
 
+def test_stages_are_done_apart_and_the_report_shows_what_there_is(tiny, tmp_path, run):
+    out = ("--out", tmp_path / "out")
+    assert run(tiny, "--stages", "report", *out).exit_code == 0
+    assert_one_line(run(tiny, "--stages", "runs", *out), "not tuned yet", "stage tuning")
+    assert (
+        run(tiny, "--stages", "optima,references,tuning", "--methods", "acc-sadmm", *out).exit_code
+        == 0
+    )
+    assert not (tmp_path / "out" / "full" / "runs").exists()
+    assert run(tiny, "--stages", "runs,report", "--methods", "acc-sadmm", *out).exit_code == 0
+    assert {r["method"] for r in rows_of(tmp_path / "out")} == {"acc-sadmm"}
+    assert_one_line(run(tiny, "--stages", "tunning", *out), "no stage 'tunning'", "tuning")
+    assert_one_line(run(tiny, "--methods", "acc", *out), "no method 'acc'", "acc-sadmm")
+
+
+def test_a_full_disk_is_one_line(tiny, tmp_path, run, monkeypatch):
+    def full(self, trial):
+        raise OSError(errno.ENOSPC, "No space left on device", "trials.csv")
+
+    monkeypatch.setattr(trials.TrialLog, "_append", full)
+    result = run(tiny, "--out", tmp_path / "out")
+    assert_one_line(result, "no space is left for trials.csv", "the same command goes on")
+
+
 def test_a_changed_setting_is_run_again(tiny, tmp_path, no_figures):
     out = tmp_path / "out"
     experiments.reproduce([str(tiny)], out)
@@ -257,7 +294,10 @@ def test_a_half_written_file_counts_as_absent(tmp_path):
         ("opt-sadmm", "opt-admm", ["there is no method 'opt-admm'", "opt-sadmm"]),
         ("name: generated", "name: generatd", ["there is no data set 'generatd'", "generated"]),
         ("seeds: [0, 1]", "seeds: []", ["seeds is []", "at least one"]),
-        ("rhos: [1.1]", "rhos: [1.1, 2.0]", ["2 rhos and 1 more_betas", "same number"]),
+        ("kept: [2, 1]", "kept: [2]", ["keeps [2]", "one share more"]),
+        ("seeds: [101, 102]", "seeds: [101]", ["one seed", "two at least"]),
+        ("most: 2", "steps: best", ["steps is 'best'", "theory"]),
+        ("{name: theory}", "{name: theory, scaling: none}", ["no scaling 'none'", "raw"]),
         ("title: Tiny", "title: [", ["is not valid YAML"]),
         ("graph: given", "graph: none", ["graph is 'none'", "glasso"]),
         ("title: Tiny", "title: " + "[" * 5000 + "]" * 5000, ["nested too deeply"]),
@@ -322,7 +362,8 @@ def test_shipped_experiments_are_valid(name, quick):
     experiment = experiments.load(name, quick=quick)
     assert experiment.name == name
     assert len(experiment.seeds) == (2 if quick else 5)
-    assert {"acc-sadmm", "stoc-admm", "svrg-admm", "auto"} <= set(experiment.methods)
+    assert {"acc-sadmm", "auto"} <= set(experiment.methods)
+    assert not set(experiment.seeds) & set(experiment.tuning.seeds)
     work = list(pieces(experiment))
     assert len({piece.key for piece in work if piece.kind == "runs"}) == len(
         [piece for piece in work if piece.kind == "runs"]
@@ -349,7 +390,8 @@ def test_a_variant_is_run_on_its_data_sets_only(tiny):
     assert {piece.variant.name for piece in pieces(config.load(tiny))} == {"theory"}
     tiny.write_text(only.replace("[digits]", "[generated]"))
     work = [piece for piece in pieces(config.load(tiny)) if piece.variant.name == "larger"]
-    assert {piece.method for piece in work if piece.kind == "runs"} == {*METHODS} - {"auto"}
+    every = set(config.load(tiny).methods)
+    assert {piece.method for piece in work if piece.kind == "runs"} == every - {"auto"}
     tiny.write_text(only.replace("[digits]", "[digit]"))
     with pytest.raises(ValueError, match="did you mean digits"):
         config.load(tiny)
@@ -388,35 +430,225 @@ def _plain(text):
     return yaml.safe_load(text)
 
 
-@pytest.mark.parametrize("name", [name for name, m in METHODS.items() if m.tuned_as == name])
+def begun(name, problem, setting, passes=20.0):
+    return methods.start(name, problem, 50, setting, passes, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("name", [n for n, m in METHODS.items() if "factor" in m.knobs])
 def test_a_factor_scales_the_curvature_of_theory(problem, name):
-    _, theory = methods.start(name, problem, 50, Setting())
-    _, longer = methods.start(name, problem, 50, Setting(factor=0.25))
+    if name == "katyusha":
+        problem = dataclasses.replace(problem, h1=None, A1=None, A2=None, b=None)
+    (_, theory), (_, longer) = (begun(name, problem, Setting(factor=f)) for f in (1.0, 0.25))
+    if name == "vr-pddy":
+        assert longer.step == pytest.approx(4 * theory.step)
+        assert longer.step * longer.beta == pytest.approx(theory.step * theory.beta)
+        return
     assert longer.curvature == pytest.approx(0.25 * theory.curvature)
-    assert theory.curvature >= (1 - 1e-9) * problem.f2.lipschitz_max
     assert theory.n_inner == methods.n_inner(400, 50)
 
 
-def test_every_method_is_tuned_by_as_many_trials(problem, monkeypatch):
-    calls = []
+def test_the_growth_of_a_penalty_follows_from_the_length_of_the_run(problem):
+    setting = Setting(first=0.1, rise=100.0)
+    for passes in (10.0, 100.0):
+        solver, state = begun("stoc-admm", problem, setting, passes)
+        rng, first = np.random.default_rng(0), state.beta
+        while state.n_gradients < passes:
+            solver.epoch(problem, state, rng)
+        assert state.beta == pytest.approx(100 * first)
+    constant, _ = begun("svrg-admm", problem, Setting(rise=1.0))
+    assert constant.beta.rho == 1.0
 
-    def trial(name, problem, batch, setting, passes, workspace):
-        calls.append((name, setting))
-        return abs(np.log(setting.beta / 10)) + abs(setting.factor - 0.5), passes
 
-    monkeypatch.setattr(tuning, "trial", trial)
-    plan = config.Tuning(5, [1.0, 0.5], [10.0, 100.0], [1.1], [1000.0])
-    for name in ("acc-sadmm", "svrg-admm"):
-        calls.clear()
-        tuned = tuning.tune(name, problem, 50, plan)
-        assert len(calls) == tuned.n_trials == 5
-        assert (tuned.setting.factor, tuned.setting.beta) == (0.5, 10.0)
-        assert tuning.Tuned.from_plain(json.loads(json.dumps(tuned.plain()))) == tuned
+def test_the_warm_start_is_charged_and_has_steps_of_its_own(problem):
+    _, plain = begun("svrg-admm", problem, Setting())
+    _, longer = begun("svrg-admm", problem, Setting(warm=1 / 16))
+    assert plain.n_gradients == longer.n_gradients == pytest.approx(3.0, rel=0.01)
+    assert np.linalg.norm(longer.x.x2) > 1.5 * np.linalg.norm(plain.x.x2)
+
+
+def test_resets_differ_in_the_penalty_alone(problem):
+    states = {}
+    for name in ("acc-sadmm", "acc-sadmm-reset", "acc-sadmm-momentum"):
+        solver, state = begun(name, problem, Setting())
+        rng, pulls = np.random.default_rng(0), []
+        for _ in range(8):
+            solver.epoch(problem, state, rng)
+            schedule = solver.schedule(problem, state.n_inner)
+            pulls.append(state.beta / schedule.momentum(state.cycle - 1))
+        states[name] = np.array(pulls) / pulls[0]
+    np.testing.assert_allclose(states["acc-sadmm"], np.arange(1, 9))
+    np.testing.assert_allclose(states["acc-sadmm-reset"], [1, 2, 3, 4, 5, 1, 2, 3])
+    np.testing.assert_allclose(states["acc-sadmm-momentum"][:6], np.arange(1, 7))
+    assert (np.diff(states["acc-sadmm-momentum"]) > 0).all()
+
+
+PLAN = search.Plan(9, (0.25, 0.5, 1.0), (4, 2), (1, 2, 3), 200)
+
+
+def bowl(center, noise=0.0):
+    """Return a measure whose best candidate is known; short runs mislead by a step."""
+
+    def measure(candidate, share, seed):
+        distance = sum(abs(k - c) for k, c in zip(candidate, center, strict=True))
+        return 0.3 * distance + noise * np.sin(97.0 * seed + sum(candidate)) - 4 * share
+
+    return measure
+
+
+@pytest.mark.parametrize("center", [(0, 2), (-30, 2), (-3, 25), (17, 0)])
+def test_a_search_leaves_its_box_until_the_best_is_inside(center):
+    knobs = (methods.KNOBS["first"], methods.KNOBS["rise"])
+    found = search.Search(knobs, bowl(center, 0.001), PLAN).run()
+    assert found.candidate == center
+    wanted = [search.INNER, search.BOUND if center[1] == 0 else search.INNER]
+    assert [side.status for side in found.sides] == wanted
+    assert all(side.below is None or side.below > found.score for side in found.sides)
+
+
+def test_a_search_that_is_cut_short_says_that_it_stands_at_an_edge():
+    knobs = (methods.KNOBS["first"], methods.KNOBS["rise"])
+    few = dataclasses.replace(PLAN, most=3)
+    found = search.Search(knobs, bowl((-30, 2)), few).run()
+    assert search.EDGE in [side.status for side in found.sides]
+
+
+def test_what_seeds_cannot_tell_apart_is_flat():
+    found = search.Search((methods.KNOBS["first"],), lambda c, share, seed: 0.0, PLAN).run()
+    assert [side.status for side in found.sides] == [search.FLAT]
+
+
+def test_diverged_candidates_are_never_chosen():
+    def measure(candidate, share, seed):
+        return np.inf if candidate[0] < 1 else -float(min(candidate[0], 3)) + abs(candidate[0] - 3)
+
+    found = search.Search((methods.KNOBS["factor"],), measure, PLAN).run()
+    assert found.candidate == (3,)
+    assert found.sides[0].status == search.INNER
+
+
+def test_knobs_are_tuned_together():
+    def valley(candidate, share, seed):  # neither coordinate alone leads there
+        a, b = candidate
+        return 0.2 * abs(a + b) + 0.05 * abs(a - b - 6)
+
+    knobs = (methods.KNOBS["factor"], methods.KNOBS["first"])
+    found = search.Search(knobs, valley, PLAN).run()
+    assert valley(found.candidate, 1.0, 1) <= 0.1
+
+
+def test_a_search_goes_on_where_it_was_stopped(problem, tmp_path):
+    plan = config.Tuning(3, [2, 1], seeds=[101, 102], most=3)
+    best = problems.optimum(problem, 10)
+
+    def tuned(path):
+        log = trials.TrialLog(path, "x")
+        return tuning.tune("svrg-admm", problem, 50, plan, 10.0, best, log)
+
+    whole = tuned(tmp_path / "whole.csv")
+    lines = (tmp_path / "whole.csv").read_text().splitlines(keepends=True)
+    assert len(lines) == whole.n_trials + 1
+    # half of the trials, and half a line of one that was being written
+    cut = len(lines) // 2
+    (tmp_path / "cut.csv").write_text("".join(lines[:cut]) + lines[cut][: len(lines[cut]) // 2])
+    again = tuned(tmp_path / "cut.csv")
+    rows = (tmp_path / "cut.csv").read_text().splitlines(keepends=True)
+    assert rows[:cut] == lines[:cut]
+    kept = ("setting", "score", "sides", "n_trials", "passes")
+    assert [getattr(again, k) for k in kept] == [getattr(whole, k) for k in kept]
+    assert tuning.Tuned.from_plain(json.loads(json.dumps(whole.plain()))) == whole
+
+
+def test_trials_of_another_problem_are_not_taken(tmp_path):
+    path = tmp_path / "trials.csv"
+    trials.TrialLog(path, "a").once((0, 1), 1.0, 3, lambda: (0.5, 10.0, 0.1))
+    other = trials.TrialLog(path, "b").once((0, 1), 1.0, 3, lambda: (0.7, 10.0, 0.1))
+    again = trials.TrialLog(path, "a").once((0, 1), 1.0, 3, lambda: (0.9, 10.0, 0.1))
+    assert (other.objective, again.objective) == (0.7, 0.5)
 
 
 def test_a_diverging_trial_is_never_chosen(problem):
-    value, _ = tuning.trial("svrg-admm", problem, 50, Setting(factor=1e-9, beta=1e-9), 10)
-    assert value == np.inf
+    value, *_ = tuning.trial("svrg-admm", problem, 50, Setting(factor=1e-9, first=1e-9), 10, 0)
+    assert tuning.score(value, problems.Optimum(0.1, 0.0, 0.0, True)) == np.inf
+
+
+# ---------------------------------------------------------------- data
+
+
+def test_columns_are_scaled_before_rows():
+    spec = config.DataSpec("generated", 50, rows=150)
+    raw, scaled = (problems.sample(spec, True, kind).data.X for kind in ("raw", "columns"))
+    spread = [np.ptp(np.log(np.square(X).mean(axis=0))) for X in (raw, scaled)]
+    assert spread[1] < 0.5 * spread[0]
+    np.testing.assert_allclose(np.square(scaled).sum(axis=1), 1.0)
+
+
+def test_scaling_columns_keeps_sparse_rows_sparse_and_zeros_zero():
+    X = sparse.csr_array(np.array([[2.0, 0.0, 0.0], [4.0, 0.0, 1.0]]))
+    scaled, test = scale_columns(X, X[:1])
+    root = np.sqrt(10.0)
+    np.testing.assert_allclose(scaled.toarray(), [[2 / root, 0, 0], [4 / root, 0, 2**0.5]])
+    np.testing.assert_allclose(test.toarray(), [[2 / root, 0, 0]])
+    dense, _ = scale_columns(X.toarray(), None)
+    np.testing.assert_allclose(dense, scaled.toarray())
+
+
+@pytest.mark.parametrize("kind", ["dna", "features"])
+def test_data_on_the_disk_are_the_same_whatever_the_interrupts(tmp_path, kind):
+    def made(folder, say=lambda done, all: None):
+        if kind == "dna":
+            shape = on_disk.DnaShape(300, 60, 48, 3, 8, piece=64)
+            return on_disk.dna_on_disk(folder, shape, say)
+        return on_disk.features_on_disk(
+            folder, on_disk.FeaturesShape(300, 60, 16, 5, 4, piece=64), say
+        )
+
+    def stop(done, all):
+        if done == 3:
+            raise KeyboardInterrupt
+
+    whole, calls = made(tmp_path / "whole"), []
+    with pytest.raises(KeyboardInterrupt):
+        made(tmp_path / "cut", stop)
+    again = made(tmp_path / "cut", lambda done, all: calls.append(done))
+    assert calls == [4, 5, 6]
+    for name in ("X", "X_test"):
+        a, b = (getattr(d, name) for d in (whole, again))
+        a, b = (x.toarray() if kind == "dna" else np.asarray(x) for x in (a, b))
+        np.testing.assert_array_equal(a, b)
+        norms = np.square(a.astype(float)).sum(axis=1)
+        np.testing.assert_allclose(norms, 1.0, rtol=1e-3)
+    np.testing.assert_array_equal(whole.y, again.y)
+    made(tmp_path / "cut", lambda done, all: pytest.fail("made again"))
+    on_disk.remove(tmp_path / "cut")
+    assert list((tmp_path / "cut").iterdir()) == []
+
+
+def test_a_disk_that_is_too_small_is_told_before_anything_is_written(tmp_path, monkeypatch):
+    usage = on_disk.shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(on_disk.shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(OSError, match=r"0\.0 GB left, expected .* STOCHADMM_CACHE"):
+        on_disk.dna_on_disk(tmp_path, on_disk.DnaShape(300, 60, 48, 3, 8, piece=64))
+    assert not list(tmp_path.rglob("*.npy"))
+
+
+@pytest.mark.parametrize(
+    ("problem", "data"),
+    [("overlap", "overlapping-groups"), ("rows-and-rank", "digits"), ("smooth", "generated"),
+     ("multitask", "digits"), ("lasso", "generated")],
+)  # fmt: skip
+def test_every_problem_has_a_certified_optimum(problem, data):
+    text = TINY.replace("problem: fused", f"problem: {problem}").replace(
+        "name: generated", f"name: {data}"
+    )
+    experiment = config._build(config.Experiment, _plain(text), "tiny")
+    spec, variant = experiment.datasets[0], experiment.variants[0]
+    rows = problems.sample(spec, quick=True)
+    built = problems.build(experiment, spec, variant, rows)
+    best = problems.optimum(built, 20)
+    assert best.certified
+    assert best.gap <= 1e-6 * best.value
+    loss, _ = problems.test_losses(problems.held_out(experiment, rows), built.zeros().x2)
+    assert loss > 0
 
 
 # ---------------------------------------------------------------- claims
@@ -429,14 +661,14 @@ def curve(rate, floor=1e-12, scale=1.0, status="passes", start=1.0):
 
 
 def made(**rates):
-    """Return figure-1 curves on one data set: two seeds per method."""
+    """Return figure-1 curves on one data set: three seeds per method."""
     curves = Curves()
     for name, rate in rates.items():
         method, point = name.replace("_", "-"), "last"
         if method.endswith("-mean"):
             method, point = method.removesuffix("-mean"), "ergodic"
         key = ("fig1", "theory", "toy", method, point)
-        curves.runs[key] = {0: curve(rate), 1: curve(1.01 * rate)}
+        curves.runs[key] = {0: curve(rate), 1: curve(1.01 * rate), 2: curve(1.005 * rate)}
     return curves
 
 
@@ -474,7 +706,7 @@ def test_measures_that_differ_decide_nothing():
 
     def drawn(powers):
         gap = 10.0 ** -np.interp(passes, *powers)
-        return {s: Curve(passes, passes, gap, gap, gap, 1e-12, 1.0) for s in (0, 1)}
+        return {s: Curve(passes, passes, gap, gap, gap, 1e-12, 1.0) for s in (0, 1, 2)}
 
     # slower to every gap that both reach, and far below in the end
     late, early = drawn(([0, 20, 40], [0, 1, 9])), drawn(([0, 2, 4, 40], [0, 0.5, 3, 3.1]))
@@ -512,8 +744,32 @@ def test_some_and_all_are_told_apart():
 
 
 def test_a_growing_penalty_does_no_harm_when_it_is_as_fast():
-    assert decided(made(acc_sadmm=0.1, acc_sadmm_reset=0.1))["growth"] == claims.HOLDS
-    assert decided(made(acc_sadmm=0.1, acc_sadmm_reset=0.3))["growth"] == claims.FAILS
+    equal = made(acc_sadmm_momentum=0.1, acc_sadmm_reset=0.1)
+    assert decided(equal)["growth"] == claims.HOLDS
+    behind = made(acc_sadmm_momentum=0.1, acc_sadmm_reset=0.3)
+    assert decided(behind)["growth"] == claims.FAILS
+
+
+def test_seeds_that_point_both_ways_decide_nothing_and_say_what_would():
+    fast, slow = ({s: curve(r) for s, r in enumerate(rates)} for rates in ((0.2, 0.1), (0.1, 0.2)))
+    found = verdicts.compare(fast, slow, "toy", "other")
+    assert found.verdict == claims.OPEN
+    assert "seeds" in found.missing
+    one = verdicts.compare({0: curve(0.2)}, {0: curve(0.1)}, "toy", "other")
+    assert one.verdict == claims.OPEN
+    assert "more seeds" in one.missing
+    whole = verdicts.claim("x", "X", [found, one])
+    assert "toy, other: by gap" in whole.missing
+    assert whole.by_place == {"toy": claims.OPEN}
+
+
+def test_an_interval_is_that_of_student():
+    from scipy.stats import ttest_1samp
+
+    values = [1.3, 2.0, 0.9, 1.7, 1.1]
+    known = ttest_1samp(np.log(values), 0.0).confidence_interval(0.95)
+    found = verdicts.Interval.of(values)
+    np.testing.assert_allclose([found.low, found.high], np.exp([known.low, known.high]))
 
 
 def test_where_auto_stands_is_told_by_time():

@@ -171,6 +171,28 @@ def test_glasso_finds_a_chain_whatever_the_scale_and_storage():
     )
 
 
+def test_glasso_is_the_graphical_lasso_of_scikit_learn():
+    from sklearn.covariance import graphical_lasso
+
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((400, 8))
+    X[:, 1:] += 0.8 * X[:, :-1]
+    correlation = np.corrcoef(X.T)
+    inverse = graphical_lasso(correlation, alpha=0.1, tol=1e-5, max_iter=500)[1]
+    known = np.argwhere(np.triu(np.abs(inverse) > 1e-4, 1))
+    np.testing.assert_array_equal(glasso_edges(X, alpha=0.1, max_degree=None), known)
+
+
+def test_glasso_of_collinear_columns_does_not_hang_on_rounding():
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((300, 12))
+    X = np.column_stack([X, X[:, :4], X[:, 4:8] + X[:, :4]])
+    edges = glasso_edges(X, threshold=1e-3)
+    shaken = X * (1 + 1e-12 * rng.standard_normal(X.shape))
+    np.testing.assert_array_equal(glasso_edges(shaken, threshold=1e-3), edges)
+    assert {(k, 12 + k) for k in range(4)} <= set(map(tuple, edges.tolist()))
+
+
 def test_glasso_limits_the_degree():
     rng = np.random.default_rng(0)
     center = rng.normal(size=500)

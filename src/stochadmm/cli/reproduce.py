@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +12,26 @@ import typer
 
 _Targets = Annotated[
     list[str],
-    typer.Argument(help="fig1, fig2, fig3, table1, table2, memory, all, or a YAML file."),
+    typer.Argument(
+        help="fig1, fig2, fig3, overlap, rows-and-rank, smooth, table1, table2, memory, all, or a "
+        "YAML file."
+    ),
 ]
 _Data = Annotated[
     list[str] | None,
     typer.Option("--datasets", help="Only these data sets: names, separated by commas."),
+]
+_Methods = Annotated[
+    list[str] | None,
+    typer.Option("--methods", help="Tune and run these methods only, separated by commas."),
+]
+_Stages = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stages",
+        help="Do this work only, separated by commas: sizes, graphs, optima, references, tuning, "
+        "runs, report. The report is made of what is finished.",
+    ),
 ]
 
 
@@ -24,8 +40,12 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for runs, figures and the report.")] = Path(
         "out/reproduce"
     ),
-    quick: Annotated[bool, typer.Option("--quick", help="Minutes instead of hours.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", "--short", help="Minutes instead of hours.")
+    ] = False,
     datasets: _Data = None,
+    methods: _Methods = None,
+    stages: _Stages = None,
 ) -> None:
     """Run the paper's experiments and write table, figures and report.html.
 
@@ -35,14 +55,25 @@ def reproduce(
 
     from stochadmm.experiments import reproduce as run
 
-    chosen = [name for part in datasets or () for name in part.split(",") if name] or None
+    wanted = {"datasets": datasets, "methods": methods, "stages": stages}
+    chosen = {
+        option: [name.strip() for part in given or () for name in part.split(",") if name] or None
+        for option, given in wanted.items()
+    }
     console = Console(stderr=True)
     try:
         with _watch(console) as watch:
-            path = run(targets, out, quick=quick, datasets=chosen, watch=watch)
+            path = run(targets, out, quick=quick, watch=watch, **chosen)
     except KeyboardInterrupt:
         console.print("Interrupted. Finished runs are kept; the same command goes on.")
         raise typer.Exit(130) from None
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise OSError(
+            f"no space is left for {error.filename or out}; finished runs are kept, and the same "
+            "command goes on once there is room"
+        ) from error
     typer.echo(f"Wrote {path}")
 
 

@@ -6,7 +6,7 @@ cache folder), and at last downloaded from ``STOCHADMM_DATA_URL``. Nothing is re
 import.
 """
 
-from stochadmm.datasets._dataset import Dataset, scale_rows
+from stochadmm.datasets._dataset import Dataset, scale_columns, scale_rows
 from stochadmm.datasets._registry import Entry, describe, load, names
 from stochadmm.datasets._store import cache_folder, data_folder, fetch, find
 from stochadmm.datasets.generators import (
@@ -32,5 +32,6 @@ __all__ = [
     "make_onehot_dna",
     "make_overlapping_groups",
     "names",
+    "scale_columns",
     "scale_rows",
 ]

@@ -109,6 +109,26 @@ def scale_rows(X: Matrix) -> Matrix:
     return scaled
 
 
+def scale_columns(X: Matrix, X_test: Matrix | None) -> tuple[Matrix, Matrix | None]:
+    """Return both parts with columns whose root mean square is one in the first part.
+
+    Nothing is centered, so that sparse rows stay sparse; columns of zeros stay zero.
+    """
+    dense = isinstance(X, np.ndarray)
+    squares = np.einsum("ij,ij->j", X, X) if dense else np.asarray(X.multiply(X).sum(axis=0))
+    scale = np.sqrt(squares.astype(np.float64).ravel() / X.shape[0])
+    scale[scale == 0.0] = 1.0
+
+    def scaled(part: Matrix) -> Matrix:
+        if isinstance(part, np.ndarray):
+            return part / scale.astype(part.dtype)
+        changed = part.copy()
+        changed.data = (changed.data / scale[changed.indices]).astype(part.dtype, copy=False)
+        return changed
+
+    return scaled(X), None if X_test is None else scaled(X_test)
+
+
 def standardize_columns(
     X: Array, X_test: Array | None, columns: slice = slice(None)
 ) -> tuple[Array, Array | None]:

@@ -25,10 +25,11 @@ from .methods import METHODS, Setting
 from .pieces import Piece, Watch
 from .problems import Optimum, Sample
 from .recipes import RECIPES
-from .store import Store, fingerprint, finite
+from .store import Store, columns, fingerprint, finite
+from .trials import TrialLog
 from .tuning import Tuned, tune
 
-FORMAT = 1  # raise when the meaning of what is kept changes
+FORMAT = 2  # raise when the meaning of what is kept changes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,12 +56,20 @@ class Bench:
         self._told: set[str] = set()
         self._work: dict[str, Callable[[Piece], dict[str, Any]]] = {
             "sizes": self._sizes, "graphs": self._graphs, "optima": self._optima,
-            "tuning": self._tuning, "runs": self._runs,
+            "references": self._references, "tuning": self._tuning, "runs": self._runs,
         }  # fmt: skip
 
     def kept(self, piece: Piece) -> dict[str, Any] | None:
         """Return a finished piece of work."""
         return self.store.get(piece.key, self.fingerprint(piece))
+
+    def finished(self, piece: Piece) -> dict[str, Any] | None:
+        """Return a finished run, None where it, its tuning or its optimum is missing."""
+        source = METHODS[piece.method].tuned_as
+        before = [dataclasses.replace(piece, kind="optima", method="", seed=None)]
+        if source is not None:
+            before.append(dataclasses.replace(piece, kind="tuning", method=source, seed=None))
+        return None if any(self.kept(p) is None for p in before) else self.kept(piece)
 
     def do(self, piece: Piece) -> dict[str, Any]:
         """Return a piece of work, from the folder if it is finished."""
@@ -75,18 +84,18 @@ class Bench:
     def fingerprint(self, piece: Piece) -> str:
         """Return the fingerprint of everything that a piece depends on."""
         e, real = piece.experiment, RECIPES[piece.spec.name].here
-        spec = dataclasses.asdict(piece.spec) | {"without": []}
-        for name in ("columns", "outputs"):  # where they are not set, nothing depends on them
-            if spec[name] is None:
-                del spec[name]
-        parts: list[Any] = [FORMAT, piece.kind, spec, real]
+        unused = {"without", "only", "seeds", "passes"}  # which runs there are, not what they are
+        spec = {k: v for k, v in dataclasses.asdict(piece.spec).items() if k not in unused}
+        parts: list[Any] = [FORMAT, piece.kind, spec, piece.variant.scaling, real]
         if piece.kind not in ("sizes", "graphs"):
             parts += [e.problem, e.strength(piece.variant)]
+        if piece.kind == "references":
+            parts += [e.tuning.rows]
         if piece.kind == "tuning":
-            parts += [piece.method, e.tuning]
+            parts += [piece.method, dataclasses.asdict(e.tuning), e.length(piece.spec)]
         if piece.kind == "runs":
             setting = self.setting(piece)
-            parts += [piece.method, setting, piece.seed, e.passes, e.seconds]
+            parts += [piece.method, setting, piece.seed, e.length(piece.spec), e.seconds]
         return fingerprint(*parts)
 
     def setting(self, piece: Piece) -> Setting:
@@ -104,12 +113,14 @@ class Bench:
         wanted = dataclasses.replace(piece, kind="tuning", method=method, seed=None)
         kept = self.kept(wanted)
         if kept is None:
-            raise ValueError(f"{method} is not tuned yet on {piece.spec.name}")
+            raise ValueError(
+                f"{method} is not tuned yet on {piece.spec.name}; do the stage tuning first"
+            )
         return {k: v for k, v in kept.items() if k != "fingerprint"}
 
-    def optimum(self, piece: Piece) -> Optimum:
-        """Return the certified optimum of a problem."""
-        wanted = dataclasses.replace(piece, kind="optima", method="", seed=None)
+    def optimum(self, piece: Piece, kind: str = "optima") -> Optimum:
+        """Return the certified optimum of a problem; of the rows for tuning: "references"."""
+        wanted = dataclasses.replace(piece, kind=kind, method="", seed=None)
         kept = self.kept(wanted) or self.do(wanted)
         gap = kept["gap"]
         return Optimum(
@@ -120,9 +131,7 @@ class Bench:
         """Return the estimated edges between columns, None for problems without them."""
         if piece.experiment.problem != "fused" or piece.spec.graph != "glasso":
             return None
-        wanted = dataclasses.replace(
-            piece, kind="graphs", variant=piece.experiment.variants[0], method="", seed=None
-        )
+        wanted = dataclasses.replace(piece, kind="graphs", method="", seed=None)
         kept = self.kept(wanted) or self.do(wanted)
         return np.asarray(kept["edges"], dtype=np.intp).reshape(-1, 2)
 
@@ -130,11 +139,14 @@ class Bench:
 
     def rows(self, piece: Piece) -> Sample:
         """Return the data set of a piece; the last one is remembered."""
-        quick = piece.experiment.is_quick
-        known = (dataclasses.replace(piece.spec, without=[], graph=""), quick)
+        quick, scaling = piece.experiment.is_quick, piece.variant.scaling
+        bare = dataclasses.replace(
+            piece.spec, without=[], only=[], seeds=[], passes=None, graph="", batch=1
+        )
+        known = (bare, quick, scaling)
         if self._rows is None or self._rows[0] != known:
             self._rows = self._problem = None  # two large data sets are never held at once
-            self._rows = (known, problems.sample(piece.spec, quick))
+            self._rows = (known, problems.sample(piece.spec, quick, scaling))
             note = self._rows[1].note
             if note and note not in self._told:
                 self._told.add(note)
@@ -143,12 +155,19 @@ class Bench:
 
     def problem(self, piece: Piece) -> Problem:
         """Return the problem of a piece; the last one is remembered."""
-        known = (piece.experiment.name, piece.spec, piece.experiment.strength(piece.variant))
+        return self._built(piece, None)
+
+    def small(self, piece: Piece) -> Problem:
+        """Return the problem that a piece is tuned on: some of the rows, the same graph."""
+        return self._built(piece, piece.experiment.tuning.rows)
+
+    def _built(self, piece: Piece, most: int | None) -> Problem:
+        e = piece.experiment
+        known = (e.name, piece.spec, piece.variant.scaling, e.strength(piece.variant), most)
         rows = self.rows(piece)
         if self._problem is None or self._problem[0] != known:
-            built = problems.build(
-                piece.experiment, piece.spec, piece.variant, rows, self.edges(piece)
-            )
+            used = rows if most is None else problems.fewer(rows, most)
+            built = problems.build(e, piece.spec, piece.variant, used, self.edges(piece))
             self._problem = (known, built)
         return self._problem[1]
 
@@ -178,18 +197,34 @@ class Bench:
             "lipschitz_max": problem.f2.lipschitz_max, "lipschitz_mean": problem.f2.lipschitz_mean,
         }  # fmt: skip
 
+    def _references(self, piece: Piece) -> dict[str, Any]:
+        plan, n = piece.experiment.tuning, self.rows(piece).data.X.shape[0]
+        if n <= plan.rows:
+            found = self.optimum(piece)
+        else:
+            found = problems.optimum(self.small(piece), piece.experiment.seconds)
+        self.watch.advance(piece.cost, f"{piece.spec.name}: optimum for tuning")
+        return dataclasses.asdict(found) | {"gap": finite(found.gap), "n": min(n, plan.rows)}
+
     def _tuning(self, piece: Piece) -> dict[str, Any]:
+        e, done, total = piece.experiment, 0.0, piece.cost
         doing = f"{piece.spec.name}: tuning {METHODS[piece.method].label}"
 
         def advance(share: float) -> None:
-            self.watch.advance(share * piece.cost, doing)
+            nonlocal done
+            step = min(share / e.tuning.work, 1.0 - done)  # the walk may be longer than guessed
+            done += step
+            self.watch.advance(step * total, doing)
 
-        problem = self.problem(piece)
-        self._warm_up(piece, problem)
+        log = TrialLog(self.store.trials(piece.key), self.fingerprint(piece))
+        best = self.optimum(piece, "references")
+        length = e.length(piece.spec)
+        problem = self.small(piece)
         tuned = tune(
-            piece.method, problem, piece.spec.batch, piece.experiment.tuning, advance
+            piece.method, problem, piece.spec.batch, e.tuning, length, best, log, advance
         ).plain()
-        return tuned | {"objective": finite(tuned["objective"])}
+        advance(np.inf)
+        return tuned | {"score": finite(tuned["score"])}
 
     def _runs(self, piece: Piece) -> dict[str, Any]:
         setting, best = self.setting(piece), self.optimum(piece)
@@ -201,7 +236,7 @@ class Bench:
 
         def advance(passes: float) -> None:
             nonlocal done
-            share = min(passes / piece.experiment.passes, 1.0)
+            share = min(passes / piece.experiment.length(piece.spec), 1.0)
             self.watch.advance((share - done) * piece.cost, doing)
             done = share
 
@@ -209,7 +244,7 @@ class Bench:
         advance(np.inf)
         return {
             "method": piece.method, "seed": piece.seed, "setting": setting, "status": status,
-            "records": records,
+            "records": columns(records),
         }  # fmt: skip
 
     def _warm_up(self, piece: Piece, problem: Problem) -> None:
@@ -223,13 +258,17 @@ class Bench:
         if piece.method == "auto":
             found = minimize(
                 problem, "auto", stop=Gap(problems.OPTIMUM.tolerance),
-                max_passes=piece.experiment.passes, max_seconds=piece.experiment.seconds,
+                max_passes=piece.experiment.length(piece.spec),
+                max_seconds=piece.experiment.seconds,
             )  # fmt: skip
             if found.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
         else:
-            solver, state = methods.start(piece.method, problem, piece.spec.batch, Setting())
-            next(epochs(problem, solver, state, np.random.default_rng(0)))
+            rng, length = np.random.default_rng(0), piece.experiment.length(piece.spec)
+            solver, state = methods.start(
+                piece.method, problem, piece.spec.batch, Setting(), length, rng
+            )
+            next(epochs(problem, solver, state, rng))
         self._warm.add(key)
 
 
@@ -240,7 +279,7 @@ def run(
     """Return the records of one run and how it ended; only solving is timed."""
     experiment, records = piece.experiment, []
     problem = dataclasses.replace(problem)  # without what earlier runs have left with it
-    rng = np.random.default_rng(piece.seed)
+    rng, length = np.random.default_rng(piece.seed), experiment.length(piece.spec)
 
     def measure(point: Pair, name: str, state: State, seconds: float) -> float:
         feasible, value = problems.feasible_value(problem, point)
@@ -258,9 +297,12 @@ def run(
     watch = Stopwatch()
     with np.errstate(all="ignore"):
         with watch.solves():
-            solver, state = methods.start(piece.method, problem, piece.spec.batch, setting)
+            solver, state = methods.start(
+                piece.method, problem, piece.spec.batch, setting, length, rng
+            )
         state.target = problems.OPTIMUM.tolerance
-        measure(state.output, "last", dataclasses.replace(state, n_gradients=0.0), 0.0)
+        zero = dataclasses.replace(state, n_gradients=0.0, n_passes=0.0)
+        measure(problem.zeros(), "last", zero, 0.0)  # where all begin, also after a warm start
         limit = OPTIONS.hopeless * abs(problem.objective_at_zero)
         nothing_left = OPTIONS.small * abs(best.value)
         for _ in epochs(problem, solver, state, rng, watch):
@@ -273,7 +315,7 @@ def run(
                 status = "diverged"
             elif best.certified and value - best.value <= max(best.floor, nothing_left):
                 status = "solved"
-            elif state.n_gradients >= experiment.passes:
+            elif state.n_gradients >= length:
                 status = "passes"
             elif watch.solving >= experiment.seconds:
                 status = "seconds"

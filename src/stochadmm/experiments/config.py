@@ -16,9 +16,11 @@ from reprlib import repr as shown
 from typing import Any
 
 from ..base.schema import fits
+from .search import Plan
 
 CONFIGS = Path(__file__).parent / "configs"
-PROBLEMS = ("lasso", "fused", "multitask")
+PROBLEMS = ("lasso", "fused", "multitask", "overlap", "rows-and-rank", "smooth")
+SCALINGS = ("columns", "raw")
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,12 @@ class DataSpec:
         The first so many classes or tasks; all of them by default.
     graph : {"glasso", "given"}
         Edges between columns: estimated from the rows, or those that the data come with.
-    without : list of str
-        Methods that are left out on this data set.
+    without, only : list of str
+        Methods that are left out on this data set; with ``only``, all others are.
+    seeds : list of int
+        Instead of the experiment's; a set too large for five runs has one.
+    passes : float or None
+        Instead of the experiment's.
     """
 
     name: str
@@ -51,13 +57,17 @@ class DataSpec:
     outputs: int | None = None
     graph: str = "glasso"
     without: list[str] = field(default_factory=list)
+    only: list[str] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=list)
+    passes: float | None = None
 
 
 @dataclass(frozen=True)
 class Variant:
-    """The same experiment with other steps or another penalty.
+    """The same experiment with other steps, another penalty or another scaling of the data.
 
-    ``factor`` multiplies the curvature of every tuned method, so that 0.5 doubles the steps;
+    ``factor`` multiplies the curvature of every tuned method, so that 0.5 doubles the steps.
+    ``scaling`` is "columns", columns of unit norm and then rows of unit norm, or "raw", rows only.
     ``without`` names methods that are left out, such as those that it does not change, and
     ``datasets`` the data sets that it is run on, all of them by default.
     """
@@ -66,29 +76,52 @@ class Variant:
     title: str = ""
     factor: float = 1.0
     mu: float | None = None
+    scaling: str = "columns"
     without: list[str] = field(default_factory=list)
     datasets: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """The trials that every method gets: as many for each, of ``passes`` passes each.
+    """How the knobs of every method are chosen (see ``search``), the same for all of them.
 
-    ``factors`` multiply the curvature from theory, ``betas`` the automatic penalty of the
-    constraint. ``rhos`` are the growth factors of the penalty; ACC-SADMM, whose penalty has no
-    such number, tries ``more_betas`` instead.
+    Attributes
+    ----------
+    points : int
+        First candidates of a method.
+    shares, kept : list
+        Lengths of the rungs as shares of the full one, which is the last; candidates that go on.
+    seeds : list of int
+        Of the runs at full length; other ones than those of the published runs.
+    steps : {"theory", "tuned"}
+        Whether steps are those of theory or a knob too.
+    rows : int
+        Larger sets are tuned on a sample of so many.
+    most : int
+        Candidates of the walk at most.
     """
 
-    passes: float
-    factors: list[float]
-    betas: list[float]
-    rhos: list[float]
-    more_betas: list[float]
+    points: int
+    kept: list[int]
+    shares: list[float] = field(default_factory=lambda: [0.25, 0.5, 1.0])
+    seeds: list[int] = field(default_factory=lambda: [101, 102, 103])
+    steps: str = "tuned"
+    rows: int = 20_000
+    most: int = 120
 
     @property
-    def n_trials(self) -> int:
-        """Trials of one method."""
-        return len(self.factors) + len(self.betas) + len(self.rhos)
+    def plan(self) -> Plan:
+        """The same for a search."""
+        return Plan(
+            self.points, tuple(self.shares), tuple(self.kept), tuple(self.seeds), self.most
+        )
+
+    @property
+    def work(self) -> float:
+        """A guess of the runs of full length that one method takes."""
+        counts = [self.points, *self.kept]
+        rungs = sum(n * share for n, share in zip(counts, self.shares, strict=True))
+        return rungs + len(self.seeds) * (self.kept[-1] + 8) + 20
 
 
 @dataclass(frozen=True)
@@ -99,7 +132,7 @@ class Experiment:
     ----------
     name, title : str
         Of the figure.
-    problem : {"lasso", "fused", "multitask"}
+    problem : {"lasso", "fused", "multitask", "overlap", "rows-and-rank", "smooth"}
         What is minimized.
     mu : float
         Strength of the penalty; of both norms for "multitask".
@@ -131,6 +164,20 @@ class Experiment:
     def strength(self, variant: Variant) -> float:
         """Return the penalty of a variant."""
         return self.mu if variant.mu is None else variant.mu
+
+    def length(self, spec: DataSpec) -> float:
+        """Return the passes of a run on a data set."""
+        return self.passes if spec.passes is None else spec.passes
+
+    def repetitions(self, spec: DataSpec) -> list[int]:
+        """Return the seeds of a data set."""
+        return spec.seeds or self.seeds
+
+    def chosen(self, spec: DataSpec, variant: Variant) -> list[str]:
+        """Return the methods that run on a data set in a variant."""
+        left_out = {*spec.without, *variant.without}
+        kept = [name for name in self.methods if name not in left_out]
+        return [name for name in kept if not spec.only or name in spec.only]
 
 
 def names() -> list[str]:
@@ -264,13 +311,23 @@ def _check(experiment: Experiment, where: str) -> None:
         for name in variant.datasets:
             if name not in RECIPES:
                 raise ValueError(f"{where}: {unknown('data set', name, list(RECIPES))}")
-    tuning = experiment.tuning
-    if len(tuning.rhos) != len(tuning.more_betas):
-        raise ValueError(
-            f"{where}: tuning has {len(tuning.rhos)} rhos and {len(tuning.more_betas)} "
-            "more_betas, expected as many: every method gets the same number of trials"
-        )
+    for variant in experiment.variants:
+        if variant.scaling not in SCALINGS:
+            raise ValueError(f"{where}: {unknown('scaling', variant.scaling, list(SCALINGS))}")
+    _check_tuning(experiment.tuning, where)
     positive = {"passes": experiment.passes, "seconds": experiment.seconds, "mu": experiment.mu}
     for name, number in positive.items():
         if not number > 0:
             raise ValueError(f"{where}: {name} is {number!r}, expected a number > 0")
+
+
+def _check_tuning(tuning: Tuning, where: str) -> None:
+    if len(tuning.shares) != len(tuning.kept) + 1 or tuning.shares[-1] != 1.0:
+        raise ValueError(
+            f"{where}: tuning has the shares {tuning.shares} and keeps {tuning.kept}, expected "
+            "one share more than numbers kept, the last of them 1"
+        )
+    if tuning.steps not in ("theory", "tuned"):
+        raise ValueError(f"{where}: steps is {tuning.steps!r}, expected 'theory' or 'tuned'")
+    if len(tuning.seeds) < 2:
+        raise ValueError(f"{where}: tuning has one seed, expected two at least")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base.protocols import Array
+from . import store
 from .problems import Optimum
 
 if TYPE_CHECKING:
@@ -64,9 +65,10 @@ class Curves:
     def add(self, piece: Piece, content: dict[str, Any], best: Optimum) -> None:
         """Take in a finished run."""
         names = (piece.experiment.name, piece.variant.name, piece.spec.name, piece.method)
-        start = content["records"][0]
+        every = store.records(content["records"])
+        start = every[0]
         for point in ("last", "ergodic"):
-            records = [r for r in content["records"] if r["point"] == point]
+            records = [r for r in every if r["point"] == point]
             if not records:
                 continue
             if point == "ergodic":  # both begin at the same point

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,35 @@ from .config import Experiment, Variant
 from .curves import Curve, Curves, Key
 from .methods import METHODS
 
-COLORS = {
-    "stoc-admm": "#7f7f7f",
-    "opt-sadmm": "#9467bd",
-    "svrg-admm": "#1f77b4",
-    "sag-admm": "#2ca02c",
-    "acc-sadmm": "#d62728",
-    "acc-sadmm-reset": "#ff9896",
-    "sdca-admm": "#8c564b",
-    "auto": "#111111",
+
+@dataclass(frozen=True)
+class Look:
+    """How a method is drawn: a colour that the colour-blind tell apart, and marks for grey."""
+
+    color: str
+    dash: Any = "-"
+    marker: str = ""
+
+
+_DASHED, _DOTTED, _MIXED = (0, (5, 2)), (0, (1, 1)), (0, (5, 1, 1, 1))
+LOOKS = {
+    "stoc-admm": Look("#999999", "-", "s"),
+    "opt-sadmm": Look("#cc79a7", "-", "D"),
+    "svrg-admm": Look("#0072b2", "-", "^"),
+    "sag-admm": Look("#009e73", "-", "v"),
+    "acc-sadmm": Look("#d55e00", "-", "o"),
+    "acc-sadmm-reset": Look("#d55e00", _DASHED),
+    "acc-sadmm-momentum": Look("#d55e00", _MIXED),
+    "sdca-admm": Look("#e69f00", _DASHED, "x"),
+    "opg-admm": Look("#999999", _DASHED),
+    "rda-admm": Look("#999999", _MIXED),
+    "asvrg-admm": Look("#0072b2", _DASHED),
+    "vr-pddy": Look("#56b4e9", _MIXED, "+"),
+    "spdhg": Look("#56b4e9", _DASHED, "x"),
+    "ladm-ne": Look("#7a5195", _DASHED),
+    "linearized-admm": Look("#7a5195", _MIXED),
+    "katyusha": Look("#0072b2", "-", "^"),
+    "auto": Look("#111111", "-", "*"),
 }
 AXES = {"passes": "effective passes", "seconds": "seconds"}
 INK, GRID = "#222222", "#e4e4e4"
@@ -115,18 +136,24 @@ def _line(axes: Any, runs: list[Curve], axis: str, what: str, key: Key) -> Any:
         middle = np.exp(np.mean(np.log(y), axis=0)) if what == "gap" else np.mean(y, axis=0)
     # a horizontal axis over several powers of ten cannot show where it begins
     shown = slice(1, None) if axis == "seconds" else slice(None)
-    ergodic = key[4] == "ergodic"
+    ergodic, look = key[4] == "ergodic", LOOKS[key[3]]
     (line,) = axes.plot(
-        x[shown], middle[shown], color=COLORS[key[3]], linewidth=1.0 if ergodic else 1.5,
-        linestyle=":" if ergodic else "-", marker="o" if key[3] == "auto" else None,
-        markersize=3, zorder=3 if key[3] in ("acc-sadmm", "auto") else 2,
+        x[shown], middle[shown], color=look.color, linewidth=1.0 if ergodic else 1.5,
+        linestyle=_DOTTED if ergodic else look.dash, marker=look.marker or None,
+        markevery=_every(x[shown]), markersize=3.5, fillstyle="none" if ergodic else "full",
+        zorder=3 if key[3] in ("acc-sadmm", "auto") else 2,
     )  # fmt: skip
     if len(runs) > 1:
         axes.fill_between(
-            x[shown], y.min(axis=0)[shown], y.max(axis=0)[shown], color=COLORS[key[3]], alpha=0.15,
+            x[shown], y.min(axis=0)[shown], y.max(axis=0)[shown], color=look.color, alpha=0.15,
             linewidth=0,
         )  # fmt: skip
     return line
+
+
+def _every(x: Any) -> int:
+    """Return how many records lie between two marks: about six of them on a line."""
+    return max(1, len(x) // 6)
 
 
 def _below(axes: Any, runs: list[Curve], axis: str, key: Key) -> None:
@@ -135,7 +162,7 @@ def _below(axes: Any, runs: list[Curve], axis: str, key: Key) -> None:
     leaving = [_crossing(run, axis, bottom) for run in runs]
     if np.isfinite(leaving).all():
         axes.plot(
-            np.mean(leaving), bottom, marker="v", color=COLORS[key[3]], markersize=6,
+            np.mean(leaving), bottom, marker="v", color=LOOKS[key[3]].color, markersize=6,
             clip_on=False, zorder=4,
         )  # fmt: skip
 

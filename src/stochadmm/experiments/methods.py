@@ -8,22 +8,33 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..base.workspace import Workspace
 from ..problem import Problem
 from ..run.loop import begin
 from ..solvers import (
+    ASVRGADMM,
+    LADMNE,
+    OPGADMM,
+    RDAADMM,
     SAGADMM,
     SDCAADMM,
+    SPDHG,
     SVRGADMM,
+    VRPDDY,
     AccSADMM,
     AnySolver,
     Auto,
     Continuation,
+    Katyusha,
+    LinearizedADMM,
     OptSADMM,
     State,
     StocADMM,
     defaults,
 )
+from .search import Candidate, Knob
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,8 @@ class PaperOptions:
     """Cap of the penalties that grow."""
     warm_start: float = 3.0
     """Passes of STOC-ADMM before SVRG- and SAG-ADMM."""
+    reset: int = 5
+    """Epochs between resets in the two methods that ask what the growing penalty does."""
 
 
 PAPER = PaperOptions()
@@ -41,18 +54,72 @@ PAPER = PaperOptions()
 
 @dataclass(frozen=True)
 class Setting:
-    """What tuning chooses.
+    """What tuning chooses; every number is a factor, 1 by default.
 
-    ``factor`` multiplies the curvature from theory, ``beta`` the automatic penalty, and ``rho`` is
-    the growth of the penalty per epoch.
+    Attributes
+    ----------
+    factor : float
+        Of the curvature from theory: smaller is a longer step.
+    first : float
+        Of the automatic penalty in the first epoch; of the automatic rho or balance where a method
+        has that instead.
+    rise : float
+        Last penalty over the first; the growth per epoch follows from the length of the run.
+    noise : float
+        Of the automatic weight that noise gets in a step.
+    warm : float
+        Of curvature and noise weight in the warm start.
     """
 
     factor: float = 1.0
-    beta: float = 1.0
-    rho: float = 1.5
+    first: float = 1.0
+    rise: float = 1.0
+    noise: float = 1.0
+    warm: float = 1.0
 
 
-Make = Callable[[Problem, int, int, Setting], AnySolver]
+_HALF = 10**0.5  # penalties matter by their order of magnitude
+KNOBS = {
+    "factor": Knob("factor", 2.0, -8, 1),
+    "first": Knob("first", _HALF, -6, 4),
+    "rise": Knob("rise", _HALF, 0, 8, least=0),
+    "noise": Knob("noise", 4.0, -5, 1),
+    "warm": Knob("warm", 4.0, -3, 1),
+    "dual": Knob("first", _HALF, -6, 0, most=0),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a method is made for: the problem, a batch, and the length of the run."""
+
+    problem: Problem
+    batch: int
+    passes: float
+    setting: Setting
+    workspace: Workspace
+
+    @property
+    def n_inner(self) -> int:
+        """Steps of an epoch."""
+        return n_inner(self.problem.f2.n_terms, self.batch)
+
+    @property
+    def penalty(self) -> float:
+        """The first penalty, not above the cap of the paper."""
+        return self.setting.first * automatic(self.problem, self.workspace)
+
+    def growing(self, per_epoch: float, before: float = 0.0) -> Continuation:
+        """Return the penalty that rises over the run; ``per_epoch`` are passes of an epoch."""
+        cap = PAPER.largest_penalty
+        first = min(self.penalty, cap)
+        last = min(first * self.setting.rise, cap)
+        n_epochs = math.ceil(max(self.passes - before, per_epoch) / per_epoch)
+        rho = (last / first) ** (1 / max(n_epochs - 1, 1))
+        return Continuation(first, rho=max(rho, 1.0), cap=max(last, first))
+
+
+Make = Callable[[Task], AnySolver]
 
 
 @dataclass(frozen=True)
@@ -61,6 +128,7 @@ class Method:
 
     label: str
     make: Make
+    knobs: tuple[str, ...] = ()
     curvature: Callable[[int], float] | None = None
     """None: the solver's own."""
     tuned_as: str | None = None
@@ -68,6 +136,8 @@ class Method:
     in_paper: bool = True
     ergodic: bool = False
     """Whether the average of the iterates is drawn as a curve of its own."""
+    warm: bool = False
+    """Whether STOC-ADMM makes the first passes."""
 
 
 def n_inner(n_rows: int, batch: int) -> int:
@@ -75,82 +145,251 @@ def n_inner(n_rows: int, batch: int) -> int:
     return max(3, math.ceil(2 * n_rows / batch))
 
 
+def automatic(problem: Problem, workspace: Workspace) -> float:
+    """Return the automatic penalty, found once per workspace."""
+    found: float = workspace.once(_automatic, problem)
+    return found
+
+
+def _automatic(problem: Problem) -> float:
+    return defaults.beta(problem, "auto")
+
+
+def knobs_of(name: str, tuned_steps: bool, constrained: bool) -> tuple[Knob, ...]:
+    """Return what a method is tuned by; steps only where they are not those of theory."""
+    left_out = set() if tuned_steps else {"factor"}
+    if not constrained:
+        left_out |= {"first", "rise", "dual"}
+    return tuple(KNOBS[k] for k in METHODS[name].knobs if k not in left_out)
+
+
+def setting_of(knobs: tuple[Knob, ...], candidate: Candidate) -> Setting:
+    """Return the setting of a candidate."""
+    pairs = zip(knobs, candidate, strict=True)
+    return Setting(**{knob.name: knob.value(k) for knob, k in pairs})
+
+
+def canonical(
+    knobs: tuple[Knob, ...], problem: Problem, workspace: Workspace
+) -> Callable[[Candidate], Candidate]:
+    """Return what cuts a candidate at the cap of the penalty: beyond it nothing changes."""
+    names = [k.name for k in knobs]
+    if "rise" not in names or not problem.constrained:
+        return lambda candidate: candidate
+    first, rise = names.index("first"), names.index("rise")
+    room = math.log(PAPER.largest_penalty / automatic(problem, workspace), _HALF)
+
+    def cut(candidate: Candidate) -> Candidate:
+        exponents = list(candidate)
+        exponents[first] = min(exponents[first], math.ceil(room))
+        exponents[rise] = min(exponents[rise], max(0, math.ceil(room) - exponents[first]))
+        return tuple(exponents)
+
+    return cut
+
+
 def start(
-    name: str, problem: Problem, batch: int, setting: Setting, workspace: Workspace | None = None
-) -> tuple[AnySolver, State]:
-    """Return the solver of a curve and its first state, with the step of the setting."""
-    method = METHODS[name]
-    solver = method.make(problem, batch, n_inner(problem.f2.n_terms, batch), setting)
-    workspace = workspace or Workspace()
-    state: Any = begin(problem, solver, None, "auto", workspace)
+    name: str, problem: Problem, batch: int, setting: Setting, passes: float,
+    rng: np.random.Generator, workspace: Workspace | None = None, engine: str = "auto",
+) -> tuple[AnySolver, State]:  # fmt: skip
+    """Return the solver of a curve and its first state, with the step of the setting.
+
+    ``passes`` is the length of the run, which the growth of a penalty follows from.
+    """
+    method, workspace = METHODS[name], workspace or Workspace()
+    task = Task(problem, batch, passes, setting, workspace)
+    solver = method.make(task)
+    before = _warm_start(task, rng, engine) if method.warm else None
+    begun = None if before is None else (before.x, before.dual)
+    state: Any = begin(problem, solver, begun, engine, workspace)
     if method.curvature is not None:
         state.curvature = method.curvature(batch) * defaults.lipschitz_max(problem, workspace)
-    if hasattr(state, "curvature") and method.tuned_as is not None:
-        state.curvature *= setting.factor
-    if hasattr(state, "growth"):
-        state.growth *= setting.factor
+    _scale(state, setting)
+    if before is not None:
+        state.n_gradients += before.n_gradients
+        state.n_passes += before.n_passes
     return solver, state
 
 
-def _penalty(problem: Problem, setting: Setting) -> float:
-    return setting.beta * defaults.beta(problem, "auto")
+def _scale(state: Any, setting: Setting) -> None:
+    """Apply the factors where a method has a curvature and a weight of noise."""
+    if hasattr(state, "curvature"):
+        state.curvature *= setting.factor
+    if hasattr(state, "growth"):
+        state.growth *= setting.noise
 
 
-def _growing(problem: Problem, setting: Setting) -> Continuation:
-    beta = min(_penalty(problem, setting), PAPER.largest_penalty)
-    return Continuation(beta, rho=setting.rho, cap=PAPER.largest_penalty)
+def _warm_start(task: Task, rng: np.random.Generator, engine: str) -> State:
+    """Return the state after some passes of STOC-ADMM with steps of their own."""
+    n, workspace = task.problem.f2.n_terms, task.workspace
+    steps = max(1, round(PAPER.warm_start * n / task.batch))
+    beta = min(task.penalty, PAPER.largest_penalty)
+    solver = StocADMM(beta=beta, batch_size=task.batch, n_inner=steps, sampling="rows")
+    state: Any = begin(task.problem, solver, None, engine, workspace)
+    state.curvature = task.setting.warm * defaults.lipschitz_max(task.problem, workspace)
+    state.growth *= task.setting.warm
+    solver.epoch(task.problem, state, rng)
+    warmed: State = state
+    return warmed
 
 
-def _stoc(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
-    beta = _growing(problem, setting)
-    return StocADMM(beta=beta, batch_size=batch, n_inner=m, sampling="rows", returns="last")
+# ---------------------------------------------------------------- the solvers
 
 
-def _opt(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
-    beta = _growing(problem, setting)
-    return OptSADMM(beta=beta, batch_size=batch, n_inner=m, sampling="rows")
+def _stoc(task: Task) -> AnySolver:
+    return StocADMM(
+        beta=task.growing(2.0), batch_size=task.batch, n_inner=task.n_inner, sampling="rows",
+        returns="last",
+    )  # fmt: skip
 
 
-def _svrg(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
+def _opt(task: Task) -> AnySolver:
+    return OptSADMM(
+        beta=task.growing(2.0), batch_size=task.batch, n_inner=task.n_inner, sampling="rows"
+    )
+
+
+def _opg(task: Task) -> AnySolver:
+    return OPGADMM(
+        beta=task.growing(2.0), batch_size=task.batch, n_inner=task.n_inner, sampling="rows",
+        returns="last",
+    )  # fmt: skip
+
+
+def _rda(task: Task) -> AnySolver:
+    return RDAADMM(
+        beta=task.growing(2.0), batch_size=task.batch, n_inner=task.n_inner, sampling="rows",
+        returns="last",
+    )  # fmt: skip
+
+
+def _svrg(task: Task) -> AnySolver:
     return SVRGADMM(
-        beta=_growing(problem, setting), batch_size=batch, n_inner=m, sampling="rows",
-        warm_start_passes=PAPER.warm_start,
+        beta=task.growing(5.0, PAPER.warm_start), batch_size=task.batch, n_inner=task.n_inner,
+        sampling="rows",
     )  # fmt: skip
 
 
-def _sag(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
+def _sag(task: Task) -> AnySolver:
     return SAGADMM(
-        beta=_growing(problem, setting), batch_size=batch, n_inner=m, sampling="rows",
-        warm_start_passes=PAPER.warm_start, form="points",
+        beta=task.growing(2.0, PAPER.warm_start), batch_size=task.batch, n_inner=task.n_inner,
+        sampling="rows", form="points",
     )  # fmt: skip
 
 
-def _acc(problem: Problem, batch: int, m: int, setting: Setting) -> AccSADMM:
-    paper = AccSADMM.paper(beta=_penalty(problem, setting), batch_size=batch)
-    return dataclasses.replace(paper, n_inner=m)
+def _asvrg(task: Task) -> AnySolver:
+    own = _own(task, ASVRGADMM, "curvature")  # left open, it would be chosen anew every epoch
+    return ASVRGADMM(
+        beta=task.growing(5.0), batch_size=task.batch, n_inner=task.n_inner, sampling="rows",
+        curvature=own,
+    )  # fmt: skip
 
 
-def _acc_reset(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
-    return dataclasses.replace(_acc(problem, batch, m, setting), restart=5)
+def _acc(task: Task) -> AccSADMM:
+    paper = AccSADMM.paper(beta=task.penalty, batch_size=task.batch)
+    return dataclasses.replace(paper, n_inner=task.n_inner)
 
 
-def _sdca(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
-    return SDCAADMM(batch_size=batch, n_inner=m)
+def _acc_reset(task: Task) -> AnySolver:
+    return dataclasses.replace(_acc(task), restart=PAPER.reset)
 
 
-def _auto(problem: Problem, batch: int, m: int, setting: Setting) -> AnySolver:
+@dataclass(frozen=True)
+class MomentumReset(AccSADMM):
+    """ACC-SADMM whose momentum begins anew while its penalty goes on growing."""
+
+    def begin_again(self, p: Problem, s: Any) -> None:
+        """Restart with the penalty that the schedule has reached."""
+        schedule = self.schedule(p, s.n_inner)
+        s.beta *= schedule.momentum(0) / schedule.momentum(s.cycle)
+        super().begin_again(p, s)
+
+
+def _acc_momentum(task: Task) -> AnySolver:
+    plain = _acc(task)
+    fields = {f.name: getattr(plain, f.name) for f in dataclasses.fields(plain)}
+    return MomentumReset(**(fields | {"restart": PAPER.reset}))
+
+
+def _sdca(task: Task) -> AnySolver:
+    rho = _own(task, SDCAADMM, "rho") * task.setting.first
+    return SDCAADMM(batch_size=task.batch, n_inner=task.n_inner, rho=rho)
+
+
+def _spdhg(task: Task) -> AnySolver:
+    balance = _own(task, SPDHG, "balance") * task.setting.first
+    return SPDHG(batch_size=task.batch, balance=balance)
+
+
+def _own(task: Task, kind: Any, name: str) -> float:
+    """Return the number that a method would choose itself, found once per workspace."""
+    found: float = task.workspace.once(_own_number, task.problem, kind, task.batch, name)
+    return found
+
+
+def _own_number(problem: Problem, kind: Any, batch: int, name: str) -> float:
+    return float(kind(batch_size=batch).start(problem).notes[name])
+
+
+def _pddy(task: Task) -> AnySolver:
+    # the dual step keeps |A2|^2 sigma step, at most one, whatever the step is
+    step, sigma = _own(task, VRPDDY, "step"), _own(task, VRPDDY, "sigma")
+    return VRPDDY(
+        batch_size=task.batch, n_inner=task.n_inner, sampling="rows",
+        step=step / task.setting.factor,
+        sigma=sigma * task.setting.factor * task.setting.first,
+    )  # fmt: skip
+
+
+def _ladm_ne(task: Task) -> AnySolver:
+    return LADMNE(beta=task.penalty)
+
+
+def _linearized(task: Task) -> AnySolver:
+    return LinearizedADMM(beta=task.penalty)
+
+
+def _katyusha(task: Task) -> AnySolver:
+    return Katyusha(batch_size=task.batch, n_inner=task.n_inner, step="paper", sampling="rows")
+
+
+def _auto(task: Task) -> AnySolver:
     return Auto()
 
 
+_PENALTY = ("factor", "first", "rise")
+_NOISY = (*_PENALTY, "noise")
+_WARM = (*_PENALTY, "warm")
 METHODS = {
-    "stoc-admm": Method("STOC-ADMM", _stoc, lambda b: 1.0, "stoc-admm", ergodic=True),
-    "opt-sadmm": Method("OPT-SADMM", _opt, lambda b: 1.0, "opt-sadmm"),
-    "svrg-admm": Method("SVRG-ADMM", _svrg, lambda b: 1 + 8 / b, "svrg-admm", ergodic=True),
-    "sag-admm": Method("SAG-ADMM", _sag, lambda b: 1.0, "sag-admm", ergodic=True),
-    "acc-sadmm": Method("ACC-SADMM", _acc, None, "acc-sadmm"),
-    "acc-sadmm-reset": Method("ACC-SADMM, reset", _acc_reset, None, "acc-sadmm", in_paper=False),
-    "sdca-admm": Method("SDCA-ADMM", _sdca, in_paper=False),
+    "stoc-admm": Method("STOC-ADMM", _stoc, _NOISY, lambda b: 1.0, "stoc-admm", ergodic=True),
+    "opt-sadmm": Method("OPT-SADMM", _opt, _NOISY, lambda b: 1.0, "opt-sadmm"),
+    "svrg-admm": Method(
+        "SVRG-ADMM", _svrg, _WARM, lambda b: 1 + 8 / b, "svrg-admm", ergodic=True, warm=True
+    ),
+    "sag-admm": Method(
+        "SAG-ADMM", _sag, _WARM, lambda b: 1.0, "sag-admm", ergodic=True, warm=True
+    ),
+    "acc-sadmm": Method("ACC-SADMM", _acc, ("factor", "first"), None, "acc-sadmm"),
+    "acc-sadmm-reset": Method(
+        "ACC-SADMM, all reset", _acc_reset, ("factor", "first"), None, "acc-sadmm", in_paper=False
+    ),
+    "acc-sadmm-momentum": Method(
+        "ACC-SADMM, momentum reset", _acc_momentum, ("factor", "first"), None, "acc-sadmm",
+        in_paper=False,
+    ),
+    "sdca-admm": Method("SDCA-ADMM", _sdca, ("first",), None, "sdca-admm", in_paper=False),
+    "opg-admm": Method("OPG-ADMM", _opg, _NOISY, lambda b: 1.0, "opg-admm", in_paper=False),
+    "rda-admm": Method("RDA-ADMM", _rda, _NOISY, lambda b: 1.0, "rda-admm", in_paper=False),
+    "asvrg-admm": Method("ASVRG-ADMM", _asvrg, _PENALTY, None, "asvrg-admm", in_paper=False),
+    "vr-pddy": Method("VR-PDDY", _pddy, ("factor", "dual"), None, "vr-pddy", in_paper=False),
+    "spdhg": Method("SPDHG", _spdhg, ("first",), None, "spdhg", in_paper=False),
+    "ladm-ne": Method("LADM-NE (batch)", _ladm_ne, ("first",), None, "ladm-ne", in_paper=False),
+    "linearized-admm": Method(
+        "linearised ADMM (batch)", _linearized, ("first",), None, "linearized-admm",
+        in_paper=False,
+    ),
+    "katyusha": Method("Katyusha", _katyusha, ("factor",), None, "katyusha", in_paper=False),
     "auto": Method("auto", _auto, in_paper=False),
-}
+}  # fmt: skip
 RIVALS = ("stoc-admm", "opt-sadmm", "svrg-admm", "sag-admm")
 """What ACC-SADMM is compared with in the paper."""

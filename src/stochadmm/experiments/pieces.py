@@ -33,6 +33,10 @@ class Silent:
         """Hear a line."""
 
 
+KINDS = ("sizes", "graphs", "optima", "references", "tuning", "runs")
+"""What a piece of work may be, in the order in which they need each other."""
+
+
 @dataclass(frozen=True)
 class Piece:
     """One piece of work; ``seed`` is None for all but runs."""
@@ -48,11 +52,12 @@ class Piece:
     def key(self) -> tuple[str, ...]:
         """Return where the piece is kept."""
         form = "quick" if self.experiment.is_quick else "full"
-        place = (form, self.kind, self.experiment.name, self.spec.name)
+        scaling = "" if self.variant.scaling == "columns" else f"-{self.variant.scaling}"
+        place = (form, self.kind, self.experiment.name, f"{self.spec.name}{scaling}")
         mu = f"mu{self.experiment.strength(self.variant):g}"
         if self.kind in ("sizes", "graphs"):
             return place
-        if self.kind == "optima":
+        if self.kind in ("optima", "references"):
             return (*place, mu)
         if self.kind == "tuning":
             return (*place, mu, self.method)
@@ -66,27 +71,43 @@ class Piece:
             "sizes": 1.0,
             "graphs": 10.0,
             "optima": 50.0,
-            "tuning": self.experiment.tuning.n_trials * self.experiment.tuning.passes,
-            "runs": self.experiment.passes,
+            "references": 50.0,
+            "tuning": self.experiment.tuning.work * self.experiment.length(self.spec),
+            "runs": self.experiment.length(self.spec),
         }
+        if self.kind in ("references", "tuning"):
+            rows = min(rows, self.experiment.tuning.rows)
         return rows * passes[self.kind]
 
 
 def pieces(experiment: Experiment) -> Iterator[Piece]:
     """Yield the work of an experiment in an order in which nothing waits for later pieces."""
     for spec in experiment.datasets:
-        yield Piece("sizes", experiment, spec, experiment.variants[0])
-        if experiment.problem == "fused" and spec.graph == "glasso":
-            yield Piece("graphs", experiment, spec, experiment.variants[0])
+        seen: set[tuple[str, ...]] = set()  # variants share data, optima and tuning
+
+        def first(piece: Piece, seen: set[tuple[str, ...]] = seen) -> bool:
+            known = piece.key in seen
+            seen.add(piece.key)
+            return not known
+
         for variant in experiment.variants:
             if variant.datasets and spec.name not in variant.datasets:
                 continue
-            left_out = {*spec.without, *variant.without}
-            chosen = [name for name in experiment.methods if name not in left_out]
-            yield Piece("optima", experiment, spec, variant)
+            yield from filter(first, _once(experiment, spec, variant))
+            chosen = experiment.chosen(spec, variant)
+            for source in dict.fromkeys(METHODS[name].tuned_as for name in chosen):
+                if source is not None:
+                    piece = Piece("tuning", experiment, spec, variant, source)
+                    yield from filter(first, [piece])
             for name in chosen:
-                if METHODS[name].tuned_as == name:
-                    yield Piece("tuning", experiment, spec, variant, name)
-            for name in chosen:
-                for seed in experiment.seeds:
+                for seed in experiment.repetitions(spec):
                     yield Piece("runs", experiment, spec, variant, name, seed)
+
+
+def _once(experiment: Experiment, spec: DataSpec, variant: Variant) -> Iterator[Piece]:
+    """Yield what all methods share."""
+    yield Piece("sizes", experiment, spec, variant)
+    if experiment.problem == "fused" and spec.graph == "glasso":
+        yield Piece("graphs", experiment, spec, variant)
+    yield Piece("optima", experiment, spec, variant)
+    yield Piece("references", experiment, spec, variant)

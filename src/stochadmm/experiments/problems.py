@@ -10,10 +10,10 @@ import numpy as np
 
 from ..base.protocols import Array
 from ..base.validation import is_sparse
-from ..datasets import Dataset, scale_rows
+from ..datasets import Dataset, scale_columns, scale_rows
 from ..losses import Logistic, Multinomial, Squared
-from ..operators import GridDifferences, Identity, Incidence, VStack
-from ..penalties import L1, Nuclear
+from ..operators import GridDifferences, Identity, Incidence, Selection, VStack
+from ..penalties import L1, GroupL2, Nuclear, Ridge, RowsL21
 from ..problem import Pair, Problem
 from ..risk.finite_sum import FiniteSum
 from ..run.minimize import minimize
@@ -35,6 +35,8 @@ class OptimumOptions:
 
 
 OPTIMUM = OptimumOptions()
+LOGISTIC = ("fused", "overlap", "smooth")
+"""Problems of two classes."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,11 @@ class Optimum:
 # ---------------------------------------------------------------- data
 
 
-def sample(spec: DataSpec, quick: bool) -> Sample:
-    """Return the rows of a data set; in the quick form a stand-in where files are missing."""
+def sample(spec: DataSpec, quick: bool, scaling: str = "columns") -> Sample:
+    """Return the rows of a data set; in the quick form a stand-in where files are missing.
+
+    ``scaling`` is that of a :class:`~.config.Variant`; rows have unit norm in both.
+    """
     recipe, note = RECIPES[spec.name], ""
     if quick and not recipe.here and recipe.stand_in is not None:
         data = recipe.stand_in(spec)
@@ -83,7 +88,11 @@ def sample(spec: DataSpec, quick: bool) -> Sample:
     else:
         data = recipe.load(spec)
     data = _fewer(_split(smaller(data, spec)), spec.rows)
-    data = replace(data, X=_rows(data.X), X_test=_rows(data.X_test))
+    if scaling == "columns" and not recipe.scaled:
+        X, X_test = scale_columns(data.X, data.X_test)
+        data = replace(data, X=X, X_test=X_test)
+    if not recipe.scaled:
+        data = replace(data, X=_rows(data.X), X_test=_rows(data.X_test))
     if data.tasks is None:
         return Sample(data, note=note)
     return _by_tasks(data, note)
@@ -110,6 +119,16 @@ def _split(data: Dataset) -> Dataset:
         tasks=None if tasks is None else tasks[train],
         tasks_test=None if tasks is None else tasks[test],
     )  # fmt: skip
+
+
+def fewer(rows: Sample, most: int) -> Sample:
+    """Return a random sample of at most so many training rows, for tuning."""
+    n = rows.data.X.shape[0]
+    if n <= most:
+        return rows
+    chosen = np.sort(np.random.default_rng(1).choice(n, most, replace=False))
+    data = replace(rows.data, X=rows.data.X[chosen], y=rows.data.y[chosen])
+    return replace(rows, data=data, weight=None if rows.weight is None else rows.weight[chosen])
 
 
 def _fewer(data: Dataset, rows: int | None) -> Dataset:
@@ -161,15 +180,26 @@ def build(
     if experiment.problem == "fused":
         structure = VStack([differences(spec, data, edges), Identity(d)])
         return Problem.linear(Logistic(), data.X, data.y, structure=structure, on_structure=L1(mu))
+    if experiment.problem == "overlap":
+        chosen: Any = Selection(list((data.groups or {}).values()), d)
+        sizes = chosen.sizes
+        return Problem.linear(
+            Logistic(), data.X, data.y, structure=chosen,
+            on_structure=GroupL2(mu, sizes, np.sqrt(sizes)),
+        )  # fmt: skip
+    if experiment.problem == "smooth":
+        return Problem.linear(Logistic(), data.X, data.y, on_coefficients=Ridge(mu))
+    sparse = RowsL21(mu) if experiment.problem == "rows-and-rank" else L1(mu)
     return Problem.linear(
         _many(rows), data.X, data.y, sample_weight=rows.weight, on_structure=Nuclear(mu),
-        on_coefficients=L1(mu),
+        on_coefficients=sparse,
     )  # fmt: skip
 
 
 def estimated(rows: Sample) -> Array:
     """Return the edges between columns that the graphical lasso finds."""
-    return glasso_edges(rows.data.X)
+    # partial correlations below a thousandth are no edges that another sample of rows would have
+    return glasso_edges(rows.data.X, threshold=1e-3)
 
 
 def differences(spec: DataSpec, data: Dataset, edges: Any = None) -> Any:
@@ -179,13 +209,13 @@ def differences(spec: DataSpec, data: Dataset, edges: Any = None) -> Any:
         return GridDifferences(data.grid)
     if spec.graph == "given" and data.graph is not None:
         return Incidence(data.graph, d)
-    return Incidence(glasso_edges(data.X) if edges is None else edges, d)
+    return Incidence(glasso_edges(data.X, threshold=1e-3) if edges is None else edges, d)
 
 
 def held_out(experiment: Experiment, rows: Sample) -> FiniteSum:
     """Return the loss on the test rows."""
     data = rows.data
-    losses = {"lasso": Squared(half=False), "fused": Logistic()}
+    losses = {"lasso": Squared(half=False)} | dict.fromkeys(LOGISTIC, Logistic())
     loss: Any = losses.get(experiment.problem) or _many(rows)
     return FiniteSum(loss, data.X_test, data.y_test, rows.weight_test)
 
@@ -199,7 +229,10 @@ def test_losses(held: FiniteSum, x2: Array) -> tuple[float, float | None]:
     scores, y = held.predict(x2), held.y
     loss = held.value_at(scores)
     if y.ndim == 2:
-        return loss, None
+        if not np.isin(y, (-1.0, 1.0)).all():
+            return loss, None
+        # one column per class against the rest: the largest score wins
+        return loss, float(np.mean(np.argmax(scores, axis=1) != np.argmax(y, axis=1)))
     guess = np.argmax(scores, axis=1) if scores.ndim == 2 else np.where(scores > 0, 1.0, -1.0)
     return loss, float(np.mean(guess != y))
 
@@ -211,7 +244,8 @@ def optimum(problem: Problem, seconds: float) -> Optimum:
     point. A lower bound holds for every point, so the best bound certifies the lowest value.
     """
     clock, value, bound, start = time.perf_counter(), np.inf, -np.inf, None
-    for solver in ("auto", "spdhg", "ladm-ne"):
+    others = ("spdhg", "ladm-ne") if problem.constrained else ()
+    for solver in ("auto", *others):
         found = minimize(
             problem,
             solver,

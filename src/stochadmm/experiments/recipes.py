@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import datasets
 from ..base.immutable import field_values
-from ..datasets import Dataset
+from ..datasets import Dataset, on_disk
 from .config import DataSpec
 
 
@@ -40,6 +40,8 @@ class Recipe:
     stand_in_name: str = ""
     paper: str = ""
     """Train / test rows, columns and name in the paper."""
+    scaled: bool = False
+    """Whether the rows come scaled: those that are generated on the disk do."""
 
     @property
     def here(self) -> bool:
@@ -58,6 +60,14 @@ def _dna(spec: DataSpec) -> Dataset:
     return datasets.make_onehot_dna(round((spec.rows or 2_400_000) / (1 - SPLIT.test_share)))
 
 
+def _dna_full(spec: DataSpec) -> Dataset:
+    """Return the paper's size from the disk, where it is made the first time."""
+    shape = on_disk.DnaShape()
+    if spec.rows is not None:
+        shape = replace(shape, n_rows=spec.rows, n_test=spec.rows // 4)
+    return on_disk.dna_on_disk(datasets.cache_folder() / "generated" / str(shape.n_rows), shape)
+
+
 def _fused(n_rows: int, n_features: int, spec: DataSpec) -> Dataset:
     return datasets.make_graph_fused(min(spec.rows or n_rows, n_rows) * 5 // 4, n_features)
 
@@ -69,13 +79,41 @@ def _classes(spec: DataSpec) -> Dataset:
     )
 
 
+def _one_against_rest(spec: DataSpec) -> Dataset:
+    """Return MNIST with ten columns of targets, +1 for the class and -1 for all others."""
+    data = datasets.load("mnist")
+
+    def columns(y: Any) -> Any:
+        return np.where(y[:, None] == np.arange(10), 1.0, -1.0)
+
+    return replace(data, y=columns(data.y), y_test=columns(data.y_test))
+
+
+def _random_features(spec: DataSpec) -> Dataset:
+    """Return MNIST through a random layer: max(0, W x), as many columns as asked for."""
+    data = datasets.load("mnist", dtype=np.float32)
+    rng = np.random.default_rng(0)
+    d = data.X.shape[1]
+    layer = rng.standard_normal((d, spec.columns or 4096), dtype=np.float32) / np.float32(d**0.5)
+
+    def through(X: Any) -> Any:
+        return np.maximum(X @ layer, 0.0)
+
+    return replace(data, X=through(data.X), X_test=through(data.X_test), grid=None)
+
+
+def _groups(spec: DataSpec) -> Dataset:
+    rows = round((spec.rows or 20_000) / (1 - SPLIT.test_share))
+    return datasets.make_overlapping_groups(rows, response="binary")
+
+
 def _words(spec: DataSpec) -> Dataset:
-    return datasets.load("clinc150", max_features=spec.columns or 1000)
+    return datasets.load("clinc150", max_features=spec.columns)
 
 
 def smaller(data: Dataset, spec: DataSpec) -> Dataset:
     """Return an image set with fewer pixels, and any set with fewer classes or tasks."""
-    if spec.columns is not None and data.grid is not None:
+    if spec.columns is not None and data.grid is not None and data.name != "mnist":
         data = _averaged(data, round(spec.columns**0.5))
     labels, test = (
         (data.tasks, data.tasks_test) if data.tasks is not None else (data.y, data.y_test)
@@ -123,6 +161,13 @@ def _shipped(name: str, spec: DataSpec, task: str = "binary") -> Dataset:
 
 
 _digits = partial(_shipped, "digits", task="classes")
+
+
+def _digits_ten(spec: DataSpec) -> Dataset:
+    data = _digits(spec)
+    return replace(data, y=np.where(data.y[:, None] == np.arange(10), 1.0, -1.0))
+
+
 RECIPES = {
     "protein": Recipe(
         partial(_file, "protein"), "protein", partial(_shipped, "breast cancer"),
@@ -140,6 +185,7 @@ RECIPES = {
         "scikit-learn's digits", "60,000 + 10,000 x 784",
     ),
     "dna": Recipe(_dna, paper="2,400,000 + 600,000 x 800"),
+    "dna-full": Recipe(_dna_full, paper="2,400,000 + 600,000 x 800", scaled=True),
     "dna-methylation": Recipe(
         partial(_file, "dna-methylation"), "dna-methylation", _dna, "generated sequences",
     ),
@@ -152,6 +198,23 @@ RECIPES = {
         _words, "clinc150", _classes, "a generated set",
     ),
     "school": Recipe(partial(_file, "school"), "school", _classes, "a generated set"),
+    "mnist-ten": Recipe(
+        _one_against_rest, "mnist", _digits_ten, "scikit-learn's digits", "60,000 + 10,000 x 784",
+    ),
+    "mnist-features": Recipe(_random_features, "mnist", _digits, "scikit-learn's digits"),
+    "dna-promoters": Recipe(partial(_file, "dna-gue"), "dna-gue", _dna, "generated sequences"),
+    "20news": Recipe(
+        partial(_file, "20news", words=1000), "20news", _classes, "a generated set",
+    ),
+    "breast-cancer": Recipe(
+        partial(_file, "breast-cancer-graph", standardize=True), "breast-cancer-graph", _groups,
+        "a generated set",
+    ),
+    "p53": Recipe(
+        partial(_file, "p53-pathways", standardize=True), "p53-pathways", _groups,
+        "a generated set",
+    ),
+    "overlapping-groups": Recipe(_groups),
     "digits": Recipe(_digits),
     "many-classes": Recipe(_classes, paper="1,281,167 + 50,000 x 4,096, 1,000 classes: ImageNet"),
     "generated": Recipe(partial(_fused, 2000, 20)),

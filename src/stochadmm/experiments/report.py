@@ -66,10 +66,11 @@ def _kept(bench: Bench, chosen: list[Experiment], kind: str) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     for experiment in chosen:
         for piece in pieces(experiment):
-            if piece.kind == kind:
-                mu = f"{experiment.name}, μ = {experiment.strength(piece.variant):g}"
+            if piece.kind == kind and (kept := bench.kept(piece)) is not None:
+                raw = "" if piece.variant.scaling == "columns" else f", {piece.variant.scaling}"
+                mu = f"{experiment.name}, μ = {experiment.strength(piece.variant):g}{raw}"
                 key = piece.spec.name if kind == "sizes" else (mu, piece.spec.name)
-                found.setdefault(key, bench.kept(piece))
+                found.setdefault(key, kept)
     return found
 
 
@@ -114,7 +115,7 @@ def _page(
         parts.append(f"<p>Of {len(decided)} claims: {_counts(c.verdict for c in decided)}.</p>")
         parts.append(
             '<p class="soft">Gap: how many times smaller after the same passes; speed: how many '
-            "times fewer passes to the same gap; as ranges over the seeds. "
+            "times fewer passes to the same gap; means over the seeds, with 95 percent intervals. "
             '<span class="text-holds">✓ holds</span>, <span class="text-fails">✗ does not '
             'hold</span>, <span class="text-open">– not decidable</span>.</p>'
         )
@@ -175,6 +176,14 @@ def _head(
 
 def _claim(claim: Claim) -> str:
     note = f'<p class="soft">{escape(claim.note)}</p>' if claim.note else ""
+    if claim.missing:
+        note += f'<p class="soft"><b>What would decide it.</b> {escape(claim.missing)}.</p>'
+    if claim.earlier and claim.earlier != claim.verdict:
+        note += (
+            f'<p class="soft"><b>Turned.</b> First published as: {claim.earlier}. Since then '
+            "columns are scaled, knobs are tuned jointly at the full length, and the rule takes "
+            "intervals over the seeds.</p>"
+        )
     others = {
         "by gap alone": claim.by_gap, "by speed alone": claim.by_speed,
         "by seconds instead of passes": claim.by_time,
@@ -184,7 +193,8 @@ def _claim(claim: Claim) -> str:
     texts = "".join(
         f'<tr><td class="tight">{escape(e.where)}</td><td class="tight">{escape(e.against)}</td>'
         f'<td class="tight text-{_class(e.verdict)}">{e.verdict}</td>'
-        f'<td class="tight">{escape(e.figure)}</td><td>{escape(e.text)}</td></tr>'
+        f'<td class="tight">{escape(e.figure)}</td>'
+        f"<td>{escape(e.text)}{_missing(e)}</td></tr>"
         for e in claim.evidence
     )
     counts = _counts(e.verdict for e in claim.evidence)
@@ -196,6 +206,10 @@ def _claim(claim: Claim) -> str:
         f"<details><summary>Evidence: {len(claim.evidence)} comparisons ({counts})"
         f'</summary><div class="wide"><table class="stack">{texts}</table></div></details></div>'
     )
+
+
+def _missing(e: Evidence) -> str:
+    return f"; to decide: {escape(e.missing)}" if e.missing else ""
 
 
 def _matrix(evidence: list[Evidence]) -> str:

@@ -11,7 +11,8 @@ from .. import datasets as data_sets
 from .bench import Bench
 from .config import Experiment, load, names, unknown
 from .curves import Curves
-from .pieces import Silent, Watch, pieces
+from .methods import METHODS
+from .pieces import KINDS, Piece, Silent, Watch, pieces
 from .recipes import RECIPES
 from .store import Store
 
@@ -20,7 +21,8 @@ TABLES = ("table1", "table2", "memory")
 
 def reproduce(
     targets: list[str], out: str | Path, *, quick: bool = False,
-    datasets: list[str] | None = None, watch: Watch | None = None,
+    datasets: list[str] | None = None, methods: list[str] | None = None,
+    stages: list[str] | None = None, watch: Watch | None = None,
 ) -> Path:  # fmt: skip
     """Run what is missing, then write table, figures and report; return the report's path.
 
@@ -35,31 +37,62 @@ def reproduce(
         The short form.
     datasets : list of str, optional
         Keep these data sets only.
+    methods : list of str, optional
+        Tune and run these methods only.
+    stages : list of str, optional
+        Do only these kinds of work: ``pieces.KINDS``, or "report", which is made of whatever is
+        finished. All of it by default.
     watch : Watch, optional
         Who is told about the progress.
     """
     from . import report
 
     watch = watch or Silent()
+    for name in methods or ():
+        if name not in METHODS:
+            raise ValueError(unknown("method", name, list(METHODS)))
     chosen, tables, with_runs = _chosen(targets, quick, datasets)
     store = Store(Path(out))
     if not quick:
         _fetch(chosen)
     bench = Bench(store, watch)
-    work = [
+    every = [
         piece
         for experiment in chosen
         for piece in pieces(experiment)
         if with_runs or piece.kind == "sizes"
     ]
+    work = [piece for piece in every if _wanted(piece, _stages(stages), methods)]
     watch.begin(sum(piece.cost for piece in work))
-    curves = Curves()
     for piece in work:
-        content = bench.do(piece)
-        if piece.kind == "runs":
-            curves.add(piece, content, bench.optimum(piece))
+        bench.do(piece)
     watch.say("writing the table, the figures and the report")
-    return report.write(store, bench, chosen, tables, curves, quick)
+    return report.write(store, bench, chosen, tables, _curves(bench, every), quick)
+
+
+def _stages(asked: list[str] | None) -> list[str]:
+    """Return the kinds of work to do; raise for a name that is none."""
+    known = [*KINDS, "report"]
+    for name in asked or ():
+        if name not in known:
+            raise ValueError(unknown("stage", name, known))
+    return known if asked is None else asked
+
+
+def _wanted(piece: Piece, stages: list[str], methods: list[str] | None) -> bool:
+    sources = {METHODS[name].tuned_as for name in methods or ()} | set(methods or ())
+    ours = methods is None or not piece.method or piece.method in sources
+    return piece.kind in stages and ours
+
+
+def _curves(bench: Bench, every: list[Piece]) -> Curves:
+    """Return the finished runs as curves; what is missing is left out."""
+    curves = Curves()
+    for piece in every:
+        content = bench.finished(piece) if piece.kind == "runs" else None
+        if content is not None:
+            curves.add(piece, content, bench.optimum(piece))
+    return curves
 
 
 def _chosen(

@@ -43,6 +43,11 @@ class Store:
         """Return the file of a piece of work."""
         return self.folder.joinpath(*key[:-1], f"{key[-1]}.json")
 
+    def trials(self, key: tuple[str, ...]) -> Path:
+        """Return the file of the trials of a tuning."""
+        place = tuple("trials" if part == "tuning" else part for part in key)
+        return self.path(place).with_suffix(".csv")
+
     def get(self, key: tuple[str, ...], fingerprint: str) -> dict[str, Any] | None:
         """Return what was finished under this key, None when there is nothing that fits."""
         try:
@@ -53,7 +58,8 @@ class Store:
 
     def put(self, key: tuple[str, ...], fingerprint: str, content: dict[str, Any]) -> None:
         """Keep a finished piece of work."""
-        text = json.dumps({"fingerprint": fingerprint} | content, default=_plain)
+        whole = {"fingerprint": fingerprint} | content
+        text = json.dumps(whole, default=_plain, separators=(",", ":"))
         write_text(self.path(key), text)
 
     def table(self, rows: list[dict[str, Any]]) -> list[Path]:
@@ -86,6 +92,27 @@ def fingerprint(*parts: Any) -> str:
 def finite(number: float | None) -> float | None:
     """Return a number that JSON can hold."""
     return None if number is None or not math.isfinite(number) else float(number)
+
+
+def columns(records: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return records as columns, short enough for many of them: objectives keep all digits.
+
+    Examples
+    --------
+    >>> columns([{"objective": 0.1 + 0.2, "seconds": 1 / 3}])
+    {'objective': [0.30000000000000004], 'seconds': [0.333333]}
+    """
+
+    def cell(name: str, value: Any) -> Any:
+        short = isinstance(value, float) and name != "objective"
+        return float(f"{value:.6g}") if short else value
+
+    return {name: [cell(name, r[name]) for r in records] for name in records[0]}
+
+
+def records(kept: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """Return what ``columns`` was given."""
+    return [dict(zip(kept, values, strict=True)) for values in zip(*kept.values(), strict=True)]
 
 
 def _plain(value: Any) -> Any:

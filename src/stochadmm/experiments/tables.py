@@ -17,7 +17,7 @@ from ..operators import Identity
 from ..penalties import L1, Nuclear
 from ..problem import Problem
 from .claims import readable
-from .config import DataSpec, Experiment, Tuning, load, names
+from .config import DataSpec, Experiment, load, names
 from .curves import Curves
 from .methods import METHODS, n_inner
 from .pieces import pieces
@@ -208,48 +208,50 @@ def sizes_table(quick: bool, optima: dict[str, dict[str, Any]]) -> Table:
         "table2", "Data sets",
         ("name", "rows, train + test", "features", "b", "m", "in the paper", "here", "source"),
         rows,
-        "Every row has unit norm. The paper's a9a has the sizes of the protein set of KDD Cup "
+        "Columns are scaled to a root mean square of one, then rows to unit norm; the variant raw "
+        "scales rows only. The paper's a9a has the sizes of the protein set of KDD Cup "
         "2004; both readings are run. dna is generated, one-hot, in the paper's shape.",
     )  # fmt: skip
 
 
 def tuning_table(bench: Bench, chosen: list[Experiment]) -> Table:
-    """Return what tuning chose and what it cost."""
+    """Return what tuning chose, what lies beside every choice, and what it cost."""
     rows = []
     for experiment in chosen:
         for piece in pieces(experiment):
-            if piece.kind != "tuning" or piece.variant != experiment.variants[0]:
+            if piece.kind != "tuning" or bench.kept(piece) is None:
                 continue
             t = bench.tuned(piece, piece.method)
-            s, acc = t["setting"], piece.method == "acc-sadmm"
-            edges = ", ".join(_at_edge(experiment.tuning, s, acc))
-            rows.append((
-                experiment.name, piece.spec.name, METHODS[piece.method].label, f"{s['factor']:g}",
-                f"{s['beta']:g}", "-" if acc else f"{s['rho']:g}", f"{t['n_trials']}",
-                f"{t['passes']:.0f}", f"{t['seconds']:.1f}", edges,
-            ))  # fmt: skip
+            scaling = "" if piece.variant.scaling == "columns" else f", {piece.variant.scaling}"
+            where = f"{piece.spec.name}{scaling}, μ = {experiment.strength(piece.variant):g}"
+            cost = (f"{t['n_halving']}", f"{t['n_trials']}", f"{t['passes']:.0f}",
+                    f"{t['seconds']:.1f}")  # fmt: skip
+            for side in t["sides"]:
+                rows.append((
+                    experiment.name, where, METHODS[piece.method].label, side["name"],
+                    f"{t['setting'][side['name']]:.4g}", side["status"],
+                    _power(side["below"]), _power(t["score"]), _power(side["above"]), *cost,
+                ))  # fmt: skip
     return Table(
-        "tuning", "Tuning: the same number of trials for every method",
-        ("figure", "data", "method", "curvature", "β", "ρ", "trials", "passes", "seconds",
-         "at the edge"), rows,
-        "Curvature as a multiple of that of theory (smaller is a longer step), β as a multiple of "
-        "the automatic penalty, ρ its growth per epoch. Passes and seconds are what tuning cost; "
-        "the curves do not contain them. At the edge: numbers that are the smallest or largest "
-        "that were tried, beyond which a better one may lie.",
+        "tuning", "Tuning: knobs chosen jointly at the full length, and what lies beside them",
+        ("figure", "data", "method", "knob", "chosen", "status", "gap below", "gap", "gap above",
+         "runs of halving", "runs in all", "passes", "seconds"), rows,
+        "Every knob is a factor: factor of the curvature of theory (smaller is a longer step), "
+        "first of the automatic penalty (of rho or the balance where a method has that), rise the "
+        "last penalty over the first, noise of the automatic noise weight, warm of curvature and "
+        "noise weight of the warm start. Gaps at the end, geometric means over the seeds of "
+        "tuning: at the choice and one step of the grid below and above. Status: inner, both "
+        "neighbours are worse; flat, one is within what seeds vary; bound, there is no neighbour "
+        "(a penalty that grows cannot fall, and has a cap); edge, a better value may lie outside "
+        "of what was tried. Cost in runs, passes and processor seconds; curves do not contain it.",
     )  # fmt: skip
 
 
-def _at_edge(plan: Tuning, setting: dict[str, float], acc: bool) -> list[str]:
-    """Return the names of the numbers that lie at the edge of what was tried."""
-    tried = {"curvature": plan.factors, "β": [1.0, *plan.betas], "ρ": [1.5, *plan.rhos]}
-    if acc:
-        tried |= {"β": [*tried["β"], *plan.more_betas], "ρ": []}
-    chosen = {"curvature": setting["factor"], "β": setting["beta"], "ρ": setting["rho"]}
-    return [
-        name
-        for name, grid in tried.items()
-        if len(grid) > 1 and chosen[name] in (min(grid), max(grid))
-    ]
+def _power(score: float | None) -> str:
+    """Return a gap from its logarithm, empty where there is none."""
+    if score is None:
+        return ""
+    return f"{10.0**score:.2e}" if np.isfinite(score) else "diverged"
 
 
 def optima_table(optima: dict[tuple[str, str], dict[str, Any]]) -> Table:

@@ -1,12 +1,13 @@
-"""Tuning on an equal budget: as many trials of as many passes for every method.
+"""Tuning: the knobs of a method, chosen jointly by the gap at the end of a full run.
 
-First the curvature at the automatic penalty, then the penalty at the best curvature, then its
-growth. The training objective after the trial decides; test rows are never looked at.
+The training objective decides; test rows are never looked at, and the seeds are others than those
+of the runs that are published.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,23 +16,34 @@ from typing import Any
 import numpy as np
 
 from ..base.workspace import Workspace
-from ..problem import Problem, objective_at_zero
+from ..problem import Problem
 from ..run.loop import epochs
 from . import methods
 from .config import Tuning
 from .methods import Setting
-from .problems import feasible_value
+from .problems import Optimum, feasible_value
+from .search import EDGE, Candidate, Found, Search, Side
+from .trials import TrialLog
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The setting that was chosen and what it cost to find it."""
+    """The setting that was chosen, what lies beside it, and what it cost to find it."""
 
     setting: Setting
-    objective: float
+    score: float
+    """Mean of log10 of the gap over the seeds, at full length."""
+    spread: float
+    sides: list[Side]
     n_trials: int
+    n_halving: int
     passes: float
     seconds: float
+
+    @property
+    def at_edge(self) -> bool:
+        """Whether a better value may lie outside of what was tried."""
+        return any(side.status == EDGE for side in self.sides)
 
     def plain(self) -> dict[str, Any]:
         """Return plain numbers for a file."""
@@ -40,12 +52,16 @@ class Tuned:
     @classmethod
     def from_plain(cls, content: dict[str, Any]) -> Tuned:
         """Return what ``plain`` wrote."""
-        return cls(**(content | {"setting": Setting(**content["setting"])}))
+        parts = {
+            "setting": Setting(**content["setting"]),
+            "sides": [Side(**side) for side in content["sides"]],
+        }
+        return cls(**(content | parts))
 
 
 def tune(
-    name: str, problem: Problem, batch: int, plan: Tuning,
-    advance: Callable[[float], None] = lambda share: None,
+    name: str, problem: Problem, batch: int, plan: Tuning, passes: float, best: Optimum,
+    log: TrialLog, advance: Callable[[float], None] = lambda share: None,
 ) -> Tuned:  # fmt: skip
     """Return the best setting of a method.
 
@@ -56,51 +72,67 @@ def tune(
     problem, batch
         What is solved, and the rows of a mini-batch.
     plan : Tuning
-        The trials.
+        What is tried.
+    passes : float
+        The full length of a run.
+    best : Optimum
+        Of the problem: gaps are to it.
+    log : TrialLog
+        Where finished trials are.
     advance : callable
-        Told the share of the work that every trial was.
+        Told the runs of full length that every trial was.
     """
-    best, lowest = Setting(), np.inf
-    passes, clock = 0.0, time.perf_counter()
     workspace = Workspace()  # the trials share what is known of the rows
-    for stage in _stages(name, plan):
-        base = best
-        for change in stage:
-            setting = dataclasses.replace(base, **change)
-            value, used = trial(name, problem, batch, setting, plan.passes, workspace)
-            passes += used
-            advance(1 / plan.n_trials)
-            if value < lowest:
-                best, lowest = setting, value
-    return Tuned(best, lowest, plan.n_trials, passes, time.perf_counter() - clock)
+    knobs = methods.knobs_of(name, plan.steps == "tuned", problem.constrained)
+
+    def measure(candidate: Candidate, share: float, seed: int) -> float:
+        setting = methods.setting_of(knobs, candidate)
+        done = log.once(
+            candidate, share, seed,
+            lambda: trial(name, problem, batch, setting, share * passes, seed, workspace),
+        )  # fmt: skip
+        advance(share)
+        return score(done.objective, best)
+
+    cut = methods.canonical(knobs, problem, workspace)
+    found: Found = Search(knobs, measure, plan.plan, cut).run()
+    own = log.own
+    return Tuned(
+        methods.setting_of(knobs, found.candidate), found.score, found.spread, found.sides,
+        len(own), found.n_halving, sum(t.passes for t in own), sum(t.seconds for t in own),
+    )  # fmt: skip
+
+
+def score(objective: float, best: Optimum) -> float:
+    """Return log10 of the gap of a run; infinite for one that has diverged.
+
+    Where the optimum is not known well, its lower bound takes its place: the order of two runs is
+    that of their objectives either way.
+    """
+    if not math.isfinite(objective):
+        return math.inf
+    tight = best.gap <= 1e-6 * abs(best.value)
+    reference = best.value if tight or not math.isfinite(best.gap) else best.value - best.gap
+    floor = max(best.gap if tight else 0.0, 1e-13 * abs(best.value), 1e-300)
+    return math.log10(max(objective - reference, floor))
 
 
 def trial(
-    name: str, problem: Problem, batch: int, setting: Setting, passes: float,
+    name: str, problem: Problem, batch: int, setting: Setting, passes: float, seed: int,
     workspace: Workspace | None = None,
-) -> tuple[float, float]:  # fmt: skip
-    """Return the training objective after so many passes, and the passes; inf when it diverges."""
-    workspace = workspace or Workspace()
-    solver, state = methods.start(name, problem, batch, setting, workspace)
-    limit = 10 * abs(objective_at_zero(problem, workspace))
+) -> tuple[float, float, float]:  # fmt: skip
+    """Return the training objective after so many passes, the passes, and processor seconds.
+
+    Infinite when it diverges.
+    """
+    workspace, clock = workspace or Workspace(), time.process_time()
+    rng = np.random.default_rng(seed)
     with np.errstate(all="ignore"):
-        for _ in epochs(problem, solver, state, np.random.default_rng(0)):
-            value = feasible_value(problem, state.output)[1]
-            if not value <= limit:
-                return np.inf, state.n_gradients
-            if state.n_gradients >= passes:
+        solver, state = methods.start(name, problem, batch, setting, passes, rng, workspace)
+        for _ in epochs(problem, solver, state, rng):
+            if state.n_gradients >= passes or not np.isfinite(state.output.x2).all():
                 break
-    return value, state.n_gradients
-
-
-def _stages(name: str, plan: Tuning) -> list[list[dict[str, float]]]:
-    last: list[dict[str, float]] = (
-        [{"beta": beta} for beta in plan.more_betas]
-        if name == "acc-sadmm"
-        else [{"rho": rho} for rho in plan.rhos]
-    )
-    return [
-        [{"factor": factor} for factor in plan.factors],
-        [{"beta": beta} for beta in plan.betas],
-        last,
-    ]
+        value = feasible_value(problem, state.output)[1]
+    lost = not value <= abs(problem.objective_at_zero) * 10
+    seconds = time.process_time() - clock
+    return math.inf if lost else float(value), float(state.n_gradients), seconds

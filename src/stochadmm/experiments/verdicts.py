@@ -1,9 +1,9 @@
-"""How a claim is decided: two measures over the seeds, a margin, and words for them.
+"""How a claim is decided: two measures over the seeds, an interval, a margin, and words for them.
 
 "A is faster than B" by ``curves.advantage`` (gaps after the same passes) and by
-``curves.speed_up`` (passes to the same gap), a ratio per seed each. All seeds above ``MARGIN``:
-holds; all below its inverse: does not hold; otherwise, or with one seed only, not decidable. Where
-the two measures differ, the comparison is not decidable.
+``curves.speed_up`` (passes to the same gap), a ratio per seed each. The 95 percent interval of the
+mean logarithm over the seeds, by Student's distribution, must lie on one side of a ratio of one,
+and the mean beyond ``MARGIN``. Where the two measures differ, nothing is decided.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class Margin:
     """When a ratio of two methods says something."""
 
     ratio: float = 10**0.1
-    """A tenth of a decade, about a quarter: less is within what seeds do."""
+    """A tenth of a decade, about a quarter: less is of no use to anybody."""
+    confidence: float = 0.95
+    """Of the interval for the mean over the seeds."""
 
 
 MARGIN = Margin()
@@ -35,17 +37,46 @@ RULE = (
     "as the geometric mean over their common range. Speed: the passes that B needs to a gap over "
     "those that A needs, as the geometric mean over gaps from the end of the first epochs down to "
     "the smallest that either reaches; a gap that is not reached counts as reached at the end of "
-    "the runs, and a diverged run reaches nothing. By one measure A is faster than B when every "
-    f"seed is above {MARGIN.ratio:.2f}, and is not when every seed is below 1/{MARGIN.ratio:.2f}; "
-    "otherwise, or with fewer than two seeds, it is not decidable. The verdict is what both "
-    "measures say, and not decidable where they differ. At the end: the gap at the last pass "
-    "that both have made, alone. Gaps are to certified optima; below a certificate they count "
-    "as equal. A claim about all data sets does not hold as soon as it fails on one, one that "
-    "something happens at times holds as soon as it holds on one. Passes decide; what seconds "
-    "would decide is said beside. The measure of gaps and the margin were set first; the measure "
-    "of speed was added after quick runs and a full run on protein had been seen, which is why "
-    "neither decides alone and both are shown."
+    "the runs, and a diverged run reaches nothing. By one measure A is faster than B when the "
+    f"geometric mean over the seeds is above {MARGIN.ratio:.2f} and its 95 percent interval "
+    "(Student's, on logarithms) is above 1; it is not when the mean is below "
+    f"1/{MARGIN.ratio:.2f} and the interval below 1; otherwise, or with one seed, it is not "
+    "decidable, and what would decide it is said. The verdict is what both measures say, and not "
+    "decidable where they differ. At the end: the gap at the last pass that both have made, "
+    "alone. Gaps are to certified optima; below a certificate they count as equal. A claim about "
+    "all data sets does not hold as soon as it fails on one, one that something happens at times "
+    "holds as soon as it holds on one. Passes decide; what seconds would decide is said beside. "
+    "Intervals are per comparison; nothing is corrected for their number."
 )
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Geometric mean of ratios with its interval of confidence."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, ratios: Iterable[float]) -> Interval:
+        """Return the interval of one ratio per seed; without end for a single one.
+
+        Examples
+        --------
+        >>> found = Interval.of([2.0, 2.0, 4.0])
+        >>> round(found.mean, 2), round(found.low, 2), round(found.high, 2)
+        (2.52, 0.93, 6.81)
+        """
+        from scipy.stats import t
+
+        logs = np.log([max(x, 1e-300) for x in ratios])
+        mean = float(np.mean(logs))
+        if len(logs) < 2:
+            return cls(math.exp(mean), 0.0, math.inf)
+        error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
+        half = float(t.ppf(0.5 + MARGIN.confidence / 2, len(logs) - 1)) * error
+        return cls(math.exp(mean), math.exp(mean - half), math.exp(min(mean + half, 700.0)))
 
 
 @dataclass(frozen=True)
@@ -65,6 +96,8 @@ class Evidence:
     by_time, by_gap, by_speed : str
         The verdict with seconds instead of passes, and by one measure alone; empty where there is
         none.
+    missing : str
+        What would decide it, where it is not decided.
     numbers : dict
         One number per seed, by name.
     """
@@ -77,6 +110,7 @@ class Evidence:
     by_time: str = ""
     by_gap: str = ""
     by_speed: str = ""
+    missing: str = ""
     numbers: dict[str, list[float | None]] = field(default_factory=dict)
 
 
@@ -92,6 +126,11 @@ class Claim:
     by_time: str = ""
     by_gap: str = ""
     by_speed: str = ""
+    missing: str = ""
+    """What would decide it, where it is not decided."""
+    earlier: str = ""
+    """The verdict of the first publication, where there was one."""
+    by_place: dict[str, str] = field(default_factory=dict)
 
 
 def decide(numbers: Iterable[float], margin: float = MARGIN.ratio) -> str:
@@ -99,26 +138,55 @@ def decide(numbers: Iterable[float], margin: float = MARGIN.ratio) -> str:
 
     Examples
     --------
-    >>> decide([2.0, 3.0]), decide([0.5, 0.4]), decide([2.0, 0.4]), decide([2.0])
+    >>> decide([2.0, 2.1, 2.2]), decide([0.5, 0.4, 0.5]), decide([2.0, 0.4, 1.0]), decide([2.0])
     ('holds', 'does not hold', 'not decidable', 'not decidable')
     """
     values = list(numbers)
     if len(values) < 2 or any(map(math.isnan, values)):
         return OPEN
-    if min(values) > margin:
+    found = Interval.of(values)
+    if found.mean > margin and found.low > 1:
         return HOLDS
-    return FAILS if max(values) < 1 / margin else OPEN
+    return FAILS if found.mean < 1 / margin and found.high < 1 else OPEN
 
 
 def no_harm(numbers: Iterable[float]) -> str:
-    """Return whether something costs nothing: no seed loses more than the margin.
+    """Return whether something costs nothing: the interval is above a loss by the margin.
 
     Examples
     --------
-    >>> no_harm([1.0, 0.99]), no_harm([0.5, 0.6]), no_harm([0.5, 1.0])
+    >>> no_harm([1.0, 0.99, 1.0]), no_harm([0.5, 0.5, 0.6]), no_harm([0.5, 1.0, 0.8])
     ('holds', 'does not hold', 'not decidable')
     """
     return decide([x * MARGIN.ratio for x in numbers], 1.0)
+
+
+def would_decide(numbers: Iterable[float]) -> str:
+    """Return what would decide a comparison that the seeds leave open.
+
+    Examples
+    --------
+    >>> would_decide([2.0]), would_decide([1.05, 1.04])
+    ('more seeds: there is one', 'longer runs: so far the two are within 1.05×')
+    >>> would_decide([2.0, 0.9, 1.9, 1.1, 0.8])
+    'about 17 seeds instead of 5'
+    """
+    values = list(numbers)
+    if any(map(math.isnan, values)):
+        return "an optimum that is certified below the gaps that were reached"
+    if len(values) < 2:
+        return "more seeds: there is one"
+    found = Interval.of(values)
+    size = max(found.mean, 1 / found.mean)
+    if size <= MARGIN.ratio and found.low > 1 / 2 and found.high < 2:
+        return f"longer runs: so far the two are within {size:.2f}×"
+    spread = float(np.std(np.log(np.maximum(values, 1e-300)), ddof=1))
+    wanted = math.ceil((2.0 * spread / max(abs(math.log(size)), 1e-3)) ** 2)
+    if wanted <= len(values):
+        wanted = len(values) + 1
+    if wanted > 100:
+        return f"longer runs: {len(values)} seeds point both ways"
+    return f"about {wanted} seeds instead of {len(values)}"
 
 
 def everywhere(verdicts: Iterable[str]) -> str:
@@ -177,9 +245,16 @@ def compare(
     numbers = {f"{k} by {axis}": v for axis, by in found.items() for k, v in by.items()}
     numbers |= {"last gap": list(last[0]), "last gap of the other": list(last[1])}
     plain = {k: [float(x) if math.isfinite(x) else None for x in v] for k, v in numbers.items()}
+    missing = ""
+    if verdicts["passes"] == OPEN:
+        decided = dict(zip(found["passes"], single["passes"], strict=True))
+        open_ones = [k for k, v in decided.items() if v == OPEN]
+        missing = "; ".join(f"by {k}: {would_decide(found['passes'][k])}" for k in open_ones) or (
+            "a choice of one measure: gap and speed say opposite things"
+        )
     return Evidence(
         where, against, verdicts["passes"], words["passes"], text, verdicts["seconds"],
-        single["passes"][0], "" if at_end else single["passes"][1], plain,
+        single["passes"][0], "" if at_end else single["passes"][1], missing, plain,
     )  # fmt: skip
 
 
@@ -192,21 +267,35 @@ def claim(
     for field_name in ("by_time", "by_gap", "by_speed"):
         single = [v for e in evidence if (v := field_values(e)[field_name])]
         beside[field_name] = rule(single) if single else ""
-    return Claim(name, statement, rule(e.verdict for e in evidence), evidence, note, **beside)
+    verdict = rule(e.verdict for e in evidence)
+    places = dict.fromkeys(e.where for e in evidence)
+    by_place = {w: rule(e.verdict for e in evidence if e.where == w) for w in places}
+    missing = ""
+    if verdict == OPEN:
+        undecided = [e for e in evidence if e.verdict == OPEN and e.missing]
+        missing = "; ".join(f"{e.where}, {e.against}: {e.missing}" for e in undecided[:6])
+        more = len(undecided) - 6
+        missing += f"; and {more} more" if more > 0 else ""
+    return Claim(
+        name, statement, verdict, evidence, note, missing=missing, by_place=by_place, **beside
+    )
 
 
 def times(numbers: list[float]) -> str:
-    """Return a range of ratios in words.
+    """Return the mean of ratios in words, with its interval.
 
     Examples
     --------
-    >>> times([1.501, 1.5]), times([0.5, 12.3]), times([float("nan")])
-    ('1.50×', '0.50 to 12×', 'no number')
+    >>> times([1.501, 1.5, 1.5]), times([2.0, 2.0, 4.0]), times([2.0]), times([float("nan")])
+    ('1.50×', '2.5× (0.93 to 6.8)', '2.0× (one seed)', 'no number')
     """
     if any(map(math.isnan, numbers)):
         return "no number"
-    low, high = _short(min(numbers)), _short(max(numbers))
-    return f"{low}×" if low == high else f"{low} to {high}×"
+    found = Interval.of(numbers)
+    if len(numbers) < 2:
+        return f"{_short(found.mean)}× (one seed)"
+    mean, low, high = _short(found.mean), _short(found.low), _short(found.high)
+    return f"{mean}×" if low == high else f"{mean}× ({low} to {high})"
 
 
 def mean_gap(gaps: Array) -> str:
