@@ -55,7 +55,8 @@ def write(
         decided = [c for c in claims.decide_all(curves, sizes) if c.evidence]
         text = json.dumps([dataclasses.asdict(c) for c in decided], indent=2)
         write_text(store.folder / "claims.json", text)
-    for table in made:
+    made_graphs = tables.graph_tables(bench, chosen)
+    for table in [*made, *made_graphs]:
         _write_csv(store, table)
     page = _page(chosen, decided, pictures, made, facts, notes, quick)
     return write_text(store.folder / "report.html", page)

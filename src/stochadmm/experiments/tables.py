@@ -254,6 +254,19 @@ def _power(score: float | None) -> str:
     return f"{10.0**score:.2e}" if np.isfinite(score) else "diverged"
 
 
+def graph_tables(bench: Bench, chosen: list[Experiment]) -> list[Table]:
+    """Return the estimated edges, a table per data set, for the files alone."""
+    found = {}
+    for experiment in chosen:
+        for piece in pieces(experiment):
+            kept = bench.kept(piece) if piece.kind == "graphs" else None
+            if kept is not None:
+                rows = [(str(a), str(b)) for a, b in kept["edges"]]
+                name = f"graph-{piece.key[-1]}"
+                found[name] = Table(name, "", ("column", "column of the other end"), rows)
+    return list(found.values())
+
+
 def optima_table(optima: dict[tuple[str, str], dict[str, Any]]) -> Table:
     """Return the certified optima."""
     rows = [
