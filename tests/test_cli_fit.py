@@ -466,3 +466,93 @@ def test_predictions_come_part_by_part_and_are_the_same(run, fitted, tmp_path, m
 def test_help_of_every_command_is_under_thirty_lines(run, command):
     done = run(*command.split(), "--help")
     assert done.exit_code == 0 and done.stdout.count("\n") < 30
+
+
+# ---------------------------------------------------------------- sources that are no single table
+
+
+def test_npy_files_a_folder_of_csr_arrays_and_a_pattern_are_streamed(run, tmp_path):
+    pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((300, 4)) * (rng.random((300, 4)) < 0.5)
+    y = X @ [1.0, 1.0, 0.0, -1.0] + 0.1 * rng.standard_normal(300)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "target.npy", y)
+    folder = tmp_path / "csr"
+    folder.mkdir()
+    rows, columns = np.nonzero(X)
+    np.save(folder / "data.npy", X[rows, columns])
+    np.save(folder / "indices.npy", columns.astype(np.int32))
+    np.save(folder / "indptr.npy", np.append(0, np.bincount(rows, minlength=300).cumsum()))
+    np.save(folder / "y.npy", y)
+    cells = np.column_stack([X, y])
+    for k in range(2):
+        part = cells[150 * k : 150 * (k + 1)].tolist()
+        write(tmp_path / f"part{k}.csv", ["a", "b", "c", "d", "y"], part)
+    own = sa.FusedLassoRegressor(alpha=0.02, tol=1e-8).fit(X, y)
+    more = ["--graph", "chain", "--loss", "squared", "--alpha", "0.02", "--tol", "1e-8", "--json"]
+    cases = {"X.npy": ["--target", "target.npy"], "csr": [], "part*.csv": []}
+    for k, (data, target) in enumerate(cases.items()):
+        done = run("fit", data, *target, *more, "--out", f"model{k}")
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["rows"] == 300
+        with np.load(f"model{k}/model.npz") as file:
+            np.testing.assert_allclose(file["coef"][0], own.coef_, rtol=1e-5, atol=1e-6)
+        predicted = json.loads(run("predict", f"model{k}", data, "--json").stdout)
+        np.testing.assert_allclose(next(iter(predicted.values())), own.predict(X), atol=1e-5)
+
+
+def test_a_pattern_without_files_and_a_missing_strength_are_one_line(run, tmp_path):
+    one_line(run("fit", "no*.csv", "--alpha", "1", "--loss", "squared"), "no file matches no*.csv")
+    np.save(tmp_path / "X.npy", np.ones((3, 2)))
+    one_line(run("fit", "X.npy", "--loss", "squared"), "X.npy is a .npy file", "--alpha")
+
+
+@pytest.mark.parametrize("command", ["fit", "path", "bench"])
+def test_a_text_among_numbers_is_no_category(run, table, tmp_path, command):
+    lines = (tmp_path / "train.csv").read_text().splitlines()
+    lines[7] = "n/a" + lines[7][lines[7].index(",") :]
+    (tmp_path / "bad.csv").write_text("\n".join(lines) + "\n")
+    done = run(*arguments(command, "bad.csv"))
+    one_line(done, "column 'a'", "'n/a' in row 7 among numbers", "--drop")
+
+
+def test_few_numbers_beside_texts_are_categories(run, table, tmp_path):
+    lines = (tmp_path / "train.csv").read_text().splitlines()
+    kinds = ["1", "2", "3", "4+"]
+    changed = [
+        lines[0] + ",rooms",
+        *(f"{line},{kinds[k % 4]}" for k, line in enumerate(lines[1:])),
+    ]
+    (tmp_path / "train.csv").write_text("\n".join(changed) + "\n")
+    assert run("fit", "train.csv", *LABEL, "--alpha", "0.01", "--json").exit_code == 0
+    assert "rooms=4+" in [row["column"] for row in read("model/coefficients.csv")]
+
+
+def test_the_report_of_a_search_shows_scores_path_and_convergence(run, table, tmp_path):
+    pytest.importorskip("matplotlib")
+    done = run(
+        "fit",
+        "train.csv",
+        *LABEL,
+        "--weight",
+        "w",
+        "--drop",
+        "amount",
+        "--edges",
+        "edges.csv",
+        "--cv",
+        "3",
+    )
+    assert done.exit_code == 0, done.stderr
+    assert "alpha chosen among 50 by 3 folds: mean loss of rows left out" in done.stdout
+    page = (tmp_path / "model" / "report.html").read_text()
+    for heading in ("Coefficients on the graph", "Cross-validation", "Coefficients by strength",
+                    "Convergence"):  # fmt: skip
+        assert f"<h2>{heading}</h2><figure><svg" in page
+
+
+def test_info_shows_few_digits_and_a_dash_for_nothing(run, fitted):
+    shown = dict(line.split(maxsplit=1) for line in run("info", "model").stdout.splitlines()[1:])
+    assert shown["notes"].strip() == "-"
+    assert len(shown["relative_gap"].strip()) <= len("1.23457e-05")

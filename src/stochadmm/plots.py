@@ -45,14 +45,16 @@ def plot_path(path: Any, ax: Any = None, chosen: float | None = None) -> Any:
     return ax
 
 
-def plot_scores(alphas: Array, scores: Array, chosen: float, ax: Any = None) -> Any:
+def plot_scores(
+    alphas: Array, scores: Array, chosen: float, ax: Any = None, what: str = "score"
+) -> Any:
     """Draw mean scores of the folds with one standard error, and the chosen alpha."""
     ax = _axes(ax)
     mean, error = scores.mean(axis=1), standard_error(scores)
     ax.plot(alphas, mean)
     ax.fill_between(alphas, mean - error, mean + error, alpha=0.2)
     ax.axvline(chosen, color="0.5", linestyle=":")
-    ax.set(xscale="log", xlabel="alpha", ylabel="score of rows left out")
+    ax.set(xscale="log", xlabel="alpha", ylabel=f"{what} of rows left out")
     ax.invert_xaxis()
     return ax
 

@@ -39,6 +39,7 @@ class Design:
             values = table.column(name, "model")
             sources[name] = None
             if values.dtype == object:
+                _check_text(table, name, values)
                 sources[name] = sorted({str(value) for value in values})
                 if len(sources[name] or ()) > most_levels:
                     raise ValueError(
@@ -100,6 +101,27 @@ class Design:
                 if count:
                     found[name] = count
         return found
+
+
+def _check_text(table: Table, name: str, values: Array, few: int = 20) -> None:
+    """Raise where a text stands among numbers: more than ``few`` of them are no categories."""
+    kinds = {str(value) for value in values} - {""}
+    texts = {kind for kind in kinds if not _is_number(kind)}
+    if len(kinds) - len(texts) <= max(few, len(texts)):
+        return
+    place = next(k for k, value in enumerate(values) if str(value) in texts)
+    raise ValueError(
+        f"column {name!r} of {table.path} has the text {str(values[place])!r} in row {place + 1} "
+        "among numbers; mend it, or leave the column out with --drop"
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def as_labels(values: Array) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stochadmm.base.capabilities import has_members
-from stochadmm.plots import plot_coef_graph
+from stochadmm.plots import plot_coef_graph, plot_path
 from stochadmm.structures import Grid
 from stochadmm.structures.given import Kind, given_graph
 
@@ -26,6 +26,8 @@ class PageOptions:
     """Coefficients listed on the page; the CSV file beside it has all."""
     most_bars: int = 25
     """Coefficients drawn: more have no room for their names."""
+    most_names: int = 15
+    """Names beside the lines of a path: so many lines of text fit."""
     largest_drawing: int = 400
     """Columns up to which a graph is drawn."""
 
@@ -47,13 +49,13 @@ svg { width: 100%; max-width: 46rem; height: auto; display: block; margin: 0 aut
 """
 
 
-def page(saved: SavedModel, model: Any, graph: Any) -> str:
-    """Return the page of a fitted estimator."""
+def page(saved: SavedModel, model: Any, graph: Any, path: Any = None) -> str:
+    """Return the page of a fitted estimator, with its path of strengths if there is one."""
     facts = saved.facts
     title = f"{facts['estimator']} on {facts['data']}"
     parts = [f"<h1>{escape(title)}</h1>", f"<pre>{escape(model.summary())}</pre>"]
     parts += [f'<p class="soft">Note: {escape(note)}</p>' for note in facts["notes"]]
-    for heading, draw in _pictures(saved, model, graph):
+    for heading, draw in _pictures(saved, model, graph, path):
         picture = _svg(draw)
         if picture:
             parts.append(f"<h2>{escape(heading)}</h2><figure>{picture}</figure>")
@@ -66,7 +68,10 @@ def page(saved: SavedModel, model: Any, graph: Any) -> str:
     )
 
 
-def _pictures(saved: SavedModel, model: Any, graph: Any) -> list[tuple[str, Callable[[Any], Any]]]:
+def _pictures(
+    saved: SavedModel, model: Any, graph: Any, path: Any
+) -> list[tuple[str, Callable[[Any], Any]]]:
+    """Return headings, and who draws below them."""
     found: list[tuple[str, Callable[[Any], Any]]] = []
     names = saved.design.names
     kind = None if graph is None else given_graph(graph).kind
@@ -79,9 +84,31 @@ def _pictures(saved: SavedModel, model: Any, graph: Any) -> list[tuple[str, Call
     found.append(("Largest coefficients", lambda ax: _bars(ax, saved)))
     if has_members(model, "score_path_"):
         found.append(("Cross-validation", lambda ax: model.plot_path(ax)))
-    if len(model.history_) > 1:
-        found.append(("Convergence", lambda ax: model.plot_convergence(ax)))
+    if path is not None:
+        found.append(("Coefficients by strength", lambda ax: _path(ax, path, saved)))
+    found.append(("Convergence", lambda ax: model.plot_convergence(ax)))
     return found
+
+
+def _path(ax: Any, path: Any, saved: SavedModel) -> None:
+    """Draw coefficients against strengths, with the names of the largest at the end."""
+    plot_path(path, ax, chosen=saved.facts["alpha"])
+    if ax.get_legend() is not None:
+        ax.get_legend().remove()
+    ends = path.coefs.reshape(len(path.alphas), -1)[-1]
+    if len(ends) != len(saved.design.names):  # one line per column and output
+        return
+    ax.margins(x=0)
+    ax.spines[["top", "right"]].set_visible(False)
+    room = (max(ends.max(), 0.0) - min(ends.min(), 0.0)) / PAGE.most_names
+    written: list[float] = []
+    for j in np.argsort(-np.abs(ends), kind="stable")[: PAGE.most_names]:
+        if ends[j] and all(abs(ends[j] - other) > room for other in written):
+            written.append(float(ends[j]))
+            ax.annotate(
+                saved.design.names[j], (path.alphas[-1], ends[j]), xytext=(4, 0), va="center",
+                textcoords="offset points", fontsize="small", annotation_clip=False,
+            )  # fmt: skip
 
 
 def _svg(draw: Callable[[Any], Any]) -> str:

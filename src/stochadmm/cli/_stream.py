@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from stochadmm.penalties import Separable
 from stochadmm.streaming import streams, targets_of
 
 from ._design import Design
-from ._tables import ARROW, LIBSVM, TEXT, Table, column_names
+from ._tables import ARROW, LIBSVM, TEXT, Table, column_names, files_of
 
-GROWTH = {**dict.fromkeys(TEXT, 12), **dict.fromkeys(ARROW, 4), **dict.fromkeys(LIBSVM, 6)}
+GROWTH = {
+    **dict.fromkeys(TEXT, 12), **dict.fromkeys(ARROW, 4), **dict.fromkeys(LIBSVM, 6), ".npz": 3,
+}  # fmt: skip
 """Bytes in memory per byte of a file, about: cells of text are read as Python objects first."""
 LOSSES = {name: kind for name, kind in {**FOR_LABELS, **FOR_NUMBERS}.items() if streams(kind())}
 """Losses that can be streamed."""
@@ -33,19 +36,34 @@ def half_of_memory() -> int:
         return 1 << 31
 
 
-def is_too_large(path: str, limit: int) -> bool:
-    """Say whether a file would need more memory than the limit."""
+def why_streamed(path: str, limit: int) -> str | None:
+    """Return why rows are read block by block; None for one file that fits into memory."""
+    if path == "-":
+        return None
+    if has_magic(path) or Path(path).is_dir():
+        return f"{path} stands for a folder or several files, which are streamed"
     kind = Path(path).suffix.lower()
+    if kind == ".npy":
+        return f"{path} is a .npy file, which is streamed"
     if kind not in GROWTH or not Path(path).is_file():
-        return False
-    return GROWTH[kind] * Path(path).stat().st_size > limit
+        return None
+    if GROWTH[kind] * Path(path).stat().st_size > limit:
+        return f"{path} is larger than the memory limit, so its rows are streamed"
+    return None
 
 
 def opened(path: str, target: str, weight: str | None, offset: str | None, drop: list[str]) -> Any:
-    """Return the rows of a file as a source; columns to drop are left out."""
-    if Path(path).suffix.lower() in LIBSVM:
-        return open_source(path)
-    names = column_names(path)
+    """Return the rows of files as a source; columns to drop are left out."""
+    file = files_of(path)[0]
+    kind = Path(file).suffix.lower()
+    if kind not in {*TEXT, *ARROW}:
+        if drop:
+            raise ValueError(f"--drop names columns, but {path} has one matrix without names")
+        if kind in LIBSVM:
+            return open_source(path)
+        named = None if target == "y" and kind == ".npy" else target
+        return open_source(path, target=named, weight=weight, offset=offset)
+    names = column_names(file)
     known = Table(path, dict.fromkeys(names, np.empty(0)))
     for name in drop:
         known.column(name, "columns to drop")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from glob import has_magic
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from stochadmm.base.files import replacing
 from stochadmm.base.protocols import Array
+from stochadmm.data import list_files
 
 TEXT = {".csv": ",", ".tsv": "\t", ".txt": ","}
 ARROW = {".parquet", ".pq", ".feather", ".arrow", ".ipc"}
@@ -117,15 +119,50 @@ def read_chunks(path: str, rows: int = 1 << 16, texts: frozenset[str] = frozense
 
     ``texts`` names the columns that are text even where all cells of a chunk are numbers.
     """
-    kind = Path(path).suffix.lower()
-    if path == "-" or kind in TEXT:
-        yield from _text_chunks(path, TEXT.get(kind, ","), rows, texts)
-    elif kind in ARROW and Path(path).is_file():
-        _, batches = _arrow_batches(path, kind, rows)
-        for batch in batches:
-            yield Table(path, _arrow_columns(batch))
-    else:
-        yield read_table(path)
+    for file in files_of(path):
+        kind = Path(file).suffix.lower()
+        if file == "-" or kind in TEXT:
+            yield from _text_chunks(file, TEXT.get(kind, ","), rows, texts)
+        elif kind in ARROW and Path(file).is_file():
+            _, batches = _arrow_batches(file, kind, rows)
+            for batch in batches:
+                yield Table(file, _arrow_columns(batch))
+        elif kind == ".npy":
+            yield from _npy_chunks(path, file, rows)
+        else:
+            yield read_table(file)
+
+
+def files_of(path: str) -> list[str]:
+    """Return the files of a folder or pattern; a name that is neither stands for itself."""
+    if path == "-" or not (has_magic(path) or Path(path).is_dir()):
+        return [path]
+    return list_files(path)
+
+
+def _npy_chunks(path: str, file: str, rows: int) -> Iterator[Table]:
+    """Yield the rows of a ``.npy`` file, or of a folder with the arrays of a CSR matrix."""
+    from scipy import sparse
+
+    try:
+        if Path(file).name != "indptr.npy":
+            X: Any = np.load(file, mmap_mode="r", allow_pickle=False)
+        else:
+            folder = Path(file).parent
+            data, indices, indptr = (
+                np.load(folder / f"{name}.npy", mmap_mode="r")
+                for name in ("data", "indices", "indptr")
+            )
+            width = folder / "n_columns.txt"
+            count = int(width.read_text()) if width.is_file() else 1 + int(indices.max(initial=-1))
+            X = sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, count))
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"{path} cannot be read as .npy: {error}") from error
+    if X.ndim != 2 or not X.shape[0]:
+        raise ValueError(f"{path} has the shape {X.shape}, expected rows and columns")
+    for first in range(0, X.shape[0], rows):
+        part = X[first : first + rows]
+        yield Table(path, {}, part if sparse.issparse(part) else np.asarray(part))
 
 
 def _text_chunks(path: str, delimiter: str, rows: int, texts: frozenset[str]) -> Iterator[Table]:

@@ -24,7 +24,7 @@ from ._tables import Table, read_edges, read_groups, read_table
 CLASSIFIER_LOSSES = tuple(FOR_LABELS)
 REGRESSOR_LOSSES = tuple(FOR_NUMBERS)
 
-Data = Annotated[str, typer.Argument(help="CSV, Parquet, Arrow, libsvm, npz; - for stdin.")]
+Data = Annotated[str, typer.Argument(help="CSV, Parquet, Arrow, libsvm, npz, npy; - for stdin.")]
 Target = Annotated[str, typer.Option(help="Target column; several with commas.")]
 Drop = Annotated[str, typer.Option(help="Columns to leave out, with commas.")]
 LOSSES = (*CLASSIFIER_LOSSES, *REGRESSOR_LOSSES)
@@ -60,7 +60,7 @@ def fit(
     standardize: Standardize = False,
     tol: Annotated[float, typer.Option(help="Relative duality gap.")] = 1e-4,
     max_seconds: Annotated[float | None, typer.Option(help="Budget in seconds.")] = None,
-    memory: Annotated[str, typer.Option(help="Larger files stream.")] = "half",
+    memory: Annotated[str, typer.Option(help="Beyond it rows are streamed.")] = "half",
     out: Annotated[Path, typer.Option(help="Folder of the model.")] = Path("model"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace it.")] = False,
     as_json: AsJson = False,
@@ -68,12 +68,13 @@ def fit(
     """Fit a structured linear model to a table."""
     check_place(out, overwrite)
     limit = _stream.half_of_memory() if memory == "half" else as_bytes(memory)
-    if _stream.is_too_large(data, limit):
+    beyond = _stream.why_streamed(data, limit)
+    if beyond is not None:
         structure = (edges, groups, grid, graph)
         request = Streaming(data, target, loss, alpha, structure, l1_ratio, weight, offset, drop)
         if standardize:
-            raise ValueError(f"--standardize needs the rows of {data} in memory; raise --memory")
-        done, saved, shape = streamed(request, tol, max_seconds, limit)
+            raise ValueError(f"{beyond}; --standardize needs them in memory, raise --memory")
+        done, saved, shape = streamed(request, beyond, tol, max_seconds, limit)
         return _finish(out, saved, done, shape, overwrite, as_json, [])
     table = read_table(data)
     setting = prepare(table, target, loss, edges, groups, grid, graph, weight, offset, drop)
@@ -86,17 +87,18 @@ def fit(
         options["alpha"] = alpha
     model, notes = fitted(setting, options, with_cv=alpha is None, progress=not as_json)
     saved = _saved(setting, model, notes)
-    return _finish(out, saved, model, setting.graph, overwrite, as_json, notes)
+    path = None if alpha is not None else walked(setting, model, options)
+    return _finish(out, saved, model, setting.graph, overwrite, as_json, notes, path)
 
 
 def _finish(
     out: Path, saved: SavedModel, model: Any, graph: Any, overwrite: bool, as_json: bool,
-    notes: list[str],
+    notes: list[str], path: Any = None,
 ) -> None:  # fmt: skip
     """Write the folder and say what was found."""
     from ._report import page
 
-    saved.save(out, page(saved, model, graph), overwrite)
+    saved.save(out, page(saved, model, graph, path), overwrite)
     if as_json:
         typer.echo(json.dumps(saved.facts | {"model": str(out)}, indent=2))
         return
@@ -122,11 +124,10 @@ class Streaming:
 
 
 def streamed(
-    request: Streaming, tol: float, max_seconds: float | None, memory: int
+    request: Streaming, beyond: str, tol: float, max_seconds: float | None, memory: int
 ) -> tuple[Any, SavedModel, Any]:
     """Return the fitted model, how it is saved, and the graph."""
     data = request.data
-    beyond = f"{data} is larger than the memory limit, so its rows are streamed"
     if request.alpha is None:
         raise ValueError(f"{beyond}; pass --alpha (try --cv on a part of the rows), or --memory")
     if request.loss not in _stream.LOSSES:
@@ -203,6 +204,13 @@ class Setting:
         elif self.has_edges:
             own["graph"] = [(place[a], place[b], weight) for a, b, weight in own["graph"]]
         return own
+
+    def beside(self) -> dict[str, Any]:
+        """Return weights and offsets of the rows where there are some."""
+        found = {} if self.weight is None else {"sample_weight": self.weight}
+        if self.offset is not None:
+            found["offset"] = self.table.numbers(self.offset, "offset")
+        return found
 
     @property
     def has_edges(self) -> bool:
@@ -349,15 +357,24 @@ def fitted(
 ) -> tuple[Any, list[str]]:
     """Return the fitted estimator, and what it warned of."""
     model = setting.model("CV" if with_cv else "", verbose=progress, **options)
-    more = {}
-    if setting.weight is not None:
-        more["sample_weight"] = setting.weight
-    if setting.offset is not None:
-        more["offset"] = setting.table.numbers(setting.offset, "offset")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(setting.X, setting.y, **more)
+        model.fit(setting.X, setting.y, **setting.beside())
     return model, list(dict.fromkeys(str(w.message) for w in caught))
+
+
+def walked(setting: Setting, model: Any, options: dict[str, Any]) -> Any:
+    """Return the path of all rows over the strengths that were compared, for the report."""
+    own = {
+        name: value
+        for name, value in options.items()
+        if name in ("l1_ratio", "standardize", "tol")
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit itself has told
+        return setting.model(**own).path(
+            setting.X, setting.y, **setting.beside(), alphas=model.alphas_
+        )
 
 
 def _saved(setting: Setting, model: Any, notes: list[str]) -> SavedModel:

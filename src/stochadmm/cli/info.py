@@ -32,8 +32,15 @@ def info(
     for section, entries in facts.items():
         table.add_row(f"[bold]{section}", "")
         for name, value in entries.items():
-            table.add_row(f"  {name}", "-" if value is None else str(value))
+            table.add_row(f"  {name}", _shown(value))
     Console().print(table)
+
+
+def _shown(value: Any) -> str:
+    """Return a value for people: few digits, a dash for nothing."""
+    if value is None or value == "":
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def described(what: str) -> dict[str, dict[str, Any]]:

@@ -56,15 +56,18 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: one line per option
-    help="Structured machine learning by stochastic ADMM.",
+    help="Linear models whose coefficients have a structure, fitted to a certificate.",
 )
-app.command("demo")(demo.demo)
-app.command("fit")(fit.fit)
-app.command("predict")(predict.predict)
-app.command("path")(path.path)
-app.command("bench")(bench.bench)
-app.command("info")(info.info)
-app.command("reproduce")(reproduce.reproduce)
+for name, does, command in (
+    ("demo", "Fit two models, compare methods, draw the answers.", demo.demo),
+    ("fit", "Fit a structured linear model to a table.", fit.fit),
+    ("predict", "Predict the target of every row of a table.", predict.predict),
+    ("path", "Fit for many strengths and write the coefficients.", path.path),
+    ("bench", "Compare the methods on one problem.", bench.bench),
+    ("info", "Describe a data file, a model or the installation.", info.info),
+    ("reproduce", "Run the experiments of the paper.", reproduce.reproduce),
+):
+    app.command(name, short_help=does)(command)
 app.add_typer(data.app, name="data")
 
 

@@ -10,7 +10,7 @@ from ._dask import DaskSource, is_dask, is_frame
 from ._dense import DenseRows
 from ._files import CSRFiles, NpyFiles, spill
 from ._given import Layout, as_rows, check_finite, checked_rows
-from ._open import open_source
+from ._open import list_files, open_source
 from ._parquet import ArrowFiles
 from ._protocol import Block, DataError, Shard, Source, check_block, n_outputs
 from ._streams import ArrowStreams
@@ -60,6 +60,7 @@ __all__ = [
     "is_dask",
     "is_frame",
     "is_on_dask",
+    "list_files",
     "n_outputs",
     "open_source",
     "spill",

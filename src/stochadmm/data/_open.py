@@ -61,7 +61,7 @@ def open_source(
         if target is None:
             raise ValueError("target is missing; name the target column of the stream")
         return ArrowStreams.of(path, target, columns, weight, offset)
-    paths = _files(path)
+    paths = list_files(path)
     kinds = {Path(p).suffix.lower() for p in paths}
     if len(kinds) > 1:
         raise ValueError(f"{path} names files of several kinds ({', '.join(sorted(kinds))})")
@@ -73,9 +73,10 @@ def open_source(
     raise ValueError(f"{paths[0]} ends in {kind!r}, expected one of {endings}")
 
 
-def _files(path: Any) -> list[str]:
+def list_files(path: Any) -> list[str]:
+    """Return the files that a name, a folder, a pattern or a list of them stands for."""
     if isinstance(path, (list, tuple)):
-        return [name for part in path for name in _files(part)]
+        return [name for part in path for name in list_files(part)]
     text = str(path)
     if has_magic(text):
         found = sorted(glob(text))

@@ -236,7 +236,19 @@ class PathCV:
         """Draw the scores against alpha, with the chosen one; returns the axes."""
         from ..plots import plot_scores
 
-        return plot_scores(self.alphas_, self.score_path_, self.alpha_, ax)
+        what = "score" if self.scoring is not None else "minus the mean loss"
+        return plot_scores(self.alphas_, self.score_path_, self.alpha_, ax, what)
+
+    def _found(self: Any) -> list[str]:
+        scores = self.score_path_
+        best, error = scores[self.best_index_].mean(), standard_error(scores)[self.best_index_]
+        what, sign = ("score", 1.0) if self.scoring is not None else ("mean loss", -1.0)
+        null = sign * scores[0].mean()
+        chosen = (
+            f"alpha chosen among {len(scores)} by {scores.shape[1]} folds: {what} of rows left "
+            f"out {sign * best:.4g} +- {error:.2g}, {null:.4g} with the largest alpha"
+        )
+        return [chosen, *super()._found()]  # type: ignore[misc]
 
 
 def _compared(scores: list[Array], count: int, max_seconds: float | None) -> Array:
