@@ -16,6 +16,7 @@ from sklearn.metrics import (
 )
 
 import stochadmm as sa
+from stochadmm.estimators._data import Data
 
 
 def sample(n=60, d=6, seed=0):
@@ -38,12 +39,11 @@ def test_many_coefficients_are_measured_seldom_unless_somebody_watches():
 
 
 def test_the_words_of_a_warning_need_no_copy_of_the_rows():
-    from stochadmm.estimators import _solve
-
     X = np.ones((20_000, 500), dtype=np.float32)
+    rows = Data(X, np.zeros(20_000), sa.Squared(), weight=None, intercept=True)
     tracemalloc.start()
     try:
-        assert _solve._spread_of_columns(X) == 0
+        assert rows.spread_of_columns() == 0
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

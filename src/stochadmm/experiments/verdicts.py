@@ -166,10 +166,10 @@ def would_decide(numbers: Iterable[float]) -> str:
 
     Examples
     --------
-    >>> would_decide([2.0]), would_decide([1.05, 1.04])
-    ('more seeds: there is one', 'longer runs: so far the two are within 1.05×')
+    >>> would_decide([2.0]), would_decide([1.05, 1.03])
+    ('more seeds: there is one', 'longer runs: so far the two are within 1.04×')
     >>> would_decide([2.0, 0.9, 1.9, 1.1, 0.8])
-    'about 17 seeds instead of 5'
+    'about 15 seeds instead of 5'
     """
     values = list(numbers)
     if any(map(math.isnan, values)):

@@ -49,7 +49,7 @@ def given_graph(source: Any) -> Given:
     --------
     >>> from stochadmm.structures.given import given_graph
     >>> given_graph((2, 3))
-    Given(kind=<Kind.GRID: 2>, source=Grid(shape=(2, 3), mask=None))
+    Given(kind=<Kind.GRID: 2>, source=Grid((2, 3)))
     >>> given_graph([("age", "income")]).positional
     False
     """

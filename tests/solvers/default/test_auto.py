@@ -89,7 +89,7 @@ def test_many_coupled_outputs_of_sparse_rows_are_certified():
         sa.Multinomial(outputs), X, y, structure=sa.VStack([sa.Identity(d), sa.Identity(d)]),
         on_structure=norms,
     )  # fmt: skip
-    result = sa.minimize(problem, stop=sa.Gap(1e-5), max_seconds=60)
+    result = sa.minimize(problem, stop=sa.Gap(1e-5))
     assert result.converged
     outside = sa.certify(problem, result.pair, result.dual, strength="corrected")
     assert outside.gap <= 1e-3 * outside.objective
