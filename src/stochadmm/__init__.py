@@ -27,6 +27,7 @@ from .operators import (
 from .penalties import *  # noqa: F403
 from .problem import Pair, Problem
 from .risk import Evaluation, FiniteSum
+from .run.checkpoint import CheckpointError
 from .run.minimize import iterate, minimize
 from .run.result import Record, Result, Status
 from .run.stopping import AllOf, AnyOf, Gap, Never, Residuals
@@ -84,6 +85,7 @@ __all__ = [
     "AnyOf",
     "Auto",
     "Certificate",
+    "CheckpointError",
     "Continuation",
     "DataError",
     "Differences",

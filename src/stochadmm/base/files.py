@@ -7,6 +7,7 @@ uncompressed; what they declare is compared with what they hold before any memor
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,16 +21,19 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+LONGEST = 100
+"""Characters of a file's name in that of its unfinished copy: 255 bytes are allowed."""
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def replacing(path: str | Path, keep: Path | None = None) -> Iterator[Path]:
     """Give the name of an empty file that becomes ``path`` at once when the block ends.
 
     Until then, and for good if the block raises or the process is killed, ``path`` is what it was
     before. The content is on the disk before the name is; permissions of an older file are kept,
     a link stays a link. Devices and pipes, which cannot be replaced, are written to directly.
+    The older file becomes ``keep``, where that is given; ``path`` is never absent meanwhile.
 
     Examples
     --------
@@ -52,7 +56,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         yield target
         return
     # a name of its own: two processes may write the same file
-    temporary = target.with_name(f".{uuid4().hex}.part")
+    temporary = _beside(target)
     try:
         with open(temporary, "xb"):
             pass
@@ -60,11 +64,37 @@ def replacing(path: str | Path) -> Iterator[Path]:
             shutil.copymode(target, temporary)
         yield temporary
         _flush(temporary)
+        if keep is not None and target.exists():
+            _keep(target, keep)
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
     if os.name == "posix":
         _flush(target.parent)
+
+
+def _keep(target: Path, older: Path) -> None:
+    """Give a file a second name, at once; copy it where the disk knows no second names."""
+    second = _beside(target)
+    try:
+        os.link(target, second)
+    except OSError:
+        shutil.copyfile(target, second)
+    os.replace(second, older)
+
+
+def sweep(path: str | Path) -> None:
+    """Remove what processes that were killed have left half written beside a file."""
+    target = Path(os.path.realpath(path))
+    half = re.compile(re.escape(f".{target.name[:LONGEST]}.") + r"[0-9a-f]{32}\.part")
+    for left in target.parent.iterdir() if target.parent.is_dir() else ():
+        if half.fullmatch(left.name):
+            left.unlink(missing_ok=True)
+
+
+def _beside(target: Path) -> Path:
+    """Return a name in the same folder that nothing else has."""
+    return target.with_name(f".{target.name[:LONGEST]}.{uuid4().hex}.part")
 
 
 def write_text(path: str | Path, text: str) -> Path:
@@ -87,12 +117,17 @@ def _flush(path: Path) -> None:
 
 def write_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays of numbers as an uncompressed ``.npz`` archive that is whole or absent."""
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        save_arrays(file, arrays)
+
+
+def save_arrays(file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write an archive of arrays of numbers into a file that is open."""
     objects = [name for name, array in arrays.items() if array.dtype.hasobject]
     if objects:  # NumPy 2.0 would pickle them
         raise ValueError(f"{objects[0]} holds Python objects, expected numbers or text")
-    with replacing(path) as temporary, open(temporary, "wb") as file:
-        save: Any = np.savez  # names of arrays are ours, not its options
-        save(file, **arrays)
+    save: Any = np.savez  # names of arrays are ours, not its options
+    save(file, **arrays)
 
 
 def read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
@@ -106,12 +141,17 @@ def read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
         The file is no such archive, is cut short, or declares what it does not hold.
     """
     with open(path, "rb") as file:
-        try:
-            return _members(file, os.fstat(file.fileno()).st_size)
-        except (ValueError, MemoryError):
-            raise
-        except Exception as error:  # damage shows as almost any error of the readers below
-            raise ValueError(str(error) or "it is damaged") from error
+        return load_arrays(file)
+
+
+def load_arrays(file: IO[bytes]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an archive that ends an open file; errors as for `read_arrays`."""
+    try:
+        return _members(file, os.fstat(file.fileno()).st_size)
+    except (ValueError, MemoryError):
+        raise
+    except Exception as error:  # damage shows as almost any error of the readers below
+        raise ValueError(str(error) or "it is damaged") from error
 
 
 def _members(file: IO[bytes], size: int, most: int = 1000) -> dict[str, NDArray[Any]]:

@@ -21,6 +21,7 @@ import numpy as np
 from ..base.protocols import Array
 from ..kernels.coordinates import Coordinates, coordinate_sweeps
 from ..low_rank import CurvedLoss, Point
+from ..risk.split_columns import ByColumn, SquaredColumns
 from .form import EntryForm
 from .options import CoordinateOptions
 
@@ -36,8 +37,8 @@ class CoordinateNewton:
         self.decrease = np.inf
         """What the last step gained."""
         self.n_steps = self.n_sweeps = self.n_failed = 0
-        self.by_column = loss.columns.by_column()
-        self.squares = loss.columns.squares()
+        self.by_column = ByColumn(loss.columns)
+        self.squares = SquaredColumns(loss.columns)
 
     def begin(self, W: Array, V: Array | None) -> None:
         """Start at W."""
@@ -68,7 +69,7 @@ class CoordinateNewton:
         weight = (1.0 if loss.weight is None else loss.weight) / loss.n
         curved, coupled = c * weight, None if s is None else s * np.sqrt(weight)
         own = curved if coupled is None else curved - coupled * coupled
-        bend = np.vstack([np.asarray(self.squares @ own), (loss.columns.free**2).T @ own])
+        bend = np.vstack([self.squares @ own, (loss.columns.free**2).T @ own])
         bend = np.maximum(bend, o.flat * max(float(bend.mean()), 1e-300))
         active = (W != 0) | (np.abs(g) > o.near * form.l1)
         violation = _violation(form, W, g, bend[: len(W)])
@@ -83,9 +84,9 @@ class CoordinateNewton:
 
         start = np.vstack([W, point.V])[at]
         w = start.copy()
-        indptr, indices, data = self.by_column
+        by = self.by_column
         model = Coordinates(
-            indptr, indices, data, np.ascontiguousarray(curved.T),
+            by.indptr, by.indices, by.data, np.ascontiguousarray(curved.T),
             None if coupled is None else np.ascontiguousarray(coupled.T),
             np.searchsorted(output, np.arange(W.shape[1] + 1)).astype(np.int64),
             column.astype(np.int64), picked(g, 0.0), np.ascontiguousarray(bend[at]),

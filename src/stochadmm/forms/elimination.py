@@ -96,6 +96,13 @@ class Elimination:
         workspace = workspace or Workspace()
         return workspace.once(_eliminated, problem, workspace.shared)
 
+    def __recipe__(self) -> tuple[Any, ...]:
+        return (self.problem,)
+
+    @classmethod
+    def __made__(cls, problem: Problem, workspace: Workspace) -> Elimination | None:
+        return cls.of(problem, workspace)
+
     # ---------------------------------------------------------------- points
 
     def up(self, c: Array) -> Pair:

@@ -16,7 +16,7 @@ from .options import (
     SplittingOptions,
 )
 from .splitting import Splitting
-from .svt import SingularValueThreshold, nuclear_norm, spectral_norm
+from .svt import NuclearProx, SingularValueThreshold, nuclear_norm, spectral_norm
 
 __all__ = [
     "NORMS",
@@ -33,6 +33,7 @@ __all__ = [
     "Moments",
     "NewtonOptions",
     "NotLowRank",
+    "NuclearProx",
     "Point",
     "ProximalNewton",
     "QuadraticBound",

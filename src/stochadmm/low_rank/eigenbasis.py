@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..base.plain import CACHE
 from ..base.protocols import Array
 from ..risk.moments import Moments
 
@@ -29,7 +30,7 @@ class EigenQuadratic:
     constant: float
     back: list[tuple[Array, Array]] = field(repr=False)
     """Free rows of each pattern as ``level - slope @ W``."""
-    _inverse: tuple[float, Array] | None = field(default=None, repr=False)
+    _inverse: tuple[float, Array] | None = field(default=None, repr=False, metadata=CACHE)
 
     @property
     def mean_eigenvalue(self) -> float:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..base.protocols import Array
+from ..risk.split_columns import SquaredColumns
 from .curved import CurvedLoss, Point, pseudo_inverse
 from .options import MetricOptions
 
@@ -162,14 +163,14 @@ class Diagonal(Metric):
 
     can_be_masked: ClassVar[bool] = True
 
-    _squares: Any = field(default=None, init=False, repr=False)
+    _squares: SquaredColumns | None = field(default=None, init=False, repr=False)
 
     def renew(self, point: Point) -> None:
         """Take the diagonal at a point."""
         loss = self.loss
         if self._squares is None:
-            self._squares = loss.columns.squares()
+            self._squares = SquaredColumns(loss.columns)
         c, s = loss.curvature(point)
         entries = loss.weighted(c if s is None else c - s * s)
-        diagonal = np.asarray(self._squares @ entries) / loss.n
+        diagonal = (self._squares @ entries) / loss.n
         self.diagonal = diagonal + self.options.flat_entries * max(float(diagonal.mean()), 1e-300)

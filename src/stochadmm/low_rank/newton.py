@@ -23,7 +23,7 @@ from .form import Form
 from .metric import Metric
 from .options import NewtonOptions
 from .splitting import Splitting
-from .svt import SingularValueThreshold, nuclear_norm
+from .svt import NuclearProx, nuclear_norm
 
 
 class ProximalNewton:
@@ -85,11 +85,7 @@ class ProximalNewton:
     def _model(self, linear: Array, deadline: Deadline) -> Array:
         """Return the minimizer of the model, as accurate as the step deserves."""
         o, W = self.options, self.point.W
-        threshold, alpha = SingularValueThreshold(), float(self.form.nuclear.alpha)
-
-        def low_rank(v: Array, step: float) -> Array:
-            return threshold(v, alpha * step)[0]
-
+        low_rank = NuclearProx(float(self.form.nuclear.alpha))
         rho = float(self.metric.diagonal.mean()) if self.rho is None else self.rho
         proxes = [low_rank, *(h.prox for h in self.form.others)]
         run = Splitting(self.metric, linear, proxes, rho, o.splitting)

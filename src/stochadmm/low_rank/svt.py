@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import linalg
@@ -49,6 +49,18 @@ class SingularValueThreshold:
         squares, vectors = np.linalg.eigh(gram)
         first = int(np.searchsorted(squares, least, side="right"))
         return squares[first:], vectors[:, first:]
+
+
+@dataclass(frozen=True)
+class NuclearProx:
+    """The prox of a nuclear norm by eigenpairs of Gram matrices."""
+
+    alpha: float
+    threshold: SingularValueThreshold = field(default_factory=SingularValueThreshold)
+
+    def __call__(self, V: Array, step: float) -> Array:
+        """Return the prox of ``step alpha |.|_*`` at V."""
+        return self.threshold(V, self.alpha * step)[0]
 
 
 def spectral_norm(M: Array) -> float:

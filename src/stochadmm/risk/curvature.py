@@ -81,6 +81,18 @@ class RowSample:
         self.coupled = f2.n_outputs is not None and not _elementwise(f2.loss, self.z, self.y)
         """Whether the slope of an output depends on the predictions of others."""
 
+    def __recipe__(self) -> tuple[Any, ...]:
+        rows = None if isinstance(self.index, slice) else self.index
+        return self.f2, rows, self.omega, self.z, self.u
+
+    @classmethod
+    def __made__(cls, f2: FiniteSum, rows: Any, omega: Any, z: Array, u: Array, **_: Any) -> Any:
+        index: Any = slice(None) if rows is None else rows
+        every = [np.zeros((f2.n_terms, *part.shape[1:]), part.dtype) for part in (z, u)]
+        for whole, part in zip(every, (z, u), strict=True):
+            whole[index] = part
+        return cls(f2, every[0], every[1], rows, omega)
+
     def at(self, slopes: Array) -> RowSample:
         """Return the same rows with the derivatives of the losses of another point."""
         other = copy(self)
@@ -158,6 +170,13 @@ class SampledHessian:
             self.matrix = Implicit(self._product(None), self._metric())
         else:
             self.matrix = self._hessian(None)
+
+    def __recipe__(self) -> tuple[Any, ...]:
+        return self.sample, self.shared, self.damping, self.single
+
+    @classmethod
+    def __made__(cls, *given: Any, **_: Any) -> SampledHessian:
+        return cls(*given)
 
     def at(self, slopes: Array) -> SampledHessian:
         """Return the same matrix with the derivatives of the losses of another point."""

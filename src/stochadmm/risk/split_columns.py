@@ -31,6 +31,7 @@ class SplitColumns:
 
     def __init__(self, f2: FiniteSum, own: NDArray[np.intp], free: NDArray[np.intp]) -> None:
         self.f2, self.n, self.n_own = f2, f2.n_terms, own.size
+        self._groups = own, free
         X = f2.X
         if own.size != f2.n_features or not np.array_equal(own, np.arange(own.size)):
             X = X[:, own]
@@ -42,6 +43,13 @@ class SplitColumns:
         ones = np.ones((self.n, free.size - inside.size))
         self.free: Array = np.hstack([dense.astype(np.float64), ones])
         """The free columns."""
+
+    def __recipe__(self) -> tuple[Any, ...]:
+        return self.f2, *self._groups
+
+    @classmethod
+    def __made__(cls, *given: Any, **_: Any) -> SplitColumns:
+        return cls(*given)
 
     def matvec(self, W: Array) -> Array:
         """Return the own columns times W."""
@@ -88,3 +96,36 @@ class SplitColumns:
     def squares(self) -> Any:
         """Return the squared entries of the own columns, transposed."""
         return self._XT.multiply(self._XT).tocsr() if self.f2.storage == CSR else self._XT**2
+
+
+class SquaredColumns:
+    """The squared entries of the own columns, transposed; a checkpoint does not hold them."""
+
+    def __init__(self, columns: SplitColumns) -> None:
+        self.columns, self.matrix = columns, columns.squares()
+
+    def __recipe__(self) -> tuple[Any, ...]:
+        return (self.columns,)
+
+    @classmethod
+    def __made__(cls, columns: SplitColumns, **_: Any) -> SquaredColumns:
+        return cls(columns)
+
+    def __matmul__(self, entries: Array) -> Array:
+        """Return their product with one number per row and output."""
+        return np.asarray(self.matrix @ entries)
+
+
+class ByColumn:
+    """The columns in CSC form, the free ones last; a checkpoint does not hold them."""
+
+    def __init__(self, columns: SplitColumns) -> None:
+        self.columns = columns
+        self.indptr, self.indices, self.data = columns.by_column()
+
+    def __recipe__(self) -> tuple[Any, ...]:
+        return (self.columns,)
+
+    @classmethod
+    def __made__(cls, columns: SplitColumns, **_: Any) -> ByColumn:
+        return cls(columns)

@@ -24,22 +24,23 @@ class Resumable(NamedTuple):
 
     state: State
     generator: Any
-    best: Measured
+    """State of the random generator."""
+    best: Measured | None
+    """The best point so far, None before the start was measured."""
     memory: Memory
-    identity: str
-    """Fingerprint of the problem and the method."""
     engine: str
     """The engine that was asked for."""
+    seconds: tuple[float, float, float]
+    """What the user has waited, of it for steps and for measuring."""
+    history: list[Record]
+    identity: str
+    """Fingerprint of the problem and the method."""
 
-    @classmethod
-    def of(
-        cls, state: State, generator: Any, best: Measured, memory: Memory, identity: str,
-        engine: str,
-    ) -> Resumable:  # fmt: skip
+    def alone(self) -> Resumable:
         """Return copies, without what can be computed again."""
-        alone = dataclasses.replace(state.copy(), workspace=Workspace(), deadline=NEVER)
-        bare = dataclasses.replace(best, cache=None)
-        return cls(alone, generator, bare, memory, identity, engine)
+        state = dataclasses.replace(self.state.copy(), workspace=Workspace(), deadline=NEVER)
+        bare = None if self.best is None else dataclasses.replace(self.best, cache=None)
+        return self._replace(state=state, best=bare, history=list(self.history))
 
 
 class About(NamedTuple):

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,13 @@ from ..base.capabilities import fact, has_members
 from ..base.clock import NEVER, Deadline
 from ..base.fingerprint import Unidentified, fingerprint
 from ..base.workspace import Workspace
+from ..cluster import EngineLost
 from ..forms.dense_step import LARGEST_DENSE
 from ..problem import Problem
 from ..risk import loss_of_rows
 from ..solvers import ENGINES, AnySolver, State, choose_engine, start_point
 from .answer import About, Resumable, finish
+from .checkpoint import Checkpoint, load
 from .limits import Habits, Stopwatch
 from .measured import Measured
 from .monitor import Monitor
@@ -92,6 +95,7 @@ class Run:
     identity: str = ""
     """Fingerprint of problem and method; empty where the run cannot be resumed."""
     not_resumable: str = "it was run with resumable=False"
+    checkpoint: Checkpoint | None = None
 
     def __post_init__(self) -> None:
         self.monitor = Monitor(self.problem, self.rule, None, self.workspace, self.habits)
@@ -99,8 +103,10 @@ class Run:
     def set_up(self, random_state: Any, resumable: bool) -> None:
         """Make the first state."""
         self.rng = np.random.default_rng(random_state)
-        if resumable:
+        if resumable or self.checkpoint is not None:
             self._identify()
+        if self.checkpoint is not None and not self.identity:
+            raise ValueError(f"checkpoint: this run cannot be resumed, {self.not_resumable}")
         self.state = begin(
             self.problem, self.solver, self.start, self.engine, self.workspace,
             Deadline.after(self.seconds_left),
@@ -115,21 +121,9 @@ class Run:
         except Unidentified as error:
             self.not_resumable = f"a part of it cannot be identified: {error}"
 
-    def take_up(self, resume: Result) -> None:
-        """Continue from where a result stopped."""
-        remedy = "pass start=result to begin at its point"
-        if not isinstance(resume, Result):
-            raise TypeError(f"resume is a {type(resume).__name__}, expected a Result; {remedy}")
-        if resume.state is None:
-            reason = resume.info.get("not_resumable", "one loaded from a file keeps no state")
-            raise ValueError(f"this result cannot be resumed ({reason}); {remedy}")
-        kept: Resumable = resume.state
-        self._identify()
-        if self.identity != kept.identity:
-            raise ValueError(
-                "resume belongs to another problem or method: data, penalties, structure and the "
-                f"parameters of the solver must be the same; {remedy}"
-            )
+    def take_up(self, resume: Result | str | Path) -> None:
+        """Continue from where a result or a checkpoint stopped."""
+        kept = self._kept(resume)
         self.state = replace(kept.state.copy(), workspace=self.workspace)
         self.best = kept.best
         self.monitor = Monitor(self.problem, self.rule, kept.memory, self.workspace, self.habits)
@@ -139,13 +133,33 @@ class Run:
             )
         else:
             self.engine = kept.engine
-        self.rng = np.random.default_rng()
-        self.rng.bit_generator.state = kept.generator
-        self.history = list(resume.history)
-        self.watch.before = resume.seconds
-        if self.history:
-            self.watch.solving = self.history[-1].seconds
-            self.watch.measuring = self.history[-1].seconds_measuring
+        self.rng = generator_of(kept.generator)
+        self.history = list(kept.history)
+        self.watch.before, self.watch.solving, self.watch.measuring = kept.seconds
+
+    def _kept(self, resume: Result | str | Path) -> Resumable:
+        """Return what a result or a file holds of a run of this problem and method."""
+        remedy = "pass start=result to begin at its point"
+        if not isinstance(resume, (Result, str, Path)):
+            raise TypeError(
+                f"resume is a {type(resume).__name__}, expected a Result or the name of a "
+                f"checkpoint; {remedy}"
+            )
+        self._identify()
+        if not isinstance(resume, Result):
+            if not self.identity:
+                raise ValueError(f"this run cannot be resumed: {self.not_resumable}")
+            return load(resume, self.identity, self.problem, self.solver, self.workspace)
+        if resume.state is None:
+            reason = resume.info.get("not_resumable", "one loaded from a file keeps no state")
+            raise ValueError(f"this result cannot be resumed ({reason}); {remedy}")
+        kept: Resumable = resume.state
+        if self.identity != kept.identity:
+            raise ValueError(
+                "resume belongs to another problem or method: data, penalties, structure and the "
+                f"parameters of the solver must be the same; {remedy}"
+            )
+        return kept
 
     def loop(self) -> Status:
         """Run epochs until a rule, a limit or the callback says stop."""
@@ -153,17 +167,53 @@ class Run:
         status = None
         if self.best is None and not self.state.one_step:
             self._keep()
+            self._save()
             status = self._first_look()
+        elif self.best is not None:
+            status = self._standing()
         steps = epochs(
             self.problem, self.solver, self.state, self.rng, self.watch, self.engine,
             lambda: self.seconds_left,
         )  # fmt: skip
         while status is None:
             self._keep()
+            self._save()
             next(steps)
             if self._due():
-                status = self._verdict(self._measure())
+                self._measure()
+                status = self._verdict()
         return status
+
+    def _standing(self) -> Status | None:
+        """Say how a run that is taken up had ended, None where there is more to do."""
+        assert self.best is not None
+        self.best = self.monitor.judged(self.best, self.state)
+        measured = self.history and self.history[-1].epoch == self.state.n_epochs
+        return self._ending(self.history[-1]) if measured else None
+
+    def _save(self, at_once: bool = False) -> None:
+        """Write a checkpoint where one is due."""
+        if self.checkpoint is not None and self.identity and (at_once or self.checkpoint.due):
+            self.checkpoint.write(self._resumable(), self.problem, self.solver)
+
+    def _resumable(self) -> Resumable:
+        watch = self.watch
+        return Resumable(
+            self.state, self.rng.bit_generator.state, self.best, self.monitor.memory, self.engine,
+            (watch.seconds, watch.solving, watch.measuring), self.history, self.identity,
+        )  # fmt: skip
+
+    def last_words(self, error: EngineLost) -> EngineLost:
+        """Return an error that says where a run without its engine can be taken up."""
+        if self.checkpoint is None:
+            return EngineLost(f"{error}; with checkpoint=PATH a run can be taken up again")
+        if self.undo is not None:
+            self.interrupted()
+            self._save(at_once=True)
+        path = self.checkpoint.path
+        if not path.exists():
+            return EngineLost(f"{error}; it was lost before there was a checkpoint in {path}")
+        return EngineLost(f"{error}; go on with resume='{path}' where there are workers again")
 
     def _keep(self) -> None:
         """Copy the state, so that an epoch that is cut short can be undone."""
@@ -212,11 +262,9 @@ class Run:
             return Status.MAX_PASSES
         return Status.MAX_TIME if self.seconds_left <= 0 else None
 
-    def _measure(self) -> Measured:
+    def _measure(self) -> None:
         """Measure the state and keep the numbers, and the point if it is the best."""
-        measured = self._look()
-        self._note(measured)
-        return measured
+        self._note(self._look())
 
     def _look(self, end: Deadline | None = None) -> Measured:
         with self._measuring(end):
@@ -247,14 +295,17 @@ class Run:
             return None
         self.best = found
         self._note(found)
-        return self._verdict(found)
+        return self._verdict()
 
-    def _verdict(self, measured: Measured) -> Status | None:
+    def _verdict(self) -> Status | None:
         record = self.history[-1]
         if self.show is not None:
             self.show(record)
         stop = self.callback is not None and bool(self.callback(record, self.state))
-        if not math.isfinite(measured.objective) and not np.isfinite(self.state.output.x2).all():
+        return self._ending(record, stop)
+
+    def _ending(self, record: Record, stop: bool = False) -> Status | None:
+        if not math.isfinite(record.objective) and not np.isfinite(self.state.output.x2).all():
             return Status.DIVERGED
         if self.best is not None and self.best.meets:
             return Status.CONVERGED
@@ -281,7 +332,8 @@ class Run:
             self.show = None
 
     def result(self, status: Status) -> Result:
-        """Return the best point with its history."""
+        """Return the best point with its history; a last checkpoint goes before it."""
+        self._save(at_once=True)
         if self.best is None:  # interrupted before the start was measured
             self._look(Deadline.after(0.0))
             return self._finish(status, as_it_is=True)
@@ -301,14 +353,21 @@ class Run:
         }
         kept = None
         if self.identity:
-            kept = Resumable.of(
-                self.state, self.rng.bit_generator.state, self.best, self.monitor.memory,
-                self.identity, self.engine,
-            )  # fmt: skip
+            kept = self._resumable().alone()
         else:
             info["not_resumable"] = self.not_resumable
         about = About(self.history, self.watch.seconds, info)
         return finish(self.state, self.best, self.monitor, status, about, kept, as_it_is)
+
+
+def generator_of(state: Any) -> np.random.Generator:
+    """Return a generator in a given state."""
+    kind = getattr(np.random, str(state["bit_generator"]), None)
+    if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
+        raise ValueError(f"{state['bit_generator']!r} is no generator of NumPy")
+    generator = np.random.Generator(kind())
+    generator.bit_generator.state = state
+    return generator
 
 
 def _bytes(state: State) -> int:

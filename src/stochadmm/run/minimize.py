@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ from ..base import engines
 from ..base.capabilities import Has, offers
 from ..base.validation import Unsuitable
 from ..base.workspace import Workspace
-from ..cluster import Engine, use
+from ..cluster import Engine, EngineLost, use
 from ..forms.equilibrate import equilibrated
 from ..forms.summary import summarized
 from ..problem import Problem
 from ..solvers import State, as_solver
 from ..streaming import as_bytes
+from .checkpoint import Checkpoint
 from .limits import Habits, Limits, Stopwatch
 from .loop import Callback, Run, begin, epochs
 from .restore import result_of, start_in, start_without_rows, summary_result
@@ -60,7 +62,7 @@ def minimize(
     max_passes: float = 100.0,
     max_seconds: float | None = None,
     start: Any = None,
-    resume: Result | None = None,
+    resume: Result | str | Path | bool | None = None,
     callback: Callback | None = None,
     random_state: Any = 0,
     engine: str = "auto",
@@ -68,6 +70,8 @@ def minimize(
     resumable: bool = True,
     memory: int | str | None = None,
     cluster: Engine | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = 60.0,
 ) -> Result:
     """Solve a problem.
 
@@ -90,10 +94,12 @@ def minimize(
         that would outlast it is not begun: the gap may then be infinite.
     start : array, Pair, (Pair, dual) or Result, optional
         Where to begin; it is copied.
-    resume : Result, optional
-        Go on with the run that returned it, as if it had not stopped. Problem and method must be
-        the same, by their content (see ``stochadmm.base.fingerprint``); stopping rule, limits and
-        engine may be others.
+    resume : Result, path or True, optional
+        Go on with the run that returned the result or wrote the checkpoint, as if it had not
+        stopped. Problem and method must be the same, by their content (see
+        ``stochadmm.base.fingerprint``); stopping rule, limits and engine may be others. True goes
+        on from ``checkpoint`` where that exists, and begins where it does not: for jobs that are
+        killed and started again.
     callback : callable, optional
         ``callback(record, state)`` after every measurement; true stops the run.
     random_state : int or Generator, default=0
@@ -114,6 +120,12 @@ def minimize(
     cluster : Engine, optional
         Where passes over a source run: ``stochadmm.cluster.Local()``, ``Processes(4)``,
         ``Dask(client)``; threads of this process by default.
+    checkpoint : path, optional
+        A file that the run is written to between epochs and at its end, so that it can be taken
+        up after a crash. It is replaced when the next one is whole, and the one before it kept as
+        ``NAME.old``; a disk that is full is a warning.
+    checkpoint_every : float, default=60
+        Seconds between two checkpoints; 0 writes one before every epoch.
 
     Returns
     -------
@@ -130,7 +142,7 @@ def minimize(
     """
     asked = Request(
         stop, Limits(max_passes, max_seconds), start, resume, callback, random_state, engine,
-        verbose, resumable,
+        verbose, resumable, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
     )  # fmt: skip
     f2: Any = problem.f2
     if memory is not None and offers(f2, Has.MEMORY):
@@ -146,13 +158,24 @@ class Request:
     stop: Rule | float | None = None
     limits: Limits = Limits()  # noqa: RUF009 - frozen
     start: Any = None
-    resume: Result | None = None
+    resume: Result | str | Path | bool | None = None
     callback: Callback | None = None
     random_state: Any = 0
     engine: str = "auto"
     verbose: bool = False
     resumable: bool = True
     habits: Habits = Habits()  # noqa: RUF009 - frozen
+    checkpoint: str | Path | None = None
+    checkpoint_every: float = 60.0
+
+    def before(self) -> Result | str | Path | None:
+        """Return what the run goes on from, None where it begins."""
+        if not isinstance(self.resume, bool):
+            return self.resume
+        if self.resume and self.checkpoint is None:
+            raise ValueError("resume=True goes on from a checkpoint; name one by checkpoint=PATH")
+        there = self.checkpoint is not None and Path(self.checkpoint).exists()
+        return self.checkpoint if self.resume and there else None
 
 
 def solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -> Result:
@@ -174,18 +197,29 @@ def solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -
     run = Run(
         problem, method, rule, watch, asked.callback, start, asked.engine, workspace, asked.habits
     )
-    if asked.resume is not None:
-        run.take_up(asked.resume)
+    try:
+        result = _run(run, asked)
+    except EngineLost as error:
+        raise run.last_words(error) from error
+    return result if units is None else result_of(units, result, rule)
+
+
+def _run(run: Run, asked: Request) -> Result:
+    """Begin a run or go on with one, to its end."""
+    before = asked.before()
+    if asked.checkpoint is not None:
+        run.checkpoint = Checkpoint(Path(asked.checkpoint), asked.checkpoint_every)
+    if before is not None:
+        run.take_up(before)
     with engines.engine(run.engine):
         try:
-            if asked.resume is None:
+            if before is None:
                 run.set_up(asked.random_state, asked.resumable)
             with run.progress(asked.verbose):
                 status = run.loop()
         except KeyboardInterrupt:
             status = run.interrupted()
-        result = run.result(status)
-    return result if units is None else result_of(units, result, rule)
+        return run.result(status)
 
 
 def refuses(method: Any, problem: Problem) -> bool:

@@ -85,6 +85,13 @@ class FewRows:
         K = X @ B.T
         return cls(f2, structure, B, 0.5 * (K + K.T))
 
+    def __recipe__(self) -> tuple[Any, ...]:
+        return self.f2, self.structure
+
+    @classmethod
+    def __made__(cls, *given: Any, **_: Any) -> FewRows:
+        return cls.of(*given)
+
     @property
     def n_bytes(self) -> int:
         """Bytes of both matrices."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..base.clock import NEVER, Deadline
+from ..base.plain import CACHE
 from ..base.protocols import Array
 from ._pieces import Pieces
 from ._rows import Model, Rows, System
@@ -32,7 +33,7 @@ class Splitting:
     relaxation: float
     look: int
     """Iterations between two looks at the residuals."""
-    last: tuple[Model, float, System] | None = field(default=None, repr=False)
+    last: tuple[Model, float, System] | None = field(default=None, repr=False, metadata=CACHE)
 
     def copy(self) -> Splitting:
         """Return a splitting with iterates of its own: they are replaced, never written to."""

@@ -93,8 +93,18 @@ class Structure:
         gram = sparse.csr_array(turned @ (sparse.diags_array(sigma) @ rows))
         free = free_columns(rows, gram)
         shift = _shift(gram.diagonal(), diagonal, share, free) if free.any() else None
-        L = gram if shift is None else gram + sparse.diags_array(shift)
-        return cls(rows, turned, sigma, gram, shift, _factor(sparse.csc_array(L)), options)
+        factor = _factor(_whole(gram, shift))
+        return cls(rows, turned, sigma, gram, shift, factor, options)
+
+    def __recipe__(self) -> tuple[Any, ...]:
+        return self.S, self.St, self.sigma, self.gram, self.shift, self.options
+
+    @classmethod
+    def __made__(
+        cls, S: Any, St: Any, sigma: Array, gram: Any, shift: Array | None, options: TiedOptions,
+        **_: Any,
+    ) -> Structure:  # fmt: skip
+        return cls(S, St, sigma, gram, shift, _factor(_whole(gram, shift)), options)
 
     @property
     def n_bytes(self) -> int:
@@ -161,6 +171,11 @@ def _shift(structure: Array, data: Array, share: float, free: Array) -> Array:
         return np.where(free, share, 0.0)
     unit = float(structure[touched].mean()) / mean
     return np.where(free, share * unit * np.maximum(data, 1e-3 * mean), 0.0)
+
+
+def _whole(gram: Any, shift: Array | None) -> Any:
+    """Return L."""
+    return sparse.csc_array(gram if shift is None else gram + sparse.diags_array(shift))
 
 
 def _norm(x: Array) -> float:

@@ -65,6 +65,8 @@ class AutoOptions:
 class EliminatedState(State):
     """State of a method that works on the problem without its constraint."""
 
+    view: Elimination = field(kw_only=True, repr=False)
+    """The problem without its constraint."""
     inner: State = field(kw_only=True)
 
 
@@ -187,7 +189,7 @@ class Auto(Solver[State]):
         if not isinstance(state, EliminatedState):
             _method(state.notes["route"]).epoch(problem, state, rng)
             return
-        view = cast(Elimination, Elimination.of(problem, state.workspace))
+        view = state.view
         state.inner.workspace = state.workspace
         state.inner.target, state.inner.deadline = state.target, state.deadline
         self.epoch(view.reduced, state.inner, rng)
@@ -227,7 +229,7 @@ class Auto(Solver[State]):
         inner = self.start(view.reduced, inside, pulled, workspace, deadline)
         inner.engine = choose_engine(view.reduced, "auto", workspace=workspace)
         state = EliminatedState(
-            x=point, output=point, dual=multiplier, beta=inner.beta, inner=inner,
+            x=point, output=point, dual=multiplier, beta=inner.beta, view=view, inner=inner,
             workspace=inner.workspace,
         )  # fmt: skip
         _follow(view, state)

@@ -31,8 +31,8 @@ from ...low_rank import (
     EigenQuadratic,
     Form,
     Moments,
+    NuclearProx,
     QuadraticBound,
-    SingularValueThreshold,
     Splitting,
     SplittingOptions,
     moments,
@@ -176,11 +176,7 @@ class LowRankGram(Solver[LowRankState]):
         return Evaluation(x2.copy(), f2.value_at(z), gradient, z, f2.derivative(z))
 
     def _splitting(self, form: Form, quadratic: EigenQuadratic) -> Splitting:
-        threshold, alpha = SingularValueThreshold(), float(form.nuclear.alpha)
-
-        def low_rank(v: Array, step: float) -> Array:
-            return threshold(v, alpha * step)[0]
-
+        low_rank = NuclearProx(float(form.nuclear.alpha))
         proxes = [low_rank, *(penalty.prox for penalty in form.others)]
         rho = max(quadratic.mean_eigenvalue, np.finfo(float).tiny)
         return Splitting(quadratic, quadratic.linear, proxes, rho, self.options.splitting)

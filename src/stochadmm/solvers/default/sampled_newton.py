@@ -90,6 +90,8 @@ class NewtonState(State):
     """The dual point of the best bound."""
     model_tol: float = field(kw_only=True)
     """Accuracy that the next model begins with."""
+    sampled: bool = False
+    """Whether the reads that drawing rows takes are counted."""
 
 
 @dataclass
@@ -248,7 +250,8 @@ class SampledNewton(Solver[NewtonState]):
         if s.sample_size >= f2.n_terms:
             sample = RowSample(f2, at.predictions, at.slopes)
         else:
-            s.n_passes += sampler_reads(f2, s.workspace)
+            if not s.sampled:  # a run that is taken up has counted them before
+                s.n_passes, s.sampled = s.n_passes + sampler_reads(f2, s.workspace), True
             rows, omega = row_sampler(f2, s.workspace).draw(s.sample_size, rng)
             sample = RowSample(f2, at.predictions, at.slopes, rows, omega)
             s.n_passes += rows.size / f2.n_terms

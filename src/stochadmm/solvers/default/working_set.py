@@ -47,16 +47,43 @@ from .sampled_newton import NewtonState, SampledNewton, why_not
 Indices = NDArray[np.intp]
 
 
+@dataclass(frozen=True)
+class SomeColumns:
+    """The problem of some columns; a checkpoint holds their numbers alone."""
+
+    whole: Problem
+    columns: Indices
+    problem: Problem = field(repr=False)
+
+    @classmethod
+    def of(cls, whole: Problem, columns: Indices, workspace: Workspace) -> SomeColumns:
+        """Take some columns."""
+        form = workspace.once(ByColumn, whole, workspace)
+        return cls(whole, columns, form.restricted(whole, columns))
+
+    def __recipe__(self) -> tuple[Any, ...]:
+        return self.whole, self.columns
+
+    @classmethod
+    def __made__(cls, whole: Problem, columns: Indices, workspace: Workspace) -> SomeColumns:
+        return cls.of(whole, columns, workspace)
+
+
 @dataclass
 class Small:
     """The problem of some columns, and the state of the steps on it."""
 
-    problem: Problem
+    part: SomeColumns
     state: NewtonState
+
+    @property
+    def problem(self) -> Problem:
+        """The problem."""
+        return self.part.problem
 
     def copy(self) -> Small:
         """Return it with a state of its own."""
-        return Small(self.problem, own_state(self.state.copy(), NewtonState))
+        return Small(self.part, own_state(self.state.copy(), NewtonState))
 
 
 @dataclass
@@ -238,7 +265,8 @@ class WorkingSet(Solver[WorkingState]):
             order = np.argsort(np.where(chosen, -np.inf, tension))[::-1]
             chosen[order[:more]] = True
         s.columns = np.flatnonzero(chosen)
-        small = form.restricted(problem, s.columns)
+        part = SomeColumns.of(problem, s.columns, s.workspace)
+        small = part.problem
         s.notes["columns"] = s.columns.size
         point = small.feasible(Pair(small.zeros().x1, x2[s.columns]))
         # a workspace of its own: the rows of an earlier set need not be kept
@@ -250,7 +278,7 @@ class WorkingSet(Solver[WorkingState]):
         if s.inner is not None:
             before = s.inner.state
             state.penalty, state.model_tol = before.penalty, before.model_tol
-        return Small(small, state)
+        return Small(part, state)
 
 
 class ByColumn:

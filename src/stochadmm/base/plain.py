@@ -1,0 +1,402 @@
+"""Objects as JSON and arrays, and back, without pickle.
+
+Numbers, texts, containers, arrays and sparse matrices are written as they are; objects of known
+packages by class and fields; parts of *roots*, objects that the reader has too, by their place in
+them. Objects with a recipe (``__recipe__`` returns arguments, the class method ``__made__`` takes
+them and a workspace) are made again from its arguments, and what is inside of them counts as their
+part. What is held twice is written once. Reading calls no code but recipes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from .capabilities import has_members
+from .clock import NEVER, Deadline
+from .workspace import Workspace
+
+OWN = "stochadmm"
+SIMPLE = (types.NoneType, bool, int, float, str)
+"""What JSON keeps as it is, by exact type."""
+SPARSE = {
+    "csr": ("data", "indices", "indptr"),
+    "csc": ("data", "indices", "indptr"),
+    "coo": ("data", "coords"),
+    "dia": ("data", "offsets"),
+}
+
+
+CACHE = {"written": False}
+"""Metadata of fields that are computed again with the same bits: their default is read."""
+
+
+class Unwritable(TypeError):
+    """An object that can neither be written nor made again."""
+
+
+class Writer:
+    """Describes objects by what JSON can hold, arrays apart.
+
+    Parameters
+    ----------
+    roots : dict
+        Objects by name that the reader will have, with the same content.
+    trusted : tuple of str
+        Modules whose classes may be named beside those of the package.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.base.plain import Reader, Writer
+    >>> data = np.arange(6.0)
+    >>> writer = Writer({"data": [data]})
+    >>> text = writer.describe({"rows": data, "half": data / 2, "seen": (1, None)})
+    >>> len(writer.arrays)
+    1
+    >>> Reader({"data": [data]}, writer.arrays).value(text)["rows"] is data
+    True
+    """
+
+    def __init__(self, roots: Mapping[str, Any], trusted: tuple[str, ...] = ()) -> None:
+        self.arrays: dict[str, NDArray[Any]] = {}
+        self._trusted = trusted
+        self._known: dict[int, Any] = {}
+        """Descriptions of objects that need not be written again."""
+        self._held: list[Any] = []
+        """The objects themselves: no other may get their number."""
+        self._count = 0
+        for name, root in roots.items():
+            self._register(root, ["root", name])
+
+    def describe(self, value: Any, place: str = "") -> Any:
+        """Return what JSON can hold of a value; ``place`` names it in messages."""
+        if type(value) in SIMPLE:
+            return value
+        found = _constant(value)
+        if found is not None:
+            return found
+        if id(value) in self._known:
+            return {"at": self._known[id(value)]}
+        self._count += 1
+        number = self._count
+        self._known[id(value)] = ["made", number]
+        self._held.append(value)
+        return {"no": number, **self._content(value, place)}
+
+    def _register(self, top: Any, at: list[Any]) -> None:
+        """Let a root and all that is inside of it be known by place."""
+        waiting = [(top, at)]
+        while waiting:
+            value, place = waiting.pop()
+            if type(value) in SIMPLE or id(value) in self._known or _constant(value) is not None:
+                continue
+            self._known[id(value)] = place
+            self._held.append(value)
+            waiting += [(child, [*place, *step]) for step, child in _children(value)]
+
+    def _content(self, value: Any, place: str) -> dict[str, Any]:
+        if sparse.issparse(value):
+            return self._sparse(value, place)
+        return (_first(CONTENT, value) or Writer._object)(self, value, place)
+
+    def _sequence(self, value: Any, place: str) -> dict[str, Any]:
+        parts = [self.describe(part, f"{place}[{k}]") for k, part in enumerate(value)]
+        if type(value) in (list, tuple):
+            return {type(value).__name__: parts}
+        return {"named": self._class(type(value), place), "items": parts}
+
+    def _dict(self, value: dict[Any, Any], place: str) -> dict[str, Any]:
+        parts = value.items()
+        each = [(self.describe(k, place), self.describe(v, f"{place}[{k!r}]")) for k, v in parts]
+        return {"dict": [list(pair) for pair in each]}
+
+    def _array(self, value: NDArray[Any], place: str) -> dict[str, Any]:
+        if value.dtype.hasobject:
+            raise Unwritable(f"{place or 'an array'} holds Python objects, expected numbers")
+        name = f"a{len(self.arrays)}"
+        self.arrays[name] = np.asarray(value)
+        return {"array": name, "fixed": not value.flags.writeable}
+
+    def _sparse(self, value: Any, place: str) -> dict[str, Any]:
+        if value.format not in SPARSE:
+            raise Unwritable(f"{place or 'a matrix'} has the format {value.format}, expected CSR")
+        parts = [self.describe(getattr(value, name), place) for name in SPARSE[value.format]]
+        return {"sparse": type(value).__name__, "shape": list(value.shape), "parts": parts}
+
+    def _bytes(self, value: bytes, place: str) -> dict[str, Any]:
+        return {"bytes": self._array(np.frombuffer(value, np.uint8), place)["array"]}
+
+    def _slice(self, value: slice, place: str) -> dict[str, Any]:
+        ends = (value.start, value.stop, value.step)
+        return {"slice": [self.describe(end, place) for end in ends]}
+
+    def _method(self, value: types.MethodType, place: str) -> dict[str, Any]:
+        return {"method": value.__name__, "of": self.describe(value.__self__, place)}
+
+    def _class(self, cls: type, place: str) -> str:
+        """Return the name of a class; raise where its objects cannot be made again."""
+        if not _is_known(cls, self._trusted):
+            raise Unwritable(
+                f"{place or 'the state'} is a {cls.__module__}.{cls.__qualname__}, which cannot "
+                "be written"
+            )
+        return f"{cls.__module__}:{cls.__qualname__}"
+
+    def _object(self, value: Any, place: str) -> dict[str, Any]:
+        name = self._class(type(value), place)
+        if has_members(value, "__recipe__"):
+            parts = value.__recipe__()
+            made_of = [self.describe(part, f"{place}({k})") for k, part in enumerate(parts)]
+            inside = self._known[id(value)]
+            for step, child in _children(value):
+                self._register(child, [*inside, *step])
+            return {"made": name, "of": made_of}
+        caches = _caches(type(value))
+        held = {k: v for k, v in _fields(value).items() if k not in caches}
+        return {
+            "object": name,
+            "fields": {k: self.describe(v, f"{place}.{k}") for k, v in held.items()},
+        }
+
+
+class Reader:
+    """Makes objects of the descriptions of a `Writer`.
+
+    Parameters
+    ----------
+    roots : dict
+        Objects by name, with the content of those of the writer.
+    arrays : dict
+        The writer's.
+    workspace : Workspace, optional
+        What stands for all workspaces.
+    trusted : tuple of str
+        Modules whose classes may be made beside those of the package.
+    """
+
+    def __init__(
+        self, roots: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]],
+        workspace: Workspace | None = None, trusted: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        self._roots, self._arrays, self._trusted = roots, arrays, trusted
+        self._workspace = workspace or Workspace()
+        self._made: dict[int, Any] = {}
+
+    def value(self, text: Any) -> Any:
+        """Return the object of a description; `ValueError` where it is none."""
+        if type(text) in SIMPLE:
+            return text
+        if type(text) is not dict:
+            raise ValueError("a description is missing")
+        if "at" in text:
+            return self._place(text["at"])
+        if "no" not in text:
+            return self._constant(text)
+        return self._known(text["no"], text)
+
+    def _known(self, number: int, text: dict[str, Any]) -> Any:
+        for kind, make in _MAKERS.items():
+            if kind in text:
+                made = make(self, text, number)
+                self._made[number] = made
+                return made
+        raise ValueError(f"a description of the unknown kind {sorted(text)[0]!r}")
+
+    def _place(self, place: list[Any]) -> Any:
+        kind, name, *steps = place
+        found = self._roots[name] if kind == "root" else self._made[name]
+        for how, step in zip(steps[::2], steps[1::2], strict=True):
+            found = found[step] if how == "item" else getattr(found, step)
+        return found
+
+    def _constant(self, text: dict[str, Any]) -> Any:
+        if "scalar" in text:
+            return np.dtype(text["scalar"]).type(text["value"])
+        if "dtype" in text:
+            return np.dtype(text["dtype"])
+        if "workspace" in text:
+            return self._workspace.shared if text["workspace"] == "leaf" else self._workspace
+        if "deadline" in text:
+            return NEVER
+        if "enum" in text:
+            return self._class(text["enum"])[text["value"]]
+        raise ValueError("a description without a number")
+
+    def _class(self, name: str) -> Any:
+        module, _, path = name.partition(":")
+        found: Any = sys.modules.get(module)
+        for part in path.split("."):
+            found = vars(found).get(part) if found is not None else None
+        if not isinstance(found, type) or not _is_known(found, self._trusted):
+            raise ValueError(f"{name!r} is no class of this version")
+        return found
+
+    # ---------------------------------------------------------------- one per kind
+
+    def _array(self, text: dict[str, Any], number: int) -> NDArray[Any]:
+        array = self._arrays[text["array"]]
+        if text["fixed"]:
+            array.flags.writeable = False
+        return array
+
+    def _bytes(self, text: dict[str, Any], number: int) -> bytes:
+        return self._arrays[text["bytes"]].tobytes()
+
+    def _sparse(self, text: dict[str, Any], number: int) -> Any:
+        kind: Any = vars(sparse).get(text["sparse"])
+        bases: Any = (sparse.sparray, sparse.spmatrix)
+        if not isinstance(kind, type) or not issubclass(kind, bases):
+            raise ValueError(f"{text['sparse']!r} is no sparse matrix")
+        make: Any = kind
+        parts = [self.value(part) for part in text["parts"]]
+        return make(tuple(parts), shape=tuple(text["shape"]))
+
+    def _list(self, text: dict[str, Any], number: int) -> list[Any]:
+        made: list[Any] = []
+        self._made[number] = made
+        made.extend(self.value(part) for part in text["list"])
+        return made
+
+    def _tuple(self, text: dict[str, Any], number: int) -> tuple[Any, ...]:
+        return tuple(self.value(part) for part in text["tuple"])
+
+    def _dict(self, text: dict[str, Any], number: int) -> dict[Any, Any]:
+        made: dict[Any, Any] = {}
+        self._made[number] = made
+        made.update((self.value(k), self.value(v)) for k, v in text["dict"])
+        return made
+
+    def _slice(self, text: dict[str, Any], number: int) -> slice:
+        return slice(*(self.value(end) for end in text["slice"]))
+
+    def _method(self, text: dict[str, Any], number: int) -> Any:
+        owner, name = self.value(text["of"]), text["method"]
+        if not isinstance(getattr(type(owner), name, None), types.FunctionType):
+            raise ValueError(f"{name!r} is no method of a {type(owner).__name__}")
+        return getattr(owner, name)
+
+    def _remade(self, text: dict[str, Any], number: int) -> Any:
+        make = getattr(self._class(text["made"]), "__made__", None)
+        if make is None:
+            raise ValueError(f"{text['made']!r} has no recipe in this version")
+        return make(*(self.value(part) for part in text["of"]), workspace=self._workspace)
+
+    def _named(self, text: dict[str, Any], number: int) -> Any:
+        cls, items = self._class(text["named"]), [self.value(item) for item in text["items"]]
+        if not issubclass(cls, tuple) or len(items) != len(getattr(cls, "_fields", ())):
+            raise ValueError(f"{text['named']!r} has other fields in this version")
+        return tuple.__new__(cls, items)
+
+    def _object(self, text: dict[str, Any], number: int) -> Any:
+        cls = self._class(text["object"])
+        if dataclasses.is_dataclass(cls) and not _instance_fields(cls) <= set(text["fields"]):
+            raise ValueError(f"{text['object']!r} has other fields in this version")
+        made = object.__new__(cls)
+        self._made[number] = made
+        for name, empty in _caches(cls).items():
+            object.__setattr__(made, name, empty)
+        for name, part in text["fields"].items():
+            object.__setattr__(made, name, self.value(part))
+        return made
+
+
+_MAKERS: dict[str, Any] = {
+    "array": Reader._array, "bytes": Reader._bytes, "sparse": Reader._sparse,
+    "list": Reader._list, "tuple": Reader._tuple, "dict": Reader._dict, "slice": Reader._slice,
+    "method": Reader._method, "made": Reader._remade, "named": Reader._named,
+    "object": Reader._object,
+}  # fmt: skip
+
+
+CONTENT: tuple[tuple[Any, Any], ...] = (
+    (np.ndarray, Writer._array), ((list, tuple), Writer._sequence), (dict, Writer._dict),
+    (bytes, Writer._bytes), (slice, Writer._slice), (types.MethodType, Writer._method),
+)  # fmt: skip
+
+
+def _first(table: Any, value: Any) -> Any:
+    """Return what a table has for the first kind that a value is of, None where it has none."""
+    return next((found for kinds, found in table if isinstance(value, kinds)), None)
+
+
+def _scalar(value: Any) -> dict[str, Any] | None:
+    known = value.dtype.kind in "biuf"
+    return {"scalar": value.dtype.str, "value": value.item()} if known else None
+
+
+def _dtype(value: Any) -> dict[str, Any]:
+    return {"dtype": value.str}
+
+
+def _workspace(value: Workspace) -> dict[str, Any]:
+    return {"workspace": "leaf" if value.shared is value else "run"}
+
+
+def _deadline(value: Deadline) -> dict[str, Any]:
+    return {"deadline": "none"}
+
+
+def _member(value: enum.Enum) -> dict[str, Any]:
+    return {"enum": f"{type(value).__module__}:{type(value).__qualname__}", "value": value.name}
+
+
+CONSTANTS: tuple[tuple[Any, Any], ...] = (
+    (np.generic, _scalar), (np.dtype, _dtype), (Workspace, _workspace), (Deadline, _deadline),
+    (enum.Enum, _member),
+)  # fmt: skip
+
+
+def _constant(value: Any) -> dict[str, Any] | None:
+    """Return the description of a value that is told by itself, None where it has content."""
+    describe = _first(CONSTANTS, value)
+    found: dict[str, Any] | None = None if describe is None else describe(value)
+    return found
+
+
+def _children(value: Any) -> Iterator[tuple[tuple[str, Any], Any]]:
+    """Yield the parts of an object and how they are reached; none of what is not looked into."""
+    is_sparse: bool = sparse.issparse(value)
+    if type(value) in (list, tuple):
+        for k, part in enumerate(value):
+            yield ("item", k), part
+    elif type(value) is dict:
+        for name, part in value.items():
+            if type(name) in SIMPLE:
+                yield ("item", name), part
+    elif is_sparse:
+        for name in SPARSE.get(value.format, ()):
+            yield ("attribute", name), getattr(value, name)
+    elif type(value).__module__.partition(".")[0] == OWN:
+        for name, part in _fields(value).items():
+            yield ("attribute", name), part
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """Return what an object holds, slots included."""
+    slots = [name for cls in type(value).__mro__ for name in vars(cls).get("__slots__", ())]
+    held = {name: getattr(value, name) for name in slots if has_members(value, name)}
+    return held | getattr(value, "__dict__", {})
+
+
+def _instance_fields(cls: Any) -> set[str]:
+    """Return the fields that every complete object of a dataclass has."""
+    return {f.name for f in dataclasses.fields(cls) if f.init} - set(_caches(cls))
+
+
+def _caches(cls: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that are not written, and what they are without content."""
+    every = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    return {f.name: f.default for f in every if f.metadata == CACHE}
+
+
+def _is_known(cls: type, trusted: tuple[str, ...]) -> bool:
+    return cls.__module__.partition(".")[0] == OWN or cls.__module__ in trusted
