@@ -434,3 +434,49 @@ def test_killed_processes_are_taken_up_with_the_same_bits(tmp_path):
     assert len(found) == 20
     assert all(trial["same"] for trial in found)
     assert sum(trial["while writing"] for trial in found) >= 4
+
+
+# ---------------------------------------------------------------- estimators and command line
+
+
+def test_a_fit_that_was_killed_goes_on(tmp_path, kept):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 30))
+    y = X[:, :5].sum(axis=1) + rng.standard_normal(3000) > 0
+    path = tmp_path / "model.ckpt"
+
+    def model():
+        return sa.FusedLassoClassifier(alpha=1e-3, solver=sa.Auto("newton"), standardize=True)
+
+    whole = model().fit(X, y)
+    seen = model().fit(X, y, checkpoint=path)
+    again = model().fit(X, y, checkpoint=path)
+    for each in (seen, again):
+        np.testing.assert_array_equal(each.coef_, whole.coef_)
+        assert each.n_iter_ == whole.n_iter_
+    with pytest.raises(sa.CheckpointError, match="another problem or method"):
+        model().set_params(alpha=2e-3).fit(X, y, checkpoint=path)
+
+
+def test_the_command_line_goes_on(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from stochadmm.cli.main import app
+
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 5))
+    rows = np.column_stack([X, X[:, 0] + 0.1 * rng.standard_normal(400)])
+    np.savetxt("t.csv", rows, delimiter=",", header="a,b,c,d,e,y", comments="")
+    asked = ["fit", "t.csv", "--target", "y", "--loss", "squared", "--json", "--overwrite"]
+    for name, streams in {"inside": False, "outside": True}.items():
+        monkeypatch.setattr(
+            "stochadmm.cli._stream.why_streamed", lambda *_, s=streams: "beyond" if s else None
+        )
+        call = [*asked, "--alpha", "0.01", "--checkpoint", name]
+        first, second = (CliRunner().invoke(app, call) for _ in range(2))
+        assert first.exit_code == second.exit_code == 0, first.output + second.output
+        assert Path(name).exists()
+    refused = CliRunner().invoke(app, [*asked, "--checkpoint", "run"])
+    assert refused.exit_code == 2
+    assert "--alpha" in refused.output

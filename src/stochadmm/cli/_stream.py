@@ -153,9 +153,9 @@ class StreamedModel:
 
 def fit_streamed(
     source: Any, loss: str, operator: Any, penalties: tuple[Any, Any], tol: float,
-    max_seconds: float | None, memory: int,
+    max_seconds: float | None, memory: int, checkpoint: Path | None = None,
 ) -> Any:  # fmt: skip
-    """Return the result of a fit to rows in files."""
+    """Return the result of a fit to rows in files, from its checkpoint where that exists."""
     import stochadmm as sa
 
     ends = targets_of(source)
@@ -165,5 +165,6 @@ def fit_streamed(
         intercept=True,
     )  # fmt: skip
     return sa.minimize(
-        problem, stop=sa.Gap(tol), max_passes=500, max_seconds=max_seconds, memory=memory
-    )
+        problem, stop=sa.Gap(tol), max_passes=500, max_seconds=max_seconds, memory=memory,
+        checkpoint=checkpoint, resume=checkpoint is not None,
+    )  # fmt: skip

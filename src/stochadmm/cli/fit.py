@@ -61,12 +61,17 @@ def fit(
     tol: Annotated[float, typer.Option(help="Relative duality gap.")] = 1e-4,
     max_seconds: Annotated[float | None, typer.Option(help="Budget in seconds.")] = None,
     memory: Annotated[str, typer.Option(help="Beyond it rows are streamed.")] = "half",
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="File to go on from after a crash; with --alpha.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the model.")] = Path("model"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace it.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a structured linear model to a table."""
     check_place(out, overwrite)
+    if checkpoint is not None and alpha is None:
+        raise ValueError("--checkpoint is for one fit, not for a search; pass --alpha")
     limit = _stream.half_of_memory() if memory == "half" else as_bytes(memory)
     beyond = _stream.why_streamed(data, limit)
     if beyond is not None:
@@ -74,7 +79,7 @@ def fit(
         request = Streaming(data, target, loss, alpha, structure, l1_ratio, weight, offset, drop)
         if standardize:
             raise ValueError(f"{beyond}; --standardize needs them in memory, raise --memory")
-        done, saved, shape = streamed(request, beyond, tol, max_seconds, limit)
+        done, saved, shape = streamed(request, beyond, tol, max_seconds, limit, checkpoint)
         return _finish(out, saved, done, shape, overwrite, as_json, [])
     table = read_table(data)
     setting = prepare(table, target, loss, edges, groups, grid, graph, weight, offset, drop)
@@ -85,7 +90,9 @@ def fit(
         options |= {"cv": cv, "one_standard_error": simplest}
     else:
         options["alpha"] = alpha
-    model, notes = fitted(setting, options, with_cv=alpha is None, progress=not as_json)
+    model, notes = fitted(
+        setting, options, with_cv=alpha is None, progress=not as_json, checkpoint=checkpoint
+    )
     saved = _saved(setting, model, notes)
     path = None if alpha is not None else walked(setting, model, options)
     return _finish(out, saved, model, setting.graph, overwrite, as_json, notes, path)
@@ -124,8 +131,9 @@ class Streaming:
 
 
 def streamed(
-    request: Streaming, beyond: str, tol: float, max_seconds: float | None, memory: int
-) -> tuple[Any, SavedModel, Any]:
+    request: Streaming, beyond: str, tol: float, max_seconds: float | None, memory: int,
+    checkpoint: Path | None = None,
+) -> tuple[Any, SavedModel, Any]:  # fmt: skip
     """Return the fitted model, how it is saved, and the graph."""
     data = request.data
     if request.alpha is None:
@@ -148,8 +156,9 @@ def streamed(
         setting.estimator, setting.placed(), design.n_columns, request.alpha, request.l1_ratio
     )
     result = _stream.fit_streamed(
-        source, request.loss, operator, (penalties[0], penalties[1]), tol, max_seconds, memory
-    )
+        source, request.loss, operator, (penalties[0], penalties[1]), tol, max_seconds, memory,
+        checkpoint,
+    )  # fmt: skip
     model = _stream.StreamedModel(result, setting.estimator, request.alpha, tol, setting.edges)
     facts = {
         "estimator": setting.estimator, "data": data, "rows": source.n_rows,
@@ -353,13 +362,15 @@ def _default_loss(name: str, values: Any, count: int, few: int = 20) -> str:
 
 
 def fitted(
-    setting: Setting, options: dict[str, Any], *, with_cv: bool, progress: bool
-) -> tuple[Any, list[str]]:
+    setting: Setting, options: dict[str, Any], *, with_cv: bool, progress: bool,
+    checkpoint: Path | None = None,
+) -> tuple[Any, list[str]]:  # fmt: skip
     """Return the fitted estimator, and what it warned of."""
     model = setting.model("CV" if with_cv else "", verbose=progress, **options)
+    more = {} if checkpoint is None else {"checkpoint": checkpoint}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(setting.X, setting.y, **setting.beside())
+        model.fit(setting.X, setting.y, **setting.beside(), **more)
     return model, list(dict.fromkeys(str(w.message) for w in caught))
 
 

@@ -164,16 +164,17 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         return []
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, offset: Any, budget: Budget | None = None
-    ) -> Any:
+        self, X: Any, y: Any, sample_weight: Any, offset: Any, budget: Budget | None = None,
+        checkpoint: Any = None,
+    ) -> Any:  # fmt: skip
         self._check_parameters()
         budget = budget or Budget.after(self.max_seconds)
         fitting = self._prepare(X, y, sample_weight, offset)
         warn_each(type(self).__name__, self._notices(fitting))
         problem = at_strength(fitting.unit, self._strength)
         epochs = Epochs(self, X, y, lambda state: self._attributes(fitting, state.output.x2))
-        watch = epochs if epochs.watched else None
-        result = self._solve(problem, self._warm(problem), Workspace(), budget, callback=watch)
+        more = {"callback": epochs if epochs.watched else None, "checkpoint": checkpoint}
+        result = self._solve(problem, self._warm(problem), Workspace(), budget, **more)
         self._set(fitting, problem, result, self._strength)
         self._refit(fitting, result, budget)
         epochs.close()
@@ -235,8 +236,7 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         for name, value in self._attributes(fitting, x2).items():
             setattr(self, name, value)
         self.result_ = result
-        self.dual_gap_ = result.relative_gap
-        self.status_ = result.status
+        self.dual_gap_, self.status_ = result.relative_gap, result.status
         self.n_passes_ = result.n_passes
         self.n_iter_ = result.n_epochs
         self.history_ = result.history

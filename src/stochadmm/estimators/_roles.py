@@ -30,7 +30,10 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
     """The role of a regressor: one number, or several, per row."""
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> Any:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, *,
+        checkpoint: Any = None,
+    ) -> Any:  # fmt: skip
         """Fit the model.
 
         An interrupt (Ctrl-C) leaves the model at the last measured point, with ``status_`` set to
@@ -48,12 +51,16 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
             Weights >= 0; the loss is the weighted mean.
         offset : array, optional
             Added to the predictions, such as the log of the exposure for counts.
+        checkpoint : path, optional
+            A file that the fit is written to every minute. A fit that was killed goes on from it
+            when it is called again, with the same bits; one of other data or parameters is
+            refused.
 
         Returns
         -------
         self : estimator
         """
-        return self._fit(X, y, sample_weight, offset)
+        return self._fit(X, y, sample_weight, offset, checkpoint=checkpoint)
 
     def predict(self, X: Any, offset: Any = None) -> Array:
         """Return predictions on the scale of the targets.
@@ -174,7 +181,10 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
     class_weight: Any = None
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> Any:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, *,
+        checkpoint: Any = None,
+    ) -> Any:  # fmt: skip
         """Fit the model.
 
         An interrupt (Ctrl-C) leaves the model at the last measured point, with ``status_`` set to
@@ -192,12 +202,16 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
             Weights >= 0; the loss is the weighted mean.
         offset : array of shape (n_samples,) or (n_samples, n_classes), optional
             Added to the decision function; the second shape for more than two classes.
+        checkpoint : path, optional
+            A file that the fit is written to every minute. A fit that was killed goes on from it
+            when it is called again, with the same bits; one of other data or parameters is
+            refused.
 
         Returns
         -------
         self : estimator
         """
-        return self._fit(X, y, sample_weight, offset)
+        return self._fit(X, y, sample_weight, offset, checkpoint=checkpoint)
 
     def decision_function(self, X: Any, offset: Any = None) -> Array:
         """Return the score of the second class, or of every class where there are more.

@@ -91,11 +91,13 @@ def solve(
     verbose: bool,
     callback: Callable[[Record, Any], Any] | None,
     last_digits: bool = True,
+    checkpoint: Any = None,
 ) -> Result:
     """Solve to the tolerance, and small problems to rounding error unless ``tol`` is loose.
 
     Without ``last_digits`` small problems are solved well enough to compare strengths. A callback
-    has every epoch measured, so there is none unless somebody watches.
+    has every epoch measured, so there is none unless somebody watches. A run goes on from its
+    ``checkpoint`` where that exists.
     """
     small = _work(problem) <= OPTIONS.small and not isinstance(problem.f2, StreamedSum)
     stop: Rule = Gap(tol)
@@ -111,6 +113,8 @@ def solve(
         random_state=_generator(random_state),
         verbose=verbose,
         resumable=False,
+        checkpoint=checkpoint,
+        resume=checkpoint is not None,
     )
     return solve_in(problem, solver, asked, workspace)
 
