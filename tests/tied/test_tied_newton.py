@@ -6,11 +6,13 @@ from benchmarks.covering import answer, conic_optimum, objective
 from scipy import sparse
 
 import stochadmm as sa
+from stochadmm.forms.one_block import one_block
+from stochadmm.kernels.extension import available
 from stochadmm.run.minimize import Request
 from stochadmm.run.minimize import solve as solve_in
 from stochadmm.run.path import at_strength, solve_path
 from stochadmm.solvers import TiedNewton
-from stochadmm.tied import FewRows, ManyRows, Structure, levels_of
+from stochadmm.tied import FewRows, ManyRows, Reduced, Structure, levels_of
 
 N, SIDE = 24, 8
 D = SIDE * SIDE
@@ -361,3 +363,27 @@ def test_levels_span_exactly_the_null_space_of_the_zero_rows():
     rank = np.linalg.matrix_rank(S[np.flatnonzero(zero)].toarray())
     assert P.shape[1] == D - rank == np.linalg.matrix_rank(P)
     np.testing.assert_allclose(S[np.flatnonzero(zero)] @ P, 0.0, atol=1e-14)
+
+
+@pytest.mark.skipif(not available(), reason="needs the compiled kernels")
+@pytest.mark.parametrize("loss", [sa.Squared(), sa.Logistic(), sa.Huber(0.5)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_levels_have_one_minimum_compiled_and_by_steps(loss, dtype, monkeypatch):
+    rng, X, score = rows(seed=3)
+    y = np.sign(score) if isinstance(loss, sa.Logistic) else score
+    problem = sa.Problem.linear(
+        loss, X.astype(dtype), y.astype(dtype), structure=sa.GridDifferences((SIDE, SIDE)),
+        on_structure=sa.L1(0.02), on_coefficients=sa.L1(0.01), intercept=True,
+        sample_weight=rng.uniform(0.5, 2.0, N).astype(dtype),
+    )  # fmt: skip
+    form, S = one_block(problem), sparse.csr_array(one_block(problem).S)
+    image = S @ np.append(np.repeat([1.0, 0.0, -0.5, 0.25], D // 4), 0.1)
+    levels = levels_of(S, (np.abs(image) < 1e-12) & form.mask)
+    small = Reduced.of(problem.f2, form, S, levels)
+    begin, mu = np.zeros(levels.count), np.zeros(S.shape[0])
+    compiled = small.minimize(begin, mu, 1e-13)
+    monkeypatch.setattr("stochadmm.tied._levels.minimize_in_columns", lambda *_: None)
+    by_steps = small.minimize(begin, mu, 1e-13)
+    assert levels.count > 3
+    assert small.value(compiled) <= small.value(by_steps) + 1e-12
+    np.testing.assert_allclose(compiled, by_steps, rtol=1e-4, atol=1e-5)

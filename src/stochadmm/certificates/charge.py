@@ -190,7 +190,7 @@ class Split:
         self.form = form
         self.room = np.where(held, np.inf, 0.0)
         if not held.all():
-            self.room = np.where(held, np.inf, _room(form, mu, per_row(form, rho)))
+            self.room = np.where(held, np.inf, _room(form, mu, per_row(form, rho), ~held))
         mask = self.room > 0
         self.held = held
         self.groups = [self._group(index, column) for index, column in outputs_by_mask(mask)]
@@ -279,26 +279,29 @@ def two_sided(form: OneBlock) -> Array:
     return np.asarray(held)
 
 
-def _room(form: OneBlock, mu: Array, least: Array) -> Array:
-    """Return how far mu may move both ways inside the dual set at no cost, entry by entry."""
+def _room(form: OneBlock, mu: Array, least: Array, asked: Array) -> Array:
+    """Return how far mu may move both ways inside the dual set at no cost, entry by entry.
+
+    Entries that are not asked for do not move.
+    """
     size, best = np.maximum(least, TINY), np.zeros_like(mu)
-    inside = np.ones(mu.shape, dtype=bool)
-    base = np.empty(mu.shape)
-    for part, rows in flat(form):
-        base[rows] = float(part.conjugate(mu[rows]))
+    inside = asked
     for _ in range(OPTIONS.often):
         for end in (mu + size, mu - size):
-            inside &= form.project(end) == end
+            inside = inside & (form.project(end) == end)
         if not inside.any():
             break
         best = np.where(inside, size, best)
         size = OPTIONS.farther * size
+    if not best.any():
+        return best
     # a cone's conjugate is zero on its domain; where it is not, a move would cost something
     for part, rows in flat(form):
+        base = float(part.conjugate(mu[rows]))
         if not _separable(part, rows.stop - rows.start):
             best[rows] = 0.0
         for end in (mu[rows] + best[rows], mu[rows] - best[rows]):
-            if not float(part.conjugate(end)) == base[rows].flat[0]:
+            if not float(part.conjugate(end)) == base:
                 best[rows] = 0.0
     return best
 

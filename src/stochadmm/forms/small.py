@@ -21,6 +21,7 @@ from ..kernels.views import DataView, PenaltyView
 from ..operators import csr_parts, identity_scale
 from ..problem import Problem
 from ..risk import FiniteSum, loss_of_rows
+from ..risk.views import dense_view
 from .compiled import terms_view
 
 
@@ -44,6 +45,10 @@ class SmallLimits:
     numbers: int = 130_000
     rows: int = 12
 
+    def admits(self, n: int, p: int, structure: int = 0) -> bool:
+        """Say whether n rows of p columns, with so many rows of a structure, are small."""
+        return p <= self.columns and n * p <= self.numbers and structure <= self.rows * p
+
     def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return what keeps a problem from the small route, in words."""
         f2 = loss_of_rows(problem.f2)
@@ -52,14 +57,14 @@ class SmallLimits:
         if f2 is None or not f2.compiled:
             return "rows or loss have no compiled form"
         p = f2.n_columns
-        if p > self.columns or f2.n_terms * p > self.numbers:
+        if not self.admits(f2.n_terms, p):
             return "it is not small"
         if problem.f1 is not None or problem.b is not None:
             return "f1 or b"
         plain = identity_scale(problem.A1) == -1.0 and offers(problem.A2, Has.SPARSE)
         if problem.A1 is not None and not plain:
             return "a constraint that is not structure @ x2 = x1"
-        if problem.shape1[0] > self.rows * p:
+        if not self.admits(f2.n_terms, p, problem.shape1[0]):
             return "the structure is not small"
         if _all_terms(problem, workspace or Workspace()) is None:
             return "a penalty without rows of its own"
@@ -138,6 +143,30 @@ class SmallForm:
         found = small_route(problem)
         self.hessian.known = True
         return problem, found
+
+
+def minimize_in_columns(
+    f2: FiniteSum, columns: Array, S: Any, penalty: Any, w: Array, dual: Array,
+    limits: SmallLimits | None = None,
+) -> Array | None:  # fmt: skip
+    """Return the minimizer of ``mean loss(columns w) + penalty(S w)``, None where it is not small.
+
+    ``w`` and ``dual``, a multiplier of the rows of S in CSR form, are where it begins.
+    """
+    limits = limits or SmallLimits()
+    n, p = columns.shape
+    if not f2.compiled or not limits.admits(n, p, S.shape[0]):
+        return None
+    terms = _terms(penalty, S.shape[0])
+    if terms is None or _taken_apart(terms)[1].size:
+        return None
+    h = terms_view(terms, S.shape[0], 1, np.dtype(np.float64))
+    indptr, indices = (a.astype(np.int32) for a in (S.indptr, S.indices))
+    form = SmallForm(
+        dense_view(f2, columns), h, indptr, indices, S.data, S.shape[0], Hessian(None),
+        np.empty(0, np.intp),
+    )  # fmt: skip
+    return form.solve(w, dual)[0].w
 
 
 def small_form(problem: Problem, workspace: Workspace) -> SmallForm:

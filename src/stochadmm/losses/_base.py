@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..base.capabilities import Capabilities, Has, declared
+from ..base.capabilities import Capabilities, Has, offers
 from ..base.protocols import Array
 from ..kernels import entries
 from ..kernels.extension import available
@@ -138,7 +138,7 @@ class Elementwise:
     def _compiled(self, *entrywise: Array) -> bool:
         """Whether compiled loops over entries take these arrays."""
         shape = entrywise[0].shape
-        known = Has.KERNEL in declared(self) and all(a.shape == shape for a in entrywise[1:])
+        known = offers(self, Has.KERNEL) and all(a.shape == shape for a in entrywise[1:])
         return known and available()
 
     def value(self, z: Array, y: Array, weight: Array | None = None) -> float:

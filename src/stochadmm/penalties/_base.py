@@ -97,7 +97,7 @@ def check_factor(factor: float) -> None:
 
 def per_row(numbers: Any, x: Array) -> Any:
     """Make one number per row broadcast against ``x`` of shape (p,) or (p, C)."""
-    if np.ndim(numbers) == 1 and x.ndim == 2:
+    if x.ndim == 2 and np.ndim(numbers) == 1:
         return numbers[:, None]
     return numbers
 

@@ -16,6 +16,8 @@ from ._base import ALWAYS, GUARD, Part, as_float, check_factor, check_rows, eps,
 
 Numbers = float | Floats
 
+OFFERED = ALWAYS | {Has.REACH, Has.RESCALED, Has.RESTRICTED, Has.TENSION, Has.TERMS}
+
 
 class Coefficients(NamedTuple):
     """Numbers of ``l1 |x| + l2/2 x^2`` with bounds: one for all, one per row or one per entry."""
@@ -35,7 +37,7 @@ class ElementwisePenalty(Part):
     @property
     def capabilities(self) -> Capabilities:
         """What the penalty offers."""
-        return ALWAYS | {Has.REACH, Has.RESCALED, Has.RESTRICTED, Has.TENSION, Has.TERMS}
+        return OFFERED
 
     _numbers: Coefficients
     _bounded: bool

@@ -6,10 +6,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..base.protocols import Array
 from ..kernels.views import DataView, csr_parts
 
 if TYPE_CHECKING:
     from .finite_sum import FiniteSum
+
+
+def dense_view(f2: FiniteSum, columns: Array) -> DataView:
+    """Return targets, weights and loss of a finite sum with other columns, in float64.
+
+    ``columns`` takes the place of the rows; an intercept is one of them.
+    """
+    none = np.empty(0)
+    y, weight, offset = (
+        none if a is None else np.ascontiguousarray(a, dtype=np.float64)
+        for a in (f2.y, f2.weight, f2.offset)
+    )
+    loss: Any = f2.loss
+    name, p0, p1 = loss.kernel
+    X = np.ascontiguousarray(columns, dtype=np.float64)
+    return DataView(
+        len(X), X.shape[1], 1, False, X, none, none, none, y.reshape(-1, 1), weight, offset, False,
+        str(name), float(p0), float(p1),
+    )  # fmt: skip
 
 
 def data_view(f2: FiniteSum) -> DataView:

@@ -21,6 +21,7 @@ from ..base.terms import compiled_terms
 from ..certificates import mean_loss
 from ..exact import components
 from ..forms.one_block import OneBlock
+from ..forms.small import minimize_in_columns
 from ..penalties import Stacked
 from ..quadratic import QuadraticModel
 from ..risk import FiniteSum
@@ -93,7 +94,7 @@ class Reduced:
     @classmethod
     def of(cls, f2: FiniteSum, form: OneBlock, S: Any, levels: Levels) -> Reduced:
         """Collect columns and rows; rows of elementwise penalties that vanish are left out."""
-        small = sparse.csr_array(S @ levels.P)
+        small = S @ levels.P
         small.data[np.abs(small.data) <= 1e-14 * np.abs(small.data).max(initial=0.0)] = 0.0
         small.eliminate_zeros()
         filled = np.diff(small.indptr) > 0
@@ -124,10 +125,17 @@ class Reduced:
     ) -> Array:  # fmt: skip
         """Return levels near the minimum, by Newton steps from v with multipliers of all rows.
 
-        Steps end when they gain less than ``tol`` times the objective.
+        Steps end when they gain less than ``tol`` times the objective. Few levels are a small
+        problem, which one compiled call solves to the last digits.
         """
         if not v.size:
             return v
+        found = minimize_in_columns(self.f2, self.columns, self.S, self.penalty, v, mu[self.left])
+        return self._by_steps(v, mu, tol, options, deadline) if found is None else found
+
+    def _by_steps(
+        self, v: Array, mu: Array, tol: float, options: TiedOptions, deadline: Deadline
+    ) -> Array:
         model = QuadraticModel(self.S, self.penalty, None, v.shape)
         q, f2 = sample_weights(self.f2), self.f2
         loss: Any = f2.loss

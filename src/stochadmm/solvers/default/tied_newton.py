@@ -66,6 +66,8 @@ class TiedState(State):
     split: Splitting = field(kw_only=True, repr=False)
     w: Array = field(kw_only=True, repr=False)
     """The point in float64."""
+    free: list[tuple[Any, Any]] = field(kw_only=True, repr=False)
+    """Directions that no penalty sees, as sparse columns."""
     first: bool = True
     """Whether nothing has been done yet."""
     warm: bool = False
@@ -225,7 +227,7 @@ class TiedNewton(Solver[TiedState]):
             workspace=workspace,
             x=point, output=point, dual=form.to_multiplier(mu).astype(problem.dtype), beta=1.0,
             split=split, w=w, warm=warm or dual is not None, bound=-np.inf, cache=cache,
-            n_passes=1.0 + passes, n_gradients=1.0, own_bound=True,
+            n_passes=1.0 + passes, n_gradients=1.0, own_bound=True, free=free,
             notes={"bytes": rows.n_bytes + rows.structure.n_bytes},
         )  # fmt: skip
 
@@ -234,22 +236,29 @@ class TiedNewton(Solver[TiedState]):
         s, f2 = own_state(state, TiedState), as_finite_sum(problem.f2)
         form = one_block(problem, s.workspace)
         if s.idle >= self.patience:
-            s.own_bound = False
+            s.own_bound = s.exact = False
             take_over(problem, s, rng)
             return
+        if s.first and s.warm:  # what is tied there may still be
+            self._advance(problem, f2, form, s, split=False)
+        s.first = False
+        self._advance(problem, f2, form, s)
+        self._certify(problem, f2, form, s)
+        s.n_epochs += 1
+
+    def _advance(
+        self, problem: Problem, f2: FiniteSum, form: OneBlock, s: TiedState, split: bool = True
+    ) -> None:
+        """Split, unless the present point is to be collapsed as it is; collapse, move."""
         at = evaluate(f2, s.w, s.cache)
         s.n_passes += at.n_passes
         now = at.value + problem.penalty(s.output)
-        near = s.w
-        if not (s.first and s.warm):
-            near = self._split(f2, s, at)
-        s.first = False
+        near = self._split(f2, s, at) if split else s.w
         w = self._collapsed(f2, form, s, near, now)
+        s.exact = w is not None
         if w is None:
             w = self._along(problem, f2, s, at, near, now)
         self._move(problem, f2, s, w)
-        self._certify(problem, f2, form, s)
-        s.n_epochs += 1
 
     # ---------------------------------------------------------------- the three parts
 
@@ -338,8 +347,7 @@ class TiedNewton(Solver[TiedState]):
         s.n_passes += at.n_passes
         value = at.value + problem.penalty(s.output)
         if structure.shift is not None:
-            free = _free_directions(form, structure)
-            cleared = clear_free_directions(f2, at, free, deadline=s.deadline)
+            cleared = clear_free_directions(f2, at, s.free, deadline=s.deadline)
             if cleared is None:
                 self._count(s, np.inf)
                 return
