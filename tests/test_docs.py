@@ -60,7 +60,8 @@ PUBLIC = [name for name in sa.__all__ if inspect.isclass(getattr(sa, name))] + [
     "certify",
 ]
 GIVEN_BY_RUNS = {
-    "Certificate", "DataError", "EngineLost", "Pair", "Record", "Result", "Evaluation", "Status",
+    "Certificate", "CheckpointError", "DataError", "EngineLost", "Pair", "Record", "Result",
+    "Evaluation", "Status",
 }  # fmt: skip
 """What runs return or raise: described by attributes, not made by users."""
 

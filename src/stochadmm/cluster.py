@@ -8,16 +8,20 @@ for want of workers is begun again, and then given up with `EngineLost`.
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, Protocol, TypeVar
 
-from .data import DataError, Shard, Source, is_on_dask
+from .data import Shard, Source, is_on_dask
 from .linear_algebra import threads
 
 T = TypeVar("T")
@@ -95,9 +99,34 @@ def _tasks(
     return {(a, b): Node(tuple(shards[a:b]), work, add) for a, b in ranges}
 
 
+# ---------------------------------------------------------------- threads
+
+
+class _Stopped(Exception):
+    """Another thread has ended the pass."""
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """A shard whose reading ends within a block when the pass is given up."""
+
+    shard: Any
+    stop: Event
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.shard, name)
+
+    def blocks(self, max_bytes: int) -> Iterator[Any]:
+        """Yield the blocks of the shard while they are wanted."""
+        for block in self.shard.blocks(max_bytes):
+            if self.stop.is_set():
+                raise _Stopped
+            yield block
+
+
 @dataclass(frozen=True)
 class Local:
-    """Threads of this process.
+    """Threads of this process; Ctrl-C is answered within a block.
 
     Parameters
     ----------
@@ -110,13 +139,22 @@ class Local:
     def map_reduce(self, shards: Sequence[Shard], work: Any, add: Any) -> Any:
         """Run the tasks in a pool of threads."""
         workers = min(self.workers or threads.count(), len(shards))
-        tasks = _tasks(shards, work, add, workers)
         if workers == 1:
-            done = {key: task() for key, task in tasks.items()}
-        else:
-            with ThreadPoolExecutor(workers) as pool:
-                done = dict(zip(tasks, pool.map(lambda task: task(), tasks.values()), strict=True))
+            done = {key: task() for key, task in _tasks(shards, work, add, 1).items()}
+            return add_node(done, 0, len(shards), add)
+        stop = Event()
+        watched: list[Any] = [_Watched(shard, stop) for shard in shards]
+        tasks = _tasks(watched, work, add, workers)
+        pool = ThreadPoolExecutor(workers)
+        try:
+            done = dict(zip(tasks, pool.map(_call, tasks.values()), strict=True))
+        finally:  # nothing to wait for when all is done; else the blocks that are being read
+            stop.set()
+            pool.shutdown(cancel_futures=True)
         return add_node(done, 0, len(shards), add)
+
+
+# ---------------------------------------------------------------- processes
 
 
 @dataclass(frozen=True)
@@ -146,56 +184,163 @@ class Processes:
                 done = dict(zip(tasks, pool.map(_call, tasks.values()), strict=True))
             except TerminatedWorkerError:
                 continue
+            except KeyboardInterrupt:
+                pool.shutdown(kill_workers=True)
+                raise
             return add_node(done, 0, len(shards), add)
         raise EngineLost(
             f"a pass lost a process {self.tries} times, perhaps for want of memory; use fewer"
         )
 
 
+# ---------------------------------------------------------------- Dask
+
+
 @dataclass(frozen=True)
 class Dask:
     """A Dask cluster: shards are read where the workers are, sums come back.
+
+    Partitions that the cluster holds (``X.persist()``) are worked on one by one, where they are;
+    other shards in about four tasks per worker. Dask repeats the tasks of workers that die.
 
     Parameters
     ----------
     client : dask.distributed.Client
         Connected to the cluster.
     timeout : float, default=600
-        Seconds without any task ending after which the cluster counts as lost.
+        Seconds without any task ending after which a pass is begun again.
+    patience : float, default=60
+        Seconds without any worker after which the cluster counts as lost.
     tries : int, default=3
         How often a pass is begun.
     """
 
     client: Any
     timeout: float = 600.0
+    patience: float = 60.0
     tries: int = 3
 
     def map_reduce(self, shards: Sequence[Shard], work: Any, add: Any) -> Any:
-        """Submit a task per group of shards; Dask repeats those of workers that die."""
-        from distributed import TimeoutError as TimedOut
-        from distributed import wait as wait_for
-
-        wait: Any = wait_for
-
-        reason = "no worker"
+        """Submit a task per group of shards, and add up what comes back."""
+        reason = ""
         for _ in range(self.tries):
-            workers = max(1, len(self.client.nthreads()))
-            tasks = _tasks(shards, work, add, workers)
-            futures = [
-                self.client.submit(_call, task, pure=False, retries=2) for task in tasks.values()
-            ]
+            futures: list[Any] = []
             try:
-                left = set(futures)
-                while left:
-                    left = wait(left, timeout=self.timeout, return_when="FIRST_COMPLETED").not_done
-                done = dict(zip(tasks, self.client.gather(futures), strict=True))
+                done = self._pass(shards, work, add, futures)
                 return add_node(done, 0, len(shards), add)
-            except DataError:
+            except TaskFailed as error:
+                self._drop(futures)
+                raise error.reason from error
+            except EngineLost:
+                self._drop(futures)
                 raise
-            except (TimedOut, OSError, RuntimeError) as error:
-                reason = f"{type(error).__name__}: {error}"
-                self.client.cancel(futures, force=True)
+            except Exception as error:  # of the cluster: those of tasks come as TaskFailed
+                reason = f"{type(error).__name__}: {error}".splitlines()[0]
+                self._drop(futures)
+                if self.client.status != "running":
+                    break
+            except KeyboardInterrupt:
+                self._drop(futures)
+                raise
         raise EngineLost(f"the Dask cluster did not finish a pass ({reason})")
+
+    def _pass(
+        self, shards: Sequence[Shard], work: Any, add: Any, futures: list[Any]
+    ) -> dict[tuple[int, int], Any]:
+        """Return the sums of one pass by range of shards; futures are told as they are made."""
+        tasks = _tasks(shards, work, add, max(1, len(self.client.nthreads())))
+        packed = {key: _packed(task) for key, task in tasks.items()}
+        if any(held for _, held in packed.values()):  # go where the rows are
+            each = enumerate(shards)
+            packed = {(k, k + 1): _packed(Node((shard,), work, add)) for k, shard in each}
+        for text, held in packed.values():
+            futures.append(self.client.submit(_unpacked, text, held, pure=False, retries=2))
+        self._wait(futures)
+        done = dict(zip(packed, self.client.gather(futures), strict=True))
+        for failed in (value for value in done.values() if isinstance(value, TaskFailed)):
+            raise failed
+        return done
+
+    def _wait(self, futures: list[Any]) -> None:
+        """Wait for all futures; raise where none ends in time, or nobody is there to work."""
+        left, ended, seen = list(futures), time.monotonic(), time.monotonic()
+        while left:
+            still = [future for future in left if future.status == "pending"]
+            now = time.monotonic()
+            if len(still) < len(left):
+                ended = now
+            left = still
+            if now - ended > self.timeout:
+                raise TimeoutError(f"no task has ended for {self.timeout:.0f} s")
+            if self.client.status != "running":
+                raise EngineLost("the Dask cluster is gone: its scheduler does not answer")
+            if now - ended < 2.0 or len(self.client.nthreads()) > 0:
+                seen = now
+            if now - seen > self.patience:
+                raise EngineLost(f"the Dask cluster has had no worker for {self.patience:.0f} s")
+            if left:
+                _pause(left, 1.0)
+
+    def _drop(self, futures: list[Any]) -> None:
+        """Tell the cluster that a pass is given up, if it still listens."""
+        if futures and self.client.status == "running":
+            with suppress(Exception):
+                self.client.cancel(futures, force=True)
+
+
+class TaskFailed(Exception):
+    """What went wrong in a task itself: no other worker would do better.
+
+    Most come back as values, so that Dask does not repeat them.
+    """
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def _pause(futures: list[Any], seconds: float) -> None:
+    """Wait until the first of some futures has ended, or some seconds."""
+    from distributed import TimeoutError as TimedOut
+    from distributed import wait
+
+    waiting: Any = wait
+    with suppress(TimedOut):
+        waiting(futures, timeout=seconds, return_when="FIRST_COMPLETED")
+
+
+def _packed(task: Node) -> tuple[bytes, dict[str, Any]]:
+    """Return a task as bytes, and apart from it the futures that it holds."""
+    import cloudpickle  # type: ignore[import-untyped]
+    from distributed import Future
+
+    held: dict[str, Any] = {}
+
+    class Packer(cloudpickle.Pickler):  # type: ignore[misc]
+        def persistent_id(self, value: Any) -> str | None:
+            if not isinstance(value, Future):
+                return None
+            held[str(value.key)] = value
+            return str(value.key)
+
+    file = io.BytesIO()
+    Packer(file).dump(task)
+    return file.getvalue(), held
+
+
+def _unpacked(text: bytes, held: dict[str, Any]) -> Any:
+    """Do a task on a worker, where futures have become what they stand for."""
+
+    class Unpacker(pickle.Unpickler):
+        def persistent_load(self, key: str) -> Any:
+            return held[key]
+
+    try:
+        return Unpacker(io.BytesIO(text)).load()()
+    except OSError as error:  # a disk or a network may do better the next time
+        raise TaskFailed(error) from error
+    except Exception as error:
+        return TaskFailed(error)
 
 
 def _call(task: Node) -> Any:
