@@ -11,7 +11,7 @@ the conic solver in the units of ``equilibrate``, made feasible. Wrong is
 - another status although the reported gap and feasibility meet the rule,
 - an objective that is not that of the returned arrays.
 
-    python benchmarks/soundness.py [--cases 5000] [--out out/soundness]
+    python benchmarks/soundness.py [--cases 5000] [--first 0] [--out out/soundness]
 
 Pieces of 20 problems are kept in the folder, and a second call goes on where the first ended.
 """
@@ -235,11 +235,11 @@ def _wrong(problem: sa.Problem, r: sa.Result, value: float, lowest: float) -> st
 # ---------------------------------------------------------------- pieces and summary
 
 
-def rows_of(folder: Path, cases: int, conic_every: int) -> Iterator[Row]:
-    """Yield the rows of all pieces, kept or made now."""
+def rows_of(folder: Path, cases: int, conic_every: int, begin: int = 0) -> Iterator[Row]:
+    """Yield the rows of all pieces from a case on, kept or made now."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [f.name for f in fields(Row)]
-    for first in range(0, cases, PIECE):
+    for first in range(begin // PIECE * PIECE, cases, PIECE):
         path = folder / f"{first:05d}.csv"
         if not path.exists():
             made = []
@@ -268,12 +268,13 @@ def main() -> int:
     """Run what is missing and print the counts; the exit code says whether all is sound."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=5000)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--conic-every", type=int, default=10)
     parser.add_argument("--out", type=Path, default=Path("out/soundness"))
     options = parser.parse_args()
     began, counted, bad, converged = time.perf_counter(), 0, 0, 0
     no_bound = 0
-    for row in rows_of(options.out, options.cases, options.conic_every):
+    for row in rows_of(options.out, options.cases, options.conic_every, options.first):
         counted += 1
         converged += row.status == "CONVERGED"
         no_bound += row.gap == np.inf
@@ -282,8 +283,8 @@ def main() -> int:
             print(f"{row.number:5d} {row.method:15} {row.dtype} {row.spread:.0e} {row.status:10} "
                   f"{row.wrong}   {row.case}", flush=True)  # fmt: skip
     print(
-        f"{counted} runs of {options.cases} problems: {bad} wrong, {converged} converged, "
-        f"{no_bound} without a bound; {time.perf_counter() - began:.0f} s"
+        f"{counted} runs of {options.cases - options.first} problems: {bad} wrong, "
+        f"{converged} converged, {no_bound} without a bound; {time.perf_counter() - began:.0f} s"
     )
     return 0 if bad == 0 else 1
 

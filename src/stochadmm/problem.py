@@ -13,6 +13,7 @@ import numpy as np
 from .base.capabilities import Has, fact, offers, require
 from .base.fingerprint import fingerprint
 from .base.protocols import Array, Loss, Operator, Penalty, Shape, Smooth, SmoothSum
+from .base.validation import real_array
 from .base.workspace import Workspace
 from .data import ArraySource, DaskSource, Source, is_dask
 from .linear_algebra.affine import AffineSet
@@ -139,7 +140,7 @@ class Problem:
                 "per constraint"
             )
         if self.b is not None:
-            b = np.array(self.b, dtype=self.dtype)
+            b = real_array(self.b, "b", self.dtype)
             if b.shape != self.shape_dual:
                 raise ValueError(
                     f"b has shape {b.shape}, expected {self.shape_dual}: one number per row of "

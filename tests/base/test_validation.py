@@ -237,3 +237,62 @@ def test_a_problem_without_a_feasible_point_never_converges(solver):
     assert "nan" not in result.message
     assert not any(np.isnan(r.objective) or (r.gap is not None and np.isnan(r.gap))
                    for r in result.history)  # fmt: skip
+
+
+# ---------------------------------------------------------------- numbers that are none
+
+
+def stated(**parts):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, D))
+    A1, A2 = rng.standard_normal((3, 4)), rng.standard_normal((3, D))
+    return sa.Problem(sa.FiniteSum(sa.Squared(), X, X[:, 0]), h1=sa.L1(0.1), A1=A1, A2=A2, **parts)
+
+
+NO_NUMBERS = {
+    "b complex": lambda: stated(b=np.ones(3) + 1j),
+    "b masked": lambda: stated(b=masked(np.arange(3.0))),
+    "b text": lambda: stated(b=["a", "b", "c"]),
+    "sample_weight complex": lambda: sa.FiniteSum(
+        sa.Squared(), np.eye(2), np.ones(2), np.ones(2) * 1j
+    ),
+    "offset complex": lambda: sa.FiniteSum(
+        sa.Squared(), np.eye(2), np.ones(2), offset=np.ones(2) * 1j
+    ),
+    "start complex": lambda: sa.minimize(stated(), start=np.ones(D) * 1j),
+    "start.x2 masked": lambda: sa.minimize(
+        stated(), start=sa.Pair(np.ones(4), masked(np.ones(D)))
+    ),
+    "weights complex": lambda: sa.L1(0.1, weights=np.ones(2) * 1j),
+    "alpha text": lambda: sa.L1("0.1"),
+    "alpha nothing": lambda: sa.Nuclear(None),
+    "alpha complex": lambda: sa.Ridge(1 + 0j),
+    "alpha two numbers": lambda: sa.L1(np.array([0.1, 0.2])),
+    "l1_ratio text": lambda: sa.ElasticNet(0.1, "a"),
+    "delta text": lambda: sa.Huber("a"),
+    "level nothing": lambda: sa.Quantile(None),
+    "max_prediction text": lambda: sa.Poisson("a"),
+    "max_passes text": lambda: sa.minimize(stated(), max_passes="a"),
+    "max_seconds text": lambda: sa.minimize(stated(), max_seconds="a"),
+}
+
+
+@pytest.mark.parametrize("where", NO_NUMBERS)
+def test_what_is_no_real_number_is_refused_by_name(where):
+    with pytest.raises(ValueError, match=rf"^{where.split()[0]} ") as error:
+        NO_NUMBERS[where]()
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-300, 1.7e308])
+def test_weights_of_any_size_are_the_same_weights(size):
+    rng = np.random.default_rng(0)
+    X, share = rng.standard_normal((N, D)), np.ones(N)
+    share[::2] = 0.5 if size > 1e-320 else 1.0
+    plain, extreme = (
+        sa.FiniteSum(sa.Logistic(), X, np.sign(X[:, 0]), weight)
+        for weight in (share, share * size)
+    )
+    np.testing.assert_allclose(extreme.weight, plain.weight, rtol=1e-15)
+    problem = sa.Problem(extreme, h2=sa.L1(0.01))
+    assert sa.minimize(problem).converged

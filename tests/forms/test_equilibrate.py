@@ -185,3 +185,43 @@ def test_reach_bounds_every_point_of_a_level_set(seed):
     nuclear, X = sa.Nuclear(0.3), rng.standard_normal((4, 3))
     size = rng.random((4, 3))
     assert np.vdot(size, np.abs(X)) <= nuclear.reach(size, nuclear.value(X))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("method", ["auto", "acc-sadmm"])
+def test_columns_that_are_all_tiny_or_all_huge_have_the_answer_of_their_units(
+    method, dtype, intercept
+):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 5)).astype(dtype)
+    y = np.where(X @ np.ones(5) + rng.standard_normal(80) > 0, 1.0, -1.0)
+
+    def fitted(power):
+        unit = 2.0**power
+        problem = sa.Problem.linear(
+            sa.Logistic(), X * dtype(unit), y, on_coefficients=sa.L1(0.01 * unit),
+            intercept=intercept,
+        )  # fmt: skip
+        return sa.minimize(problem, method, stop=1e-4)
+
+    plain = fitted(0)
+    for power in (-100, -60, 60) if dtype is np.float32 else (-400, -100, 100, 400):
+        found = fitted(power)
+        assert found.converged
+        assert abs(found.objective - plain.objective) <= found.gap + plain.gap
+        assert np.isfinite(found.coef).all()
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_coefficients_beyond_the_numbers_are_not_called_an_answer(intercept):
+    rng = np.random.default_rng(0)
+    X = (1e-38 * rng.standard_normal((80, 5))).astype(np.float32)
+    y = np.where(X.astype(float) @ np.ones(5) + 0.5e-38 * rng.standard_normal(80) > 0, 1.0, -1.0)
+    problem = sa.Problem.linear(sa.Logistic(), X, y, on_coefficients=None, intercept=intercept)
+    found = sa.minimize(problem)
+    assert np.isfinite(found.coef).all()
+    w = found.coef.astype(np.longdouble)
+    z = X.astype(np.longdouble) @ w + (found.intercept if intercept else 0.0)
+    assert abs(np.logaddexp(0, -y * z).mean() - found.objective) <= 1e-9
+    assert not found.converged  # the best coefficients are above 3.4e38

@@ -35,6 +35,29 @@ def refuse_masked(array: Any, name: str) -> None:
         )
 
 
+def real_array(given: Any, name: str, dtype: Any = np.float64) -> NDArray[Any]:
+    """Return a new array of real numbers; masked, complex and other entries are refused.
+
+    Examples
+    --------
+    >>> from stochadmm.base.validation import real_array
+    >>> real_array([1, 2], "b"), real_array([0.5], "b", "float32").dtype
+    (array([1., 2.]), dtype('float32'))
+    >>> real_array([1j], "b")
+    Traceback (most recent call last):
+    ...
+    ValueError: b has dtype complex128, expected real numbers
+    """
+    refuse_masked(given, name)
+    array = np.asarray(given)
+    if array.dtype.kind not in "biufO":
+        raise ValueError(f"{name} has dtype {array.dtype}, expected real numbers")
+    try:
+        return np.array(array, dtype=dtype)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} holds {array.dtype}s, expected real numbers") from None
+
+
 def is_whole(value: object) -> TypeGuard[int]:
     """Say whether an argument is a whole number, Python's or NumPy's; True and False are not.
 
@@ -51,6 +74,27 @@ def is_whole(value: object) -> TypeGuard[int]:
 def is_number(value: object) -> TypeGuard[float]:
     """Say whether an argument is a real number, infinite ones included; True and False are not."""
     return value is not True and value is not False and isinstance(value, Real)
+
+
+def is_between(
+    value: object, low: float, high: float, *, below: bool = False, above: bool = False
+) -> bool:
+    """Say whether an argument is one real number from ``low`` to ``high``, arrays of one included.
+
+    ``below`` and ``above`` let it be the lower or the upper end.
+
+    Examples
+    --------
+    >>> from stochadmm.base.validation import is_between
+    >>> is_between(0, 0, 1), is_between(0, 0, 1, below=True), is_between("0.5", 0, 1)
+    (False, True, False)
+    """
+    if np.ndim(value) > 0:  # type: ignore[arg-type]
+        return False
+    number = np.asarray(value)[()]
+    if not is_number(number):
+        return False
+    return bool(low < number < high or (below and number == low) or (above and number == high))
 
 
 def listed(given: Any) -> list[Any] | None:

@@ -40,16 +40,23 @@ class Equilibration:
     spread : float
         Ratio of the largest to the smallest typical entry of a column from which on columns are
         scaled: squared, as Hessians have it, 1e8 is half of the digits of float64.
+    extreme : float
+        How many times larger or smaller than one all columns may be: squares and products of two
+        such numbers are numbers of float32.
     off_center : float
         Ratio of mean to deviation from which on a column is shifted where a free intercept takes
         the shift: squared, a Hessian loses six digits to the nearly dependent pair.
     sample : int
         Rows that the decision looks at; units do not hide.
+    largest_power : int
+        Of two, that columns are multiplied by: squares of it are numbers still.
     """
 
     spread: float = 1e4
+    extreme: float = 1e8
     off_center: float = 1e3
     sample: int = 200
+    largest_power: int = 500
 
     def looks_at(self, f2: FiniteSum) -> Rows:
         """Return some of the rows."""
@@ -82,7 +89,9 @@ class Units:
 
     def back(self, x: Pair) -> Pair:
         """Return a point in the units of the user."""
-        x2 = (x.x2 * self._column(x.x2)).astype(x.x2.dtype)
+        most = np.finfo(x.x2.dtype).max
+        with np.errstate(over="ignore"):  # what has no number ends at the largest there is
+            x2 = np.clip(x.x2 * self._column(x.x2), -most, most).astype(x.x2.dtype)
         if self.shift is not None:
             x2[-1] = self._intercept(x2, -1)
         return Pair(x.x1[: self.original.shape1[0]], x2)
@@ -139,7 +148,10 @@ def equilibrated(
         return None
     size, ratio, _ = _columns(some)
     seen = np.append(size[size > 0], np.ones(int(f2.intercept)))
-    uneven = seen.size > 0 and seen.max() > options.spread * seen.min()
+    uneven = seen.size > 0 and (
+        seen.max() > min(options.spread * seen.min(), options.extreme)
+        or seen.min() < 1 / options.extreme
+    )
     free = free_intercept(problem)
     far = bool((ratio > options.off_center).any()) and free
     if not uneven and not far:
@@ -149,7 +161,7 @@ def equilibrated(
     if not uneven and shift is None:
         return None
     # the strengths of a path share their rows
-    data, scale = workspace.rows.once(_scaled_data, f2, shift)
+    data, scale = workspace.rows.once(_scaled_data, f2, shift, options)
     full = np.append(scale, 1.0) if f2.intercept else scale
     made = _restated(problem, data, full)
     if made is None:
@@ -183,6 +195,7 @@ def _plainly_even(rows: Rows, intercept: bool, options: Equilibration) -> bool:
     if intercept:
         top, low = max(top, float(n)), min(low, float(n))
     even = n * top <= options.spread**2 * low < np.inf
+    even = even and top <= options.extreme**2 and low * options.extreme**2 >= n
     return bool(even and (total * total <= 0.9 * n * squares).all())
 
 
@@ -228,12 +241,14 @@ def _exactly(column: Array, number: float) -> float:
     return float(number) if not error.any() and varies else 0.0
 
 
-def _scaled_data(f2: FiniteSum, shift: Array | None) -> tuple[FiniteSum, Array]:
+def _scaled_data(
+    f2: FiniteSum, shift: Array | None, options: Equilibration
+) -> tuple[FiniteSum, Array]:
     """Return the shifted columns divided by powers of two near their sizes, and their inverses."""
     rows = f2.rows.changed(shift, None)  # only columns without zeros are moved
     size = _columns(rows)[0]
     power = np.where(size > 0, np.round(np.log2(np.where(size > 0, size, 1.0))), 0.0)
-    scale = 2.0**-power
+    scale = 2.0 ** -np.clip(power, -options.largest_power, options.largest_power)
     return with_rows(f2, rows.changed(None, scale)), scale
 
 

@@ -105,7 +105,7 @@ def gram_parts(n: int, d: int, n_data: int) -> int:
 
 
 def _gram(block: Any, numbers: Array, intercept: bool, single: bool, rows: Any) -> Array:
-    if not (numbers >= 0).all():
+    if (numbers < 0).any():
         positive = _gram(block, np.maximum(numbers, 0.0), intercept, single, rows)
         return positive - _gram(block, np.maximum(-numbers, 0.0), intercept, single, rows)
     n, (n_data, d) = len(numbers), block.shape

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import entr, gammaln, polygamma, psi
 
 from ..base.protocols import Array
+from ..base.validation import is_between
 from ._base import Elementwise, as_float
 
 
@@ -44,8 +45,8 @@ class Gamma(Elementwise):
     nonnegative: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not 1 < self.max_ratio < 1e40:
-            raise ValueError(f"max_ratio must lie between 1 and 1e40, got {self.max_ratio}")
+        if not is_between(self.max_ratio, 1, 1e40):
+            raise ValueError(f"max_ratio must lie between 1 and 1e40, got {self.max_ratio!r}")
 
     @classmethod
     def for_targets(cls, y: Array, margin: float = 10.0) -> Self:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import entr, gammaln, wrightomega
 
 from ..base.protocols import Array
+from ..base.validation import is_between
 from ._base import Elementwise, as_float
 
 
@@ -44,9 +45,9 @@ class Poisson(Elementwise):
     nonnegative: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not -100 < self.max_prediction < 100:
+        if not is_between(self.max_prediction, -100, 100):
             raise ValueError(
-                f"max_prediction must lie between -100 and 100, got {self.max_prediction}"
+                f"max_prediction must lie between -100 and 100, got {self.max_prediction!r}"
             )
 
     @classmethod

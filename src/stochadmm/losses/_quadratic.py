@@ -9,6 +9,7 @@ import numpy as np
 
 from ..base.capabilities import Capabilities, Has
 from ..base.protocols import Array
+from ..base.validation import is_between
 from ._base import Elementwise, as_float, rows
 
 
@@ -134,8 +135,8 @@ class Huber(ClippedQuadratic):
     name: ClassVar[str] = "huber"
 
     def __post_init__(self) -> None:
-        if not 0 < self.delta < np.inf:
-            raise ValueError(f"delta must be positive, got {self.delta}")
+        if not is_between(self.delta, 0, np.inf):
+            raise ValueError(f"delta must be positive, got {self.delta!r}")
 
     @property
     def curvature_bound(self) -> float:
@@ -181,10 +182,10 @@ class Quantile(ClippedQuadratic):
     name: ClassVar[str] = "quantile"
 
     def __post_init__(self) -> None:
-        if not 0 < self.level < 1:
-            raise ValueError(f"level must lie strictly between 0 and 1, got {self.level}")
-        if not 0 < self.smoothing < np.inf:
-            raise ValueError(f"smoothing must be positive, got {self.smoothing}")
+        if not is_between(self.level, 0, 1):
+            raise ValueError(f"level must lie strictly between 0 and 1, got {self.level!r}")
+        if not is_between(self.smoothing, 0, np.inf):
+            raise ValueError(f"smoothing must be positive, got {self.smoothing!r}")
 
     @property
     def curvature_bound(self) -> float:

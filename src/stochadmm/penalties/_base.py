@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from ..base.capabilities import Capabilities, Has, offers
 from ..base.immutable import ByValue, Floats, frozen
 from ..base.protocols import Array, Shape
+from ..base.validation import is_between, real_array
 
 ALWAYS: Capabilities = frozenset(
     {
@@ -76,15 +77,15 @@ def shrink_to(size: Array, bound: Array, u: Array) -> float:
 
 def check_alpha(alpha: float, name: str = "alpha") -> None:
     """Refuse a strength that is negative, infinite or not a number."""
-    if not 0 <= alpha < np.inf:
-        raise ValueError(f"{name} must be a non-negative number, got {alpha}")
+    if not is_between(alpha, 0, np.inf, below=True):
+        raise ValueError(f"{name} must be a non-negative number, got {alpha!r}")
 
 
 def check_weights(weights: ArrayLike | None) -> Floats | None:
     """Return a read-only float64 copy of non-negative weights."""
     if weights is None:
         return None
-    array = frozen(weights)
+    array = frozen(real_array(weights, "weights"))
     if array.ndim == 0 or not ((array >= 0) & (array < np.inf)).all():
         raise ValueError("weights must be an array of non-negative numbers; 0 leaves a row free")
     return array

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..base.immutable import set_field
+from ..base.validation import is_between
 from ._base import check_alpha, check_factor, check_weights
 from ._separable import Coefficients, ElementwisePenalty, Numbers, as_number, check_bounds
 
@@ -107,8 +108,8 @@ class ElasticNet(ElementwisePenalty):
 
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
-        if not 0 <= self.l1_ratio <= 1:
-            raise ValueError(f"l1_ratio must lie between 0 and 1, got {self.l1_ratio}")
+        if not is_between(self.l1_ratio, 0, 1, below=True, above=True):
+            raise ValueError(f"l1_ratio must lie between 0 and 1, got {self.l1_ratio!r}")
         set_field(self, "weights", check_weights(self.weights))
         super().__post_init__()
 

@@ -13,6 +13,7 @@ from ..base.capabilities import Capabilities, Has
 from ..base.immutable import set_field
 from ..base.protocols import Array, Shape
 from ..base.terms import SparseGroupNorms, Term
+from ..base.validation import is_between
 from ._base import ALWAYS, GUARD, Part, as_float, check_alpha, check_factor, eps, store
 from ._elementwise import L1
 from ._groups import GroupL2
@@ -61,8 +62,8 @@ class SparseGroupNorm(Part):
 
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
-        if not 0 <= self.l1_ratio <= 1:
-            raise ValueError(f"l1_ratio must lie between 0 and 1, got {self.l1_ratio}")
+        if not is_between(self.l1_ratio, 0, 1, below=True, above=True):
+            raise ValueError(f"l1_ratio must lie between 0 and 1, got {self.l1_ratio!r}")
         share = self.alpha * (1.0 - self.l1_ratio)
         groups = GroupL2(share, self.sizes, self.weights, self.order)
         entries = L1(self.alpha * self.l1_ratio, self.l1_weights)

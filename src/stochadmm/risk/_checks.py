@@ -8,7 +8,7 @@ import numpy as np
 
 from ..base.capabilities import Has, offers, require
 from ..base.protocols import Array, CompleteLoss, Shape
-from ..base.validation import refuse_masked
+from ..base.validation import real_array, refuse_masked
 
 
 def check_loss(loss: Any) -> CompleteLoss:
@@ -52,8 +52,7 @@ def check_weight(
     """
     if weight is None:
         return None
-    refuse_masked(weight, "sample_weight")
-    weight = np.asarray(weight, dtype=np.float64)
+    weight = real_array(weight, "sample_weight")
     allowed: set[Shape] = {(n_rows,)}
     if per_entry is not None:
         allowed.add((n_rows, per_entry))
@@ -68,18 +67,19 @@ def check_weight(
             "drops a row)"
         )
     rows = weight if weight.ndim == 1 else weight.max(axis=1)
-    total = rows.sum()
-    if total <= 0:
+    largest = float(rows.max())
+    if largest <= 0:
         raise ValueError("sample_weight is zero everywhere; give at least one row a weight > 0")
-    return np.ascontiguousarray(weight * (n_rows / total), dtype=dtype)
+    power = -int(np.frexp(largest)[1])  # exact, and neither sum nor ratio leaves the numbers
+    weight, rows = np.ldexp(weight, power), np.ldexp(rows, power)
+    return np.ascontiguousarray(weight * (n_rows / rows.sum()), dtype=dtype)
 
 
 def check_offset(offset: Any, shape: Shape, dtype: np.dtype[Any]) -> Array | None:
     """Return finite offsets, one per prediction."""
     if offset is None:
         return None
-    refuse_masked(offset, "offset")
-    offset = np.ascontiguousarray(offset, dtype=dtype)
+    offset = real_array(offset, "offset", dtype)
     if offset.shape != shape or not np.isfinite(offset).all():
         raise ValueError(
             f"offset has shape {offset.shape}, expected {shape} with finite values; pass one "

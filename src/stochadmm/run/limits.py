@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from ..base.validation import is_between
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -25,9 +27,11 @@ class Limits:
     max_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if not self.max_passes > 0:
+        if not is_between(self.max_passes, 0, math.inf, above=True):
             raise ValueError(f"max_passes is {self.max_passes!r}, expected a number > 0")
-        if self.max_seconds is not None and not self.max_seconds > 0:
+        if self.max_seconds is not None and not is_between(
+            self.max_seconds, 0, math.inf, above=True
+        ):
             raise ValueError(f"max_seconds is {self.max_seconds!r}, expected None or a number > 0")
 
 

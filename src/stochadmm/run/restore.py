@@ -45,7 +45,8 @@ def result_of(units: Units, found: Result, rule: Rule) -> Result:
     coef, intercept = found.coef, found.intercept
     if problem.intercept:
         coef = np.concatenate([coef, np.reshape(intercept, (1, *coef.shape[1:]))])
-    whole = units.back(Pair(found.x1, coef.astype(found.x2.dtype))).x2 + 0
+    inside = Pair(found.x1, coef.astype(found.x2.dtype))
+    whole = units.back(inside).x2 + 0
     coef, intercept = split_off(problem, whole)
     found = replace(
         found, coef=coef, intercept=intercept, x1=pair.x1, x2=pair.x2,
@@ -53,7 +54,8 @@ def result_of(units: Units, found: Result, rule: Rule) -> Result:
         ergodic=None if found.ergodic is None else units.back(found.ergodic),
         info=found.info | {"units": units.describe()},
     )  # fmt: skip
-    return found if units.shift is None else _appraised(units, found, whole, rule)
+    exact = units.shift is None and np.array_equal(units.into(Pair(pair.x1, whole)).x2, inside.x2)
+    return found if exact else _appraised(units, found, whole, rule)
 
 
 def _appraised(units: Units, found: Result, x2: Array, rule: Rule) -> Result:

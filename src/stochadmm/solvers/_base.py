@@ -13,7 +13,7 @@ from ..base.capabilities import has_members, lacks, require
 from ..base.clock import NEVER, Deadline
 from ..base.immutable import field_values
 from ..base.protocols import Array
-from ..base.validation import Unsuitable
+from ..base.validation import Unsuitable, real_array
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
 from ..risk import Evaluation
@@ -175,7 +175,7 @@ def start_point(problem: Problem, x: Any, dual: Any) -> tuple[Pair, Array]:
 
 
 def _shaped(values: Any, shape: tuple[int, ...], problem: Problem, name: str) -> Array:
-    array = np.array(values, dtype=problem.dtype)
+    array = real_array(values, name, problem.dtype)
     if array.shape != shape:
         raise ValueError(
             f"{name} has shape {array.shape}, expected {shape}; pass an array that fits"

@@ -234,7 +234,8 @@ class SampledNewton(Solver[NewtonState]):
         memory = s.workspace.rows.once(newton_memory, f2)
         memory.cache, memory.hessian = s.cache, hessian
         memory.sample_size, memory.penalty = s.sample_size, s.penalty
-        s.mu = s.mu + taken * (mu - s.mu) if taken < 1 else mu
+        if np.isfinite(mu).all():  # rows that are all flat leave the model without a minimizer
+            s.mu = s.mu + taken * (mu - s.mu) if taken < 1 else mu
         s.dual = form.to_multiplier(s.mu).astype(problem.dtype)
         s.beta = 1.0 if s.penalty is None else s.penalty
         s.n_epochs += 1
