@@ -37,12 +37,13 @@ from benchmarks.covering import LEVELS, Case, answer, build, conic_point, meanin
 
 import stochadmm as sa
 from stochadmm.certificates.relative import gap_scale
-from stochadmm.certificates.repair import repaired
+from stochadmm.certificates.repair import pulled_inside, repaired
 from stochadmm.forms.equilibrate import equilibrated
 
 TOL, TIGHT, PASSES = 1e-6, 1e-9, 10
 SLACK = 1e-12
 """Of a gap, relative to 1 + |F|: rounding of values that are added up in float64."""
+ROUNDING = float(np.finfo(np.float32).eps / np.finfo(np.float64).eps)
 SPREADS = (1.0, 1.0, 1e4, 1e8, 1e12, 1e16)
 PIECE = 20
 
@@ -99,11 +100,11 @@ def draw(number: int) -> tuple[Case, sa.Problem, str, float]:
 # ---------------------------------------------------------------- the definition, wide
 
 
-def true_objective(problem: sa.Problem, x2: np.ndarray, dtype: Any = None) -> float:
+def true_objective(problem: sa.Problem, x2: np.ndarray, units: float | None = None) -> float:
     """Return F at coefficients: predictions and losses in extended precision.
 
-    A point that rounding in ``dtype``, that of the data by default, takes out of a domain counts
-    as inside.
+    A point that is outside of a domain by so many units of float64's rounding counts as inside;
+    by default float64 coefficients have none, and float32 ones eight of their own.
     """
     f2, wide = problem.f2, np.longdouble
     X = f2.X.toarray() if f2.storage == "csr" else f2.X
@@ -121,8 +122,9 @@ def true_objective(problem: sa.Problem, x2: np.ndarray, dtype: Any = None) -> fl
     x = sa.Pair(np.zeros(problem.shape1), x2.astype(np.float64))
     near = problem.feasible(x)
     size = np.abs(near.x1).max(initial=0.0) + np.abs(x.x2).max(initial=0.0)
-    # rows of structures are sums of terms: the library allows 32 units of rounding for each
-    eps = 64 * np.finfo(dtype or problem.dtype).eps
+    if units is None:
+        units = 0 if problem.dtype == np.float64 else 8 * ROUNDING
+    eps = units * np.finfo(np.float64).eps
     for h, block in ((problem.h1, near.x1), (problem.h2, x.x2)):
         if h is not None:
             inside = h.project(block) if hasattr(h, "project") else block
@@ -195,7 +197,10 @@ def _strict(problem: sa.Problem, x2: np.ndarray) -> float:
     float32 coefficients may be outside of a domain by their rounding and below the optimum.
     """
     inside = repaired(problem, sa.Pair(np.zeros(problem.shape1), x2.astype(np.float64)))
-    return np.inf if inside is None else true_objective(problem, inside.x2, np.float64)
+    if inside is None:
+        return np.inf
+    pulled = pulled_inside(problem, inside.x2)
+    return true_objective(problem, inside.x2 if pulled is None else pulled.x2, units=8)
 
 
 def _conic(problem: sa.Problem) -> list[np.ndarray]:

@@ -66,6 +66,8 @@ class CertificateOptions:
         Share of |F(0)| that a relative gap is relative to at least, for optima at zero.
     repair_rounds, beyond : int, float
         Reflections that look for a point inside a domain, and how far each goes.
+    pulls : tuple of float
+        Units of rounding by which rows at an edge are pulled inside, tried one after the other.
     repair_columns : int
         Columns up to which the pseudo-inverse of a structure repairs a point.
     """
@@ -104,6 +106,7 @@ class CertificateOptions:
     block: int = 1 << 16
     floor: float = 1e-3
     repair_rounds: int = 60
+    pulls: tuple[float, ...] = (2.0, 8.0, 32.0, 128.0)
     beyond: float = 1.5
     repair_columns: int = 2000
 

@@ -62,6 +62,47 @@ def is_rounding(problem: Problem, x: Pair, residual: Array, dtype: DTypeLike = n
     return bool(np.abs(residual).max(initial=0.0) <= allowed)
 
 
+def pulled_inside(problem: Problem, x2: Array, workspace: Workspace | None = None) -> Pair | None:
+    """Return the pair of coefficients near x2 whose computed rows are inside of every domain.
+
+    Rows of a structure that rounding has taken over an edge are pulled back by some units of
+    it, and with them those that are next to an edge. Coefficients that are exactly zero stay so,
+    and rows where all that are next to zero are. None where that does not lead inside, or rows
+    are further out than rounding explains.
+    """
+    workspace = workspace or Workspace()
+    x = problem.feasible(Pair(np.zeros(problem.shape1), np.asarray(x2, np.float64)))
+    if _finite(problem, x):
+        return x
+    if not is_rounding(problem, x, problem.constraint(problem.inside(x))):
+        return None
+    unit = float(np.finfo(np.float64).eps)
+    size = np.abs(x.x1).max(initial=0.0) + np.abs(x.x2).max(initial=0.0)
+    solvable = problem.determined is not None and problem.determined[0] == 1
+    solvable = solvable and problem.shape2[0] <= OPTIONS.repair_columns
+    for units in OPTIONS.pulls:
+        moved = problem.feasible(Pair(x.x1, (1.0 - units * unit) * x.x2))
+        if not _finite(problem, moved) and solvable:
+            moved = _pulled(problem, x, units * unit * size, workspace)
+        nearly = (x.x1 != 0) & (np.abs(x.x1) <= units * unit * size)
+        lost = moved.x2[x.x2 == 0].any() or (not nearly.any() and moved.x1[x.x1 == 0].any())
+        if _finite(problem, moved) and not lost:
+            return moved
+    return None
+
+
+def _pulled(problem: Problem, x: Pair, by: float, workspace: Workspace) -> Pair:
+    """Return x with the rows that are within ``by`` of an edge moved inwards by as much."""
+    change = np.zeros(problem.shape1)
+    for sign in (1.0, -1.0):
+        shifted = Pair(x.x1 + sign * by, x.x2)
+        change += problem.inside(shifted).x1 - shifted.x1
+    assert problem.determined is not None
+    inverse = workspace.shared.once(_pseudo_inverse, problem.A2)
+    x2 = x.x2 - problem.determined[1] * (inverse @ change)
+    return problem.feasible(Pair(x.x1, np.where(x.x2 == 0, 0.0, x2)))
+
+
 def _by_coordinates(problem: Problem, x: Pair, workspace: Workspace) -> Pair | None:
     """Move the coordinates of x2 that rows of A2 with a single entry send out of h1's domain."""
     A2: Any = problem.A2

@@ -11,6 +11,7 @@ from ..base.capabilities import fact
 from ..base.clock import NEVER
 from ..base.protocols import Array
 from ..base.workspace import Workspace
+from ..certificates.repair import pulled_inside
 from ..exact import as_pair, candidates
 from ..problem import Problem
 from ..solvers import State
@@ -64,7 +65,7 @@ def finish(
     if best.gap == np.inf and monitor.certifies and not as_it_is:
         best = monitor.certified(best, state)
     best = monitor.judged(best, state)
-    best = best if as_it_is else structured(best, monitor, state)
+    best = best if as_it_is else inside(structured(best, monitor, state), monitor, state)
     coef, intercept = split_off(problem, best.point.x2)
     # "beta" of the notes is where a method began; this one belongs to the multiplier
     details = {"engine": state.engine, **state.notes, "last_beta": float(best.beta), **about.info}
@@ -88,6 +89,25 @@ def split_off(problem: Problem, x2: Array) -> tuple[Array, Any]:
         return x2.copy(), None
     intercept = x2[-1]
     return x2[:-1].copy(), float(intercept) if np.ndim(intercept) == 0 else intercept.copy()
+
+
+def inside(best: Measured, monitor: Monitor, state: State) -> Measured:
+    """Return the best point with what follows from it inside of every domain, to the last digit.
+
+    The computed rows of a structure may be over an edge by their rounding; where the point can
+    be pulled back at no cost that counts, F of the coefficients is a number for everybody.
+    """
+    problem, F = monitor.problem, best.objective
+    exact = problem.is_model and problem.constrained and problem.dtype == np.float64
+    if not exact or problem.h1 is None or not np.isfinite(F):
+        return best
+    pair = pulled_inside(problem, best.point.x2, monitor.workspace)
+    if pair is None or np.array_equal(pair.x2, best.point.x2):
+        return best
+    found = monitor.appraise(state, pair, kkt=best.kkt_residual, dual=best.dual, cache=None)
+    costs = found.objective - F
+    free = costs <= monitor.habits.disproved * (1.0 + abs(F)) and found.meets >= best.meets
+    return found if free else best
 
 
 def structured(best: Measured, monitor: Monitor, state: State) -> Measured:
