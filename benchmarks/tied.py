@@ -31,6 +31,7 @@ from scipy.ndimage import gaussian_filter  # noqa: E402
 from scipy.sparse.linalg import splu  # noqa: E402
 
 import stochadmm as sa  # noqa: E402
+from stochadmm.run.minimize import Request, solve  # noqa: E402
 from stochadmm.run.path import solve_path  # noqa: E402
 
 N_ROWS = 216
@@ -221,9 +222,11 @@ def one_path(side: int, loss: str, share: float) -> str:
 
     def path():
         unit = problem(loss, X, y, S, 1.0)
-        stop = sa.Gap(1e-4)
-        found = solve_path(unit, alphas, lambda p, at, w: sa.minimize(p, stop=stop, start=at))
-        return [result for _, _, result in found]
+
+        def one(problem, start, workspace):  # as estimators do
+            return solve(problem, "auto", Request(sa.Gap(1e-4), start=start), workspace)
+
+        return [result for _, _, result in solve_path(unit, alphas, one)]
 
     seconds, results = clocked(path)
     worst = max(result.relative_gap for result in results)

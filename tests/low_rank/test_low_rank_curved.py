@@ -8,7 +8,16 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.low_rank import CurvedLoss, Diagonal, Kronecker, read
+from stochadmm.low_rank import (
+    CurvedLoss,
+    Diagonal,
+    DualOptions,
+    Fista,
+    FistaOptions,
+    Kronecker,
+    read,
+    zero_subgradients,
+)
 from stochadmm.low_rank.dual import split
 from stochadmm.solvers import LowRankNewton
 
@@ -126,6 +135,23 @@ def test_every_bound_on_the_way_is_below_the_optimum():
     best = optimum(problem, "entries")
     run = sa.minimize(problem, METHOD, stop=sa.Gap(1e-9), max_passes=2000).history
     assert max(record.objective - record.gap for record in run) <= best * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("kind", ["alone", "entries", "rows"])
+def test_accelerated_steps_certify_themselves_with_bounds_below_the_optimum(kind):
+    X, y = classes(seed=4, n=60, d=20)
+    problem = stated(X, y, kind, intercept=True)
+    best = sa.minimize(problem, METHOD, stop=sa.Gap(1e-9), max_passes=1e5).objective
+    form = read(problem)
+    run = Fista(CurvedLoss(problem.f2, form.rows, form.free), form, FistaOptions(), DualOptions())
+    run.begin(np.zeros((20, 4)), None, zero_subgradients(form, (20, 4)))
+    done = False
+    for _ in range(2000):
+        run.step()
+        if not run.goes_on(1e-5 * best) or (done := run.certify(1e-4 * best)):
+            break
+        assert run.lower <= best * (1 + 1e-9) and run.upper >= best * (1 - 1e-9)
+    assert done and best * (1 - 1e-4) <= run.lower <= best * (1 + 1e-9)
 
 
 def test_row_weight_two_is_the_row_twice():

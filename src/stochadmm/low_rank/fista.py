@@ -4,8 +4,9 @@
 
 The prox of the sum is found by Dykstra's alternating projections from the last multipliers. L
 follows the curvature met: raised where a step overshoots, lowered a little after every step.
-Momentum starts anew where the objective rises (O'Donoghue and Candes 2015). Predictions of Y are
-those of W combined, so that a step reads the data once.
+Momentum starts anew where the objective rises or the step turns back (O'Donoghue and Candes 2015).
+Predictions of Y are those of W combined, so that a step reads the data once. The slopes at Y are
+the dual point of the certificate, at no further read.
 """
 
 from __future__ import annotations
@@ -16,20 +17,28 @@ from typing import Any
 
 import numpy as np
 
+from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from .curved import CurvedLoss, Point
+from .dual import bound, split
 from .form import Form
-from .options import FistaOptions
+from .options import DualOptions, FistaOptions
 from .svt import SingularValueThreshold, nuclear_norm
 
 
 class Fista:
     """A run of accelerated steps; ``step`` advances it."""
 
-    def __init__(self, loss: CurvedLoss, form: Form, options: FistaOptions) -> None:
-        self.loss, self.form, self.options = loss, form, options
+    def __init__(
+        self, loss: CurvedLoss, form: Form, options: FistaOptions, dual: DualOptions
+    ) -> None:
+        self.loss, self.form, self.options, self.dual = loss, form, options, dual
         self.threshold = SingularValueThreshold()
         self.history: list[float] = []
+        self.lower = -np.inf
+        self.n_steps = self.next_try = 0
+        self.slow_from: int | None = None
+        """Steps after which the gain of a step had become small."""
 
     def begin(self, W: Array, V: Array | None, subgradients: list[Array]) -> None:
         """Start at W."""
@@ -69,6 +78,8 @@ class Fista:
         base = self.base + ratio * (self.base - self.base_before)
         V, _, value, u = self.loss.fit_free(base, self.V)
         gradient = self.loss.pull_back(u)
+        self.n_steps += 1
+        self.slopes, self.gradient, self.free = u, gradient, V
         while True:
             W, subgradients = self._prox(Y - gradient / self.L)
             new_base = self.loss.base(W)
@@ -83,8 +94,10 @@ class Fista:
         if upper > self.upper and self.momentum > 1:  # start again from the best point
             self.momentum, self.before, self.base_before = 1.0, self.W, self.base
             return
+        turned = float(np.vdot(Y - W, W - self.W)) > 0
         self.before, self.base_before = self.W, self.base
-        self.W, self.base, self.V, self.momentum = W, new_base, V, following
+        self.W, self.base, self.V = W, new_base, V
+        self.momentum = 1.0 if turned else following
         self.upper = upper
         self.history.append(upper)
         self.L *= self.options.fall
@@ -113,6 +126,32 @@ class Fista:
     def _penalty(self, W: Array) -> float:
         first = float(self.form.nuclear.alpha) * nuclear_norm(W) if W.any() else 0.0
         return first + sum(float(h.value(W)) for h in self.form.others)
+
+    # ---------------------------------------------------------------- the certificate
+
+    def goes_on(self, gain: float) -> bool:
+        """Say whether steps are worth it: until they gain little, and some times as many more.
+
+        By then the objective has arrived, the slopes have not: they converge at half its speed.
+        """
+        if self.slow_from is None and self.decrease <= gain:
+            self.slow_from = self.next_try = self.n_steps
+        return self.slow_from is None or self.n_steps <= self.options.patience * self.slow_from
+
+    def certify(self, target: float, deadline: Deadline = NEVER) -> bool:
+        """Look for a bound at growing intervals; say whether the gap is below the target."""
+        o = self.options
+        if self.slow_from is None or self.n_steps < self.next_try:
+            return self.upper - self.lower <= target
+        self.next_try = self.n_steps + 1 + int(o.next_try * self.n_steps)
+        first = self.subgradients[0]
+        for rounds in (self.dual.rounds, o.split_rounds):
+            parts = split(self.form, -self.gradient, first, rounds, deadline)
+            found = bound(self.loss, self.free, self.slopes, parts.scale, self.dual)
+            self.lower, first = max(self.lower, found), parts.first
+            if not target < self.upper - self.lower <= o.near * target:
+                break
+        return self.upper - self.lower <= target
 
     @property
     def point(self) -> Point:

@@ -50,8 +50,12 @@ class ProximalNewton:
         self, W: Array, V: Array | None, subgradients: list[Array], rho: float | None = None
     ) -> None:
         """Start at W."""
-        self.point = self.loss.at(W, V)
-        self.penalty = self._penalty(W)
+        self.begin_at(self.loss.at(W, V), subgradients, rho)
+
+    def begin_at(self, point: Point, subgradients: list[Array], rho: float | None = None) -> None:
+        """Start at a point whose loss is known."""
+        self.point = point
+        self.penalty = self._penalty(point.W)
         self.subgradients, self.rho = subgradients, rho
 
     def copy(self) -> ProximalNewton:

@@ -85,8 +85,8 @@ class NewtonOptions:
 class FistaOptions:
     """Numbers of the accelerated gradient steps."""
 
-    rounds: int = 10
-    """Most projections of a prox of the sum."""
+    rounds: int = 100
+    """Most projections of a prox of the sum: a rough prox stops the acceleration near the end."""
     accuracy: float = 1e-2
     """Disagreement of the two sides of the prox, relative to the step."""
     rise: float = 1.5
@@ -97,3 +97,11 @@ class FistaOptions:
     """First L as a share of its bound: the curvature of most losses is far below."""
     window: int = 5
     """Steps over which progress is measured."""
+    patience: float = 3.0
+    """Steps in all, relative to those after which they gain little, before Newton steps go on."""
+    next_try: float = 0.1
+    """Steps until the next certificate, as a share of those made."""
+    near: float = 10.0
+    """Gap in targets up to which a certificate is worth more projections,"""
+    split_rounds: int = 60
+    """namely so many."""

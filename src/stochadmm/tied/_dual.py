@@ -55,6 +55,8 @@ def dual_point(
             candidates.add(form.scale(mu), mu)
         if candidates.reach(enough) or deadline.passed():
             break
+        if k == 2 * options.look and candidates.far_from(enough, options.hopeless):
+            break
         governing = governing + subgradient(2 * mu - governing) - mu
     best = candidates.best() or DualPoint(-np.inf, governing, at.slopes)
     return Found(best, form.project(best.mu))
@@ -120,6 +122,11 @@ class Candidates:
         if self.values and self.values[0][0] >= enough:
             self.best()
         return self.proved is not None and self.proved.bound >= enough
+
+    def far_from(self, enough: float, hopeless: float) -> bool:
+        """Say whether the gap is still many times the one that is enough."""
+        largest = self.values[0][0] if self.values else -np.inf
+        return self.objective - largest > hopeless * (self.objective - enough)
 
     def best(self) -> DualPoint | None:
         """Return the largest bound that can be proved, None where there is none."""

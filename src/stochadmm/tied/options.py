@@ -25,6 +25,9 @@ class TiedOptions:
     """Residual of a small model below which the zeros of its prox are taken as true."""
     look: int = 3
     """Reflections from one bound to the next: a bound costs about as much as one."""
+    hopeless: float = 30.0
+    """Gap after two such looks, relative to the one wanted, from which on a certificate is given
+    up: where the levels are not yet the solution's, further reflections gain less than that."""
     firm: float = 1e4
     """Multipliers per structure, relative to their sizes, from which on S w decides what is
     tied."""

@@ -164,22 +164,19 @@ class LowRankNewton(Solver[CurvedState]):
             workspace=workspace or Workspace(),
         )  # fmt: skip
         if self._passes_are_cheap(f2) and x is None:
-            state.first = Fista(loss, form, self.options.fista)
+            state.first = Fista(loss, form, self.options.fista, self.options.newton.dual)
             state.first.begin(x2[form.rows], x2[form.free], given)
         else:
-            state.second = self._second(loss, form, x2[form.rows], x2[form.free], given)
+            state.second = self._second(loss, form)
+            state.second.begin(x2[form.rows], x2[form.free], given)
         state.cache = f2.evaluate(point.x2)
         state.n_passes, state.n_gradients = loss.reads + 1, loss.reads + 1
         return state
 
-    def _second(
-        self, loss: CurvedLoss, form: Form, W: Array, V: Array, given: list[Array]
-    ) -> ProximalNewton:
+    def _second(self, loss: CurvedLoss, form: Form) -> ProximalNewton:
         options = self.options.newton
         kind = Diagonal if _sparse(loss.f2) else Kronecker
-        run = ProximalNewton(loss, form, kind(loss, options.metric), options)
-        run.begin(W, V, given)
-        return run
+        return ProximalNewton(loss, form, kind(loss, options.metric), options)
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make some steps, until the target is certified or the epoch is over."""
@@ -200,16 +197,18 @@ class LowRankNewton(Solver[CurvedState]):
         run, o = first.copy(), self.options
         target = 0.0 if s.target is None else s.target
         reads = run.loss.reads
-        over = False
+        goes_on = True
         for _ in range(o.cheap_steps):
             run.step()
-            over = run.decrease <= o.hand_over * target * max(abs(run.upper), floor)
-            if over or s.deadline.passed():
+            wanted = target * max(abs(run.upper), floor)
+            goes_on = run.goes_on(o.hand_over * wanted)
+            if not goes_on or run.certify(wanted, s.deadline) or s.deadline.passed():
                 break
-        point = run.point
+        s.second = self._second(run.loss, form)
+        s.second.begin_at(run.point, run.subgradients)
+        s.second.lower = run.lower
         self._count(s, run.loss.reads - reads)
-        s.second = self._second(run.loss, form, point.W, point.V, run.subgradients)
-        return None if over or s.target is None else run
+        return run if goes_on and s.target is not None else None
 
     def _newton_steps(
         self, s: CurvedState, second: ProximalNewton, floor: float
