@@ -385,6 +385,11 @@ def current(source: Source | None = None) -> Engine:
     return Local() if engine is None else engine
 
 
+def shares_disk(source: Source | None = None) -> bool:
+    """Say whether the engine in use works on this machine, and sees the files written here."""
+    return isinstance(current(source), (Local, Processes))
+
+
 def _connected() -> Dask | None:
     """Return the cluster of the client that Dask itself would use, if there is one."""
     if "distributed" not in sys.modules:  # no client without it

@@ -13,6 +13,7 @@ from ._given import Layout, as_rows, check_finite, checked_rows
 from ._open import list_files, open_source
 from ._parquet import ArrowFiles
 from ._protocol import Block, DataError, Shard, Source, check_block, n_outputs
+from ._scratch import Scratch, ScratchOptions, decodes, scratch_for
 from ._streams import ArrowStreams
 from ._views import (
     Changed,
@@ -49,6 +50,8 @@ __all__ = [
     "NpyFiles",
     "Rescaled",
     "Rows",
+    "Scratch",
+    "ScratchOptions",
     "Shard",
     "SomeRows",
     "Source",
@@ -57,12 +60,14 @@ __all__ = [
     "check_finite",
     "checked_rows",
     "cut",
+    "decodes",
     "is_dask",
     "is_frame",
     "is_on_dask",
     "list_files",
     "n_outputs",
     "open_source",
+    "scratch_for",
     "spill",
     "toss",
 ]

@@ -111,9 +111,12 @@ class CSRRows:
         self._whole()
         return np.asarray(self.X.multiply(self.X) @ v, dtype=np.float64)
 
-    def column_sums_of_squares(self, weights: Array) -> Array:
+    def column_sums_of_squares(self, weights: Array | None = None) -> Array:
         """Return ``sum_i weights_i x_ij^2`` of each column."""
         self._whole()
+        if weights is None:
+            squares = np.square(self.X.data, dtype=np.float64)
+            return np.bincount(self.X.indices, squares, self.X.shape[1])
         return np.asarray(self.X.multiply(self.X).T @ weights, dtype=np.float64)
 
     def largest_sums_of_squares(self, weights: Array, edges: NDArray[np.intp]) -> Array:

@@ -101,9 +101,11 @@ class DenseRows:
         self._whole()
         return np.asarray(np.einsum("ij,ij,j->i", self.X, self.X, v, dtype=np.float64))
 
-    def column_sums_of_squares(self, weights: Array) -> Array:
+    def column_sums_of_squares(self, weights: Array | None = None) -> Array:
         """Return ``sum_i weights_i x_ij^2`` of each column, without a copy of the rows."""
         self._whole()
+        if weights is None:
+            return np.asarray(np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64))
         sums = np.einsum("i,ij,ij->j", weights, self.X, self.X, dtype=np.float64)
         return np.asarray(sums)
 

@@ -20,6 +20,8 @@ from ._arrays import wide
 from ._protocol import Block, Shard, Source, cuts, rows_per_block, width
 
 SPILL_BYTES = 1 << 24
+AHEAD = 1 << 17
+"""Bytes that one call announces: of more, systems fetch only the beginning."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,38 @@ class Npy:
         """Bytes of one row."""
         return int(np.prod(self.shape[1:], dtype=np.int64)) * np.dtype(self.dtype).itemsize
 
+    @classmethod
+    def reserve(cls, path: str | Path, shape: tuple[int, ...], dtype: Any) -> Npy:
+        """Make a file whose rows are written later, in any order."""
+        with open(path, "wb") as file:
+            about = {
+                "descr": npy.dtype_to_descr(np.dtype(dtype)),
+                "fortran_order": False,
+                "shape": shape,
+            }
+            npy.write_array_header_1_0(file, about)
+            start = file.tell()
+            file.truncate(start + int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize)
+        return cls(str(path), shape, np.dtype(dtype).str, start)
+
+    def write(self, first: int, rows: Array) -> None:
+        """Write some rows to their place."""
+        data = np.ascontiguousarray(rows, dtype=self.dtype)
+        with open(self.path, "r+b", buffering=0) as file:
+            file.seek(self.start + first * self.row_bytes)
+            view = memoryview(data.data).cast("B")
+            while view:
+                view = view[file.write(view) :]
+
+    def announce(self, file: IO[bytes], first: int, stop: int) -> None:
+        """Let the system fetch rows that will be read next, while others are worked on."""
+        if not hasattr(os, "posix_fadvise") or first >= stop:
+            return
+        start, end = (self.start + row * self.row_bytes for row in (first, stop))
+        for place in range(start, end, AHEAD):
+            size = min(AHEAD, end - place)
+            os.posix_fadvise(file.fileno(), place, size, os.POSIX_FADV_WILLNEED)
+
     def read(self, file: IO[bytes], first: int, stop: int) -> Array:
         """Return some rows, by plain reads: faster than a memory map."""
         out = np.empty((stop - first, *self.shape[1:]), dtype=self.dtype)
@@ -98,6 +132,7 @@ class NpyShard:
             for start in range(self.first, stop, step):
                 end = min(start + step, stop)
                 read = {name: parts[name].read(file, start, end) for name, file in files.items()}  # type: ignore[union-attr]
+                self.X.announce(files["X"], end, min(end + step, stop))
                 X = read["X"] if read["X"].dtype in (np.float32, np.float64) else wide(read["X"])
                 yield Block(start, X, read["y"], read.get("weight"), read.get("offset"))
         finally:
@@ -117,6 +152,8 @@ class NpyFiles:
         One number per row.
     names : list of str, optional
         Names of the columns.
+    cut : tuple of pairs, optional
+        First row and number of rows of each shard; from sizes alone by default.
     """
 
     X: Npy
@@ -124,6 +161,7 @@ class NpyFiles:
     weight: Npy | None = None
     offset: Npy | None = None
     names: list[str] | None = None
+    cut: tuple[tuple[int, int], ...] | None = None
 
     def __post_init__(self) -> None:
         if len(self.X.shape) != 2:
@@ -158,10 +196,10 @@ class NpyFiles:
     @property
     def shards(self) -> Sequence[Shard]:
         """Row ranges."""
-        return [
-            NpyShard(a, b - a, self.X, self.y, self.weight, self.offset)
-            for a, b in cuts(self.n_rows, self.X.row_bytes)
-        ]
+        cut = self.cut
+        if cut is None:
+            cut = tuple((a, b - a) for a, b in cuts(self.n_rows, self.X.row_bytes))
+        return [NpyShard(first, n, self.X, self.y, self.weight, self.offset) for first, n in cut]
 
     @property
     def fingerprint(self) -> str:

@@ -36,7 +36,9 @@ def open_source(
     weight, offset : str or path, optional
         Column, ``.npy`` file or array in ``.npz`` archives of row weights and of offsets.
     scratch : path, optional
-        Where text is spilled to; a temporary folder, deleted with the source, by default.
+        Where text is spilled to; a temporary folder, deleted with the source, by default. Runs
+        over Parquet make a row-major copy there in their first pass, if the disk has room, and
+        delete it at their end.
 
     Returns
     -------

@@ -14,6 +14,7 @@ from ..base.fingerprint import fingerprint
 from ..base.protocols import Array
 from ._dask import DaskSource
 from ._protocol import Block, Shard, Source, n_outputs
+from ._scratch import decodes
 
 
 class Change(Protocol):
@@ -85,6 +86,17 @@ class Changed:
     def n_outputs(self) -> int | None:
         """Targets of a row, None for one number."""
         return n_outputs(self.source)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether the rows have to be decoded at every pass."""
+        return decodes(self.source)
+
+    @property
+    def scratch(self) -> str | None:
+        """Folder for a copy that a run makes."""
+        found: str | None = getattr(self.source, "scratch", None)
+        return found
 
     @property
     def shards(self) -> Sequence[Shard]:

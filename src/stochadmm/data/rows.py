@@ -141,8 +141,8 @@ class Rows(Protocol):
     def row_sums_of_squares(self, v: Array) -> Array:
         """Return ``sum_j x_ij^2 v_j`` of each row, in float64."""
 
-    def column_sums_of_squares(self, weights: Array) -> Array:
-        """Return ``sum_i weights_i x_ij^2`` of each column, in float64."""
+    def column_sums_of_squares(self, weights: Array | None = None) -> Array:
+        """Return ``sum_i weights_i x_ij^2`` of each column, in float64; weights of one if none."""
 
     def largest_sums_of_squares(self, weights: Array, edges: NDArray[np.intp]) -> Array:
         """Return, per column, the largest ``sum_i weights_i x_ij^2`` of consecutive runs of rows.

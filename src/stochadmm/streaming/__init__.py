@@ -4,7 +4,7 @@ from ._columns import ColumnMeans, column_means
 from ._memory import as_bytes
 from ._passes import Coin, Sample, Sums, Work
 from ._rest import REST, WithRest
-from ._sum import BUDGET, Facts, StreamedSum, first_pass, in_memory, streams
+from ._sum import BUDGET, Facts, StreamedSum, first_pass, in_memory, read_fast, streams
 from ._summary import Summary, summarize
 from ._targets import Targets, targets_of
 
@@ -25,6 +25,7 @@ __all__ = [
     "column_means",
     "first_pass",
     "in_memory",
+    "read_fast",
     "streams",
     "summarize",
     "targets_of",

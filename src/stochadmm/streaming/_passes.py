@@ -15,7 +15,7 @@ import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..data import Block, Rows, Shard, check_block, toss
+from ..data import Block, Rows, Scratch, Shard, check_block, toss
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,6 @@ class Sums:
     conjugate: float
     """Of their conjugates at the derivatives, less the offsets' part."""
     gradient: Array
-    at_zero: float = 0.0
-    """Of the losses at the coefficients 0 (first pass)."""
     floor: float = 0.0
     """Of the conjugates at 0: minus the sum of the least losses (first pass)."""
     energy: Array | None = None
@@ -98,7 +96,7 @@ class Sums:
         return Sums(
             self.n + other.n, self.weight + other.weight, self.value + other.value,
             self.conjugate + other.conjugate, self.gradient + other.gradient,
-            self.at_zero + other.at_zero, self.floor + other.floor,
+            self.floor + other.floor,
             _plus(self.energy, other.energy), self.sample + other.sample,
             _plus(self.along, other.along),
         )  # fmt: skip
@@ -117,7 +115,8 @@ def _plus(a: Array | None, b: Array | None) -> Array | None:
 class Work:
     """What is done with every shard.
 
-    ``opening`` checks the numbers and finds what the first pass is for; ``line`` asks for values
+    ``opening`` checks the numbers and finds what the first pass, at zero, is for: no gradient, but
+    all else that is known of the rows, and a copy of them in ``scratch``. ``line`` asks for values
     at ``x + t * step`` only.
     """
 
@@ -127,6 +126,7 @@ class Work:
     block_bytes: int
     coin: Coin | None = None
     opening: bool = False
+    scratch: Scratch | None = None
     line: tuple[Array, tuple[float, ...]] | None = None
 
     def __call__(self, shard: Shard) -> Sums:
@@ -147,6 +147,8 @@ class Work:
                 self.loss.check_targets(block.y)
             if block.weight is not None and (block.weight < 0).any():
                 raise ValueError(f"weights below zero after row {block.first}; use weights >= 0")
+        if self.scratch is not None:
+            self.scratch.write(block)
         rows, total = block.rows, None
         for part in rows.ranges(itemsize=rows.dtype.itemsize):
             sums = self._chunk(block, rows.take(part).as_type(np.float64), part)
@@ -158,6 +160,9 @@ class Work:
         y = np.asarray(block.y[part], dtype=np.float64)
         q = np.ones(len(y)) if block.weight is None else block.weight[part].astype(np.float64)
         offset = None if block.offset is None else block.offset[part].astype(np.float64)
+        if self.opening:
+            here = Sample(rows, y, q, offset, q)
+            return self._first(here, self._drawn(block.first + part.start, here))
         own = self._predict(rows, self.x)
         z = own if offset is None else own + offset
         if self.line is not None:
@@ -168,17 +173,19 @@ class Work:
         if self.intercept:
             gradient = np.concatenate([gradient, qu.sum(axis=0, keepdims=True)])
         total = float(q @ losses)
-        sums = Sums(
+        return Sums(
             len(y), float(q.sum()), total, float(np.vdot(qu, own)) - total, gradient,
             sample=self._drawn(block.first + part.start, Sample(rows, y, q, offset, q)),
         )  # fmt: skip
-        if not self.opening:
-            return sums
-        zero = np.zeros(y.shape) if offset is None else offset
-        return replace(
-            sums, at_zero=float(q @ _each(self.loss, zero, y)),
+
+    def _first(self, here: Sample, drawn: tuple[Sample, ...]) -> Sums:
+        """Return what the first pass finds in consecutive rows."""
+        rows, y, q = here.rows, here.y, here.weight
+        zero = np.zeros(y.shape) if here.offset is None else here.offset
+        return Sums(
+            len(y), float(q.sum()), float(q @ _each(self.loss, zero, y)), 0.0, np.zeros(0),
             floor=float(q @ self.loss.conjugate(np.zeros(y.shape), y)),
-            energy=rows.column_sums_of_squares(np.ones(len(y))),
+            energy=rows.column_sums_of_squares(), sample=drawn,
         )  # fmt: skip
 
     def _predict(self, rows: Rows, x: Array) -> Array:

@@ -9,7 +9,8 @@ from . import Format, Request
 
 def _open(asked: Request) -> Source:
     target = asked.named_target()
-    return ArrowFiles.of(asked.paths, target, asked.columns, asked.weight, asked.offset)
+    scratch = None if asked.scratch is None else str(asked.scratch)
+    return ArrowFiles.of(asked.paths, target, asked.columns, asked.weight, asked.offset, scratch)
 
 
 ENDINGS = frozenset({".parquet", ".pq", ".arrow", ".feather", ".ipc"})

@@ -41,6 +41,7 @@ from ...streaming import (
     WithRest,
     first_pass,
     in_memory,
+    read_fast,
 )
 from .._base import Solver, State, own_state, register, start_point
 from .sampled_newton import NewtonState, SampledNewton
@@ -122,8 +123,8 @@ class StreamedNewton(Solver[StreamedState]):
         """Begin at the solution of a sample, or where the user says; two reads."""
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
-        f2, form = _streamed(problem), one_block(problem, workspace)
-        facts = workspace.rows.once(first_pass, f2)
+        facts = workspace.rows.once(first_pass, _streamed(problem))
+        f2, form = read_fast(_streamed(problem), facts), one_block(problem, workspace)
         mu = form.from_multiplier(None if dual is None else multiplier, deadline=deadline)
         point = inside(problem, point)
         if x is None:
@@ -142,7 +143,8 @@ class StreamedNewton(Solver[StreamedState]):
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make one step; the certificate of the point where it begins goes before it."""
-        s, f2 = own_state(state, StreamedState), _streamed(problem)
+        s = own_state(state, StreamedState)
+        f2 = _fast(problem, s.workspace)
         form = one_block(problem, s.workspace)
         at = s.cache
         if at is None:
@@ -184,7 +186,7 @@ class StreamedNewton(Solver[StreamedState]):
         self, problem: Problem, s: StreamedState, w: Array, mu: Array, now: float
     ) -> None:
         """Move to w, or as far towards it as the objective falls."""
-        f2, old = _streamed(problem), s.output.x2
+        f2, old = _fast(problem, s.workspace), s.output.x2
         point = inside(problem, Pair(s.output.x1, w))
         cache, sums = f2.evaluate(point.x2)
         s.n_passes += 1.0
@@ -251,6 +253,12 @@ def _streamed(problem: Problem) -> StreamedSum:
     if not isinstance(problem.f2, StreamedSum):
         raise TypeError("the rows are in memory, expected a source of rows; use 'auto'")
     return problem.f2
+
+
+def _fast(problem: Problem, workspace: Workspace) -> StreamedSum:
+    """Return the data term over the copy of the rows that the first pass made, if it made one."""
+    f2 = _streamed(problem)
+    return read_fast(f2, workspace.rows.once(first_pass, f2))
 
 
 def _tangent_problem(

@@ -1,0 +1,296 @@
+"""Rows larger than the memory: a graph-fused logistic model from .npy and from Parquet.
+
+    python benchmarks/out_of_core.py FOLDER [--rows 20000000] [--limit 2GB] [--out lines.json]
+                                     [--only npy,parquet,...] [--delete]
+
+``--rows`` rows of 100 columns in float32 (8 GB for 20,000,000), generated from a seed into FOLDER
+where they are not there yet: five columns are nearly always zero, and the second half of the rows
+is sorted by label. The same rows are written as Parquet, plain encoding with snappy, row groups of
+250,000 rows. Every line runs in a process of its own, and is kept in ``--out``, so that a run that
+was stopped goes on. With ``--delete`` the rows are removed at the end.
+
+The fits run under a limit of their own memory (RLIMIT_DATA), to a certified relative gap of 1e-6.
+Before *every* pass the files are dropped from the page cache, so that each one comes from the disk.
+``MB/s`` counts the bytes of the rows in float32 over the seconds of the passes; a line above it
+says what plain reads of the same file and pyarrow's own decoding reach in the same run. Beside
+them one epoch of scikit-learn's ``SGDClassifier.partial_fit``, whose model has no graph: its
+objective is that of our problem at its coefficients.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from lines import Lines, Table
+
+import stochadmm as sa
+
+COLUMNS, CLUSTER, RARE, PIECE, GROUP = 100, 5, 5, 100_000, 250_000
+ALPHA, GAP = 1e-4, 1e-6
+ENCODING = {"use_dictionary": False, "compression": "snappy"}
+NAMES = [f"x{j}" for j in range(COLUMNS)]
+
+
+def truth() -> np.ndarray:
+    """Return coefficients that are equal in clusters of columns, most of them zero."""
+    rng = np.random.default_rng(1)
+    levels = rng.standard_normal(COLUMNS // CLUSTER) * (rng.random(COLUMNS // CLUSTER) < 0.5)
+    return np.repeat(levels, CLUSTER) / 3
+
+
+def edges() -> np.ndarray:
+    """Return a chain through the columns, and pairs from anywhere."""
+    chain = np.column_stack([np.arange(COLUMNS - 1), np.arange(1, COLUMNS)])
+    return np.vstack([chain, np.random.default_rng(2).integers(COLUMNS, size=(50, 2))])
+
+
+def piece(number: int, rows: int, total: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return one piece of the rows with its labels.
+
+    Rows and their negatives with the other label are equally probable, so that the second half can
+    be sorted by label without another distribution.
+    """
+    rng = np.random.default_rng([0, number])
+    X = rng.standard_normal((rows, COLUMNS), dtype=np.float32)
+    X[:, -RARE:] *= 10.0 * (rng.random((rows, RARE)) < 0.01)
+    y = np.where(X @ truth() + rng.logistic(size=rows) > 0, 1.0, -1.0)
+    place = number * PIECE / total
+    if place >= 0.5:
+        wanted = -1.0 if place < 0.75 else 1.0
+        X *= (y * wanted)[:, None].astype(np.float32)
+        y[:] = wanted
+    return X, y.astype(np.float32)
+
+
+def generated(folder: Path, total: int) -> None:
+    """Write the rows as .npy and as Parquet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / f"done-{total}").exists():
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    shape = {"X": (total, COLUMNS), "y": (total,)}
+    files = {
+        name: np.lib.format.open_memmap(
+            folder / f"{name}.npy", mode="w+", dtype=np.float32, shape=size
+        )
+        for name, size in shape.items()
+    }
+    for number, first in enumerate(range(0, total, PIECE)):
+        rows = slice(first, min(first + PIECE, total))
+        files["X"][rows], files["y"][rows] = piece(number, rows.stop - rows.start, total)
+    schema = pa.schema([(name, pa.float32()) for name in (*NAMES, "y")])
+    with parquet.ParquetWriter(folder / "rows.parquet", schema, **ENCODING) as writer:
+        for first in range(0, total, GROUP):
+            columns = np.ascontiguousarray(files["X"][first : first + GROUP].T)
+            labels = np.array(files["y"][first : first + GROUP])
+            writer.write_table(pa.table([*columns, labels], schema=schema), row_group_size=GROUP)
+    for each in files.values():
+        each.flush()
+    (folder / f"done-{total}").touch()
+
+
+def drop(paths: list[Path]) -> None:
+    """Take files out of the page cache."""
+    for path in paths:
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def read_plainly(path: Path, threads: int, size: int = 1 << 24) -> float:
+    """Return the bytes per second of reading a file that is not in the page cache."""
+    drop([path])
+    total = path.stat().st_size
+
+    def part(number: int) -> None:
+        buffer = memoryview(bytearray(size))
+        with open(path, "rb", buffering=0) as file:
+            place, stop = (total * k // threads for k in (number, number + 1))
+            file.seek(place)
+            while place < stop:
+                place += file.readinto(buffer[: min(size, stop - place)])
+
+    began = time.perf_counter()
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(part, range(threads)))
+    return total / (time.perf_counter() - began)
+
+
+def disk(folder: Path) -> dict[str, float]:
+    """Measure plain reads with one thread and with two."""
+    return {str(n): read_plainly(folder / "X.npy", n) for n in (1, 2)}
+
+
+def decoding(folder: Path, total: int) -> dict[str, float]:
+    """Measure pyarrow's own decoding of all columns, in two ways."""
+    import pyarrow.parquet as parquet
+
+    found = {}
+    for name in ("row groups", "batches"):
+        drop([folder / "rows.parquet"])
+        wall, cpu = time.perf_counter(), time.process_time()
+        with parquet.ParquetFile(folder / "rows.parquet", pre_buffer=False) as file:
+            if name == "row groups":
+                for group in range(file.num_row_groups):
+                    file.read_row_group(group, use_threads=False)
+            else:
+                for _ in file.iter_batches(1 << 16, use_threads=False):
+                    pass
+        size = 4.0 * total * COLUMNS
+        found[f"{name}, per second"] = size / (time.perf_counter() - wall)
+        found[f"{name}, per CPU second"] = size / (time.process_time() - cpu)
+    return found
+
+
+@dataclass(frozen=True)
+class Timed(sa.cluster.Local):
+    """Threads of this process; every pass begins without the files in the page cache."""
+
+    files: tuple[Path, ...] = ()
+    passes: list[tuple[float, float]] = field(default_factory=list)
+
+    def map_reduce(self, shards, work, add):
+        """Run a pass, note its seconds and CPU seconds."""
+        drop([*self.files, *Path(self.files[0]).parent.glob("scratch/*/*.npy")])
+        wall, cpu = time.perf_counter(), time.process_time()
+        found = super().map_reduce(shards, work, add)
+        self.passes.append((time.perf_counter() - wall, time.process_time() - cpu))
+        return found
+
+
+def stated(source) -> sa.Problem:
+    """Return the problem of the benchmark."""
+    graph = sa.Incidence(edges(), COLUMNS)
+    return sa.Problem.linear(
+        sa.Logistic(), source, structure=sa.VStack([graph, sa.Identity(COLUMNS)]),
+        on_structure=sa.L1(ALPHA), intercept=True,
+    )  # fmt: skip
+
+
+def opened(folder: Path, kind: str):
+    """Return the rows as a source."""
+    if kind == "npy":
+        return sa.open(folder / "X.npy", folder / "y.npy")
+    return sa.open(folder / "rows.parquet", "y", columns=NAMES, scratch=folder / "scratch")
+
+
+def own_memory() -> int:
+    """Return the largest memory of this process so far, in bytes; libraries included."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in status if line.startswith("VmHWM")).split()[1])
+
+
+def fit(folder: Path, kind: str, limit: int, total: int) -> dict[str, object]:
+    """Fit under a limit of memory."""
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    before = own_memory()
+    source = opened(folder, kind)
+    file = folder / ("X.npy" if kind == "npy" else "rows.parquet")
+    engine = Timed(2, (file,))
+    began = time.perf_counter()
+    found = sa.minimize(stated(source), stop=sa.Gap(GAP), cluster=engine)
+    seconds = time.perf_counter() - began
+    size = 4.0 * total * COLUMNS
+    return {
+        "converged": found.converged, "objective": found.objective, "gap": found.relative_gap,
+        "passes": len(engine.passes), "seconds": seconds, "memory": own_memory(),
+        "before": before, "each": [size / wall for wall, _ in engine.passes],
+        "per CPU second": [size / cpu for _, cpu in engine.passes],
+        "coef": np.append(found.coef, found.intercept).tolist(),
+    }  # fmt: skip
+
+
+def sgd(folder: Path, limit: int) -> dict[str, object]:
+    """Run one epoch of scikit-learn's SGDClassifier over the same blocks."""
+    from sklearn.linear_model import SGDClassifier
+
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    source = opened(folder, "npy")
+    model = SGDClassifier(loss="log_loss", penalty="l1", alpha=ALPHA, random_state=0)
+    drop([folder / "X.npy"])
+    began = time.perf_counter()
+    for shard in source.shards:
+        for block in shard.blocks(1 << 24):
+            model.partial_fit(block.X, block.y, classes=[-1.0, 1.0])
+    seconds = time.perf_counter() - began
+    x2 = np.append(model.coef_.ravel(), model.intercept_)
+    problem = stated(source)
+    point = problem.feasible(sa.Pair(problem.zeros().x1, x2))
+    objective = problem.f2.value(x2) + problem.penalty(point)
+    return {"objective": objective, "seconds": seconds, "memory": own_memory()}
+
+
+def report(lines: dict[str, dict[str, object]], total: int) -> None:
+    """Print what was measured."""
+    size = 4e-6 * total * COLUMNS
+    print(f"\n{total:,} x {COLUMNS} float32, {size:,.0f} MB; Parquet: plain + snappy")
+    streaming, decoded = max(lines["disk"].values()), 0.0
+    print(
+        f"plain reads of the .npy file: {streaming / 1e6:.0f} MB/s (the better of 1 and 2 threads)"
+    )
+    if "decoding" in lines:
+        decoded = max(v for k, v in lines["decoding"].items() if "CPU" in k)
+        print(f"pyarrow's own decoding: {decoded / 1e6:.0f} MB per CPU second (best way)")
+    table = Table("rows in", "objective", "certified gap", "passes", "s", "peak MB", "first pass",
+                  "other passes, MB/s", "of the disk", "first pass per CPU s, of pyarrow")  # fmt: skip
+    best = np.inf
+    for kind in ("npy", "parquet"):
+        if kind not in lines:
+            continue
+        found = lines[kind]
+        first, *others = found["each"]
+        middle = float(np.median(others))
+        own = found["per CPU second"][0] / decoded if kind == "parquet" and decoded else np.nan
+        best = min(best, found["objective"])
+        table.row(
+            kind, f"{found['objective']:.10f}", found["gap"], found["passes"],
+            f"{found['seconds']:.0f}", f"{found['memory'] / 1e6:.0f}", f"{first / 1e6:.0f}",
+            f"{middle / 1e6:.0f}", f"{100 * middle / streaming:.0f} %", f"{100 * own:.0f} %",
+        )  # fmt: skip
+    if "sgd" in lines:
+        found = lines["sgd"]
+        above = (found["objective"] - best) / best
+        print(f"\nSGDClassifier.partial_fit, one epoch: {found['seconds']:.0f} s, "
+              f"{found['memory'] / 1e6:.0f} MB, objective {found['objective']:.6f}, "
+              f"{100 * above:.2f} % above the optimum, without knowing it")  # fmt: skip
+
+
+def main() -> None:
+    """Measure what is missing, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--limit", default="2GB")
+    parser.add_argument("--only", default="disk,npy,decoding,parquet,sgd")
+    parser.add_argument("--out", default=None)
+    parser.add_argument("--delete", action="store_true")
+    asked = parser.parse_args()
+    generated(asked.folder, asked.rows)
+    lines, limit = Lines(asked.out), sa.streaming.as_bytes(asked.limit)
+    work = {
+        "disk": (disk, asked.folder),
+        "npy": (fit, asked.folder, "npy", limit, asked.rows),
+        "decoding": (decoding, asked.folder, asked.rows),
+        "parquet": (fit, asked.folder, "parquet", limit, asked.rows),
+        "sgd": (sgd, asked.folder, limit),
+    }
+    for name in asked.only.split(","):
+        lines.measured(name, *work[name])
+    if "disk" in lines.known:
+        report(lines.known, asked.rows)
+    if asked.delete:
+        shutil.rmtree(asked.folder)
+
+
+if __name__ == "__main__":
+    main()

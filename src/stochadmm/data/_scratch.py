@@ -1,0 +1,100 @@
+"""A copy of rows that are slow to decode, in files that read fast, made on the way of a pass."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base.validation import is_sparse
+from ._files import Npy, NpyFiles
+from ._protocol import Block, Source
+
+
+@dataclass(frozen=True)
+class ScratchOptions:
+    """When a copy is made.
+
+    Parameters
+    ----------
+    least : int
+        Bytes of rows below which decoding them again costs next to nothing.
+    room : float
+        Free space on the disk, in units of the copy, below which none is made: others write too.
+    """
+
+    least: int = 1 << 26
+    room: float = 1.5
+
+
+OPTIONS = ScratchOptions()
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Files for the rows of a source, written block by block in any order, by any process."""
+
+    files: NpyFiles
+
+    def write(self, block: Block) -> None:
+        """Write some rows to their place."""
+        parts = (block.X, block.y, block.weight, block.offset)
+        files = (self.files.X, self.files.y, self.files.weight, self.files.offset)
+        for file, rows in zip(files, parts, strict=True):
+            if file is not None:
+                assert rows is not None, "weights and offsets belong to all rows or to none"
+                file.write(block.first, rows)
+
+
+def decodes(source: Source) -> bool:
+    """Say whether a source says that its rows have to be decoded at every pass."""
+    return bool(getattr(source, "decodes", False))
+
+
+def scratch_for(source: Source, options: ScratchOptions = OPTIONS) -> Scratch | None:
+    """Return files for a copy of the rows, None where none pays or the disk has no room.
+
+    They are deleted when nobody holds the source that they make (``files``) any more.
+    """
+    if not decodes(source):
+        return None
+    like = next(source.shards[0].blocks(1 << 12))
+    size = source.n_rows * source.n_columns * like.X.dtype.itemsize
+    place = _place(getattr(source, "scratch", None))
+    if is_sparse(like.X) or size < options.least:
+        return None
+    if shutil.disk_usage(place).free < options.room * size:
+        return None
+    folder = Path(tempfile.mkdtemp(prefix="stochadmm-", dir=place))
+
+    def reserved(name: str, array: Any) -> Npy | None:
+        if array is None:
+            return None
+        return Npy.reserve(folder / f"{name}.npy", (n, *array.shape[1:]), array.dtype)
+
+    n = source.n_rows
+    X, y = reserved("X", like.X), reserved("y", np.asarray(like.y))
+    assert X is not None and y is not None
+    made = NpyFiles(
+        X, y, reserved("weight", like.weight), reserved("offset", like.offset), source.names,
+        tuple((shard.first, shard.n_rows) for shard in source.shards),
+    )  # fmt: skip
+    weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
+    return Scratch(made)
+
+
+def _place(wanted: str | None) -> str:
+    """Return the folder for copies: as asked, or one that is on a disk and not in memory."""
+    if wanted is not None:
+        Path(wanted).mkdir(parents=True, exist_ok=True)
+        return wanted
+    on_disk = "/var/tmp"
+    if "TMPDIR" not in os.environ and os.access(on_disk, os.W_OK):
+        return on_disk
+    return tempfile.gettempdir()
