@@ -10,7 +10,7 @@ is sorted by label. The same rows are written as Parquet, plain encoding with sn
 was stopped goes on. With ``--delete`` the rows are removed at the end.
 
 The fits run under a limit of their own memory (RLIMIT_DATA), to a certified relative gap of 1e-6.
-Before *every* pass the files are dropped from the page cache, so that each one comes from the disk.
+Before *every* pass the files are dropped from the page cache, so that each comes from the disk.
 ``MB/s`` counts the bytes of the rows in float32 over the seconds of the passes; a line above it
 says what plain reads of the same file and pyarrow's own decoding reach in the same run. Beside
 them one epoch of scikit-learn's ``SGDClassifier.partial_fit``, whose model has no graph: its
@@ -242,7 +242,8 @@ def report(lines: dict[str, dict[str, object]], total: int) -> None:
         decoded = max(v for k, v in lines["decoding"].items() if "CPU" in k)
         print(f"pyarrow's own decoding: {decoded / 1e6:.0f} MB per CPU second (best way)")
     table = Table("rows in", "objective", "certified gap", "passes", "s", "peak MB", "first pass",
-                  "other passes, MB/s", "of the disk", "first pass per CPU s, of pyarrow")  # fmt: skip
+                  "other passes, MB/s", "of the disk",
+                  "first pass per CPU s, of pyarrow")  # fmt: skip
     best = np.inf
     for kind in ("npy", "parquet"):
         if kind not in lines:

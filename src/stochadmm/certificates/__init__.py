@@ -7,6 +7,7 @@ from .data import DataTerm, evaluate, mean_loss, pull_back
 from .null_space import clear_free_directions
 from .relative import gap_scale
 from .repair import repaired
+from .residual import kkt_residual
 from .scaled import DualPoint, dual_value, lower_bound, scaled_point
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "gap_scale",
     "has_certificate",
     "has_model",
+    "kkt_residual",
     "lower_bound",
     "mean_loss",
     "model_of",

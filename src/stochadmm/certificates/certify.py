@@ -45,8 +45,9 @@ class Certificate:
     gap : float or None
         ``objective - bound``, at least 0; infinite when no bound was found, None when the problem
         has no certificate: a part without a conjugate.
-    kind : {"scaled", "corrected", "kkt"}
-        Where the bound comes from; "kkt" when there is none.
+    kind : {"scaled", "corrected", "tangent", "kkt"}
+        Where the bound comes from; "tangent" where most rows are replaced by their tangent, "kkt"
+        when there is none.
     kkt_residual : float
         Relative violation of the optimality conditions.
     candidate : array or None
@@ -331,6 +332,9 @@ def _without_bound(
     if rows is not None:
         at = evaluate(rows, x.x2, cache)
         value, gradient, passes = at.value, at.gradient, at.n_passes
+    elif offers(f2, Has.ANCHOR):
+        here = f2.anchor(x.x2)
+        value, gradient, passes = float(here.value), here.gradient, 1.0
     else:
         value, passes = float(f2.value(x.x2)), 1.0
         gradient = np.asarray(f2.gradient(x.x2), dtype=np.float64)

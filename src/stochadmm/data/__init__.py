@@ -12,7 +12,7 @@ from ._files import CSRFiles, NpyFiles, spill
 from ._given import Layout, as_rows, check_finite, checked_rows
 from ._open import list_files, open_source
 from ._parquet import ArrowFiles
-from ._protocol import Block, DataError, Shard, Source, check_block, n_outputs
+from ._protocol import Block, DataError, Shard, Source, check_block, in_parts, n_outputs, part_of
 from ._scratch import Scratch, ScratchOptions, decodes, scratch_for
 from ._streams import ArrowStreams
 from ._views import (
@@ -61,12 +61,14 @@ __all__ = [
     "checked_rows",
     "cut",
     "decodes",
+    "in_parts",
     "is_dask",
     "is_frame",
     "is_on_dask",
     "list_files",
     "n_outputs",
     "open_source",
+    "part_of",
     "scratch_for",
     "spill",
     "toss",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,10 @@ class ArrayShard:
     y: Any = field(repr=False)
     weight: Any = field(default=None, repr=False)
     offset: Any = field(default=None, repr=False)
+
+    def part(self, first: int, n_rows: int) -> ArrayShard:
+        """Return some of its rows, by their numbers in the source."""
+        return replace(self, first=first, n_rows=n_rows)
 
     def blocks(self, max_bytes: int) -> Iterator[Block]:
         """Yield slices; those of a memory map are read now."""

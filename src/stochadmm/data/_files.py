@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
@@ -121,6 +121,10 @@ class NpyShard:
     weight: Npy | None = None
     offset: Npy | None = None
 
+    def part(self, first: int, n_rows: int) -> NpyShard:
+        """Return some of its rows, by their numbers in the source."""
+        return replace(self, first=first, n_rows=n_rows)
+
     def blocks(self, max_bytes: int) -> Iterator[Block]:
         """Yield rows as they are read."""
         step, stop = rows_per_block(max_bytes, self.X.row_bytes), self.first + self.n_rows
@@ -222,6 +226,10 @@ class CSRShard:
     y: Npy
     weight: Npy | None = None
     offset: Npy | None = None
+
+    def part(self, first: int, n_rows: int) -> CSRShard:
+        """Return some of its rows, by their numbers in the source."""
+        return replace(self, first=first, n_rows=n_rows)
 
     def blocks(self, max_bytes: int) -> Iterator[Block]:
         """Yield rows as they are read."""
@@ -359,7 +367,8 @@ def spill(source: Source, folder: str | Path) -> Source:
                     writers[name].add(array)
     made = {name: writer.close() for name, writer in writers.items()}
     if "X" in made:
-        return NpyFiles(**made, names=source.names)
+        weight, offset = (made.get(name) for name in ("weight", "offset"))
+        return NpyFiles(made["X"], made["y"], weight, offset, source.names)
     return CSRFiles(**made, n_columns=source.n_columns, names=source.names)
 
 

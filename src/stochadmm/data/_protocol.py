@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from ..base.capabilities import has_members
 from ..base.protocols import Array
 from ..base.validation import is_sparse
 from ._given import as_rows
@@ -102,6 +103,23 @@ class Source(Protocol):
     @property
     def fingerprint(self) -> str:
         """A text that changes when the rows do: names, sizes and times of files."""
+
+
+def part_of(shard: Shard, first: int, n_rows: int) -> Shard | None:
+    """Return some rows of a shard as a shard, None where it can be read from its beginning only.
+
+    A shard that can be read in parts offers ``part(first, n_rows)``.
+    """
+    if not has_members(shard, "part"):
+        return None
+    found: Shard | None = shard.part(first, n_rows)  # type: ignore[attr-defined]
+    return found
+
+
+def in_parts(source: Source) -> bool:
+    """Say whether any rows of a source can be read without those before them."""
+    shard = source.shards[0]
+    return part_of(shard, shard.first, 1) is not None
 
 
 def n_outputs(source: Source) -> int | None:

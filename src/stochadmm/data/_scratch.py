@@ -23,13 +23,10 @@ class ScratchOptions:
 
     Parameters
     ----------
-    least : int
-        Bytes of rows below which decoding them again costs next to nothing.
     room : float
         Free space on the disk, in units of the copy, below which none is made: others write too.
     """
 
-    least: int = 1 << 26
     room: float = 1.5
 
 
@@ -67,7 +64,7 @@ def scratch_for(source: Source, options: ScratchOptions = OPTIONS) -> Scratch | 
     like = next(source.shards[0].blocks(1 << 12))
     size = source.n_rows * source.n_columns * like.X.dtype.itemsize
     place = _place(getattr(source, "scratch", None))
-    if is_sparse(like.X) or size < options.least:
+    if is_sparse(like.X):
         return None
     if shutil.disk_usage(place).free < options.room * size:
         return None

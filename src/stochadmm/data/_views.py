@@ -13,7 +13,7 @@ from scipy import sparse
 from ..base.fingerprint import fingerprint
 from ..base.protocols import Array
 from ._dask import DaskSource
-from ._protocol import Block, Shard, Source, n_outputs
+from ._protocol import Block, Shard, Source, n_outputs, part_of
 from ._scratch import decodes
 
 
@@ -40,6 +40,11 @@ class ChangedShard:
     def n_rows(self) -> int:
         """Number of its rows."""
         return self.shard.n_rows
+
+    def part(self, first: int, n_rows: int) -> ChangedShard | None:
+        """Return some of its rows, None where its own shard cannot be read in parts."""
+        some = part_of(self.shard, first, n_rows)
+        return None if some is None else ChangedShard(some, self.change)
 
     def blocks(self, max_bytes: int) -> Iterator[Block]:
         """Yield the changed blocks."""

@@ -25,6 +25,8 @@ from ..certificates.repair import wide
 from ..problem import Pair, Problem, objective_at_zero
 from ..risk import Evaluation
 from ..solvers import State
+from ..solvers.default.streamed_newton import StreamedNewton
+from ..streaming import StreamedSum
 from .limits import Habits
 from .measured import Measured, Memory, as_returned, infeasibility, penalty_of, value_of
 from .result import Status
@@ -85,7 +87,8 @@ class Monitor:
             helpless = measured.objective >= self.previous and not state.own_bound
         elif self._affords("scaled", state.deadline):
             certificate = self._certify(state, "scaled")
-            measured, helpless = self._measured(state, certificate), True
+            measured = self._measured(state, certificate)
+            helpless = certificate.kind != "tangent"  # which is as tight as it can be
         else:
             measured, helpless = self._uncertified(state), False
         if helpless and self._worth_more(measured) and self._affords("corrected", state.deadline):
@@ -135,11 +138,16 @@ class Monitor:
         x, dual, cache = state.output, state.dual, state.cache
         if of is not None:
             x, dual, cache = of.point, of.dual, of.cache
-        began = time.perf_counter()
-        found = certify(
-            self.problem, x, dual, cache, strength=strength, workspace=self.workspace,
-            deadline=state.deadline,
-        )  # fmt: skip
+        began, workspace, target = time.perf_counter(), self.workspace, self.target
+        if isinstance(self.problem.f2, StreamedSum) and self.problem.is_model and target:
+            found = StreamedNewton().certified(
+                self.problem, x, dual, target, workspace, state.deadline
+            )
+        else:
+            found = certify(
+                self.problem, x, dual, cache, strength=strength, workspace=workspace,
+                deadline=state.deadline,
+            )  # fmt: skip
         self.took[strength] = time.perf_counter() - began
         return found
 

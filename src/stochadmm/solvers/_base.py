@@ -15,8 +15,10 @@ from ..base.immutable import field_values
 from ..base.protocols import Array
 from ..base.validation import Unsuitable, real_array
 from ..base.workspace import Workspace
+from ..data import Source, decodes, in_parts
 from ..problem import Pair, Problem
 from ..risk import Evaluation
+from ..streaming import StreamedSum
 
 ENGINES = ("auto", "compiled", "reference")
 
@@ -98,6 +100,8 @@ class Solver(Generic[StateT]):
     name: ClassVar[str] = ""
     has_kernel: ClassVar[bool] = False
     """Whether the method has a compiled loop."""
+    draws_from_files: ClassVar[bool] = False
+    """Whether batches may come from windows of rows in files."""
     needs_no_rows: ClassVar[bool] = False
     """Whether sums of products of rows in files serve as well as the rows, for a squared loss."""
     needs: ClassVar[dict[str, tuple[str, ...]]] = {}
@@ -132,6 +136,22 @@ class Solver(Generic[StateT]):
                         f"{self.name} needs `{member}` of {part} ({type(value).__name__}), which "
                         "it does not offer; choose another solver or add the method"
                     )
+        if isinstance(problem.f2, StreamedSum) and "gradient_change" in self.needs.get("f2", ()):
+            self._check_source(problem.f2.source)
+
+    def _check_source(self, source: Source) -> None:
+        """Raise unless batches can be drawn from a source of rows."""
+        if not self.draws_from_files:
+            raise Unsuitable(
+                f"{self.name} keeps numbers of every row, or draws rows one by one; over files "
+                "use 'auto', 'acc-sadmm' or 'svrg-admm'"
+            )
+        if not in_parts(source) and not decodes(source):
+            raise Unsuitable(
+                f"{self.name} draws rows from everywhere, and {type(source).__name__} is read "
+                "from beginning to end only; use 'auto', or make fast files of it with "
+                "stochadmm.data.spill(source, folder)"
+            )
 
 
 def choose_engine(

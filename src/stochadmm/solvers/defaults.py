@@ -17,6 +17,7 @@ from ..base.workspace import Workspace
 from ..operators import squared_norm
 from ..problem import Problem
 from ..risk.sampling import Runs
+from ..streaming import StreamedSum, WindowRuns, row_constants
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,18 @@ CHOICES = Choices()
 
 def lipschitz_mean(problem: Problem, workspace: Workspace | None = None) -> float:
     """Return Lf, found once per workspace: it takes several reads of the rows."""
-    return (workspace or Workspace()).rows.once(_lipschitz_mean, problem.f2)
+    rows = (workspace or Workspace()).rows
+    if isinstance(problem.f2, StreamedSum):
+        return rows.once(row_constants, problem.f2).mean
+    return rows.once(_lipschitz_mean, problem.f2)
 
 
 def lipschitz_max(problem: Problem, workspace: Workspace | None = None) -> float:
     """Return Lmax, found once per workspace."""
-    return (workspace or Workspace()).rows.once(_lipschitz_max, problem.f2)
+    rows = (workspace or Workspace()).rows
+    if isinstance(problem.f2, StreamedSum):
+        return rows.once(row_constants, problem.f2).largest
+    return rows.once(_lipschitz_max, problem.f2)
 
 
 def _lipschitz_mean(f2: SmoothSum) -> float:
@@ -81,7 +88,12 @@ def n_inner(n_rows: int, b: float, requested: int | None = None) -> int:
 
 
 def sampling(problem: Problem, kind: str, b: int) -> Runs:
-    """Return how rows are drawn: "rows" one by one, "blocks" in runs of consecutive rows."""
+    """Return how rows are drawn: "rows" one by one, "blocks" in runs of consecutive rows.
+
+    Rows of files are drawn one by one from windows of them.
+    """
+    if isinstance(problem.f2, StreamedSum) and kind in ("rows", "blocks"):
+        return WindowRuns.of(problem.f2, b)
     if kind == "rows":
         return Runs.single(problem.f2.n_terms, b)
     if kind == "blocks":
@@ -89,10 +101,11 @@ def sampling(problem: Problem, kind: str, b: int) -> Runs:
     raise ValueError(f"sampling is {kind!r}, expected 'rows' or 'blocks'")
 
 
-def batch_curvature(problem: Problem, runs: Runs) -> float:
+def batch_curvature(problem: Problem, runs: Runs, workspace: Workspace | None = None) -> float:
     """Return delta(b) Lmax for batches of independent runs: the run is the component."""
     f2: Any = problem.f2
-    worst = f2.run_lipschitz(runs) if offers(f2, Has.RUN_LIPSCHITZ) else f2.lipschitz_max
+    runs_known = offers(f2, Has.RUN_LIPSCHITZ)
+    worst = f2.run_lipschitz(runs) if runs_known else lipschitz_max(problem, workspace)
     if not offers(f2, Has.RUN_LIPSCHITZ) and runs.n_runs < runs.n_rows:
         return float(worst)
     return float(worst / runs.per_batch)

@@ -1,32 +1,42 @@
 """The mean loss over rows that are read again for every pass: nothing is kept per row."""
 
 from ._columns import ColumnMeans, column_means
+from ._constants import Constants, row_constants, streamed_metric
 from ._memory import as_bytes
 from ._passes import Coin, Sample, Sums, Work
 from ._rest import REST, WithRest
-from ._sum import BUDGET, Facts, StreamedSum, first_pass, in_memory, read_fast, streams
+from ._sum import BUDGET, Facts, StreamedSum, fastest, first_pass, in_memory, streams
 from ._summary import Summary, summarize
 from ._targets import Targets, targets_of
+from ._windows import Drawn, Window, WindowOptions, WindowRuns, windows
 
 __all__ = [
     "BUDGET",
     "REST",
     "Coin",
     "ColumnMeans",
+    "Constants",
+    "Drawn",
     "Facts",
     "Sample",
     "StreamedSum",
     "Summary",
     "Sums",
     "Targets",
+    "Window",
+    "WindowOptions",
+    "WindowRuns",
     "WithRest",
     "Work",
     "as_bytes",
     "column_means",
+    "fastest",
     "first_pass",
     "in_memory",
-    "read_fast",
+    "row_constants",
+    "streamed_metric",
     "streams",
     "summarize",
     "targets_of",
+    "windows",
 ]

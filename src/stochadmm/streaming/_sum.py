@@ -9,7 +9,8 @@ import numpy as np
 
 from .. import cluster
 from ..base.protocols import Array, Loss, Shape
-from ..data import Source, n_outputs, scratch_for
+from ..base.workspace import Workspace
+from ..data import Scratch, Source, n_outputs, scratch_for
 from ..losses import Squared
 from ..risk import Evaluation, FiniteSum
 from ._passes import Coin, Sample, Sums, Work, add
@@ -130,19 +131,24 @@ class StreamedSum:
         return max(1000, self.memory // (8 * 8 * max(1, self.n_columns)))
 
     @property
+    def keeps_rows(self) -> bool:
+        """Never: snapshots keep nothing per row."""
+        return False
+
+    @property
     def rate(self) -> float:
         """Expected share of the rows in a sample."""
         return min(1.0, self.sample_rows / self.n_terms)
 
     @property
     def lipschitz_mean(self) -> float:
-        """A bound on the constant of the mean, by the trace; a pass."""
-        trace = float(first_pass(self).energy.sum()) + self.intercept
+        """A bound on the constant of the mean, by the trace: a pass. `row_constants` has more."""
+        trace = float(_facts(self, None).energy.sum()) + self.intercept
         return float(self.loss.curvature_bound) * trace
 
     @property
     def lipschitz_max(self) -> float:
-        """Not known: single rows are not looked at."""
+        """Not known: `row_constants` looks at single rows."""
         return np.inf
 
     # ---------------------------------------------------------------- passes
@@ -175,17 +181,24 @@ class StreamedSum:
         assert sums.along is not None
         return sums.along / sums.weight
 
+    def anchor(self, x: Array) -> Evaluation:
+        """Return the evaluation that differences of gradients start from; nothing per row."""
+        return self.evaluate(x)[0]
+
     def gradient_change(self, rows: Any, x: Array, anchor: Any) -> Array:
-        """Refuse: single rows cannot be asked of every source."""
+        """Refuse: rows are drawn from windows (`streaming.windows`), not one by one."""
         raise TypeError(
-            "this method draws single rows, which a source of files does not serve; use 'auto' or "
-            "'streamed-newton'"
+            "this method draws single rows, which a source of files does not serve; use 'auto', "
+            "'acc-sadmm' or 'svrg-admm'"
         )
 
 
 def first_pass(f2: StreamedSum) -> Facts:
-    """Return what the first pass over the rows finds."""
-    scratch = scratch_for(f2.source) if cluster.shares_disk(f2.source) else None
+    """Return what the first pass over the rows finds; a copy of slow ones is made on the way."""
+    return _facts(f2, scratch_for(f2.source) if cluster.shares_disk(f2.source) else None)
+
+
+def _facts(f2: StreamedSum, scratch: Scratch | None) -> Facts:
     sums = f2.run(np.zeros(f2.shape), coin=Coin(f2.seed, f2.rate), opening=True, scratch=scratch)
     if not sums.weight > 0:
         raise ValueError("the weights are zero everywhere; give a row a weight > 0")
@@ -197,11 +210,20 @@ def first_pass(f2: StreamedSum) -> Facts:
     )  # fmt: skip
 
 
-def read_fast(f2: StreamedSum, facts: Facts) -> StreamedSum:
+def _read_fast(f2: StreamedSum, facts: Facts) -> StreamedSum:
     """Return the same term over the copy of its rows that the first pass made, if it made one."""
     if facts.copy is None:
         return f2
     return StreamedSum(f2.loss, facts.copy, intercept=f2.intercept, memory=f2.memory, seed=f2.seed)
+
+
+def fastest(f2: StreamedSum, workspace: Workspace) -> StreamedSum:
+    """Return the term over the fastest files with its rows that a run has, one object per run."""
+    return workspace.rows.once(_fastest, f2, workspace.rows)
+
+
+def _fastest(f2: StreamedSum, rows: Workspace) -> StreamedSum:
+    return _read_fast(f2, rows.once(first_pass, f2))
 
 
 def in_memory(f2: StreamedSum, rows: Sample, weight: Array) -> FiniteSum:

@@ -110,7 +110,7 @@ class Reduced(Solver[ReducedT]):
     def loss_curvature(self, problem: Problem, runs: Runs, workspace: Workspace) -> float:
         """Return the default weight of the x2 step that is due to the loss."""
         mean = defaults.lipschitz_mean(problem, workspace)
-        return mean + 8 * defaults.batch_curvature(problem, runs)
+        return mean + 8 * defaults.batch_curvature(problem, runs, workspace)
 
     def first_state(
         self, problem: Problem, x: Any, dual: Any, workspace: Workspace | None

@@ -39,10 +39,10 @@ from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from ...risk.gradients import Anchored
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import register
+from .._from_files import snapshot
 from ._reduced import Reduced, multiplier_for
 from .svrg_admm import SVRGState, anchored_loop, check_strongly_convex
 
@@ -93,6 +93,7 @@ class ASVRGADMM(Reduced[ASVRGState]):
     """
 
     name: ClassVar[str] = "asvrg-admm"
+    draws_from_files: ClassVar[bool] = True
 
     momentum: float | str = "auto"
     strongly_convex: bool = False
@@ -119,7 +120,7 @@ class ASVRGADMM(Reduced[ASVRGState]):
 
     def loss_curvature(self, problem: Problem, runs: Runs, workspace: Workspace) -> float:
         """Return the weight of the x2 step in the first epoch that is due to the loss."""
-        noise = defaults.batch_curvature(problem, runs)
+        noise = defaults.batch_curvature(problem, runs, workspace)
         mean = defaults.lipschitz_mean(problem, workspace)
         return mean + noise / (1 - self.first_momentum(problem, noise, workspace))
 
@@ -130,7 +131,7 @@ class ASVRGADMM(Reduced[ASVRGState]):
         """Return the state before the first epoch; nothing of the start is changed."""
         workspace = workspace or Workspace()
         first = self.first_state(problem, x, dual, workspace)
-        noise = defaults.batch_curvature(problem, self.runs(problem, workspace))
+        noise = defaults.batch_curvature(problem, self.runs(problem, workspace), workspace)
         momentum = self.first_momentum(problem, noise, workspace)
         first["notes"] |= {"momentum": momentum}
         return ASVRGState(**first, snapshot=first["x"], momentum=momentum, noise=noise)
@@ -141,7 +142,7 @@ class ASVRGADMM(Reduced[ASVRGState]):
         self.prepare(p, s, rng)
         if s.n_epochs == 0:
             s.snapshot = s.x
-        gradient = Anchored.take(p.f2, runs, s.snapshot.x2, s.cache)
+        gradient = snapshot(p, s, runs, s.snapshot.x2)
         if self.strongly_convex and s.n_epochs > 0:
             s.x, s.dual = s.snapshot, multiplier_for(p, gradient.full_gradient, s.workspace)
         theta, batches = s.momentum, runs.draw(rng, s.n_inner)

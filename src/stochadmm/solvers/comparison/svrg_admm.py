@@ -39,6 +39,7 @@ from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
 from .._base import register
+from .._from_files import pieces, snapshot
 from ._plain import check_eigen
 from ._reduced import Reduced, ReducedState, compiled_loop, multiplier_for, reference_loop
 
@@ -89,6 +90,7 @@ class SVRGADMM(Reduced[SVRGState]):
     """
 
     name: ClassVar[str] = "svrg-admm"
+    draws_from_files: ClassVar[bool] = True
 
     strongly_convex: bool = False
 
@@ -112,7 +114,7 @@ class SVRGADMM(Reduced[SVRGState]):
         self.prepare(p, s, rng)
         if s.n_epochs == 0:
             s.snapshot = s.x
-        gradient = Anchored.take(p.f2, runs, s.snapshot.x2, s.cache)
+        gradient = snapshot(p, s, runs, s.snapshot.x2)
         if self.strongly_convex and s.n_epochs > 0:
             s.x, s.dual = s.snapshot, multiplier_for(p, gradient.full_gradient, s.workspace)
         total = anchored_loop(p, s, gradient, runs.draw(rng, s.n_inner), s.curvature)
@@ -136,6 +138,16 @@ def anchored_loop(
     mix: float = 1.0,
 ) -> Pair:  # fmt: skip
     """Run steps with gradients at mix x2 + (1 - mix) snapshot; return the sum of the iterates."""
+    total = p.zeros()
+    for inside, own, few in pieces(p, s, gradient, batches):
+        total = total + _anchored_piece(inside, s, own, few, curvature, mix)
+    return total
+
+
+def _anchored_piece(
+    p: Problem, s: SVRGState, gradient: Anchored, batches: NDArray[np.int64], curvature: float,
+    mix: float,
+) -> Pair:  # fmt: skip
     if s.engine == "compiled":
         from ...kernels import loops
 

@@ -39,14 +39,12 @@ from ...base.workspace import Workspace
 from ...forms.dense_step import check_exact_step, exact_step
 from ...operators import squared_norm
 from ...problem import Pair, Problem
-from ...risk import loss_of_rows
 from ...risk.gradients import Anchored
 from ...risk.memory import block_numbers, recomputes
-from ...risk.metrics import data_metric
-from ...risk.parts import as_finite_sum
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, register, start_point
+from .._from_files import accelerated, has_metric, snapshot, step_metric
 from .._steps import slowed_down
 
 METRICS = ("auto", "none", "identity", "data", "hessian")
@@ -160,6 +158,7 @@ class AccSADMM(Solver[AccState]):
     name: ClassVar[str] = "acc-sadmm"
     automatic_metric: ClassVar[int] = 1000  # columns up to which a dense metric costs little
     has_kernel: ClassVar[bool] = True
+    draws_from_files: ClassVar[bool] = True
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
         "h1": ("prox",),
         "h2": ("prox",),
@@ -203,11 +202,9 @@ class AccSADMM(Solver[AccState]):
         """Return the metric in use."""
         if self.metric != "auto":
             return self.metric
-        f2 = loss_of_rows(problem.f2)
         dense = problem.h2 is None and problem.constrained and offers(problem.A2, Has.SPARSE)
-        enough = f2 is not None and f2.n_terms >= 4 * f2.n_columns
         small = problem.shape2[0] <= self.automatic_metric
-        return "data" if dense and enough and small else "none"
+        return "data" if dense and small and has_metric(problem) else "none"
 
     def runs(self, problem: Problem, workspace: Workspace | None = None) -> Runs:
         """Return how batches are drawn."""
@@ -231,7 +228,9 @@ class AccSADMM(Solver[AccState]):
             largest = defaults.lipschitz_max(problem, workspace)
             return (1 + 1 / (runs.batch_size * anchor)) * largest
         mean = defaults.lipschitz_mean(problem, workspace)
-        return mean if anchor == 0 else mean + defaults.batch_curvature(problem, runs) / anchor
+        if anchor == 0:
+            return mean
+        return mean + defaults.batch_curvature(problem, runs, workspace) / anchor
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of x, y, x~, the sum of x, G, the multipliers and the slopes."""
@@ -287,7 +286,7 @@ class AccSADMM(Solver[AccState]):
             self.begin_again(p, s)
         schedule = self.schedule(p, s.n_inner)
         momentum, anchor = schedule.momentum(s.cycle), schedule.anchor
-        gradient = Anchored.take(p.f2, runs, s.snapshot.x2, s.cache)
+        gradient = snapshot(p, s, runs, s.snapshot.x2)
         s.values.append(self._value(p, s, gradient))
         self._refresh(p, s, gradient, rng)
 
@@ -316,8 +315,7 @@ class AccSADMM(Solver[AccState]):
         step2 = 1 / max(s.curvature + pull * a2, 1e-300)
         exact = self.kind(p) != "none"
         inverse = exact_step(p, s.curvature, pull, s.matrix, s.workspace) if exact else None
-        loop = _compiled if s.engine == "compiled" else _reference
-        return loop(p, s, gradient, batches, momentum, anchor, step1, step2, inverse)
+        return accelerated(_loop, p, s, gradient, batches, momentum, anchor, step1, step2, inverse)
 
     def _next_snapshot(
         self, p: Problem, s: AccState, schedule: Schedule, x: Pair, before: Pair, total: Pair,
@@ -346,13 +344,8 @@ class AccSADMM(Solver[AccState]):
         kind = self.kind(p)
         if kind in ("none", "identity") or s.cycle > 0:
             return
-        f2 = as_finite_sum(p.f2)
-        if s.matrix is None:
-            s.matrix = data_metric(f2, gradient.runs, rng, workspace=s.workspace)
-        elif kind == "hessian":
-            at = gradient.at
-            z = at.predictions if at.has_rows else f2.predict(at.x)
-            s.matrix = data_metric(f2, gradient.runs, rng, z, s.workspace)
+        if s.matrix is None or kind == "hessian":
+            s.matrix = step_metric(p, gradient, rng, s.matrix is not None, s.workspace)
 
     def begin_again(self, p: Problem, s: AccState) -> None:
         """Restart the schedule from the output, with the multiplier continued.
@@ -388,6 +381,10 @@ class AccSADMM(Solver[AccState]):
         weight = 2.0 * float(np.linalg.norm(s.dual))
         charge = weight * float(np.linalg.norm(p.constraint(s.snapshot)))
         return float(at.value) + p.penalty(p.inside(s.snapshot)) + charge
+
+
+def _loop(p: Problem, s: AccState, *more: Any) -> tuple[Pair, Pair, Pair, Array]:
+    return (_compiled if s.engine == "compiled" else _reference)(p, s, *more)
 
 
 def _reference(

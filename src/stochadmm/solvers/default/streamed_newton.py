@@ -24,7 +24,7 @@ from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
-from ...certificates import evaluate, gap_scale, model_of
+from ...certificates import Certificate, evaluate, gap_scale, kkt_residual, model_of
 from ...data import DenseRows
 from ...forms.one_block import OneBlock, one_block
 from ...problem import Pair, Problem, objective_at_zero
@@ -39,9 +39,9 @@ from ...streaming import (
     StreamedSum,
     Sums,
     WithRest,
+    fastest,
     first_pass,
     in_memory,
-    read_fast,
 )
 from .._base import Solver, State, own_state, register, start_point
 from .sampled_newton import NewtonState, SampledNewton
@@ -124,7 +124,7 @@ class StreamedNewton(Solver[StreamedState]):
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
         facts = workspace.rows.once(first_pass, _streamed(problem))
-        f2, form = read_fast(_streamed(problem), facts), one_block(problem, workspace)
+        f2, form = fastest(_streamed(problem), workspace), one_block(problem, workspace)
         mu = form.from_multiplier(None if dual is None else multiplier, deadline=deadline)
         point = inside(problem, point)
         if x is None:
@@ -144,7 +144,7 @@ class StreamedNewton(Solver[StreamedState]):
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make one step; the certificate of the point where it begins goes before it."""
         s = own_state(state, StreamedState)
-        f2 = _fast(problem, s.workspace)
+        f2 = fastest(_streamed(problem), s.workspace)
         form = one_block(problem, s.workspace)
         at = s.cache
         if at is None:
@@ -186,7 +186,7 @@ class StreamedNewton(Solver[StreamedState]):
         self, problem: Problem, s: StreamedState, w: Array, mu: Array, now: float
     ) -> None:
         """Move to w, or as far towards it as the objective falls."""
-        f2, old = _fast(problem, s.workspace), s.output.x2
+        f2, old = fastest(_streamed(problem), s.workspace), s.output.x2
         point = inside(problem, Pair(s.output.x1, w))
         cache, sums = f2.evaluate(point.x2)
         s.n_passes += 1.0
@@ -228,6 +228,35 @@ class StreamedNewton(Solver[StreamedState]):
         s.bound = best
         return best
 
+    def certified(
+        self, problem: Problem, point: Pair, dual: Array, target: float, workspace: Workspace,
+        deadline: Deadline = NEVER,
+    ) -> Certificate:  # fmt: skip
+        """Certify a point of any method over a source of rows: one read.
+
+        The bound is tried where it may be within reach of ``target``, the relative gap asked for.
+        """
+        f2, form = fastest(_streamed(problem), workspace), one_block(problem, workspace)
+        x = inside(problem, problem.feasible(point, workspace))
+        at, sums = f2.evaluate(x.x2)
+        rows = workspace.rows.once(first_pass, _streamed(problem)).sample
+        s = StreamedState(
+            workspace=workspace, x=x, output=x, dual=dual, beta=1.0, bound=-np.inf, cache=at,
+            mu=form.from_multiplier(dual, deadline=deadline), sums=sums, rows=rows,
+            deadline=deadline,
+        )  # fmt: skip
+        now = at.value + problem.penalty(x)
+        promised = self._model(problem, s, form, at, now)[2]
+        scale = gap_scale(problem, now, None, workspace)
+        if promised <= self.reach * len(rows.y) / f2.n_terms * target * scale:
+            self._certify(problem, s, target * scale)
+        bound = -np.inf if s.bound is None else s.bound
+        return Certificate(
+            objective=now, point=x, bound=bound, gap=max(now - bound, 0.0), kind="tangent",
+            kkt_residual=kkt_residual(problem, x, at.gradient, dual), candidate=None,
+            candidate_dual=None, dual=dual, n_passes=1.0,
+        )  # fmt: skip
+
     def _solved(
         self, small: Problem, x: Pair | None, dual: Array | None, tol: float,
         deadline: Deadline = NEVER,
@@ -253,12 +282,6 @@ def _streamed(problem: Problem) -> StreamedSum:
     if not isinstance(problem.f2, StreamedSum):
         raise TypeError("the rows are in memory, expected a source of rows; use 'auto'")
     return problem.f2
-
-
-def _fast(problem: Problem, workspace: Workspace) -> StreamedSum:
-    """Return the data term over the copy of the rows that the first pass made, if it made one."""
-    f2 = _streamed(problem)
-    return read_fast(f2, workspace.rows.once(first_pass, f2))
 
 
 def _tangent_problem(

@@ -1,0 +1,114 @@
+"""What stochastic methods ask of all rows before they begin: constants, in one read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import cluster
+from ..base.capabilities import Has, offers
+from ..base.protocols import Array
+from ..data import Shard
+from ..risk.metrics import lifted, worst_energy
+from ._passes import Sample
+from ._sum import StreamedSum, in_memory
+
+GRAM_COLUMNS = 1024
+"""Columns up to which the Gram matrix of all rows is made; beyond, its trace bounds its norm."""
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """Sums and largest values over rows; weights as given, intercept included."""
+
+    weight: float
+    gram: Array
+    """The Gram matrix, or its diagonal where columns are many."""
+    longest: float
+    """Largest weighted squared norm of a row."""
+    peaks: Array
+    """Largest weighted square of each column."""
+
+    def add(self, other: RowSums) -> RowSums:
+        """Return the sums of two ranges of rows, this one first."""
+        return RowSums(
+            self.weight + other.weight, self.gram + other.gram, max(self.longest, other.longest),
+            np.maximum(self.peaks, other.peaks),
+        )  # fmt: skip
+
+
+def add(a: RowSums, b: RowSums) -> RowSums:
+    """Add two sums; a function, so that it travels to other processes."""
+    return a.add(b)
+
+
+@dataclass(frozen=True)
+class RowSumsWork:
+    """The work on one shard."""
+
+    intercept: bool
+    block_bytes: int
+    square: bool
+
+    def __call__(self, shard: Shard) -> RowSums:
+        """Read the shard once."""
+        total: RowSums | None = None
+        for block in shard.blocks(self.block_bytes):
+            q = np.ones(len(block)) if block.weight is None else block.weight.astype(np.float64)
+            rows = block.rows.as_type(np.float64)
+            gram = (
+                rows.sandwich(q, ones=self.intercept)
+                if self.square
+                else np.append(rows.column_sums_of_squares(q), [q.sum()] * self.intercept)
+            )
+            longest = float(np.max(q * (rows.row_norms2() + self.intercept)))
+            edges = np.arange(len(q) + 1)
+            peaks = rows.largest_sums_of_squares(q, edges)
+            peaks = np.append(peaks, [q.max()] * self.intercept)
+            part = RowSums(float(q.sum()), gram, longest, peaks)
+            total = part if total is None else total.add(part)
+        assert total is not None, "a shard has at least one row"
+        return total
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Lipschitz constants of the mean and of its largest term; energies of the columns."""
+
+    weight: float
+    """Mean weight of a row."""
+    mean: float
+    largest: float
+    energy: Array
+    peaks: Array
+
+
+def row_constants(f2: StreamedSum) -> Constants:
+    """Return the constants of a streamed sum: one read."""
+    work = RowSumsWork(f2.intercept, f2.block_bytes, f2.n_columns <= GRAM_COLUMNS)
+    sums: RowSums = cluster.current(f2.source).map_reduce(f2.source.shards, work, add)
+    bound, mean = float(f2.loss.curvature_bound), sums.weight / f2.n_terms
+    gram = sums.gram / sums.weight
+    energy = np.diagonal(gram).copy() if work.square else gram
+    top = float(np.linalg.eigvalsh(gram)[-1]) if work.square else np.inf
+    return Constants(
+        mean, bound * min(top * (1 + 1e-9), float(energy.sum())), bound * sums.longest / mean,
+        energy, sums.peaks / mean,
+    )  # fmt: skip
+
+
+def streamed_metric(
+    f2: StreamedSum, sample: Sample, about: Constants, batch_size: float, at: Array | None = None
+) -> Array:
+    """Return the matrix of the x2 step for batches of single rows.
+
+    It is the bound on the Hessian of a sample, or that Hessian at a point.
+    """
+    few = in_memory(f2, sample, sample.weight / sample.probability)
+    bound, loss = float(f2.loss.curvature_bound), few.loss
+    curvature = np.full(few.n_terms, bound)
+    if at is not None and offers(loss, Has.CURVATURE):
+        curvature = np.asarray(loss.curvature(few.predict(at), few.y), np.float64)
+    worst = worst_energy(about.energy, about.peaks, max(1, round(batch_size)))
+    return lifted(few.gram(curvature), bound * worst)

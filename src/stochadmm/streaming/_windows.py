@@ -1,0 +1,227 @@
+"""Batches of rows that are in files: windows of many short extents, drawn from everywhere.
+
+Rows are cut into extents, each of which is one consecutive read. A window is as many of them as
+fit into memory, one of each neighbourhood of the file, dealt at random until all had their turn;
+the steps of an epoch go from window to window, and the rows of a batch are drawn from the window,
+uniformly. Rows sorted by label or by time do no harm: an extent may hold one label only, a window
+holds its share of each. The rows of a batch have numbers in the whole data, so that with the rows
+in memory the same batches give the same iterates.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.protocols import Array
+from ..data import DENSE, Block, Rows, Shard, as_rows, part_of
+from ..risk import Evaluation, FiniteSum
+from ..risk.gradients import Anchored
+from ..risk.sampling import Runs
+from ._sum import StreamedSum
+
+
+@dataclass(frozen=True)
+class WindowOptions:
+    """How windows are cut.
+
+    Parameters
+    ----------
+    share : float
+        Of the memory that a window takes, in float64: the one before is in use while it is read.
+    extents : int
+        Extents of a window at least, where they need not be shorter than ``fewest``: so many
+        places of the file it is a sample of.
+    extent_bytes : int
+        Bytes of an extent at most: longer ones are read no faster.
+    fewest : int
+        Bytes of an extent at least: shorter ones are read much slower.
+    """
+
+    share: float = 1 / 3
+    extents: int = 128
+    extent_bytes: int = 1 << 18
+    fewest: int = 1 << 12
+
+
+OPTIONS = WindowOptions()
+WHOLE = 1 << 40
+"""Bytes of a block that no extent reaches: it is read at once."""
+
+
+@dataclass(frozen=True)
+class WindowRuns(Runs):
+    """How single rows are drawn from windows; ``Runs.rows`` of a batch are their numbers.
+
+    Parameters
+    ----------
+    extent : int
+        Rows of an extent; the last one may be shorter.
+    per_window : int
+        Extents in a window.
+    """
+
+    extent: int = 1
+    per_window: int = 1
+
+    @classmethod
+    def of(cls, f2: StreamedSum, batch_size: int, options: WindowOptions = OPTIONS) -> WindowRuns:
+        """Return windows that fit into the memory of a streamed sum."""
+        n, row = f2.n_terms, 8 * f2.n_columns
+        room = max(1, int(options.share * f2.memory) // row)
+        longest = min(max(1, options.extent_bytes // row), max(1, room // options.extents))
+        extent = min(n, max(longest, max(1, options.fewest // row)))
+        return cls(n, n, min(batch_size, n), extent, max(1, room // extent))
+
+    @property
+    def n_extents(self) -> int:
+        """Extents of all rows."""
+        return -(-self.n_rows // self.extent)
+
+    @property
+    def n_windows(self) -> int:
+        """Windows that hold all rows together."""
+        return -(-self.n_extents // min(self.per_window, self.n_extents))
+
+    def dealt(self, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+        """Return the extents of each window of one pass.
+
+        Of neighbours in the file every window gets one, at random: whatever rows are sorted by,
+        each window has its share of all of it.
+        """
+        strata = np.arange(-(-self.n_extents // self.n_windows) * self.n_windows)
+        mixed = rng.permuted(strata.reshape(-1, self.n_windows), axis=1)
+        return [part[part < self.n_extents] for part in mixed.T]
+
+    def spans(self, n_batches: int) -> list[slice]:
+        """Return which of so many batches come from the same window."""
+        wanted = n_batches * self.per_batch * self.n_windows / self.n_rows
+        count = int(np.clip(round(wanted), 1, n_batches))
+        edges = [n_batches * k // count for k in range(count + 1)]
+        return [slice(a, b) for a, b in pairwise(edges)]
+
+    def draw(self, rng: np.random.Generator, n_batches: int) -> Any:
+        """Return so many batches, drawn window by window as they are used.
+
+        All numbers of rows of an epoch would take more memory than a budget allows.
+        """
+        return Drawn(self, n_batches, int(rng.integers(1 << 62)))
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The batches of an epoch, from a seed of their own."""
+
+    runs: WindowRuns
+    n_batches: int
+    seed: int
+
+    def __len__(self) -> int:
+        return self.n_batches
+
+    def windows(self) -> Iterator[NDArray[np.int64]]:
+        """Yield the rows of the batches of one window after the other, one batch a row."""
+        runs, rng = self.runs, np.random.default_rng(self.seed)
+        waiting: list[NDArray[np.int64]] = []
+        for span in runs.spans(self.n_batches):
+            waiting = waiting or runs.dealt(rng)
+            start = waiting.pop() * runs.extent
+            length = np.minimum(runs.extent, runs.n_rows - start)
+            last = np.cumsum(length)
+            place = rng.integers(last[-1], size=(span.stop - span.start, runs.per_batch))
+            which = np.searchsorted(last, place, side="right")
+            yield start[which] + place - (last - length)[which]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Rows in memory, and the steps that draw from them."""
+
+    f2: FiniteSum
+    batches: NDArray[np.int64]
+    """Of places in the window."""
+    runs: Runs
+    weight: float
+    """Mean weight of the window's rows over that of all."""
+
+    def anchored(self, gradient: Anchored) -> Anchored:
+        """Return the estimate of gradients with differences from the rows of the window."""
+        at = Evaluation(gradient.at.x, gradient.at.value, gradient.full_gradient)
+        runs = WeightedRuns(self.runs.n_rows, self.runs.n_runs, self.runs.per_batch, self.weight)
+        return Anchored(self.f2, runs, at, gradient.full_gradient)
+
+
+@dataclass(frozen=True)
+class WeightedRuns(Runs):
+    """Runs whose rows count with a factor: weights of a window have a mean of their own."""
+
+    factor: float = 1.0
+
+    @property
+    def row_weight(self) -> float:
+        """Weight of a row of a batch."""
+        return self.factor * super().row_weight
+
+
+def windows(f2: StreamedSum, drawn: Drawn, mean_weight: float) -> Iterator[Window]:
+    """Read the rows that an epoch's batches draw, window after window."""
+    parts, runs = _Parts(f2.source.shards), drawn.runs
+    for wanted in drawn.windows():
+        extents = np.unique(wanted // runs.extent)
+        start = extents * runs.extent
+        stop = np.minimum(start + runs.extent, runs.n_rows)
+        blocks = chain.from_iterable(map(parts.read, start.tolist(), stop.tolist()))
+        before = np.cumsum(stop - start) - (stop - start)
+        which = np.searchsorted(extents, wanted // runs.extent)
+        places = np.asarray(before[which] + wanted - start[which], dtype=np.int64)
+        term, weight = _joined(f2, blocks, int(np.sum(stop - start)))
+        n = term.n_terms
+        yield Window(term, places, Runs(n, n, runs.per_batch), weight / mean_weight)
+
+
+def _joined(f2: StreamedSum, blocks: Iterator[Block], n: int) -> tuple[FiniteSum, float]:
+    """Return the mean loss of some blocks of rows in float64, and their mean weight."""
+    dense: Array | None = None
+    sparse: list[Rows] = []
+    numbers: dict[str, list[Array]] = {"y": [], "weight": [], "offset": []}
+    place = 0
+    for block in blocks:
+        if block.rows.storage == DENSE:  # one copy, in its place
+            dense = np.empty((n, f2.n_features)) if dense is None else dense
+            dense[place : place + len(block)] = block.X
+        else:
+            sparse.append(block.rows.as_type(np.float64))
+        for name, array in (("y", block.y), ("weight", block.weight), ("offset", block.offset)):
+            if array is not None:
+                numbers[name].append(array)
+        place += len(block)
+    rows = as_rows(dense) if dense is not None else sparse[0].followed_by(*sparse[1:])
+    y, weight, offset = (np.concatenate(part) if part else None for part in numbers.values())
+    term = FiniteSum(f2.loss, rows, y, weight, intercept=f2.intercept, offset=offset)
+    return term, 1.0 if weight is None else float(weight.mean(dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Any rows of a source whose shards can be read in parts."""
+
+    shards: Sequence[Shard]
+
+    def read(self, first: int, stop: int) -> list[Block]:
+        """Return consecutive rows; blocks end where shards do."""
+        found: list[Block] = []
+        number = bisect_right(self.shards, first, key=lambda shard: shard.first) - 1
+        while first < stop:
+            shard = self.shards[number]
+            end = min(stop, shard.first + shard.n_rows)
+            part = part_of(shard, first, end - first)
+            assert part is not None, "sources that cannot be read in parts are refused before"
+            found += part.blocks(WHOLE)
+            first, number = end, number + 1
+        return found

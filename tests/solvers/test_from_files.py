@@ -1,0 +1,196 @@
+"""Stochastic methods over rows in files: windows of extents, the same iterates, sound bounds."""
+
+import tracemalloc
+from itertools import islice
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import stochadmm as sa
+from stochadmm.data import ArraySource, spill
+from stochadmm.solvers import Unsuitable, defaults
+from stochadmm.streaming import StreamedSum, WindowRuns, row_constants, windows
+
+D = 6
+METHODS = {
+    "acc-sadmm": sa.AccSADMM(beta=0.3, batch_size=50, metric="none"),
+    "acc-sadmm, exact": sa.AccSADMM(beta=0.3, batch_size=50, metric="identity", restart=2),
+    "svrg-admm": sa.SVRGADMM(beta=0.3, batch_size=50),
+    "asvrg-admm": sa.ASVRGADMM(beta=0.3, batch_size=50),
+}
+
+
+def generated(n=3000, seed=0):
+    """Rows sorted by label, with weights and offsets."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, D))
+    y = np.sign(X @ [1.0, 1.0, 1.0, 0.0, -1.0, -1.0] + rng.logistic(size=n))
+    order = np.argsort(y, kind="stable")
+    return X[order], y[order], rng.uniform(0.5, 2.0, n), 0.3 * rng.standard_normal(n)
+
+
+def stated(X, *arrays, **more):
+    return sa.Problem.linear(
+        sa.Logistic(), X, *arrays, structure=sa.Differences(D), on_structure=sa.L1(0.01),
+        intercept=True, **more,
+    )  # fmt: skip
+
+
+def tenths(f2, batch_size, kind=WindowRuns):
+    """Return windows of a tenth of the rows, in extents of nineteen."""
+    return kind(f2.n_terms, f2.n_terms, batch_size, 19, f2.n_terms // 190)
+
+
+class AllAtOnce(WindowRuns):
+    """The same batches for rows in memory."""
+
+    def draw(self, rng, n_batches):
+        return rows_of(super().draw(rng, n_batches))
+
+
+def rows_of(drawn):
+    return np.concatenate(list(drawn.windows()))
+
+
+@pytest.fixture
+def tenth(monkeypatch):
+    monkeypatch.setattr(WindowRuns, "of", staticmethod(tenths))
+    genuine = defaults.sampling
+
+    def windowed(problem, kind, b):
+        in_files = isinstance(problem.f2, StreamedSum)
+        return genuine(problem, kind, b) if in_files else tenths(problem.f2, b, AllAtOnce)
+
+    monkeypatch.setattr(defaults, "sampling", windowed)
+
+
+@pytest.mark.parametrize("engine", ["auto", "reference"])
+@pytest.mark.parametrize("storage", ["npy", "raw csr"])
+@pytest.mark.parametrize("name", METHODS)
+def test_iterates_are_those_of_rows_in_memory(name, storage, engine, tenth, tmp_path):
+    X, y, weight, offset = generated()
+    given = X if storage == "npy" else sparse.csr_array(X)
+    source = spill(ArraySource(given, y, weight, offset), tmp_path)
+    here = sa.iterate(stated(X, y, sample_weight=weight, offset=offset), METHODS[name], 5)
+    there = sa.iterate(stated(source), METHODS[name], 5, engine=engine)
+    for known, found in islice(zip(here, there, strict=False), 4):
+        np.testing.assert_allclose(found.output.x2, known.output.x2, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(found.dual, known.dual, rtol=0, atol=1e-10)
+        assert found.n_passes == known.n_passes
+
+
+@pytest.mark.parametrize("name", ["acc-sadmm", "svrg-admm", "asvrg-admm"])
+def test_sorted_rows_are_solved_to_a_certificate_in_little_memory(name, tmp_path):
+    X, y, weight, offset = generated(20_000)
+    truth = sa.minimize(
+        stated(X, y, sample_weight=weight, offset=offset), stop=sa.Gap(1e-11), max_passes=500
+    )
+    source = spill(ArraySource(X, y, weight, offset), tmp_path)
+    found = sa.minimize(stated(source), name, stop=sa.Gap(1e-4), memory="4MiB")
+    assert found.converged and found.relative_gap <= 1e-4
+    assert found.objective - truth.objective <= found.gap + 1e-12
+    assert found.objective - found.gap <= truth.objective + 1e-12  # the bound is one
+
+
+def test_a_window_holds_extents_from_everywhere():
+    f2 = StreamedSum(sa.Logistic(), ArraySource(*generated(20_000)[:2]), memory=1 << 19)
+    runs = WindowRuns.of(f2, 100)
+    batches = rows_of(runs.draw(np.random.default_rng(0), 400))  # two passes
+    assert batches.min() >= 0 and batches.max() < 20_000
+    for span in runs.spans(400):
+        extents = np.unique(batches[span] // runs.extent)
+        assert extents.size <= runs.per_window
+        assert extents.size * runs.extent * 8 * D <= (1 << 19) / 3  # a third of the memory
+        labels = (batches[span] < 10_000).mean()  # sorted: the first half is the other label
+        assert 0.45 < labels < 0.55
+    seen = np.bincount(batches.ravel() // runs.extent, minlength=runs.n_extents)
+    assert (seen > 0).all()
+
+
+def test_batches_of_windows_are_unbiased():
+    X = generated(1000)[0]
+    runs = WindowRuns(1000, 1000, 20, 10, 13)
+    rng = np.random.default_rng(0)
+    batches = np.concatenate([rows_of(runs.draw(rng, 100)) for _ in range(200)])
+    mean = X[batches].mean(axis=(0, 1))
+    assert np.abs(mean - X.mean(axis=0)).max() < 5 / np.sqrt(batches.size)
+
+
+def test_windows_have_the_rows_that_were_drawn():
+    X, y, weight, offset = generated(500)
+    f2 = StreamedSum(sa.Logistic(), ArraySource(X, y, weight, offset))
+    runs = WindowRuns(500, 500, 7, 30, 4)
+    drawn = runs.draw(np.random.default_rng(1), 60)
+    batches = rows_of(drawn)
+    found = list(windows(f2, drawn, float(weight.mean())))
+    assert len(found) == len(runs.spans(60)) > 1
+    for window, span in zip(found, runs.spans(60), strict=True):
+        rows = batches[span]
+        np.testing.assert_array_equal(window.f2.X[window.batches], X[rows])
+        np.testing.assert_array_equal(window.f2.y[window.batches], y[rows])
+        np.testing.assert_allclose(
+            window.weight * window.f2.weight[window.batches], weight[rows] / weight.mean()
+        )
+
+
+def test_constants_are_those_of_rows_in_memory():
+    X, y, weight, _ = generated(700)
+    found = row_constants(
+        StreamedSum(sa.Logistic(), ArraySource(X, y, weight), intercept=True, memory=1 << 17)
+    )
+    known = sa.FiniteSum(sa.Logistic(), X, y, weight, intercept=True)
+    assert found.mean == pytest.approx(known.lipschitz_mean, rel=1e-8)
+    assert found.largest == pytest.approx(known.lipschitz_max, rel=1e-12)
+    assert found.weight == pytest.approx(weight.mean())
+
+
+def test_the_budget_holds(tmp_path):
+    rng = np.random.default_rng(0)
+    n, d = 200_000, 40
+    X = rng.standard_normal((n, d)).astype(np.float32)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", np.sign(X[:, 0] + rng.logistic(size=n)))
+    del X
+    source = sa.open(tmp_path / "X.npy", tmp_path / "y.npy")
+    problem = sa.Problem.linear(
+        sa.Logistic(), source, structure=sa.Differences(d), on_structure=sa.L1(1e-3)
+    )
+    tracemalloc.start()
+    found = sa.minimize(
+        problem, "acc-sadmm", stop=sa.Gap(1e-3), max_passes=3, memory="8MB",
+        cluster=sa.cluster.Local(1),
+    )  # fmt: skip
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.n_epochs == 1 and peak < 12e6  # the rows take 32 MB, in float64 64
+
+
+def test_parquet_is_copied_once_and_the_copy_is_deleted(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    X, y, *_ = generated(2000)
+    table = pa.table({**{f"x{j}": X[:, j] for j in range(D)}, "y": y})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet", row_group_size=300)
+    source = sa.open(tmp_path / "t.parquet", "y", scratch=tmp_path / "scratch")
+    during = []
+    found = sa.minimize(
+        stated(source), "svrg-admm", stop=sa.Gap(1e-4), memory="4MiB",
+        callback=lambda record, state: during.append(len(list((tmp_path / "scratch").iterdir()))),
+    )  # fmt: skip
+    assert found.converged and set(during) == {1}
+    del found
+    assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_what_cannot_draw_from_a_source_says_so():
+    X, y, *_ = generated(300)
+    source = ArraySource(X, y)
+    for name in ("sag-admm", "vr-pddy"):
+        with pytest.raises(Unsuitable, match="acc-sadmm"):
+            sa.minimize(stated(source), name)
+    da = pytest.importorskip("dask.array")
+    lazy = stated(da.from_array(X, chunks=(100, -1)), da.from_array(y, chunks=100))
+    with pytest.raises(Unsuitable, match="spill"):
+        sa.minimize(lazy, "acc-sadmm")
