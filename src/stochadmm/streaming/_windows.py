@@ -34,18 +34,19 @@ class WindowOptions:
     Parameters
     ----------
     share : float
-        Of the memory that a window takes, in float64: the one before is in use while it is read.
+        Of the memory that a window takes, in float64; the rest is for samples and small matrices.
     extents : int
-        Extents of a window at least, where they need not be shorter than ``fewest``: so many
-        places of the file it is a sample of.
+        Extents of a window at least, where they need not be shorter than ``fewest``: steps in the
+        metric of the data go all the way to the solution of a window, which must be near that of
+        all rows; neighbours in a file are often alike, so that places count, not rows.
     extent_bytes : int
         Bytes of an extent at most: longer ones are read no faster.
     fewest : int
         Bytes of an extent at least: shorter ones are read much slower.
     """
 
-    share: float = 1 / 3
-    extents: int = 128
+    share: float = 0.7
+    extents: int = 512
     extent_bytes: int = 1 << 18
     fewest: int = 1 << 12
 
@@ -170,8 +171,13 @@ class WeightedRuns(Runs):
 
 
 def windows(f2: StreamedSum, drawn: Drawn, mean_weight: float) -> Iterator[Window]:
-    """Read the rows that an epoch's batches draw, window after window."""
+    """Read the rows that an epoch's batches draw, window after window.
+
+    A window is to be used before the next one is asked for: they share their memory.
+    """
     parts, runs = _Parts(f2.source.shards), drawn.runs
+    most = min(runs.per_window * runs.extent, runs.n_rows)
+    room: list[Array] = []  # of dense rows, one window after the other
     for wanted in drawn.windows():
         extents = np.unique(wanted // runs.extent)
         start = extents * runs.extent
@@ -180,28 +186,33 @@ def windows(f2: StreamedSum, drawn: Drawn, mean_weight: float) -> Iterator[Windo
         before = np.cumsum(stop - start) - (stop - start)
         which = np.searchsorted(extents, wanted // runs.extent)
         places = np.asarray(before[which] + wanted - start[which], dtype=np.int64)
-        term, weight = _joined(f2, blocks, int(np.sum(stop - start)))
+        term, weight = _joined(f2, blocks, most, room)
         n = term.n_terms
         yield Window(term, places, Runs(n, n, runs.per_batch), weight / mean_weight)
 
 
-def _joined(f2: StreamedSum, blocks: Iterator[Block], n: int) -> tuple[FiniteSum, float]:
-    """Return the mean loss of some blocks of rows in float64, and their mean weight."""
-    dense: Array | None = None
+def _joined(
+    f2: StreamedSum, blocks: Iterator[Block], most: int, room: list[Array]
+) -> tuple[FiniteSum, float]:
+    """Return the mean loss of some blocks of rows in float64, and their mean weight.
+
+    Dense rows are written to ``room``, of ``most`` rows, over those of the window before.
+    """
     sparse: list[Rows] = []
     numbers: dict[str, list[Array]] = {"y": [], "weight": [], "offset": []}
     place = 0
     for block in blocks:
-        if block.rows.storage == DENSE:  # one copy, in its place
-            dense = np.empty((n, f2.n_features)) if dense is None else dense
-            dense[place : place + len(block)] = block.X
+        if block.rows.storage == DENSE:
+            if not room:
+                room.append(np.empty((most, f2.n_features)))
+            room[0][place : place + len(block)] = block.X
         else:
             sparse.append(block.rows.as_type(np.float64))
         for name, array in (("y", block.y), ("weight", block.weight), ("offset", block.offset)):
             if array is not None:
                 numbers[name].append(array)
         place += len(block)
-    rows = as_rows(dense) if dense is not None else sparse[0].followed_by(*sparse[1:])
+    rows = sparse[0].followed_by(*sparse[1:]) if sparse else as_rows(room[0][:place])
     y, weight, offset = (np.concatenate(part) if part else None for part in numbers.values())
     term = FiniteSum(f2.loss, rows, y, weight, intercept=f2.intercept, offset=offset)
     return term, 1.0 if weight is None else float(weight.mean(dtype=np.float64))
