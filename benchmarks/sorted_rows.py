@@ -4,10 +4,10 @@
 
 covtype (581,012 x 54, class 2 against the rest, columns standardized), sorted by label, in a .npy
 file; logistic loss with a fused lasso along the columns. Passes until the objective is within a
-tolerance of the optimum, by random access to all rows in memory and by windows of extents of the
-file with a budget of an eighth of the file, everything included. The optimum comes from the
-default method, certified to 1e-10; a method has 12 epochs of three passes. The last columns are the median ratio of passes over seeds and
-the largest; exit code 1 where a median exceeds 1.3.
+tolerance of the optimum, by random access to single rows in memory and by windows of extents of
+the file with a budget of an eighth of the file, everything included. The optimum comes from the
+default method, certified to 1e-10; a method has twelve epochs of three passes. The last columns
+are the median ratio of passes over seeds and the largest; exit code 1 where a median exceeds 1.3.
 """
 
 from __future__ import annotations
