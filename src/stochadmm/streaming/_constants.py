@@ -62,7 +62,8 @@ class RowSumsWork:
                 if self.square
                 else np.append(rows.column_sums_of_squares(q), [q.sum()] * self.intercept)
             )
-            longest = float(np.max(q * (rows.row_norms2() + self.intercept)))
+            norms = rows.row_sums_of_squares(np.ones(rows.shape[1])) + self.intercept
+            longest = float(np.max(q * norms))
             edges = np.arange(len(q) + 1)
             peaks = rows.largest_sums_of_squares(q, edges)
             peaks = np.append(peaks, [q.max()] * self.intercept)

@@ -205,7 +205,7 @@ def _joined(
         if block.rows.storage == DENSE:
             if not room:
                 room.append(np.empty((most, f2.n_features)))
-            room[0][place : place + len(block)] = block.X
+            room[0][place : place + len(block)] = block.rows.dense(block.rows.dtype)
         else:
             sparse.append(block.rows.as_type(np.float64))
         for name, array in (("y", block.y), ("weight", block.weight), ("offset", block.offset)):
