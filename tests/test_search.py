@@ -279,3 +279,14 @@ def test_offsets_reach_fits_and_scores_of_every_kind():
     loss = sa.SparseLogisticClassifierCV(alphas=6, cv=3, scoring="neg_log_loss")
     loss.fit(X, labels, offset=X[:, 2])
     np.testing.assert_allclose(loss.score_path_, default.score_path_, rtol=1e-6)
+
+
+def test_a_scorer_of_ones_own_may_read_everything_that_a_fit_says():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 6))
+    y = X[:, :3].sum(axis=1) + rng.standard_normal(60)
+    model = sa.FusedLassoRegressorCV(
+        alphas=4, cv=3, scoring=lambda fitted, X, y: -fitted.bic_ - 0 * fitted.levels_.size
+    ).fit(X, y)
+    assert np.isfinite(model.score_path_).all()
+    assert np.isfinite(model.bic_)

@@ -332,3 +332,20 @@ def test_an_estimator_with_missing_targets_takes_this_route_and_ignores_them():
     loss = 0.5 * (residual**2).sum() / np.isfinite(Y).any(axis=1).sum()
     value = loss + 0.05 * np.linalg.norm(model.coef_, "nuc") + 0.05 * np.abs(model.coef_).sum()
     assert value == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", [1, 5, 7])
+@pytest.mark.parametrize("alpha", [0.1, 0.5])
+def test_an_iteration_at_rest_has_the_zeros_and_rank_of_one_that_went_on(seed, alpha):
+    rng = np.random.default_rng(seed)
+    n, d, k = [(100, 10, 3), (60, 12, 5), (150, 8, 8), (80, 20, 4)][seed % 4]
+    X = rng.standard_normal((n, d))
+    B = rng.standard_normal((d, 2)) @ rng.standard_normal((2, k))
+    B[rng.random(d) < 0.5] = 0
+    Y = X @ B + rng.standard_normal((n, k))
+    on = LowRankGram(LowRankGramOptions(rest=0.0))
+    found, longer = (sa.SparseLowRankRegressor(alpha, solver=s).fit(X, Y) for s in ("auto", on))
+    assert found.rank_ == longer.rank_
+    np.testing.assert_array_equal(found.coef_ == 0, longer.coef_ == 0)
+    np.testing.assert_allclose(found.coef_, longer.coef_, rtol=1e-9, atol=1e-11)
+    assert found.result_.info["iterations"] <= longer.result_.info["iterations"]

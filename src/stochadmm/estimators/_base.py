@@ -15,7 +15,7 @@ from ..base.protocols import Array
 from ..base.validation import is_whole, listed
 from ..base.workspace import Workspace
 from ..data import Source
-from ..problem import Pair, Problem
+from ..problem import Problem
 from ..run.path import Path, alpha_grid, alpha_max, at_strength, carried, solve_path
 from ..run.result import Result, Status
 from ..structures import NamedColumns
@@ -228,8 +228,11 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         shaped = self._shaped(coef.astype(dtype, copy=False), np.asarray(intercept, dtype=dtype))
         return {"coef_": shaped[0], "intercept_": shaped[1]}
 
-    def _set(self, fitting: Fitting, problem: Problem, result: Result, alpha: float) -> None:
-        """Set the learned attributes."""
+    def _set(
+        self, fitting: Fitting, problem: Problem, result: Result, alpha: float,
+        described: bool = True,
+    ) -> None:  # fmt: skip
+        """Set the learned attributes; ``described`` also what is said of the structure found."""
         x2 = result.coef
         if fitting.data.intercept:
             x2 = np.concatenate([x2, np.reshape(result.intercept, (1, *x2.shape[1:]))])
@@ -241,15 +244,8 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
         self.n_iter_ = result.n_epochs
         self.history_ = result.history
         self._last_strength = alpha
-        streamed = isinstance(fitting.data, StreamedData)  # F at zero would be another read
-        self._at_start = None if self.warm_start or streamed else problem.objective_at_zero
-        self._inspect(fitting, problem, result)
-        self.dof_ = self._degrees(fitting, result) + fitting.data.intercept * _outputs(result)
-        self.aic_ = self.bic_ = np.nan
-        if result.status is Status.CONVERGED:
-            penalty = problem.penalty(problem.feasible(Pair(problem.zeros().x1, x2)))
-            value = result.objective - penalty
-            self.aic_, self.bic_ = _reports.criteria(fitting.data, value, self.dof_)
+        if described:
+            _reports.describe(self, fitting, problem, result, x2)
 
     def _space(self, fitting: Fitting, result: Result) -> refit.Space:
         """Return the coefficients with the structure that was found."""
@@ -364,16 +360,17 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
 
     def _walk(
         self, fitting: Fitting, alphas: list[float], budget: Budget, last_digits: bool = True,
-        workspace: Workspace | None = None,
+        workspace: Workspace | None = None, described: bool = True,
     ) -> Iterator[float]:  # fmt: skip
         """Fit this estimator to one alpha after the other, from the largest down.
 
-        The first is always tried; the walk ends early when the time is over, and an interrupt ends
-        it with whatever is around it.
+        Without ``described`` only what predictions and refits need is learned. The first is always
+        tried; the walk ends early when the time is over, and an interrupt ends it with whatever is
+        around it.
         """
         solve = partial(self._solve, budget=budget, last_digits=last_digits)
         for alpha, problem, result in solve_path(fitting.unit, alphas, solve, workspace):
-            self._set(fitting, problem, result, alpha)
+            self._set(fitting, problem, result, alpha, described or refit.share(self.refit) > 0)
             self._refit(fitting, result, budget)
             raise_if_interrupted(type(self).__name__, result)
             yield alpha
@@ -444,7 +441,3 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
 
 
 _SMALLEST = "as small as 1e-14 with float64 or 1e-7 with float32"
-
-
-def _outputs(result: Result) -> int:
-    return 1 if result.coef.ndim == 1 else int(result.coef.shape[1])

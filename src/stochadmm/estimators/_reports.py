@@ -8,8 +8,11 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..base.capabilities import Has, offers
-from ..run.result import Status
+from ..base.protocols import Array
+from ..problem import Pair, Problem
+from ..run.result import Result, Status
 from ._data import Data
+from ._sources import StreamedData
 
 
 def criteria(data: Data, mean_loss: float, dof: int) -> tuple[float, float]:
@@ -22,6 +25,20 @@ def criteria(data: Data, mean_loss: float, dof: int) -> tuple[float, float]:
     n = data.n_rows
     deviance = -2.0 * data.log_likelihood(n * mean_loss)
     return float(deviance + 2 * dof), float(deviance + np.log(n) * dof)
+
+
+def describe(model: Any, fitting: Any, problem: Problem, result: Result, x2: Array) -> None:
+    """Set what is said of the structure that was found: levels or rank, degrees, criteria."""
+    streamed = isinstance(fitting.data, StreamedData)  # F at zero would be another read
+    model._at_start = None if model.warm_start or streamed else problem.objective_at_zero
+    model._inspect(fitting, problem, result)
+    outputs = result.coef.shape[1] if result.coef.ndim == 2 else 1
+    model.dof_ = model._degrees(fitting, result) + fitting.data.intercept * outputs
+    model.aic_ = model.bic_ = np.nan
+    if result.status is Status.CONVERGED:
+        penalty = problem.penalty(problem.feasible(Pair(problem.zeros().x1, x2)))
+        value = result.objective - penalty
+        model.aic_, model.bic_ = criteria(fitting.data, value, model.dof_)
 
 
 _ENDS = {

@@ -284,7 +284,8 @@ def _walked(
     """Return the scores of a path on rows that were left out."""
     scorer = None if scoring is None else check_scoring(model, scoring)
     scores = []
-    for _ in model._walk(fitting, alphas.tolist(), budget, False, workspace):
+    described = scorer is not None  # one of the user's own may read what is said of a fit
+    for _ in model._walk(fitting, alphas.tolist(), budget, False, workspace, described):
         if model.status_ is Status.MAX_TIME:  # the score of a fit cut short says nothing
             break
         model._judge(fitting, model.result_)

@@ -89,6 +89,15 @@ class Splitting:
         moved = self.rho * _norm([Z - B for Z, B in zip(self.Z, before, strict=True)])
         return primal, moved / max(_norm(self.subgradients), 1e-300)
 
+    def apart(self) -> float:
+        """Return how far the points are from each other, relative to their size.
+
+        A step moves the state by this much.
+        """
+        size = float(np.abs(self.W).max(initial=0.0))
+        most = max(float(np.abs(self.W - Z).max(initial=0.0)) for Z in self.Z)
+        return most / size if size > 0 else most
+
     def _prox(self) -> None:
         self.Z = [prox(v, 1 / self.rho) for prox, v in zip(self.proxes, self.v, strict=True)]
 

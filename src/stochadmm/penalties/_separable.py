@@ -42,6 +42,8 @@ class ElementwisePenalty(Part):
     _numbers: Coefficients
     _bounded: bool
     _curved: bool
+    _plain: bool
+    """Whether the numbers are the same for all entries."""
     _edges: tuple[Array, Array]
     """Ends of the intervals on which the conjugate is finite."""
 
@@ -51,6 +53,7 @@ class ElementwisePenalty(Part):
         bounded = bool(np.any(np.greater(lower, -np.inf)) or np.any(np.less(upper, np.inf)))
         set_field(self, "_bounded", bounded)
         set_field(self, "_curved", bool(np.any(l2)))
+        set_field(self, "_plain", all(np.ndim(number) == 0 for number in numbers))
         with np.errstate(invalid="ignore"):
             low = np.where((np.equal(lower, -np.inf)) & np.equal(l2, 0), -np.asarray(l1), -np.inf)
             high = np.where((np.equal(upper, np.inf)) & np.equal(l2, 0), l1, np.inf)
@@ -61,7 +64,7 @@ class ElementwisePenalty(Part):
         raise NotImplementedError
 
     def _for(self, x: Array) -> Coefficients:
-        if x.ndim == 1:
+        if x.ndim == 1 or self._plain:
             return self._numbers
         return Coefficients(*(per_row(number, x) for number in self._numbers))
 

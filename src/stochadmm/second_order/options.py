@@ -76,6 +76,12 @@ class SecondOrderOptions:
     least_damping: float = 1e-6
     """Share below which the damping, ten times less after each good step, is dropped."""
 
+    # end
+    near: float = 1e-9
+    """Relative gap of which only rounding is left where a model of all rows promises at most"""
+    rounding: float = 4e-16
+    """this share of the objective: another step would not change a digit of it."""
+
     # certificate
     certificate_share: float = 0.01
     """Accuracy of the model behind a certificate, relative to the target: what the bound loses."""

@@ -58,6 +58,16 @@ class LowRankGramOptions:
     """Iterations of an epoch: a read of the rows afterwards is then a small share."""
     patience: int = 100
     """Iterations without a smaller gap after which rounding is what is left."""
+    rounding: float = 4e-16
+    """Relative distance of objective and bound below which both are rounding: no more looks."""
+    as_good: float = 1.4e-14
+    """Relative difference of two objectives that 64 units of rounding make: the later is taken."""
+    rest: float = 1e-14
+    """Relative residual of the splitting at which its points no longer move: the answer, if"""
+    near: float = 1e-10
+    """it has come there from this one"""
+    quick: int = 200
+    """in so many steps: what is left to go is then a few times as much, else points may creep."""
     safety: float = 0.98
     """Share of the target that is aimed at: the rows are evaluated again afterwards."""
     most_numbers: int = 1 << 25
@@ -73,7 +83,11 @@ class LowRankState(State):
     quadratic: EigenQuadratic = field(kw_only=True, repr=False)
     splitting: Splitting = field(kw_only=True, repr=False)
     best: Array = field(kw_only=True, repr=False)
-    """Penalized rows at the smallest objective."""
+    """Penalized rows at the smallest objective,"""
+    which: int = 0
+    """and the penalty whose prox they come from."""
+    near: int | None = None
+    """Steps after which the residual of the splitting was small."""
     upper: float = np.inf
     """Smallest objective seen, by the Gram matrix."""
     lower: float = -np.inf
@@ -193,13 +207,18 @@ class LowRankGram(Solver[LowRankState]):
             split.step()
             if k % self.options.look_every:
                 continue
-            if self._look(s, form, bounds, target):
+            s.settled = self._at_rest(s)
+            if not s.settled and self._only_rounding(s) and not s.deadline.passed():
+                continue  # objective and bound have met, zeros and rank are still on their way
+            if self._look(s, form, bounds, target) or s.settled:
                 break
             waited += self.options.look_every
             if s.upper - s.lower < 0.9 * mark:
                 mark, waited = s.upper - s.lower, 0
             if waited >= self.options.patience or s.deadline.passed():
                 break
+        else:
+            self._look(s, form, bounds, target)
         self._publish(problem, f2, s, form, bounds)
 
     def _target(self, problem: Problem, s: LowRankState) -> float:
@@ -220,13 +239,29 @@ class LowRankGram(Solver[LowRankState]):
             smooth = E.value(Z) + sum(float(h.value(Z)) for h in form.others)
             # the nuclear norm is at least <u, Z> for its subgradient, with equality at the first Z
             value = smooth + float(np.vdot(given[0], Z))
-            if k > 0 and value < s.upper and value - s.lower <= 2 * target * abs(value):
+            slack = self.options.as_good * abs(s.upper)
+            if k > 0 and value <= s.upper + slack and value - s.lower <= 2 * target * abs(value):
                 value = smooth + float(form.nuclear.alpha) * nuclear_norm(Z)
             elif k > 0:
                 continue
             if value < s.upper:
-                s.upper, s.best = value, Z
+                s.upper, s.best, s.which = value, Z, k
+            elif k == s.which and value <= s.upper + slack:
+                s.best = Z  # as good, and further along to exact zeros and rank
         return self._closed(s, target) and self._prove(s, bounds, target)
+
+    def _at_rest(self, s: LowRankState) -> bool:
+        """Say whether the splitting has come to rest, fast enough to be sure of it."""
+        apart, steps = s.splitting.apart(), s.splitting.n_steps
+        if apart > self.options.near:
+            s.near = None
+        elif s.near is None:
+            s.near = steps
+        quick = s.near is not None and steps - s.near <= self.options.quick
+        return quick and apart <= self.options.rest
+
+    def _only_rounding(self, s: LowRankState) -> bool:
+        return s.upper - s.lower <= self.options.rounding * abs(s.upper)
 
     def _closed(self, s: LowRankState, target: float) -> bool:
         return s.upper - s.lower <= target * max(abs(s.upper), s.floor)

@@ -229,6 +229,7 @@ class SampledNewton(Solver[NewtonState]):
         hessian = self._hessian(f2, s, at, rng)
         w, mu, s.promised = self._model(problem, s, form, at, hessian, now)
         s.curvature = hessian.along(w - at.x)
+        s.settled = hessian.sample.size == f2.n_terms and self._is_rounding(s, now)
         taken = self._advance(problem, f2, s, snapshot, w, now)
         s.reused = hessian if s.faithful and self._is_costly(hessian.sample) else None
         memory = s.workspace.rows.once(newton_memory, f2)
@@ -239,6 +240,11 @@ class SampledNewton(Solver[NewtonState]):
         s.dual = form.to_multiplier(s.mu).astype(problem.dtype)
         s.beta = 1.0 if s.penalty is None else s.penalty
         s.n_epochs += 1
+
+    def _is_rounding(self, s: NewtonState, now: float) -> bool:
+        """Say whether a model of all rows promises nothing where a bound is near."""
+        near = s.bound is not None and now - s.bound <= self.options.near * abs(now)
+        return near and s.promised <= self.options.rounding * abs(now)
 
     # ---------------------------------------------------------------- the model
 
