@@ -71,32 +71,39 @@ def piece(number: int, rows: int, total: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def generated(folder: Path, total: int) -> None:
-    """Write the rows as .npy and as Parquet."""
+    """Write the rows as .npy."""
     folder.mkdir(parents=True, exist_ok=True)
-    if (folder / f"done-{total}").exists():
+    if (folder / f"npy-{total}").exists():
         return
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
-    shape = {"X": (total, COLUMNS), "y": (total,)}
     files = {
         name: np.lib.format.open_memmap(
             folder / f"{name}.npy", mode="w+", dtype=np.float32, shape=size
         )
-        for name, size in shape.items()
+        for name, size in {"X": (total, COLUMNS), "y": (total,)}.items()
     }
     for number, first in enumerate(range(0, total, PIECE)):
         rows = slice(first, min(first + PIECE, total))
         files["X"][rows], files["y"][rows] = piece(number, rows.stop - rows.start, total)
+    for each in files.values():
+        each.flush()
+    (folder / f"npy-{total}").touch()
+
+
+def encoded(folder: Path, total: int) -> None:
+    """Write the same rows as Parquet."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    if (folder / f"parquet-{total}").exists():
+        return
+    X, y = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("X", "y"))
     schema = pa.schema([(name, pa.float32()) for name in (*NAMES, "y")])
     with parquet.ParquetWriter(folder / "rows.parquet", schema, **ENCODING) as writer:
         for first in range(0, total, GROUP):
-            columns = np.ascontiguousarray(files["X"][first : first + GROUP].T)
-            labels = np.array(files["y"][first : first + GROUP])
+            columns = np.ascontiguousarray(X[first : first + GROUP].T)
+            labels = np.array(y[first : first + GROUP])
             writer.write_table(pa.table([*columns, labels], schema=schema), row_group_size=GROUP)
-    for each in files.values():
-        each.flush()
-    (folder / f"done-{total}").touch()
+    (folder / f"parquet-{total}").touch()
 
 
 def drop(paths: list[Path]) -> None:
@@ -286,6 +293,8 @@ def main() -> None:
         "sgd": (sgd, asked.folder, limit),
     }
     for name in asked.only.split(","):
+        if name in ("decoding", "parquet"):
+            encoded(asked.folder, asked.rows)
         lines.measured(name, *work[name])
     if "disk" in lines.known:
         report(lines.known, asked.rows)
