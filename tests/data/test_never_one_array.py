@@ -32,6 +32,7 @@ class LockedShard:
     """A shard of which only one may be open at a time, in blocks."""
 
     open_now = 0
+    longest_part = 0
 
     def __init__(self, shard):
         self.shard, self.first, self.n_rows = shard, shard.first, shard.n_rows
@@ -44,6 +45,10 @@ class LockedShard:
             yield from self.shard.blocks(max_bytes)
         finally:
             LockedShard.open_now -= 1
+
+    def part(self, first, n_rows):
+        LockedShard.longest_part = max(LockedShard.longest_part, n_rows)
+        return LockedShard(self.shard.part(first, n_rows))
 
     def __array__(self, *args, **kwargs):
         raise Whole("a shard was made an array")
@@ -121,6 +126,49 @@ def stated(loss, given):
 @pytest.mark.parametrize("loss", [sa.Logistic(), sa.Squared(), sa.Huber()])
 def test_minimize_reads_parts(loss, given):
     assert sa.minimize(stated(loss, given), stop=sa.Gap(1e-6), memory="4MiB").converged
+
+
+@pytest.mark.parametrize("method", ["acc-sadmm", "svrg-admm"])
+def test_stochastic_methods_read_extents(method, rows):
+    LockedShard.open_now = LockedShard.longest_part = 0
+    problem = stated(sa.Logistic(), (Locked(*rows), None, None))
+    f2 = problem.f2.with_memory(1 << 14)  # the rows take 38 kB
+    problem = sa.Problem(f2, problem.h1, A1=problem.A1, A2=problem.A2)
+    assert sa.minimize(problem, method, stop=sa.Gap(1e-3)).converged
+    assert 0 < LockedShard.longest_part <= ROWS // 10
+
+
+def test_parquet_is_decoded_in_pieces(tmp_path, rows, monkeypatch):
+    """Neither a table nor a row group is asked for at once, and pieces have the size of blocks."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    from stochadmm.data import ArrowFiles
+
+    X, y, w = rows
+    table = pa.table({**{f"x{j}": X[:, j] for j in range(D)}, "y": y, "w": w})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet")  # one row group
+
+    def refuse(*args, **kwargs):
+        raise Whole("a file or a row group was read as a whole")
+
+    largest = []
+    genuine = pyarrow.parquet.ParquetFile.iter_batches
+
+    def noted(self, size, **more):
+        largest.append(size)
+        return genuine(self, size, **more)
+
+    for name in ("read", "read_row_group", "read_row_groups"):
+        monkeypatch.setattr(pyarrow.parquet.ParquetFile, name, refuse)
+    monkeypatch.setattr(pyarrow.parquet, "read_table", refuse)
+    monkeypatch.setattr(pyarrow.parquet.ParquetFile, "iter_batches", noted)
+    monkeypatch.setattr(sa.streaming.StreamedSum, "block_bytes", 100 * 8 * D)
+    source = sa.open(tmp_path / "t.parquet", "y", weight="w", scratch=tmp_path / "scratch")
+    assert isinstance(source, ArrowFiles)
+    problem = stated(sa.Logistic(), (source, None, None))
+    assert sa.minimize(problem, stop=sa.Gap(1e-6), memory="4MiB").converged
+    assert largest and max(largest) <= 512
 
 
 def test_estimators_fit_score_and_paths_read_parts(given):

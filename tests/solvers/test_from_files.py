@@ -184,6 +184,27 @@ def test_parquet_is_copied_once_and_the_copy_is_deleted(tmp_path):
     assert not list((tmp_path / "scratch").iterdir())
 
 
+def test_without_room_on_the_disk_parquet_is_decoded_again(tmp_path, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    import shutil
+    from collections import namedtuple
+
+    import pyarrow.parquet
+
+    X, y, *_ = generated(2000)
+    table = pa.table({**{f"x{j}": X[:, j] for j in range(D)}, "y": y})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet", row_group_size=300)
+    source = sa.open(tmp_path / "t.parquet", "y", scratch=tmp_path / "scratch")
+    copied = sa.minimize(stated(source), stop=sa.Gap(1e-8), memory="4MiB")
+    full = namedtuple("Usage", "total used free")(10, 10, 0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
+    found = sa.minimize(stated(source), stop=sa.Gap(1e-8), memory="4MiB")
+    assert found.converged and not list((tmp_path / "scratch").iterdir())
+    np.testing.assert_allclose(found.coef, copied.coef, rtol=0, atol=1e-10)
+    with pytest.raises(Unsuitable, match="disk"):
+        sa.minimize(stated(source), "acc-sadmm", memory="4MiB")
+
+
 def test_what_cannot_draw_from_a_source_says_so():
     X, y, *_ = generated(300)
     source = ArraySource(X, y)

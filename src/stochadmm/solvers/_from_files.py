@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from ..base.engines import compiled_allowed
 from ..base.protocols import Array
+from ..base.validation import Unsuitable
 from ..base.workspace import Workspace
+from ..data import in_parts
 from ..problem import Pair, Problem
 from ..risk import loss_of_rows
 from ..risk.gradients import Anchored
@@ -45,7 +47,14 @@ def has_metric(problem: Problem) -> bool:
 
 def snapshot(p: Problem, s: State, runs: Runs, x: Array) -> Anchored:
     """Make the pass at x that differences of gradients start from, unless it is known."""
-    f2 = fastest(p.f2, s.workspace) if isinstance(p.f2, StreamedSum) else p.f2
+    if not isinstance(p.f2, StreamedSum):
+        return Anchored.take(p.f2, runs, x, s.cache)
+    f2 = fastest(p.f2, s.workspace)
+    if not in_parts(f2.source):
+        raise Unsuitable(
+            "rows are drawn from a copy of Parquet files; the disk has no room for it, or other "
+            "machines do the passes; name a folder with scratch=, or use 'auto'"
+        )
     return Anchored.take(f2, runs, x, s.cache)
 
 
