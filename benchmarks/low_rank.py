@@ -4,7 +4,6 @@
     python benchmarks/low_rank.py school
     python benchmarks/low_rank.py multinomial [--problems usps,coil20,news,generated,mnist,...]
     python benchmarks/low_rank.py entries            clinc150 with an l1 norm alone, beside saga
-    python benchmarks/low_rank.py map [--rows 16000] 4,096 x 1,000 from a map of float16
     ... [--store lines.jsonl]                        go on where an earlier run has ended
 
 Squared losses: nuclear + l1 and nuclear + rows at three strengths. The baseline is consensus ADMM
@@ -434,11 +433,10 @@ def entries(lines, limit):
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("kind", choices=["squared", "school", "multinomial", "entries", "map"])
+    parser.add_argument("kind", choices=["squared", "school", "multinomial", "entries"])
     parser.add_argument("--problems", default=None)
     parser.add_argument("--shares", default="0.1,0.01", help="strengths of multinomial models")
     parser.add_argument("--limit", type=float, default=5.0, help="seconds of one baseline run")
-    parser.add_argument("--rows", type=int, default=16_000, help="rows of the map")
     parser.add_argument("--store", default=None, help="file of lines that are known")
     arguments = parser.parse_args()
     lines = Lines(arguments.store)

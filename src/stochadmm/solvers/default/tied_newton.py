@@ -239,11 +239,12 @@ class TiedNewton(Solver[TiedState]):
             s.own_bound = s.exact = False
             take_over(problem, s, rng)
             return
-        if s.first and s.warm:  # what is tied there may still be
+        warm, s.first = s.first and s.warm, False
+        if warm:  # what is tied there may still be
             self._advance(problem, f2, form, s, split=False)
-        s.first = False
-        self._advance(problem, f2, form, s)
-        self._certify(problem, f2, form, s)
+        if not (warm and self._certify(problem, f2, form, s)):
+            self._advance(problem, f2, form, s)
+            self._certify(problem, f2, form, s)
         s.n_epochs += 1
 
     def _advance(
@@ -339,8 +340,8 @@ class TiedNewton(Solver[TiedState]):
         split = s.split
         split.z = split.rows.structure.S @ s.w - split.offset
 
-    def _certify(self, problem: Problem, f2: FiniteSum, form: OneBlock, s: TiedState) -> None:
-        """Improve the bound by the slopes at the output and a multiplier from the factor."""
+    def _certify(self, problem: Problem, f2: FiniteSum, form: OneBlock, s: TiedState) -> bool:
+        """Improve the bound by slopes at the output and the factor; say whether it is enough."""
         split = s.split
         structure = split.rows.structure
         at = evaluate(f2, s.w, s.cache)
@@ -350,7 +351,7 @@ class TiedNewton(Solver[TiedState]):
             cleared = clear_free_directions(f2, at, s.free, deadline=s.deadline)
             if cleared is None:
                 self._count(s, np.inf)
-                return
+                return False
             at = cleared[1]
             s.n_passes += 1.0
         scale = max(abs(value), 1e-3 * abs(objective_at_zero(problem, s.workspace)))
@@ -376,6 +377,7 @@ class TiedNewton(Solver[TiedState]):
         s.dual = form.to_multiplier(split.mu).astype(problem.dtype)
         unit = float(structure.sigma[form.rows1].mean()) if problem.constrained else 1.0
         s.beta = split.rho * unit / (form.scale1 or 1.0) ** 2
+        return s.target is not None and value - s.bound <= wanted
 
     def _count(self, s: TiedState, gap: float) -> None:
         """Count the epochs without progress."""
