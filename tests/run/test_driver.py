@@ -591,6 +591,36 @@ def test_verbose_shows_a_bar_and_silence_is_the_default(capfd):
     assert "acc-sadmm" in text and "passes" in text
 
 
+def test_a_bar_of_streamed_rows_tells_speed_gap_and_time_left(capfd, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    X, y = problem().f2.X, problem().f2.y
+    source = sa.data.ArraySource(np.tile(X, (40, 1)), np.tile(y, 40))
+    p = sa.Problem.linear(sa.Logistic(), source, on_coefficients=sa.L1(0.01))
+    sa.minimize(p, verbose=True, memory="4MiB")
+    shown = capfd.readouterr()
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.out + shown.err)
+    assert all(word in text for word in ("passes", "MB/s", "duality gap", "about 0:00 left"))
+
+
+def record(seconds, gap, objective=1.0):
+    return sa.Record(1, 1.0, 1.0, seconds, 0.0, objective, 0.0, gap, gap, None, 1)
+
+
+def test_the_time_left_follows_the_gap():
+    from stochadmm.run.progress import Forecast
+
+    forecast = Forecast(sa.Gap(1e-6))
+    assert forecast.seconds_left(record(1.0, 1e-2)) is None  # nobody can tell yet
+    assert forecast.seconds_left(record(2.0, 1e-3)) == pytest.approx(3.0)
+    assert forecast.seconds_left(record(4.0, 1e-5)) == pytest.approx(1.0)
+    assert forecast.seconds_left(record(5.0, 1e-7)) == 0.0
+    assert Forecast(sa.Never()).seconds_left(record(1.0, 1e-2)) is None
+    without = Forecast(sa.Gap(1e-6))  # what epochs gain stands for a gap that is not known
+    for seconds, value in ((0.0, 1.11), (1.0, 1.01), (2.0, 1.0)):
+        found = without.seconds_left(record(seconds, np.inf, value))
+    assert found == pytest.approx(4.0, rel=0.05)
+
+
 def test_dear_certificates_are_asked_for_at_growing_intervals():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((40, 4100)), rng.standard_normal(40)

@@ -157,6 +157,7 @@ USUAL: dict[str, Any] = {
     "dtype": np.dtype(np.float64),
     "intercept": False,
     "n_threads": 1,
+    "read_bytes": 0,
     "notes": (),
     "loss": None,
     "nonnegative": True,

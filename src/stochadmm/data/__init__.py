@@ -22,6 +22,7 @@ from ._views import (
     Labels,
     Rescaled,
     SomeRows,
+    bytes_of,
     is_on_dask,
     toss,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "SomeRows",
     "Source",
     "as_rows",
+    "bytes_of",
     "check_block",
     "check_finite",
     "checked_rows",

@@ -12,7 +12,9 @@ from scipy import sparse
 
 from ..base.fingerprint import fingerprint
 from ..base.protocols import Array
+from ._arrays import ArraySource, bytes_per_row
 from ._dask import DaskSource
+from ._files import CSRFiles
 from ._protocol import Block, Shard, Source, n_outputs, part_of
 from ._scratch import decodes
 
@@ -292,6 +294,23 @@ class SomeRows:
 
 def is_on_dask(source: Source) -> bool:
     """Say whether the rows of a source are partitions of Dask collections."""
+    return isinstance(_behind(source), DaskSource)
+
+
+def bytes_of(source: Source) -> int:
+    """Return the bytes of the rows of a source as numbers in memory, about.
+
+    Those of CSR rows are their entries where a source knows them, and dense rows otherwise.
+    """
+    below = _behind(source)
+    if isinstance(below, CSRFiles):
+        return below.data.shape[0] * (below.data.row_bytes + below.indices.row_bytes)
+    if isinstance(below, ArraySource):
+        return bytes_per_row(below.X) * below.n_rows
+    return below.n_rows * below.n_columns * np.dtype(below.dtype).itemsize
+
+
+def _behind(source: Source) -> Source:
     while isinstance(source, (Changed, SomeRows)):
         source = source.source
-    return isinstance(source, DaskSource)
+    return source

@@ -326,7 +326,8 @@ class Run:
             return
         from .progress import bar
 
-        with bar(self.solver.name, self.watch.limits.max_passes, self.rule) as show:
+        read_bytes = fact(self.problem.f2, "read_bytes")
+        with bar(self.solver.name, self.watch.limits.max_passes, self.rule, read_bytes) as show:
             self.show = show
             yield
             self.show = None

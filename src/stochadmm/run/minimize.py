@@ -108,7 +108,8 @@ def minimize(
         Compiled loops, readable Python and NumPy only (passes over the data included), or
         compiled where every part allows.
     verbose : bool, default=False
-        Show a progress bar.
+        Show a progress bar: passes, objective, gap, about how long it will take, and where rows
+        are read from a source the speed of that.
     resumable : bool, default=True
         Let the result be resumed. It then holds a copy of the method's state, and the data is
         read once more before the run, for its fingerprint and to notice data that was changed in
@@ -213,9 +214,9 @@ def _run(run: Run, asked: Request) -> Result:
         run.take_up(before)
     with engines.engine(run.engine):
         try:
-            if before is None:
-                run.set_up(asked.random_state, asked.resumable)
             with run.progress(asked.verbose):
+                if before is None:
+                    run.set_up(asked.random_state, asked.resumable)
                 status = run.loop()
         except KeyboardInterrupt:
             status = run.interrupted()

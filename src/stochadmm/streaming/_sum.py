@@ -10,7 +10,7 @@ import numpy as np
 from .. import cluster
 from ..base.protocols import Array, Loss, Shape
 from ..base.workspace import Workspace
-from ..data import Scratch, Source, n_outputs, scratch_for
+from ..data import Scratch, Source, bytes_of, n_outputs, scratch_for
 from ..losses import Squared
 from ..risk import Evaluation, FiniteSum
 from ._passes import Coin, Sample, Sums, Work, add
@@ -114,6 +114,11 @@ class StreamedSum:
     def n_columns(self) -> int:
         """Length of the variable: the columns, and one for the intercept."""
         return self.n_features + self.intercept
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of one read of all rows, as numbers in memory."""
+        return bytes_of(self.source)
 
     @property
     def shape(self) -> Shape:
