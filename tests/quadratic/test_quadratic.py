@@ -249,3 +249,15 @@ def test_the_accuracy_is_found_on_the_way():
     exact = model.minimize(H, c, np.zeros(30), tol=1e-11).w
     errors = [np.abs(w - exact).max() for w in seen]
     assert len(seen) == 3 and errors[2] < errors[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_tolerance_below_rounding_ends_soon_and_at_the_best_point(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((9, 8))
+    found = minimize_quadratic(
+        A.T @ A, rng.standard_normal((8, 3)), np.zeros((8, 3)), Identity(8), Nuclear(0.3),
+        tol=1e-15,
+    )  # fmt: skip
+    assert found.n_iter < 1000
+    assert found.residual <= 1e-10

@@ -22,6 +22,9 @@ class QuadraticOptions:
         Natural lengths beyond which a step has no end: the problem is unbounded.
     least : float
         Smallest relative residual that is asked for when the accuracy is found on the way.
+    idle, gain : int, float
+        So many stretches of the splitting that leave more than this share of a residual below
+        ``least`` say that rounding has been reached.
     flatten : int
         Entries up to which coupled outputs are solved as one vector, with a matrix of that side.
     ridge : float
@@ -43,6 +46,8 @@ class QuadraticOptions:
     patience: int = 400
     far: float = 1e8
     least: float = 1e-10
+    idle: int = 3
+    gain: float = 0.9
     flatten: int = 1500
     ridge: float = 1e-11
     hold: float = 1e-3

@@ -11,6 +11,7 @@ from ..base.clock import Deadline
 from ..base.protocols import Array
 from ..kernels.extension import available
 from .newton import augmented_lagrangian, column_view
+from .options import QuadraticOptions
 from .parts import shifted_inverse, tall, top
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class Run(Generic[M]):
         splitting = self._compiled if can_newton and available() else self._python
         stretch = max(50, len(self.step) // 8)  # a new penalty costs about so many iterations
         near = max(self.tol, self.model.options.near) if can_newton else self.tol
+        best = Best(self.model.options)
         while self.n_iter < max_iter and self.residual > self.tol:
             if can_newton and (self.residual <= near or self.n_iter >= self.next_newton):
                 if self.residual <= near:
@@ -125,7 +127,7 @@ class Run(Generic[M]):
             if not top(self.step) <= self.far:
                 self.unbounded = True
                 break
-            if self.deadline.passed():
+            if self.deadline.passed() or best.stands_still(self):
                 break
             self.balance()
             if self.penalty == was:
@@ -212,6 +214,32 @@ class Run(Generic[M]):
             self.step, self.image, self.dual = kept
 
 
+class Best:
+    """Remembers the best point of a run, and sees when rounding lets it get no better."""
+
+    def __init__(self, options: QuadraticOptions) -> None:
+        self.options, self.residual, self.idle = options, np.inf, 0
+        self.point: tuple[Any, ...] = ()
+
+    def stands_still(self, run: Run[Any]) -> bool:
+        """Say whether a run has come to rest; it is then back at its best point."""
+        o = self.options
+        if run.residual > o.least and not self.point:
+            return False
+        if run.residual < o.gain * self.residual:
+            self.residual, self.idle = run.residual, 0
+            self.point = (
+                run.step.copy(), run.image.copy(), run.dual.copy(), run.primal, run.stationary,
+                run.penalty,
+            )  # fmt: skip
+            return False
+        self.idle += 1
+        if self.idle < o.idle:
+            return False
+        run.step, run.image, run.dual, run.primal, run.stationary, run.penalty = self.point
+        return True
+
+
 class MatrixRun(Run[Array]):
     """A solution in progress with a matrix H."""
 
@@ -231,5 +259,9 @@ class MatrixRun(Run[Array]):
         )
 
     def solved(self, inverse: Array, right: Array, left: Array) -> Array:
-        """Multiply with the inverse."""
-        return np.asarray(inverse @ right)
+        """Multiply with the inverse; the ridge in it holds the last step instead of zero.
+
+        A solution is thus one of the problem as it is. The compiled loop leaves the digits that a
+        ridge costs to Newton's method.
+        """
+        return np.asarray(inverse @ (right + self.ridge * self.step))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.validation import Unsuitable
 from ..base.workspace import Workspace
@@ -70,7 +71,7 @@ def matrix_size(problem: Problem, requested: str) -> int:
 
 def first_step(
     problem: Problem, beta: float, requested: str, most: int, relaxation: float = 1.0,
-    *, workspace: Workspace,
+    *, workspace: Workspace, deadline: Deadline = NEVER,
 ) -> Step1:  # fmt: skip
     """Return the x1 step for one penalty; ``most`` bounds the inner steps that f1 needs.
 
@@ -79,7 +80,7 @@ def first_step(
     """
     form = chosen_form(problem, requested)
     if form == "exact":
-        return _Exact(problem, beta, most)
+        return _Exact(problem, beta, most, deadline)
     extra = max(1.0, 1 / (2 - relaxation))
     step, _ = lengths(problem, 0.0, beta, workspace=workspace)
     if problem.f1 is not None:
@@ -96,8 +97,8 @@ def first_step(
 class _Exact:
     """Minimizes h1 + f1 + (beta / 2)|A1 u + target|^2 to the rounding of the problem's type."""
 
-    def __init__(self, problem: Problem, beta: float, most: int) -> None:
-        self.problem, self.beta, self.most = problem, beta, most
+    def __init__(self, problem: Problem, beta: float, most: int, deadline: Deadline) -> None:
+        self.problem, self.beta, self.most, self.deadline = problem, beta, most, deadline
         smooth = 0.0 if problem.f1 is None else float(problem.f1.lipschitz)
         self.H = beta * gram_of(problem.A1, problem.shape1[0])
         self.H.flat[:: len(self.H) + 1] += smooth
@@ -106,7 +107,7 @@ class _Exact:
             factor = cholesky.factor(self.H)
             self.small = lambda at, slope: at - cholesky.solve(factor, slope)
         else:
-            self.small = SmallProblem(self.H, problem.h1, problem.shape1)
+            self.small = SmallProblem(self.H, problem.h1, problem.shape1, deadline)
 
     def __call__(self, x1: Array, target: Array) -> Array:
         start, aim = x1.astype(np.float64), target.astype(np.float64)
@@ -127,7 +128,8 @@ class _Exact:
             ahead = self.small(y, f1.gradient(y) + self._pull(y, target))
             moved, step = ahead - y, ahead - x
             x = ahead
-            if np.abs(moved).max(initial=0.0) <= least * np.abs(x).max(initial=0.0):
+            still = np.abs(moved).max(initial=0.0) <= least * np.abs(x).max(initial=0.0)
+            if still or self.deadline.passed():
                 break
             if np.vdot(moved, step) < 0:  # overshot: momentum begins anew
                 momentum, y = 1.0, x

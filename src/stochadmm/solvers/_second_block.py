@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..forms.dense_step import structure_gram
@@ -64,7 +65,7 @@ def _quadratic_step(p: Problem, s: Any) -> Step2:
     base, gradient = at.x.astype(np.float64), at.gradient.astype(np.float64)
     minimizer: Callable[[Array, Array], Array]
     if p.h2 is not None:
-        minimizer = SmallProblem(H, p.h2, p.shape2)
+        minimizer = SmallProblem(H, p.h2, p.shape2, s.deadline)
     else:
         if s.factor is None or s.factor_beta != s.beta:
             s.factor, s.factor_beta = cholesky.factor(H), s.beta
@@ -86,20 +87,25 @@ def _solved(factor: Array, at: Array, slope: Array) -> Array:
 class SmallProblem:
     """Minimizes <slope, u - at> + 1/2 <u - at, H (u - at)> + h(u) for one H and many slopes."""
 
-    def __init__(self, H: Array, h: Any, shape: tuple[int, ...]) -> None:
+    def __init__(
+        self, H: Array, h: Any, shape: tuple[int, ...], deadline: Deadline = NEVER
+    ) -> None:
+        self.deadline = deadline
         self.H, self.model = H, QuadraticModel(Identity(shape[0]), h, None, shape)
         self.warm: dict[str, Any] = {}
 
     def __call__(self, at: Array, slope: Array) -> Array:
         start = at.astype(np.float64)
-        found = self.model.minimize(self.H, slope, start, tol=OPTIONS.small_tol, **self.warm)
+        found = self.model.minimize(
+            self.H, slope, start, tol=OPTIONS.small_tol, deadline=self.deadline, **self.warm
+        )
         self.warm = {"dual": found.dual, "penalty": found.penalty}
         return found.z
 
 
 def _newton_step(p: Problem, s: Any, u: Array, target: Array) -> Array:
     """Minimize by Newton's method."""
-    found, reads, models = solve_x2(p, u, target, s.beta, s.workspace)
+    found, reads, models = solve_x2(p, u, target, s.beta, s.workspace, s.deadline)
     s.n_passes += reads
     s.n_gradients += models
     return found
@@ -107,7 +113,7 @@ def _newton_step(p: Problem, s: Any, u: Array, target: Array) -> Array:
 
 def solve_x2(
     problem: Problem, start: Array, target: Array, beta: float,
-    workspace: Workspace | None = None,
+    workspace: Workspace | None = None, deadline: Deadline = NEVER,
 ) -> tuple[Array, int, int]:  # fmt: skip
     """Return argmin h2(u) + f2(u) + (beta / 2)|A2 u + target|^2, reads of the rows, models.
 
@@ -132,7 +138,7 @@ def solve_x2(
             gradient = gradient + beta * problem.A2.rmatvec(problem.A2.matvec(u) + target)
         H, looked = full_hessian(f2, z, share)
         H = H + cholesky.widen(gram, H)
-        move, decrease = _minimizer(problem, H, gradient, u)
+        move, decrease = _minimizer(problem, H, gradient, u, deadline)
         reads += looked + 1
         now = value(u, z)
         if -decrease <= relative * abs(now):  # values tell no more: the last step is taken
@@ -146,6 +152,8 @@ def solve_x2(
             break
         if t > 0:
             u, z = u + t * move, z + t * (ahead - z)
+        if deadline.passed():
+            break
         share = damping.after(share, t)
     return u.astype(problem.dtype), reads, models
 
@@ -161,13 +169,17 @@ def _along(
     return value(u + t * move, z + t * change)
 
 
-def _minimizer(problem: Problem, H: Array, gradient: Array, u: Array) -> tuple[Array, float]:
+def _minimizer(
+    problem: Problem, H: Array, gradient: Array, u: Array, deadline: Deadline
+) -> tuple[Array, float]:
     """Return the step to the model's minimizer and the decrease that it promises."""
     slope = gradient.astype(np.float64)
     if problem.h2 is None:
         move = -cholesky.solve(cholesky.factor(H), slope)
         return move, float(np.sum(slope * move))
-    w = minimize_quadratic(H, slope, u, Identity(len(u)), problem.h2, tol=OPTIONS.small_tol).z
+    w = minimize_quadratic(
+        H, slope, u, Identity(len(u)), problem.h2, tol=OPTIONS.small_tol, deadline=deadline
+    ).z
     move = w - u
     rise = float(problem.h2.value(w)) - float(problem.h2.value(u))
     return move, float(np.sum(slope * move)) + (rise if np.isfinite(rise) else 0.0)

@@ -143,7 +143,9 @@ class AADMM(FullGradient[AADMMState]):
         if self.first_block == "linearized" or is_prox(p):
             return step1(p, x1, force, length, (1 - share) * s.mean.x1 + share * x1)
         assert p.A1 is not None
-        solve = first_step(p, pull, self.first_block, self.most_inner, workspace=s.workspace)
+        solve = first_step(
+            p, pull, self.first_block, self.most_inner, workspace=s.workspace, deadline=s.deadline
+        )
         return solve(x1, force / pull - p.A1.matvec(x1))
 
     def _finish(self, p: Problem, s: AADMMState) -> None:

@@ -153,8 +153,9 @@ class ADMM(Solver[ADMMState]):
         p, s = problem, state
         alpha, x = self.relaxation, s.x
         step1 = first_step(
-            p, s.beta, self.first_block, self.most_inner, alpha, workspace=s.workspace
-        )
+            p, s.beta, self.first_block, self.most_inner, alpha, workspace=s.workspace,
+            deadline=s.deadline,
+        )  # fmt: skip
         step2 = exact_step2(p, s)
         for _ in range(self.n_inner):
             x1 = step1(x.x1, _image(p, x.x2) + s.dual / s.beta - (0 if p.b is None else p.b))
