@@ -115,9 +115,9 @@ def _plus(a: Array | None, b: Array | None) -> Array | None:
 class Work:
     """What is done with every shard.
 
-    ``opening`` checks the numbers and finds what the first pass, at zero, is for: no gradient, but
-    all else that is known of the rows, and a copy of them in ``scratch``. ``line`` asks for values
-    at ``x + t * step`` only.
+    ``opening`` checks the numbers and finds what the first pass is for: no gradient, but the value
+    and all else that is to be known of the rows, and a copy of them in ``scratch``. ``line`` asks
+    for values at ``x + t * step`` only.
     """
 
     loss: Any
@@ -181,9 +181,10 @@ class Work:
     def _first(self, here: Sample, drawn: tuple[Sample, ...]) -> Sums:
         """Return what the first pass finds in consecutive rows."""
         rows, y, q = here.rows, here.y, here.weight
-        zero = np.zeros(y.shape) if here.offset is None else here.offset
+        own = self._predict(rows, self.x) if self.x.any() else np.zeros(y.shape)
+        z = own if here.offset is None else own + here.offset
         return Sums(
-            len(y), float(q.sum()), float(q @ _each(self.loss, zero, y)), 0.0, np.zeros(0),
+            len(y), float(q.sum()), float(q @ _each(self.loss, z, y)), 0.0, np.zeros(0),
             floor=float(q @ self.loss.conjugate(np.zeros(y.shape), y)),
             energy=rows.column_sums_of_squares(), sample=drawn,
         )  # fmt: skip
