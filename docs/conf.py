@@ -53,6 +53,7 @@ html_static_path = ["_static"]
 html_css_files = ["custom.css"]
 html_extra_path = ["reproduction/report.html"]
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "navbar_align": "left",
     "show_toc_level": 2,

@@ -8,6 +8,7 @@ State a problem from parts, ``minimize`` it, read the certificate.
 from typing import TYPE_CHECKING, Any
 
 from . import cluster, data, datasets, estimators, losses, penalties, solvers
+from .base.names import did_you_mean
 from .certificates import Certificate, certify
 from .cluster import EngineLost
 from .data import DataError
@@ -139,7 +140,8 @@ def __getattr__(name: str) -> Any:
     """Load the estimators, and scikit-learn with them, when the first one is asked for."""
     if name in estimators.__all__:
         return getattr(estimators, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    hint = "" if name.startswith("_") else did_you_mean(name, __all__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint and '; '}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -111,7 +111,7 @@ def test_groups_by_name_may_overlap():
             lambda: from_edges([("age", "heigth")], names=NAMES),
             "unknown column 'heigth'; nearest: he",
         ),
-        (lambda: from_edges([("age", "xyz")], names=NAMES), "nearest: age, height, income"),
+        (lambda: from_edges([("age", "xyz")], names=NAMES), "columns are age, height, income"),
         (
             lambda: from_edges([("a", "b")]),
             "unknown column 'a'; give names, or use column indices",

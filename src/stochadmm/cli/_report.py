@@ -81,6 +81,8 @@ def _pictures(
         found.append(
             ("Coefficients on the graph", lambda ax: model.plot_coef_graph(ax, names=names))
         )
+    if has_members(model, "plot_groups"):
+        found.append(("Groups", lambda ax: model.plot_groups(ax)))
     found.append(("Largest coefficients", lambda ax: _bars(ax, saved)))
     if has_members(model, "score_path_"):
         found.append(("Cross-validation", lambda ax: model.plot_path(ax)))

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from glob import has_magic
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,6 +14,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from stochadmm.base.files import replacing
+from stochadmm.base.names import did_you_mean
 from stochadmm.base.protocols import Array
 from stochadmm.data import list_files
 
@@ -41,8 +41,7 @@ class Table:
     def column(self, name: str, role: str) -> Array:
         """Return one column; a wrong name lists the nearest ones."""
         if name not in self.columns:
-            near = get_close_matches(name, self.columns, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}?" if near else _listed(list(self.columns))
+            hint = did_you_mean(name, self.columns, _listed(list(self.columns)))
             raise ValueError(f"{self.path} has no column {name!r} for the {role}; {hint}")
         return self.columns[name]
 

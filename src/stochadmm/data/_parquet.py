@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..base.names import did_you_mean
 from ..base.protocols import Array
 from ._files import stamps
 from ._protocol import Block, DataError, Shard, rows_per_block
@@ -308,12 +308,7 @@ def assigned(
     ):
         for name in names:
             if name is not None and name not in schema.names:
-                near = get_close_matches(str(name), schema.names, n=3)
-                hint = (
-                    f"did you mean {' or '.join(near)}?"
-                    if near
-                    else f"it has {', '.join(schema.names[:8])}"
-                )
+                hint = did_you_mean(name, schema.names, f"it has {', '.join(schema.names[:8])}")
                 raise DataError(f"{where} has no column {name!r} for the {role}; {hint}")
     if not chosen:
         raise DataError(f"{where} has no column beside the target")

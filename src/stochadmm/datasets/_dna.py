@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tarfile
-from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from stochadmm.base.names import near
 from stochadmm.datasets._dataset import Dataset, Matrix, Seed, signs
 from stochadmm.datasets._store import Arrays, fetch, parsed
 from stochadmm.datasets._tables import read_svmlight
@@ -156,8 +156,8 @@ def _choose(task: str, available: list[str], several: dict[str, list[str]]) -> l
     if task in available:
         return [task]
     every = available + list(several)
-    near = get_close_matches(task, every, n=3) or every
-    raise ValueError(f"task is {task!r}, which is not there; try {', '.join(map(repr, near))}")
+    found = near(task, every) or every
+    raise ValueError(f"task is {task!r}, which is not there; try {', '.join(map(repr, found))}")
 
 
 def _assemble(

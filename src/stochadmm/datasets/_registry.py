@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from stochadmm.base.names import did_you_mean
 from stochadmm.datasets import _dna, _genes, _images, _tables, _text
 from stochadmm.datasets._dataset import Dataset, finish
 from stochadmm.datasets._store import checksums
@@ -214,8 +214,8 @@ def describe(name: str) -> Entry:
     """
     if name in _ENTRIES:
         return _ENTRIES[name]
-    near = get_close_matches(name, _ENTRIES, n=3, cutoff=0.5) or list(_ENTRIES)
-    raise ValueError(f"there is no data set {name!r}; did you mean {', '.join(near)}?")
+    hint = did_you_mean(name, _ENTRIES, f"known are {', '.join(_ENTRIES)}")
+    raise ValueError(f"there is no data set {name!r}; {hint}")
 
 
 def load(

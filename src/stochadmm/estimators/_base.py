@@ -19,7 +19,7 @@ from ..problem import Problem
 from ..run.path import Path, alpha_grid, alpha_max, at_strength, carried, solve_path
 from ..run.result import Result, Status
 from ..structures import NamedColumns
-from . import _reports, reading, refit
+from . import _reports, refit
 from ._callbacks import CallbackSupportMixin, Epochs
 from ._data import Data, checked_offset, checked_rows
 from ._solve import (
@@ -33,6 +33,7 @@ from ._solve import (
 from ._sources import StreamedData, is_lazy, lazily, read
 from ._strengths import check_number, descending
 from ._structure import Columns, Structure
+from .reading import Readable
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Fitting:
 
 
 @dataclass(eq=False, repr=False)
-class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """A linear model with a structured penalty, ``mean loss + alpha penalty(coef)``.
 
     Subclasses say what the penalty is at alpha = 1 (``_structure``) and what more can be read off
@@ -378,42 +379,6 @@ class StructuredModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc
                 return
 
     # ---------------------------------------------------------------- reading the answer
-
-    def summary(self) -> str:
-        """Return the fit in plain words."""
-        check_is_fitted(self)
-        return _reports.summary(self)
-
-    def to_sklearn(self) -> Any:
-        """Return a plain scikit-learn model with the same predictions.
-
-        It holds coefficients only, so that everything that reads scikit-learn's linear models
-        (ONNX, skops, MLflow, PMML) can use it.
-
-        Returns
-        -------
-        LinearRegression, PoissonRegressor, LogisticRegression or LinearSVC
-        """
-        check_is_fitted(self)
-        return reading.to_sklearn(self)
-
-    def _repr_html_inner(self) -> str:
-        """Return scikit-learn's diagram and, once fitted, what was found."""
-        return str(super()._repr_html_inner()) + reading.html_summary(self)
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        """Return the same for notebooks."""
-        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
-        if "text/html" in bundle:
-            bundle["text/html"] += reading.html_summary(self)
-        return bundle
-
-    def plot_convergence(self, ax: Any = None) -> Any:
-        """Draw the distance from the optimum against passes; returns the axes (matplotlib)."""
-        from ..plots import plot_convergence
-
-        check_is_fitted(self)
-        return plot_convergence(self.result_, self.tol, ax, self._at_start)
 
     def _responses(self, X: Any, offset: Any, finish: Callable[[Array], Array]) -> Array:
         """Return what ``finish`` makes of linear predictions; lazily for rows not in memory."""

@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from ..base.capabilities import Has, has_members, offers
+from ..base.names import did_you_mean
 from ..base.protocols import Array, CompleteLoss
 from ..base.validation import check_sparse, is_sparse, refuse_masked
 from ..losses import FOR_LABELS, FOR_NUMBERS, Logistic, Multinomial
@@ -232,6 +233,16 @@ def class_codes(y: Any, X: Any) -> tuple[Array, Array]:
     return classes, codes
 
 
+def label_loss(loss: Any) -> CompleteLoss:
+    """Return the loss of labels that exclude each other in nothing: one margin each."""
+    chosen = _own(loss) or cast(CompleteLoss, _named(loss, FOR_LABELS)())
+    if offers(chosen, Has.BY_CLASS):
+        raise ValueError(
+            f"loss {type(chosen).__name__} takes one label per row; use loss='logistic'"
+        )
+    return chosen
+
+
 def class_targets(
     loss: Any, codes: Array, n_classes: int, dtype: Any
 ) -> tuple[CompleteLoss, Array]:
@@ -298,5 +309,8 @@ def _own(loss: Any) -> CompleteLoss | None:
 def _named(name: Any, known: Mapping[str, type[Kind]]) -> type[Kind]:
     """Return the kind of loss of a name."""
     if name not in known:
-        raise ValueError(f"loss is {name!r}, expected one of {', '.join(known)}, or a loss object")
+        hint = did_you_mean(name, known).replace("?", "? ")
+        raise ValueError(
+            f"loss is {name!r}; {hint}expected one of {', '.join(known)}, or a loss object"
+        )
     return known[name]

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
 from ..operators import Identity, Matrix, Selection
 from ..penalties import L1, GroupL2
+from ..plots import plot_groups
 from ..problem import Problem
 from ..run.result import Result
 from ._base import Fitting, StructuredModel
@@ -43,6 +45,9 @@ class InGroups(StructuredModel):
 
     def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
         labels, members = fitting.structure.labels or [], fitting.structure.members or []
+        copies = fitting.structure.copies
+        columns = members if copies is None else [copies[group] for group in members]
+        self._groups = dict(zip(labels, columns, strict=True))
         self.n_groups_ = len(labels)
         self.active_groups_ = [
             label for label, group in zip(labels, members, strict=True) if result.coef[group].any()
@@ -50,6 +55,23 @@ class InGroups(StructuredModel):
 
     def _found(self) -> list[str]:
         return [f"{len(self.active_groups_)} of {self.n_groups_} groups are active"]
+
+    def plot_groups(self, ax: Any = None, most: int = 30) -> Any:
+        """Draw the length of the coefficients of each group, the longest first.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; returned.
+        most : int, default=30
+            Groups drawn.
+
+        Returns
+        -------
+        matplotlib axes
+        """
+        check_is_fitted(self)
+        return plot_groups(self.coef_, self._groups, ax, most)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -14,7 +14,8 @@ from ..problem import Pair, Problem
 from ..run.result import Result
 from ._base import Fitting, StructuredModel
 from ._docs import documented
-from ._roles import Classifier, Regressor
+from ._labels import LabelClassifier
+from ._roles import Regressor
 from ._structure import Columns, Structure
 from .refit import Space, of_rank, of_support
 
@@ -159,12 +160,14 @@ class SparseLowRankRegressor(Regressor, SparseLowRank):
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class SparseLowRankClassifier(Classifier, SparseLowRank):
+class SparseLowRankClassifier(LabelClassifier, SparseLowRank):
     """Linear classification whose coefficients are sparse and of low rank.
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) |W|_* + l1_ratio |W|_1)``, with
     ``sparsity="rows"`` the sum of the norms of the rows of W, one per column of X, in place of
-    ``|W|_1``: columns of X then serve all classes or none.
+    ``|W|_1``: columns of X then serve all classes or none. With a matrix of zeros and ones as
+    ``y`` every row has any number of labels: the loss is summed over its columns, probabilities
+    are those of each label, and `classes_` numbers the labels.
 
     Parameters
     ----------

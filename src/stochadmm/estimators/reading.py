@@ -1,4 +1,4 @@
-"""What a fitted model gives to others: a plain scikit-learn model, and a page for notebooks."""
+"""What a fitted model gives to others: words, pictures, names, a plain scikit-learn model."""
 
 from __future__ import annotations
 
@@ -7,17 +7,81 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+from sklearn.linear_model import (
+    GammaRegressor,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+)
 from sklearn.svm import LinearSVC
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from ..losses import Huber, Logistic, Multinomial, Poisson, Quantile, Squared, SquaredHinge
+from ..base.protocols import Array
+from ..losses import Gamma, Huber, Logistic, Multinomial, Poisson, Quantile, Squared, SquaredHinge
+from ._reports import summary
+
+
+class Readable:
+    """How estimators are read once they are fitted."""
+
+    def summary(self) -> str:
+        """Return the fit in plain words."""
+        check_is_fitted(self)
+        return summary(self)
+
+    def get_feature_names_out(self: Any, input_features: Any = None) -> Array:
+        """Return the names of the columns that the model uses: those with a coefficient.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            Names of all columns; those seen in ``fit``, or ``x0``, ``x1``, ... by default.
+
+        Returns
+        -------
+        array of str
+        """
+        check_is_fitted(self)
+        names = np.asarray(_check_feature_names_in(self, input_features), dtype=object)
+        return names[np.atleast_2d(self.coef_).any(axis=0)]
+
+    def to_sklearn(self) -> Any:
+        """Return a plain scikit-learn model with the same predictions.
+
+        It holds coefficients only, so that everything that reads scikit-learn's linear models
+        (ONNX, skops, MLflow, PMML) can use it.
+
+        Returns
+        -------
+        LinearRegression, PoissonRegressor, GammaRegressor, LogisticRegression or LinearSVC
+        """
+        check_is_fitted(self)
+        return to_sklearn(self)
+
+    def plot_convergence(self: Any, ax: Any = None) -> Any:
+        """Draw the distance from the optimum against passes; returns the axes (matplotlib)."""
+        from ..plots import plot_convergence
+
+        check_is_fitted(self)
+        return plot_convergence(self.result_, self.tol, ax, self._at_start)
+
+    def _repr_html_inner(self: Any) -> str:
+        """Return scikit-learn's diagram and, once fitted, what was found."""
+        return str(super()._repr_html_inner()) + html_summary(self)  # type: ignore[misc]
+
+    def _repr_mimebundle_(self: Any, **options: Any) -> dict[str, str]:
+        """Return the same for notebooks."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
+        if "text/html" in bundle:
+            bundle["text/html"] += html_summary(self)
+        return bundle
 
 
 def to_sklearn(model: Any) -> Any:
     """Return a plain model with the same predictions."""
     loss = type(model._loss)
     several = len(np.atleast_2d(model.coef_)) > 1
-    if loss not in _MAKERS or (several and loss in (Logistic, Poisson)):
+    if loss not in _MAKERS or (several and loss in (Logistic, Poisson, Gamma)):
         kind = f"{loss.__name__} with several outputs" if loss in _MAKERS else loss.__name__
         raise ValueError(
             f"scikit-learn has no linear model of the loss {kind}; use coef_ and intercept_"
@@ -35,6 +99,10 @@ def _linear(model: Any) -> Any:
 
 def _poisson(model: Any) -> Any:
     return PoissonRegressor().fit(_nothing(model, 2), np.ones(2))
+
+
+def _gamma(model: Any) -> Any:
+    return GammaRegressor().fit(_nothing(model, 2), np.ones(2))
 
 
 def _logistic(model: Any) -> Any:
@@ -55,6 +123,7 @@ _MAKERS: dict[type, Callable[[Any], Any]] = {
     Huber: _linear,
     Quantile: _linear,
     Poisson: _poisson,
+    Gamma: _gamma,
     Logistic: _logistic,
     Multinomial: _logistic,
     SquaredHinge: _margin,

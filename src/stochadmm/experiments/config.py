@@ -10,11 +10,11 @@ import dataclasses
 import types
 import typing
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
+from ..base.names import did_you_mean
 from ..base.schema import fits
 from .search import Plan
 
@@ -228,8 +228,7 @@ def load(
 
 def unknown(kind: str, name: str, known: list[str]) -> str:
     """Return the line that says that a name is not known, and which is near."""
-    near = get_close_matches(name, known, n=2, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    hint = did_you_mean(name, known).replace("?", "? ")
     return f"there is no {kind} {name!r}; {hint}known: {', '.join(known)}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -12,6 +11,7 @@ import numpy as np
 from ..base.capabilities import has_members, lacks, require
 from ..base.clock import NEVER, Deadline
 from ..base.immutable import field_values
+from ..base.names import did_you_mean
 from ..base.protocols import Array
 from ..base.validation import Unsuitable, real_array
 from ..base.workspace import Workspace
@@ -224,9 +224,8 @@ def names() -> list[str]:
 def get(name: str) -> type[AnySolver]:
     """Return the class of a method by name; a wrong name lists the nearest ones."""
     if name not in _registry:
-        near = difflib.get_close_matches(str(name), _registry, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "known is 'acc-sadmm';"
-        raise ValueError(f"unknown solver {name!r}; {hint} sa.solvers.names() lists all of them")
+        hint = did_you_mean(name, _registry).replace("?", "? ")
+        raise ValueError(f"unknown solver {name!r}; {hint}sa.solvers.names() lists all of them")
     return _registry[name]
 
 

@@ -7,7 +7,6 @@ on it is the caller's choice: `L1` on differences, `GroupL2` with ``operator.siz
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from math import prod
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from ..base.names import near
 from ..base.protocols import Array, Operator
 from ..base.validation import check_sparse, is_whole, refuse_masked
 from ..operators import Differences, Incidence, Selection
@@ -67,7 +67,8 @@ def graph(
     if given.kind is Kind.NAME:
         if source != "chain":
             raise ValueError(
-                f"unknown graph {source!r}; use 'chain', or from_edges(glasso_edges(X))"
+                f"unknown graph {source!r}; use 'chain', or 'glasso' in estimators and "
+                "from_edges(glasso_edges(X)) elsewhere"
             )
         return chain(_needed(n, "a chain"))
     if given.kind is Kind.GRID:
@@ -304,8 +305,10 @@ class NamedColumns:
         if self._index is None:
             return "; give names, or use column indices"
         known = [str(name) for name in self._index]
-        near = get_close_matches(str(column), known, n=3) or known[:3]
-        return f"; nearest: {', '.join(near)}"
+        found = near(column, known)
+        if not found:
+            return f"; columns are {', '.join(known[:5])}{', ...' if len(known) > 5 else ''}"
+        return f"; nearest: {', '.join(found)}"
 
 
 def _count(names: Sequence[Any] | None, n_features: int | None) -> int | None:

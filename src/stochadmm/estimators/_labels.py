@@ -1,0 +1,83 @@
+"""Several labels per row: a classifier that also takes a matrix of zeros and ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import type_of_target
+
+from ..base.protocols import Array
+from ..base.validation import refuse_masked
+from . import _data
+from ._data import Data
+from ._roles import Classifier
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LabelClassifier(Classifier):
+    """A classifier of one label per row, or of any number of labels: one column of y each."""
+
+    multilabel_ = False
+
+    def _targets(self, X: Any, y: Any, weight: Array | None, offset: Any) -> Data:
+        signs = as_signs(y, X)
+        self.multilabel_ = signs is not None
+        if signs is None:
+            return super()._targets(X, y, weight, offset)
+        if self.class_weight is not None:
+            raise ValueError("class_weight is for one label per row; use sample_weight")
+        self.classes_ = np.arange(signs.shape[1])
+        self._loss = _data.label_loss(self.loss)
+        offset = _data.checked_offset(offset, signs.shape, X.dtype)
+        return Data(X, signs, self._loss, weight, bool(self.fit_intercept), offset, False)
+
+    def _labelled(self, z: Array) -> Array:
+        return (z > 0).astype(np.int64) if self.multilabel_ else super()._labelled(z)
+
+    def _probabilities(self, z: Array) -> Array:
+        if not self.multilabel_:
+            return super()._probabilities(z)
+        loss: Any = self._loss
+        shares: Array = loss.probability(z)
+        return shares
+
+    def _held_out_loss(self, X: Any, y: Any, weight: Any, offset: Any) -> float:
+        if not self.multilabel_:
+            return super()._held_out_loss(X, y, weight, offset)
+        X = _data.checked_rows(self, X, reset=False)
+        signs, z = as_signs(y, X), self._predictions(X, offset)
+        if signs is None or signs.shape != z.shape:
+            raise ValueError(f"y has shape {np.shape(y)}, expected {z.shape} as in fit")
+        return float(self._loss.value(z, signs, _data.checked_weight(weight, X)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+def as_signs(y: Any, X: Any) -> Array | None:
+    """Return -1 and 1 of a matrix of zeros and ones, None where y is one label per row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.estimators._labels import as_signs
+    >>> as_signs([[0, 1], [1, 1]], np.zeros((2, 1)))
+    array([[-1.,  1.],
+           [ 1.,  1.]])
+    """
+    if y is None or not str(type_of_target(y, input_name="y")).startswith("multilabel"):
+        return None
+    refuse_masked(y, "y")
+    labels = check_array(y, accept_sparse="csr", dtype=None, input_name="y")
+    labels = labels.toarray() if hasattr(labels, "toarray") else labels
+    if len(labels) != X.shape[0]:
+        raise ValueError(
+            f"X has {X.shape[0]} rows and y has {len(labels)}; found input variables with "
+            "inconsistent numbers of samples, pass one row of labels per row"
+        )
+    return np.where(labels == 0, -1, 1).astype(X.dtype)
