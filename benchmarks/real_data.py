@@ -43,11 +43,11 @@ from sklearn.model_selection import (  # noqa: E402
 import stochadmm as sa  # noqa: E402
 
 OUT = Path("out/real_data")
-STRENGTHS = 10  # strengths of every grid
-EPS = 2e-3  # smallest over largest strength where there is a largest one
+STRENGTHS = 13  # strengths of every grid
+EPS = 2e-4  # smallest over largest strength where there is a largest one
 LEAST_SPLITS = 3  # of a case that is reported
 REFITTED = ", refitted"  # what the names of models have after refitting
-RIDGE_EPS = 1e-7  # the same for squares, whose range is wider
+RIDGE_EPS = 1e-9  # the same for squares, whose range is wider
 
 Split = tuple[Any, Any, Any, Any]
 """Training rows and targets, test rows and targets."""

@@ -110,6 +110,26 @@ def test_low_rank_keeps_rank_and_column_space():
     assert error[0] < error[1]
 
 
+def test_rows_at_zero_take_no_direction_from_the_others():
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30))
+    W[rng.random(40) < 0.5] = 0.0
+    X = rng.standard_normal((120, 40))
+    Y = X @ W + 4.0 * rng.standard_normal((120, 30))
+    model = sa.SparseLowRankRegressor(l1_ratio=0.4, sparsity="rows", refit=True)
+    model.set_params(alpha=0.3 * model.alpha_max(X, Y)).fit(X, Y)
+    before, after = (
+        np.linalg.svd(c, compute_uv=False) for c in (model.penalized_coef_, model.coef_)
+    )
+    assert model.rank_ >= 2
+    assert (after[: model.rank_] > before[: model.rank_]).all()  # no direction is lost or shrunk
+    assert after[model.rank_] < 1e-8 * after[0]
+    used = model.penalized_coef_.any(axis=0)
+    assert 0 < used.sum() < 40 and not model.coef_[:, ~used].any()
+    error = [np.square(c.T - W).sum() for c in (model.coef_, model.penalized_coef_)]
+    assert error[0] < 0.5 * error[1]
+
+
 def test_classes_that_can_be_told_apart_have_a_finite_refit():
     X = np.random.default_rng(0).standard_normal((40, 5))
     model = sa.SparseLogisticClassifier(alpha=0.05, refit=True).fit(X, X[:, 0] > 0)

@@ -114,18 +114,32 @@ def of_rank(coef: Array, rank: int, free: Array) -> Space:
     A zero entry of an output is one equation for its coordinates.
     """
     held = np.where(free[:, None], 0.0, coef)
-    span = np.linalg.svd(held, full_matrices=False)[0][:, :rank]
+    left, sizes, _ = np.linalg.svd(held, full_matrices=False)
+    span = left[:, :rank]
+    # what rounding leaves in rows that are zero: more for directions far below the first
+    noise = (
+        np.finfo(span.dtype).eps * max(held.shape) * sizes[0] / sizes[rank - 1] if rank else 0.0
+    )
     own = np.eye(len(coef))[:, free]
     blocks, used = [], []
     for k, column in enumerate(held.T):
         zero = (column == 0) & ~free
-        inner = linalg.null_space(span[zero]) if zero.any() and rank else np.eye(rank)
+        inner = _kernel(span[zero], noise) if zero.any() and rank else np.eye(rank)
         basis = np.hstack([own, span @ inner])
         mark = np.zeros((basis.shape[1], coef.shape[1]), dtype=bool)
         mark[:, k] = True
         blocks.append(np.where(zero[:, None], 0.0, basis))
         used.append(mark)
     return Space(np.hstack(blocks), np.concatenate(used))
+
+
+def _kernel(rows: Array, noise: float) -> Array:
+    """Return the directions in which all rows vanish up to ``noise``, an absolute size.
+
+    A size relative to the rows would take rows that are nothing but rounding for equations.
+    """
+    _, sizes, right = np.linalg.svd(rows)
+    return np.asarray(right[int(np.count_nonzero(sizes > noise)) :].T)
 
 
 def _matrix(coef: Array) -> Array:
