@@ -189,6 +189,44 @@ def test_a_lost_scheduler_names_the_checkpoint_which_goes_on_here(
     assert again.n_passes == reference.n_passes
 
 
+class Fails:
+    """An engine that is lost at its nth pass."""
+
+    def __init__(self, passes):
+        self.left = passes
+
+    def map_reduce(self, shards, work, add):
+        self.left -= 1
+        if self.left < 0:
+            raise sa.EngineLost("nobody is there")
+        return sa.cluster.Local(1).map_reduce(shards, work, add)
+
+
+@pytest.mark.parametrize("loss", [sa.Logistic, sa.Squared])
+def test_whenever_an_engine_is_lost_the_run_goes_on_to_the_same_bits(loss, tmp_path):
+    source = sa.data.ArraySource(*rows())
+    p = sa.Problem.linear(loss(), source, on_coefficients=sa.L1(0.01))
+    asked = {"stop": sa.Gap(1e-8), "memory": "4MiB"}
+    whole, path = sa.minimize(p, **asked), tmp_path / "run.ckpt"
+    for passes in range(20):
+        path.unlink(missing_ok=True)
+        engine = Fails(passes)
+        try:
+            sa.minimize(p, cluster=engine, checkpoint=path, **asked)
+        except sa.EngineLost as error:
+            there = path.exists()
+            told = f"resume='{path}'" if there else "before there was a checkpoint"
+            assert told in str(error)
+        else:
+            break
+        again = sa.minimize(p, checkpoint=path, resume=True, **asked)
+        assert again.coef.tobytes() == whole.coef.tobytes()
+        assert again.n_passes == whole.n_passes
+    assert passes >= 2 and engine.left >= 0  # every pass was the lost one once
+    with pytest.raises(sa.EngineLost, match="checkpoint=PATH"):
+        sa.minimize(p, cluster=Fails(1), **asked)
+
+
 @dataclass
 class Slow:
     """A shard of many blocks that counts what was read of it."""

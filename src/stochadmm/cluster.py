@@ -264,7 +264,11 @@ class Dask:
     def _wait(self, futures: list[Any]) -> None:
         """Wait for all futures; raise where none ends in time, or nobody is there to work."""
         left, ended, seen = list(futures), time.monotonic(), time.monotonic()
+        news = Event()
+        for future in futures:
+            future.add_done_callback(lambda _: news.set())
         while left:
+            news.clear()
             still = [future for future in left if future.status == "pending"]
             now = time.monotonic()
             if len(still) < len(left):
@@ -279,7 +283,7 @@ class Dask:
             if now - seen > self.patience:
                 raise EngineLost(f"the Dask cluster has had no worker for {self.patience:.0f} s")
             if left:
-                _pause(left, 1.0)
+                news.wait(1.0)
 
     def _drop(self, futures: list[Any]) -> None:
         """Tell the cluster that a pass is given up, if it still listens."""
@@ -297,16 +301,6 @@ class TaskFailed(Exception):
     def __init__(self, reason: Exception) -> None:
         super().__init__(reason)
         self.reason = reason
-
-
-def _pause(futures: list[Any], seconds: float) -> None:
-    """Wait until the first of some futures has ended, or some seconds."""
-    from distributed import TimeoutError as TimedOut
-    from distributed import wait
-
-    waiting: Any = wait
-    with suppress(TimedOut):
-        waiting(futures, timeout=seconds, return_when="FIRST_COMPLETED")
 
 
 def _packed(task: Node) -> tuple[bytes, dict[str, Any]]:

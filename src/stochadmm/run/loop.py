@@ -20,7 +20,6 @@ from ..base.capabilities import fact, has_members
 from ..base.clock import NEVER, Deadline
 from ..base.fingerprint import Unidentified, fingerprint
 from ..base.workspace import Workspace
-from ..cluster import EngineLost
 from ..forms.dense_step import LARGEST_DENSE
 from ..problem import Problem
 from ..risk import loss_of_rows
@@ -203,17 +202,11 @@ class Run:
             (watch.seconds, watch.solving, watch.measuring), self.history, self.identity,
         )  # fmt: skip
 
-    def last_words(self, error: EngineLost) -> EngineLost:
-        """Return an error that says where a run without its engine can be taken up."""
-        if self.checkpoint is None:
-            return EngineLost(f"{error}; with checkpoint=PATH a run can be taken up again")
+    def rescue(self) -> None:
+        """Write where a run stands that cannot go on."""
         if self.undo is not None:
             self.interrupted()
             self._save(at_once=True)
-        path = self.checkpoint.path
-        if not path.exists():
-            return EngineLost(f"{error}; it was lost before there was a checkpoint in {path}")
-        return EngineLost(f"{error}; go on with resume='{path}' where there are workers again")
 
     def _keep(self) -> None:
         """Copy the state, so that an epoch that is cut short can be undone."""

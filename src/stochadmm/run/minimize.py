@@ -184,11 +184,27 @@ def solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -
 
     Paths and folds hand the same one to all their runs; the answer does not depend on it.
     """
+    try:
+        return _solve(problem, solver, asked, workspace)
+    except EngineLost as error:
+        raise EngineLost(f"{error}; {_way_on(asked.checkpoint)}") from error
+
+
+def _way_on(checkpoint: str | Path | None) -> str:
+    """Say how a run that has lost its engine can be taken up."""
+    if checkpoint is None:
+        return "with checkpoint=PATH a run can be taken up again"
+    if not Path(checkpoint).exists():
+        return f"it was lost before there was a checkpoint in {checkpoint}"
+    return f"go on with resume='{checkpoint}' where there are workers again"
+
+
+def _solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -> Result:
     method, rule, start = as_solver(solver), as_rule(asked.stop), asked.start
     whole = summarized(problem, workspace) if method.needs_no_rows else None
     if whole is not None:
         inside = replace(asked, start=start_without_rows(whole, start))
-        return summary_result(whole, solve(whole.problem, solver, inside, workspace), rule)
+        return summary_result(whole, _solve(whole.problem, solver, inside, workspace), rule)
     units = equilibrated(problem, workspace=workspace)
     if units is not None and refuses(method, units.problem) and not refuses(method, problem):
         units = None  # better units need a constraint here, which this method cannot have
@@ -200,8 +216,9 @@ def solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -
     )
     try:
         result = _run(run, asked)
-    except EngineLost as error:
-        raise run.last_words(error) from error
+    except EngineLost:
+        run.rescue()
+        raise
     return result if units is None else result_of(units, result, rule)
 
 
