@@ -1,7 +1,7 @@
 """Fits on a Dask cluster of this machine: two workers against one, and workers that are killed.
 
     python benchmarks/dask_fit.py speed [--rows N] [--memory 150MB] [--folder DIR] [--out FILE]
-    python benchmarks/dask_fit.py kills [--moments 50] [--out FILE]
+    python benchmarks/dask_fit.py kills [--moments 50] [--rows N] [--out FILE]
 
 ``speed`` fits a graph-fused logistic model to a .npy file (4 GB by default, in the page cache)
 with one worker and with two, to the same certificate; it prints passes, what a pass costs beside
@@ -180,7 +180,7 @@ def speed(asked: argparse.Namespace) -> int:
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="dask-fit-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        source = made(folder, asked.rows, 100)
+        source = made(folder, asked.rows or 10_000_000, 100)
         size = os.path.getsize(folder / "X.npy") / 1e9
         print(f"{source.n_rows} x {source.n_columns}, {size:.2f} GB, {len(source.shards)} shards, "
               f"memory={asked.memory!r}")  # fmt: skip
@@ -263,7 +263,8 @@ def killed(
 def kills(asked: argparse.Namespace) -> int:
     """Kill workers during fits of three kinds of rows."""
     done = json.loads(asked.out.read_text()) if asked.out.exists() else []
-    folder, rows, columns = Path(tempfile.mkdtemp(prefix="dask-kills-")), 2_000_000, 20
+    folder, columns = Path(tempfile.mkdtemp(prefix="dask-kills-")), 20
+    rows = asked.rows or 2_000_000
     try:
         source = made(folder, rows, columns)
         size = rows // 16
@@ -316,7 +317,7 @@ def main() -> None:
     """Read the arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=["speed", "kills"])
-    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--rows", type=int, help="10,000,000 for speed, 2,000,000 for kills")
     parser.add_argument("--memory", default="150MB", help="what the client may take")
     parser.add_argument("--moments", type=int, default=50)
     parser.add_argument("--folder", type=Path, help="where the rows of `speed` are, or are made")
