@@ -262,3 +262,27 @@ def test_split_gradients_lie_in_the_dual_balls():
     assert np.linalg.norm(first, 2) <= 0.5 * (1 + 1e-12)
     assert np.linalg.norm(rest, axis=1).max() <= 0.3 * (1 + 1e-12)
     assert found.scale > split(form, G, np.zeros_like(G), 0).scale
+
+
+def test_blocks_of_held_coefficients_are_those_of_the_dense_hessian():
+    rng = np.random.default_rng(3)
+    X, y = classes(seed=3, n=40, d=5, outputs=3)
+    X = sparse.csr_array(np.where(rng.random(X.shape) < 0.4, X, 0.0))
+    problem = stated(X, y, "entries")
+    form = read(problem)
+    loss = CurvedLoss(problem.f2, form.rows, form.free)
+    point = loss.at(rng.standard_normal((5, 3)), None)
+    held = rng.random((5, 3)) < 0.6
+    c, s = loss.curvature(point)
+    dense = X.toarray()
+    for k, block in enumerate(loss.columns.blocks(held, c - s * s)):
+        own = dense[:, held[:, k]]
+        bend = (c - s * s)[:, k]
+        np.testing.assert_allclose(block, own.T @ (bend[:, None] * own) / 40, atol=1e-15)
+    for k, j in zip(*np.nonzero(held.T), strict=True):  # the diagonal by products
+        D = np.zeros((5, 3))
+        D[j, k] = 1.0
+        whole = (loss.hessian(point) @ D)[0][j, k]
+        where = int(np.flatnonzero(np.flatnonzero(held[:, k]) == j)[0])
+        block = loss.columns.blocks(held, c - s * s)[k]
+        np.testing.assert_allclose(block[where, where], whole, atol=1e-14)

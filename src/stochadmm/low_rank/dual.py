@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
@@ -101,6 +102,7 @@ def corrected(
     if metric.can_be_masked:
         held = _held(form, point, subgradients[0], options.near)
     only = Held(held, loss.curvature(point)[1] is not None)
+    blocks = _blocks(loss, point, held, options) if metric.can_be_masked else None
     left, at, enough, best = products, point, tol * _size(form), -np.inf
     if start is not None and _largest(only(-start.gradient - total)) < _largest(
         only(-point.gradient - total)
@@ -110,7 +112,14 @@ def corrected(
         wanted = only(-at.gradient - total)
         rough = max(enough, options.forcing * _largest(wanted))
         move = _conjugate_gradients(
-            loss.hessian(at), metric, wanted, only, left, rough, options.hopeless, deadline
+            loss.hessian(at),
+            blocks or metric,
+            wanted,
+            only,
+            left,
+            rough,
+            options.hopeless,
+            deadline,
         )
         left -= move.products
         room = float(np.min(loss.loss.dual_room(at.slopes, move.slopes, loss.f2.y)))
@@ -190,6 +199,42 @@ def _held(form: Form, point: Point, first: Array, near: float) -> Array:
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """The Hessian of the coefficients that are held, without what couples outputs, factored.
+
+    It sees that words come together; what couples many outputs is small beside it.
+    """
+
+    where: Array
+    diagonal: Array
+    factors: list[Any]
+
+    def solve(self, R: Array, shift: float) -> Array:
+        """Return the solutions, zero elsewhere."""
+        out = np.zeros_like(R)
+        for k, factor in enumerate(self.factors):
+            if factor is not None:
+                own = self.where[:, k]
+                out[own, k] = cho_solve(factor, R[own, k], check_finite=False)
+        return out
+
+
+def _blocks(loss: CurvedLoss, point: Point, held: Array, options: DualOptions) -> Blocks | None:
+    """Return the factored blocks, None where one would be large."""
+    if int(held.sum(axis=0).max(initial=0)) > options.most_held:
+        return None
+    c, s = loss.curvature(point)
+    entries = loss.weighted(c if s is None else c - s * s)
+    matrices = loss.columns.blocks(held, entries)
+    diagonal = np.concatenate([np.diag(H) for H in matrices])
+    shift = options.ridge * float(diagonal.mean()) + 1e-300 if diagonal.size else 0.0
+    for H in matrices:
+        H.flat[:: len(H) + 1] += shift
+    factors = [cho_factor(H, overwrite_a=True) if H.size else None for H in matrices]
+    return Blocks(held, diagonal, factors)
+
+
+@dataclass(frozen=True)
 class Move:
     """A Newton step and what it does to the slopes."""
 
@@ -199,8 +244,8 @@ class Move:
 
 
 def _conjugate_gradients(
-    H: Hessian, metric: Metric, wanted: Array, only: Held, products: int, tol: float,
-    hopeless_after: int, deadline: Deadline,
+    H: Hessian, metric: Metric | Blocks, wanted: Array, only: Held, products: int,
+    tol: float, hopeless_after: int, deadline: Deadline,
 ) -> Move:  # fmt: skip
     """Return the move along which the gradient changes by ``wanted`` where it is held."""
     shift = 1e-6 * float(metric.diagonal.mean())

@@ -53,6 +53,10 @@ class DualOptions:
     """Residual of a Newton step's equations relative to that of the point (Eisenstat, Walker)."""
     hopeless: int = 100
     """Products after which a residual that has not even halved is given up."""
+    most_held: int = 1000
+    """Coefficients of one output, not held at zero, up to which their Hessian is factored,"""
+    ridge: float = 1e-6
+    """its diagonal raised by this share of the mean: rounding."""
     charge: float = 20.0
     """What rounding leaves of the free rows' equation is charged at so many times their length:
     a minimizer farther away than that has not been seen."""

@@ -97,6 +97,15 @@ class SplitColumns:
         """Return the squared entries of the own columns, transposed."""
         return self._XT.multiply(self._XT).tocsr() if self.f2.storage == CSR else self._XT**2
 
+    def blocks(self, held: Array, curvature: Array) -> list[Array]:
+        """Return the Hessian of the held coefficients of every output (sparse rows)."""
+        columns, found = sparse.csc_array(self._X), []
+        for k in range(held.shape[1]):
+            own = columns[:, np.flatnonzero(held[:, k])]
+            bent = sparse.csr_array(own.multiply(curvature[:, [k]]))
+            found.append(np.asarray((own.T @ bent).toarray()) / self.n)
+        return found
+
 
 class SquaredColumns:
     """The squared entries of the own columns, transposed; a checkpoint does not hold them."""

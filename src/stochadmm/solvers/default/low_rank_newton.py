@@ -56,6 +56,8 @@ class LowRankNewtonOptions:
     """Passes of n numbers per d are cheap beside a model up to this many n / d."""
     hand_over: float = 0.1
     """Mean gain of a gradient step, in targets, from which on Newton steps go on."""
+    hand_over_sparse: float = 0.01
+    """The same for sparse rows, whose slopes are corrected by few products from there on."""
     most_columns: int = 4000
     """Columns up to which a Gram matrix of dense rows is made."""
     most_free: int = 2000
@@ -197,11 +199,14 @@ class LowRankNewton(Solver[CurvedState]):
         run, o = first.copy(), self.options
         target = 0.0 if s.target is None else s.target
         reads = run.loss.reads
-        goes_on = True
+        goes_on, sparse = True, _sparse(run.loss.f2)
         for _ in range(o.cheap_steps):
             run.step()
             wanted = target * max(abs(run.upper), floor)
-            goes_on = run.goes_on(o.hand_over * wanted)
+            if sparse:
+                goes_on = run.decrease > o.hand_over_sparse * wanted
+            else:
+                goes_on = run.goes_on(o.hand_over * wanted)
             if not goes_on or run.certify(wanted, s.deadline) or s.deadline.passed():
                 break
         s.second = self._second(run.loss, form)
