@@ -7,14 +7,15 @@ classes in double precision, with nuclear and l1 norm; nothing of that size is a
 second runs each method at two small shapes, one with more rows than columns and one the other way
 round, and compares the formula with what Python's allocator saw. A formula holds when the method
 keeps no more, when its peak is at most half as much again as the formula and one full pass, and
-when the formula is at most twice the peak. Exit code 1 when one does not.
+when the formula is at most twice the peak. Where snapshots keep nothing per row the formula counts
+every array, and has to be within a tenth of the peak. Exit code 1 when one does not hold.
 """
 
 from __future__ import annotations
 
 import sys
 import tracemalloc
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -167,26 +168,32 @@ def at_small_shapes() -> bool:
 
 def without_rows() -> bool:
     """Print what SVRG- and ACC-SADMM take when snapshots keep nothing per row, in float32."""
-    n, d, C = 20_000, 400, 100
-    rng = np.random.default_rng(0)
-    X = (rng.standard_normal((n, d)) / np.sqrt(d)).astype(np.float32)
-    f2 = sa.FiniteSum(sa.Multinomial(C), X, rng.integers(C, size=n)).with_memory(0)
     shapes = Shapes(ROWS, (FEATURES, CLASSES), dtype=np.dtype(np.float32), keeps_rows=False)
-    here, there, fine = low_rank_problem(f2, sa.L1(1e-4)), low_rank_problem(shapes), True
+    there, fine = low_rank_problem(shapes), True
     title = "nothing per row, float32"
-    print(f"{title:36} {'formula':>11} {'peak':>11} {'ImageNet':>12}  limit")
-    for solver, limit in (
-        (sa.SVRGADMM(batch_size=BATCH, n_inner=4), 250),
-        (sa.AccSADMM(batch_size=BATCH, n_inner=4, metric="none"), 350),
-    ):
-        formula, large = solver.memory(here), solver.memory(there) / 1e6
-        peak = measured(solver, here, epochs=3)[1]
-        held = abs(peak - formula) <= 0.1 * formula
-        fine &= held
-        print(f"{solver.name:18} {n} x {d} x {C} {readable(formula):>11} {readable(peak):>11} "
-              f"{large:>9.0f} MB  {limit} MB{'' if large <= limit else ' MISSED'}"
-              f"{'' if held else '  <- off'}")  # fmt: skip
-    print()
+    print(f"{title:36} {'formula':>11} {'peak':>11} {'ratio':>6} {'ImageNet':>12}  limit")
+    for n, d, C, batch in ((20_000, 400, 100, BATCH), (5_000, 1_000, 60, 500)):
+        rng = np.random.default_rng(0)
+        X = (rng.standard_normal((n, d)) / np.sqrt(d)).astype(np.float32)
+        f2 = sa.FiniteSum(sa.Multinomial(C), X, rng.integers(C, size=n)).with_memory(0)
+        here = low_rank_problem(f2, sa.L1(1e-4))
+        for solver, limit in (
+            (sa.SVRGADMM(batch_size=batch, n_inner=4), 250),
+            (sa.AccSADMM(batch_size=batch, n_inner=4, metric="none", restart=2), 350),
+        ):
+            # at the large shape with all batches of an epoch
+            large = replace(solver, batch_size=BATCH, n_inner=None).memory(there) / 1e6
+            formula, peak = solver.memory(here), measured(solver, here, epochs=4)[1]
+            held = abs(peak - formula) <= 0.1 * formula and large <= limit
+            fine &= held
+            shape = f"{n} x {d} x {C}"
+            print(f"{solver.name:18} {shape:>17} {readable(formula):>11} {readable(peak):>11} "
+                  f"{peak / formula:>6.2f} {large:>9.0f} MB  {limit} MB"
+                  f"{'' if held else '  <- off'}")  # fmt: skip
+    print(
+        "\nThe readable loops, which a run takes here. The work of a prox other than that of l1\n"
+        "comes on top: the SVD of a nuclear norm copies its matrix and has two factors.\n"
+    )
     return fine
 
 

@@ -31,7 +31,7 @@ from scipy import sparse
 from scipy.linalg import solveh_banded
 
 import stochadmm as sa
-from stochadmm.solvers.default.acc_sadmm import Schedule
+from stochadmm.solvers import Schedule
 
 INNER_STEPS = 16
 FLOOR = 1e-12  # relative to F(0) - F*: below it rounding decides, not the method

@@ -94,11 +94,21 @@ def attribute_caches(source: Source) -> Iterator[int]:
 
 
 def probes(source: Source) -> Iterator[int]:
-    """Calls of isinstance, hasattr and getattr."""
+    """Questions what an object is or has: isinstance and its like, ``type(x) is``."""
+    asking = {"isinstance", "issubclass", "hasattr", "getattr", "attrgetter"}
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id in {"isinstance", "hasattr", "getattr"}:
+        if isinstance(node, ast.Call) and _called(node) in asking:
+            yield node.lineno
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            calls = [ast.unparse(side.func) for side in sides if isinstance(side, ast.Call)]
+            if "type" in calls:
                 yield node.lineno
+
+
+def _called(node: ast.Call) -> str:
+    """Return the last part of the name of what is called."""
+    return ast.unparse(node.func).rpartition(".")[2]
 
 
 def casts(source: Source) -> Iterator[int]:
@@ -152,7 +162,7 @@ COUNTS: dict[str, tuple[Callable[[Source], Iterator[int]], int]] = {
     "private imports across rooms": (private_imports, 0),
     "uses of __dict__": (dict_uses, 0),
     "attribute caches": (attribute_caches, 0),
-    "isinstance, hasattr, getattr": (probes, 120),
+    "probes: isinstance, hasattr, getattr": (probes, 120),
     "casts": (casts, 50),
     "numeric module constants": (constants, 60),
     "rows touched outside the data layer": (touches_rows, 0),

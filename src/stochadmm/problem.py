@@ -5,6 +5,7 @@ min  h1(x1) + f1(x1) + h2(x2) + f2(x2)     s.t.  A1 x1 + A2 x2 = b
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -15,13 +16,13 @@ from .base.fingerprint import fingerprint
 from .base.protocols import Array, Loss, Operator, Penalty, Shape, Smooth, SmoothSum
 from .base.validation import real_array
 from .base.workspace import Workspace
-from .data import ArraySource, DaskSource, Source, is_dask
+from .data import as_source
 from .linear_algebra.affine import AffineSet
 from .operators import Identity, PadColumns, as_operator, identity_scale, simplest
 from .penalties import Stacked, Zero
 from .penalties.bounds import contradiction
 from .risk import FiniteSum
-from .streaming import BUDGET, StreamedSum, first_pass, streams
+from .streaming import BUDGET, StreamedSum, first_pass, loss_of_source, streams
 
 
 @dataclass(frozen=True)
@@ -376,8 +377,9 @@ def objective_at_zero(problem: Problem, workspace: Workspace | None = None) -> f
 
 def _objective_at_zero(problem: Problem, workspace: Workspace) -> float:
     zero, f2 = problem.feasible(problem.zeros(), workspace), problem.f2
-    if isinstance(f2, StreamedSum) and not zero.x2.any():  # the first pass knows it
-        data = workspace.rows.once(first_pass, f2).loss_at_zero
+    source = loss_of_source(f2)
+    if source is not None and not zero.x2.any():  # the first pass knows it
+        data = workspace.rows.once(first_pass, source).loss_at_zero
     else:
         data = float(f2.value(zero.x2))
     penalty = problem.penalty(zero)
@@ -392,23 +394,13 @@ def _data_term(
     loss: Loss, X: Any, y: Any, sample_weight: Any, intercept: bool, offset: Any
 ) -> FiniteSum | StreamedSum:
     """Return the mean loss over rows in memory, or over a source of rows."""
-    if is_dask(X):
-        if y is None:
-            raise ValueError("y is missing; pass the targets as a Dask collection cut like X")
-        X, y = DaskSource.of(X, y, sample_weight, offset), None
-        sample_weight = offset = None
-    if isinstance(X, np.memmap) and X.nbytes > BUDGET and np.ndim(y) == 1 and streams(loss):
-        X, y, sample_weight, offset = ArraySource(X, y, sample_weight, offset), None, None, None
-    if not isinstance(X, Source):
-        if y is None:
-            raise ValueError("y is missing; pass one target per row of X")
-        return FiniteSum(loss, X, y, sample_weight, intercept=intercept, offset=offset)
-    for name, value in (("y", y), ("sample_weight", sample_weight), ("offset", offset)):
-        if value is not None:
-            raise ValueError(
-                f"{name} is given beside a source, which has its own; name it in stochadmm.open"
-            )
-    return StreamedSum(loss, X, intercept=intercept)
+    largest = BUDGET if streams(loss) else math.inf
+    source = as_source(X, y, sample_weight, offset, largest)
+    if source is not None:
+        return StreamedSum(loss, source, intercept=intercept)
+    if y is None:
+        raise ValueError("y is missing; pass one target per row of X")
+    return FiniteSum(loss, X, y, sample_weight, intercept=intercept, offset=offset)
 
 
 def _inside(penalty: Any, x: Array) -> Array:

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.solvers.default.acc_sadmm import Schedule
+from stochadmm.solvers import Schedule
 
 
 def random_problem(

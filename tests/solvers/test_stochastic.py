@@ -378,8 +378,8 @@ def test_svrg_admm_restarts_from_the_means_when_strongly_convex():
 @pytest.mark.parametrize("name", ["stoc", "opg", "rda", "svrg", "sag", "sag-points"])
 def test_ergodic_point_is_the_average_of_all_iterates(name, monkeypatch):
     problem, recorded = make(), {1: [], 2: []}
-    for module in (_plain, _reduced):
-        for function, block in (("step2", 2), ("update_x1", 1)):
+    for module, second in ((_plain, "step2"), (_reduced, "prox2")):
+        for function, block in ((second, 2), ("update_x1", 1)):
             original = getattr(module, function)
 
             def recording(*arguments, original=original, block=block):

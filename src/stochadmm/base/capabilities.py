@@ -71,6 +71,8 @@ class Has(Enum):
     """Rows that are zero can be left out."""
     FACTORS = "factors"
     """A nuclear norm: its prox comes as a product of few rows and columns."""
+    GROWTH = "growth"
+    """A norm of entries or rows, at least so many times the Frobenius norm."""
     TENSION = "tension"
     REACH = "reach"
 
@@ -118,6 +120,18 @@ def has_members(part: object, *names: str) -> bool:
     return all(hasattr(type(part), name) or hasattr(part, name) for name in names)
 
 
+def first_of_kind(table: Iterable[tuple[Any, Any]], value: object) -> Any:
+    """Return what a table has for the first kind that a value is of, None where it has none.
+
+    Examples
+    --------
+    >>> from stochadmm.base.capabilities import first_of_kind
+    >>> first_of_kind(((int, "number"), ((list, tuple), "items")), (1, 2))
+    'items'
+    """
+    return next((found for kinds, found in table if isinstance(value, kinds)), None)
+
+
 def require(part: object, name: str, *members: str, remedy: str = "") -> None:
     """Raise where a user's object lacks a member; ``name`` is what the message calls it.
 
@@ -161,12 +175,19 @@ USUAL: dict[str, Any] = {
     "notes": (),
     "loss": None,
     "nonnegative": True,
+    "keeps_rows": True,
+    "n_outputs": None,
+    "n_bytes": None,
+    "on_dask": False,
+    "decodes": False,
+    "scratch": None,
+    "has_kernel": False,
 }
-"""Facts about data terms, and one about losses, that hold where they say nothing else."""
+"""Facts about data terms, losses, sources and methods that hold where they say nothing else."""
 
 
 def fact(part: object, name: str) -> Any:
-    """Return what a data term or a loss says of itself, or what is usual.
+    """Return what a data term, a loss, a source or a method says of itself, or what is usual.
 
     Examples
     --------

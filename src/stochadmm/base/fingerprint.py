@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .capabilities import first_of_kind
 from .immutable import field_values
 
 FORMAT = b"stochadmm fingerprint 1"
@@ -101,7 +102,7 @@ class _Reader:
         elif kind is str:
             self.put("text", _text(value))
         else:
-            found = _first(PLAIN, value)
+            found = first_of_kind(PLAIN, value)
             if found is None:
                 return False
             self.put(found[0], found[1](value))
@@ -114,7 +115,7 @@ class _Reader:
         elif sparse.issparse(value):
             self._sparse(value)
         else:
-            (_first(CONTENT, value) or _Reader._object)(self, value)
+            (first_of_kind(CONTENT, value) or _Reader._object)(self, value)
 
     def _sequence(self, value: Any) -> None:
         self.put("sequence", str(len(value)).encode())
@@ -193,9 +194,9 @@ class _Reader:
         self.read((getattr(value, "__module__", None), value.__name__))
 
     def _member(self, name: str, member: Any) -> None:
-        inside = _first(WRAPPED, member)
+        inside = first_of_kind(WRAPPED, member)
         for part in [member] if inside is None else inside(member):
-            kind = _first(MEMBERS, part)
+            kind = first_of_kind(MEMBERS, part)
             if kind == "method":
                 self.put(kind, name.encode())
                 self._code(part.__code__)
@@ -215,11 +216,6 @@ class _Reader:
     def _code(self, code: types.CodeType) -> None:
         self.put("code", code.co_code)
         self.read((code.co_names, code.co_varnames, code.co_consts))
-
-
-def _first(table: Any, value: Any) -> Any:
-    """Return what a table has for the first kind that a value is of, None where it has none."""
-    return next((found for kinds, found in table if isinstance(value, kinds)), None)
 
 
 def _text(value: str) -> bytes:

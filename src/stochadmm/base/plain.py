@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .capabilities import has_members
+from .capabilities import first_of_kind, has_members
 from .clock import NEVER, Deadline
 from .workspace import Workspace
 
@@ -33,10 +33,20 @@ SPARSE = {
     "coo": ("data", "coords"),
     "dia": ("data", "offsets"),
 }
+"""The arrays of sparse matrices by format."""
+MATRICES = (
+    sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix, sparse.coo_array,
+    sparse.coo_matrix, sparse.dia_array, sparse.dia_matrix,
+)  # fmt: skip
 
 
 CACHE = {"written": False}
 """Metadata of fields that are computed again with the same bits: their default is read."""
+
+
+def is_simple(value: object) -> bool:
+    """Say whether JSON keeps a value as it is."""
+    return type(value) in SIMPLE
 
 
 class Unwritable(TypeError):
@@ -79,7 +89,7 @@ class Writer:
 
     def describe(self, value: Any, place: str = "") -> Any:
         """Return what JSON can hold of a value; ``place`` names it in messages."""
-        if type(value) in SIMPLE:
+        if is_simple(value):
             return value
         found = _constant(value)
         if found is not None:
@@ -97,7 +107,7 @@ class Writer:
         waiting = [(top, at)]
         while waiting:
             value, place = waiting.pop()
-            if type(value) in SIMPLE or id(value) in self._known or _constant(value) is not None:
+            if is_simple(value) or id(value) in self._known or _constant(value) is not None:
                 continue
             self._known[id(value)] = place
             self._held.append(value)
@@ -106,7 +116,7 @@ class Writer:
     def _content(self, value: Any, place: str) -> dict[str, Any]:
         if sparse.issparse(value):
             return self._sparse(value, place)
-        return (_first(CONTENT, value) or Writer._object)(self, value, place)
+        return (first_of_kind(CONTENT, value) or Writer._object)(self, value, place)
 
     def _sequence(self, value: Any, place: str) -> dict[str, Any]:
         parts = [self.describe(part, f"{place}[{k}]") for k, part in enumerate(value)]
@@ -193,7 +203,7 @@ class Reader:
 
     def value(self, text: Any) -> Any:
         """Return the object of a description; `ValueError` where it is none."""
-        if type(text) in SIMPLE:
+        if is_simple(text):
             return text
         if type(text) is not dict:
             raise ValueError("a description is missing")
@@ -252,11 +262,9 @@ class Reader:
         return self._arrays[text["bytes"]].tobytes()
 
     def _sparse(self, text: dict[str, Any], number: int) -> Any:
-        kind: Any = vars(sparse).get(text["sparse"])
-        bases: Any = (sparse.sparray, sparse.spmatrix)
-        if not isinstance(kind, type) or not issubclass(kind, bases):
+        make: Any = {kind.__name__: kind for kind in MATRICES}.get(text["sparse"])
+        if make is None:
             raise ValueError(f"{text['sparse']!r} is no sparse matrix")
-        make: Any = kind
         parts = [self.value(part) for part in text["parts"]]
         return make(tuple(parts), shape=tuple(text["shape"]))
 
@@ -323,11 +331,6 @@ CONTENT: tuple[tuple[Any, Any], ...] = (
 )  # fmt: skip
 
 
-def _first(table: Any, value: Any) -> Any:
-    """Return what a table has for the first kind that a value is of, None where it has none."""
-    return next((found for kinds, found in table if isinstance(value, kinds)), None)
-
-
 def _scalar(value: Any) -> dict[str, Any] | None:
     known = value.dtype.kind in "biuf"
     return {"scalar": value.dtype.str, "value": value.item()} if known else None
@@ -357,7 +360,7 @@ CONSTANTS: tuple[tuple[Any, Any], ...] = (
 
 def _constant(value: Any) -> dict[str, Any] | None:
     """Return the description of a value that is told by itself, None where it has content."""
-    describe = _first(CONSTANTS, value)
+    describe = first_of_kind(CONSTANTS, value)
     found: dict[str, Any] | None = None if describe is None else describe(value)
     return found
 
@@ -370,7 +373,7 @@ def _children(value: Any) -> Iterator[tuple[tuple[str, Any], Any]]:
             yield ("item", k), part
     elif type(value) is dict:
         for name, part in value.items():
-            if type(name) in SIMPLE:
+            if is_simple(name):
                 yield ("item", name), part
     elif is_sparse:
         for name in SPARSE.get(value.format, ()):

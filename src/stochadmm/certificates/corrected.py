@@ -23,7 +23,7 @@ from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock
 from ..forms.structure import LIMITS as STRUCTURES
-from ..quadratic import Implicit, QuadraticModel, QuadraticResult
+from ..quadratic import QuadraticModel, QuadraticResult
 from ..risk import FiniteSum
 from ..risk.curvature import (
     LIMITS,
@@ -103,7 +103,7 @@ def corrected_point(
     error = rounding(f2, form, at.slopes, mu, workspace=workspace)
     if edge and (np.abs(left) <= OPTIONS.closed * error).all():
         # at the edge of a cone no factor makes up for the last digits: the slopes take them
-        du = du - hessian.slope_change(_solved(hessian.matrix, left))
+        du = du - hessian.slope_change(_solved(hessian, left))
         other = _point(f2, form, at, sample, du, mu, objective, deadline, workspace)
         point = other if other.bound > point.bound else point
     return Corrected(point, model, mu, reads)
@@ -132,10 +132,11 @@ def _point(
     )
 
 
-def _solved(H: Any, right: Array) -> Array:
+def _solved(hessian: SampledHessian, right: Array) -> Array:
     """Return the smallest v with ``H v = right``; zero where H is known by products only."""
-    if isinstance(H, Implicit):
+    if hessian.implicit:
         return np.zeros_like(right)
+    H: Any = hessian.matrix
     flat = right if len(H) == len(right) else right.ravel()
     found: Array = np.linalg.lstsq(H, flat, rcond=1e-12)[0]
     return found.reshape(right.shape)

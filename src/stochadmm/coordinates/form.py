@@ -14,7 +14,7 @@ from ..certificates import has_certificate
 from ..forms.one_block import OneBlock, one_block
 from ..penalties import segments
 from ..problem import Problem
-from ..risk import FiniteSum
+from ..risk import loss_of_rows
 
 Indices = NDArray[np.intp]
 
@@ -55,8 +55,8 @@ class EntryForm:
 
 def read(problem: Problem, workspace: Workspace | None = None) -> EntryForm:
     """Return the form of a problem; raise `NotEntrywise` where it has another."""
-    f2, workspace = problem.f2, workspace or Workspace()
-    if not isinstance(f2, FiniteSum) or f2.n_outputs is None:
+    f2, workspace = loss_of_rows(problem.f2), workspace or Workspace()
+    if f2 is None or f2.n_outputs is None:
         raise NotEntrywise("there is no matrix of coefficients")
     if problem.f1 is not None or not has_certificate(problem, workspace):
         raise NotEntrywise("f1 is given, or a part has no conjugate")

@@ -5,6 +5,7 @@ and again, in this process or in another. Nothing is read before a pass asks for
 """
 
 from ._arrays import ArraySource
+from ._as_source import as_source, is_source
 from ._csr import CSRRows
 from ._dask import DaskSource, is_dask, is_frame
 from ._dense import DenseRows
@@ -57,6 +58,7 @@ __all__ = [
     "SomeRows",
     "Source",
     "as_rows",
+    "as_source",
     "bytes_of",
     "check_block",
     "check_finite",
@@ -67,6 +69,7 @@ __all__ = [
     "is_dask",
     "is_frame",
     "is_on_dask",
+    "is_source",
     "list_files",
     "n_outputs",
     "open_source",

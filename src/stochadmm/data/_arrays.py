@@ -72,9 +72,8 @@ class ArraySource:
     names: list[str] | None = None
 
     def __post_init__(self) -> None:
-        kind: str = getattr(self.X, "format", "csr")
-        if kind != "csr":
-            raise ValueError(f"X is {kind}, expected CSR; convert it with X.tocsr()")
+        if is_sparse(self.X) and self.X.format != "csr":
+            raise ValueError(f"X is {self.X.format}, expected CSR; convert it with X.tocsr()")
         if self.X.ndim != 2:
             raise ValueError(f"X has {self.X.ndim} dimension(s), expected 2 (rows, columns)")
         arrays = {"y": self.y, "weight": self.weight, "offset": self.offset}
@@ -93,6 +92,11 @@ class ArraySource:
     def n_columns(self) -> int:
         """Number of columns."""
         return int(self.X.shape[1])
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the rows."""
+        return bytes_per_row(self.X) * self.n_rows
 
     @property
     def n_outputs(self) -> int | None:
@@ -130,11 +134,10 @@ def bytes_per_row(X: Any) -> int:
 
 def _mapped(array: Any) -> str | None:
     """Return what stands for the content of a memory map."""
-    name = getattr(array, "filename", None)
-    if not isinstance(array, np.memmap) or name is None:
+    if not isinstance(array, np.memmap) or array.filename is None:
         return None
-    about = os.stat(name)
-    return f"{name} {about.st_size} {about.st_mtime_ns} {array.shape} {array.offset}"
+    about = os.stat(array.filename)
+    return f"{array.filename} {about.st_size} {about.st_mtime_ns} {array.shape} {array.offset}"
 
 
 def wide(X: Array) -> Array:

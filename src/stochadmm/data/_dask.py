@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -65,6 +65,7 @@ def _rows(part: Any, first: int) -> Any:
 class DaskSource:
     """Partitions of Dask collections."""
 
+    on_dask: ClassVar[bool] = True
     shards: Sequence[Shard]
     n_columns: int
     dtype: Any

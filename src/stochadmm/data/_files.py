@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 from scipy import sparse
 
+from ..base.immutable import field_values
 from ..base.protocols import Array
 from ..base.validation import is_sparse
 from ._arrays import wide
@@ -235,7 +236,8 @@ class CSRShard:
         """Yield rows as they are read."""
         entry = self.data.row_bytes + self.indices.row_bytes
         names = ("data", "indices", "indptr", "y", "weight", "offset")
-        parts = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        held = field_values(self)
+        parts = {name: held[name] for name in names if held[name] is not None}
         files = {name: open(part.path, "rb", buffering=0) for name, part in parts.items()}
 
         def read(name: str, first: int, stop: int) -> Array:
@@ -303,6 +305,11 @@ class CSRFiles:
     def n_rows(self) -> int:
         """Number of rows."""
         return self.y.shape[0]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the entries and their columns."""
+        return self.data.shape[0] * (self.data.row_bytes + self.indices.row_bytes)
 
     @property
     def n_outputs(self) -> int | None:

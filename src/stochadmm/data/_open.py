@@ -7,6 +7,7 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
+from ..base.validation import listed
 from ._protocol import Source
 from ._streams import ArrowStreams, is_stream
 from .formats import Request, formats
@@ -77,8 +78,9 @@ def open_source(
 
 def list_files(path: Any) -> list[str]:
     """Return the files that a name, a folder, a pattern or a list of them stands for."""
-    if isinstance(path, (list, tuple)):
-        return [name for part in path for name in list_files(part)]
+    parts = listed(path)
+    if parts is not None:
+        return [name for part in parts for name in list_files(part)]
     text = str(path)
     if has_magic(text):
         found = sorted(glob(text))

@@ -43,10 +43,12 @@ class Roles:
     columns: tuple[str, ...]
     levels: tuple[tuple[str, ...] | None, ...]
     """Levels of each column of texts; None for numbers."""
-    target: str | tuple[str, ...]
+    targets: tuple[str, ...]
     weight: str | None = None
     offset: str | None = None
     dtype: str = "float32"
+    one_target: bool = False
+    """Whether the target was named by itself, not in a list: a row has one number."""
 
     @property
     def names(self) -> list[str]:
@@ -59,14 +61,13 @@ class Roles:
     @property
     def n_outputs(self) -> int | None:
         """Number of targets, None for one that was not given as a list."""
-        return None if isinstance(self.target, str) else len(self.target)
+        return None if self.one_target else len(self.targets)
 
     @property
     def wanted(self) -> list[str]:
         """Columns to be read."""
-        targets = [self.target] if isinstance(self.target, str) else list(self.target)
         more = [name for name in (self.weight, self.offset) if name is not None]
-        return list(dict.fromkeys([*self.columns, *targets, *more]))
+        return list(dict.fromkeys([*self.columns, *self.targets, *more]))
 
     def block(self, first: int, table: Any, where: str) -> Block:
         """Return a table of Arrow columns as a block."""
@@ -85,10 +86,9 @@ class Roles:
             rows = slice(start, start + TILE)
             for k, values in numbers:
                 X[rows, k] = values[rows]
-        if isinstance(self.target, str):
-            y = _targets(table[self.target], self.target, where)
-        else:
-            y = np.column_stack([_targets(table[name], name, where) for name in self.target])
+        y = np.column_stack([_targets(table[name], name, where) for name in self.targets])
+        if self.one_target:
+            y = y[:, 0]
         more = {
             role: None if name is None else _numbers(table[name], name, where).astype(np.float64)
             for role, name in (("weight", self.weight), ("offset", self.offset))
@@ -297,7 +297,8 @@ def assigned(
 
     ``tables(name)`` yields a column of texts piece by piece, for its levels.
     """
-    targets = (target,) if isinstance(target, str) else tuple(target)
+    one_target = isinstance(target, str)
+    targets = (target,) if one_target else tuple(target)
     taken = {*targets, weight, offset}
     chosen = tuple(columns) if columns else tuple(n for n in schema.names if n not in taken)
     for role, names in (
@@ -319,8 +320,7 @@ def assigned(
     exact = any(str(schema.field(n).type) in ("double", "int64", "int32", "uint32", "uint64")
                 for n, kind in zip(chosen, levels, strict=True) if kind is None)  # fmt: skip
     return Roles(
-        chosen, levels, targets[0] if isinstance(target, str) else targets, weight, offset,
-        "float64" if exact else "float32",
+        chosen, levels, targets, weight, offset, "float64" if exact else "float32", one_target
     )  # fmt: skip
 
 
@@ -331,7 +331,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _column(paths: Sequence[str], name: str) -> Iterator[Any]:
-    roles = Roles((name,), (None,), name)
+    roles = Roles((name,), (None,), (name,), one_target=True)
     for path in paths:
         groups = tuple(range(len(_sizes(path))))
         yield from ArrowShard(path, groups, 0, 0, roles, is_parquet(path)).tables(1 << 20)

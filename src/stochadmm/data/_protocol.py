@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..base.capabilities import has_members
+from ..base.capabilities import fact, has_members
 from ..base.protocols import Array
 from ..base.validation import is_sparse
 from ._given import as_rows
@@ -127,7 +127,7 @@ def n_outputs(source: Source) -> int | None:
 
     A source says so by ``n_outputs``; one that does not has one target.
     """
-    found: int | None = getattr(source, "n_outputs", None)
+    found: int | None = fact(source, "n_outputs")
     return found
 
 

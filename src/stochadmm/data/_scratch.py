@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.capabilities import fact
 from ..base.validation import is_sparse
 from ._files import Npy, NpyFiles
 from ._protocol import Block, Source
@@ -51,7 +52,7 @@ class Scratch:
 
 def decodes(source: Source) -> bool:
     """Say whether a source says that its rows have to be decoded at every pass."""
-    return bool(getattr(source, "decodes", False))
+    return bool(fact(source, "decodes"))
 
 
 def scratch_for(source: Source, options: ScratchOptions = OPTIONS) -> Scratch | None:
@@ -63,7 +64,7 @@ def scratch_for(source: Source, options: ScratchOptions = OPTIONS) -> Scratch | 
         return None
     like = next(source.shards[0].blocks(1 << 12))
     size = source.n_rows * source.n_columns * like.X.dtype.itemsize
-    place = _place(getattr(source, "scratch", None))
+    place = _place(fact(source, "scratch"))
     if is_sparse(like.X):
         return None
     if shutil.disk_usage(place).free < options.room * size:

@@ -20,9 +20,14 @@ from ._protocol import Block, DataError, Shard, rows_per_block
 
 def is_stream(value: Any) -> bool:
     """Say whether a value starts an Arrow stream, or is a sequence of such."""
-    if isinstance(value, (list, tuple)):
+    if _several(value):
         return bool(value) and all(map(is_stream, value))
     return callable(value) or has_members(value, "__arrow_c_stream__")
+
+
+def _several(value: Any) -> bool:
+    """Say whether a sequence of streams is given; a stream may be iterable itself."""
+    return isinstance(value, (list, tuple))
 
 
 @dataclass(frozen=True)
@@ -95,9 +100,7 @@ class ArrowStreams:
         weight: str | None = None, offset: str | None = None,
     ) -> ArrowStreams:  # fmt: skip
         """Start every stream once, for its columns, its length and its fingerprint."""
-        starts = [
-            _starter(s) for s in (streams if isinstance(streams, (list, tuple)) else [streams])
-        ]
+        starts = [_starter(s) for s in (streams if _several(streams) else [streams])]
         schema = _schema(starts[0])
 
         def tables(name: str) -> Iterator[Any]:

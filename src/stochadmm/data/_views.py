@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ..base.capabilities import fact
 from ..base.fingerprint import fingerprint
 from ..base.protocols import Array
-from ._arrays import ArraySource, bytes_per_row
-from ._dask import DaskSource
-from ._files import CSRFiles
+from ..base.validation import is_sparse
 from ._protocol import Block, Shard, Source, n_outputs, part_of
 from ._scratch import decodes
 
@@ -102,8 +101,18 @@ class Changed:
     @property
     def scratch(self) -> str | None:
         """Folder for a copy that a run makes."""
-        found: str | None = getattr(self.source, "scratch", None)
+        found: str | None = fact(self.source, "scratch")
         return found
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the rows behind it."""
+        return bytes_of(self.source)
+
+    @property
+    def on_dask(self) -> bool:
+        """Whether the rows are partitions of Dask collections."""
+        return is_on_dask(self.source)
 
     @property
     def shards(self) -> Sequence[Shard]:
@@ -155,7 +164,7 @@ class Rescaled:
     def __call__(self, block: Block) -> Block:
         """Return the block with other units."""
         X = block.X
-        if isinstance(X, np.ndarray):
+        if not is_sparse(X):
             moved = X if self.center is None else X - self.center.astype(X.dtype)
             return replace(block, X=moved / self.scale.astype(X.dtype))
         triple = (X.data / self.scale.astype(X.dtype)[X.indices], X.indices, X.indptr)
@@ -177,7 +186,7 @@ class Combined:
         X = block.X @ self.matrix.astype(block.X.dtype)
         if self.added is not None:
             X = np.asarray(X) + self.added.astype(X.dtype)
-        return replace(block, X=np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X)
+        return replace(block, X=X if is_sparse(X) else np.ascontiguousarray(X))
 
 
 def toss(seed: int, first: int, n: int) -> Array:
@@ -275,6 +284,16 @@ class SomeRows:
         return n_outputs(self.source)
 
     @property
+    def n_bytes(self) -> int:
+        """Bytes of the rows behind it."""
+        return bytes_of(self.source)
+
+    @property
+    def on_dask(self) -> bool:
+        """Whether the rows are partitions of Dask collections."""
+        return is_on_dask(self.source)
+
+    @property
     def shards(self) -> Sequence[Shard]:
         """Those of the source that hold rows of the fold."""
         found: list[Shard] = []
@@ -294,7 +313,7 @@ class SomeRows:
 
 def is_on_dask(source: Source) -> bool:
     """Say whether the rows of a source are partitions of Dask collections."""
-    return isinstance(_behind(source), DaskSource)
+    return bool(fact(source, "on_dask"))
 
 
 def bytes_of(source: Source) -> int:
@@ -302,15 +321,7 @@ def bytes_of(source: Source) -> int:
 
     Those of CSR rows are their entries where a source knows them, and dense rows otherwise.
     """
-    below = _behind(source)
-    if isinstance(below, CSRFiles):
-        return below.data.shape[0] * (below.data.row_bytes + below.indices.row_bytes)
-    if isinstance(below, ArraySource):
-        return bytes_per_row(below.X) * below.n_rows
-    return below.n_rows * below.n_columns * np.dtype(below.dtype).itemsize
-
-
-def _behind(source: Source) -> Source:
-    while isinstance(source, (Changed, SomeRows)):
-        source = source.source
-    return source
+    known: int | None = fact(source, "n_bytes")
+    if known is not None:
+        return known
+    return source.n_rows * source.n_columns * np.dtype(source.dtype).itemsize

@@ -114,13 +114,13 @@ def scale_columns(X: Matrix, X_test: Matrix | None) -> tuple[Matrix, Matrix | No
 
     Nothing is centered, so that sparse rows stay sparse; columns of zeros stay zero.
     """
-    dense = isinstance(X, np.ndarray)
+    dense = not is_sparse(X)
     squares = np.einsum("ij,ij->j", X, X) if dense else np.asarray(X.multiply(X).sum(axis=0))
     scale = np.sqrt(squares.astype(np.float64).ravel() / X.shape[0])
     scale[scale == 0.0] = 1.0
 
     def scaled(part: Matrix) -> Matrix:
-        if isinstance(part, np.ndarray):
+        if dense:
             return part / scale.astype(part.dtype)
         changed = part.copy()
         changed.data = (changed.data / scale[changed.indices]).astype(part.dtype, copy=False)

@@ -30,7 +30,7 @@ from ._solve import (
     warn_out_of_time,
     warn_unless_converged,
 )
-from ._sources import StreamedData, is_lazy, lazily, read
+from ._sources import StreamedData, is_lazy, lazily, names_of_fit, read
 from ._strengths import check_number, descending
 from ._structure import Columns, Structure
 from .reading import Readable
@@ -128,7 +128,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         if self.standardize:
             data = data.standardized()
         names, n = self._names, self.n_features_in_
-        rows = None if isinstance(data, StreamedData) else data.X
+        rows = None if data.streamed else data.X
         columns = Columns(n, names, self._free(n, names), rows, data.outputs > 1)
         structure = self._structure(columns)
         return Fitting(
@@ -137,9 +137,8 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
 
     @property
     def _names(self) -> list[Any] | None:
-        """The names of the columns; scikit-learn sets them only where X has some."""
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else list(names)
+        """The names of the columns, where X has some."""
+        return names_of_fit(self)
 
     def _free(self, n: int, names: Any) -> Array:
         """Return the mask of the unpenalized columns."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -33,6 +33,8 @@ BLOCK = 1 << 20  # entries of X that are converted to float64 at a time
 class Data:
     """Rows, encoded targets, weights, and how columns were scaled."""
 
+    streamed: ClassVar[bool] = False
+    """Whether X is a source of rows that are read again for every pass."""
     X: Any = field(repr=False)
     y: Array = field(repr=False)
     loss: CompleteLoss
@@ -97,11 +99,7 @@ class Data:
     def repeated(self, copies: Array) -> Any:
         """Return the rows with columns repeated."""
         # np.take keeps rows contiguous
-        return (
-            np.take(self.X, copies, axis=1)
-            if isinstance(self.X, np.ndarray)
-            else (self.X[:, copies])
-        )
+        return self.X[:, copies] if is_sparse(self.X) else np.take(self.X, copies, axis=1)
 
     def spread_of_columns(self) -> float:
         """Return the powers of ten between the largest and the smallest norm of a column."""

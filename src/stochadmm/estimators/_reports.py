@@ -12,7 +12,6 @@ from ..base.protocols import Array
 from ..problem import Pair, Problem
 from ..run.result import Result, Status
 from ._data import Data
-from ._sources import StreamedData
 
 
 def criteria(data: Data, mean_loss: float, dof: int) -> tuple[float, float]:
@@ -29,7 +28,7 @@ def criteria(data: Data, mean_loss: float, dof: int) -> tuple[float, float]:
 
 def describe(model: Any, fitting: Any, problem: Problem, result: Result, x2: Array) -> None:
     """Set what is said of the structure that was found: levels or rank, degrees, criteria."""
-    streamed = isinstance(fitting.data, StreamedData)  # F at zero would be another read
+    streamed = fitting.data.streamed  # F at zero would be another read
     model._at_start = None if model.warm_start or streamed else problem.objective_at_zero
     model._inspect(fitting, problem, result)
     outputs = result.coef.shape[1] if result.coef.ndim == 2 else 1

@@ -13,14 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..data import Changed, Labels, Source, n_outputs
+from ..data import Changed, Labels, Source, is_source, n_outputs
 from ..streaming import targets_of
 from . import _data
 from ._base import StructuredModel
 from ._callbacks import with_callbacks
 from ._data import Data
 from ._scores import explained, scored_loss
-from ._sources import StreamedData, accuracy, as_source, explained_by, mean_loss
+from ._sources import StreamedData, accuracy, explained_by, given_source, mean_loss
 
 MOST_CLASSES = 100  # different labels that are looked for before a source is refused
 
@@ -108,7 +108,7 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         float
         """
         check_is_fitted(self)
-        source = as_source(X, y, sample_weight, offset)
+        source = given_source(X, y, sample_weight, offset)
         if source is not None:
             return explained_by(self, source, scored_loss(self._loss))
         z, y, weight, offset = self._held_out(X, y, sample_weight, offset)
@@ -145,7 +145,7 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
 
     def _held_out_loss(self, X: Any, y: Any, weight: Any, offset: Any) -> float:
         """Return the mean loss of other rows; for the squared loss the mean squared error."""
-        if isinstance(X, Source):
+        if is_source(X):
             factor = 2.0 / self._loss.curvature_bound if offers(self._loss, Has.SQUARE) else 1.0
             return factor * mean_loss(self, X, scored_loss(self._loss)) / (n_outputs(X) or 1)
         z, y, weight, _ = self._held_out(X, y, weight, offset)
@@ -322,7 +322,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         -------
         float
         """
-        source = as_source(X, y, sample_weight, offset)
+        source = given_source(X, y, sample_weight, offset)
         if source is not None:
             return accuracy(self, source, self._labelled)
         return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
@@ -367,7 +367,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
 
     def _held_out_loss(self, X: Any, y: Any, weight: Any, offset: Any) -> float:
         """Return the mean loss of other rows."""
-        if isinstance(X, Source):
+        if is_source(X):
             signs = Changed.of(X, Labels(tuple(float(label) for label in self.classes_)))
             return mean_loss(self, signs, self._loss)
         X = _data.checked_rows(self, X, reset=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import numbers
 import warnings
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
@@ -16,12 +15,7 @@ from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, indexable
-from sklearn.utils.metadata_routing import (
-    UNUSED,
-    MetadataRouter,
-    MethodMapping,
-    process_routing,
-)
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import _num_samples
 
 from ..base.capabilities import Has, offers
@@ -34,7 +28,7 @@ from ..run.progress import counted
 from ..run.result import Status
 from ._callbacks import with_callbacks
 from ._solve import Budget, warn_out_of_time
-from ._sources import as_source
+from ._sources import given_source
 
 TIED = 1e-8
 
@@ -87,7 +81,7 @@ class PathCV:
         """
         self._check_parameters()
         budget = Budget.after(self.max_seconds)
-        source = as_source(X, y, sample_weight, offset)
+        source = given_source(X, y, sample_weight, offset)
         if source is not None:
             return self._fit_source(source, groups, budget)
         X, y, sample_weight, offset, groups = indexable(X, y, sample_weight, offset, groups)
@@ -106,7 +100,7 @@ class PathCV:
     def _fit_source(self: Any, source: Source, groups: Any, budget: Budget) -> Any:
         """Choose alpha where rows are not in memory."""
         count = 5 if self.cv is None else self.cv
-        if not isinstance(count, numbers.Integral) or count < 2:
+        if not is_whole(count) or count < 2:
             raise ValueError(
                 f"cv is {self.cv!r}; rows that are not in memory are dealt to folds one by one, "
                 "pass how many (2 or more)"

@@ -19,7 +19,7 @@ from ..run.minimize import Request
 from ..run.minimize import solve as solve_in
 from ..run.result import Record, Result, Status
 from ..run.stopping import Gap, Polished, Rule
-from ..streaming import StreamedSum
+from ..streaming import loss_of_source
 from ._data import Data
 
 ROUNDING = {"float64": 1e-14, "float32": 1e-7}  # relative gaps that small problems aim at
@@ -99,7 +99,7 @@ def solve(
     has every epoch measured, so there is none unless somebody watches. A run goes on from its
     ``checkpoint`` where that exists.
     """
-    small = _work(problem) <= OPTIONS.small and not isinstance(problem.f2, StreamedSum)
+    small = _work(problem) <= OPTIONS.small and loss_of_source(problem.f2) is None
     stop: Rule = Gap(tol)
     if small and tol <= OPTIONS.polished:
         aim = max(ROUNDING[problem.dtype.name], 0.0 if last_digits else OPTIONS.enough_to_choose)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -13,16 +13,16 @@ from scipy import sparse
 from .. import cluster
 from ..base.protocols import Array
 from ..data import (
-    ArraySource,
     Block,
     Changed,
     Combined,
-    DaskSource,
     Rescaled,
     Shard,
     Source,
+    as_source,
     is_dask,
     is_frame,
+    is_source,
     n_outputs,
     open_source,
 )
@@ -34,38 +34,32 @@ from ._data import Data, checked_rows, checked_weight
 BLOCK = 1 << 24  # bytes of rows that predictions and scores read at a time
 
 
-def as_source(X: Any, y: Any = None, weight: Any = None, offset: Any = None) -> Source | None:
+def given_source(X: Any, y: Any, weight: Any, offset: Any) -> Source | None:
     """Return rows in files, maps or Dask collections as a source; None for rows in memory.
 
     For names of files and Dask frames ``y``, ``weight`` and ``offset`` may name columns.
     """
-    if isinstance(X, (str, Path)):
+    if _is_name(X):
         return open_source(X, y, weight=weight, offset=offset)
     if is_dask(X):
-        return DaskSource.of(*_columns_of(X, y, weight, offset))
-    if isinstance(X, np.memmap) and X.nbytes > BUDGET and np.ndim(y) == 1:
-        return ArraySource(X, y, weight, offset)
-    if not isinstance(X, Source):
-        return None
-    for name, value in (("y", y), ("sample_weight", weight), ("offset", offset)):
-        if value is not None:
-            raise ValueError(
-                f"{name} is given beside a source, which has its own; name it in stochadmm.open"
-            )
-    return X
+        X, y, weight, offset = _columns_of(X, y, weight, offset)
+    return as_source(X, y, weight, offset, BUDGET)
 
 
 def is_lazy(X: Any) -> bool:
     """Say whether predictions of these rows are made as they are asked for."""
-    return is_dask(X) or isinstance(X, (str, Path, Source))
+    return is_dask(X) or is_source(X) or _is_name(X)
+
+
+def _is_name(X: Any) -> bool:
+    """Say whether rows are given by the name of their files."""
+    return isinstance(X, (str, Path))
 
 
 def _columns_of(X: Any, *parts: Any) -> tuple[Any, ...]:
     """Return a Dask frame without the columns that are named, and these columns."""
     named = [part for part in parts if isinstance(part, str)]
     if not named:
-        if parts[0] is None:
-            raise ValueError("y is missing; pass the targets as a Dask collection cut like X")
         return X, *parts
     if not is_frame(X):
         raise ValueError(f"{named[0]!r} names a column, but X is an array; pass a Dask array")
@@ -80,6 +74,7 @@ def _columns_of(X: Any, *parts: Any) -> tuple[Any, ...]:
 class StreamedData(Data):
     """Rows and encoded targets in a source (``X``), and how columns were scaled."""
 
+    streamed: ClassVar[bool] = True
     y: Any = field(repr=False)
     """None: targets are read together with the rows."""
 
@@ -135,7 +130,7 @@ class StreamedData(Data):
 
 def read(model: Any, X: Any, y: Any, weight: Any, offset: Any) -> Data:
     """Return checked rows and targets of a fit, in memory or not."""
-    source = as_source(X, y, weight, offset)
+    source = given_source(X, y, weight, offset)
     if source is None:
         X = checked_rows(model, X, reset=True)
         in_memory: Data = model._targets(X, y, checked_weight(weight, X), offset)
@@ -208,15 +203,14 @@ def lazily(model: Any, X: Any, offset: Any, finish: Callable[[Array], Array]) ->
     """Return predictions that are made as they are asked for, in the form that X has."""
     work = _Block(model, finish)
     if not is_dask(X):
-        source = X if isinstance(X, Source) else open_source(X, offset=offset)
-        if isinstance(X, Source) and offset is not None:
-            raise ValueError("offset is given beside a source, which has its own")
+        given = as_source(X, None, None, offset)
+        source = open_source(X, offset=offset) if given is None else given
         check_columns(model, source.n_columns, source.names)
         return Predictions(source, work)
     names = [str(name) for name in X.columns] if is_frame(X) else None
-    known = getattr(model, "feature_names_in_", None)
+    known = names_of_fit(model)
     if names is not None and known is not None and set(known) < set(names):
-        X, names = X[list(known)], list(known)  # the target is a column too
+        X, names = X[known], known  # the target is a column too
     check_columns(model, X.shape[1], names)
     rows = X.to_dask_array() if is_frame(X) else X
     one = work.of_rows(np.zeros((1, model.n_features_in_)))
@@ -234,8 +228,8 @@ def check_columns(model: Any, n: int, names: list[str] | None) -> None:
             f"X has {n} features, but {type(model).__name__} is expecting "
             f"{model.n_features_in_} features as input"
         )
-    known = getattr(model, "feature_names_in_", None)
-    if known is not None and names is not None and list(known) != list(names):
+    known = names_of_fit(model)
+    if known is not None and names is not None and known != list(names):
         raise ValueError(
             "the feature names should match those that were passed during fit, in their order; "
             f"got {', '.join(map(str, names[:5]))}"
@@ -247,8 +241,14 @@ def remember_columns(model: Any, source: Source) -> None:
     model.n_features_in_ = source.n_columns
     if source.names is not None:
         model.feature_names_in_ = np.array(source.names, dtype=object)
-    elif hasattr(model, "feature_names_in_"):
+    elif names_of_fit(model) is not None:
         del model.feature_names_in_
+
+
+def names_of_fit(model: Any) -> list[Any] | None:
+    """Return the names of the columns of a fit; scikit-learn sets them only where X has some."""
+    known = getattr(model, "feature_names_in_", None)
+    return None if known is None else list(known)
 
 
 # ---------------------------------------------------------------- scores

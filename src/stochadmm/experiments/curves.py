@@ -49,6 +49,10 @@ class Curve:
         """Return the horizontal axis: "passes" or "seconds"."""
         return self.seconds if axis == "seconds" else self.passes
 
+    def height(self, what: str) -> Array:
+        """Return the vertical axis: "gap", "test_loss" or "test_error"."""
+        return {"gap": self.gap, "test_loss": self.test_loss, "test_error": self.test_error}[what]
+
     def reaches(self, relative_gap: float, axis: str) -> float:
         """Return where the gap first falls to a share of the optimum, inf when it never does."""
         below = np.flatnonzero(self.gap <= relative_gap * self.scale)

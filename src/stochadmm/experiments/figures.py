@@ -130,7 +130,7 @@ def _line(axes: Any, runs: list[Curve], axis: str, what: str, key: Key) -> Any:
     """Draw the mean over the seeds with their range; return the line."""
     length = min(len(run.passes) for run in runs)
     x = np.mean([run.along(axis)[:length] for run in runs], axis=0)
-    y = np.array([getattr(run, what)[:length] for run in runs])
+    y = np.array([run.height(what)[:length] for run in runs])
     y = np.where(np.isfinite(y), y, np.nan)
     with np.errstate(all="ignore"):
         middle = np.exp(np.mean(np.log(y), axis=0)) if what == "gap" else np.mean(y, axis=0)
@@ -204,9 +204,9 @@ def _limits(top: Any, bottom: Any, runs: list[Curve], experiment: Experiment, ax
     if gaps.size:
         top.set_ylim(max(gaps.min() / 5, 1e-14), min(2 * gaps.max(), 3 * runs[0].gap[0]))
     what = _second(experiment, runs)
-    ends = np.array([v for run in runs for v in getattr(run, what)[1:] if np.isfinite(v)])
+    ends = np.array([v for run in runs for v in run.height(what)[1:] if np.isfinite(v)])
     if ends.size:
-        low, start = ends.min(), getattr(runs[0], what)[0]
+        low, start = ends.min(), runs[0].height(what)[0]
         high = min(np.quantile(ends, 0.95), start) if np.isfinite(start) else ends.max()
         room = 0.08 * max(high - low, 1e-3 * abs(low), 1e-12)
         bottom.set_ylim(low - room, max(high, low) + 2 * room)

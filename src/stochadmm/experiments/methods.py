@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.immutable import field_values
 from ..base.workspace import Workspace
 from ..problem import Problem
 from ..run.loop import begin
@@ -213,9 +214,10 @@ def start(
 
 def _scale(state: Any, setting: Setting) -> None:
     """Apply the factors where a method has a curvature and a weight of noise."""
-    if hasattr(state, "curvature"):
+    names = field_values(state)
+    if "curvature" in names:
         state.curvature *= setting.factor
-    if hasattr(state, "growth"):
+    if "growth" in names:
         state.growth *= setting.noise
 
 
@@ -307,8 +309,7 @@ class MomentumReset(AccSADMM):
 
 def _acc_momentum(task: Task) -> AnySolver:
     plain = _acc(task)
-    fields = {f.name: getattr(plain, f.name) for f in dataclasses.fields(plain)}
-    return MomentumReset(**(fields | {"restart": PAPER.reset}))
+    return MomentumReset(**(field_values(plain) | {"restart": PAPER.reset}))
 
 
 def _sdca(task: Task) -> AnySolver:

@@ -135,7 +135,7 @@ class OneBlock:
         self.S, self.St = self.structure.S, self.structure.St
         self.offset = np.concatenate(offsets) if offsets else np.zeros((0, *outputs))
         self.rows1 = self.parts[0][1] if problem.constrained else slice(0, 0)
-        self.is_through = any(isinstance(part, Through) for part, _ in self.parts)
+        self.is_through = problem.constrained and self.scale1 is None
         """Whether the first rows are A2 itself, and h1 is reached through A1."""
         sizes = [(part, rows.stop - rows.start) for part, rows in self.parts]
         self.stacked_penalty: Any = _as_one(sizes)

@@ -74,7 +74,7 @@ class SmallLimits:
 def ends_exactly(problem: Problem, workspace: Workspace) -> bool:
     """Say whether zeros come out exact: groups beside other penalties end at rounding's size."""
     terms = _all_terms(problem, workspace) or []
-    return len(terms) < 2 or not any(isinstance(term, GroupNorms) for term in terms)
+    return len(terms) < 2 or not any(term.kind == GroupNorms.kind for term in terms)
 
 
 def _all_terms(problem: Problem, workspace: Workspace) -> list[Term] | None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
-from ..losses import Squared
 from ..problem import Pair, Problem
-from ..streaming import StreamedSum, Summary, summarize
+from ..streaming import StreamedSum, Summary, loss_of_source, summarize
 from .equilibrate import free_intercept
 
 
@@ -44,10 +44,15 @@ def square_bytes(f2: StreamedSum, matrices: int = 8) -> int:
 
 def is_summarized(problem: Problem) -> bool:
     """Say whether one read makes the rows superfluous: a squared loss, few enough columns."""
-    f2 = problem.f2
-    if not isinstance(f2, StreamedSum) or not isinstance(f2.loss, Squared):
-        return False
-    return square_bytes(f2) <= f2.memory
+    return _superfluous(problem) is not None
+
+
+def _superfluous(problem: Problem) -> StreamedSum | None:
+    """Return the data term of rows that one read makes superfluous, None for any other."""
+    f2 = loss_of_source(problem.f2)
+    if f2 is None or not offers(f2.loss, Has.SQUARE):
+        return None
+    return f2 if square_bytes(f2) <= f2.memory else None
 
 
 def summarized(problem: Problem, workspace: Workspace) -> Summarized | None:
@@ -64,8 +69,8 @@ def summarized(problem: Problem, workspace: Workspace) -> Summarized | None:
     >>> round(small.problem.f2.value(x) - problem.f2.value(x), 12)
     0.0
     """
-    f2 = problem.f2
-    if not isinstance(f2, StreamedSum) or not is_summarized(problem):
+    f2 = _superfluous(problem)
+    if f2 is None:
         return None
     # the strengths of a path share the read
     made: Summary = workspace.rows.once(summarize, f2, f2.intercept and free_intercept(problem))

@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache
-from operator import index
 from threading import Condition, Lock
 from typing import Any
 
 from ..base.protocols import Array
+from ..base.validation import is_whole
 
 VARIABLE = "STOCHADMM_NUM_THREADS"
 AHEAD = 2  # parts per thread that may wait to be added: a bound on memory
@@ -51,7 +51,7 @@ def use_threads(n_threads: int) -> AbstractContextManager[None]:
     ...     f2.value(np.zeros(3))
     0.8333333333333334
     """
-    return _using(_checked(n_threads, "n_threads"))
+    return _using(_checked(n_threads, "n_threads", n_threads))
 
 
 @contextmanager
@@ -70,19 +70,15 @@ def count() -> int:
         return chosen
     text = os.environ.get(VARIABLE, "").strip()
     if text:
-        return _checked(text, VARIABLE)
+        return _checked(int(text) if text.isdigit() else None, VARIABLE, text)
     allowed = _blas.allowed()
     return max(1, min([_processors(), *allowed]))
 
 
-def _checked(value: Any, name: str) -> int:
-    try:
-        number = int(value) if isinstance(value, str) else index(value)
-    except (TypeError, ValueError):
-        number = 0
-    if number < 1 or isinstance(value, bool):
-        raise ValueError(f"{name} is {value!r}, expected a whole number >= 1")
-    return number
+def _checked(value: Any, name: str, given: Any) -> int:
+    if not is_whole(value) or value < 1:
+        raise ValueError(f"{name} is {given!r}, expected a whole number >= 1")
+    return int(value)
 
 
 def _processors() -> int:

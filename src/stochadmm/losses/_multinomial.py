@@ -67,7 +67,7 @@ class Multinomial:
     def value(self, z: Array, y: Array, weight: Array | None = None) -> float:
         """Return the mean over the rows, weighted by one number per row, in float64."""
         z, y = np.asarray(z, dtype=np.float64), np.asarray(y)
-        return weighted_mean(logsumexp(z, axis=1) - z[np.arange(len(y)), y], weight)
+        return weighted_mean(_log_of_sum(z) - z[np.arange(len(y)), y], weight)
 
     def slope(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``: probabilities minus the indicator of the label."""
@@ -227,8 +227,20 @@ class Multinomial:
         return self.n_classes if self.n_classes is not None else max(2, int(np.max(y)) + 1)
 
 
+def _log_of_sum(z: Array) -> Array:
+    """Return ``log sum_c exp(z_c)`` of each row, exact to rounding where one entry dominates."""
+    largest = z.max(axis=1)
+    if not np.isfinite(largest).all():
+        return np.asarray(logsumexp(z, axis=1))
+    others = np.asarray(z - largest[:, None])
+    np.exp(others, out=others)
+    others[np.arange(len(z)), z.argmax(axis=1)] = 0.0
+    return np.asarray(np.log1p(others.sum(axis=1)) + largest)
+
+
 def _softmax(z: Array) -> Array:
     # scipy's spends several times as long on the small batches of an inner loop
-    p = np.exp(z - z.max(axis=1, keepdims=True))
+    p = np.asarray(z - z.max(axis=1, keepdims=True))
+    np.exp(p, out=p)
     p /= p.sum(axis=1, keepdims=True)
-    return np.asarray(p)
+    return p

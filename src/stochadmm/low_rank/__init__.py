@@ -5,21 +5,14 @@ from .bound import QuadraticBound
 from .curved import CurvedLoss, Point
 from .eigenbasis import EigenQuadratic, reduced
 from .fista import Fista
-from .form import NORMS, Form, NotLowRank, read, why_not
+from .form import Form, NotLowRank, read, why_not
 from .metric import Diagonal, Kronecker, Metric
 from .newton import ProximalNewton, zero_subgradients
-from .options import (
-    DualOptions,
-    FistaOptions,
-    MetricOptions,
-    NewtonOptions,
-    SplittingOptions,
-)
+from .options import DualOptions, FistaOptions, MetricOptions, NewtonOptions, SplittingOptions
 from .splitting import Splitting
 from .svt import NuclearProx, SingularValueThreshold, nuclear_norm, spectral_norm
 
 __all__ = [
-    "NORMS",
     "CurvedLoss",
     "Diagonal",
     "DualOptions",

@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from .eigenbasis import EigenQuadratic
-from .form import NORMS, Form
+from .form import Form
 from .svt import spectral_norm
 
 
@@ -46,7 +47,7 @@ class QuadraticBound:
             total = total + u
         conjugates = 0.0
         for penalty, u in zip(self.form.others, subgradients[1:], strict=True):
-            if not isinstance(penalty, NORMS):  # those of norms are zero where finite
+            if not offers(penalty, Has.GROWTH):  # those of norms are zero where finite
                 conjugates += float(penalty.conjugate(u))
         if not np.isfinite(conjugates):
             return -np.inf

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..losses import Multinomial
 from ..risk import FiniteSum
 from ..risk.split_columns import SplitColumns
 
@@ -49,7 +49,7 @@ class CurvedLoss:
             weight = (weight * (self.n / weight.sum()))[:, None]
         self.weight = weight
         self.columns = SplitColumns(f2, rows, free)
-        self.labels = f2.y if isinstance(self.loss, Multinomial) else None
+        self.labels = f2.y if offers(self.loss, Has.BY_CLASS) else None
         self.reads = 0.0
 
     # ---------------------------------------------------------------- products

@@ -10,13 +10,10 @@ from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Shape
-from ..operators import Identity
-from ..penalties import L1, Nuclear, RowsL21, Zero, segments
+from ..operators import identity_scale
+from ..penalties import Nuclear, Zero, segments
 from ..problem import Problem
-from ..risk import FiniteSum
-
-NORMS = (L1, RowsL21)
-"""Norms of entries or rows that a nuclear norm may be combined with."""
+from ..risk import loss_of_rows
 
 
 class NotLowRank(ValueError):
@@ -67,16 +64,17 @@ class Form:
     @property
     def growth(self) -> float:
         """A number c with ``sum_k h_k(W) >= c |W|_F``: every norm here is at least Frobenius'."""
-        norms = [h for h in self.others if isinstance(h, NORMS)]
-        least = [1.0 if h.weights is None else float(np.min(h.weights)) for h in norms]
-        return float(self.nuclear.alpha) + sum(
-            float(h.alpha) * weight for h, weight in zip(norms, least, strict=True)
-        )
+        return float(self.nuclear.alpha) + sum(float(h.growth) for h in self.norms)
+
+    @property
+    def norms(self) -> list[Any]:
+        """Those of the other penalties that are norms of entries or rows."""
+        return [h for h in self.others if offers(h, Has.GROWTH)]
 
     @property
     def strengths(self) -> list[float]:
         """The strengths of the other norms."""
-        return [float(h.alpha) for h in self.others if isinstance(h, NORMS)]
+        return [float(h.alpha) for h in self.norms]
 
     def penalty(self, W: Array) -> float:
         """Return the sum of the penalties of the penalized rows."""
@@ -102,14 +100,14 @@ class Form:
 
 def read(problem: Problem) -> Form:
     """Return the form of a problem; raise `NotLowRank` where it has another."""
-    f2 = problem.f2
-    if not isinstance(f2, FiniteSum) or f2.n_outputs is None:
+    f2 = loss_of_rows(problem.f2)
+    if f2 is None or f2.n_outputs is None:
         raise NotLowRank("there is no matrix of coefficients")
     if problem.f1 is not None or problem.b is not None:
         raise NotLowRank("f1 or b is given")
     terms: list[Term] = []
     if problem.constrained:
-        if not isinstance(problem.A1, Identity) or problem.A1.scale != -1.0:
+        if identity_scale(problem.A1) != -1.0:
             raise NotLowRank("A1 is not minus the identity")
         if not offers(problem.A2, Has.SPARSE):
             raise NotLowRank("A2 has no matrix")
@@ -149,7 +147,7 @@ def _chosen_columns(block: Any) -> Array:
 
 
 def _checked(terms: list[Term], shape: Shape) -> Form:
-    nuclear = [term for term in terms if isinstance(term.penalty, Nuclear)]
+    nuclear = [term for term in terms if offers(term.penalty, Has.FACTORS)]
     if len(nuclear) != 1 or nuclear[0].penalty.alpha <= 0:
         raise NotLowRank("there is not exactly one nuclear norm")
     rows = nuclear[0].rows

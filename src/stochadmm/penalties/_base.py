@@ -105,8 +105,6 @@ def per_row(numbers: Any, x: Array) -> Any:
 
 def check_rows(numbers: Any, shape: Shape, name: str) -> None:
     """Refuse numbers that are neither one for all, one per row, nor one per entry."""
-    if isinstance(numbers, float):
-        return
     found = np.shape(numbers)
     if found not in ((), shape[:1], shape):
         raise ValueError(

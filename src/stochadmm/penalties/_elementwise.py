@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..base.capabilities import Capabilities, Has
 from ..base.immutable import set_field
 from ..base.validation import is_between
 from ._base import check_alpha, check_factor, check_weights
@@ -53,6 +54,16 @@ class L1(_Weighted):
     >>> L1(1.0, weights=[1.0, 1.0, 0.0]).prox(np.array([3.0, -0.5, 0.2]), 1.0)
     array([2. , 0. , 0.2])
     """
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the penalty offers."""
+        return super().capabilities | {Has.GROWTH}
+
+    @property
+    def growth(self) -> float:
+        """A number c with ``h(x) >= c |x|_F``."""
+        return float(np.min(self._strength()))
 
     def _coefficients(self) -> Coefficients:
         return Coefficients(self._strength(), 0.0, -np.inf, np.inf)

@@ -273,7 +273,12 @@ class RowsL21(_RowGroups):
     @property
     def capabilities(self) -> Capabilities:
         """What the penalty offers."""
-        return ALWAYS | {Has.REACH, Has.RESTRICTED, Has.TENSION, Has.TERMS}
+        return ALWAYS | {Has.GROWTH, Has.REACH, Has.RESTRICTED, Has.TENSION, Has.TERMS}
+
+    @property
+    def growth(self) -> float:
+        """A number c with ``h(x) >= c |x|_F``."""
+        return float(self._strengths(1).min())
 
     def _strengths(self, n_groups: int) -> Floats:
         if self.weights is None:

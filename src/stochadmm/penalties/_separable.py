@@ -78,7 +78,8 @@ class ElementwisePenalty(Part):
             if ((x < low) | (x > high)).any():
                 return np.inf
         size = np.abs(x, dtype=np.float64)
-        return float((size * (l1 + 0.5 * l2 * size)).sum())
+        size *= l1 + 0.5 * l2 * size if self._curved else l1
+        return float(size.sum())
 
     def prox(self, v: Array, step: Array | float, out: Array | None = None) -> Array:
         """Return ``argmin_u h(u) + sum_j (u_j - v_j)^2 / (2 step_j)``.
@@ -241,8 +242,6 @@ def _combine(how: Any, a: Numbers, b: Numbers) -> Any:
 
 def as_number(values: ArrayLike) -> Numbers:
     """Return a float or a read-only array."""
-    if isinstance(values, float):
-        return float(values)
     return float(np.asarray(values)) if np.ndim(values) == 0 else frozen(values)
 
 
@@ -290,9 +289,6 @@ class Separable(ElementwisePenalty):
 
 def check_bounds(lower: ArrayLike, upper: ArrayLike) -> None:
     """Refuse bounds that leave nothing between them."""
-    if isinstance(lower, float) and isinstance(upper, float) and lower < upper:
-        if lower < np.inf and upper > -np.inf:
-            return
     low, high = np.asarray(lower), np.asarray(upper)
     if np.isnan(low).any() or np.isnan(high).any() or _combine(np.greater, low, high).any():
         raise ValueError("bounds must satisfy lower <= upper in every entry")

@@ -25,6 +25,7 @@ from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
+from ..data import ALL
 from ..linear_algebra.dense import weighted_gram
 from ..linear_algebra.implicit import Implicit
 from .finite_sum import FiniteSum
@@ -71,7 +72,7 @@ class RowSample:
     ) -> None:
         loss: Any = f2.loss
         self.f2, self.loss = f2, loss
-        self.index: Any = slice(None) if rows is None else rows
+        self.index: Any = ALL if rows is None else rows
         self.size = f2.n_terms if rows is None else len(rows)
         self.omega: Any = f2.n_terms / self.size if omega is None else omega
         self.z, self.u, self.y = predictions[self.index], slopes[self.index], f2.y[self.index]
@@ -82,12 +83,12 @@ class RowSample:
         """Whether the slope of an output depends on the predictions of others."""
 
     def __recipe__(self) -> tuple[Any, ...]:
-        rows = None if isinstance(self.index, slice) else self.index
+        rows = None if self.index is ALL else self.index
         return self.f2, rows, self.omega, self.z, self.u
 
     @classmethod
     def __made__(cls, f2: FiniteSum, rows: Any, omega: Any, z: Array, u: Array, **_: Any) -> Any:
-        index: Any = slice(None) if rows is None else rows
+        index: Any = ALL if rows is None else rows
         every = [np.zeros((f2.n_terms, *part.shape[1:]), part.dtype) for part in (z, u)]
         for whole, part in zip(every, (z, u), strict=True):
             whole[index] = part
@@ -163,13 +164,12 @@ class SampledHessian:
         )
         self.implicit = is_implicit(sample.f2, shared)
         """Whether H is only multiplied with."""
-        self.matrix: Array | Implicit
+        self._operator: Implicit | None = None
         if self.implicit:
             # the products of conjugate gradients go by rows of the transpose
             self._transposed = _by_rows(sample.block.T)
-            self.matrix = Implicit(self._product(None), self._metric())
-        else:
-            self.matrix = self._hessian(None)
+            self._operator = Implicit(self._product(None), self._metric())
+        self.matrix = self._hessian(None) if self._operator is None else self._operator
 
     def __recipe__(self) -> tuple[Any, ...]:
         return self.sample, self.shared, self.damping, self.single
@@ -192,10 +192,11 @@ class SampledHessian:
 
     def over(self, free: Array) -> Array | Implicit:
         """Return H over the rows that are free."""
-        if isinstance(self.matrix, Implicit):
-            return Implicit(self._product(free), self.matrix.metric)
+        if self._operator is not None:
+            return Implicit(self._product(free), self._operator.metric)
         if 2 * np.count_nonzero(~free) < free.size:  # the rows that are not free cost less
-            return self.matrix - self._hessian(~free)
+            whole: Any = self.matrix
+            return np.asarray(whole - self._hessian(~free))
         return self._hessian(free)
 
     def slope_change(self, step: Array) -> Array:

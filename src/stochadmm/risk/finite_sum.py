@@ -7,6 +7,7 @@ begin and end depends on the data alone, so results do not depend on the number 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any, cast
@@ -195,7 +196,7 @@ class FiniteSum:
     def predict(self, x: Array, rows: Any = ALL) -> Array:
         """Return the predictions of some rows, intercept and offset included."""
         if not x[: self.n_features].any():  # no need to read the rows
-            n = len(range(*rows.indices(self.n_terms))) if isinstance(rows, slice) else len(rows)
+            n = len(self.y[rows])
             return self._shifted(np.zeros((n, *x.shape[1:]), dtype=self.dtype), x, rows)
         if not self._shared(rows):
             return self._predict(self.rows.take(rows), x, rows)
@@ -209,7 +210,7 @@ class FiniteSum:
 
     def _shared(self, rows: Any) -> bool:
         """Say whether these are all rows, and enough of them for threads."""
-        return isinstance(rows, slice) and rows == ALL and len(self._parts) > 1
+        return rows is ALL and len(self._parts) > 1
 
     def _predict(self, block: Rows, x: Array, rows: Any) -> Array:
         coefficients = x[: self.n_features]
@@ -327,11 +328,20 @@ class FiniteSum:
             values[part.start] = value
             return total
 
-        total = threads.add_up(part, self._parts)
+        total = self._add_up(part, few=not rows)
         value = sum(values[part.start] for part in self._parts) / self.n_terms
         total /= self.n_terms
         gradient = total.astype(self.dtype, copy=False)
         return Evaluation(x.copy() if rows else x, value, gradient, z, u, 1.0)
+
+    def _add_up(self, part: Callable[[slice], Array], few: bool) -> Array:
+        """Return the sum over the parts; with ``few`` never more than two large gradients."""
+        if not few or 8 * math.prod(self.shape) < self.passes.part_bytes:
+            return threads.add_up(part, self._parts)
+        total = part(self._parts[0])
+        for rows in self._parts[1:]:
+            total += part(rows)
+        return total
 
     def _pass_blocks(self, part: slice) -> Iterator[slice]:
         if self.compiled:  # its own steps fit the cache
@@ -380,6 +390,7 @@ class FiniteSum:
             change = self.derivative(self._predict(block, x, few), few)
             change -= self.derivative(self._predict(block, origin, few), few)
             total += self.pull_back_block(block, self.weighted(change, few))
+            del block, change  # before the next ones are there
         total /= len(rows)
         return total
 

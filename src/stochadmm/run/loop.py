@@ -354,10 +354,15 @@ class Run:
         return finish(self.state, self.best, self.monitor, status, about, kept, as_it_is)
 
 
+GENERATORS = (
+    np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64,
+)  # fmt: skip
+
+
 def generator_of(state: Any) -> np.random.Generator:
     """Return a generator in a given state."""
-    kind = getattr(np.random, str(state["bit_generator"]), None)
-    if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
+    kind = {kind.__name__: kind for kind in GENERATORS}.get(str(state["bit_generator"]))
+    if kind is None:
         raise ValueError(f"{state['bit_generator']!r} is no generator of NumPy")
     generator = np.random.Generator(kind())
     generator.bit_generator.state = state

@@ -26,7 +26,7 @@ from ..problem import Pair, Problem, objective_at_zero
 from ..risk import Evaluation
 from ..solvers import State
 from ..solvers.default.streamed_newton import StreamedNewton
-from ..streaming import StreamedSum
+from ..streaming import loss_of_source
 from .limits import Habits
 from .measured import Measured, Memory, as_returned, infeasibility, penalty_of, value_of
 from .result import Status
@@ -139,7 +139,7 @@ class Monitor:
         if of is not None:
             x, dual, cache = of.point, of.dual, of.cache
         began, workspace, target = time.perf_counter(), self.workspace, self.target
-        if isinstance(self.problem.f2, StreamedSum) and self.problem.is_model and target:
+        if loss_of_source(self.problem.f2) is not None and self.problem.is_model and target:
             found = StreamedNewton().certified(
                 self.problem, x, dual, target, workspace, state.deadline
             )

@@ -26,7 +26,7 @@ from ..forms.summary import summarized
 from ..problem import Pair, Problem
 from ..quadratic import Implicit, minimize_quadratic
 from ..risk import loss_of_rows
-from ..streaming import StreamedSum
+from ..streaming import loss_of_source
 from .null_model import streamed_null_model
 from .result import Result
 
@@ -87,8 +87,9 @@ def null_model(unit: Problem) -> tuple[Array, Array]:
     if whole is not None:  # where the null model is the gradient along the intercept is zero
         x, gradient = null_model(whole.problem)
         return whole.back(Pair(unit.zeros().x1, x)).x2, gradient
-    if isinstance(unit.f2, StreamedSum):
-        return streamed_null_model(unit, unit.f2, Workspace())
+    source = loss_of_source(unit.f2)
+    if source is not None:
+        return streamed_null_model(unit, source, Workspace())
     f2 = loss_of_rows(unit.f2)
     if f2 is None:
         raise TypeError("alpha_max needs a FiniteSum as data term; pass alphas instead")

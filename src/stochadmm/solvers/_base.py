@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from ..base.capabilities import has_members, lacks, require
+from ..base.capabilities import fact, has_members, lacks, require
 from ..base.clock import NEVER, Deadline
 from ..base.immutable import field_values
 from ..base.names import did_you_mean
@@ -18,7 +18,8 @@ from ..base.workspace import Workspace
 from ..data import Source, decodes, in_parts
 from ..problem import Pair, Problem
 from ..risk import Evaluation
-from ..streaming import StreamedSum
+from ..risk.memory import recomputes
+from ..streaming import loss_of_source
 
 ENGINES = ("auto", "compiled", "reference")
 
@@ -136,8 +137,9 @@ class Solver(Generic[StateT]):
                         f"{self.name} needs `{member}` of {part} ({type(value).__name__}), which "
                         "it does not offer; choose another solver or add the method"
                     )
-        if isinstance(problem.f2, StreamedSum) and "gradient_change" in self.needs.get("f2", ()):
-            self._check_source(problem.f2.source)
+        streamed = loss_of_source(problem.f2)
+        if streamed is not None and "gradient_change" in self.needs.get("f2", ()):
+            self._check_source(streamed.source)
 
     def _check_source(self, source: Source) -> None:
         """Raise unless batches can be drawn from a source of rows."""
@@ -154,14 +156,22 @@ class Solver(Generic[StateT]):
             )
 
 
+def _is_light(problem: Problem) -> bool:
+    """Say whether a run keeps nothing per row and has several outputs.
+
+    The readable loop then holds fewer arrays, and multiplies blocks of rows by BLAS.
+    """
+    return recomputes(problem.f2) and len(problem.shape2) > 1
+
+
 def choose_engine(
     problem: Problem, engine: str, has_kernel: bool = True, workspace: Workspace | None = None
 ) -> str:
     """Return "compiled" or "reference"; raise when the compiled one is demanded and impossible."""
     if engine not in ENGINES:
         raise ValueError(f"engine is {engine!r}, expected one of {', '.join(ENGINES)}")
-    if engine == "reference":
-        return engine
+    if engine == "reference" or (engine == "auto" and _is_light(problem)):
+        return "reference"
     reason: str | None = "this method has no compiled loop"
     if has_kernel:
         from ..forms import compiled as views  # the extension is loaded on first use
@@ -259,7 +269,7 @@ class OwnSolver(Solver[State]):
     @property
     def has_kernel(self) -> bool:  # type: ignore[override]
         """Whether the method says that it has a compiled loop."""
-        return bool(getattr(self.method, "has_kernel", False))
+        return bool(fact(self.method, "has_kernel"))
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,

@@ -25,9 +25,9 @@ from ..risk.parts import as_finite_sum
 from ..risk.sampling import Runs
 from ..streaming import (
     Drawn,
-    StreamedSum,
     fastest,
     first_pass,
+    loss_of_source,
     row_constants,
     streamed_metric,
     windows,
@@ -41,15 +41,16 @@ Piece = tuple[Problem, Anchored, NDArray[np.int64]]
 def has_metric(problem: Problem) -> bool:
     """Say whether rows are many enough, in memory or in files, for a metric of their own."""
     f2 = problem.f2
-    known = isinstance(f2, StreamedSum) or loss_of_rows(f2) is not None
+    known = loss_of_source(f2) is not None or loss_of_rows(f2) is not None
     return known and f2.n_terms >= 4 * f2.shape[0]
 
 
 def snapshot(p: Problem, s: State, runs: Runs, x: Array) -> Anchored:
     """Make the pass at x that differences of gradients start from, unless it is known."""
-    if not isinstance(p.f2, StreamedSum):
+    source = loss_of_source(p.f2)
+    if source is None:
         return Anchored.take(p.f2, runs, x, s.cache)
-    f2 = fastest(p.f2, s.workspace)
+    f2 = fastest(source, s.workspace)
     if not in_parts(f2.source):
         raise Unsuitable(
             "rows are drawn from a copy of Parquet files; the disk has no room for it, or other "
@@ -65,8 +66,8 @@ def pieces(
 
     Engine and workspace of the state are those of the window meanwhile.
     """
-    f2 = gradient.f2
-    if not isinstance(batches, Drawn) or not isinstance(f2, StreamedSum):
+    f2 = loss_of_source(gradient.f2)
+    if not isinstance(batches, Drawn) or f2 is None:
         yield p, gradient, np.asarray(batches)
         return
     workspace, engine = s.workspace, s.engine
@@ -94,27 +95,30 @@ def accelerated(
     Between two pieces the extrapolated point and the multiplier ahead follow from the last two
     points; the sum leaves out the very last point only.
     """
-    total = p.zeros()
+    total: Pair | None = None
     x, before, multiplier = s.x, s.x, s.ahead
-    for number, (inside, own, few) in enumerate(pieces(p, s, gradient, batches)):
-        if number:
+    for inside, own, few in pieces(p, s, gradient, batches):
+        if total is not None:
             s.x, s.lead = x, x + (1 - momentum - anchor) * (x - before)
             s.ahead = multiplier + s.beta * p.constraint(x)
             total = total + x
+        del x, before, multiplier  # the loop needs room
         x, before, part, multiplier = loop(inside, s, own, few, momentum, anchor, *steps)
-        total = total + part
-    return x, before, total, multiplier
+        total = part if total is None else total + part
+        del part
+    return x, before, p.zeros() if total is None else total, multiplier
 
 
 def step_metric(
     p: Problem, gradient: Anchored, rng: np.random.Generator, local: bool, workspace: Workspace
 ) -> Array:
     """Return the data metric of the x2 step: a bound, or with ``local`` the Hessian there."""
-    if isinstance(p.f2, StreamedSum):
-        about = workspace.rows.once(row_constants, fastest(p.f2, workspace))
-        sample = workspace.rows.once(first_pass, p.f2).sample
+    source = loss_of_source(p.f2)
+    if source is not None:
+        about = workspace.rows.once(row_constants, fastest(source, workspace))
+        sample = workspace.rows.once(first_pass, source).sample
         at = gradient.at.x if local else None
-        return streamed_metric(p.f2, sample, about, gradient.runs.batch_size, at)
+        return streamed_metric(source, sample, about, gradient.runs.batch_size, at)
     f2, at = as_finite_sum(p.f2), gradient.at
     if not local:
         return data_metric(f2, gradient.runs, rng, workspace=workspace)

@@ -38,6 +38,7 @@ def step1(
     if problem.f1 is not None:
         gradient = gradient + problem.f1.gradient(center if at is None else at)
     x1 = np.multiply(gradient, step)
+    del gradient  # the prox needs room
     np.subtract(center, x1, out=x1)
     return x1 if problem.h1 is None else problem.h1.prox(x1, step)
 
@@ -46,9 +47,52 @@ def step2(problem: Problem, center: Array, force: Array, gradient: Array, step: 
     """Return argmin h2(x) + <gradient + A2' force, x> + |x - center|^2 / (2 step)."""
     if problem.A2 is not None:
         gradient = gradient + problem.A2.rmatvec(force)
-    x2 = np.multiply(gradient, step)
-    np.subtract(center, x2, out=x2)
+    return prox2(problem, center, np.array(gradient), step)
+
+
+def prox2(problem: Problem, center: Array, gradient: Array, step: float) -> Array:
+    """Return argmin h2(x) + <gradient, x> + |x - center|^2 / (2 step); overwrites the gradient."""
+    gradient *= step
+    x2 = np.subtract(center, gradient, out=gradient)
     return x2 if problem.h2 is None else problem.h2.prox(x2, step)
+
+
+def set_force(problem: Problem, x: Pair, dual: Array, pull: float) -> Array:
+    """Return ``dual + pull (A1 x1 + A2 x2 - b)``, in one array of its own."""
+    force = problem.constraint(x)
+    force *= pull
+    force += dual
+    return force
+
+
+def combined(*terms: tuple[float, Pair], over: float = 1.0) -> Pair:
+    """Return ``sum_k weight_k x_k / over``, one block and one term at a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x, y = Pair(np.ones(1), np.ones(2)), Pair(np.zeros(1), np.ones(2))
+    >>> combined((2.0, x), (1.0, y), over=3.0).x2
+    array([1., 1.])
+    """
+    blocks = []
+    for arrays in zip(*((x.x1, x.x2) for _, x in terms), strict=True):
+        total = terms[0][0] * arrays[0]
+        for (weight, _), array in zip(terms[1:], arrays[1:], strict=True):
+            total += weight * array
+        blocks.append(np.divide(total, over, out=total))
+    return Pair(*blocks)
+
+
+def extrapolated(x: Pair, before: Pair, share: float) -> Pair:
+    """Return ``x + share (x - before)``, one block at a time."""
+    blocks = []
+    for now, was in ((x.x1, before.x1), (x.x2, before.x2)):
+        moved = now - was
+        moved *= share
+        moved += now
+        blocks.append(moved)
+    return Pair(*blocks)
 
 
 def lengths(
@@ -109,7 +153,7 @@ def update_x1(problem: Problem, x: Pair, dual: Array, beta: float, workspace: Wo
     With A1' A1 = s I and f1 absent the linearized step with its safe length is the exact one.
     """
     step, _ = lengths(problem, 0.0, beta, workspace=workspace)
-    return step1(problem, x.x1, dual + beta * problem.constraint(x), step)
+    return step1(problem, x.x1, set_force(problem, x, dual, beta), step)
 
 
 def check_exact_x1(problem: Problem, name: str, workspace: Workspace | None = None) -> None:
@@ -174,14 +218,8 @@ class Average:
 
 
 def _towards(value: Pair, x: Pair, share: float) -> Pair:
-    """Return ``value + share (x - value)``, one block at a time."""
-    found = []
-    for a, b in ((value.x1, x.x1), (value.x2, x.x2)):
-        moved = b - a
-        moved *= share
-        moved += a
-        found.append(moved)
-    return Pair(*found)
+    """Return ``value + share (x - value)``: an extrapolation from the other side."""
+    return extrapolated(value, x, -share)
 
 
 # ---------------------------------------------------------------- the penalty of the constraint

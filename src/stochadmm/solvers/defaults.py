@@ -17,7 +17,7 @@ from ..base.workspace import Workspace
 from ..operators import squared_norm
 from ..problem import Problem
 from ..risk.sampling import Runs
-from ..streaming import StreamedSum, WindowRuns, row_constants
+from ..streaming import WindowRuns, loss_of_source, row_constants
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,18 @@ CHOICES = Choices()
 def lipschitz_mean(problem: Problem, workspace: Workspace | None = None) -> float:
     """Return Lf, found once per workspace: it takes several reads of the rows."""
     rows = (workspace or Workspace()).rows
-    if isinstance(problem.f2, StreamedSum):
-        return rows.once(row_constants, problem.f2).mean
+    source = loss_of_source(problem.f2)
+    if source is not None:
+        return rows.once(row_constants, source).mean
     return rows.once(_lipschitz_mean, problem.f2)
 
 
 def lipschitz_max(problem: Problem, workspace: Workspace | None = None) -> float:
     """Return Lmax, found once per workspace."""
     rows = (workspace or Workspace()).rows
-    if isinstance(problem.f2, StreamedSum):
-        return rows.once(row_constants, problem.f2).largest
+    source = loss_of_source(problem.f2)
+    if source is not None:
+        return rows.once(row_constants, source).largest
     return rows.once(_lipschitz_max, problem.f2)
 
 
@@ -92,8 +94,9 @@ def sampling(problem: Problem, kind: str, b: int) -> Runs:
 
     Rows of files are drawn one by one from windows of them.
     """
-    if isinstance(problem.f2, StreamedSum) and kind in ("rows", "blocks"):
-        return WindowRuns.of(problem.f2, b)
+    source = loss_of_source(problem.f2)
+    if source is not None and kind in ("rows", "blocks"):
+        return WindowRuns.of(source, b)
     if kind == "rows":
         return Runs.single(problem.f2.n_terms, b)
     if kind == "blocks":

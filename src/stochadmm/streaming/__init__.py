@@ -5,7 +5,16 @@ from ._constants import Constants, row_constants, streamed_metric
 from ._memory import as_bytes
 from ._passes import Coin, Sample, Sums, Work
 from ._rest import REST, WithRest
-from ._sum import BUDGET, Facts, StreamedSum, fastest, first_pass, in_memory, streams
+from ._sum import (
+    BUDGET,
+    Facts,
+    StreamedSum,
+    fastest,
+    first_pass,
+    in_memory,
+    loss_of_source,
+    streams,
+)
 from ._summary import Summary, summarize
 from ._targets import Targets, targets_of
 from ._windows import Drawn, Window, WindowOptions, WindowRuns, windows
@@ -33,6 +42,7 @@ __all__ = [
     "fastest",
     "first_pass",
     "in_memory",
+    "loss_of_source",
     "row_constants",
     "streamed_metric",
     "streams",

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import cluster
+from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import Array, Loss, Shape
 from ..base.workspace import Workspace
 from ..data import Scratch, Source, bytes_of, n_outputs, scratch_for
-from ..losses import Squared
 from ..risk import Evaluation, FiniteSum
 from ._passes import Coin, Sample, Sums, Work, add
 
@@ -23,7 +23,7 @@ NEEDS = ("values", "slope", "curvature", "conjugate", "dual_room", "curvature_bo
 
 def streams(loss: Any) -> bool:
     """Say whether a loss offers what passes over a source need."""
-    return all(hasattr(loss, name) for name in NEEDS)
+    return has_members(loss, *NEEDS)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class StreamedSum:
                 "use a loss of one output, or rows in memory"
             )
         self.n_outputs = n_outputs(source)
-        if self.n_outputs is not None and not isinstance(loss, Squared):
+        if self.n_outputs is not None and not offers(loss, Has.SQUARE):
             raise TypeError(
                 f"{type(loss).__name__} of {self.n_outputs} targets cannot be streamed yet; use "
                 "the squared loss, one target at a time, or rows in memory"
@@ -196,6 +196,22 @@ class StreamedSum:
             "this method draws single rows, which a source of files does not serve; use 'auto', "
             "'acc-sadmm' or 'svrg-admm'"
         )
+
+
+def loss_of_source(f2: object) -> StreamedSum | None:
+    """Return a data term that is a mean loss over a source of rows; None for any other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.data import ArraySource
+    >>> from stochadmm.losses import Squared
+    >>> from stochadmm.streaming import StreamedSum, loss_of_source
+    >>> f2 = StreamedSum(Squared(), ArraySource(np.eye(2), np.ones(2)))
+    >>> loss_of_source(f2) is f2, loss_of_source(None)
+    (True, None)
+    """
+    return f2 if isinstance(f2, StreamedSum) else None
 
 
 def first_pass(f2: StreamedSum) -> Facts:

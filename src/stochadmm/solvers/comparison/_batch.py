@@ -12,7 +12,7 @@ from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._base import Solver, StateT, start_point
-from .._steps import Beta, Continuation, check_count, first_beta, pass_size, sizes
+from .._steps import Beta, as_schedule, check_count, first_beta, pass_size, sizes
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class FullGradient(Solver[StateT]):
         s.output = s.x
 
     def _check_constant(self) -> None:
-        if isinstance(self.beta, Continuation):
+        if as_schedule(self.beta) is self.beta:
             raise ValueError(
                 f"beta is a Continuation, expected a number or 'auto'; {self.name} raises its "
                 "penalty by itself"

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from ...risk.memory import block_numbers, recomputes
+from ...risk.memory import recomputes
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, start_point
+from .._memory import STEP, Counts
 from .._steps import (
     Average,
     Beta,
@@ -34,8 +35,9 @@ from .._steps import (
     lengths,
     n_outputs,
     next_beta,
+    prox2,
+    set_force,
     sizes,
-    step2,
     update_x1,
 )
 from ._plain import structure_eigen
@@ -43,7 +45,7 @@ from .stoc_admm import StocADMM, warm_start
 
 ReducedT = TypeVar("ReducedT", bound="ReducedState")
 Estimate = Callable[[NDArray[np.int64], Array], Array]
-"""From a batch and x2 to a gradient."""
+"""From a batch and x2 to a gradient, which the caller may overwrite."""
 
 
 @dataclass
@@ -60,6 +62,8 @@ class Reduced(Solver[ReducedT]):
     """What the variance-reduced methods have in common; a method adds its estimate."""
 
     has_kernel: ClassVar[bool] = True
+    light: ClassVar[bool] = True
+    """Whether there is a form that keeps nothing per row; it averages only what it returns."""
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
         "h1": ("prox",),
         "h2": ("prox",),
@@ -97,11 +101,15 @@ class Reduced(Solver[ReducedT]):
         first, second, dual = sizes(problem)
         runs = self.runs(problem)
         n_inner = defaults.n_inner(runs.n_rows, runs.batch_size, self.n_inner)
+        drawn = 8 * (n_inner * runs.per_batch + round(runs.batch_size))
+        if self.light and recomputes(problem.f2):
+            # x, snapshot, the last output; the multiplier
+            kept = Counts(3, 3, 1)
+            # and the sum of the iterates, the full gradient
+            steps = kept + Counts(1, 2)
+            return max(steps.most(problem, STEP), kept.with_pass(problem)) + drawn
         numbers = 5 * first + 9 * second + 4 * dual + self.per_rows(problem)
-        if recomputes(problem.f2):
-            # x, snapshot, mean, sum; gradient; multiplier; the rest are temporaries of a step
-            numbers = 6 * first + 9 * second + 4 * dual + block_numbers(problem.f2, tables=1.6)
-        return problem.dtype.itemsize * numbers + 8 * n_inner * runs.per_batch
+        return problem.dtype.itemsize * numbers + drawn
 
     def per_rows(self, problem: Problem) -> int:
         """Return the numbers kept for the rows: by default a snapshot's predictions and slopes."""
@@ -145,7 +153,8 @@ class Reduced(Solver[ReducedT]):
         per_row: float = 2.0,
     ) -> None:  # fmt: skip
         """Count an epoch: full gradients, gradients per row; ``mean`` is that of its iterates."""
-        s.mean = s.mean.add(mean, s.n_inner)
+        if self.returns == "ergodic" or not (self.light and recomputes(p.f2)):
+            s.mean = s.mean.add(mean, s.n_inner)
         s.ergodic = s.mean.value
         s.output = point if s.ergodic is None or self.returns == "last" else s.ergodic
         s.cache = None
@@ -167,18 +176,17 @@ def reference_loop(
     _, step = lengths(p, curvature, s.beta, workspace=s.workspace)
     for batch in batches:
         x1 = update_x1(p, s.x, s.dual, s.beta, s.workspace)
+        force = set_force(p, Pair(x1, s.x.x2), s.dual, s.beta)
         gradient = estimate(batch, s.x.x2)
-        force = p.constraint(Pair(x1, s.x.x2))
-        force *= s.beta
-        force += s.dual
+        if p.A2 is not None:
+            gradient += p.A2.rmatvec(force)
+        del force
         center = s.x.x2
         if stale is not None:
             center = center + curvature * step * (stale - center)
-        s.x = Pair(x1, step2(p, center, force, gradient, step))
-        del gradient, force
-        force = p.constraint(s.x)
-        force *= s.beta
-        s.dual = np.add(force, s.dual, out=force)
+        s.x = Pair(x1, prox2(p, center, gradient, step))
+        del gradient, center
+        s.dual = set_force(p, s.x, s.dual, s.beta)
         total.x1[...] += s.x.x1
         total.x2[...] += s.x.x2
     return total

@@ -96,6 +96,7 @@ class SAGADMM(Reduced[SAGState]):
     """
 
     name: ClassVar[str] = "sag-admm"
+    light: ClassVar[bool] = False
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
         "h1": ("prox",),
         "h2": ("prox",),
@@ -146,7 +147,10 @@ class SAGADMM(Reduced[SAGState]):
         if s.engine == "compiled":
             total = _compiled(p, s, table, batches)
         else:
-            total = reference_loop(p, s, batches, table.estimate, s.curvature, table.mean_point)
+            total = reference_loop(
+                p, s, batches, lambda batch, x2: table.estimate(batch, x2).copy(), s.curvature,
+                table.mean_point,
+            )  # fmt: skip
         self.conclude(p, s, runs, s.x, total / s.n_inner, float(filled), per_row=1.0)
 
     def _table(self, p: Problem, s: SAGState, runs: Runs) -> Table:

@@ -138,10 +138,12 @@ def anchored_loop(
     mix: float = 1.0,
 ) -> Pair:  # fmt: skip
     """Run steps with gradients at mix x2 + (1 - mix) snapshot; return the sum of the iterates."""
-    total = p.zeros()
+    total: Pair | None = None
     for inside, own, few in pieces(p, s, gradient, batches):
-        total = total + _anchored_piece(inside, s, own, few, curvature, mix)
-    return total
+        part = _anchored_piece(inside, s, own, few, curvature, mix)
+        total = part if total is None else total + part
+        del part
+    return p.zeros() if total is None else total
 
 
 def _anchored_piece(
@@ -158,7 +160,8 @@ def _anchored_piece(
             p, s, curvature, partial(loops.svrg_admm, sample=sample, anchor=at, mix=mix)
         )
     anchor = s.snapshot.x2
-    return reference_loop(
-        p, s, batches,
-        lambda batch, x2: gradient.estimate(batch, mix * x2 + (1 - mix) * anchor), curvature,
-    )  # fmt: skip
+
+    def estimate(batch: NDArray[np.int64], x2: Array) -> Array:
+        return gradient.estimate(batch, x2 if mix == 1 else mix * x2 + (1 - mix) * anchor)
+
+    return reference_loop(p, s, batches, estimate, curvature)

@@ -40,53 +40,17 @@ from ...forms.dense_step import check_exact_step, exact_step
 from ...operators import squared_norm
 from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
-from ...risk.memory import block_numbers, recomputes
+from ...risk.memory import recomputes
 from ...risk.sampling import Runs
+from .. import _steps as steps
 from .. import defaults
 from .._base import Solver, State, register, start_point
 from .._from_files import accelerated, has_metric, snapshot, step_metric
-from .._steps import slowed_down
+from .._memory import STEP, Counts
+from .._steps import combined, extrapolated, set_force, slowed_down
+from ._schedule import Schedule
 
 METRICS = ("auto", "none", "identity", "data", "hessian")
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """The weights of an epoch: theta_1(s), theta_2, and the shift of the next snapshot.
-
-    ``Schedule.constrained(m)`` is the paper's, ``Schedule.unconstrained()`` the one for problems
-    without a constraint, where dividing by theta_1^2 instead of theta_1 gives the faster rate.
-
-    Parameters
-    ----------
-    anchor : float
-        theta_2, the weight of the snapshot.
-    tau, c, slope : float
-        theta_1(s) = slope / (c + tau s).
-    """
-
-    anchor: float
-    tau: float
-    c: float
-    slope: float = 1.0
-
-    @classmethod
-    def constrained(cls, n_inner: int, tau: float = 2.0, c: float = 2.0) -> Schedule:
-        """theta_1(s) = 1 / (c + tau s), theta_2 = (m - tau) / (tau (m - 1))."""
-        return cls((n_inner - tau) / (tau * (n_inner - 1)), tau, c)
-
-    @classmethod
-    def unconstrained(cls) -> Schedule:
-        """theta_1(s) = 2 / (s + 4), theta_2 = 1/2, snapshot = plain average."""
-        return cls(0.5, 1.0, 4.0, slope=2.0)
-
-    def momentum(self, s: int) -> float:
-        """Return theta_1(s)."""
-        return self.slope / (self.c + self.tau * s)
-
-    def shift(self, s: int) -> float:
-        """Return the weight that the snapshot after epoch s takes from x and gives to the mean."""
-        return (self.tau - 1) * self.momentum(s + 1) / self.anchor if self.anchor else 0.0
 
 
 @dataclass
@@ -101,9 +65,9 @@ class AccState(State):
     """Weight of the x2 step that is due to the loss."""
     matrix: Array | None = field(default=None, repr=False)
     """Data metric of the x2 step."""
-    anchor_point: Pair | None = None
+    anchor_x2: Array | None = None
     anchor_dual: Array | None = None
-    """Where the present cycle began."""
+    """Where the present cycle began, for an automatic penalty."""
     cycle: int = 0
     values: list[float] = field(default_factory=list)
     """Objective at the snapshots of this cycle."""
@@ -238,11 +202,20 @@ class AccSADMM(Solver[AccState]):
             int(np.prod(s)) for s in (problem.shape1, problem.shape2, problem.shape_dual)
         )
         if recomputes(problem.f2):
-            # the pairs of an epoch twice, before and after it, and the terms of the next snapshot
-            numbers = 11 * block1 + 12 * block2 + 5 * dual + block_numbers(problem.f2, tables=3)
-            return problem.dtype.itemsize * numbers
+            return self._light_memory(problem)
         slopes = 2 * problem.f2.n_terms * int(np.prod(problem.shape2[1:]))
         return problem.dtype.itemsize * (6 * block1 + 8 * block2 + 8 * dual + slopes)
+
+    def _light_memory(self, problem: Problem) -> int:
+        """Return the bytes where nothing is kept per row."""
+        # x, y, x~, the output and where the cycle began; lambda, lambda~, and that of the output
+        kept = Counts(4, 5, 3)
+        # y, lambda~ and x are renewed; with the sum, the full gradient and A x~
+        steps = kept + Counts(1, 2, 1)
+        runs = self.runs(problem)
+        n_inner = defaults.n_inner(runs.n_rows, runs.batch_size, self.n_inner)
+        drawn = 8 * (n_inner * runs.per_batch + round(runs.batch_size))
+        return max(steps.most(problem, STEP), kept.with_pass(problem)) + drawn
 
     # ---------------------------------------------------------------- the method
 
@@ -293,9 +266,10 @@ class AccSADMM(Solver[AccState]):
         batches = runs.draw(rng, s.n_inner)
         x, before, total, multiplier = self._inner(p, s, gradient, batches, momentum, anchor)
 
+        del gradient
         weight = momentum + anchor
-        s.output = (x + weight * total) / (1 + (s.n_inner - 1) * weight)
-        s.dual = multiplier + s.beta / momentum * p.constraint(x)
+        s.output = combined((1.0, x), (weight, total), over=1 + (s.n_inner - 1) * weight)
+        s.dual = set_force(p, x, multiplier, s.beta / momentum)
         self._next_snapshot(p, s, schedule, x, before, total, multiplier)
         s.cache = None
         rows = s.n_inner * runs.batch_size / p.f2.n_terms
@@ -325,12 +299,14 @@ class AccSADMM(Solver[AccState]):
         anchor, shift, m = schedule.anchor, schedule.shift(s.cycle), s.n_inner
         old = s.snapshot
         if m > 1:
-            s.snapshot = ((1 - shift) * x + (1 + shift / (m - 1)) * total) / m
+            s.snapshot = combined((1 - shift, x), (1 + shift / (m - 1), total), over=m)
         else:
             s.snapshot = x
-        s.ahead = multiplier + s.beta * (1 - schedule.tau) * p.constraint(x)
-        drift = (1 - momentum) * x - (1 - momentum - anchor) * before - anchor * old
-        s.lead = (1 - anchor) * x + anchor * s.snapshot + following / momentum * drift
+        del total
+        s.ahead = set_force(p, x, multiplier, s.beta * (1 - schedule.tau))
+        drift = combined((1 - momentum, x), (-(1 - momentum - anchor), before), (-anchor, old))
+        del before, old
+        s.lead = combined((1 - anchor, x), (anchor, s.snapshot), (following / momentum, drift))
         s.x = x
         s.cycle += 1
         s.n_epochs += 1
@@ -353,15 +329,16 @@ class AccSADMM(Solver[AccState]):
         The reset of lambda~ makes the new multiplier estimate equal to the old one. An automatic
         beta moves towards the ratio in which multiplier and A x changed over the cycle.
         """
-        if self.beta == "auto" and p.A2 is not None and s.anchor_point is not None:
-            moved = float(np.linalg.norm(p.A2.matvec(s.output.x2 - s.anchor_point.x2)))
+        if self.beta == "auto" and p.A2 is not None and s.anchor_x2 is not None:
+            moved = float(np.linalg.norm(p.A2.matvec(s.output.x2 - s.anchor_x2)))
             pulled = float(np.linalg.norm(s.dual - cast(Array, s.anchor_dual)))
             if moved > 0 and pulled > 0:
                 s.beta *= float(np.sqrt(np.clip(pulled / (s.beta * moved), 0.2, 5.0)))
-        s.anchor_point, s.anchor_dual = s.output, s.dual
+        if self.beta == "auto":
+            s.anchor_x2, s.anchor_dual = s.output.x2, s.dual
         first = self.schedule(p, s.n_inner).momentum(0)
         s.x = s.lead = s.snapshot = s.output
-        s.ahead = s.dual - s.beta * (1 - first) / first * p.constraint(s.output)
+        s.ahead = set_force(p, s.output, s.dual, -s.beta * (1 - first) / first)
         s.cycle = 0
         s.values = []
 
@@ -391,38 +368,39 @@ def _reference(
     p: Problem, s: AccState, gradient: Anchored, batches: NDArray[np.int64], momentum: float,
     anchor: float, step1: float, step2: float, inverse: Array | None,
 ) -> tuple[Pair, Pair, Pair, Array]:  # fmt: skip
-    """Run the inner loop on any objects: the definition of the method."""
-    x, y, ahead = s.x, s.lead, s.ahead
-    before, total, multiplier = x, p.zeros(), s.ahead
+    """Run the inner loop on any objects: the definition of the method.
+
+    The state goes along, and arrays are let go as soon as they are not needed any more.
+    """
+    before, total, multiplier = s.x, p.zeros(), s.ahead
     pull, at_snapshot = s.beta / momentum, p.product(s.snapshot)
 
     for k, batch in enumerate(batches):
-        multiplier = ahead + s.beta * anchor / momentum * (p.product(x) - at_snapshot)
-        x1 = x.x1
-        if p.A1 is not None:
-            g1 = p.A1.rmatvec(multiplier + pull * p.constraint(y))
-            if p.f1 is not None:
-                g1 = g1 + p.f1.gradient(y.x1)
-            x1 = y.x1 - step1 * g1
-            x1 = x1 if p.h1 is None else p.h1.prox(x1, step1)
+        y, before = s.lead, s.x
+        multiplier = p.product(s.x)
+        multiplier -= at_snapshot
+        multiplier *= s.beta * anchor / momentum
+        multiplier += s.ahead
+        s.ahead = multiplier
+        x1 = steps.step1(p, y.x1, set_force(p, y, multiplier, pull), step1)
 
         # x2 sees the new x1: this is what makes it ADMM and not a joint prox step
+        force = set_force(p, Pair(x1, y.x2), multiplier, pull)
         g2 = gradient.estimate(batch, y.x2)
         if p.A2 is not None:
-            g2 = g2 + p.A2.rmatvec(multiplier + pull * p.constraint(Pair(x1, y.x2)))
-        if inverse is not None:
-            x2 = y.x2 - inverse @ g2
-        else:
-            x2 = y.x2 - step2 * g2
-            x2 = x2 if p.h2 is None else p.h2.prox(x2, step2)
+            g2 += p.A2.rmatvec(force)
+        del force
+        x2 = steps.prox2(p, y.x2, g2, step2) if inverse is None else y.x2 - inverse @ g2
+        del g2
 
-        before, x = x, Pair(x1, x2)
-        ahead = multiplier + s.beta * p.constraint(x)
-        y = x + (1 - momentum - anchor) * (x - before)
+        s.x = Pair(x1, x2)
+        s.ahead = set_force(p, s.x, multiplier, s.beta)
+        del y, x1, x2
+        s.lead = extrapolated(s.x, before, 1 - momentum - anchor)
         if k < len(batches) - 1:
-            total.x1[...] += x.x1
-            total.x2[...] += x.x2
-    return x, before, total, multiplier
+            total.x1[...] += s.x.x1
+            total.x2[...] += s.x.x2
+    return s.x, before, total, multiplier
 
 
 def _compiled(

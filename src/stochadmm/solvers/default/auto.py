@@ -27,7 +27,7 @@ from ...problem import Pair, Problem
 from ...quadratic import DEFAULTS
 from ...risk import FiniteSum
 from ...second_order import is_quadratic
-from ...streaming import StreamedSum
+from ...streaming import loss_of_source
 from .._base import AnySolver, Solver, State, choose_engine, get, register, start_point
 from .coordinate_newton import EntryNewton
 from .handover import dual_rows
@@ -115,7 +115,7 @@ class Auto(Solver[State]):
         workspace = workspace or Workspace()
         if small and _is_small(problem, workspace):
             return "small", "a small problem: one compiled call"
-        if isinstance(problem.f2, StreamedSum):
+        if loss_of_source(problem.f2) is not None:
             return "streamed-newton", "rows are read from their source: few passes, none kept"
         if LowRankGram().why_not(problem) is None:
             return "low-rank-gram", "a squared loss with a nuclear norm: the Gram matrix is enough"

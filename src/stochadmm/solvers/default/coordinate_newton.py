@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...base.capabilities import Has, offers
+from ...base.capabilities import Has
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
@@ -28,7 +28,7 @@ from ...data import CSR
 from ...kernels.extension import available
 from ...low_rank import CurvedLoss
 from ...problem import Pair, Problem
-from ...risk import Evaluation, FiniteSum
+from ...risk import Evaluation, loss_of_rows
 from ...risk.parts import as_finite_sum
 from ...second_order import is_quadratic
 from .._base import Solver, State, own_state, register, start_point
@@ -84,8 +84,8 @@ class EntryNewton(Solver[EntryState]):
 
     def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return in words why this method cannot serve a problem, None if it can."""
-        f2 = problem.f2
-        if not isinstance(f2, FiniteSum) or not offers(f2.loss, Has.CURVATURE_PARTS):
+        f2 = loss_of_rows(problem.f2, Has.CURVATURE_PARTS)
+        if f2 is None:
             return "the loss offers no curvature"
         if f2.n_outputs is None or f2.storage != CSR:
             return "rows are not sparse, or there is one output"

@@ -24,7 +24,6 @@ from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...data import CSR
 from ...low_rank import (
-    NORMS,
     CurvedLoss,
     Diagonal,
     Fista,
@@ -115,7 +114,7 @@ class LowRankNewton(Solver[CurvedState]):
         form = read(problem)
         if is_quadratic(problem):
             return "the loss is squared: its Gram matrix does not change"
-        if len(form.others) > 1 or not all(isinstance(h, NORMS) for h in form.others):
+        if len(form.others) > 1 or len(form.norms) < len(form.others):
             return "other penalties than one norm of entries or rows"
         if form.free.size * math.prod(form.shape[1:]) > self.options.most_free:
             return "too many free coefficients"

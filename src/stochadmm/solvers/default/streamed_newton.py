@@ -42,6 +42,7 @@ from ...streaming import (
     fastest,
     first_pass,
     in_memory,
+    loss_of_source,
 )
 from .._base import Solver, State, own_state, register, start_point
 from .sampled_newton import NewtonState, SampledNewton
@@ -106,7 +107,7 @@ class StreamedNewton(Solver[StreamedState]):
 
     def check(self, problem: Problem) -> None:
         """Raise unless the rows are streamed and x1 can be eliminated."""
-        if not isinstance(problem.f2, StreamedSum):
+        if loss_of_source(problem.f2) is None:
             raise Unsuitable(f"{self.name} is for rows in files; use 'auto' for rows in memory")
         if not problem.is_model:
             raise Unsuitable(f"{self.name} needs A1 = scale * identity and no f1")
@@ -279,9 +280,10 @@ class StreamedNewton(Solver[StreamedState]):
 
 def _streamed(problem: Problem) -> StreamedSum:
     """Return the data term of a problem whose rows are streamed."""
-    if not isinstance(problem.f2, StreamedSum):
+    f2 = loss_of_source(problem.f2)
+    if f2 is None:
         raise TypeError("the rows are in memory, expected a source of rows; use 'auto'")
-    return problem.f2
+    return f2
 
 
 def _tangent_problem(
