@@ -241,3 +241,16 @@ def test_a_printed_result_is_short_and_names_the_arrays_by_shape():
     assert result.status.name in text and result.message in text
     assert f"array of shape {result.coef.shape}" in text
     assert "array([" not in text
+
+
+def test_numbers_of_a_result_are_plain_floats():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 5))
+    labels, A1, A2 = rng.integers(0, 3, 40), rng.standard_normal((4, 5)), np.ones((4, 5))
+    for h1 in (sa.GroupL2(0.05, [2, 3]), sa.L2Ball(1.0)):
+        problem = sa.Problem(
+            sa.FiniteSum(sa.Multinomial(3), X, labels), h1=h1, A1=A1, A2=A2, b=np.ones((4, 3))
+        )
+        result = sa.minimize(problem)
+        numbers = (result.objective, result.feasibility, result.gap, result.relative_gap)
+        assert [type(number) for number in numbers] == [float] * 4

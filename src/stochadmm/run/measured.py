@@ -57,14 +57,16 @@ class Measured:
         if self.bound is None:
             return None
         distance = self.objective - self.bound
-        return max(distance, self.charge) if distance < np.inf else np.inf
+        return float(max(distance, self.charge)) if distance < np.inf else np.inf
 
     @property
     def relative_gap(self) -> float | None:
         """The gap relative to the objective."""
         if self.gap is None or self.gap == np.inf:
             return self.gap
-        return self.gap / self.scale if self.scale > 0 else (0.0 if self.gap == 0 else np.inf)
+        return (
+            float(self.gap / self.scale) if self.scale > 0 else (0.0 if self.gap == 0 else np.inf)
+        )
 
     def copy(self) -> Measured:
         """Return a measurement that a method cannot change by working in its own arrays."""
