@@ -380,10 +380,16 @@ def _objective_at_zero(problem: Problem, workspace: Workspace) -> float:
     source = loss_of_source(f2)
     if source is not None and not zero.x2.any():  # the first pass knows it
         data = workspace.rows.once(first_pass, source).loss_at_zero
+    elif not zero.x2.any():  # the same for every strength of a path
+        data = workspace.rows.once(_loss_at_zero, f2, problem.shape2, problem.dtype)
     else:
         data = float(f2.value(zero.x2))
     penalty = problem.penalty(zero)
     return penalty + data if np.isfinite(penalty + data) else data
+
+
+def _loss_at_zero(f2: Any, shape: Shape, dtype: Any) -> float:
+    return float(f2.value(np.zeros(shape, dtype)))
 
 
 def _affine_set(A1: Operator, A2: Operator, b: Array | None, shape: Shape) -> AffineSet:

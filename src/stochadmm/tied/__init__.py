@@ -4,7 +4,7 @@ The parts of ``solvers.tied_newton``; the mathematics is in ``docs/design/wide.m
 """
 
 from ._dual import dual_point
-from ._levels import Levels, Reduced, levels_of
+from ._levels import Levels, Reduced, free_levels, levels_of
 from ._pieces import Pieces
 from ._rows import FewRows, ManyRows, Model, Rows, factored_rows
 from ._splitting import Splitting
@@ -26,5 +26,6 @@ __all__ = [
     "TiedOptions",
     "dual_point",
     "factored_rows",
+    "free_levels",
     "levels_of",
 ]

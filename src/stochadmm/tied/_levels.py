@@ -64,18 +64,25 @@ def levels_of(S: Any, zero: Array) -> Levels | None:
            [0., 1.]])
     """
     d = S.shape[1]
-    rows = S[np.flatnonzero(zero)]
-    sizes = np.diff(rows.indptr)
+    first, sizes = S.indptr[:-1], np.where(zero, np.diff(S.indptr), 0)
     if sizes.max(initial=0) > 2:
         return None
     fixed = np.zeros(d, dtype=bool)
-    fixed[rows.indices[rows.indptr[:-1][sizes == 1]]] = True
-    pairs = rows[np.flatnonzero(sizes == 2)]
-    label, scale, dead = components(pairs.indices.reshape(-1, 2), pairs.data.reshape(-1, 2), fixed)
-    alive = np.flatnonzero(~dead[label])
+    fixed[S.indices[first[sizes == 1]]] = True
+    pairs = first[sizes == 2][:, None] + np.arange(2)
+    label, scale, dead = components(S.indices[pairs], S.data[pairs], fixed)
+    alive = ~dead[label]  # one entry in these rows, none in the others
     column = (np.cumsum(~dead) - 1)[label[alive]]
-    shape = (d, int((~dead).sum()))
-    return Levels(sparse.csr_array((scale[alive], (alive, column)), shape=shape))
+    ends = np.concatenate([[0], np.cumsum(alive)])
+    return Levels(sparse.csr_array((scale[alive], column, ends), shape=(d, int((~dead).sum()))))
+
+
+def free_levels(S: Any) -> list[tuple[Any, Any]] | None:
+    """Return the directions along which all rows of S vanish, None where levels are not known."""
+    levels = levels_of(S, np.ones(S.shape[0], dtype=bool))
+    if levels is None:
+        return None
+    return [(slice(None), levels.P.tocsc())] if levels.count else []
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ from ...tied import (
     TiedOptions,
     dual_point,
     factored_rows,
+    free_levels,
     levels_of,
 )
 from .._base import Solver, State, own_state, register, start_point
@@ -206,7 +207,7 @@ class TiedNewton(Solver[TiedState]):
         passes = 0.0 if workspace.rows.holds(factored_rows, *made_of) else 2.0
         rows = workspace.rows.once(factored_rows, *made_of)
         warm = bool(point.x2.any())
-        free = _free_directions(form, rows.structure)
+        free = _free_directions(form, rows.structure, workspace)
         if free and not warm:  # begin where nothing is penalized
             at = evaluate(f2, point.x2.astype(np.float64))
             cleared = clear_free_directions(f2, at, free, deadline=deadline)
@@ -419,14 +420,14 @@ def _zeros(form: OneBlock, z: Array) -> Array:
     return out & form.mask
 
 
-def _free_directions(form: OneBlock, structure: Structure) -> list[tuple[Any, Any]]:
+def _free_directions(
+    form: OneBlock, structure: Structure, workspace: Workspace
+) -> list[tuple[Any, Any]]:
     """Return the directions that no penalty sees, as sparse columns."""
     if structure.shift is None:
         return []
-    levels = levels_of(structure.S, np.ones(structure.S.shape[0], dtype=bool))
-    if levels is None:
-        return form.null_directions()
-    return [(slice(None), levels.P.tocsc())] if levels.count else []
+    free = workspace.rows.once(free_levels, structure.S)
+    return form.null_directions() if free is None else free
 
 
 def _first_penalty(problem: Problem, f2: FiniteSum, split: Splitting, at: DataTerm) -> float:
