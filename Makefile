@@ -81,7 +81,7 @@ coverage: $(EXT)
 
 # What packagers do: unpack the source distribution and run its tests on its own sources.
 SDIST_TESTS ?= tests/losses/test_losses.py tests/operators/test_operators.py tests/penalties/test_penalties.py tests/structures/test_structures.py \
-	tests/run/test_result.py tests/test_fingerprint.py
+	tests/run/test_result.py tests/base/test_fingerprint.py
 test-sdist: export OPENBLAS_NUM_THREADS = 1
 test-sdist: $(READY)
 	$(BIN)/python -m pip install -q -c constraints.txt build
@@ -95,8 +95,8 @@ test-hardware: $(EXT)
 	$(BIN)/python tests/hardware.py $(HARDWARE) $(if $(PYTEST_ARGS),-- $(PYTEST_ARGS))
 
 # What must work where nothing is compiled.
-NUMPY_TESTS := tests/test_kernels.py tests/test_finite_sum.py tests/solvers/test_acc_sadmm.py tests/solvers/test_stochastic.py \
-	tests/solvers/test_primal_dual.py tests/quadratic/test_quadratic.py tests/penalties/test_penalties.py tests/test_threads.py tests/run/test_driver.py
+NUMPY_TESTS := tests/kernels/test_kernels.py tests/risk/test_finite_sum.py tests/solvers/test_acc_sadmm.py tests/solvers/test_stochastic.py \
+	tests/solvers/test_primal_dual.py tests/quadratic/test_quadratic.py tests/penalties/test_penalties.py tests/linear_algebra/test_threads.py tests/run/test_driver.py
 test-numpy: export STOCHADMM_KERNELS = numpy
 test-numpy: export OPENBLAS_NUM_THREADS = 1
 test-numpy: export MKL_NUM_THREADS = 1
@@ -121,8 +121,8 @@ release-check: $(READY)
 
 # The oldest requirements, beside the kernels of the source tree. Old packages warn of each other.
 OLDEST := build/oldest
-OLDEST_TESTS := tests/structures/test_structures.py tests/base/test_files.py tests/run/test_result.py tests/test_data_sources.py \
-	tests/estimators/test_estimators_input.py tests/estimators/test_estimators_refit.py tests/test_cli_fit.py
+OLDEST_TESTS := tests/structures/test_structures.py tests/base/test_files.py tests/run/test_result.py tests/data/test_data_sources.py \
+	tests/estimators/test_estimators_input.py tests/estimators/test_estimators_refit.py tests/cli/test_cli_fit.py
 test-oldest: export OPENBLAS_NUM_THREADS = 1
 test-oldest: export PYTHONPATH = src
 test-oldest: $(EXT)
@@ -135,7 +135,7 @@ ASAN := build/asan/src
 SANITIZERS = $(foreach name,libasan.so libubsan.so,$(shell $(or $(CXX),g++) -print-file-name=$(name)))
 asan: asan-build
 	LD_PRELOAD="$(SANITIZERS)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONPATH=$(ASAN) \
-	$(BIN)/python -m pytest -n 0 -q -p no:cacheprovider tests/test_kernels.py tests/test_small.py $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 0 -q -p no:cacheprovider tests/kernels/test_kernels.py tests/forms/test_small.py $(PYTEST_ARGS)
 
 .PHONY: asan-build
 asan-build: $(READY)

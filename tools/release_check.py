@@ -32,7 +32,7 @@ ADDED = {"PKG-INFO"}
 SDIST_TESTS = (
     "tests/structures/test_structures.py",
     "tests/base/test_files.py",
-    "tests/test_cli_fit.py",
+    "tests/cli/test_cli_fit.py",
 )
 
 
