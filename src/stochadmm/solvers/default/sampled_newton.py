@@ -228,6 +228,9 @@ class SampledNewton(Solver[NewtonState]):
         now = at.value + problem.penalty(s.output)
         hessian = self._hessian(f2, s, at, rng)
         w, mu, s.promised = self._model(problem, s, form, at, hessian, now)
+        if not (np.isfinite(w).all() and np.isfinite(mu).all()):
+            # rows that are all flat leave the model without a minimizer: no step
+            w, mu, s.promised = at.x, s.mu, 0.0
         s.curvature = hessian.along(w - at.x)
         s.settled = hessian.sample.size == f2.n_terms and self._is_rounding(s, now)
         taken = self._advance(problem, f2, s, snapshot, w, now)
@@ -235,8 +238,7 @@ class SampledNewton(Solver[NewtonState]):
         memory = s.workspace.rows.once(newton_memory, f2)
         memory.cache, memory.hessian = s.cache, hessian
         memory.sample_size, memory.penalty = s.sample_size, s.penalty
-        if np.isfinite(mu).all():  # rows that are all flat leave the model without a minimizer
-            s.mu = s.mu + taken * (mu - s.mu) if taken < 1 else mu
+        s.mu = s.mu + taken * (mu - s.mu) if taken < 1 else mu
         s.dual = form.to_multiplier(s.mu).astype(problem.dtype)
         s.beta = 1.0 if s.penalty is None else s.penalty
         s.n_epochs += 1
