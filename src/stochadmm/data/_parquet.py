@@ -101,7 +101,10 @@ def _numbers(column: Any, name: str, where: str) -> Array:
         raise DataError(
             f"{where}: column {name!r} has {column.null_count} missing values; fill or drop them"
         )
-    values = column.to_numpy()
+    if column.num_chunks == 1:  # seen as it is; several are joined by a copy
+        values = column.chunk(0).to_numpy(zero_copy_only=False)
+    else:
+        values = column.to_numpy()
     if values.dtype.kind not in "fiub":
         raise DataError(f"{where}: column {name!r} holds {column.type}, expected numbers")
     return np.asarray(values)
