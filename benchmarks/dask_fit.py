@@ -25,7 +25,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -219,12 +219,23 @@ def alarmed(*_: object) -> None:
     raise Hung
 
 
+def workers_of(client: Client) -> list[int]:
+    """Return the processes of both workers, when they are back."""
+    end = time.monotonic() + HANGS
+    while time.monotonic() < end:
+        with suppress(OSError):  # one that was killed may still be listed
+            pids = sorted(client.run(os.getpid).values())
+            if len(pids) == 2:
+                return pids
+        time.sleep(0.2)
+    sys.exit("the workers did not come back")
+
+
 def killed(
     client: Client, data: tuple[Any, ...], columns: int, folder: Path, moment: float, pick: int
 ) -> dict[str, Any]:
     """Fit while a worker is killed; return how it ended."""
-    client.wait_for_workers(2, timeout=HANGS)
-    pids = sorted(client.run(os.getpid).values())
+    pids = workers_of(client)
     path = folder / "run.ckpt"
     for left in folder.glob("run.ckpt*"):
         left.unlink()
@@ -232,9 +243,9 @@ def killed(
     struck: list[bool] = []
 
     def strike() -> None:
-        ended.wait(moment)
-        struck.append(not ended.is_set())
-        os.kill(pids[pick], signal.SIGKILL)
+        struck.append(not ended.wait(moment))
+        if struck[0]:
+            os.kill(pids[pick], signal.SIGKILL)
 
     killer = threading.Thread(target=strike)
     signal.signal(signal.SIGALRM, alarmed)
@@ -285,10 +296,12 @@ def kills(asked: argparse.Namespace) -> int:
                 name = list(sources)[number % 3]
                 rng = np.random.default_rng([number, 2])
                 bits, seconds = wholes[name]
-                found = killed(
-                    client, sources[name], columns, folder, seconds * float(rng.random()),
-                    number % 2,
-                )  # fmt: skip
+                found = {"during the fit": False}
+                while not found["during the fit"]:  # a fit that ended before is none
+                    moment = seconds * float(rng.random())
+                    found = killed(
+                        client, sources[name], columns, folder, moment, number % 2
+                    )  # fmt: skip
                 found |= {"rows": name, "same": found.pop("bits") == bits}
                 done.append(found)
                 asked.out.write_text(json.dumps(done, indent=1))
