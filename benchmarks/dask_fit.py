@@ -91,7 +91,7 @@ def cluster_of(workers: int) -> Iterator[Client]:
     """Start workers of one thread each; one that is killed has a minute to come back."""
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "60s"}),
-        LocalCluster(workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
         client.wait_for_workers(workers)
