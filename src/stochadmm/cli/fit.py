@@ -41,7 +41,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 
 
 def fit(
-    data: Data,
+    data: Annotated[str, typer.Argument(hidden=True)],  # told by the first line of the help
     target: Target = "y",
     loss: Loss = "",
     alpha: Annotated[float | None, typer.Option(min=0, help="Strength; else by --cv.")] = None,
@@ -68,7 +68,10 @@ def fit(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace it.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a structured linear model to a table."""
+    """Fit a structured linear model to a table.
+
+    DATA: CSV, Parquet, Arrow, libsvm, npz, npy, folder, pattern; - for stdin.
+    """
     check_place(out, overwrite)
     if checkpoint is not None and alpha is None:
         raise ValueError("--checkpoint is for one fit, not for a search; pass --alpha")
