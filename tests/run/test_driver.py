@@ -19,6 +19,7 @@ from stochadmm.run import monitor
 from stochadmm.run.path import alpha_max, at_strength
 from stochadmm.run.stopping import Gap
 from stochadmm.solvers import State
+from stochadmm.tied import _levels
 
 N, D = 60, 6
 
@@ -234,6 +235,8 @@ def test_models_of_steps_end_with_the_budget_of_the_run(name, monkeypatch):
         return whole(self, *given, deadline=deadline, **named)
 
     monkeypatch.setattr(QuadraticModel, "minimize", minimize)
+    # few levels need no model of a step: here they are as many as it takes
+    monkeypatch.setattr(_levels, "minimize_in_columns", lambda *given: None)
     p = problem("squared" if name == "gram" else "logistic")
     sa.minimize(p, name, stop=Gap(1e-6), max_seconds=1000.0)
     assert told and all(0 < end.seconds_left() <= 1000 for end in told)
@@ -599,7 +602,8 @@ def test_a_bar_of_streamed_rows_tells_speed_gap_and_time_left(capfd, monkeypatch
     sa.minimize(p, verbose=True, memory="4MiB")
     shown = capfd.readouterr()
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.out + shown.err)
-    assert all(word in text for word in ("passes", "MB/s", "duality gap", "about 0:00 left"))
+    assert all(word in text for word in ("passes", "MB/s", "duality gap"))
+    assert re.search(r"about \d+:\d\d left", text)
 
 
 def record(seconds, gap, objective=1.0):

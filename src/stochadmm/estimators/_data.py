@@ -307,8 +307,9 @@ def _own(loss: Any) -> CompleteLoss | None:
 def _named(name: Any, known: Mapping[str, type[Kind]]) -> type[Kind]:
     """Return the kind of loss of a name."""
     if name not in known:
-        hint = did_you_mean(name, known).replace("?", "? ")
+        hint = did_you_mean(name, known)
         raise ValueError(
-            f"loss is {name!r}; {hint}expected one of {', '.join(known)}, or a loss object"
+            f"loss is {name!r}, expected one of {', '.join(known)}, or a loss object"
+            + (f"; {hint}" if hint else "")
         )
     return known[name]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
-from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.multiclass import is_multilabel
 
 from ..base.protocols import Array
 from ..base.validation import refuse_masked
@@ -70,7 +70,7 @@ def as_signs(y: Any, X: Any) -> Array | None:
     array([[-1.,  1.],
            [ 1.,  1.]])
     """
-    if y is None or not str(type_of_target(y, input_name="y")).startswith("multilabel"):
+    if y is None or not is_multilabel(y):
         return None
     refuse_masked(y, "y")
     labels = check_array(y, accept_sparse="csr", dtype=None, input_name="y")

@@ -128,6 +128,9 @@ class Solver(Generic[StateT]):
 
     def check(self, problem: Problem) -> None:
         """Raise `Unsuitable` when the problem lacks something this method needs."""
+        streamed = loss_of_source(problem.f2)
+        if streamed is not None and any(lacks(streamed, m) for m in self.needs.get("f2", ())):
+            raise self._draws_rows()
         parts = field_values(problem)
         for part, members in self.needs.items():
             value = parts[part]
@@ -137,17 +140,19 @@ class Solver(Generic[StateT]):
                         f"{self.name} needs `{member}` of {part} ({type(value).__name__}), which "
                         "it does not offer; choose another solver or add the method"
                     )
-        streamed = loss_of_source(problem.f2)
         if streamed is not None and "gradient_change" in self.needs.get("f2", ()):
             self._check_source(streamed.source)
+
+    def _draws_rows(self) -> Unsuitable:
+        return Unsuitable(
+            f"{self.name} keeps numbers of every row, or draws rows one by one; over files "
+            "use 'auto', 'acc-sadmm' or 'svrg-admm'"
+        )
 
     def _check_source(self, source: Source) -> None:
         """Raise unless batches can be drawn from a source of rows."""
         if not self.draws_from_files:
-            raise Unsuitable(
-                f"{self.name} keeps numbers of every row, or draws rows one by one; over files "
-                "use 'auto', 'acc-sadmm' or 'svrg-admm'"
-            )
+            raise self._draws_rows()
         if not in_parts(source) and not decodes(source):
             raise Unsuitable(
                 f"{self.name} draws rows from everywhere, and {type(source).__name__} is read "
