@@ -248,6 +248,15 @@ def number(shard):
     return sum(1 for _ in shard.blocks(8))
 
 
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C as Python begins with it: other tests, or what they import, may have changed it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupt_of_threads_is_answered_within_a_block():
     read: list = []
     shards = [Slow(1000 * k, read) for k in range(8)]

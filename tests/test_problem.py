@@ -256,10 +256,10 @@ def test_the_library_s_parts_have_what_the_protocols_ask_for():
 @pytest.mark.parametrize(
     ("name", "near"),
     [
-        ("acc-sadm", "'acc-sadmm'"),
-        ("svrg", "'svrg-admm'"),
-        ("ADMM", "acc-sadmm"),
-        ("xyz", "acc-sadmm"),
+        ("acc-sadm", "did you mean acc-sadmm?"),
+        ("svrg", "did you mean svrg-admm?"),
+        ("ADMM", "did you mean admm?"),
+        ("xyz", "'xyz'; sa.solvers.names()"),  # nothing is near
     ],
 )
 def test_an_unknown_solver_lists_the_nearest_names(name, near):

@@ -22,7 +22,12 @@ from stochadmm.penalties import (
     TotalVariation1D,
     Zero,
 )
-from stochadmm.quadratic import Implicit, QuadraticModel, minimize_quadratic
+from stochadmm.quadratic import (
+    Implicit,
+    QuadraticModel,
+    QuadraticOptions,
+    minimize_quadratic,
+)
 
 
 def model(d, seed=0, rank=None, outputs=()):
@@ -255,9 +260,9 @@ def test_the_accuracy_is_found_on_the_way():
 def test_a_tolerance_below_rounding_ends_soon_and_at_the_best_point(seed):
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((9, 8))
-    found = minimize_quadratic(
-        A.T @ A, rng.standard_normal((8, 3)), np.zeros((8, 3)), Identity(8), Nuclear(0.3),
-        tol=1e-15,
-    )  # fmt: skip
+    model = QuadraticModel(
+        Identity(8), Nuclear(0.3), None, (8, 3), options=QuadraticOptions(anchored=True)
+    )
+    found = model.minimize(A.T @ A, rng.standard_normal((8, 3)), np.zeros((8, 3)), tol=1e-15)
     assert found.n_iter < 1000
     assert found.residual <= 1e-10

@@ -29,6 +29,10 @@ class QuadraticOptions:
         Entries up to which coupled outputs are solved as one vector, with a matrix of that side.
     ridge : float
         Added to the diagonal, relative to its mean: collinear columns leave H singular.
+    anchored : bool
+        Whether that ridge pulls to the last step instead of zero. The solution is then that of
+        the problem as it is, to rounding; but along directions that H hardly sees, such as the
+        intercepts of classes with next to no weight, the splitting creeps.
     hold : float
         Weight of the proximal term, in units of the mean diagonal, that lets Newton's method go
         on where too many pieces of the penalty lie between it and the solution.
@@ -50,6 +54,7 @@ class QuadraticOptions:
     gain: float = 0.9
     flatten: int = 1500
     ridge: float = 1e-11
+    anchored: bool = False
     hold: float = 1e-3
     costly_columns: int = 700
     most_systems: int = 80

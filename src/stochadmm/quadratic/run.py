@@ -259,9 +259,10 @@ class MatrixRun(Run[Array]):
         )
 
     def solved(self, inverse: Array, right: Array, left: Array) -> Array:
-        """Multiply with the inverse; the ridge in it holds the last step instead of zero.
+        """Multiply with the inverse.
 
-        A solution is thus one of the problem as it is. The compiled loop leaves the digits that a
-        ridge costs to Newton's method.
+        The compiled loop leaves the digits that a ridge costs to Newton's method.
         """
-        return np.asarray(inverse @ (right + self.ridge * self.step))
+        if self.model.options.anchored:
+            right = right + self.ridge * self.step
+        return np.asarray(inverse @ right)

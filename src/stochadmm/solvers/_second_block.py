@@ -22,7 +22,7 @@ from ..forms.dense_step import structure_gram
 from ..linear_algebra import cholesky
 from ..operators import Identity
 from ..problem import Problem
-from ..quadratic import QuadraticModel, minimize_quadratic
+from ..quadratic import QuadraticModel, QuadraticOptions, minimize_quadratic
 from ..second_order import Damping, backtrack, full_hessian, is_quadratic, rounding
 
 
@@ -91,7 +91,9 @@ class SmallProblem:
         self, H: Array, h: Any, shape: tuple[int, ...], deadline: Deadline = NEVER
     ) -> None:
         self.deadline = deadline
-        self.H, self.model = H, QuadraticModel(Identity(shape[0]), h, None, shape)
+        self.H = H
+        options = QuadraticOptions(anchored=True)
+        self.model = QuadraticModel(Identity(shape[0]), h, None, shape, options=options)
         self.warm: dict[str, Any] = {}
 
     def __call__(self, at: Array, slope: Array) -> Array:
