@@ -594,8 +594,7 @@ def test_verbose_shows_a_bar_and_silence_is_the_default(capfd):
     assert "acc-sadmm" in text and "passes" in text
 
 
-def test_a_bar_of_streamed_rows_tells_speed_gap_and_time_left(capfd, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+def test_a_bar_of_streamed_rows_tells_speed_gap_and_time_left(capfd):
     X, y = problem().f2.X, problem().f2.y
     source = sa.data.ArraySource(np.tile(X, (40, 1)), np.tile(y, 40))
     p = sa.Problem.linear(sa.Logistic(), source, on_coefficients=sa.L1(0.01))

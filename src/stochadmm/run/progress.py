@@ -52,15 +52,14 @@ def elapsed(record: Record) -> float:
 
 
 def told(record: Record, rule: Rule, read_bytes: int, left: float | None) -> str:
-    """Return a record in a line: passes, MB/s where rows are read, gap, time left."""
+    """Return a record in a line; narrow terminals cut it, so its most wanted parts come first."""
     parts = [f"{record.passes:.0f} passes"]
     if read_bytes and elapsed(record) > 0:
         parts.append(f"{record.passes * read_bytes / elapsed(record) / 1e6:.0f} MB/s")
-    parts += [f"F = {record.objective:.6g}", rule.describe(record)]
     if left is not None:
         minutes, seconds = divmod(round(left), 60)
         parts.append(f"about {minutes}:{seconds:02d} left")
-    return ", ".join(parts)
+    return ", ".join([*parts, rule.describe(record), f"F = {record.objective:.6g}"])
 
 
 @contextmanager
