@@ -48,6 +48,7 @@ EPS = 2e-4  # smallest over largest strength where there is a largest one
 LEAST_SPLITS = 3  # of a case that is reported
 REFITTED = ", refitted"  # what the names of models have after refitting
 RIDGE_EPS = 1e-9  # the same for squares, whose range is wider
+FINER = 60  # strengths of the path of l1 models that are compared at equal size
 
 Split = tuple[Any, Any, Any, Any]
 """Training rows and targets, test rows and targets."""
@@ -131,6 +132,24 @@ def plain(make: Callable[..., Any], l1: bool, **options: Any) -> Callable[..., A
         return GridSearchCV(model, {name: grid}, cv=folds, scoring=scoring)
 
     return search
+
+
+def path_supports(X: Any, y: Any) -> Any:
+    """Return which coefficients plain l1 models of many strengths use, from few to many."""
+    model, name, grid = (tasks if np.ndim(y) == 2 else logistic)(True, X, y)
+    finer = np.geomspace(grid[0], grid[-1], FINER)
+    if isinstance(model, LogisticRegression):
+        model.set_params(tol=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of strengths that need more iterations
+        fitted = [clone(model).set_params(**{name: value}).fit(X, y) for value in finer]
+    return np.stack([np.atleast_2d(one.coef_) != 0 for one in fitted])
+
+
+def of_equal_size(path: Any, wanted: int) -> Any:
+    """Return the support along a path whose number of coefficients is nearest."""
+    counts = path.reshape(len(path), -1).sum(axis=1)
+    return path[np.argmin(np.abs(counts - wanted))]
 
 
 def structured(kind: str, **params: Any) -> Callable[..., Any]:
@@ -219,7 +238,7 @@ def p53() -> Iterator[Case]:
     yield Case(
         "p53-pathways", "mutated or not", folds(data.X[:, keep], data.y),
         both("pathways", "OverlappingGroupClassifier", **shared),
-        repetitions=1, per_repetition=5, scale=True, references=PLAIN,
+        repetitions=4, per_repetition=5, scale=True, references=PLAIN,
         notes=f"50 rows, the 500 genes of largest variance, {len(groups)} pathways",
     )  # fmt: skip
 
@@ -234,7 +253,7 @@ def breast() -> Iterator[Case]:
             "breast-cancer-graph", words, folds(data.X[:, keep], data.y),
             both("network", "GraphFusedClassifier", graph=graph, l1_ratio=0.5)
             | both("network, more fusion", "GraphFusedClassifier", graph=graph, l1_ratio=0.2),
-            repetitions=2, per_repetition=5, scale=True, references=PLAIN,
+            repetitions=4, per_repetition=5, scale=True, references=PLAIN,
             notes=f"{len(data.y)} rows, the {len(keep)} genes with a neighbour in the network, "
             f"{len(graph)} edges",
         )  # fmt: skip
@@ -258,7 +277,7 @@ def digits(dataset: str, pair: tuple[int, int], sizes: tuple[int, ...]) -> Itera
             dataset, f"{pair[0]} or {pair[1]}, {rows} rows", draws(*parts, rows),
             both("pixel grid", "GraphFusedClassifier", graph=grid, l1_ratio=0.1)
             | both("pixel grid + l1", "GraphFusedClassifier", graph=grid, l1_ratio=0.5),
-            repetitions=5, references=PLAIN,
+            repetitions=10, references=PLAIN,
             notes=f"{grid[0]} x {grid[1]} pixels, {len(parts[3]):,} test rows",
         )  # fmt: skip
 
@@ -275,7 +294,7 @@ def dna() -> Iterator[Case]:
             draws(data.X, data.y, data.X_test[test], data.y_test[test], rows),
             both("position chain", "GraphFusedClassifier", graph=data.graph, l1_ratio=0.5)
             | both("letter groups", "OverlappingGroupClassifier", groups=groups),
-            repetitions=8, references=PLAIN,
+            repetitions=10, references=PLAIN,
             notes=f"{data.X.shape[1]} columns: 41 positions, 4 letters; 10,000 test rows",
         )  # fmt: skip
 
@@ -315,7 +334,7 @@ def school() -> Iterator[Case]:
                 "low rank + rows", "SparseLowRankRegressor", l1_ratio=0.3, sparsity="rows",
                 **shared,
             ),
-            repetitions=4, inner=3, scale=True, references=plain_models,
+            repetitions=10, inner=3, scale=True, references=plain_models,
             notes=f"the 30 largest schools, {len(y):,} pupils, {int(varied.sum())} columns, "
             "scores centered per school; explained variance within schools",
         )  # fmt: skip
@@ -383,10 +402,15 @@ def described(model: Any) -> dict[str, Any]:
     if hasattr(best, "dual_gap_"):
         out["gap"] = best.dual_gap_
     # which coefficients are not zero, and which are equal: compared over the splits
-    out["support"] = np.packbits(coef != 0).tobytes().hex()
+    out["support"] = packed(coef != 0)
     out["partition"] = labels.astype(np.int16).tobytes().hex()
     out["entries"] = coef.size
     return out
+
+
+def packed(support: Any) -> str:
+    """Return a support as text."""
+    return np.packbits(support).tobytes().hex()
 
 
 def run(case: Case, split: int) -> list[dict[str, Any]]:
@@ -396,20 +420,23 @@ def run(case: Case, split: int) -> list[dict[str, Any]]:
         X, X_test = scaled(X, X_test)
     kind = KFold if np.ndim(y) == 2 else StratifiedKFold
     inner = list(kind(case.inner, shuffle=True, random_state=split).split(X, y))
+    path = path_supports(X, y)
     rows = []
     for name, make in (case.references | case.models).items():
         start = time.process_time()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = make(X, y, inner).fit(X, y)
+        seconds, found = time.process_time() - start, described(model)
         rows.append(
             {
                 "dataset": case.dataset, "case": case.case, "notes": case.notes,
                 "model": name, "refitted": name.endswith(REFITTED),
                 "plain": name in case.references, "split": split,
                 "rows": X.shape[0], "test_rows": X_test.shape[0], "columns": X.shape[1],
-                **judged(model, X_test, y_test), **described(model),
-                "seconds": time.process_time() - start,
+                **judged(model, X_test, y_test), **found,
+                "equal_support": packed(of_equal_size(path, found["nonzeros"])),
+                "seconds": seconds,
                 "warnings": sum("onverge" in str(w.category) for w in caught),
             }
         )  # fmt: skip
@@ -474,7 +501,8 @@ def main() -> None:
     lines.to_csv(OUT / "compared.csv", index=False)
     draw(lines, OUT / "sizes.png")
     if options.page:
-        page(lines, options.page, STRENGTHS, EPS, RIDGE_EPS, missing)
+        page(lines, options.page, missing, strengths=STRENGTHS, eps=EPS, ridge=RIDGE_EPS,
+             finer=FINER)  # fmt: skip
     hidden = ["notes", "plain", "refitted", "rival", "splits"]
     print(lines.drop(columns=hidden).to_string(index=False, float_format=lambda v: f"{v:.4g}"))
 

@@ -25,8 +25,9 @@ def standard_error(values: Any, rows: float, test_rows: float, repeated_folds: b
 def compared(table: pd.DataFrame, strengths: int) -> pd.DataFrame:
     """Return a line per case and model, with paired comparisons against the plain ones.
 
-    Scores are compared with the best plain model, size and stability with the plain l1 model, the
-    one that chooses columns; refitted models with plain ones among which the refitted l1 is too.
+    Scores are compared with the best plain model and sizes with the plain l1 model, the one that
+    chooses columns, refitted models with plain ones among which the refitted l1 is too; stability
+    with plain l1 models that use as many coefficients.
     """
     lines = []
     for (dataset, case), part in table.groupby(["dataset", "case"], sort=False):
@@ -41,8 +42,7 @@ def compared(table: pd.DataFrame, strengths: int) -> pd.DataFrame:
             sizes = float(own.rows.mean()), float(own.test_rows.mean()), dataset in FOLDS
             difference = (scores[model] - scores[best]).to_numpy()
             growth = (numbers[model] - numbers[sparse]).to_numpy()
-            rival = part[part.model == sparse]
-            steadier, steadier_se = stability_difference(own, rival)
+            steadier, steadier_se = stability_difference(own)
             lines.append(
                 {
                     "dataset": dataset, "case": case, "model": model, "notes": own.notes.iloc[0],
@@ -69,34 +69,36 @@ def compared(table: pd.DataFrame, strengths: int) -> pd.DataFrame:
 # ---------------------------------------------------------------- stability
 
 
-def supports(own: pd.DataFrame) -> Any:
+def supports(own: pd.DataFrame, column: str = "support") -> Any:
     """Return which coefficients are not zero, a row per split."""
     entries = int(own.entries.iloc[0])
     bits = [
-        np.unpackbits(np.frombuffer(bytes.fromhex(s), np.uint8))[:entries] for s in own.support
+        np.unpackbits(np.frombuffer(bytes.fromhex(s), np.uint8))[:entries] for s in own[column]
     ]
     return np.array(bits, dtype=float)
 
 
 def stability(chosen: Any) -> float:
-    """Return Nogueira's measure: 1 for the same support in all splits, 0 for chance.
+    """Return the mean Dice coefficient of the supports of two splits.
 
-    The variance of the choices over the splits, relative to that of random choices of as many
-    columns; it has no value where all or none are chosen.
+    It has no value where all coefficients are always used, or never one.
     """
     splits, entries = chosen.shape
-    share = chosen.sum(axis=1).mean() / entries
-    if splits < 2 or share in (0.0, 1.0):
+    sizes = chosen.sum(axis=1)
+    if splits < 2 or sizes.max() == 0 or sizes.min() == entries:
         return float("nan")
-    often = chosen.mean(axis=0)
-    varied = splits / (splits - 1) * np.mean(often * (1 - often))
-    return float(1 - varied / (share * (1 - share)))
+    both, total = chosen @ chosen.T, sizes[:, None] + sizes
+    dice = np.divide(2 * both, total, out=np.ones_like(both), where=total > 0)
+    return float(dice[np.triu_indices(splits, 1)].mean())
 
 
-def stability_difference(own: pd.DataFrame, rival: pd.DataFrame) -> tuple[float, float]:
-    """Return by how much one model is steadier, with a standard error by the jackknife."""
-    first, second = supports(own), supports(rival)
-    if first.shape != second.shape or len(first) < 3:
+def stability_difference(own: pd.DataFrame) -> tuple[float, float]:
+    """Return by how much a model is steadier than l1 models of equal size.
+
+    The standard error is that of the jackknife over the splits.
+    """
+    first, second = supports(own), supports(own, "equal_support")
+    if len(first) < 3:
         return float("nan"), float("nan")
     whole = stability(first) - stability(second)
     count = len(first)
@@ -148,20 +150,19 @@ them stays when the training rows change; before and after refitting on the stru
 * **Size.** Median of the different numbers in a model: levels where coefficients are tied, r (d +
   C - r) for rank r, else coefficients that are not zero. Compared with the plain l1 model by the
   logarithm of one plus the size.
-* **Stability.** Nogueira's measure of the supports over the splits: 1 is the same support every
-  time, 0 is chance, whatever the size. Compared with the plain l1 model, standard errors by the
-  jackknife over the splits. No value (-) where all or no coefficients are used. Columns that no
-  penalty touches (two genes of p53-pathways are in no group) are in every support, so a model with
-  nothing else counts as perfectly stable: read stability beside the size. *Ties* is the mean
-  adjusted Rand index of the partitions into equal coefficients, zeros being one part.
+* **Stability.** Mean Dice coefficient of the supports of two splits: 1 is the same support every
+  time. It grows with the size of a support, so every model is compared with plain l1 models of
+  equal size: for every split the one of {finer} strengths that uses the nearest number of
+  coefficients. Standard errors by the jackknife over the splits; no value (-) where all or no
+  coefficients are used. Columns that no penalty touches (two genes of p53-pathways are in no
+  group) are in every support. *Ties* is the mean adjusted Rand index of the partitions into equal
+  coefficients, zeros being one part.
 * **Verdicts.** Better or worse is beyond the 95 % interval of Student's t over the splits (with
   Nadeau and Bengio's correction for the folds of genes); everything else is undecided. Among so
   many comparisons one or two are beyond by chance.
 * **Seconds.** CPU time of one search with its last fit, one thread.
-* **Cut.** The whole run is kept short: three to five splits a case, so that nearly all comparisons
-  must stay undecided; grids of {strengths} strengths; one or two sizes of training rows; no
-  clinc150. The script goes on where it ended, with `--minutes`. A
-  [longer run](real-data-scores.md) of scores alone decided more, mostly against structure.
+* **Not here.** One or two sizes of training rows, two mixes of the penalties, no clinc150. A
+  [longer run](real-data-scores.md) of scores alone has more cases.
 """
 
 ASPECTS = (
@@ -173,10 +174,17 @@ ASPECTS = (
 
 
 def page(
-    lines: pd.DataFrame, path: Path, strengths: int, eps: float, ridge: float, missing: list[str]
+    lines: pd.DataFrame,
+    path: Path,
+    missing: list[str],
+    *,
+    strengths: int,
+    eps: float,
+    ridge: float,
+    finer: int,
 ) -> None:
     """Write the Markdown page; ``missing`` names data sets with too few finished splits."""
-    head = HEAD.format(strengths=strengths, eps=eps, decades=-np.log10(ridge))
+    head = HEAD.format(strengths=strengths, eps=eps, decades=-np.log10(ridge), finer=finer)
     draw(lines, path.with_suffix(".png"))
     if missing:
         head += f"* **Not finished.** Too few splits to be compared: {', '.join(missing)}.\n"
@@ -187,7 +195,7 @@ def page(
         text += [f"\n## {TITLES[str(dataset)]}\n", notes[:1].upper() + notes[1:] + ".\n"]
         text += [
             "| case | model | score | against best plain | loss | size | against l1 "
-            "| stability | against l1 | ties | s |",
+            "| stability | against equal l1 | ties | s |",
             "|---|---|---|---|---|---|---|---|---|---|---|",
         ]
         for case, own in part.groupby("case", sort=False):
