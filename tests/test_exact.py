@@ -282,7 +282,7 @@ def test_structure_is_kept_only_if_the_objective_does_not_rise_beyond_the_tolera
     assert kept.objective == problem.objective(kept.point)
     # a multiplier that ties everything asks for a structure that costs too much
     wrong = measured(moved, 0 * best.dual, 1e-9)
-    flat = candidates(problem, near.point.x2, wrong.dual, wrong.beta, None)
+    flat = candidates(problem, near.point.x2, wrong.dual, wrong.beta, None, monitor.workspace)
     assert len(flat) == 1 and len(levels(flat[0])) == 1
     refused = structured(wrong, monitor, state)
     np.testing.assert_array_equal(refused.point.x2, near.point.x2)

@@ -18,11 +18,13 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.sparse.linalg import lsmr
 
 from .base.capabilities import Has, offers
-from .base.protocols import Array
+from .base.protocols import Array, Penalty
+from .base.workspace import Workspace
 from .operators import identity_scale
 from .penalties import segments
 from .problem import Pair, Problem
 from .risk import loss_of_rows
+from .risk.metrics import column_energies
 
 Mask = NDArray[np.bool_]
 
@@ -39,48 +41,45 @@ def prox_side(problem: Problem, x2: Array, dual: Array, beta: float) -> Array | 
 
 
 def candidates(
-    problem: Problem, x2: Array, dual: Array, beta: float, gradient: Array | None
-) -> list[Array]:
+    problem: Problem, x2: Array, dual: Array, beta: float, gradient: Array | None,
+    workspace: Workspace,
+) -> list[Array]:  # fmt: skip
     """Return points near x2 with exact structure, most structured first; x2 is not among them."""
     z = prox_side(problem, x2, dual, beta)
-    free = _zero_coefficients(problem, x2, dual, gradient)
     found: list[Array] = []
     if z is not None:
         found += _low_rank(problem, x2, z)
-        mask = _zeros(problem.h1, z)
+        mask, free = _zeros(problem.h1, z), np.zeros(x2.shape, dtype=bool)
+        if problem.h2 is not None and gradient is not None:
+            total = gradient if problem.A2 is None else gradient + problem.A2.rmatvec(dual)
+            free = _zeros(problem.h2, _step(problem, problem.h2, x2, total, workspace))
         A2: Any = problem.A2
         if (mask.any() or free.any()) and offers(A2, Has.SPARSE):
             found.append(project(A2.tosparse(), mask, free, x2))
     elif gradient is not None and problem.h2 is not None:
-        step = _short_step(problem)
-        found.append(problem.h2.prox(x2 - step * gradient.astype(x2.dtype), step))
+        found.append(_step(problem, problem.h2, x2, gradient, workspace))
     return found
 
 
-def _short_step(problem: Problem) -> float:
-    """Return a step of at most 1 / Lf that costs no read of much data: any makes exact zeros."""
+def _step(problem: Problem, h2: Penalty, x2: Array, slopes: Array, workspace: Workspace) -> Array:
+    """Return x2 after a proximal step of at most 1 / Lf: any makes zeros exact.
+
+    Of much data the constant is the trace of the Gram matrix, which most methods know already.
+    """
     f2 = loss_of_rows(problem.f2)
     if f2 is not None and f2.n_bytes > 1 << 20:
-        largest = float(f2.loss.curvature_bound) * float(f2.row_curvatures.mean(dtype=np.float64))
+        energies = workspace.rows.once(column_energies, f2)
+        largest = float(f2.loss.curvature_bound) * float(energies.sum())
     else:
         largest = problem.f2.lipschitz_mean
-    return 1 / max(largest, 1e-300)
+    step = 1 / max(largest, 1e-300)
+    return h2.prox(x2 - step * slopes.astype(x2.dtype), step)
 
 
 def _zeros(penalty: Any, z: Array) -> Mask:
     if offers(penalty, Has.ZEROS):
         return cast(Mask, np.asarray(penalty.zeros(z), dtype=bool))
     return cast(Mask, z == 0)
-
-
-def _zero_coefficients(problem: Problem, x2: Array, dual: Array, gradient: Array | None) -> Mask:
-    """Return the entries of x2 that a prox step of h2 sets to zero."""
-    none = np.zeros(x2.shape, dtype=bool)
-    if problem.h2 is None or gradient is None:
-        return none
-    total = gradient if problem.A2 is None else gradient + problem.A2.rmatvec(dual)
-    step = _short_step(problem)
-    return _zeros(problem.h2, problem.h2.prox(x2 - step * total.astype(x2.dtype), step))
 
 
 def _low_rank(problem: Problem, x2: Array, z: Array) -> list[Array]:

@@ -125,7 +125,7 @@ def structured(best: Measured, monitor: Monitor, state: State) -> Measured:
         target = monitor.tol * (best.scale if monitor.relative else 1.0)
         allowed = best.objective + max(0.0, 0.5 * (target - best.gap), 0.1 * best.gap)
     x2 = best.point.x2
-    for candidate in candidates(problem, x2, best.dual, best.beta, gradient):
+    for candidate in candidates(problem, x2, best.dual, best.beta, gradient, monitor.workspace):
         if np.array_equal(candidate, x2):
             return best
         found = monitor.appraise(
