@@ -296,3 +296,21 @@ def test_nan_in_mostly_zero_rows_is_found():
     X[:, 0], X[17, 5] = 1.0, np.nan
     with pytest.raises(ValueError, match="row 17"):
         FiniteSum(sa.Squared(), X, np.zeros(4000))
+
+
+def test_indices_are_checked_once_and_not_at_every_pass():
+    f2 = data("logistic", storage="csr")[0]
+    assert f2.view is f2.view or not f2.compiled
+    x = np.zeros(f2.shape)
+    before = f2.evaluate(x)
+    np.testing.assert_array_equal(f2.evaluate(x).gradient, before.gradient)
+
+
+def test_indices_that_were_changed_in_place_are_found_before_the_run():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((40, 6), density=0.5, rng=rng, format="csr")
+    y = np.where(rng.random(40) < 0.5, -1.0, 1.0)
+    problem = sa.Problem.linear(sa.Logistic(), X, y, on_coefficients=sa.L1(0.01))
+    problem.f2.X.indices[3] = 1_000_000
+    with pytest.raises(ValueError, match="1000000, expected 0 to 5"):
+        sa.minimize(problem)

@@ -20,7 +20,6 @@ from ..kernels.views import OperatorView, PenaltyView, ProblemView
 from ..operators import identity_scale
 from ..problem import Problem
 from ..risk import loss_of_rows
-from ..risk.views import data_view
 
 
 def view(problem: Problem, workspace: Workspace | None = None) -> ProblemView | None:
@@ -72,9 +71,7 @@ def _build(problem: Problem) -> tuple[ProblemView | None, str | None]:
     b = np.zeros((problem.shape_dual[0], columns), problem.dtype)
     if problem.b is not None:
         b[:] = problem.b.reshape(b.shape)
-    return ProblemView(
-        data_view(f2), penalties[0], penalties[1], operators[0], operators[1], b
-    ), None
+    return ProblemView(f2.view, penalties[0], penalties[1], operators[0], operators[1], b), None
 
 
 def operator_view(A: Any, dtype: Any, n_columns: int) -> OperatorView | None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Loss, Shape
+from ..base.validation import check_sparse
 from ..data import ALL, CSR, DENSE, Rows, check_finite, checked_rows, cut
 from ..kernels.extension import available
 from ..kernels.passes import full_pass, gram_pass
@@ -85,6 +86,7 @@ class FiniteSum:
         self.passes = Passes()
         work = self.n_bytes * (self.n_outputs or 1)
         self._parts = self.passes.parts(self.n_terms, work)
+        self._view = self._compiled_view()
 
     def __fingerprint__(self) -> Any:
         """Return what the sum is made of (see ``fingerprint``)."""
@@ -93,6 +95,8 @@ class FiniteSum:
 
     def check(self) -> None:
         """Raise where arrays that were changed since no longer hold numbers to work on."""
+        if self.storage == "csr":
+            check_sparse(self.X, "X")
         check_finite(self.row_norms2)
         check_targets(self.loss, self.y, self.n_terms, self.dtype)
 
@@ -313,7 +317,7 @@ class FiniteSum:
         z = np.empty(self._predictions_shape(self.n_terms if rows else 0), dtype=self.dtype)
         u = np.empty_like(z)
         values: dict[int, float] = {}
-        view = self.view if self.compiled else None
+        view = self._view
 
         def part(part: slice) -> Array:
             total, value = np.zeros(self.shape, dtype=np.float64), 0.0
@@ -364,14 +368,20 @@ class FiniteSum:
     @property
     def compiled(self) -> bool:
         """Whether passes are compiled: single output, a known loss, an extension."""
-        plain = self.weight is None or self.weight.ndim == 1
-        known = offers(self.loss, Has.KERNEL)
-        return self.n_outputs is None and plain and known and available()
+        return self._view is not None
 
     @property
     def view(self) -> DataView:
         """The rows as compiled loops see them; nothing is copied."""
-        return data_view(self)
+        return data_view(self) if self._view is None else self._view
+
+    def _compiled_view(self) -> DataView | None:
+        """Return the rows for compiled passes, every index of them checked, or None."""
+        plain = self.weight is None or self.weight.ndim == 1
+        known = offers(self.loss, Has.KERNEL)
+        return (
+            data_view(self) if self.n_outputs is None and plain and known and available() else None
+        )
 
     def gradient_change(self, rows: NDArray[np.intp], x: Array, anchor: Evaluation) -> Array:
         """Return the mean over ``rows`` of the gradients at x minus those at the anchor."""
@@ -414,7 +424,7 @@ class FiniteSum:
     def gram_product(self, v: Array) -> Array:
         """Return ``mean_i q_i a_i (a_i'v)`` in one read."""
         v = np.asarray(v, dtype=self.dtype).ravel()
-        view = self.view if self.compiled else None
+        view = self._view
 
         def part(part: slice) -> Array:
             total = np.zeros(self.n_columns)

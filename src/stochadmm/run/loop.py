@@ -22,7 +22,6 @@ from ..base.fingerprint import Unidentified, fingerprint
 from ..base.workspace import Workspace
 from ..forms.dense_step import LARGEST_DENSE
 from ..problem import Problem
-from ..risk import loss_of_rows
 from ..solvers import ENGINES, AnySolver, State, choose_engine, start_point
 from .answer import About, Resumable, finish
 from .checkpoint import Checkpoint, load
@@ -112,9 +111,6 @@ class Run:
         )  # fmt: skip
 
     def _identify(self) -> None:
-        f2 = loss_of_rows(self.problem.f2)
-        if f2 is not None:  # its arrays may have been changed in place
-            f2.check()
         try:
             self.identity = fingerprint(self.problem.identity(), self.solver)
         except Unidentified as error:

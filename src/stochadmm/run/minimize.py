@@ -18,6 +18,7 @@ from ..cluster import Engine, EngineLost, use
 from ..forms.equilibrate import equilibrated
 from ..forms.summary import summarized
 from ..problem import Problem
+from ..risk import loss_of_rows
 from ..solvers import State, as_solver
 from ..streaming import as_bytes
 from .checkpoint import Checkpoint
@@ -146,6 +147,8 @@ def minimize(
         verbose, resumable, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
     )  # fmt: skip
     f2: Any = problem.f2
+    if rows := loss_of_rows(f2):
+        rows.check()
     if memory is not None and offers(f2, Has.MEMORY):
         problem = replace(problem, f2=f2.with_memory(as_bytes(memory)))
     with nullcontext() if cluster is None else use(cluster):
