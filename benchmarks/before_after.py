@@ -279,6 +279,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="when to stop")
     parser.add_argument("--limit", type=float, default=1.1)
     parser.add_argument("--again", action="store_true", help="forget the times of these cells")
+    parser.add_argument("--slow", action="store_true", help="only cells that were slower so far")
     parser.add_argument("--build", action="store_true", help="unpack and compile, and stop")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -294,6 +295,8 @@ def main() -> int:
     known = json.loads(log.read_text()) if log.is_file() else {}
     sys.path.insert(0, str(ROOT / "benchmarks"))
     wanted = [name for name in cells() if options.only in name]
+    if options.slow:
+        wanted = [w for w in wanted if w in known and line(w, known[w])[1] > options.limit]
     if options.again:
         known = {name: times for name, times in known.items() if name not in wanted}
     workers = {"before": Worker(tree), "after": Worker(ROOT)}
