@@ -156,17 +156,37 @@ template <class T> void count_nonzeros(const T *X, idx n, idx d, idx *counts) {
   }
 }
 
-// Columns and values of the numbers other than zero, row by row. Every number is written and zeros
-// are written over, which needs one place more at the end and no branches.
+// Whether some of eight numbers are not zero: their bits, without the signs.
+template <class Bits, class T> INLINE bool any_of_eight(const T *a) {
+  Bits all = 0;
+  for (idx m = 0; m < 8; ++m) {
+    Bits one;
+    memcpy(&one, a + m, sizeof one);
+    all |= one;
+  }
+  return (Bits)(all << 1) != 0;
+}
+INLINE bool some_of_eight(const double *a) { return any_of_eight<uint64_t>(a); }
+INLINE bool some_of_eight(const float *a) { return any_of_eight<uint32_t>(a); }
+
+// Columns and values of the numbers other than zero, row by row. Most are zeros, so eight at a time
+// are passed over; of others every number is written and zeros are written over, which needs one
+// place more at the end.
 template <class T, class I> void gather(const T *X, idx n, idx d, I *indices, T *data) {
   idx k = 0;
-  for (idx i = 0; i < n; ++i)
-    for (idx j = 0; j < d; ++j) {
-      T a = X[i * d + j];
+  for (idx i = 0; i < n; ++i) {
+    const T *a = X + i * d;
+    auto keep = [&](idx j) {
       indices[k] = (I)j;
-      data[k] = a;
-      k += a != 0;
-    }
+      data[k] = a[j];
+      k += a[j] != 0;
+    };
+    idx j = 0;
+    for (; j + 8 <= d; j += 8)
+      if (some_of_eight(a + j))
+        for (idx m = j; m < j + 8; ++m) keep(m);
+    for (; j < d; ++j) keep(j);
+  }
 }
 template <class T>
 void gather_nonzeros(const T *X, idx n, idx d, bool wide, void *indices, T *data) {
