@@ -20,37 +20,35 @@ const int TOGETHER = 4;  // rows; bits do not depend on it
 const int TOGETHER = 2;  // registers are half as wide
 #endif
 
-// Rows X[0..n) times x. Rows `jump` further are asked for ahead of time: every other line here, the
-// rest in `back`, so that memory works all the time.
+// Asks for some rows ahead of time.
+template <class T> INLINE void fetch(const T *rows, idx size) {
+  for (idx j = 0; j < size; j += 64 / (idx)sizeof(T)) FETCH(rows + j);
+}
+// Rows X[0..n) times x. Rows `jump` further are asked for, here and in `back`, so that memory works
+// all the time.
 template <class T> void forward(const T *X, idx n, idx d, const T *x, T *z, idx jump) {
-  const idx line = 64 / (idx)sizeof(T);
   idx i = 0;
   for (; i + TOGETHER <= n; i += TOGETHER) {
     const T *row = X + i * d;
-    if (jump)
-      for (idx j = 0; j < TOGETHER * d; j += 2 * line) FETCH(row + jump * d + j);
+    if (jump) fetch(row + jump * d, TOGETHER * d);
     if (TOGETHER == 4) dot4(row, d, x, z + i);
     else dot2(row, d, x, z + i);
   }
   for (; i < n; ++i) {
     const T *row = X + i * d;
-    if (jump)
-      for (idx j = 0; j < d; j += 2 * line) FETCH(row + jump * d + j);
+    if (jump) fetch(row + jump * d, d);
     dot(row, d, x, z + i);
   }
 }
 // out += sum_i u_i X[i]
 template <class T> void back(const T *X, idx n, idx d, const T *u, T *out, idx jump) {
-  const idx line = 64 / (idx)sizeof(T);
   idx i = 0;
   for (; i + 4 <= n; i += 4) {
-    if (jump)
-      for (idx j = line; j < 4 * d; j += 2 * line) FETCH(X + (i + jump) * d + j);
+    if (jump) fetch(X + (i + jump) * d, 4 * d);
     add4(u + i, X + i * d, out, d);
   }
   for (; i < n; ++i) {
-    if (jump)
-      for (idx j = line; j < d; j += 2 * line) FETCH(X + (i + jump) * d + j);
+    if (jump) fetch(X + (i + jump) * d, d);
     add(u[i], X + i * d, out, d);
   }
 }

@@ -29,17 +29,18 @@ double full_pass(const Data<T> &f, idx lo, idx hi, const T *x, T *z, T *u, T *gr
   return with_rows(f, [&](auto rows) {
     double sum = 0;
     T weighted[MOST_ROWS], all = 0;
-    idx few = rows.few(), d = f.d;
-    for (idx start = lo; start < hi; start += few) {
-      idx m = least(few, hi - start);
+    const Pace pace = rows.pace();
+    idx d = f.d;
+    for (idx start = lo; start < hi; start += pace.few) {
+      idx m = least(pace.few, hi - start);
       T *z_ = z + (start - lo), *u_ = u + (start - lo), *qu = f.weight ? weighted : u_;
-      rows.predict(start, start + m, x, z_, few);
+      rows.predict(start, start + m, x, z_, pace.ahead);
       if (f.intercept)
         for (idx i = 0; i < m; ++i) z_[i] += x[d];
       if (f.offset)
         for (idx i = 0; i < m; ++i) z_[i] += f.offset[start + i];
       sum += sum_losses(f, start, m, z_, u_, qu);
-      rows.pull_back(start, start + m, qu, gradient, few);
+      rows.pull_back(start, start + m, qu, gradient, pace.again);
       if (f.intercept)
         for (idx i = 0; i < m; ++i) all += qu[i];
     }
@@ -52,16 +53,17 @@ double full_pass(const Data<T> &f, idx lo, idx hi, const T *x, T *z, T *u, T *gr
 template <class T>
 void gram_pass(const Data<T> &f, idx lo, idx hi, const T *v, bool weighted, T *z, T *out) {
   with_rows(f, [&](auto rows) {
-    idx few = rows.few(), d = f.d;
-    for (idx start = lo; start < hi; start += few) {
-      idx stop = least(start + few, hi);
+    const Pace pace = rows.pace();
+    idx d = f.d;
+    for (idx start = lo; start < hi; start += pace.few) {
+      idx stop = least(start + pace.few, hi);
       T *z_ = z + (start - lo);
-      rows.predict(start, stop, v, z_, few);
+      rows.predict(start, stop, v, z_, pace.ahead);
       if (f.intercept)
         for (idx i = start; i < stop; ++i) z_[i - start] += v[d];
       if (weighted)
         for (idx i = start; i < stop; ++i) z_[i - start] *= f.weight[i];
-      rows.pull_back(start, stop, z_, out, few);
+      rows.pull_back(start, stop, z_, out, pace.again);
     }
     if (f.intercept) {
       T all = 0;
@@ -72,16 +74,33 @@ void gram_pass(const Data<T> &f, idx lo, idx hi, const T *v, bool weighted, T *z
   });
 }
 
-// out_j += q a_j^2 for row i
+template <class T> INLINE double square(T a) { return (double)a * (double)a; }
+// out += q_0 a_0^2 + ... + q_3 a_3^2, rows of a
 template <class T>
-INLINE void add_squares(const Dense<T> &rows, idx i, double q, double *RESTRICT out) {
-  const T *RESTRICT a = rows.X + i * rows.d;
-  for (idx j = 0; j < rows.d; ++j) out[j] += q * ((double)a[j] * (double)a[j]);
+NOINLINE void add_squares4(const double *q, const T *RESTRICT a, double *RESTRICT out, idx d) {
+  const T *b = a + d, *c = b + d, *e = c + d;
+  const double p = q[0], r = q[1], s = q[2], t = q[3];
+  for (idx j = 0; j < d; ++j)
+    out[j] += (p * square(a[j]) + r * square(b[j])) + (s * square(c[j]) + t * square(e[j]));
 }
-template <class T, class I>
-INLINE void add_squares(const Csr<T, I> &rows, idx i, double q, double *RESTRICT out) {
-  for (idx k = (idx)rows.indptr[i], end = (idx)rows.indptr[i + 1]; k < end; ++k)
-    out[rows.indices[k]] += q * ((double)rows.data[k] * (double)rows.data[k]);
+// out_j += sum_i q_i a_ij^2 over rows lo..hi; q(i) is the weight of a row
+template <class T, class Q>
+void add_squares(const Dense<T> &rows, idx lo, idx hi, Q q, double *RESTRICT out) {
+  const Pace pace = rows.pace();
+  idx i = lo, d = rows.d;
+  for (; i + 4 <= hi; i += 4) {
+    const double few[4] = {q(i), q(i + 1), q(i + 2), q(i + 3)};
+    if (pace.ahead && i + pace.ahead + 4 <= rows.n) fetch(rows.X + (i + pace.ahead) * d, 4 * d);
+    add_squares4(few, rows.X + i * d, out, d);
+  }
+  for (; i < hi; ++i)
+    for (idx j = 0; j < d; ++j) out[j] += q(i) * square(rows.X[i * d + j]);
+}
+template <class T, class I, class Q>
+void add_squares(const Csr<T, I> &rows, idx lo, idx hi, Q q, double *RESTRICT out) {
+  for (idx i = lo; i < hi; ++i)
+    for (idx k = (idx)rows.indptr[i], end = (idx)rows.indptr[i + 1]; k < end; ++k)
+      out[rows.indices[k]] += q(i) * square(rows.data[k]);
 }
 
 // The mean square of each column, and the largest mean square over one run of rows.
@@ -94,11 +113,10 @@ void column_energies(const Data<T> &f, idx n_runs, bool weighted, double *mean, 
     for (idx r = 0; r < n_runs; ++r) {
       idx lo = r * n / n_runs, hi = (r + 1) * n / n_runs;
       clear(part, d);
-      for (idx i = lo; i < hi; ++i) {
-        double q = weighted ? (double)f.weight[i * f.weight_columns] : 1.0;
-        add_squares(rows, i, q, part);
-        if (f.intercept) part[d - 1] += q;
-      }
+      auto q = [&](idx i) { return weighted ? (double)f.weight[i * f.weight_columns] : 1.0; };
+      add_squares(rows, lo, hi, q, part);
+      if (f.intercept)
+        for (idx i = lo; i < hi; ++i) part[d - 1] += q(i);
       for (idx j = 0; j < d; ++j) {
         mean[j] += part[j] / (double)n;
         largest[j] = most(largest[j], part[j] / (double)(hi - lo));

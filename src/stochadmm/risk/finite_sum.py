@@ -321,14 +321,18 @@ class FiniteSum:
 
         def part(part: slice) -> Array:
             total, value = np.zeros(self.shape, dtype=np.float64), 0.0
-            for block in self._pass_blocks(part):
-                size = block.stop - block.start
-                own = np.empty((0 if rows else 2, *self._predictions_shape(size)), self.dtype)
-                here = (z[block], u[block]) if rows else (own[0], own[1])
+            for block in self._pass_blocks(part, view):
+                if rows:
+                    here = z[block], u[block]
+                else:
+                    size = block.stop - block.start
+                    own = np.empty((2, *self._predictions_shape(size)), self.dtype)
+                    here = own[0], own[1]
+                    del own
                 loss, gradient = self._pass(view, block, x, *here)
                 value += loss
                 total += gradient
-                del own, here, gradient
+                del here, gradient
             values[part.start] = value
             return total
 
@@ -347,8 +351,8 @@ class FiniteSum:
             total += part(rows)
         return total
 
-    def _pass_blocks(self, part: slice) -> Iterator[slice]:
-        if self.compiled:  # its own steps fit the cache
+    def _pass_blocks(self, part: slice, view: DataView | None) -> Iterator[slice]:
+        if view is not None:  # its own steps fit the cache
             return cut(part.start, part.stop, self.passes.rows_per_sum)
         return self.rows.ranges(part, self.dtype.itemsize)
 
@@ -428,7 +432,7 @@ class FiniteSum:
 
         def part(part: slice) -> Array:
             total = np.zeros(self.n_columns)
-            for rows in self._pass_blocks(part):
+            for rows in self._pass_blocks(part, view):
                 total += self._gram_pass(view, rows, v)
             return total
 
