@@ -3,6 +3,7 @@
 // min over w  (1/n) sum_i q_i loss((X w)_i + offset_i, y_i) + h(S w),   everything in double.
 #pragma once
 #include "entries.hpp"
+#include "gram.hpp"
 #include "small_bound.hpp"
 
 namespace VARIANT {
@@ -77,16 +78,10 @@ struct Lines {
     return sum / (double)n;
   }
   // X' diag(q c) X / n, both triangles
-  void hessian(const double *c, double *room, double *out) const {
-    for (idx j = 0; j < p; ++j) {
-      const double *line = X + j * n;
-      for (idx i = 0; i < n; ++i) room[i] = q[i] * c[i] * line[i];
-      forward(X.at, j + 1, n, room, out + j * p, 0);
-      for (idx k = 0; k <= j; ++k) {
-        out[j * p + k] /= (double)n;
-        out[k * p + j] = out[j * p + k];
-      }
-    }
+  void hessian(const double *c, double *out) const {
+    Buffer<double> weight(n, false);
+    for (idx i = 0; i < n; ++i) weight[i] = q[i] * c[i] / (double)n;
+    weighted_gram(X, p, n, weight, out);
   }
 };
 
@@ -238,7 +233,12 @@ struct Route {
   Held held;
   Buffer<double> z, u, c, g, zn, un, gn, wn, losses, room, H, image, moved, dual_u, dual_g, dual_mu;
   Buffer<double> projected;
+  Buffer<double> rho;
+  Split by_rows, by_loss;  // how residuals are made up for: with rows of S, by the loss alone
   double value = 0, penalty = 0, bound = -INFINITY, share = 0;
+  double at_zero = 0;            // the conjugates there: minus the least that F may be
+  double dual = 0, conjugate = 0;  // value of the last dual point, and the penalty's part of it
+  bool rough = false;            // whether the loss alone might charge less for it
   idx passes = 0, steps = 0;
   bool exact = false;
 
@@ -246,7 +246,11 @@ struct Route {
       : s(s), f(data), structure(s.rows, s.columns, s.indptr, s.indices, s.data), S(structure.S),
         h(s.h), n(f.n), p(f.p), m(s.rows), inner(S, h), levels(S, h), held(h), z(n), u(n), c(n),
         g(p), zn(n), un(n), gn(p), wn(p), losses(n), room(n), H(p * p), image(m), moved(n),
-        dual_u(n), dual_g(p), dual_mu(m), projected(p) {}
+        dual_u(n), dual_g(p), dual_mu(m), projected(p), rho(p), by_rows(S, held, false),
+        by_loss(S, held, true) {
+    Buffer<double> none(n), nothing(m);
+    at_zero = mean_dual(none) + penalty_dual(h, nothing);
+  }
 
   double objective() const { return value + penalty; }
 
@@ -271,7 +275,7 @@ struct Route {
       copy(s.gram, p * p, H.at);
       return;
     }
-    f.hessian(c, room, H);
+    f.hessian(c, H);
     passes++;
     if (f.loss.quadratic && s.gram) copy(H.at, p * p, s.gram);
   }
@@ -308,7 +312,10 @@ struct Route {
       warm = true;
       double left = certify(), top = most(fabs(objective()), 1e-300);
       // beside a residual that costs something, the distance to the dual value says nothing
-      if (left <= settled * top && objective() - bound <= proved * top) break;
+      if (left <= settled * top) {
+        refine();
+        if (objective() - bound <= proved * top) break;
+      }
       double change = predicted(w), t = change < 0 || tol <= sharp ? step(w, change) : 0;
       // the model is solved as far as its own error is worth it
       if (t == 0 && tol > sharp) {
@@ -321,6 +328,7 @@ struct Route {
       fresh = !f.loss.quadratic && (t < 1 || -change > flat * top);
       if (steps > 1 && -change <= 1e-16 * top) break;
     }
+    refine();
     copy(inner.dual.at, m, s.dual);
   }
 
@@ -370,25 +378,27 @@ struct Route {
     for (idx i = 0; i < n; ++i)
       dual_u[i] = clip(u[i] + c[i] * moved[i], f.low[i], f.high[i]);
     copy(inner.dual.at, m, dual_mu.at);
-    double conjugate = penalty_dual(h, dual_mu), dual = -mean_dual(dual_u) - conjugate;
-    passes++;
+    conjugate = penalty_dual(h, dual_mu), dual = -mean_dual(dual_u) - conjugate;
+    passes++, rough = false;
     if (!(objective() - dual <= close * most(fabs(objective()), 1e-300))) return INFINITY;
     f.pull_back(dual_u, room, dual_g);
     multiply_transposed(S, 1, dual_mu.at, wn.at);
-    Buffer<double> rho(p);
     double rms = mean_square(dual_u), unit = f.unit();
     for (idx j = 0; j < p; ++j) rho[j] = fabs(dual_g[j] + wn[j]) + unit * f.energy[j] * rms;
     for (idx i = 0; i < m; ++i)
       for (int32_t k = S.indptr[i]; k < S.indptr[i + 1]; ++k)
         rho[S.indices[k]] += unit * fabs(S.data[k] * dual_mu[i]);
-    for (idx i = 0; i < n; ++i) losses[i] = 0;
-    Buffer<double> none(m);
-    double level = most(objective() + mean_dual(losses) + penalty_dual(h, none), 2.3e-308);
-    double cost = charge(rho, level, conjugate, false);
-    if (!(cost <= 1e-10 * level)) cost = least(cost, charge(rho, level, conjugate, true));
+    double cost = charge(by_rows);
+    rough = !(cost <= 1e-10 * level());
     bound = most(bound, dual - cost);
-    return cost < INFINITY ? objective() - dual : INFINITY;
+    return cost < INFINITY || rough ? objective() - dual : INFINITY;
   }
+  // Where rows of S hold little, the loss is asked what it holds: that takes as long as a model.
+  void refine() {
+    if (rough) bound = most(bound, dual - charge(by_loss));
+    rough = false;
+  }
+  double level() const { return most(objective() + at_zero, 2.3e-308); }
   double mean_dual(const double *v) {  // (1/n) sum_i q_i (loss*(v_i) - v_i offset_i)
     f.loss.duals(f.p0, f.p1, v, f.y, n, room);
     for (idx i = 0; i < n; ++i) room[i] -= v[i] * f.offset[i];
@@ -400,30 +410,25 @@ struct Route {
   }
 
   // A bound on |<r, x>| over all x with F(x) <= F(w), for any |r| <= rho.
-  double charge(const double *rho, double level, double conjugate, bool loss_only) {
-    Split split(S, held, loss_only);
+  double charge(const Split &split) {
     Buffer<double> rows(m), c_free(p);
     split.rows(rho, rows);
     split.free(rho, c_free);
-    double total = held.cost(rows, level);
+    double total = held.cost(rows, level());
     if (split.n_free == 0 || !(total < INFINITY)) return total;
-    return total + along_free(split, c_free, level, conjugate, objective() + total);
+    return total + along_free(split, c_free, objective() + total);
   }
 
   // Slopes moved by theta along whitened free directions tilt F by theta in each of them.
-  double along_free(const Split &split, const double *c_free, double level, double conjugate,
-                    double high) {
+  double along_free(const Split &split, const double *c_free, double high) {
     idx k = split.n_free;
     Buffer<double> M(k * n), Hf(k * k), T(k * k), curve(n), size(n);
     for (idx a = 0; a < k; ++a) f.predict(split.N + a * p, M + a * n);
     f.loss.curvatures(f.p0, f.p1, z, f.y, n, curve);
-    double length = sqrt(level), theta = 0, worst = 0;
+    double length = sqrt(level()), theta = 0, worst = 0;
     for (int trial = 0; trial < 3; ++trial) {
-      for (idx a = 0; a < k; ++a) {
-        for (idx i = 0; i < n; ++i) room[i] = f.q[i] * curve[i] * M[a * n + i];
-        forward(M.at, a + 1, n, room.at, Hf + a * k, 0);
-        for (idx b = 0; b <= a; ++b) Hf[a * k + b] /= (double)n;
-      }
+      for (idx i = 0; i < n; ++i) room[i] = f.q[i] * curve[i] / (double)n;
+      weighted_gram(M, k, n, room, Hf);
       double scale = 0;
       for (idx a = 0; a < k; ++a) scale = most(scale, Hf[a * k + a]);
       Buffer<double> before(k);
@@ -436,13 +441,8 @@ struct Route {
         T[l * k + l] = 1;
         solve_upper(Hf, k, T + l * k);
       }
-      clear(size.at, n);
-      for (idx l = 0; l < k; ++l) {
-        clear(room.at, n);
-        for (idx a = 0; a < k; ++a)
-          if (T[l * k + a] != 0) add(T[l * k + a], M + a * n, room.at, n);
-        for (idx i = 0; i < n; ++i) size[i] = most(size[i], fabs(curve[i] * room[i]));
-      }
+      largest_entries(T, k, M, n, size);
+      for (idx i = 0; i < n; ++i) size[i] *= fabs(curve[i]);
       double margin = 1;
       bool narrow = false;
       for (idx i = 0; i < n; ++i) {
@@ -465,7 +465,7 @@ struct Route {
     for (idx j = 0; j < p; ++j) tilt[j] = f.energy[j] * rms;
     split.rows(tilt, rows);
     double low = -largest_dual(size) - conjugate;
-    double left = high - low + held.cost(rows, level);
+    double left = high - low + held.cost(rows, level());
     if (!(left < INFINITY) || !(0.5 * theta > worst)) return INFINITY;
     return worst * most(left, 0.0) / (0.5 * theta - worst);
   }
