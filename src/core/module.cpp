@@ -426,6 +426,29 @@ nb::tuple splitting(nb::handle from) {
   return nb::make_tuple(found.iterations, found.primal, found.stationary);
 }
 
+void consensus(nb::handle from) {
+  Fields v{from};
+  Consensus c = {};
+  nb::object W = v["W"], h = v["h"];
+  c.outputs = outputs_of(W);
+  c.rows = nb::cast<idx>(nb::getattr(W, "shape")[0]);
+  c.penalties = h.is_none() ? 1 : 2;
+  if (!h.is_none()) {
+    c.h = nb::cast<const View<Penalty> &>(nb::getattr(h, "native")).as<double>("h");
+    check_fit(c.h, c.rows, c.outputs, "h");
+  }
+  c.inverse = v.array<const double>("inverse", c.rows, c.rows);
+  c.linear = v.array<const double>("linear", c.rows, c.outputs);
+  c.W = v.array<double>("W", c.rows, c.outputs);
+  c.Z = v.array<double>("Z", c.penalties, c.rows * c.outputs);
+  c.v = v.array<double>("v", c.penalties, c.rows * c.outputs);
+  c.before = v.array<double>("before", c.penalties, c.rows * c.outputs);
+  c.alpha = v.number("alpha"), c.rho = v.number("rho"), c.relax = v.number("relax");
+  c.steps = v.whole("steps");
+  Released released;
+  active->consensus(c);
+}
+
 void check_simple(const Penalty<double> &h) {
   for (idx t = 0; t < h.n_terms; ++t)
     if (h.kinds[t] >= N_SIMPLE) refuse("h: a term has no diagonal derivative");
@@ -718,6 +741,7 @@ NB_MODULE(_core, m) {
   m.def("coordinate_sweeps", &coordinate_sweeps);
   m.def("splitting", &splitting);
   m.def("augmented", &augmented);
+  m.def("consensus", &consensus);
   m.def("newton_matrix", &newton_matrix);
   m.def("loss_curvatures", &loss_curvatures);
   m.def("loss_conjugates", &loss_conjugates);

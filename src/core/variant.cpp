@@ -1,5 +1,6 @@
 // All kernels for one instruction set; compiled once for each, VARIANT being its name.
 #include "coordinates.hpp"
+#include "low_rank.hpp"
 #include "methods.hpp"
 #include "passes.hpp"
 #include "quadratic.hpp"
@@ -26,7 +27,7 @@ template <class T> constexpr Kernels<T> kernels() {
 extern const Variant table;
 const Variant table = {
     loss_code, N_TERMS, kernels<float>(), kernels<double>(), splitting, augmented, newton_matrix,
-    coordinate_sweeps,
+    coordinate_sweeps, consensus,
 };
 
 }  // namespace VARIANT

@@ -105,6 +105,16 @@ struct NewtonMatrix {
   double *out;
 };
 
+// Steps of the splitting of a quadratic, a nuclear norm and one more penalty where there are two;
+// inverse = (B + penalties rho)^-1.
+struct Consensus {
+  Penalty<double> h;
+  idx rows, outputs, penalties, steps;
+  double alpha, rho, relax;
+  const double *inverse, *linear;
+  double *W, *Z, *v, *before;
+};
+
 // Coordinate descent on a second-order model, see coordinates.hpp; coordinates of an output are
 // consecutive, those of output c from starts[c] on.
 struct Coordinates {
@@ -233,6 +243,7 @@ struct Variant {
   void (*augmented)(const Augmented &);
   void (*newton_matrix)(const NewtonMatrix &);
   double (*coordinate_sweeps)(const Coordinates &, idx &sweeps);
+  void (*consensus)(const Consensus &);
 };
 
 [[noreturn]] void no_memory();  // in module.cpp

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..exact import prox_side
 from ..operators import Identity
-from ..penalties import L1, GroupL2, Nuclear, RowsL21
+from ..penalties import L1, Nuclear, RowsL21, SparseGroupNorm
 from ..problem import Pair, Problem
 from ..run.result import Result
 from ._base import Fitting, StructuredModel
@@ -41,12 +41,13 @@ class SparseLowRank(StructuredModel):
         if not size:
             return Structure()
         whole = columns.spread(Identity(size))
+        if not columns.several:  # the nuclear norm of one column is its length
+            return Structure([(whole, SparseGroupNorm(1.0, [size], self.l1_ratio))])
         terms: list[Any] = []
-        if self.l1_ratio < 1:  # the nuclear norm of one column is its length
-            share = 1 - self.l1_ratio
-            terms.append((whole, Nuclear(share) if columns.several else GroupL2(share, [size])))
+        if self.l1_ratio < 1:
+            terms.append((whole, Nuclear(1 - self.l1_ratio)))
         if self.l1_ratio > 0:
-            rows = columns.several and self.sparsity == "rows"
+            rows = self.sparsity == "rows"
             terms.append((whole, RowsL21(self.l1_ratio) if rows else L1(self.l1_ratio)))
         return Structure(terms)
 

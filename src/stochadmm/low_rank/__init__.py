@@ -9,7 +9,7 @@ from .form import Form, NotLowRank, read, why_not
 from .metric import Diagonal, Kronecker, Metric
 from .newton import ProximalNewton, zero_subgradients
 from .options import DualOptions, FistaOptions, MetricOptions, NewtonOptions, SplittingOptions
-from .splitting import Splitting
+from .splitting import Splitting, compiled_steps
 from .svt import NuclearProx, SingularValueThreshold, nuclear_norm, spectral_norm
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "SingularValueThreshold",
     "Splitting",
     "SplittingOptions",
+    "compiled_steps",
     "moments",
     "nuclear_norm",
     "read",

@@ -47,11 +47,15 @@ class EigenQuadratic:
         return self._product(self.matrices, W)
 
     def solve(self, R: Array, shift: float) -> Array:
-        """Return ``(B + shift)^-1 R``; the inverse of the last shift is kept."""
+        """Return ``(B + shift)^-1 R``."""
+        return self._product(self.inverse(shift), R)
+
+    def inverse(self, shift: float) -> Array:
+        """Return ``(B + shift)^-1``, one matrix per pattern; that of the last shift is kept."""
         if self._inverse is None or self._inverse[0] != shift:
             scaled = self.vectors / (self.values[:, None, :] + shift)
             self._inverse = shift, scaled @ self.vectors.transpose(0, 2, 1)
-        return self._product(self._inverse[1], R)
+        return self._inverse[1]
 
     def squares(self, R: Array) -> Array:
         """Return the squared norms of R along the eigenvectors of each pattern: (m, p)."""

@@ -21,6 +21,11 @@ class SplittingOptions:
     """Least penalty relative to the first: residuals at zero say nothing."""
     highest: float = 1e4
     """Largest penalty relative to the first, likewise."""
+    compiled_side: int = 16
+    """Shorter side of a matrix up to which Jacobi's rotations are sooner done than a call of
+    LAPACK,"""
+    compiled_length: int = 128
+    """and longer side up to which a product needs no BLAS: such iterations are compiled."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,12 @@ from typing import Protocol
 import numpy as np
 
 from ..base.protocols import Array
+from ..forms.compiled import penalty_view
+from ..kernels.extension import available
+from ..kernels.low_rank import Consensus, consensus
+from ..kernels.views import PenaltyView
+from .eigenbasis import EigenQuadratic
+from .form import Form
 from .options import SplittingOptions
 
 Prox = Callable[[Array, float], Array]
@@ -68,15 +74,28 @@ class Splitting:
 
     def step(self) -> None:
         """Advance by one iteration."""
-        before = self.Z
+        self.advance(1)
+
+    def advance(self, steps: int, compiled: CompiledSteps | None = None) -> None:
+        """Advance by some iterations, by compiled ones where they are given."""
+        stop = self.n_steps + steps
+        while self.n_steps < stop:
+            now = max(1, min(stop, self.next_look) - self.n_steps)
+            before = self._iterate(now) if compiled is None else compiled(self, now)
+            self.n_steps += now
+            if self.n_steps >= self.next_look:
+                self.next_look *= 2
+                self._adapt(before)
+
+    def _iterate(self, steps: int) -> list[Array]:
+        """Make some iterations; return the Z before the last."""
         relaxation = self.options.relaxation
-        self.v = [v + relaxation * (self.W - Z) for v, Z in zip(self.v, self.Z, strict=True)]
-        self._prox()
-        self._solve()
-        self.n_steps += 1
-        if self.n_steps >= self.next_look:
-            self.next_look *= 2
-            self._adapt(before)
+        for _ in range(steps):
+            before = self.Z
+            self.v = [v + relaxation * (self.W - Z) for v, Z in zip(self.v, self.Z, strict=True)]
+            self._prox()
+            self._solve()
+        return before
 
     def copy(self) -> Splitting:
         """Return a state that goes on by itself; arrays are never changed in place."""
@@ -120,6 +139,46 @@ class Splitting:
         self.v = [Z + u / rho for Z, u in zip(self.Z, self.subgradients, strict=True)]
         self.rho = rho
         self._solve()
+
+
+@dataclass(frozen=True)
+class CompiledSteps:
+    """Iterations of a quadratic of one matrix in one call; results differ by rounding only."""
+
+    quadratic: EigenQuadratic
+    alpha: float
+    """Strength of the nuclear norm."""
+    other: PenaltyView | None
+    """The second penalty, where there is one."""
+
+    def __call__(self, split: Splitting, steps: int) -> list[Array]:
+        """Make some iterations; return the Z before the last."""
+        W, Z, v = split.W.copy(), np.stack(split.Z), np.stack(split.v)
+        before = np.empty_like(Z)
+        inverse = self.quadratic.inverse(len(Z) * split.rho)[0]
+        consensus(
+            Consensus(
+                self.other, inverse, split.linear, W, Z, v, before, self.alpha, split.rho,
+                split.options.relaxation, steps,
+            )
+        )  # fmt: skip
+        split.W, split.Z, split.v = W, list(Z), list(v)
+        return list(before)
+
+
+def compiled_steps(
+    form: Form, quadratic: EigenQuadratic, options: SplittingOptions | None = None
+) -> CompiledSteps | None:
+    """Return the iterations of a small problem as compiled ones, None where there are none."""
+    o = options or SplittingOptions()
+    p, C = quadratic.linear.shape
+    small = min(p, C) <= o.compiled_side and max(p, C) <= o.compiled_length
+    if not available() or len(quadratic.matrices) > 1 or len(form.others) > 1 or not small:
+        return None
+    views = [penalty_view(h, p, C, np.dtype(np.float64)) for h in form.others]
+    if any(view is None for view in views):
+        return None
+    return CompiledSteps(quadratic, float(form.nuclear.alpha), views[0] if views else None)
 
 
 def _norm(arrays: Sequence[Array]) -> float:

@@ -35,6 +35,7 @@ from ...low_rank import (
     QuadraticBound,
     Splitting,
     SplittingOptions,
+    compiled_steps,
     moments,
     nuclear_norm,
     read,
@@ -53,7 +54,9 @@ class LowRankGramOptions:
     """Numbers of the method."""
 
     look_every: int = 5
-    """Iterations between two looks at objective and bound, which cost about two iterations."""
+    """Iterations between two looks at objective and bound, which cost about two iterations,"""
+    look_every_compiled: int = 20
+    """or about fifty where iterations are compiled."""
     inner: int = 500
     """Iterations of an epoch: a read of the rows afterwards is then a small share."""
     patience: int = 100
@@ -202,17 +205,20 @@ class LowRankGram(Solver[LowRankState]):
         split = s.splitting = s.splitting.copy()
         bounds = QuadraticBound(s.quadratic, form)
         target = self._target(problem, s)
+        compiled = compiled_steps(form, s.quadratic, self.options.splitting)
+        few = self.options.look_every
+        every = few if compiled is None else self.options.look_every_compiled
         mark, waited = s.upper - s.lower, 0
-        for k in range(1, self.options.inner + 1):
-            split.step()
-            if k % self.options.look_every:
-                continue
+        for k in range(few, self.options.inner + 1, few):
+            split.advance(few, compiled)
             s.settled = self._at_rest(s)
-            if not s.settled and self._only_rounding(s) and not s.deadline.passed():
-                continue  # objective and bound have met, zeros and rank are still on their way
+            if not s.settled and not s.deadline.passed():
+                # between two looks, or objective and bound have met but zeros and rank have not
+                if k % every or self._only_rounding(s):
+                    continue
             if self._look(s, form, bounds, target) or s.settled:
                 break
-            waited += self.options.look_every
+            waited += every
             if s.upper - s.lower < 0.9 * mark:
                 mark, waited = s.upper - s.lower, 0
             if waited >= self.options.patience or s.deadline.passed():
