@@ -82,8 +82,7 @@ class _Reader:
         """Objects that are being read: one that holds itself counts by its depth."""
 
     def put(self, kind: str, content: bytes = b"") -> None:
-        self.hash.update(f"{kind}:{len(content)}:".encode())
-        self.hash.update(content)
+        self.hash.update(b"%b:%d:%b" % (kind.encode(), len(content), content))
 
     def read(self, value: Any) -> None:
         if self._plain(value):
@@ -101,6 +100,10 @@ class _Reader:
             self.put("number", _number(value))
         elif kind is str:
             self.put("text", _text(value))
+        elif value is None:
+            self.put("constant", b"None")
+        elif kind in USUAL:
+            return False
         else:
             found = first_of_kind(PLAIN, value)
             if found is None:
@@ -109,8 +112,11 @@ class _Reader:
         return True
 
     def _read(self, value: Any) -> None:
+        usual = USUAL.get(type(value))
         own = getattr(type(value), "__fingerprint__", None)
-        if own is not None:
+        if usual is not None:
+            usual(self, value)
+        elif own is not None:
             self.read(own(value))
         elif sparse.issparse(value):
             self._sparse(value)
@@ -266,6 +272,15 @@ CONTENT: tuple[tuple[Any, Callable[[_Reader, Any], None]], ...] = (
     ((types.BuiltinFunctionType, np.ufunc), _Reader._builtin),
 )
 """Values that hold others: the first kind that fits says how they are read."""
+
+USUAL: dict[type, Callable[[_Reader, Any], None]] = {
+    np.ndarray: _Reader._array,
+    tuple: _Reader._sequence,
+    list: _Reader._sequence,
+    dict: _Reader._mapping,
+    type: _Reader._class,
+}
+"""The same for exactly these types, of which there are many: found without asking in turn."""
 
 WRAPPED: tuple[tuple[Any, Callable[[Any], list[Any]]], ...] = (
     ((staticmethod, classmethod), lambda member: [member.__func__]),
