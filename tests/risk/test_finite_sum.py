@@ -155,6 +155,64 @@ def test_float32_sums_are_accurate(storage):
     np.testing.assert_allclose(shot.gradient, gradient, rtol=0, atol=5e-7)
 
 
+@pytest.mark.parametrize(
+    ("loss", "outputs", "weights"),
+    [("logistic", None, "rows"), ("multinomial", None, "rows"), ("squared", C, "entries")],
+)
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+def test_exact_evaluations_of_float32_rows_are_those_of_the_same_rows_in_float64(
+    loss, outputs, weights, storage
+):
+    kind = {"outputs": outputs, "weights": weights, "intercept": True, "n": 3000}
+    narrow = data(loss, storage=storage, dtype=np.float32, **kind)[0]
+    y = narrow.y.astype(np.float64) if narrow.y.dtype == np.float32 else narrow.y
+    wide = FiniteSum(
+        narrow.loss, narrow.X.astype(np.float64), y, narrow.weight.astype(np.float64),
+        intercept=True,
+    )  # fmt: skip
+    x = np.random.default_rng(1).standard_normal(narrow.shape)
+    at, expected = narrow.evaluate_exactly(x), wide.evaluate(x)
+    # weights of entries stay as they were rounded; those of rows have mean one again
+    unit = 1.0 if weights == "rows" else narrow.row_weight.mean(dtype=np.float64)
+    for found, wanted in (
+        (at.gradient, unit * expected.gradient),
+        (at.predictions, expected.predictions),
+        (at.derivative, expected.derivative),
+    ):
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)
+    assert at.value == pytest.approx(unit * expected.value, rel=1e-13)
+    assert narrow.value_at(at.predictions) == pytest.approx(at.value, rel=1e-14)
+
+
+def test_exact_predictions_of_an_intercept_alone_keep_its_digits():
+    f2 = data(dtype=np.float32, intercept=True)[0]
+    x = np.zeros(f2.shape)
+    x[-1] = 1.0 / 3.0
+    assert (f2.evaluate_exactly(x).predictions == 1.0 / 3.0).all()
+    assert (f2.predict(x) == 1.0 / 3.0).all()
+
+
+def test_an_exact_evaluation_that_is_known_costs_no_read():
+    f2 = data("logistic")[0]
+    x = np.random.default_rng(1).standard_normal(f2.shape)
+    known = f2.evaluate(x)
+    before = f2.rows.reads
+    again = f2.evaluate_exactly(x, known)
+    assert again.gradient is known.gradient and again.n_passes == 0 and f2.rows.reads == before
+    for other in (f2.evaluate(2 * x), f2.evaluate(x, rows=False), None):
+        before = f2.rows.reads
+        at = f2.evaluate_exactly(x, other)
+        assert at.n_passes == 1 and f2.rows.reads == before + 1
+        np.testing.assert_array_equal(at.predictions, known.predictions)
+
+
+def test_numbers_in_float32_are_never_taken_for_exact_ones():
+    f2 = data("logistic", dtype=np.float32)[0]
+    x = np.random.default_rng(1).standard_normal(f2.shape).astype(np.float32)
+    assert f2.evaluate_exactly(x, f2.evaluate(x)).derivative.dtype == np.float64
+
+
 # ---------------------------------------------------------------- constants
 
 

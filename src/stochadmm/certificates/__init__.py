@@ -3,7 +3,6 @@
 from .certify import Certificate, certify, has_certificate
 from .charge import rounding
 from .corrected import Corrected, corrected_point, has_model, model_of
-from .data import DataTerm, evaluate, mean_loss, pull_back
 from .null_space import clear_free_directions
 from .relative import gap_scale
 from .repair import repaired
@@ -13,21 +12,17 @@ from .scaled import DualPoint, dual_value, lower_bound, scaled_point
 __all__ = [
     "Certificate",
     "Corrected",
-    "DataTerm",
     "DualPoint",
     "certify",
     "clear_free_directions",
     "corrected_point",
     "dual_value",
-    "evaluate",
     "gap_scale",
     "has_certificate",
     "has_model",
     "kkt_residual",
     "lower_bound",
-    "mean_loss",
     "model_of",
-    "pull_back",
     "repaired",
     "rounding",
     "scaled_point",

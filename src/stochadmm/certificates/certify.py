@@ -17,7 +17,6 @@ from ..forms.one_block import OneBlock, has_one_block, one_block
 from ..problem import Pair, Problem
 from ..risk import Evaluation, FiniteSum, loss_of_rows
 from .corrected import corrected_point
-from .data import DataTerm, evaluate
 from .null_space import clear_free_directions, only_intercept
 from .options import OPTIONS
 from .repair import is_rounding, repaired, wide
@@ -168,7 +167,7 @@ def _certify(
         x = problem.feasible(point, asked.workspace) if x is None else x
         return _without_bound(problem, x, dual, cache, asked)
     x = problem.feasible(wide(point), asked.workspace) if x is None else x
-    at = evaluate(f2, x.x2, cache)
+    at = f2.evaluate_exactly(x.x2, cache)
     form = one_block(problem, asked.workspace)
     start = form.from_multiplier(dual, deadline=asked.deadline)
     if asked.strength == "scaled":
@@ -227,7 +226,7 @@ def _eliminated(
     x = view.up(found.point.x2)
     if not np.isfinite(problem.penalty(x)):  # outside a domain by rounding, or by more
         x = problem.inside(x)
-    at_x = evaluate(cast(FiniteSum, f2), x.x2)
+    at_x = cast(FiniteSum, f2).evaluate_exactly(x.x2)
     near = is_rounding(problem, x, problem.constraint(x))
     objective = problem.penalty(x) + at_x.value if near else np.inf
     gap = None if found.gap is None else max(objective - found.bound, 0.0)
@@ -248,7 +247,7 @@ def _scaled(
     f2: FiniteSum,
     form: OneBlock,
     x: Pair,
-    at: DataTerm,
+    at: Evaluation,
     start: Array,
     asked: Asked,
 ) -> Certificate:
@@ -256,12 +255,12 @@ def _scaled(
     cleared = clear_free_directions(f2, at, form.null_directions(), deadline=deadline)
     if cleared is None:
         mu = feasible_multiplier(form, at.gradient, start, 0.0, rounds=1, deadline=deadline)[1]
-        found = DualPoint(-np.inf, mu, at.slopes)
+        found = DualPoint(-np.inf, mu, at.derivative)
         passes = at.n_passes
     else:
         moved, exact = cleared
         found = scaled_point(
-            f2, form, exact.predictions, exact.slopes, exact.gradient, start, objective,
+            f2, form, exact.predictions, exact.derivative, exact.gradient, start, objective,
             OPTIONS.rounds, deadline=deadline, workspace=asked.workspace,
         )  # fmt: skip
         passes = exact.n_passes
@@ -270,7 +269,7 @@ def _scaled(
             if better is not None:
                 value = moved.value
                 if not only_intercept(f2, form.null_directions()):  # what was added up may cancel
-                    value, passes = evaluate(f2, better.x2).value, passes + 1.0
+                    value, passes = f2.evaluate_exactly(better.x2).value, passes + 1.0
                 if problem.penalty(better) + value < objective:
                     x, at, objective = better, exact, problem.penalty(better) + value
     lam = form.to_multiplier(found.mu)
@@ -290,7 +289,7 @@ def _scaled(
 
 
 def _corrected(
-    problem: Problem, f2: FiniteSum, form: OneBlock, x: Pair, at: DataTerm, start: Array,
+    problem: Problem, f2: FiniteSum, form: OneBlock, x: Pair, at: Evaluation, start: Array,
     asked: Asked,
 ) -> Certificate:  # fmt: skip
     """Return the better of the corrected and the scaled bound, with the model's minimizer."""
@@ -330,7 +329,7 @@ def _without_bound(
     f2: Any = problem.f2
     rows = loss_of_rows(f2)
     if rows is not None:
-        at = evaluate(rows, x.x2, cache)
+        at = rows.evaluate_exactly(x.x2, cache)
         value, gradient, passes = at.value, at.gradient, at.n_passes
     elif offers(f2, Has.ANCHOR):
         here = f2.anchor(x.x2)

@@ -33,9 +33,9 @@ from ..forms.one_block import OneBlock, outputs_by_mask
 from ..forms.structure import StructureSolver, passing_solver
 from ..penalties import segments
 from ..risk import FiniteSum
+from ..risk.dual import dual_margin, has_margins, least_conjugate, mean_conjugate
 from ..risk.metrics import column_energies
 from ..risk.weights import sample_weights, weighted
-from .data import dual_margin, has_margins, least_conjugate, mean_conjugate
 from .null_space import FreeSpace
 from .options import OPTIONS
 

@@ -24,7 +24,7 @@ from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock
 from ..forms.structure import LIMITS as STRUCTURES
 from ..quadratic import QuadraticModel, QuadraticResult
-from ..risk import FiniteSum
+from ..risk import Evaluation, FiniteSum
 from ..risk.curvature import (
     LIMITS,
     RowSample,
@@ -34,7 +34,6 @@ from ..risk.curvature import (
     shares_curvature,
 )
 from .charge import mean_size, rounding
-from .data import DataTerm
 from .options import OPTIONS
 from .scaled import DualPoint, scaled_point
 
@@ -54,13 +53,13 @@ class Corrected:
         return None if self.model is None else self.model.w
 
 
-def has_model(f2: FiniteSum, form: OneBlock, at: DataTerm) -> bool:
+def has_model(f2: FiniteSum, form: OneBlock, predictions: Array) -> bool:
     """Say whether the second-order model can be made: a matrix that fits, or its products."""
     if form.is_through or not form.parts:
         return False
     if not offers(f2.loss, Has.CURVATURE_APPLY):
         return False
-    if not is_implicit(f2, shares_curvature(f2, at.predictions)):
+    if not is_implicit(f2, shares_curvature(f2, predictions)):
         return True
     if f2.n_columns <= LIMITS.columns:
         return True
@@ -70,7 +69,7 @@ def has_model(f2: FiniteSum, form: OneBlock, at: DataTerm) -> bool:
 
 
 def corrected_point(
-    f2: FiniteSum, form: OneBlock, at: DataTerm, start: Array, objective: float,
+    f2: FiniteSum, form: OneBlock, at: Evaluation, start: Array, objective: float,
     hessian: SampledHessian | None = None, near: Array | None = None,
     tol: float = OPTIONS.model_tol, penalty: float | None = None, *,
     workspace: Workspace | None = None, deadline: Deadline = NEVER,
@@ -84,10 +83,10 @@ def corrected_point(
     ``penalty`` is a first one for its splitting; ``workspace`` is that of the run.
     """
     workspace = workspace or Workspace()
-    if not has_model(f2, form, at):
+    if not has_model(f2, form, at.predictions):
         return None
     if hessian is None:
-        rows = RowSample(f2, at.predictions, at.slopes, sample_rows(f2))
+        rows = RowSample(f2, at.predictions, at.derivative, sample_rows(f2))
         hessian = SampledHessian(rows, shares_curvature(f2, at.predictions))
     sample, near = hessian.sample, at.x if near is None else near
     minimize = partial(
@@ -96,11 +95,11 @@ def corrected_point(
     hessian, model, du, mu, passes = _solve(hessian, minimize, at, near, start, penalty)
     reads = passes * sample.size / f2.n_terms
     if du is None:
-        return Corrected(DualPoint(-np.inf, mu, at.slopes), model, mu, reads)
+        return Corrected(DualPoint(-np.inf, mu, at.derivative), model, mu, reads)
     point = _point(f2, form, at, sample, du, mu, objective, deadline, workspace)
     left = at.gradient + sample.pull_back(du) + form.St @ mu
     edge = point.factor < 0.5 or not np.isfinite(point.bound)
-    error = rounding(f2, form, at.slopes, mu, workspace=workspace)
+    error = rounding(f2, form, at.derivative, mu, workspace=workspace)
     if edge and (np.abs(left) <= OPTIONS.closed * error).all():
         # at the edge of a cone no factor makes up for the last digits: the slopes take them
         du = du - hessian.slope_change(_solved(hessian, left))
@@ -110,13 +109,13 @@ def corrected_point(
 
 
 def _point(
-    f2: FiniteSum, form: OneBlock, at: DataTerm, sample: RowSample, du: Array, mu: Array,
+    f2: FiniteSum, form: OneBlock, at: Evaluation, sample: RowSample, du: Array, mu: Array,
     objective: float, deadline: Deadline, workspace: Workspace,
 ) -> DualPoint:  # fmt: skip
-    u = at.slopes.copy()
+    u = at.derivative.copy()
     u[sample.index] += du
     gradient = at.gradient + sample.pull_back(du)
-    size = float(np.max(mean_size(f2, at.slopes)))
+    size = float(np.max(mean_size(f2, at.derivative)))
     return scaled_point(
         f2,
         form,
@@ -143,7 +142,7 @@ def _solved(hessian: SampledHessian, right: Array) -> Array:
 
 
 def _solve(
-    hessian: SampledHessian, minimize: Callable[..., QuadraticResult], at: DataTerm, near: Array,
+    hessian: SampledHessian, minimize: Callable[..., QuadraticResult], at: Evaluation, near: Array,
     start: Array, penalty: float | None,
 ) -> tuple[SampledHessian, QuadraticResult | None, Array | None, Array, float]:  # fmt: skip
     """Return the Hessian used, the model, the change of the slopes, the multiplier, and reads.

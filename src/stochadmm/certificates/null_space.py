@@ -11,9 +11,9 @@ from scipy import linalg
 from ..base.capabilities import Has, offers
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
-from ..risk import FiniteSum
+from ..risk import Evaluation, FiniteSum
+from ..risk.dual import pull_back
 from ..risk.weights import sample_weights, weighted
-from .data import DataTerm, mean_loss, pull_back
 from .options import OPTIONS
 
 
@@ -174,13 +174,13 @@ def only_intercept(f2: FiniteSum, directions: list[tuple[Any, Any]]) -> bool:
 
 
 def clear_free_directions(
-    f2: FiniteSum, at: DataTerm, directions: list[tuple[Any, Any]], *, deadline: Deadline = NEVER
-) -> tuple[DataTerm, DataTerm] | None:
+    f2: FiniteSum, at: Evaluation, directions: list[tuple[Any, Any]], *, deadline: Deadline = NEVER
+) -> tuple[Evaluation, Evaluation] | None:
     """Minimize f2 over the free directions.
 
     Returns
     -------
-    moved, exact : DataTerm
+    moved, exact : Evaluation
         The point reached, and the same with slopes and gradient corrected to first order, so
         that the gradient vanishes along the free directions up to rounding. None when they are
         too many, or the loss has no curvature.
@@ -190,7 +190,7 @@ def clear_free_directions(
     space = FreeSpace(f2, directions)
     if space.size > OPTIONS.most_cleared:
         return None
-    u, z, total = at.slopes, at.predictions, np.zeros(space.size)
+    u, z, total = at.derivative, at.predictions, np.zeros(space.size)
     scale = np.abs(space.gradient(np.abs(u))).max() + np.finfo(float).tiny
     for _ in range(OPTIONS.most_newton):
         slope = space.gradient(u)
@@ -203,13 +203,13 @@ def clear_free_directions(
         z = z + step * ahead
         u = f2.loss.slope(z, f2.y)
     moved = replace(
-        at, x=at.x + space.step(total), predictions=z, slopes=u, value=mean_loss(f2, z)
+        at, x=at.x + space.step(total), predictions=z, derivative=u, value=f2.value_at(z)
     )
     exact = _exact_slopes(space, z, u)
     if exact is u and not total.any():
         return moved, moved
     gradient, passes = pull_back(f2, exact), at.n_passes + 1.0
-    return moved, replace(moved, slopes=exact, gradient=gradient, n_passes=passes)
+    return moved, replace(moved, derivative=exact, gradient=gradient, n_passes=passes)
 
 
 def _exact_slopes(space: FreeSpace, z: Array, u: Array) -> Array:

@@ -61,7 +61,7 @@ class CertificateOptions:
     most_work : float
         Numbers up to which the moves of single directions are added up one by one.
     block : int
-        Rows whose conjugates or curvatures are taken at a time.
+        Rows whose curvatures are taken at a time.
     floor : float
         Share of |F(0)| that a relative gap is relative to at least, for optima at zero.
     repair_rounds, beyond : int, float

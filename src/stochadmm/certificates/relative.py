@@ -10,7 +10,6 @@ from ..forms.one_block import OneBlock, one_block
 from ..problem import Problem, objective_at_zero
 from ..risk import FiniteSum, loss_of_rows
 from .certify import has_certificate
-from .data import evaluate
 from .null_space import clear_free_directions
 from .options import OPTIONS
 
@@ -44,7 +43,7 @@ def null_value(problem: Problem, workspace: Workspace | None = None) -> float:
 
 def _explained(problem: Problem, f2: FiniteSum, form: OneBlock) -> float:
     """Return by how much the data term falls where what is unpenalized is fitted."""
-    at = evaluate(f2, np.zeros(problem.shape2))
+    at = f2.evaluate_exactly(np.zeros(problem.shape2))
     cleared = clear_free_directions(f2, at, form.null_directions())
     fitted = at.value if cleared is None else cleared[0].value
     return at.value - fitted

@@ -11,8 +11,8 @@ from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
+from ..risk.dual import mean_conjugate
 from .charge import charge, least_value, per_row, rounding
-from .data import mean_conjugate
 from .options import OPTIONS
 
 

@@ -17,7 +17,9 @@ import numpy as np
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..risk import FiniteSum
+from ..risk.dual import mean_conjugate
 from ..risk.split_columns import SplitColumns
+from ..risk.weights import sample_weights
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,8 @@ class CurvedLoss:
         self.f2, self.rows, self.free, self.free_steps = f2, rows, free, free_steps
         self.n, self.outputs = f2.n_terms, int(f2.n_outputs or 1)
         self.loss: Any = f2.loss
-        weight = None if f2.weight is None else f2.weight.astype(np.float64)
-        if weight is not None and weight.ndim == 1:
-            weight = (weight * (self.n / weight.sum()))[:, None]
-        self.weight = weight
+        q = sample_weights(f2)
+        self.weight = q if q is None or q.ndim == 2 else q[:, None]
         self.columns = SplitColumns(f2, rows, free)
         self.labels = f2.y if offers(self.loss, Has.BY_CLASS) else None
         self.reads = 0.0
@@ -77,8 +77,7 @@ class CurvedLoss:
     def value_and_slopes(self, z: Array) -> tuple[float, Array]:
         """Return the mean loss and its derivatives in the predictions."""
         if self.labels is None:
-            mean = self.f2.value_at(z) if self.f2.dtype == np.float64 else self._mean_loss(z)
-            return float(mean), np.asarray(self.loss.slope(z, self.f2.y), dtype=np.float64)
+            return self.f2.value_at(z), np.asarray(self.loss.slope(z, self.f2.y), dtype=np.float64)
         index = np.arange(self.n), self.labels
         top = z.max(axis=1, keepdims=True)
         p = np.exp(z - top)
@@ -88,20 +87,6 @@ class CurvedLoss:
         p[index] -= 1.0
         mean = losses.mean() if self.weight is None else losses @ self.weight[:, 0] / self.n
         return float(mean), p
-
-    def _mean_loss(self, z: Array) -> float:
-        """Return the mean loss with weights in float64."""
-        y = self.f2.y
-        if self.weight is None or self.weight.shape[1] == 1:
-            q = None if self.weight is None else self.weight[:, 0]
-            return float(self.loss.value(z, y, q))
-        shares = self.weight.sum(axis=0) / self.n
-        parts = (
-            shares[c] * float(self.loss.value(z[:, c], y[:, c], self.weight[:, c]))
-            for c in range(self.outputs)
-            if shares[c] > 0
-        )
-        return float(sum(parts))
 
     def curvature(self, point: Point) -> tuple[Array, Array | None]:
         """Return (c, s): the Hessian in a row's predictions is ``diag(c_i) - s_i s_i'``."""
@@ -114,18 +99,7 @@ class CurvedLoss:
 
     def conjugate(self, u: Array) -> float:
         """Return the mean conjugate at dual numbers u of the predictions."""
-        shift = 0.0
-        if self.f2.offset is not None:
-            shift = float(np.vdot(self.weighted(u), self.f2.offset)) / self.n
-        y, q = self.f2.y, self.weight
-        if q is None or q.shape[1] == 1:
-            terms = np.asarray(self.loss.conjugate(u, y))
-            q = np.ones(self.n) if q is None else q[:, 0]
-        else:  # the terms of a row have weights of their own
-            columns = [self.loss.conjugate(u[:, c], y[:, c]) for c in range(self.outputs)]
-            terms = np.stack(columns, axis=1)
-        counted = q > 0
-        return float((q[counted] * terms[counted]).sum()) / self.n - shift
+        return mean_conjugate(self.f2, u)
 
     # ---------------------------------------------------------------- points
 

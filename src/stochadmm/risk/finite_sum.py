@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from copy import copy
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -29,6 +30,7 @@ from .evaluation import Evaluation
 from .passes import Passes
 from .sampling import Runs
 from .views import data_view
+from .weights import weighted, weights_in
 
 __all__ = ["CSR", "DENSE", "Evaluation", "FiniteSum", "Passes"]
 
@@ -200,8 +202,7 @@ class FiniteSum:
     def predict(self, x: Array, rows: Any = ALL) -> Array:
         """Return the predictions of some rows, intercept and offset included."""
         if not x[: self.n_features].any():  # no need to read the rows
-            n = len(self.y[rows])
-            return self._shifted(np.zeros((n, *x.shape[1:]), dtype=self.dtype), x, rows)
+            return self._shifted(self._no_products(len(self.y[rows]), x), x, rows)
         if not self._shared(rows):
             return self._predict(self.rows.take(rows), x, rows)
         z = np.empty((self.n_terms, *x.shape[1:]), dtype=np.result_type(self.dtype, x.dtype))
@@ -218,11 +219,13 @@ class FiniteSum:
 
     def _predict(self, block: Rows, x: Array, rows: Any) -> Array:
         coefficients = x[: self.n_features]
-        if coefficients.any():
-            z = block.matvec(coefficients)
-        else:
-            z = np.zeros((block.shape[0], *x.shape[1:]), dtype=self.dtype)
+        n = block.shape[0]
+        z = block.matvec(coefficients) if coefficients.any() else self._no_products(n, x)
         return self._shifted(z, x, rows)
+
+    def _no_products(self, n: int, x: Array) -> Array:
+        """Return the products of n rows with coefficients that are all zero."""
+        return np.zeros((n, *x.shape[1:]), dtype=np.result_type(self.dtype, x.dtype))
 
     def _shifted(self, z: Array, x: Array, rows: Any) -> Array:
         """Add intercept and offset to products of some rows, in place."""
@@ -242,10 +245,7 @@ class FiniteSum:
 
     def weighted(self, u: Array, rows: Any = ALL) -> Array:
         """Return rows of ``u`` times their sample weights."""
-        if self.weight is None:
-            return u
-        q = self.weight[rows]
-        return np.asarray(u * (q[:, None] if u.ndim > q.ndim else q))
+        return u if self.weight is None else weighted(self.weight[rows], u)
 
     def pull_back(self, u: Array, rows: Any = ALL) -> Array:
         """Return ``sum_i u_i a_i`` over some rows (with the intercept's column of ones)."""
@@ -265,20 +265,21 @@ class FiniteSum:
         return np.concatenate([g, u.sum(axis=0, keepdims=True)]) if self.intercept else g
 
     def value_at(self, z: Array) -> float:
-        """Return the mean loss of given predictions."""
-        return self._add_numbers(lambda rows: self._loss_sum(z[rows], rows)) / self.n_terms
+        """Return the mean loss of given predictions, in float64 where they are."""
+        q = weights_in(self, z.dtype)
+        return self._add_numbers(lambda rows: self._loss_sum(z[rows], rows, q)) / self.n_terms
 
     def _add_numbers(self, part: Callable[[slice], float]) -> float:
         numbers: list[float] = []
         threads.run(part, self._parts, numbers.append)
         return sum(numbers)
 
-    def _loss_sum(self, z: Array, rows: Any) -> float:
+    def _loss_sum(self, z: Array, rows: Any, weight: Array | None) -> float:
         """Return the weighted sum of the losses of some rows, from the loss's weighted mean."""
         y = self.y[rows]
-        if self.weight is None:
+        if weight is None:
             return self.loss.value(z, y) * len(y)
-        q = self.weight[rows]
+        q = weight[rows]
         total = float(q.sum(dtype=np.float64)) / (1 if q.ndim == 1 else q.shape[1])
         return self.loss.value(z, y, q) * total if total > 0 else 0.0
 
@@ -286,7 +287,8 @@ class FiniteSum:
         """Return the mean loss at x."""
 
         def part(rows: slice) -> float:
-            return self._loss_sum(self._predict(self.rows.take(rows), x, rows), rows)
+            z = self._predict(self.rows.take(rows), x, rows)
+            return self._loss_sum(z, rows, self.weight)
 
         return self._add_numbers(part) / self.n_terms
 
@@ -308,28 +310,34 @@ class FiniteSum:
         """
         return self.evaluate(x, rows=self.keeps_rows)
 
-    def evaluate(self, x: Array, rows: bool = True) -> Evaluation:
+    def evaluate_exactly(self, x: Array, known: Evaluation | None = None) -> Evaluation:
+        """Return the evaluation at x in float64 whatever the data; ``known`` where it is that."""
+        if known is not None and known.is_exact_at(x):
+            return replace(known, n_passes=0.0)
+        return self.evaluate(x, dtype=np.float64)
+
+    def evaluate(self, x: Array, rows: bool = True, dtype: Any = None) -> Evaluation:
         """Return value and gradient at x: one pass over the data.
 
-        With ``rows`` the predictions and derivatives of all rows are kept too.
+        With ``rows`` those of all rows are kept too; ``dtype`` is by default that of the data.
         """
-        x = np.asarray(x, dtype=self.dtype)
-        z = np.empty(self._predictions_shape(self.n_terms if rows else 0), dtype=self.dtype)
+        dtype = self.dtype if dtype is None else np.dtype(dtype)
+        x, q = np.asarray(x, dtype=dtype), weights_in(self, dtype)
+        z = np.empty(self._predictions_shape(self.n_terms if rows else 0), dtype=dtype)
         u = np.empty_like(z)
         values: dict[int, float] = {}
-        view = self._view
+        view = self._view if dtype == self.dtype else None
 
         def part(part: slice) -> Array:
             total, value = np.zeros(self.shape, dtype=np.float64), 0.0
-            for block in self._pass_blocks(part, view):
+            for block in self._pass_blocks(part, view is not None, dtype.itemsize):
                 if rows:
                     here = z[block], u[block]
                 else:
-                    size = block.stop - block.start
-                    own = np.empty((2, *self._predictions_shape(size)), self.dtype)
+                    own = np.empty((2, *self._predictions_shape(block.stop - block.start)), dtype)
                     here = own[0], own[1]
                     del own
-                loss, gradient = self._pass(view, block, x, *here)
+                loss, gradient = self._pass(view, block, x, q, *here)
                 value += loss
                 total += gradient
                 del here, gradient
@@ -339,7 +347,7 @@ class FiniteSum:
         total = self._add_up(part, few=not rows)
         value = sum(values[part.start] for part in self._parts) / self.n_terms
         total /= self.n_terms
-        gradient = total.astype(self.dtype, copy=False)
+        gradient = total.astype(dtype, copy=False)
         return Evaluation(x.copy() if rows else x, value, gradient, z, u, 1.0)
 
     def _add_up(self, part: Callable[[slice], Array], few: bool) -> Array:
@@ -351,13 +359,13 @@ class FiniteSum:
             total += part(rows)
         return total
 
-    def _pass_blocks(self, part: slice, view: DataView | None) -> Iterator[slice]:
-        if view is not None:  # its own steps fit the cache
+    def _pass_blocks(self, part: slice, compiled: bool, itemsize: int) -> Iterator[slice]:
+        if compiled:  # its own steps fit the cache
             return cut(part.start, part.stop, self.passes.rows_per_sum)
-        return self.rows.ranges(part, self.dtype.itemsize)
+        return self.rows.ranges(part, itemsize)
 
     def _pass(
-        self, view: DataView | None, rows: slice, x: Array, z: Array, u: Array
+        self, view: DataView | None, rows: slice, x: Array, q: Array | None, z: Array, u: Array
     ) -> tuple[float, Array]:
         """Write predictions and derivatives of a block; return its sums of losses, gradients."""
         if view is not None:
@@ -367,7 +375,8 @@ class FiniteSum:
         block = self.rows.take(rows)
         z[:] = self._predict(block, x, rows)
         u[:] = self.derivative(z, rows)
-        return self._loss_sum(z, rows), self.pull_back_block(block, self.weighted(u, rows))
+        slopes = u if q is None else weighted(q[rows], u)
+        return self._loss_sum(z, rows, q), self.pull_back_block(block, slopes)
 
     @property
     def compiled(self) -> bool:
@@ -432,7 +441,7 @@ class FiniteSum:
 
         def part(part: slice) -> Array:
             total = np.zeros(self.n_columns)
-            for rows in self._pass_blocks(part, view):
+            for rows in self._pass_blocks(part, view is not None, self.dtype.itemsize):
                 total += self._gram_pass(view, rows, v)
             return total
 

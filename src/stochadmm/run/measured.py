@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..base.protocols import Array
-from ..certificates.data import evaluate
 from ..certificates.repair import is_rounding, repaired, wide
 from ..problem import Pair, Problem
 from ..risk import Evaluation, loss_of_rows
@@ -167,7 +166,7 @@ def value_of(problem: Problem, x2: Array) -> float:
     """Return f2 in float64 whatever the data."""
     f2 = loss_of_rows(problem.f2)
     if f2 is not None and problem.dtype != np.float64:
-        return evaluate(f2, x2.astype(np.float64)).value
+        return f2.evaluate_exactly(x2.astype(np.float64)).value
     return float(problem.f2.value(x2))
 
 

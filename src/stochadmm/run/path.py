@@ -18,7 +18,6 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
-from ..certificates.data import evaluate
 from ..certificates.null_space import clear_free_directions
 from ..forms.one_block import OneBlock, one_block
 from ..forms.structure import is_diagonal
@@ -94,7 +93,7 @@ def null_model(unit: Problem) -> tuple[Array, Array]:
     if f2 is None:
         raise TypeError("alpha_max needs a FiniteSum as data term; pass alphas instead")
     directions = one_block(unit).null_directions()
-    zero = evaluate(f2, np.zeros(unit.shape2), None)
+    zero = f2.evaluate_exactly(np.zeros(unit.shape2))
     cleared = clear_free_directions(f2, zero, directions)
     if cleared is None:
         raise ValueError(
@@ -105,7 +104,7 @@ def null_model(unit: Problem) -> tuple[Array, Array]:
     for index, basis in directions:  # what rounding has left there
         dense = basis.toarray()
         gradient[index] -= dense @ np.linalg.lstsq(dense, gradient[index], rcond=None)[0]
-    rounding = 1e-13 * np.abs(zero.slopes).mean() * f2.longest_row
+    rounding = 1e-13 * np.abs(zero.derivative).mean() * f2.longest_row
     gradient[np.abs(gradient) <= rounding] = 0.0
     return cleared[0].x, gradient
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 import numpy as np
 
 from ..base.protocols import Array
-from ..certificates.data import evaluate
 from ..forms.equilibrate import Units
 from ..forms.summary import Summarized, checked_against_rows
 from ..problem import Pair
@@ -63,8 +62,8 @@ def _appraised(units: Units, found: Result, x2: Array, rule: Rule) -> Result:
     # in the units of the solver the intercept and what is shifted against it do not cancel
     problem, inside = units.problem, units.into(Pair(found.x1, x2.astype(np.float64)))
     point = problem.feasible(Pair(inside.x1.astype(np.float64), inside.x2))
-    objective = evaluate(cast(FiniteSum, problem.f2), point.x2).value + problem.penalty(point)
-    return _renewed(found, objective, rule)
+    at = cast(FiniteSum, problem.f2).evaluate_exactly(point.x2)
+    return _renewed(found, at.value + problem.penalty(point), rule)
 
 
 def summary_result(whole: Summarized, found: Result, rule: Rule) -> Result:

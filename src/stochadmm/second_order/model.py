@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..base.protocols import Array
-from ..certificates import DataTerm, repaired
+from ..certificates import repaired
 from ..exact import project
 from ..linear_algebra.implicit import Implicit
 from ..problem import Pair, Problem
 from ..quadratic import QuadraticResult
-from ..risk import FiniteSum
+from ..risk import Evaluation, FiniteSum
 from ..risk.curvature import quadratic_form
 
 
@@ -32,7 +32,7 @@ def inside(problem: Problem, x: Pair) -> Pair:
     return Pair(found.x1.astype(problem.dtype), found.x2.astype(problem.dtype))
 
 
-def model_value(problem: Problem, at: DataTerm, H: Array | Implicit, w: Array) -> float:
+def model_value(problem: Problem, at: Evaluation, H: Array | Implicit, w: Array) -> float:
     """Return m(w)."""
     step = w - at.x
     value = at.value + float(np.vdot(at.gradient, step)) + 0.5 * quadratic_form(H, step)

@@ -18,9 +18,9 @@ import numpy as np
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
-from ..certificates import DataTerm, DualPoint, dual_value, lower_bound, rounding
+from ..certificates import DualPoint, dual_value, lower_bound, rounding
 from ..forms.one_block import OneBlock
-from ..risk import FiniteSum
+from ..risk import Evaluation, FiniteSum
 from ._pieces import Pieces
 from ._structure import Structure
 from .options import OPTIONS, TiedOptions
@@ -34,7 +34,7 @@ class Found(NamedTuple):
 
 
 def dual_point(
-    f2: FiniteSum, form: OneBlock, rows: Structure, penalty: Pieces, at: DataTerm, start: Array,
+    f2: FiniteSum, form: OneBlock, rows: Structure, penalty: Pieces, at: Evaluation, start: Array,
     reflections: int, enough: float, options: TiedOptions = OPTIONS, *,
     deadline: Deadline = NEVER, workspace: Workspace | None = None,
 ) -> Found:  # fmt: skip
@@ -58,7 +58,7 @@ def dual_point(
         if k == 2 * options.look and candidates.far_from(enough, options.hopeless):
             break
         governing = governing + subgradient(2 * mu - governing) - mu
-    best = candidates.best() or DualPoint(-np.inf, governing, at.slopes)
+    best = candidates.best() or DualPoint(-np.inf, governing, at.derivative)
     return Found(best, form.project(best.mu))
 
 
@@ -91,7 +91,7 @@ class Candidates:
 
     f2: FiniteSum
     form: OneBlock
-    at: DataTerm
+    at: Evaluation
     objective: float
     workspace: Workspace
     values: list[tuple[float, float, Array, Array]] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Candidates:
         """Take slopes and multiplier times one factor, unless a better factor is known."""
         if scale < self.nearest:
             return
-        at, error = self.at, rounding(self.f2, self.form, self.at.slopes, mu,
+        at, error = self.at, rounding(self.f2, self.form, self.at.derivative, mu,
                                       workspace=self.workspace)  # fmt: skip
         # a point on the edge may fall outside by rounding when scaled
         for factor in (scale, scale * (1.0 - 1e-15), scale * (1.0 - 1e-14)):
@@ -146,4 +146,4 @@ class Candidates:
         return self.proved
 
     def _slopes(self, factor: float) -> Array:
-        return self.at.slopes if factor == 1.0 else factor * self.at.slopes
+        return self.at.derivative if factor == 1.0 else factor * self.at.derivative

@@ -18,7 +18,6 @@ from ..base.capabilities import Has, offers
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.terms import compiled_terms
-from ..certificates import mean_loss
 from ..exact import components
 from ..forms.one_block import OneBlock
 from ..forms.small import minimize_in_columns
@@ -124,7 +123,7 @@ class Reduced:
     def value(self, v: Array, z: Array | None = None) -> float:
         """Return the objective of the levels v."""
         z = self.predictions(v) if z is None else z
-        return mean_loss(self.f2, z) + float(self.penalty.value(self.S @ v))
+        return self.f2.value_at(z) + float(self.penalty.value(self.S @ v))
 
     def minimize(
         self, v: Array, mu: Array, tol: float, options: TiedOptions = OPTIONS, *,

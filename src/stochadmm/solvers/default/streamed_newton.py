@@ -24,7 +24,7 @@ from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
-from ...certificates import Certificate, evaluate, gap_scale, kkt_residual, model_of
+from ...certificates import Certificate, gap_scale, kkt_residual, model_of
 from ...data import DenseRows
 from ...forms.one_block import OneBlock, one_block
 from ...problem import Pair, Problem, objective_at_zero
@@ -170,8 +170,8 @@ class StreamedNewton(Solver[StreamedState]):
         """Return the model's minimizer, its multiplier, and the decrease it promises."""
         f2, rows = _streamed(problem), s.rows
         few = in_memory(f2, rows, rows.weight / rows.probability)
-        here = evaluate(few, s.output.x2)
-        sample = RowSample(few, here.predictions, here.slopes)
+        here = few.evaluate_exactly(s.output.x2)
+        sample = RowSample(few, here.predictions, here.derivative)
         H, gradient = SampledHessian(sample, shared=True).matrix, at.gradient
         found = model_of(form, s.workspace).minimize(
             H, gradient, s.output.x2, dual=s.mu, tol=1e-9, penalty=s.penalty, deadline=s.deadline

@@ -30,15 +30,12 @@ from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...certificates import (
-    DataTerm,
     clear_free_directions,
-    evaluate,
     has_certificate,
-    mean_loss,
 )
 from ...forms.one_block import OneBlock, dual_scale, one_block
 from ...problem import Pair, Problem, objective_at_zero
-from ...risk import FiniteSum, loss_of_rows
+from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.metrics import column_energies
 from ...risk.parts import as_finite_sum
 from ...risk.weights import sample_weights
@@ -209,7 +206,7 @@ class TiedNewton(Solver[TiedState]):
         warm = bool(point.x2.any())
         free = _free_directions(form, rows.structure, workspace)
         if free and not warm:  # begin where nothing is penalized
-            at = evaluate(f2, point.x2.astype(np.float64))
+            at = f2.evaluate_exactly(point.x2.astype(np.float64))
             cleared = clear_free_directions(f2, at, free, deadline=deadline)
             if cleared is not None:
                 point = inside(problem, Pair(point.x1, cleared[0].x.astype(problem.dtype)))
@@ -223,7 +220,7 @@ class TiedNewton(Solver[TiedState]):
             rows, penalty, offset, rows.structure.S @ w - offset, mu, 1.0,
             self.relaxation, max(self.n_inner // 3, 1),
         )  # fmt: skip
-        split.rho = _first_penalty(problem, f2, split, evaluate(f2, w, cache))
+        split.rho = _first_penalty(problem, f2, split, f2.evaluate_exactly(w, cache))
         return TiedState(
             workspace=workspace,
             x=point, output=point, dual=form.to_multiplier(mu).astype(problem.dtype), beta=1.0,
@@ -252,7 +249,7 @@ class TiedNewton(Solver[TiedState]):
         self, problem: Problem, f2: FiniteSum, form: OneBlock, s: TiedState, split: bool = True
     ) -> None:
         """Split, unless the present point is to be collapsed as it is; collapse, move."""
-        at = evaluate(f2, s.w, s.cache)
+        at = f2.evaluate_exactly(s.w, s.cache)
         s.n_passes += at.n_passes
         now = at.value + problem.penalty(s.output)
         near = self._split(f2, s, at) if split else s.w
@@ -264,7 +261,7 @@ class TiedNewton(Solver[TiedState]):
 
     # ---------------------------------------------------------------- the three parts
 
-    def _split(self, f2: FiniteSum, s: TiedState, at: DataTerm) -> Array:
+    def _split(self, f2: FiniteSum, s: TiedState, at: Evaluation) -> Array:
         """Return the splitting's point on the model at the present one."""
         loss: Any = f2.loss
         curvature = np.asarray(loss.curvature(at.predictions, f2.y), dtype=np.float64)
@@ -312,15 +309,16 @@ class TiedNewton(Solver[TiedState]):
         return None
 
     def _along(
-        self, problem: Problem, f2: FiniteSum, s: TiedState, at: DataTerm, near: Array, now: float
-    ) -> Array:
+        self, problem: Problem, f2: FiniteSum, s: TiedState, at: Evaluation, near: Array,
+        now: float,
+    ) -> Array:  # fmt: skip
         """Return the first point from the splitting's to the present one that is better."""
         t, first, change = 1.0, np.inf, f2.predict(near) - at.predictions
         s.n_passes += 1.0
         while t > 1e-4:
             w = s.w + t * (near - s.w)
             point = inside(problem, Pair(s.output.x1, w.astype(problem.dtype)))
-            value = mean_loss(f2, at.predictions + t * change) + problem.penalty(point)
+            value = f2.value_at(at.predictions + t * change) + problem.penalty(point)
             if value < now:
                 s.lift = s.lift / 10 if s.lift > 1e-6 else 0.0
                 return w
@@ -345,7 +343,7 @@ class TiedNewton(Solver[TiedState]):
         """Improve the bound by slopes at the output and the factor; say whether it is enough."""
         split = s.split
         structure = split.rows.structure
-        at = evaluate(f2, s.w, s.cache)
+        at = f2.evaluate_exactly(s.w, s.cache)
         s.n_passes += at.n_passes
         value = at.value + problem.penalty(s.output)
         if structure.shift is not None:
@@ -430,7 +428,7 @@ def _free_directions(
     return form.null_directions() if free is None else free
 
 
-def _first_penalty(problem: Problem, f2: FiniteSum, split: Splitting, at: DataTerm) -> float:
+def _first_penalty(problem: Problem, f2: FiniteSum, split: Splitting, at: Evaluation) -> float:
     """Return the ratio of the data's curvature to the structure's along L^-1 times the gradient.
 
     From a given start it is the ratio of multiplier and structure.

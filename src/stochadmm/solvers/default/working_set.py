@@ -30,7 +30,6 @@ from ...certificates import (
     DualPoint,
     gap_scale,
     has_certificate,
-    pull_back,
     scaled_point,
 )
 from ...forms.one_block import one_block
@@ -38,6 +37,7 @@ from ...operators import Identity
 from ...penalties import Stacked, segments
 from ...problem import Pair, Problem
 from ...risk import Evaluation, FiniteSum, loss_of_rows
+from ...risk.dual import pull_back
 from ...risk.metrics import column_energies
 from ...risk.parts import as_finite_sum, some_columns
 from ...second_order import SecondOrderOptions, inside

@@ -1,46 +1,19 @@
-"""The data term at a point, in float64 whatever the type of the data."""
+"""The dual side of the data term, in float64 whatever the type of the data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..risk import Evaluation, FiniteSum
-from ..risk.weights import sample_weights, weighted
-from .options import OPTIONS
+from ..data import cut
+from .finite_sum import FiniteSum
+from .weights import sample_weights, weighted
 
-
-@dataclass(frozen=True)
-class DataTerm:
-    """Predictions, slopes (sample weights left out), value and gradient of f2 at ``x``."""
-
-    x: Array
-    predictions: Array
-    slopes: Array
-    value: float
-    gradient: Array
-    n_passes: float
-    """Rows read, in units of the whole data."""
-
-
-def mean_loss(f2: FiniteSum, z: Array) -> float:
-    """Return the value of f2 for given predictions."""
-    q = sample_weights(f2)
-    if q is None or q.ndim == 1:
-        return float(f2.loss.value(z, f2.y, q))
-    columns = range(q.shape[1])
-    shares = q.sum(axis=0) / f2.n_terms
-    return float(
-        sum(
-            shares[c] * f2.loss.value(z[:, c], f2.y[:, c], q[:, c])
-            for c in columns
-            if shares[c] > 0
-        )
-    )
+ROWS_AT_A_TIME = 1 << 16
+"""Whose conjugates are in memory together."""
 
 
 def mean_conjugate(f2: FiniteSum, u: Array, size: Array | None = None) -> float:
@@ -60,7 +33,7 @@ def mean_conjugate(f2: FiniteSum, u: Array, size: Array | None = None) -> float:
             shift -= float(np.vdot(weighted(q, size), np.abs(f2.offset))) / f2.n_terms
         return _largest_conjugate(loss, u, size, f2.y, q) / f2.n_terms - shift
     if q is None:
-        parts = [slice(k, k + OPTIONS.block) for k in range(0, f2.n_terms, OPTIONS.block)]
+        parts = cut(0, f2.n_terms, ROWS_AT_A_TIME)
         total = sum(float(np.sum(loss.conjugate(u[part], f2.y[part]))) for part in parts)
         return total / f2.n_terms - shift
     if q.ndim == 1:
@@ -97,26 +70,6 @@ def pull_back(f2: FiniteSum, u: Array) -> Array:
     for rows in f2.chunks():
         total += f2.pull_back(qu[rows], rows)
     return total / f2.n_terms
-
-
-def evaluate(f2: FiniteSum, x: Array, cache: Evaluation | None = None) -> DataTerm:
-    """Return the data term at ``x``, from ``cache`` where it holds float64 numbers at ``x``."""
-    reads = 0.0
-    known = cache is not None and f2.dtype == np.float64 and np.array_equal(cache.x, x)
-    if not known and f2.compiled and f2.dtype == np.float64:
-        cache, reads, known = f2.evaluate(x), 1.0, True
-    if known and cache is not None:
-        entries = f2.weight is not None and f2.weight.ndim == 2
-        value = mean_loss(f2, cache.predictions) if entries else cache.value
-        return DataTerm(x, cache.predictions, cache.derivative, value, cache.gradient, reads)
-    q = sample_weights(f2)
-    shape = (f2.n_terms,) if f2.n_outputs is None else (f2.n_terms, f2.n_outputs)
-    z, u, total = np.empty(shape), np.empty(shape), np.zeros(f2.shape)
-    for rows in f2.chunks():
-        z[rows] = f2.predict(x, rows)
-        u[rows] = f2.loss.slope(z[rows], f2.y[rows])
-        total += f2.pull_back(weighted(None if q is None else q[rows], u[rows]), rows)
-    return DataTerm(x, z, u, mean_loss(f2, z), np.asarray(total / f2.n_terms), 1.0)
 
 
 def has_margins(loss: Any, u: Array) -> bool:
