@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,30 +12,14 @@ from scipy import sparse
 
 from ..base.protocols import Array
 from ..linear_algebra.dense import weighted_gram
-from .rows import ALL, CSR, Blocking, ColumnMoments, Reads
+from .rows import ALL, CSR, ColumnMoments, Counted
 
 
 @dataclass(frozen=True, eq=False)
-class CSRRows:
+class CSRRows(Counted):
     """A CSR array of shape (n, d) without duplicate entries."""
 
     storage: ClassVar[str] = CSR
-
-    X: Any
-    tally: Reads = field(default_factory=Reads, repr=False)
-    blocking: Blocking = field(default=Blocking(), repr=False)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        n, d = self.X.shape
-        return int(n), int(d)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64."""
-        kind: np.dtype[Any] = self.X.dtype
-        return kind
 
     @property
     def n_bytes(self) -> int:
@@ -46,15 +30,6 @@ class CSRRows:
     def n_entries(self) -> int:
         """Numbers stored."""
         return int(self.X.nnz)
-
-    @property
-    def reads(self) -> float:
-        """What has been read so far, in units of all rows."""
-        return self.tally.rows / self.shape[0]
-
-    def note_read(self, rows: int) -> None:
-        """Count rows that a compiled loop read through a view."""
-        self.tally.add(rows)
 
     def ranges(self, within: slice = ALL, itemsize: int = 8) -> Iterator[slice]:
         """Yield the row ranges of blocks."""
@@ -77,17 +52,17 @@ class CSRRows:
 
     def columns(self, index: NDArray[np.intp]) -> CSRRows:
         """Return some columns, copied."""
-        self._whole()
+        self.note_all()
         return CSRRows(sparse.csr_array(self.X[:, index]))
 
     def matvec(self, v: Array) -> Array:
         """Return ``X v``."""
-        self._whole()
+        self.note_all()
         return np.asarray(self.X @ v)
 
     def rmatvec(self, u: Array) -> Array:
         """Return ``X' u``."""
-        self._whole()
+        self.note_all()
         return np.asarray(_transposed(self.X) @ u)
 
     def sandwich(
@@ -99,7 +74,7 @@ class CSRRows:
 
     def row_norms2(self) -> Array:
         """Return the squared norm of each row."""
-        self._whole()
+        self.note_all()
         X = self.X
         starts = np.minimum(X.indptr[:-1], X.data.size)
         norms = np.add.reduceat(np.append(X.data**2, 0.0), starts)
@@ -108,12 +83,12 @@ class CSRRows:
 
     def row_sums_of_squares(self, v: Array) -> Array:
         """Return ``sum_j x_ij^2 v_j`` of each row."""
-        self._whole()
+        self.note_all()
         return np.asarray(self.X.multiply(self.X) @ v, dtype=np.float64)
 
     def column_sums_of_squares(self, weights: Array | None = None) -> Array:
         """Return ``sum_i weights_i x_ij^2`` of each column."""
-        self._whole()
+        self.note_all()
         if weights is None:
             squares = np.square(self.X.data, dtype=np.float64)
             return np.bincount(self.X.indices, squares, self.X.shape[1])
@@ -121,7 +96,7 @@ class CSRRows:
 
     def largest_sums_of_squares(self, weights: Array, edges: NDArray[np.intp]) -> Array:
         """Return the largest ``sum_i weights_i x_ij^2`` of runs of rows; sums stay sparse."""
-        self._whole()
+        self.note_all()
         n = self.shape[0]
         run = sparse.csr_array((weights, np.arange(n), edges), (len(edges) - 1, n))
         largest = (run @ self.X.multiply(self.X).tocsr()).max(axis=0)
@@ -129,7 +104,7 @@ class CSRRows:
 
     def column_moments(self) -> ColumnMoments:
         """Return sums over the stored entries of columns."""
-        self._whole()
+        self.note_all()
         d = self.shape[1]
         data, index = self.X.data.astype(np.float64), self.X.indices
         data, index = data[data != 0], index[data != 0]
@@ -147,7 +122,7 @@ class CSRRows:
 
     def dense(self, dtype: Any = np.float64) -> Array:
         """Return all rows as one dense array."""
-        self._whole()
+        self.note_all()
         return np.asarray(self.X.toarray().astype(dtype, copy=False))
 
     def as_type(self, dtype: Any) -> CSRRows:
@@ -156,7 +131,7 @@ class CSRRows:
 
     def changed(self, shift: Array | None, scale: Array | None) -> CSRRows:
         """Return a copy with ``(x_ij - shift_j) scale_j`` for the stored entries."""
-        self._whole()
+        self.note_all()
         X = self.X.copy()
         if shift is not None:
             X.data -= shift.astype(X.dtype)[X.indices]
@@ -166,18 +141,15 @@ class CSRRows:
 
     def with_ones(self) -> CSRRows:
         """Return a copy with one more, last column of ones."""
-        self._whole()
+        self.note_all()
         ones: Any = np.ones((self.shape[0], 1), self.dtype)
         return CSRRows(sparse.csr_array(sparse.hstack([self.X, ones])))
 
     def followed_by(self, *others: Any) -> CSRRows:
         """Return a copy of these rows and others below them."""
-        self._whole()
+        self.note_all()
         more = [sparse.csr_array(other.X) for other in others]
         return CSRRows(sparse.csr_array(sparse.vstack([self.X, *more])))
-
-    def _whole(self) -> None:
-        self.tally.add(self.shape[0])
 
 
 def _consecutive(X: Any, start: int, stop: int) -> Any:

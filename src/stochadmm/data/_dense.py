@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,29 +11,16 @@ from numpy.typing import NDArray
 
 from ..base.protocols import Array
 from ..linear_algebra.dense import weighted_gram
-from .rows import ALL, DENSE, Blocking, ColumnMoments, Reads
+from .rows import ALL, DENSE, ColumnMoments, Counted
 
 
 @dataclass(frozen=True, eq=False)
-class DenseRows:
+class DenseRows(Counted):
     """An array of shape (n, d)."""
 
     storage: ClassVar[str] = DENSE
 
     X: Array
-    tally: Reads = field(default_factory=Reads, repr=False)
-    blocking: Blocking = field(default=Blocking(), repr=False)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        n, d = self.X.shape
-        return n, d
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64."""
-        return self.X.dtype
 
     @property
     def n_bytes(self) -> int:
@@ -44,15 +31,6 @@ class DenseRows:
     def n_entries(self) -> int:
         """Numbers stored: all of them."""
         return int(self.X.size)
-
-    @property
-    def reads(self) -> float:
-        """What has been read so far, in units of all rows."""
-        return self.tally.rows / self.shape[0]
-
-    def note_read(self, rows: int) -> None:
-        """Count rows that a compiled loop read through a view."""
-        self.tally.add(rows)
 
     def ranges(self, within: slice = ALL, itemsize: int = 8) -> Iterator[slice]:
         """Yield the row ranges of blocks."""
@@ -71,17 +49,17 @@ class DenseRows:
 
     def columns(self, index: NDArray[np.intp]) -> DenseRows:
         """Return some columns, copied row by row."""
-        self._whole()
+        self.note_all()
         return DenseRows(np.take(self.X, index, axis=1))
 
     def matvec(self, v: Array) -> Array:
         """Return ``X v``."""
-        self._whole()
+        self.note_all()
         return np.asarray(self.X @ v)
 
     def rmatvec(self, u: Array) -> Array:
         """Return ``X' u``."""
-        self._whole()
+        self.note_all()
         return np.asarray(self.X.T @ u)
 
     def sandwich(
@@ -93,17 +71,17 @@ class DenseRows:
 
     def row_norms2(self) -> Array:
         """Return the squared norm of each row."""
-        self._whole()
+        self.note_all()
         return np.asarray(np.einsum("ij,ij->i", self.X, self.X))
 
     def row_sums_of_squares(self, v: Array) -> Array:
         """Return ``sum_j x_ij^2 v_j`` of each row, without a copy of the rows."""
-        self._whole()
+        self.note_all()
         return np.asarray(np.einsum("ij,ij,j->i", self.X, self.X, v, dtype=np.float64))
 
     def column_sums_of_squares(self, weights: Array | None = None) -> Array:
         """Return ``sum_i weights_i x_ij^2`` of each column, without a copy of the rows."""
-        self._whole()
+        self.note_all()
         if weights is None:
             return np.asarray(np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64))
         sums = np.einsum("i,ij,ij->j", weights, self.X, self.X, dtype=np.float64)
@@ -145,7 +123,7 @@ class DenseRows:
 
     def dense(self, dtype: Any = np.float64) -> Array:
         """Return the array itself where it has the type asked for."""
-        self._whole()
+        self.note_all()
         return self.X.astype(dtype, copy=False)
 
     def as_type(self, dtype: Any) -> DenseRows:
@@ -154,7 +132,7 @@ class DenseRows:
 
     def changed(self, shift: Array | None, scale: Array | None) -> DenseRows:
         """Return a copy with ``(x_ij - shift_j) scale_j``."""
-        self._whole()
+        self.note_all()
         X = np.array(self.X)
         if shift is not None:
             X -= shift.astype(X.dtype)
@@ -164,13 +142,10 @@ class DenseRows:
 
     def with_ones(self) -> DenseRows:
         """Return a copy with one more, last column of ones."""
-        self._whole()
+        self.note_all()
         return DenseRows(np.hstack([self.X, np.ones((len(self.X), 1), self.X.dtype)]))
 
     def followed_by(self, *others: Any) -> DenseRows:
         """Return a copy of these rows and others below them."""
-        self._whole()
+        self.note_all()
         return DenseRows(np.concatenate([self.X, *(other.dense(self.dtype) for other in others)]))
-
-    def _whole(self) -> None:
-        self.tally.add(self.X.shape[0])

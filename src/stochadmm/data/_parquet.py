@@ -122,6 +122,32 @@ def _mark(out: Array, column: Any, levels: tuple[str, ...]) -> None:
     out[known, place[known]] = 1
 
 
+class ArrowColumns:
+    """What the roles of its columns say of a source."""
+
+    roles: Roles
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, one per level of a text."""
+        return len(self.roles.names)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return self.roles.names
+
+    @property
+    def n_outputs(self) -> int | None:
+        """Targets of a row, None for one number."""
+        return self.roles.n_outputs
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the rows once read."""
+        return np.dtype(self.roles.dtype)
+
+
 @dataclass(frozen=True)
 class ArrowShard:
     """Some row groups of one file."""
@@ -169,7 +195,7 @@ class ArrowShard:
 
 
 @dataclass(frozen=True)
-class ArrowFiles:
+class ArrowFiles(ArrowColumns):
     """Parquet or Arrow IPC files of the same columns, in the order given.
 
     Parameters
@@ -198,26 +224,6 @@ class ArrowFiles:
     def n_rows(self) -> int:
         """Number of rows."""
         return sum(map(sum, self.groups))
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns, one per level of a text."""
-        return len(self.roles.names)
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the columns."""
-        return self.roles.names
-
-    @property
-    def n_outputs(self) -> int | None:
-        """Targets of a row, None for one number."""
-        return self.roles.n_outputs
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the rows once read."""
-        return np.dtype(self.roles.dtype)
 
     @property
     def shards(self) -> Sequence[Shard]:

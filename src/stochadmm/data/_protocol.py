@@ -59,6 +59,11 @@ class Block:
         """Its rows, with the products that a pass takes."""
         return as_rows(self.X)
 
+    @property
+    def weights(self) -> Array:
+        """Its weights in float64, ones where none are given."""
+        return np.ones(len(self)) if self.weight is None else self.weight.astype(np.float64)
+
 
 @runtime_checkable
 class Shard(Protocol):

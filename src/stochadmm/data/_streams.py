@@ -14,7 +14,7 @@ import numpy as np
 
 from ..base.capabilities import has_members
 from ..base.fingerprint import fingerprint
-from ._parquet import Roles, assigned, pyarrow
+from ._parquet import ArrowColumns, Roles, assigned, pyarrow
 from ._protocol import Block, DataError, Shard, rows_per_block
 
 
@@ -62,7 +62,7 @@ class StreamShard:
 
 
 @dataclass(frozen=True, eq=False)
-class ArrowStreams:
+class ArrowStreams(ArrowColumns):
     """Arrow streams that can be started again, one shard each."""
 
     shards: Sequence[Shard]
@@ -73,26 +73,6 @@ class ArrowStreams:
     def n_rows(self) -> int:
         """Number of rows."""
         return sum(shard.n_rows for shard in self.shards)
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns, one per level of a text."""
-        return len(self.roles.names)
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the columns."""
-        return self.roles.names
-
-    @property
-    def n_outputs(self) -> int | None:
-        """Targets of a row, None for one number."""
-        return self.roles.n_outputs
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the rows once read."""
-        return np.dtype(self.roles.dtype)
 
     @classmethod
     def of(

@@ -53,7 +53,34 @@ class ChangedShard:
 
 
 @dataclass(frozen=True, eq=False)
-class Changed:
+class View:
+    """What a view of a source has from it."""
+
+    source: Source
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the stored rows."""
+        return self.source.dtype
+
+    @property
+    def n_outputs(self) -> int | None:
+        """Targets of a row, None for one number."""
+        return n_outputs(self.source)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the rows behind it."""
+        return bytes_of(self.source)
+
+    @property
+    def on_dask(self) -> bool:
+        """Whether the rows are partitions of Dask collections."""
+        return is_on_dask(self.source)
+
+
+@dataclass(frozen=True, eq=False)
+class Changed(View):
     """A source whose blocks are changed as they are read.
 
     Parameters
@@ -68,7 +95,6 @@ class Changed:
         Names of the columns afterwards.
     """
 
-    source: Source
     change: Change
     n_columns: int
     names: list[str] | None = None
@@ -84,16 +110,6 @@ class Changed:
         return self.source.n_rows
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the stored rows."""
-        return self.source.dtype
-
-    @property
-    def n_outputs(self) -> int | None:
-        """Targets of a row, None for one number."""
-        return n_outputs(self.source)
-
-    @property
     def decodes(self) -> bool:
         """Whether the rows have to be decoded at every pass."""
         return decodes(self.source)
@@ -103,16 +119,6 @@ class Changed:
         """Folder for a copy that a run makes."""
         found: str | None = fact(self.source, "scratch")
         return found
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of the rows behind it."""
-        return bytes_of(self.source)
-
-    @property
-    def on_dask(self) -> bool:
-        """Whether the rows are partitions of Dask collections."""
-        return is_on_dask(self.source)
 
     @property
     def shards(self) -> Sequence[Shard]:
@@ -252,10 +258,9 @@ class FoldShard:
 
 
 @dataclass(frozen=True, eq=False)
-class SomeRows:
+class SomeRows(View):
     """The rows of a source that belong to a fold."""
 
-    source: Source
     fold: Fold
 
     @property
@@ -269,29 +274,9 @@ class SomeRows:
         return self.source.names
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the stored rows."""
-        return self.source.dtype
-
-    @property
     def n_rows(self) -> int:
         """Number of rows."""
         return sum(shard.n_rows for shard in self.shards)
-
-    @property
-    def n_outputs(self) -> int | None:
-        """Targets of a row, None for one number."""
-        return n_outputs(self.source)
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of the rows behind it."""
-        return bytes_of(self.source)
-
-    @property
-    def on_dask(self) -> bool:
-        """Whether the rows are partitions of Dask collections."""
-        return is_on_dask(self.source)
 
     @property
     def shards(self) -> Sequence[Shard]:

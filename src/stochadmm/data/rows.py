@@ -8,7 +8,7 @@ read, and rows that are taken are read when they are taken, once, whatever is do
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
@@ -59,6 +59,40 @@ def cut(start: int, stop: int, length: int) -> Iterator[slice]:
     """Yield consecutive ranges of a length; the last may be shorter."""
     for first in range(start, stop, length):
         yield slice(first, min(first + length, stop))
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A matrix with rows in memory, which counts what is read of it."""
+
+    X: Any
+    tally: Reads = field(default_factory=Reads, repr=False)
+    blocking: Blocking = field(default=Blocking(), repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        n, d = self.X.shape
+        return int(n), int(d)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+        kind: np.dtype[Any] = self.X.dtype
+        return kind
+
+    @property
+    def reads(self) -> float:
+        """What has been read so far, in units of all rows."""
+        return self.tally.rows / self.shape[0]
+
+    def note_read(self, rows: int) -> None:
+        """Count rows that a compiled loop read through a view."""
+        self.tally.add(rows)
+
+    def note_all(self) -> None:
+        """Count all rows."""
+        self.note_read(self.shape[0])
 
 
 @dataclass(frozen=True)

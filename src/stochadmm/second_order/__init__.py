@@ -15,7 +15,7 @@ from .full import (
     square_size,
 )
 from .line_search import backtrack, halve, rounding
-from .model import curvature_along, inside, model_value, structured
+from .model import curvature_along, inside, model_value, structured, why_no_form
 from .options import SecondOrderOptions
 from .sample_size import affordable, begins_with_part, first_sample, part_of
 
@@ -39,4 +39,5 @@ __all__ = [
     "rounding",
     "square_size",
     "structured",
+    "why_no_form",
 ]

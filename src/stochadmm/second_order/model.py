@@ -12,13 +12,26 @@ from typing import Any
 import numpy as np
 
 from ..base.protocols import Array
-from ..certificates import repaired
+from ..base.workspace import Workspace
+from ..certificates import has_certificate, repaired
 from ..exact import project
+from ..forms.one_block import one_block
 from ..linear_algebra.implicit import Implicit
 from ..problem import Pair, Problem
 from ..quadratic import QuadraticResult
 from ..risk import Evaluation, FiniteSum
 from ..risk.curvature import quadratic_form
+
+
+def why_no_form(problem: Problem, workspace: Workspace | None = None) -> str | None:
+    """Return why a problem is no f2(w) + H(S w - o) with conjugates, None if it is."""
+    if problem.f1 is not None:
+        return "f1 beside a structure"
+    if not has_certificate(problem, workspace):
+        return "a part has no conjugate, or an operator no matrix"
+    if one_block(problem, workspace).is_through:
+        return "A1 is not a multiple of the identity"
+    return None
 
 
 def inside(problem: Problem, x: Pair) -> Pair:

@@ -95,7 +95,8 @@ StateT = TypeVar("StateT", bound=State)
 class Solver(Generic[StateT]):
     """A method: parameters that never change, ``start`` and ``epoch`` on a state of its own type.
 
-    ``needs`` names what each part of a problem must offer; ``check`` says so before a run.
+    ``needs`` names what each part of a problem must offer, ``why_not`` says what else is in the
+    way; ``check`` raises before a run.
     """
 
     name: ClassVar[str] = ""
@@ -126,8 +127,15 @@ class Solver(Generic[StateT]):
         """Return the bytes that the method keeps beyond the data."""
         raise TypeError(f"{type(self).__name__} does not define `memory`")
 
+    def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
+        """Return in words why this method cannot serve a problem, None where it may."""
+        return None
+
     def check(self, problem: Problem) -> None:
         """Raise `Unsuitable` when the problem lacks something this method needs."""
+        reason = self.why_not(problem)
+        if reason is not None:
+            raise Unsuitable(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
         streamed = loss_of_source(problem.f2)
         if streamed is not None and any(lacks(streamed, m) for m in self.needs.get("f2", ())):
             raise self._draws_rows()

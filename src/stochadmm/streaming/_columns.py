@@ -8,7 +8,8 @@ import numpy as np
 
 from .. import cluster
 from ..base.protocols import Array
-from ..data import CSR, Shard, Source
+from ..data import CSR, Block, Shard, Source
+from ._added import add, over_blocks
 
 
 @dataclass(frozen=True)
@@ -20,29 +21,28 @@ class ColumnMeans:
     square: Array
     is_sparse: bool
 
+    def add(self, other: ColumnMeans) -> ColumnMeans:
+        """Return the sums of two ranges of rows, before they are divided by the weight."""
+        return ColumnMeans(
+            self.weight + other.weight, self.mean + other.mean, self.square + other.square,
+            self.is_sparse or other.is_sparse,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class _Sums:
     block_bytes: int
 
     def __call__(self, shard: Shard) -> ColumnMeans:
-        total: ColumnMeans | None = None
-        for block in shard.blocks(self.block_bytes):
-            rows = block.rows
-            q = np.ones(len(block)) if block.weight is None else block.weight.astype(np.float64)
-            part = ColumnMeans(
-                float(q.sum()), rows.as_type(np.float64).rmatvec(q),
-                rows.column_sums_of_squares(q), rows.storage == CSR,
-            )  # fmt: skip
-            total = part if total is None else _add(total, part)
-        assert total is not None, "a shard has at least one row"
-        return total
+        return over_blocks(shard, self.block_bytes, _sums, add)
 
 
-def _add(a: ColumnMeans, b: ColumnMeans) -> ColumnMeans:
+def _sums(block: Block) -> ColumnMeans:
+    q, rows = block.weights, block.rows
     return ColumnMeans(
-        a.weight + b.weight, a.mean + b.mean, a.square + b.square, a.is_sparse or b.is_sparse
-    )
+        float(q.sum()), rows.as_type(np.float64).rmatvec(q), rows.column_sums_of_squares(q),
+        rows.storage == CSR,
+    )  # fmt: skip
 
 
 def column_means(source: Source, block_bytes: int = 1 << 24) -> ColumnMeans:
@@ -55,7 +55,7 @@ def column_means(source: Source, block_bytes: int = 1 << 24) -> ColumnMeans:
     >>> column_means(sa.data.ArraySource(np.array([[1.0], [3.0]]), np.zeros(2))).mean
     array([2.])
     """
-    sums = cluster.current(source).map_reduce(source.shards, _Sums(block_bytes), _add)
+    sums = cluster.current(source).map_reduce(source.shards, _Sums(block_bytes), add)
     if not sums.weight > 0:
         raise ValueError("the weights are zero everywhere; give a row a weight > 0")
     return ColumnMeans(

@@ -9,8 +9,9 @@ import numpy as np
 from .. import cluster
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..data import Shard
+from ..data import Block, Shard
 from ..risk.metrics import lifted, worst_energy
+from ._added import add, over_blocks
 from ._passes import Sample
 from ._sum import StreamedSum, in_memory
 
@@ -38,11 +39,6 @@ class RowSums:
         )  # fmt: skip
 
 
-def add(a: RowSums, b: RowSums) -> RowSums:
-    """Add two sums; a function, so that it travels to other processes."""
-    return a.add(b)
-
-
 @dataclass(frozen=True)
 class RowSumsWork:
     """The work on one shard."""
@@ -53,24 +49,21 @@ class RowSumsWork:
 
     def __call__(self, shard: Shard) -> RowSums:
         """Read the shard once."""
-        total: RowSums | None = None
-        for block in shard.blocks(self.block_bytes):
-            q = np.ones(len(block)) if block.weight is None else block.weight.astype(np.float64)
-            rows = block.rows.as_type(np.float64)
-            gram = (
-                rows.sandwich(q, ones=self.intercept)
-                if self.square
-                else np.append(rows.column_sums_of_squares(q), [q.sum()] * self.intercept)
-            )
-            norms = rows.row_sums_of_squares(np.ones(rows.shape[1])) + self.intercept
-            longest = float(np.max(q * norms))
-            edges = np.arange(len(q) + 1)
-            peaks = rows.largest_sums_of_squares(q, edges)
-            peaks = np.append(peaks, [q.max()] * self.intercept)
-            part = RowSums(float(q.sum()), gram, longest, peaks)
-            total = part if total is None else total.add(part)
-        assert total is not None, "a shard has at least one row"
-        return total
+        return over_blocks(shard, self.block_bytes, self._block, add)
+
+    def _block(self, block: Block) -> RowSums:
+        q, rows = block.weights, block.rows.as_type(np.float64)
+        gram = (
+            rows.sandwich(q, ones=self.intercept)
+            if self.square
+            else np.append(rows.column_sums_of_squares(q), [q.sum()] * self.intercept)
+        )
+        norms = rows.row_sums_of_squares(np.ones(rows.shape[1])) + self.intercept
+        longest = float(np.max(q * norms))
+        edges = np.arange(len(q) + 1)
+        peaks = rows.largest_sums_of_squares(q, edges)
+        peaks = np.append(peaks, [q.max()] * self.intercept)
+        return RowSums(float(q.sum()), gram, longest, peaks)
 
 
 @dataclass(frozen=True)

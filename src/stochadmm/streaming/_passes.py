@@ -16,6 +16,7 @@ import numpy as np
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..data import Block, Rows, Scratch, Shard, check_block, toss
+from ._added import add, over_blocks
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,6 @@ class Sums:
         )  # fmt: skip
 
 
-def add(a: Sums, b: Sums) -> Sums:
-    """Add two sums; a function, so that it travels to other processes."""
-    return a.add(b)
-
-
 def _plus(a: Array | None, b: Array | None) -> Array | None:
     return None if a is None or b is None else a + b
 
@@ -131,11 +127,7 @@ class Work:
 
     def __call__(self, shard: Shard) -> Sums:
         """Read the shard once."""
-        total: Sums | None = None
-        for block in shard.blocks(self.block_bytes):
-            part = self._block(block)
-            total = part if total is None else total.add(part)
-        assert total is not None, "a shard has at least one row"
+        total = over_blocks(shard, self.block_bytes, self._block, add)
         if len(total.sample) > 1:
             total = replace(total, sample=(Sample.joined(total.sample),))
         return total

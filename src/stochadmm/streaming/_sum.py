@@ -13,7 +13,8 @@ from ..base.protocols import Array, Loss, Shape
 from ..base.workspace import Workspace
 from ..data import Scratch, Source, bytes_of, n_outputs, scratch_for
 from ..risk import Evaluation, FiniteSum
-from ._passes import Coin, Sample, Sums, Work, add
+from ._added import add
+from ._passes import Coin, Sample, Sums, Work
 
 BUDGET = 1 << 28
 """Bytes of memory of our own by default."""

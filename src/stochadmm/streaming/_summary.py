@@ -22,6 +22,7 @@ from .. import cluster
 from ..base.protocols import Array
 from ..data import DENSE, Block, Shard, check_block
 from ..risk import FiniteSum
+from ._added import add, over_blocks
 from ._sum import StreamedSum
 
 
@@ -42,11 +43,6 @@ class Products:
         )  # fmt: skip
 
 
-def add(a: Products, b: Products) -> Products:
-    """Add two sums; a function, so that it travels to other processes."""
-    return a.add(b)
-
-
 @dataclass(frozen=True)
 class ProductsWork:
     """What is done with every shard."""
@@ -59,19 +55,14 @@ class ProductsWork:
 
     def __call__(self, shard: Shard) -> Products:
         """Read the shard once."""
-        total: Products | None = None
-        for block in shard.blocks(self.block_bytes):
-            part = self._block(block)
-            total = part if total is None else total.add(part)
-        assert total is not None, "a shard has at least one row"
-        return total
+        return over_blocks(shard, self.block_bytes, self._block, add)
 
     def _block(self, block: Block) -> Products:
         check_block(block, f"rows {block.first} to {block.first + len(block) - 1}")
         y = np.asarray(self.loss.check_targets(block.y), dtype=np.float64)
         if block.offset is not None:
             y = y - block.offset
-        q = np.ones(len(y)) if block.weight is None else block.weight.astype(np.float64)
+        q = block.weights
         if (q < 0).any():
             raise ValueError(f"weights below zero after row {block.first}; use weights >= 0")
         rows = block.rows.as_type(np.float64)

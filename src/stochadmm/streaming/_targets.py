@@ -8,7 +8,8 @@ import numpy as np
 
 from .. import cluster
 from ..base.protocols import Array
-from ..data import Shard, Source, check_block
+from ..data import Block, Shard, Source, check_block
+from ._added import over_blocks
 
 
 @dataclass(frozen=True)
@@ -51,32 +52,24 @@ class Look:
 
     def __call__(self, shard: Shard) -> Targets:
         """Read the shard once."""
-        total: Targets | None = None
-        for block in shard.blocks(self.block_bytes):
-            check_block(block, f"rows {block.first} to {block.first + len(block) - 1}")
-            y = np.asarray(block.y, dtype=np.float64)
-            q = np.ones(len(y)) if block.weight is None else block.weight
-            classes, mass = None, None
-            if y.ndim == 1:
-                classes, place = np.unique(y, return_inverse=True)
-                mass = np.bincount(place, q, len(classes))
-                if len(classes) > self.most:
-                    classes = mass = None
-            outputs = None if y.ndim == 1 else y.shape[1]
-            part = Targets(
-                int(np.count_nonzero(q)), classes, mass, float(y.min()), float(y.max()), outputs
-            )
-            total = part if total is None else total.add(part, self.most)
-        assert total is not None, "a shard has at least one row"
-        return total
+        return over_blocks(shard, self.block_bytes, self._block, self.join)
 
-
-@dataclass(frozen=True)
-class _Add:
-    most: int
-
-    def __call__(self, a: Targets, b: Targets) -> Targets:
+    def join(self, a: Targets, b: Targets) -> Targets:
+        """Return what is known of two ranges of rows."""
         return a.add(b, self.most)
+
+    def _block(self, block: Block) -> Targets:
+        check_block(block, f"rows {block.first} to {block.first + len(block) - 1}")
+        y, q = np.asarray(block.y, dtype=np.float64), block.weights
+        classes, mass, outputs = None, None, None if y.ndim == 1 else y.shape[1]
+        if y.ndim == 1:
+            classes, place = np.unique(y, return_inverse=True)
+            mass = np.bincount(place, q, len(classes))
+            if len(classes) > self.most:
+                classes = mass = None
+        return Targets(
+            int(np.count_nonzero(q)), classes, mass, float(y.min()), float(y.max()), outputs
+        )
 
 
 def targets_of(source: Source, most_classes: int = 0, block_bytes: int = 1 << 24) -> Targets:
@@ -92,5 +85,5 @@ def targets_of(source: Source, most_classes: int = 0, block_bytes: int = 1 << 24
     (array([2., 5.]), array([2., 2.]))
     """
     work = Look(most_classes, block_bytes)
-    found: Targets = cluster.current(source).map_reduce(source.shards, work, _Add(most_classes))
+    found: Targets = cluster.current(source).map_reduce(source.shards, work, work.join)
     return found

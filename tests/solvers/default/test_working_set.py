@@ -9,7 +9,7 @@ from sklearn.linear_model import Lasso
 
 import stochadmm as sa
 from stochadmm.base.workspace import Workspace
-from stochadmm.solvers.default.working_set import ByColumn, why_not_by_column
+from stochadmm.solvers.default.working_set import ByColumn, WorkingSet
 
 N, D = 120, 400
 
@@ -153,7 +153,7 @@ def test_dense_solutions_end_with_all_columns():
 def test_problems_that_are_refused(problem, reason):
     _, X, y = rows()
     p = sa.Problem.linear(sa.Squared(), X, y, **problem(X, y))
-    assert reason in why_not_by_column(p)
+    assert reason in WorkingSet().why_not(p)
     with pytest.raises(ValueError, match=reason):
         sa.minimize(p, "working-set")
 

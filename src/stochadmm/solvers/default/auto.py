@@ -33,10 +33,10 @@ from .coordinate_newton import EntryNewton
 from .handover import dual_rows
 from .low_rank_gram import LowRankGram
 from .low_rank_newton import LowRankNewton
-from .sampled_newton import why_not
+from .sampled_newton import SampledNewton
 from .small import Small, SmallState
 from .tied_newton import TiedNewton
-from .working_set import why_not_by_column
+from .working_set import WorkingSet
 
 ROUTES = {"newton": "sampled-newton"}
 """Routes whose method has a longer name."""
@@ -129,12 +129,13 @@ class Auto(Solver[State]):
             route, why = self.choose(view.reduced, workspace)
             return route, f"the constraint is eliminated; {why}"
         n, d = problem.f2.n_terms, problem.shape2[0]
-        if self._few_columns_matter(n, d) and why_not_by_column(problem, workspace) is None:
+        if self._few_columns_matter(n, d) and WorkingSet().why_not(problem, workspace) is None:
             return "working-set", f"{d} columns, each of which a penalty can hold at zero"
         tied = self.options.tied_columns if n < d else LIMITS.dense + 1
         if d >= tied and TiedNewton().why_not(problem, workspace) is None:
             return "tied-newton", f"{n} rows, {d} columns tied by a sparse structure: one factor"
-        reason, few = why_not(problem, workspace), n < d and dual_rows(problem)
+        reason = SampledNewton().why_not(problem, workspace)
+        few = n < d and dual_rows(problem)
         if reason is not None:
             return "sdca-admm" if few else "acc-sadmm", reason
         if few and d > self.options.wide:
@@ -251,7 +252,7 @@ def _follow(view: Elimination, state: EliminatedState) -> None:
 
 
 def _is_small(problem: Problem, workspace: Workspace) -> bool:
-    suits = Small().limits.why_not(problem, workspace) is None
+    suits = Small().why_not(problem, workspace) is None
     return suits and ends_exactly(problem, workspace)
 
 

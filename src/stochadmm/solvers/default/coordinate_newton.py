@@ -19,7 +19,6 @@ import numpy as np
 from ...base.capabilities import Has
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
-from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...certificates import gap_scale, scaled_point
 from ...coordinates import CoordinateNewton, CoordinateOptions, EntryForm, read
@@ -102,12 +101,6 @@ class EntryNewton(Solver[EntryState]):
         if form.free.size * math.prod(problem.shape2[1:]) > self.most_free:
             return "too many free coefficients"
         return None
-
-    def check(self, problem: Problem) -> None:
-        """Raise unless the problem is served."""
-        reason = self.why_not(problem)
-        if reason is not None:
-            raise Unsuitable(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of 12 model matrices, nine passes and copies of the rows."""

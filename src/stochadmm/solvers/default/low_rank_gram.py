@@ -25,7 +25,6 @@ import numpy as np
 from ...base.capabilities import Has
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
-from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...low_rank import (
     EigenQuadratic,
@@ -130,7 +129,7 @@ class LowRankGram(Solver[LowRankState]):
     has_kernel: ClassVar[bool] = False
     options: LowRankGramOptions = LowRankGramOptions()
 
-    def why_not(self, problem: Problem) -> str | None:
+    def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return in words why this method cannot serve a problem, None if it can."""
         f2 = loss_of_rows(problem.f2, Has.SQUARE)
         if f2 is None:
@@ -141,12 +140,6 @@ class LowRankGram(Solver[LowRankState]):
         if len(patterns(f2)) * f2.n_columns**2 > self.options.most_numbers:
             return f"Gram matrices of {f2.n_columns} columns are too large"
         return None
-
-    def check(self, problem: Problem) -> None:
-        """Raise unless the problem is a squared loss with a nuclear norm of the coefficients."""
-        reason = self.why_not(problem)
-        if reason is not None:
-            raise Unsuitable(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of 12 model matrices, 4 per pattern of d x d numbers, and a pass."""

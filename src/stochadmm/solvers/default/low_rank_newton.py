@@ -20,7 +20,6 @@ import numpy as np
 from ...base.capabilities import Has
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
-from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...data import CSR
 from ...low_rank import (
@@ -103,7 +102,7 @@ class LowRankNewton(Solver[CurvedState]):
     has_kernel: ClassVar[bool] = False
     options: LowRankNewtonOptions = LowRankNewtonOptions()
 
-    def why_not(self, problem: Problem) -> str | None:
+    def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return in words why this method cannot serve a problem, None if it can."""
         f2 = loss_of_rows(problem.f2, Has.CURVATURE_PARTS, Has.CONJUGATE, Has.DUAL_ROOM)
         if f2 is None:
@@ -121,12 +120,6 @@ class LowRankNewton(Solver[CurvedState]):
         if not _sparse(f2) and f2.n_columns > self.options.most_columns:
             return f"a Gram matrix of {f2.n_columns} columns is too large"
         return None
-
-    def check(self, problem: Problem) -> None:
-        """Raise unless the problem is served."""
-        reason = self.why_not(problem)
-        if reason is not None:
-            raise Unsuitable(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
 
     def plan(self, problem: Problem) -> str:
         """Return in words what will be done."""

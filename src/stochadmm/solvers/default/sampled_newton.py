@@ -23,13 +23,11 @@ import numpy as np
 from ...base.capabilities import Has
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
-from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...certificates import (
     DualPoint,
     corrected_point,
     gap_scale,
-    has_certificate,
     has_model,
     model_of,
 )
@@ -52,6 +50,7 @@ from ...second_order import (
     model_value,
     part_of,
     structured,
+    why_no_form,
 )
 from .._base import Solver, State, own_state, register, start_point
 from .handover import take_over
@@ -134,11 +133,24 @@ class SampledNewton(Solver[NewtonState]):
     has_kernel: ClassVar[bool] = True
     options: SecondOrderOptions = field(default_factory=SecondOrderOptions)
 
-    def check(self, problem: Problem) -> None:
-        """Raise when the problem allows no model."""
-        reason = why_not(problem)
+    def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
+        """Return why these steps cannot serve a problem, None if they can."""
+        f2 = loss_of_rows(problem.f2, Has.CURVATURE_APPLY)
+        if f2 is None:
+            return "the loss offers no curvature"
+        if f2.n_columns > LIMITS.products:
+            return f"{f2.n_columns} columns are too many for a model"
+        if problem.h1 is None and problem.h2 is None:
+            return "no penalty"
+        reason = why_no_form(problem, workspace)
         if reason is not None:
-            raise Unsuitable(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
+            return reason
+        form = one_block(problem, workspace)
+        if f2.n_columns > LIMITS.columns and form.ties_columns:
+            return f"{f2.n_columns} columns, tied by the structure, are too many for a model"
+        if not has_model(f2, form, np.zeros((f2.n_terms, *f2.shape[1:]))):
+            return "its losses or penalties allow no model"
+        return None
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of five square matrices, two passes and the row probabilities."""
@@ -397,26 +409,3 @@ class SampledNewton(Solver[NewtonState]):
 
         t, best = halve(value, least=self.options.least_length)
         return t, point(t), best
-
-
-def why_not(problem: Problem, workspace: Workspace | None = None) -> str | None:
-    """Return why these steps cannot serve a problem, None if they can."""
-    f2 = loss_of_rows(problem.f2, Has.CURVATURE_APPLY)
-    if f2 is None:
-        return "the loss offers no curvature"
-    if f2.n_columns > LIMITS.products:
-        return f"{f2.n_columns} columns are too many for a model"
-    if problem.h1 is None and problem.h2 is None:
-        return "no penalty"
-    if problem.f1 is not None:
-        return "f1 beside a structure"
-    if not has_certificate(problem, workspace):
-        return "a part has no conjugate, or an operator no matrix"
-    form = one_block(problem, workspace)
-    if form.is_through:
-        return "A1 is not a multiple of the identity"
-    if f2.n_columns > LIMITS.columns and form.ties_columns:
-        return f"{f2.n_columns} columns, tied by the structure, are too many for a model"
-    if not has_model(f2, form, np.zeros((f2.n_terms, *f2.shape[1:]))):
-        return "its losses or penalties allow no model"
-    return None

@@ -14,7 +14,6 @@ import numpy as np
 
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
-from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...forms.small import SmallLimits, small_form
 from ...problem import Pair, Problem
@@ -63,11 +62,9 @@ class Small(Solver[SmallState]):
     limits: SmallLimits = SmallLimits()  # noqa: RUF009 - frozen
     rounding: float = 1e-9
 
-    def check(self, problem: Problem) -> None:
-        """Raise unless the problem is small and made of parts that compiled loops know."""
-        reason = self.limits.why_not(problem)
-        if reason is not None:
-            raise Unsuitable(f"{self.name} does not serve this problem: {reason}; use 'auto'")
+    def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
+        """Return why the problem is not small, or not made of parts that compiled loops know."""
+        return self.limits.why_not(problem, workspace)
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of the rows, numbers per row and the matrices."""

@@ -27,11 +27,9 @@ import numpy as np
 from ...base.capabilities import Has, offers
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
-from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...certificates import (
     clear_free_directions,
-    has_certificate,
 )
 from ...forms.one_block import OneBlock, dual_scale, one_block
 from ...problem import Pair, Problem, objective_at_zero
@@ -39,7 +37,7 @@ from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.metrics import column_energies
 from ...risk.parts import as_finite_sum
 from ...risk.weights import sample_weights
-from ...second_order import inside
+from ...second_order import inside, why_no_form
 from ...tied import (
     TIED_OPTIONS,
     Model,
@@ -144,12 +142,6 @@ class TiedNewton(Solver[TiedState]):
     shift: float = 1e-7
     options: TiedOptions = TIED_OPTIONS
 
-    def check(self, problem: Problem) -> None:
-        """Raise when the problem has no such steps."""
-        reason = self.why_not(problem)
-        if reason is not None:
-            raise Unsuitable(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
-
     def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return why these steps cannot serve a problem, None if they can."""
         f2 = loss_of_rows(problem.f2, Has.CURVATURE)
@@ -161,13 +153,10 @@ class TiedNewton(Solver[TiedState]):
             return f"{f2.n_terms} rows and {f2.n_columns} columns are too many for dense matrices"
         if problem.h1 is None and problem.h2 is None:
             return "no penalty"
-        if problem.f1 is not None:
-            return "f1 beside a structure"
-        if not has_certificate(problem, workspace):
-            return "a part has no conjugate, or an operator no matrix"
+        reason = why_no_form(problem, workspace)
+        if reason is not None:
+            return reason
         form = one_block(problem, workspace)
-        if form.is_through:
-            return "A1 is not a multiple of the identity"
         if not form.mask.any():
             return "no penalty"
         if any(_is_cone(part, rows) for part, rows in form.parts):

@@ -24,12 +24,10 @@ from numpy.typing import NDArray
 from ...base.capabilities import Has, offers
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
-from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...certificates import (
     DualPoint,
     gap_scale,
-    has_certificate,
     scaled_point,
 )
 from ...forms.one_block import one_block
@@ -40,9 +38,9 @@ from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.dual import pull_back
 from ...risk.metrics import column_energies
 from ...risk.parts import as_finite_sum, some_columns
-from ...second_order import SecondOrderOptions, inside
+from ...second_order import SecondOrderOptions, inside, why_no_form
 from .._base import Solver, State, own_state, register, start_point
-from .sampled_newton import NewtonState, SampledNewton, why_not
+from .sampled_newton import NewtonState, SampledNewton
 
 Indices = NDArray[np.intp]
 
@@ -144,11 +142,23 @@ class WorkingSet(Solver[WorkingState]):
     enough: float = 0.3
     options: SecondOrderOptions = field(default_factory=SecondOrderOptions)
 
-    def check(self, problem: Problem) -> None:
-        """Raise when nothing holds columns at zero one by one."""
-        reason = why_not_by_column(problem)
+    def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
+        """Return why columns cannot be left out one by one, None if they can."""
+        workspace = workspace or Workspace()
+        if loss_of_rows(problem.f2, Has.CURVATURE_APPLY) is None:
+            return "the loss offers no curvature"
+        reason = why_no_form(problem, workspace)
         if reason is not None:
-            raise Unsuitable(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
+            return reason
+        form = one_block(problem, workspace)
+        if form.ties_columns or form.S.nnz < form.S.shape[0] or form.offset.any():
+            return "the structure ties columns"
+        by_column = workspace.once(ByColumn, problem, workspace)
+        if not all(offers(part, Has.RESTRICTED) for part, _ in by_column.parts):
+            return "a penalty cannot be restricted to some rows"
+        if 2 * np.count_nonzero(by_column.held) < problem.shape2[0]:
+            return "no penalty holds most columns at zero"
+        return None
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes for a set of a tenth of the columns: their rows and square matrices."""
@@ -259,7 +269,8 @@ class WorkingSet(Solver[WorkingState]):
         size, support = int(chosen.sum()), int(np.count_nonzero(used))
         pulled = int(np.count_nonzero((tension > 1) & ~chosen))
         more = int(np.clip(pulled, 1, max(2 * support - size, self.first)))
-        if size + more > self.most * x2.shape[0] and why_not(problem, s.workspace) is None:
+        together = SampledNewton()
+        if size + more > self.most * x2.shape[0] and not together.why_not(problem, s.workspace):
             chosen[:] = True
         else:
             order = np.argsort(np.where(chosen, -np.inf, tension))[::-1]
@@ -360,25 +371,3 @@ class ByColumn:
             penalties.append((part.restricted(inside), inside.size))
         A: Any = self.S[rows][:, columns]
         return Problem(few, h1=Stacked(penalties), A1=Identity(rows.size, scale=-1.0), A2=A)
-
-
-def why_not_by_column(problem: Problem, workspace: Workspace | None = None) -> str | None:
-    """Return why columns cannot be left out one by one, None if they can."""
-    workspace = workspace or Workspace()
-    if loss_of_rows(problem.f2, Has.CURVATURE_APPLY) is None:
-        return "the loss offers no curvature"
-    if problem.f1 is not None:
-        return "f1 beside a structure"
-    if not has_certificate(problem, workspace):
-        return "a part has no conjugate, or an operator no matrix"
-    form = one_block(problem, workspace)
-    if form.is_through:
-        return "A1 is not a multiple of the identity"
-    if form.ties_columns or form.S.nnz < form.S.shape[0] or form.offset.any():
-        return "the structure ties columns"
-    by_column = workspace.once(ByColumn, problem, workspace)
-    if not all(offers(part, Has.RESTRICTED) for part, _ in by_column.parts):
-        return "a penalty cannot be restricted to some rows"
-    if 2 * np.count_nonzero(by_column.held) < problem.shape2[0]:
-        return "no penalty holds most columns at zero"
-    return None
