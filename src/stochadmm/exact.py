@@ -25,6 +25,7 @@ from .penalties import segments
 from .problem import Pair, Problem
 from .risk import loss_of_rows
 from .risk.metrics import column_energies
+from .streaming import first_pass, loss_of_source
 
 Mask = NDArray[np.bool_]
 
@@ -66,10 +67,12 @@ def _step(problem: Problem, h2: Penalty, x2: Array, slopes: Array, workspace: Wo
 
     Of much data the constant is the trace of the Gram matrix, which most methods know already.
     """
-    f2 = loss_of_rows(problem.f2)
+    f2, source = loss_of_rows(problem.f2), loss_of_source(problem.f2)
     if f2 is not None and f2.n_bytes > 1 << 20:
         energies = workspace.rows.once(column_energies, f2)
         largest = float(f2.loss.curvature_bound) * float(energies.sum())
+    elif source is not None:
+        largest = source.trace_bound(workspace.rows.once(first_pass, source))
     else:
         largest = problem.f2.lipschitz_mean
     step = 1 / max(largest, 1e-300)

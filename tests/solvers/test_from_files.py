@@ -74,10 +74,11 @@ def test_iterates_are_those_of_rows_in_memory(name, storage, engine, tenth, tmp_
     source = spill(ArraySource(given, y, weight, offset), tmp_path)
     here = sa.iterate(stated(X, y, sample_weight=weight, offset=offset), METHODS[name], 5)
     there = sa.iterate(stated(source), METHODS[name], 5, engine=engine)
+    first = 2.0  # of files, the reads for sizes, a sample and constants count too
     for known, found in islice(zip(here, there, strict=False), 4):
         np.testing.assert_allclose(found.output.x2, known.output.x2, rtol=0, atol=1e-10)
         np.testing.assert_allclose(found.dual, known.dual, rtol=0, atol=1e-10)
-        assert found.n_passes == known.n_passes
+        assert found.n_passes - first == known.n_passes
 
 
 @pytest.mark.parametrize("name", ["acc-sadmm", "svrg-admm", "asvrg-admm"])

@@ -7,7 +7,10 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
+from stochadmm.base.workspace import Workspace
 from stochadmm.data import ArraySource, DenseRows, spill
+from stochadmm.run.minimize import Request, solve
+from stochadmm.run.path import at_strength
 from stochadmm.solvers.default.streamed_newton import _tangent_problem
 from stochadmm.streaming import Coin, Sample, StreamedSum, WithRest, as_bytes, first_pass
 
@@ -107,6 +110,52 @@ class Cut:
         ]
         for name in ("n_rows", "n_columns", "dtype", "names", "fingerprint"):
             setattr(self, name, getattr(source, name))
+
+
+class Served:
+    """A shard that counts the rows it hands out."""
+
+    def __init__(self, shard, count):
+        self.shard, self.count = shard, count
+        self.first, self.n_rows = shard.first, shard.n_rows
+
+    def part(self, first, n_rows):
+        return Served(self.shard.part(first, n_rows), self.count)
+
+    def blocks(self, max_bytes):
+        for block in self.shard.blocks(max_bytes):
+            self.count.append(len(block))
+            yield block
+
+
+def serving(source):
+    """Return a source that counts, and its counts."""
+    counted, count = Cut(source, 3), []
+    counted.shards = [Served(shard, count) for shard in counted.shards]
+    return counted, count
+
+
+@pytest.mark.parametrize("h2", [None, sa.L1(1e-3)])
+@pytest.mark.parametrize("method", ["auto", "acc-sadmm", "svrg-admm"])
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_passes_are_what_was_read_of_a_source_in_truth(loss, method, h2):
+    X, y, weight, offset = generated(loss)
+    source, count = serving(ArraySource(X, y, weight, offset))
+    problem = stated(loss, source, on_coefficients=h2)
+    found = sa.minimize(problem, method, stop=sa.Gap(1e-3), memory=SMALL)
+    assert found.n_passes == pytest.approx(sum(count) / len(X), rel=1e-12)
+    # the last look at the answer may read once more, and comes after the last record
+    assert found.n_passes - 2 <= found.history[-1].passes <= found.n_passes
+
+
+def test_strengths_of_a_path_count_the_reads_that_they_share_once():
+    X, y, weight, _ = generated("squared")
+    source, count = serving(ArraySource(X, y, weight))
+    unit, workspace, said = stated("squared", source), Workspace(), []
+    for strength in (1.0, 0.5):
+        problem = at_strength(unit, strength)
+        said.append(solve(problem, "auto", Request(), workspace.same_rows()).n_passes)
+    assert sum(said) == pytest.approx(sum(count) / len(X), rel=1e-12) and said[1] == 1
 
 
 def test_shards_and_sizes_of_blocks_do_not_matter():

@@ -27,7 +27,7 @@ from ._views import (
     is_on_dask,
     toss,
 )
-from .rows import ALL, CSR, DENSE, Blocking, ColumnMoments, Rows, cut
+from .rows import ALL, CSR, DENSE, Blocking, ColumnMoments, Reads, Rows, cut
 
 __all__ = [
     "ALL",
@@ -50,6 +50,7 @@ __all__ = [
     "Labels",
     "Layout",
     "NpyFiles",
+    "Reads",
     "Rescaled",
     "Rows",
     "Scratch",

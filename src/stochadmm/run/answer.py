@@ -120,6 +120,7 @@ def structured(best: Measured, monitor: Monitor, state: State) -> Measured:
     gradient = None if best.cache is None else best.cache.gradient
     if gradient is None and problem.h2 is not None and np.isfinite(best.objective):
         gradient = problem.f2.gradient(best.point.x2)
+        monitor.count(state, 1.0)
     allowed = best.objective
     if best.gap is not None and np.isfinite(best.gap) and monitor.tol is not None:
         target = monitor.tol * (best.scale if monitor.relative else 1.0)

@@ -23,6 +23,7 @@ from ..base.workspace import Workspace
 from ..forms.dense_step import LARGEST_DENSE
 from ..problem import Problem
 from ..solvers import ENGINES, AnySolver, State, choose_engine, start_point
+from ..streaming import counted_reads, first_pass, loss_of_source
 from .answer import About, Resumable, finish
 from .checkpoint import Checkpoint, load
 from .limits import Habits, Stopwatch
@@ -57,9 +58,14 @@ def begin(
 ) -> State:  # fmt: skip
     """Check that a solver can serve a problem and return its first state."""
     solver.check(problem)
-    state: State = solver.start(
-        problem, *point_and_dual(start), workspace=workspace, deadline=deadline
-    )
+    with counted_reads() as reads:
+        state: State = solver.start(
+            problem, *point_and_dual(start), workspace=workspace, deadline=deadline
+        )
+        source = loss_of_source(problem.f2)
+        if source is not None:  # whatever a method asks of the rows first counts
+            workspace.rows.once(first_pass, source)
+            state.n_passes = reads.rows / source.n_terms
     # a method that does all in one compiled call needs no view of the problem
     one = state.one_step and engine in ENGINES
     state.engine = (

@@ -20,7 +20,7 @@ from ..forms.summary import summarized
 from ..problem import Problem
 from ..risk import loss_of_rows
 from ..solvers import State, as_solver
-from ..streaming import as_bytes
+from ..streaming import as_bytes, counted_reads
 from .checkpoint import Checkpoint
 from .limits import Habits, Limits, Stopwatch
 from .loop import Callback, Run, begin, epochs
@@ -91,30 +91,25 @@ def minimize(
     max_passes : float, default=100
         Budget in reads of the data.
     max_seconds : float, optional
-        Budget in seconds of waiting. Inner loops end early when it is spent, and a certificate
-        that would outlast it is not begun: the gap may then be infinite.
+        Budget in seconds of waiting. A certificate that would outlast it is not begun: the gap may
+        then be infinite.
     start : array, Pair, (Pair, dual) or Result, optional
         Where to begin; it is copied.
     resume : Result, path or True, optional
         Go on with the run that returned the result or wrote the checkpoint, as if it had not
-        stopped. Problem and method must be the same, by their content (see
-        ``stochadmm.base.fingerprint``); stopping rule, limits and engine may be others. True goes
-        on from ``checkpoint`` where that exists, and begins where it does not: for jobs that are
-        killed and started again.
+        stopped. Problem and method must have the same content; stopping rule, limits and engine
+        may be others. True goes on from ``checkpoint`` where that exists, and begins where not.
     callback : callable, optional
         ``callback(record, state)`` after every measurement; true stops the run.
     random_state : int or Generator, default=0
         Source of the row order.
     engine : {"auto", "compiled", "reference"}
-        Compiled loops, readable Python and NumPy only (passes over the data included), or
-        compiled where every part allows.
+        Compiled where every part allows, compiled loops, or readable Python and NumPy only.
     verbose : bool, default=False
-        Show a progress bar: passes, objective, gap, about how long it will take, and where rows
-        are read from a source the speed of that.
+        Show a progress bar: passes, objective, gap, about how long it will take.
     resumable : bool, default=True
-        Let the result be resumed. It then holds a copy of the method's state, and the data is
-        read once more before the run, for its fingerprint and to notice data that was changed in
-        place since the last one.
+        Let the result be resumed. It then holds a copy of the method's state, and rows in memory
+        are read once more before the run, for their fingerprint.
     memory : int or str, optional
         Bytes beyond the data, such as ``"2GB"``. For rows that are read from a source 256 MiB by
         default. With rows in memory, methods with snapshots keep the derivatives of all rows
@@ -204,10 +199,12 @@ def _way_on(checkpoint: str | Path | None) -> str:
 
 def _solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -> Result:
     method, rule, start = as_solver(solver), as_rule(asked.stop), asked.start
-    whole = summarized(problem, workspace) if method.needs_no_rows else None
+    with counted_reads() as reads:
+        whole = summarized(problem, workspace) if method.needs_no_rows else None
     if whole is not None:
         inside = replace(asked, start=start_without_rows(whole, start))
-        return summary_result(whole, _solve(whole.problem, solver, inside, workspace), rule)
+        found = _solve(whole.problem, solver, inside, workspace)
+        return summary_result(whole, found, rule, reads.rows / problem.f2.n_terms)
     units = equilibrated(problem, workspace=workspace)
     if units is not None and refuses(method, units.problem) and not refuses(method, problem):
         units = None  # better units need a constraint here, which this method cannot have

@@ -149,7 +149,16 @@ class Monitor:
                 deadline=state.deadline,
             )  # fmt: skip
         self.took[strength] = time.perf_counter() - began
+        self.count(state, found.n_passes)
         return found
+
+    def count(self, state: State, reads: float) -> None:
+        """Count what was read of a source, which costs as much as the read of a step.
+
+        Rows in memory are read to measure at no such price: passes are those of the method.
+        """
+        if loss_of_source(self.problem.f2) is not None:
+            state.n_passes += reads
 
     def _affords(self, strength: str, deadline: Deadline) -> bool:
         """Say whether a certificate is expected to end in the time that is left."""
@@ -216,6 +225,7 @@ class Monitor:
         point, exact = as_returned(problem, point)
         if value is None or not exact:
             value = value_of(problem, point.x2)
+            self.count(state, 1.0)
         multiplier = state.dual if dual is None else dual.astype(problem.dtype)
         residual, relative = infeasibility(problem, point)
         same = exact and np.array_equal(point.x1, state.output.x1)

@@ -66,8 +66,11 @@ def _appraised(units: Units, found: Result, x2: Array, rule: Rule) -> Result:
     return _renewed(found, at.value + problem.penalty(point), rule)
 
 
-def summary_result(whole: Summarized, found: Result, rule: Rule) -> Result:
-    """Return the result of a problem without rows, with F of its arrays read off the rows."""
+def summary_result(whole: Summarized, found: Result, rule: Rule, reads: float) -> Result:
+    """Return the result of a problem without rows, with F of its arrays read off the rows.
+
+    ``reads`` is what the problem without rows took; strengths of a path share it.
+    """
     problem = whole.original
     x2, objective = checked_against_rows(whole, found.coef.astype(np.float64))
     coef, intercept = split_off(problem, x2 + 0)
@@ -76,9 +79,9 @@ def summary_result(whole: Summarized, found: Result, rule: Rule) -> Result:
     why = "a squared loss: sums of products make the rows superfluous"
     found = replace(
         found, coef=coef, intercept=intercept, x2=whole.back(found.pair).x2, ergodic=ergodic,
-        # one read before all steps, one after them
-        n_passes=2.0, n_gradients=2.0,
-        history=[replace(record, passes=1.0, gradients=1.0) for record in found.history],
+        # the read that F is checked by comes after all steps
+        n_passes=reads + 1.0, n_gradients=reads + 1.0,
+        history=[replace(record, passes=reads, gradients=reads) for record in found.history],
         info=found.info | {
             "route": "streamed-gram", "inner_route": route, "reason": why,
             "data": list(cast(StreamedSum, problem.f2).notes),

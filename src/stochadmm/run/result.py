@@ -72,7 +72,9 @@ class Result:
     status, message
         How the run ended, and both numbers of the stopping rule in words.
     n_epochs, n_passes, n_gradients, seconds
-        Work done; ``seconds`` is what the user waited, certificates included.
+        Work done; ``seconds`` is what the user waited, certificates included. Passes are those of
+        the method; over rows that are read from a source they are all reads of it, before the
+        first step, for certificates and for the last look at the answer too.
     ergodic
         The averaged point of the method, where it has one.
     history

@@ -4,6 +4,7 @@ from ._columns import ColumnMeans, column_means
 from ._constants import Constants, row_constants, streamed_metric
 from ._memory import as_bytes
 from ._passes import Coin, Sample, Sums, Work
+from ._reading import counted_reads
 from ._rest import REST, WithRest
 from ._sum import (
     BUDGET,
@@ -39,6 +40,7 @@ __all__ = [
     "Work",
     "as_bytes",
     "column_means",
+    "counted_reads",
     "fastest",
     "first_pass",
     "in_memory",

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import cluster
 from ..base.protocols import Array
 from ..data import CSR, Block, Shard, Source
-from ._added import add, over_blocks
+from ._reading import add, over_blocks, over_source
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def column_means(source: Source, block_bytes: int = 1 << 24) -> ColumnMeans:
     >>> column_means(sa.data.ArraySource(np.array([[1.0], [3.0]]), np.zeros(2))).mean
     array([2.])
     """
-    sums = cluster.current(source).map_reduce(source.shards, _Sums(block_bytes), add)
+    sums = over_source(source, _Sums(block_bytes), add)
     if not sums.weight > 0:
         raise ValueError("the weights are zero everywhere; give a row a weight > 0")
     return ColumnMeans(

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import cluster
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..data import Block, Shard
 from ..risk.metrics import lifted, worst_energy
-from ._added import add, over_blocks
 from ._passes import Sample
+from ._reading import add, over_blocks, over_source
 from ._sum import StreamedSum, in_memory
 
 GRAM_COLUMNS = 1024
@@ -81,7 +80,7 @@ class Constants:
 def row_constants(f2: StreamedSum) -> Constants:
     """Return the constants of a streamed sum: one read."""
     work = RowSumsWork(f2.intercept, f2.block_bytes, f2.n_columns <= GRAM_COLUMNS)
-    sums: RowSums = cluster.current(f2.source).map_reduce(f2.source.shards, work, add)
+    sums = over_source(f2.source, work, add)
     bound, mean = float(f2.loss.curvature_bound), sums.weight / f2.n_terms
     gram = sums.gram / sums.weight
     energy = np.diagonal(gram).copy() if work.square else gram

@@ -16,7 +16,7 @@ import numpy as np
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..data import Block, Rows, Scratch, Shard, check_block, toss
-from ._added import add, over_blocks
+from ._reading import add, over_blocks
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from ..base.protocols import Array, Loss, Shape
 from ..base.workspace import Workspace
 from ..data import Scratch, Source, bytes_of, n_outputs, scratch_for
 from ..risk import Evaluation, FiniteSum
-from ._added import add
 from ._passes import Coin, Sample, Sums, Work
+from ._reading import add, over_source
 
 BUDGET = 1 << 28
 """Bytes of memory of our own by default."""
@@ -149,7 +149,11 @@ class StreamedSum:
     @property
     def lipschitz_mean(self) -> float:
         """A bound on the constant of the mean, by the trace: a pass. `row_constants` has more."""
-        trace = float(_facts(self, None).energy.sum()) + self.intercept
+        return self.trace_bound(_facts(self, None))
+
+    def trace_bound(self, facts: Facts) -> float:
+        """Return a bound on the constant of the mean from what the first pass has found."""
+        trace = float(facts.energy.sum()) + self.intercept
         return float(self.loss.curvature_bound) * trace
 
     @property
@@ -162,8 +166,7 @@ class StreamedSum:
     def run(self, x: Array, **more: Any) -> Sums:
         """Return the sums of one pass at x on the engine in use."""
         task = Work(self.loss, np.asarray(x, np.float64), self.intercept, self.block_bytes, **more)
-        found: Sums = cluster.current(self.source).map_reduce(self.source.shards, task, add)
-        return found
+        return over_source(self.source, task, add)
 
     def value(self, x: Array) -> float:
         """Return the mean loss at x."""

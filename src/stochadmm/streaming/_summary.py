@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from .. import cluster
 from ..base.protocols import Array
 from ..data import DENSE, Block, Shard, check_block
 from ..risk import FiniteSum
-from ._added import add, over_blocks
+from ._reading import add, note_read, over_blocks, over_source
 from ._sum import StreamedSum
 
 
@@ -94,8 +93,7 @@ def summarize(f2: StreamedSum, centered: bool) -> Summary:
     """
     shift = _centers(f2) if centered else None
     work = ProductsWork(f2.loss, f2.intercept, f2.block_bytes, shift)
-    engine = cluster.current(f2.source)
-    sums: Products = engine.map_reduce(f2.source.shards, work, add)
+    sums = over_source(f2.source, work, add)
     if not sums.weight > 0:
         raise ValueError("the weights are zero everywhere; give a row a weight > 0")
     R, t, rest = _rows(sums.gram / sums.weight, sums.cross / sums.weight,
@@ -124,6 +122,7 @@ def _rows(gram: Array, cross: Array, squares: Array) -> tuple[Array, Array, Arra
 def _centers(f2: StreamedSum) -> Array | None:
     """Return about where dense columns lie, from the first rows; None for sparse ones."""
     rows = next(chain.from_iterable(s.blocks(1 << 16) for s in f2.source.shards[:1])).rows
+    note_read(rows.shape[0])
     if rows.storage != DENSE:
         return None
     of = rows.column_moments()

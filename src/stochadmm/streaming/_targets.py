@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import cluster
 from ..base.protocols import Array
 from ..data import Block, Shard, Source, check_block
-from ._added import over_blocks
+from ._reading import over_blocks, over_source
 
 
 @dataclass(frozen=True)
@@ -85,5 +84,4 @@ def targets_of(source: Source, most_classes: int = 0, block_bytes: int = 1 << 24
     (array([2., 5.]), array([2., 2.]))
     """
     work = Look(most_classes, block_bytes)
-    found: Targets = cluster.current(source).map_reduce(source.shards, work, work.join)
-    return found
+    return over_source(source, work, work.join)

@@ -24,6 +24,7 @@ from ..data import DENSE, Block, Rows, Shard, as_rows, part_of
 from ..risk import Evaluation, FiniteSum
 from ..risk.gradients import Anchored
 from ..risk.sampling import Runs
+from ._reading import note_read
 from ._sum import StreamedSum
 
 
@@ -234,5 +235,6 @@ class _Parts:
             part = part_of(shard, first, end - first)
             assert part is not None, "sources that cannot be read in parts are refused before"
             found += part.blocks(WHOLE)
+            note_read(end - first)
             first, number = end, number + 1
         return found
