@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .capabilities import first_of_kind
-from .immutable import field_values
+from .immutable import attributes, field_values
 
 FORMAT = b"stochadmm fingerprint 1"
 CHUNK_WORDS = 1 << 14  # 128 kB: a chunk and its products stay in the second-level cache
@@ -180,11 +180,12 @@ class _Reader:
 
     def _object(self, value: Any) -> None:
         self.read(type(value))
+        own = attributes(value)
         if dataclasses.is_dataclass(value):  # its fields alone: what is computed may be kept too
             held = field_values(value)
             self.read({f.name: held[f.name] for f in dataclasses.fields(value) if f.compare})
-        elif hasattr(value, "__dict__") and not hasattr(type(value), "__slots__"):
-            self.read(vars(value))
+        elif own is not None and not hasattr(type(value), "__slots__"):
+            self.read(own)
         else:
             self.put("pickle", _pickled(value))
 

@@ -42,6 +42,22 @@ def field_values(instance: Any) -> dict[str, Any]:
     return {field.name: getattr(instance, field.name) for field in fields(instance)}
 
 
+def attributes(instance: Any) -> dict[str, Any] | None:
+    """Return the attributes of an object by name, slots left out; None where it has only these.
+
+    Examples
+    --------
+    >>> from stochadmm.base.immutable import attributes
+    >>> from stochadmm.penalties import Zero
+    >>> attributes(Zero()), attributes(1.0)
+    ({}, None)
+    """
+    try:
+        return vars(instance)
+    except TypeError:
+        return None
+
+
 def set_field(instance: object, name: str, value: Any) -> None:
     """Store a cleaned argument in ``__post_init__`` of a frozen dataclass."""
     object.__setattr__(instance, name, value)

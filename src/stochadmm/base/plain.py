@@ -22,6 +22,7 @@ from scipy import sparse
 
 from .capabilities import first_of_kind, has_members
 from .clock import NEVER, Deadline
+from .immutable import attributes
 from .workspace import Workspace
 
 OWN = "stochadmm"
@@ -387,7 +388,7 @@ def _fields(value: Any) -> dict[str, Any]:
     """Return what an object holds, slots included."""
     slots = [name for cls in type(value).__mro__ for name in vars(cls).get("__slots__", ())]
     held = {name: getattr(value, name) for name in slots if has_members(value, name)}
-    return held | getattr(value, "__dict__", {})
+    return held | (attributes(value) or {})
 
 
 def _instance_fields(cls: Any) -> set[str]:
