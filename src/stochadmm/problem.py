@@ -365,8 +365,10 @@ class Problem:
         return fingerprint(fingerprint(self.f2), parts)
 
     def with_penalties(self, h1: Penalty | None, h2: Penalty | None) -> Problem:
-        """Return the same problem with other penalties; data and operators are shared."""
-        return replace(self, h1=h1, h2=h2)
+        """Return the same problem with other penalties; data and constraint are shared."""
+        other = replace(self, h1=h1, h2=h2)
+        object.__setattr__(other, "b", self.b)  # what is known of the constraint holds there too
+        return other
 
 
 def objective_at_zero(problem: Problem, workspace: Workspace | None = None) -> float:
@@ -376,16 +378,19 @@ def objective_at_zero(problem: Problem, workspace: Workspace | None = None) -> f
 
 
 def _objective_at_zero(problem: Problem, workspace: Workspace) -> float:
-    zero, f2 = problem.feasible(problem.zeros(), workspace), problem.f2
-    source = loss_of_source(f2)
-    if source is not None and not zero.x2.any():  # the first pass knows it
-        data = workspace.rows.once(first_pass, source).loss_at_zero
-    elif not zero.x2.any():  # the same for every strength of a path
-        data = workspace.rows.once(_loss_at_zero, f2, problem.shape2, problem.dtype)
-    else:
-        data = float(f2.value(zero.x2))
+    zero = problem.feasible(problem.zeros(), workspace)
+    moved = bool(zero.x2.any())
+    data = float(problem.f2.value(zero.x2)) if moved else loss_at_zero(problem, workspace)
     penalty = problem.penalty(zero)
     return penalty + data if np.isfinite(penalty + data) else data
+
+
+def loss_at_zero(problem: Problem, workspace: Workspace) -> float:
+    """Return f2 at 0, one number for all strengths of a path; a first pass over files knows it."""
+    source = loss_of_source(problem.f2)
+    if source is not None:
+        return workspace.rows.once(first_pass, source).loss_at_zero
+    return workspace.rows.once(_loss_at_zero, problem.f2, problem.shape2, problem.dtype)
 
 
 def _loss_at_zero(f2: Any, shape: Shape, dtype: Any) -> float:

@@ -15,7 +15,7 @@ from benchmarks import general
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.forms.elimination import SmoothTerm, as_penalty
+from stochadmm.forms.smooth_term import SmoothTerm, as_penalty
 
 NUMBERS = range(20)
 

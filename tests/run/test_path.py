@@ -14,6 +14,7 @@ import stochadmm as sa
 from stochadmm.base.workspace import Workspace
 from stochadmm.certificates import model_of
 from stochadmm.estimators._search import best_index
+from stochadmm.forms.elimination import Elimination
 from stochadmm.forms.one_block import one_block
 from stochadmm.forms.structure import StructureSolver
 from stochadmm.run import path
@@ -307,7 +308,7 @@ def test_nothing_is_remembered_unless_asked_for():
 
 
 def test_folds_and_strengths_factorize_a_graph_once(monkeypatch):
-    """Once for the largest strength, once for all folds and strengths, once for the last fit."""
+    """Once for the largest strength, all folds and strengths, and the last fit together."""
     masks, build = [], StructureSolver.build.__func__
 
     def counted(cls, S, mask):
@@ -323,7 +324,34 @@ def test_folds_and_strengths_factorize_a_graph_once(monkeypatch):
         model = sa.GraphFusedRegressorCV(graph=(3, 4), alphas=6, cv=folds, solver="sampled-newton")
         model.fit(X, y)
         # rows that a certificate chooses for the moment are factorized as they change, not anew
-        assert masks.count(masks[0]) <= 3 and len(masks) <= 6
+        assert masks.count(masks[0]) == 1 and len(masks) <= 4
+        masks.clear()
+        sa.GraphFusedRegressor(graph=(3, 4), solver="sampled-newton").path(X, y, alphas=6)
+        assert masks.count(masks[0]) == 1
+
+
+def test_a_path_under_a_general_constraint_has_one_eliminated_data_term():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 8))
+    y = np.sign(X @ np.ones(8) + rng.standard_normal(200))
+    unit = sa.Problem(
+        sa.FiniteSum(sa.Logistic(), X, y), h1=sa.L1(1.0), h2=sa.L1(1.0),
+        A1=rng.standard_normal((5, 6)), A2=rng.standard_normal((5, 8)), b=np.ones(5),
+    )  # fmt: skip
+    terms = []
+
+    def solve(problem, start, workspace):
+        terms.append(weakref.ref(Elimination.of(problem, workspace).reduced.f2))
+        return solve_in(problem, "auto", Request(stop=sa.Gap(1e-6), start=start), workspace)
+
+    alive = []
+    for _, problem, result in solve_path(unit, [0.1, 0.05, 0.02, 0.01], solve):
+        assert result.converged
+        gc.collect()
+        alive.append(len({id(ref()) for ref in terms if ref() is not None}))
+        alone = sa.minimize(problem, stop=sa.Gap(1e-6))
+        assert abs(alone.objective - result.objective) <= 2e-6 * abs(alone.objective)
+    assert alive == [1] * 4
 
 
 @pytest.mark.parametrize("solver", ["sampled-newton", "gram", "tied-newton"])

@@ -1,4 +1,4 @@
-"""A run works out the norm and the sparse form of an operator once, however long it is."""
+"""A run works out norms, sparse forms and what it asks of all rows once, however long it is."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import stochadmm as sa
 from stochadmm.base.validation import Unsuitable
 from stochadmm.base.workspace import Workspace
 from stochadmm.operators import Identity, Incidence, VStack, squared_norm
+from stochadmm.risk import finite_sum
 
 
 class Counted(VStack):
@@ -52,6 +53,42 @@ def test_no_method_asks_for_a_norm_or_a_sparse_form_in_every_epoch(solver):
     if solver in ("acc-sadmm", "linearized-admm"):
         assert asked["norm2"] == 1
         assert n_epochs >= 15
+
+
+@pytest.mark.parametrize("solver", sa.solvers.names())
+def test_runs_on_the_same_rows_share_what_methods_ask_of_them_first(solver, monkeypatch):
+    asked = Counter()
+
+    def counting(name):
+        genuine = getattr(finite_sum, name)
+
+        def counted(*parts):
+            asked[name] += 1
+            return genuine(*parts)
+
+        monkeypatch.setattr(finite_sum, name, counted)
+
+    counting("mean_constant")
+    counting("run_constant")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 8))
+    y = np.where(X[:, 0] + rng.standard_normal(300) > 0, 1.0, -1.0)
+    penalty = {"on_coefficients": sa.L1(0.05)}
+    if solver != "katyusha":
+        penalty = {"structure": Incidence([(0, 1), (3, 4)], 8), "on_structure": sa.L1(0.05)}
+    problem = sa.Problem.linear(sa.Logistic(), X, y, **penalty)
+    workspace, method = Workspace(), sa.solvers.get(solver)()
+    try:
+        method.check(problem)
+    except Unsuitable:
+        pytest.skip("the method cannot serve the problem")
+    method.start(problem, workspace=workspace)
+    before = problem.f2.rows.reads
+    method.start(problem, workspace=workspace.same_rows())
+    again = problem.f2.rows.reads - before
+    assert all(count == 1 for count in asked.values())
+    # the pass at the start, its slopes; of a graph the levels are fitted too
+    assert again <= (2 if solver != "tied-newton" else 5)
 
 
 def test_stating_a_problem_computes_no_norm():

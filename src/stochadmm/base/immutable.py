@@ -48,14 +48,15 @@ def attributes(instance: Any) -> dict[str, Any] | None:
     Examples
     --------
     >>> from stochadmm.base.immutable import attributes
-    >>> from stochadmm.penalties import Zero
-    >>> attributes(Zero()), attributes(1.0)
-    ({}, None)
+    >>> from stochadmm.penalties import ElasticNet
+    >>> attributes(ElasticNet(1.0, 0.5))["alpha"], attributes(1.0)
+    (1.0, None)
     """
     try:
-        return vars(instance)
+        held: dict[str, Any] = vars(instance)
     except TypeError:
         return None
+    return held
 
 
 def set_field(instance: object, name: str, value: Any) -> None:

@@ -165,17 +165,17 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
 
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, offset: Any, budget: Budget | None = None,
-        checkpoint: Any = None,
+        checkpoint: Any = None, workspace: Workspace | None = None,
     ) -> Any:  # fmt: skip
         self._check_parameters()
-        budget = budget or Budget.after(self.max_seconds)
+        budget, workspace = budget or Budget.after(self.max_seconds), workspace or Workspace()
         fitting = self._prepare(X, y, sample_weight, offset)
         warn_each(type(self).__name__, self._notices(fitting))
         problem = at_strength(fitting.unit, self._strength)
         epochs = Epochs(self, X, y, lambda state: self._attributes(fitting, state.output.x2))
         more = {"callback": epochs if epochs.watched else None, "checkpoint": checkpoint}
-        result = self._solve(problem, self._warm(problem), Workspace(), budget, **more)
-        self._set(fitting, problem, result, self._strength)
+        result = self._solve(problem, self._warm(problem), workspace, budget, **more)
+        self._set(fitting, problem, result, self._strength, workspace)
         self._refit(fitting, result, budget)
         epochs.close()
         self._judge(fitting, result)
@@ -230,7 +230,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
 
     def _set(
         self, fitting: Fitting, problem: Problem, result: Result, alpha: float,
-        described: bool = True,
+        workspace: Workspace, described: bool = True,
     ) -> None:  # fmt: skip
         """Set the learned attributes; ``described`` also what is said of the structure found."""
         x2 = result.coef
@@ -245,7 +245,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         self.history_ = result.history
         self._last_strength = alpha
         if described:
-            _reports.describe(self, fitting, problem, result, x2)
+            _reports.describe(self, fitting, problem, result, x2, workspace.same_rows())
 
     def _space(self, fitting: Fitting, result: Result) -> refit.Space:
         """Return the coefficients with the structure that was found."""
@@ -285,9 +285,9 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         """
         model = self._plain()
         model._check_parameters()
-        return float(model._largest(model._prepare(X, y, sample_weight, offset)))
+        return float(model._largest(model._prepare(X, y, sample_weight, offset), Workspace()))
 
-    def _largest(self, fitting: Fitting) -> float:
+    def _largest(self, fitting: Fitting, workspace: Workspace) -> float:
         structure, data = fitting.structure, fitting.data
         if not structure.l1 and not any(A.shape[0] for A, _ in structure.terms):
             if not structure.l2:
@@ -297,7 +297,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
                 "alphas"
             )
         plain = structure.problem(data, fitting.columns.free, self.positive, ridge=False)
-        return alpha_max(plain)
+        return alpha_max(plain, workspace)
 
     def path(
         self, X: Any, y: Any = None, *, alphas: Any = 50, eps: float = 1e-3,
@@ -325,9 +325,9 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         budget = Budget.after(model.max_seconds)
         fitting = model._prepare(X, y, sample_weight, offset)
         warn_each(type(model).__name__, model._notices(fitting))
-        alphas = model._grid(fitting, alphas, eps)
-        found = []
-        for _ in model._walk(fitting, alphas, budget):
+        workspace, found = Workspace(), []
+        alphas = model._grid(fitting, alphas, eps, workspace.run())
+        for _ in model._walk(fitting, alphas, budget, workspace=workspace):
             model._judge(fitting, model.result_)
             found.append(
                 (model.coef_, model.intercept_, model.dof_, model.aic_, model.bic_, model.result_)
@@ -347,14 +347,15 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         return type(self)(**self.get_params(deep=False))
 
     def _grid(
-        self, fitting: Fitting, alphas: Any, eps: float, otherwise: float = 0.0
-    ) -> list[float]:
+        self, fitting: Fitting, alphas: Any, eps: float, workspace: Workspace,
+        otherwise: float = 0.0,
+    ) -> list[float]:  # fmt: skip
         """Return the strengths asked for, from the largest down.
 
         ``otherwise`` is the first one where all alphas give the same model; 0 raises.
         """
         if is_whole(alphas):
-            largest = self._largest(fitting) or otherwise
+            largest = self._largest(fitting, workspace) or otherwise
             alphas = alpha_grid(self._top * largest, int(alphas), eps)
         return descending(alphas)
 
@@ -369,8 +370,9 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         around it.
         """
         solve = partial(self._solve, budget=budget, last_digits=last_digits)
+        workspace, described = workspace or Workspace(), described or refit.share(self.refit) > 0
         for alpha, problem, result in solve_path(fitting.unit, alphas, solve, workspace):
-            self._set(fitting, problem, result, alpha, described or refit.share(self.refit) > 0)
+            self._set(fitting, problem, result, alpha, workspace, described)
             self._refit(fitting, result, budget)
             raise_if_interrupted(type(self).__name__, result)
             yield alpha

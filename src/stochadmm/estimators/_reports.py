@@ -9,7 +9,8 @@ from sklearn.base import is_classifier
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..problem import Pair, Problem
+from ..base.workspace import Workspace
+from ..problem import Pair, Problem, objective_at_zero
 from ..run.result import Result, Status
 from ._data import Data
 
@@ -26,10 +27,12 @@ def criteria(data: Data, mean_loss: float, dof: int) -> tuple[float, float]:
     return float(deviance + 2 * dof), float(deviance + np.log(n) * dof)
 
 
-def describe(model: Any, fitting: Any, problem: Problem, result: Result, x2: Array) -> None:
+def describe(
+    model: Any, fitting: Any, problem: Problem, result: Result, x2: Array, workspace: Workspace
+) -> None:
     """Set what is said of the structure that was found: levels or rank, degrees, criteria."""
-    streamed = fitting.data.streamed  # F at zero would be another read
-    model._at_start = None if model.warm_start or streamed else problem.objective_at_zero
+    unknown = model.warm_start or fitting.data.streamed  # F at zero would be another read
+    model._at_start = None if unknown else objective_at_zero(problem, workspace)
     model._inspect(fitting, problem, result)
     outputs = result.coef.shape[1] if result.coef.ndim == 2 else 1
     model.dof_ = model._degrees(fitting, result) + fitting.data.intercept * outputs

@@ -92,10 +92,11 @@ class PathCV:
         routed = self._routed(sample_weight, groups)
         cv = check_cv(self.cv, y, classifier=is_classifier(self))
         folds = list(cv.split(X, y, **routed["split"]))
-        alphas = np.array(model._grid(fitting, self.alphas, self.eps, otherwise=1.0))
+        shared = Workspace()  # what depends on the structure alone
+        alphas = np.array(model._grid(fitting, self.alphas, self.eps, shared.run(), 1.0))
         rows = X, y, sample_weight, offset
-        scores = self._search(rows, alphas, folds, routed["score"], budget)
-        return self._chosen(rows, fitting, alphas, scores, budget)
+        scores = self._search(rows, alphas, folds, routed["score"], budget, shared)
+        return self._chosen(rows, fitting, alphas, scores, budget, shared)
 
     def _fit_source(self: Any, source: Source, groups: Any, budget: Budget) -> Any:
         """Choose alpha where rows are not in memory."""
@@ -110,15 +111,16 @@ class PathCV:
             raise ValueError(f"{name} needs rows in memory; leave it out")
         model = self._plain()
         fitting = model._prepare(source, None, None, None)
-        alphas = np.array(model._grid(fitting, self.alphas, self.eps, otherwise=1.0))
-        scores = self._search_source(source, alphas, int(count), budget)
-        return self._chosen((source, None, None, None), fitting, alphas, scores, budget)
+        shared = Workspace()
+        alphas = np.array(model._grid(fitting, self.alphas, self.eps, shared.run(), 1.0))
+        scores = self._search_source(source, alphas, int(count), budget, shared)
+        return self._chosen((source, None, None, None), fitting, alphas, scores, budget, shared)
 
     def _search_source(
-        self: Any, source: Source, alphas: Array, count: int, budget: Budget
+        self: Any, source: Source, alphas: Array, count: int, budget: Budget, shared: Workspace
     ) -> Array:
         """Return the scores of the alphas that all folds had time for."""
-        ends, scores, shared = budget.parts(count + 1), [], Workspace()
+        ends, scores = budget.parts(count + 1), []
         with counted(
             f"{type(self).__name__}, fits", count * len(alphas), bool(self.verbose)
         ) as advance:
@@ -135,8 +137,9 @@ class PathCV:
         return _compared(scores, count, self.max_seconds)
 
     def _chosen(
-        self: Any, rows: Any, fitting: Any, alphas: Array, scores: Array, budget: Budget
-    ) -> Any:
+        self: Any, rows: Any, fitting: Any, alphas: Array, scores: Array, budget: Budget,
+        shared: Workspace,
+    ) -> Any:  # fmt: skip
         """Choose alpha by the scores and fit the model with it to all rows."""
         self.alphas_, self.score_path_ = alphas[: len(scores)], scores
         if len(scores) < len(alphas):
@@ -146,19 +149,18 @@ class PathCV:
         self.best_index_ = best_index(scores, self.one_standard_error)
         self.alpha_ = float(alphas[self.best_index_])
         self._warn_at_the_end(len(alphas))
-        return self._fit(*rows, budget)
+        return self._fit(*rows, budget, workspace=shared.run())
 
     def _search(
         self: Any, rows: Any, alphas: Array, folds: Any, routed: dict[str, Any],
-        budget: Budget,
+        budget: Budget, shared: Workspace,
     ) -> Array:  # fmt: skip
         """Return the scores of the alphas that all folds had time for."""
         total = len(folds) * len(alphas)
         workers = effective_n_jobs(self.n_jobs)
-        serial = workers == 1  # a bar does not travel to other processes
+        serial = workers == 1  # neither bar nor workspace travels to other processes
         # as much time for every round of folds as for the fit to all rows
         ends = budget.parts(-(-len(folds) // workers) + 1)
-        shared = Workspace()  # what depends on the structure alone; other processes begin anew
         with counted(f"{type(self).__name__}, fits", total, bool(self.verbose)) as advance:
             work = (
                 delayed(_fold)(

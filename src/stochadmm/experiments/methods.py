@@ -148,12 +148,8 @@ def n_inner(n_rows: int, batch: int) -> int:
 
 def automatic(problem: Problem, workspace: Workspace) -> float:
     """Return the automatic penalty, found once per workspace."""
-    found: float = workspace.once(_automatic, problem)
+    found: float = workspace.once(defaults.beta, problem, "auto", workspace)
     return found
-
-
-def _automatic(problem: Problem) -> float:
-    return defaults.beta(problem, "auto")
 
 
 def knobs_of(name: str, tuned_steps: bool, constrained: bool) -> tuple[Knob, ...]:

@@ -71,6 +71,7 @@ def minimize_quadratic(
     max_iter: int = 5000,
     penalty: float | None = None,
     deadline: Deadline = NEVER,
+    workspace: Workspace | None = None,
 ) -> QuadraticResult:
     """Minimize a quadratic plus ``h1(A w - b) + h2(w)``.
 
@@ -97,6 +98,8 @@ def minimize_quadratic(
         First penalty of the splitting, e.g. that of a similar problem.
     deadline : Deadline, optional
         When to end with what there is.
+    workspace : Workspace, optional
+        Where what depends on the structure alone is shared.
 
     Returns
     -------
@@ -114,7 +117,7 @@ def minimize_quadratic(
     >>> found.w.round(9)
     array([ 2., -0.])
     """
-    model = QuadraticModel(A, h1, h2, np.shape(center), b)
+    model = QuadraticModel(A, h1, h2, np.shape(center), b, workspace=workspace)
     return model.minimize(
         H, c, center, start=start, dual=dual, tol=tol, max_iter=max_iter, penalty=penalty,
         deadline=deadline,

@@ -34,6 +34,11 @@ def mean_constant(f2: FiniteSum) -> float:
     return float(f2.loss.curvature_bound * min(top, mean))
 
 
+def mean_row_curvature(f2: FiniteSum) -> float:
+    """Return the mean constant of the terms without the loss's bound; one read."""
+    return float(np.mean(f2.row_curvatures, dtype=np.float64))
+
+
 def run_constant(f2: FiniteSum, runs: Runs) -> float:
     """Return a bound on the largest constant of the mean over one run of rows.
 

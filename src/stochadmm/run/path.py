@@ -76,23 +76,24 @@ def _scaled(penalty: Any, alpha: float) -> Any:
     return None if penalty is None else penalty.scaled(alpha)
 
 
-def null_model(unit: Problem) -> tuple[Array, Array]:
+def null_model(unit: Problem, workspace: Workspace | None = None) -> tuple[Array, Array]:
     """Return the minimizer of the data term where the penalty vanishes, and the gradient there.
 
     It is the fit of what is unpenalized: an intercept, free columns, the mean of a fused graph.
-    Both are in float64.
+    Both are in float64. Runs that follow share what ``workspace`` then knows.
     """
-    whole = summarized(unit, Workspace())
+    workspace = workspace or Workspace()
+    whole = summarized(unit, workspace)
     if whole is not None:  # where the null model is the gradient along the intercept is zero
-        x, gradient = null_model(whole.problem)
+        x, gradient = null_model(whole.problem, workspace)
         return whole.back(Pair(unit.zeros().x1, x)).x2, gradient
     source = loss_of_source(unit.f2)
     if source is not None:
-        return streamed_null_model(unit, source, Workspace())
+        return streamed_null_model(unit, source, workspace)
     f2 = loss_of_rows(unit.f2)
     if f2 is None:
         raise TypeError("alpha_max needs a FiniteSum as data term; pass alphas instead")
-    directions = one_block(unit).null_directions()
+    directions = one_block(unit, workspace).null_directions()
     zero = f2.evaluate_exactly(np.zeros(unit.shape2))
     cleared = clear_free_directions(f2, zero, directions)
     if cleared is None:
@@ -109,13 +110,14 @@ def null_model(unit: Problem) -> tuple[Array, Array]:
     return cleared[0].x, gradient
 
 
-def alpha_max(unit: Problem) -> float:
+def alpha_max(unit: Problem, workspace: Workspace | None = None) -> float:
     """Return the smallest strength at which the null model is optimal.
 
     With g the gradient at the null model it is the smallest alpha for which -g is alpha times a
     subgradient of the penalty at zero: a linear program where the penalty is polyhedral, and the
     largest ratio ``-<g, w> / penalty(w)`` otherwise, between bounds from both sides for norms of
-    coefficients, climbed by proximal steps for other structures.
+    coefficients, climbed by proximal steps for other structures. Runs that follow share what
+    ``workspace`` then knows of the structure.
 
     Examples
     --------
@@ -127,7 +129,8 @@ def alpha_max(unit: Problem) -> float:
     >>> round(alpha_max(unit), 4)  # |X'y| / n
     1.5
     """
-    _, gradient = null_model(unit)
+    workspace = workspace or Workspace()
+    _, gradient = null_model(unit, workspace)
     size = float(np.abs(gradient).max(initial=0.0))
     if size == 0:
         return 0.0
@@ -136,8 +139,11 @@ def alpha_max(unit: Problem) -> float:
     if edges is not None:
         strength = _polyhedral(unit, direction, *edges)
     else:
-        form = _norms_of_coefficients(unit)
-        strength = _climb(unit, direction) if form is None else _bracket(form, direction)
+        form = _norms_of_coefficients(unit, workspace)
+        if form is None:
+            strength = _climb(unit, direction, workspace)
+        else:
+            strength = _bracket(form, direction)
     return size * strength * (1 + SEARCH.rounded_up)
 
 
@@ -197,9 +203,9 @@ def _polyhedral(unit: Problem, direction: Array, low: Array, high: Array) -> flo
     return found
 
 
-def _norms_of_coefficients(unit: Problem) -> OneBlock | None:
+def _norms_of_coefficients(unit: Problem, workspace: Workspace | None = None) -> OneBlock | None:
     """Return the stacked form where S'S is diagonal and H a sum of norms, None elsewhere."""
-    form = one_block(unit)
+    form = one_block(unit, workspace)
     shared = form.mask.ndim == 1 or bool((form.mask == form.mask[:, :1]).all())
     if not shared or form.offset.any() or not is_diagonal(form.St @ form.S):
         return None
@@ -258,7 +264,7 @@ def _balance(primal: Array, length: Array, dual: Array, force: Array) -> float:
     return float(np.clip(ratio, 0.2, 5.0)) if not 0.5 < ratio < 2 else 1.0
 
 
-def _climb(unit: Problem, direction: Array) -> float:
+def _climb(unit: Problem, direction: Array, workspace: Workspace) -> float:
     """Return the largest ``<direction, w> / penalty(w)`` by proximal steps.
 
     The prox w of alpha times the penalty at the direction is zero from the largest ratio on; below
@@ -282,7 +288,7 @@ def _climb(unit: Problem, direction: Array) -> float:
             found = minimize_quadratic(
                 H, -direction, np.zeros_like(direction), unit.A2, _scaled(unit.h1, alpha),
                 _scaled(unit.h2, alpha), dual=dual, tol=tol, penalty=penalty,
-                max_iter=SEARCH.most_steps,
+                max_iter=SEARCH.most_steps, workspace=workspace,
             )  # fmt: skip
             w, dual, penalty = found.w, found.dual, found.penalty
         after = ratio(w) if float(np.abs(w).max()) > 1e-9 else 0.0

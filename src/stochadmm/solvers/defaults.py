@@ -6,16 +6,17 @@ Every choice is a plain function of the problem; solvers call them in ``start``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ..base.capabilities import Has, offers
-from ..base.protocols import Array, SmoothSum
+from ..base.protocols import Array, Shape, SmoothSum
 from ..base.validation import is_whole
 from ..base.workspace import Workspace
 from ..operators import squared_norm
-from ..problem import Problem
+from ..problem import Problem, loss_at_zero
+from ..risk.constants import mean_row_curvature
 from ..risk.sampling import Runs
 from ..streaming import WindowRuns, loss_of_source, row_constants
 
@@ -63,6 +64,20 @@ def _lipschitz_max(f2: SmoothSum) -> float:
     return f2.lipschitz_max
 
 
+def _run_lipschitz(f2: Any, n_rows: int, n_runs: int, per_batch: int) -> float:
+    return float(f2.run_lipschitz(Runs(n_rows, n_runs, per_batch)))
+
+
+def gradient_at_zero(problem: Problem, workspace: Workspace | None = None) -> Array:
+    """Return the gradient of f2 at 0, found once per workspace; not to be changed."""
+    rows = (workspace or Workspace()).rows
+    return rows.once(_gradient_at_zero, problem.f2, problem.shape2, problem.dtype)
+
+
+def _gradient_at_zero(f2: SmoothSum, shape: Shape, dtype: Any) -> Array:
+    return f2.gradient(np.zeros(shape, dtype))
+
+
 def batch_size(problem: Problem, requested: int | str, workspace: Workspace | None = None) -> int:
     """Return a batch size: as asked, or so large that its noise no longer limits a step.
 
@@ -106,26 +121,31 @@ def sampling(problem: Problem, kind: str, b: int) -> Runs:
 
 def batch_curvature(problem: Problem, runs: Runs, workspace: Workspace | None = None) -> float:
     """Return delta(b) Lmax for batches of independent runs: the run is the component."""
-    f2: Any = problem.f2
-    runs_known = offers(f2, Has.RUN_LIPSCHITZ)
-    worst = f2.run_lipschitz(runs) if runs_known else lipschitz_max(problem, workspace)
-    if not offers(f2, Has.RUN_LIPSCHITZ) and runs.n_runs < runs.n_rows:
-        return float(worst)
-    return float(worst / runs.per_batch)
+    f2, workspace = problem.f2, workspace or Workspace()
+    if offers(f2, Has.RUN_LIPSCHITZ):
+        numbers = (runs.n_rows, runs.n_runs, runs.per_batch)
+        return workspace.rows.once(_run_lipschitz, f2, *numbers) / runs.per_batch
+    worst = lipschitz_max(problem, workspace)
+    return worst if runs.n_runs < runs.n_rows else worst / runs.per_batch
 
 
-def noise(problem: Problem, runs: Runs) -> tuple[float, float]:
+def noise(problem: Problem, runs: Runs, workspace: Workspace | None = None) -> tuple[float, float]:
     """Return the norm of the gradient at 0 and the root mean square error of batches there."""
-    f2: Any = problem.f2
-    zero = problem.zeros().x2
-    full = f2.gradient(zero)
-    rng = np.random.default_rng(0)
-    total = 0.0
+    workspace = workspace or Workspace()
+    numbers = (runs.n_rows, runs.n_runs, runs.per_batch)
+    full = gradient_at_zero(problem, workspace)
+    return float(np.linalg.norm(full)), workspace.rows.once(_noise, problem.f2, full, *numbers)
+
+
+def _noise(f2: Any, full: Array, n_rows: int, n_runs: int, per_batch: int) -> float:
+    """Return the root mean square error of batches at 0, where the gradient is ``full``."""
+    runs, rng = Runs(n_rows, n_runs, per_batch), np.random.default_rng(0)
+    zero, total = np.zeros_like(full), 0.0
     for batch in runs.draw(rng, CHOICES.noise_batches):
         rows = runs.rows(batch)
         error = runs.row_weight * len(rows) * f2.gradient_rows(rows, zero) - full
         total += float(np.sum(np.square(error, dtype=np.float64)))
-    return float(np.linalg.norm(full)), float(np.sqrt(total / CHOICES.noise_batches))
+    return float(np.sqrt(total / CHOICES.noise_batches))
 
 
 def radius(problem: Problem, workspace: Workspace | None = None) -> float:
@@ -134,14 +154,14 @@ def radius(problem: Problem, workspace: Workspace | None = None) -> float:
     The data term can fall by at most its value at 0, so a quadratic with the mean curvature of the
     rows in an average direction has its minimum within the square root of 2 f2(0) / curvature.
     """
-    f2: Any = problem.f2
+    f2, workspace = cast(Any, problem.f2), workspace or Workspace()
     curvature = lipschitz_mean(problem, workspace)
     if offers(f2, Has.ROW_CURVATURES):
-        rows = float(np.mean(f2.row_curvatures, dtype=np.float64))
+        rows = workspace.rows.once(mean_row_curvature, f2)
         curvature = min(
             curvature, f2.loss.curvature_bound * rows / min(f2.n_terms, problem.shape2[0])
         )
-    drop = abs(float(f2.value(problem.zeros().x2)))
+    drop = abs(loss_at_zero(problem, workspace))
     return float(np.sqrt(2 * drop / curvature)) if curvature > 0 and drop > 0 else 1.0
 
 
@@ -156,7 +176,7 @@ def growth(
     """
     if requested != "auto":
         return positive("growth", requested)
-    size, error = noise(problem, runs)
+    size, error = noise(problem, runs, workspace)
     balanced = float(np.sqrt(2 * (size**2 + error**2))) if capped else error
     return balanced / radius(problem, workspace)
 
@@ -184,7 +204,7 @@ def beta(problem: Problem, requested: float | str, workspace: Workspace | None =
         return 1.0
     workspace = workspace or Workspace()
     curvature = max(lipschitz_mean(problem, workspace), 1e-300)
-    step = -problem.f2.gradient(problem.zeros().x2) / curvature
+    step = -gradient_at_zero(problem, workspace) / curvature
     moved = problem.A2.matvec(step.astype(problem.dtype))
     fallback = float(curvature / max(squared_norm(problem.A2, workspace), 1e-300))
     if not problem.is_model:

@@ -139,7 +139,7 @@ class Plain(Solver[PlainT]):
         n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
         if self.curvature == "auto":
             mean = defaults.lipschitz_mean(problem, workspace)
-            curvature = mean + 4 * defaults.batch_curvature(problem, runs)
+            curvature = mean + 4 * defaults.batch_curvature(problem, runs, workspace)
         else:
             curvature = defaults.positive("curvature", self.curvature)
         growth = defaults.growth(problem, runs, self.growth, self.capped(), workspace)

@@ -142,7 +142,7 @@ class Katyusha(Solver[KatyushaState]):
             if self.step == "paper"
             else (
                 defaults.lipschitz_mean(problem, workspace)
-                + defaults.batch_curvature(problem, runs) / self.anchor
+                + defaults.batch_curvature(problem, runs, workspace) / self.anchor
             )
         )
         return KatyushaState(

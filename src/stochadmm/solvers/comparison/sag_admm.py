@@ -128,7 +128,7 @@ class SAGADMM(Reduced[SAGState]):
         if self.form == "points":
             return defaults.lipschitz_max(problem, workspace)
         mean = defaults.lipschitz_mean(problem, workspace)
-        return mean + 4 * defaults.batch_curvature(problem, runs)
+        return mean + 4 * defaults.batch_curvature(problem, runs, workspace)
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,

@@ -131,7 +131,7 @@ class VRPDDY(Solver[PDDYState]):
         """Return the primal step gamma."""
         if self.step not in STEPS:
             return float(self.step)
-        noise = defaults.batch_curvature(problem, runs)
+        noise = defaults.batch_curvature(problem, runs, workspace)
         mean = defaults.lipschitz_mean(problem, workspace)
         curvature = mean + (6 if self.step == "proved" else 2) * noise
         return 1 / max(curvature, 1e-300)
