@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from stochadmm.certificates import Certificate, certify
+import stochadmm as sa
+from stochadmm.certificates import Certificate, CertificateOptions, certify
 from stochadmm.certificates.null_space import FreeSpace
 from stochadmm.losses import (
     Huber,
@@ -35,6 +36,8 @@ from stochadmm.penalties import (
 from stochadmm.problem import Pair, Problem
 from stochadmm.risk.finite_sum import FiniteSum
 from stochadmm.run.path import alpha_max, at_strength
+from stochadmm.second_order import SecondOrderOptions
+from stochadmm.solvers.default import sampled_newton
 
 # ------------------------------------------------------------------ the definitions, in few lines
 
@@ -543,3 +546,50 @@ def test_unknown_strength():
     problem = fused(Squared())
     with pytest.raises(ValueError, match="expected one of scaled, corrected"):
         certify(problem, at(problem, np.zeros(20)), strength="weak")
+
+
+# ------------------------------------------------------------------ options
+
+
+def test_options_cost_tightness_and_never_truth():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 6))
+    y = np.sign(X @ [1.0, 1.0, 0.0, 0.0, -1.0, -1.0] + rng.logistic(size=400))
+    problem = Problem.linear(
+        Logistic(), X, y, structure=Differences(6), on_structure=L1(0.02), intercept=True
+    )
+    truth = sa.minimize(problem, stop=sa.Gap(1e-12))
+    point = Pair(truth.x1, truth.x2 + 1e-3 * rng.standard_normal(7))
+    found = {
+        rounds: certify(problem, point, strength="corrected", options=options)
+        for rounds, options in (
+            ("default", CertificateOptions()),
+            ("hasty", CertificateOptions(model_iter=1, model_tol=1e-1, corrected_rounds=1)),
+        )
+    }
+    assert all(c.bound <= truth.objective + 1e-12 for c in found.values())
+    assert found["default"].gap < found["hasty"].gap
+    scaled = [
+        certify(problem, point, options=CertificateOptions(rounds=n, most_times=1)).bound
+        for n in (1, 20)
+    ]
+    assert scaled[0] <= scaled[1] <= truth.objective + 1e-12
+
+
+def test_methods_that_certify_their_own_steps_take_the_options(monkeypatch):
+    seen, genuine = [], sampled_newton.corrected_point
+
+    def spy(*parts, options, **more):
+        seen.append(options)
+        return genuine(*parts, options=options, **more)
+
+    monkeypatch.setattr(sampled_newton, "corrected_point", spy)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 5))
+    problem = Problem.linear(
+        Logistic(), X, np.sign(X[:, 0] + rng.logistic(size=500)), on_coefficients=L1(0.01)
+    )
+    mine = CertificateOptions(corrected_rounds=2)
+    method = sa.SampledNewton(SecondOrderOptions(certificate=mine))
+    assert sa.minimize(problem, method, stop=sa.Gap(1e-6)).converged
+    assert seen and all(options is mine for options in seen)

@@ -9,10 +9,11 @@ from scipy import sparse
 import stochadmm as sa
 from stochadmm.base.workspace import Workspace
 from stochadmm.data import ArraySource, DenseRows, spill
+from stochadmm.risk.sampling import Coin
 from stochadmm.run.minimize import Request, solve
 from stochadmm.run.path import at_strength
 from stochadmm.solvers.default.streamed_newton import _tangent_problem
-from stochadmm.streaming import Coin, Sample, StreamedSum, WithRest, as_bytes, first_pass
+from stochadmm.streaming import Sample, StreamedSum, WithRest, as_bytes, first_pass
 
 SMALL = "4MiB"
 LOSSES = {

@@ -4,6 +4,7 @@ from .certify import Certificate, certify, has_certificate
 from .charge import rounding
 from .corrected import Corrected, corrected_point, has_model, model_of
 from .null_space import clear_free_directions
+from .options import CertificateOptions
 from .relative import gap_scale
 from .repair import repaired
 from .residual import kkt_residual
@@ -11,6 +12,7 @@ from .scaled import DualPoint, dual_value, lower_bound, scaled_point
 
 __all__ = [
     "Certificate",
+    "CertificateOptions",
     "Corrected",
     "DualPoint",
     "certify",

@@ -18,7 +18,7 @@ from ..problem import Pair, Problem
 from ..risk import Evaluation, FiniteSum, loss_of_rows
 from .corrected import corrected_point
 from .null_space import clear_free_directions, only_intercept
-from .options import OPTIONS
+from .options import OPTIONS, PROOF, CertificateOptions
 from .repair import is_rounding, repaired, wide
 from .residual import kkt_residual
 from .scaled import DualPoint, feasible_multiplier, scaled_point
@@ -78,7 +78,7 @@ class Certificate:
         """Return the gap over ``max(|F|, |F(0)| / 1000)``, None where there is no gap."""
         if self.gap is None:
             return None
-        scale = max(abs(self.objective), 1e-3 * abs(objective_at_zero))
+        scale = max(abs(self.objective), PROOF.floor * abs(objective_at_zero))
         if scale == 0.0:
             return 0.0 if self.gap == 0.0 else np.inf
         return self.gap / scale
@@ -91,6 +91,7 @@ def certify(
     cache: Evaluation | None = None,
     *,
     strength: str = "scaled",
+    options: CertificateOptions = OPTIONS,
     workspace: Workspace | None = None,
     deadline: Deadline = NEVER,
 ) -> Certificate:
@@ -111,6 +112,8 @@ def certify(
     strength : {"scaled", "corrected"}
         The dual point: the slopes at the point, scaled until they are feasible, which is first
         order in the error; or these moved by a second-order model of some of the rows.
+    options : CertificateOptions, optional
+        How hard the bound is looked for.
     workspace : Workspace, optional
         Of the run that asks, for what certificates of the same problem share.
     deadline : Deadline, optional
@@ -133,15 +136,15 @@ def certify(
     """
     if strength not in STRENGTHS:
         raise ValueError(f"strength is {strength!r}, expected one of {', '.join(STRENGTHS)}")
-    asked = Asked(strength, workspace or Workspace(), deadline)
+    asked = Asked(strength, options, workspace or Workspace(), deadline)
     units = equilibrated(problem, workspace=asked.workspace)
     if units is None:
         return _certify(problem, point, dual, cache, asked)
     if dual is not None:
         dual = units.into_dual(dual)
     found = certify(
-        units.problem, units.into(point), dual, strength=strength, workspace=workspace,
-        deadline=deadline,
+        units.problem, units.into(point), dual, strength=strength, options=options,
+        workspace=workspace, deadline=deadline,
     )  # fmt: skip
     return _in_units(units, found)
 
@@ -150,6 +153,7 @@ class Asked(NamedTuple):
     """How a certificate is to be made."""
 
     strength: str
+    options: CertificateOptions
     workspace: Workspace
     deadline: Deadline
 
@@ -261,7 +265,8 @@ def _scaled(
         moved, exact = cleared
         found = scaled_point(
             f2, form, exact.predictions, exact.derivative, exact.gradient, start, objective,
-            OPTIONS.rounds, deadline=deadline, workspace=asked.workspace,
+            asked.options.rounds, most_times=asked.options.most_times, deadline=deadline,
+            workspace=asked.workspace,
         )  # fmt: skip
         passes = exact.n_passes
         if moved.value < at.value and problem.dtype == np.float64:
@@ -294,7 +299,9 @@ def _corrected(
 ) -> Certificate:  # fmt: skip
     """Return the better of the corrected and the scaled bound, with the model's minimizer."""
     now, shared = problem.penalty(x) + at.value, asked.workspace
-    found = corrected_point(f2, form, at, start, now, workspace=shared, deadline=asked.deadline)
+    found = corrected_point(
+        f2, form, at, start, now, options=asked.options, workspace=shared, deadline=asked.deadline
+    )
     if found is None:
         return _scaled(problem, f2, form, x, at, start, asked)
     lam = form.to_multiplier(found.mu)

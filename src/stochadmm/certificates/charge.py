@@ -37,7 +37,7 @@ from ..risk.dual import dual_margin, has_margins, least_conjugate, mean_conjugat
 from ..risk.metrics import column_energies
 from ..risk.weights import sample_weights, weighted
 from .null_space import FreeSpace
-from .options import OPTIONS
+from .options import PROOF
 
 UNIT = 16 * float(np.finfo(np.float64).eps)
 """Rounding of a sum over rows relative to the sum of sizes, which is added up in blocks."""
@@ -104,7 +104,7 @@ def charge(
         if best <= enough:
             break
         weak = split.weak(rows)
-        if best <= level / OPTIONS.strong or not weak.any():
+        if best <= level / PROOF.strong or not weak.any():
             break
         held = held & ~weak  # the loss may bound these coordinates better
     return best
@@ -168,7 +168,7 @@ class Group:
         else:
             length = np.linalg.norm(rho, axis=0) / solver.smallest()
             rows = np.broadcast_to(length, (n_rows, *outputs)).copy()
-        return OPTIONS.safe * rows, OPTIONS.safe * part
+        return PROOF.safe * rows, PROOF.safe * part
 
     def _flows(self, rho: Array, flow: Array) -> tuple[Array, Array]:
         """Return the most that an edge of a spanning forest carries of any |r| <= rho.
@@ -210,14 +210,14 @@ class Split:
             left = np.flatnonzero(row < 0)
             ones = (np.ones(left.size), (left, np.arange(left.size)))
             return Group(index, sparse.csc_array(ones, (d, left.size)), row, factor)
-        if d > OPTIONS.small and alone.size == 0:
+        if d > PROOF.small and alone.size == 0:
             found = _forest(index, S, mask)
             if found is not None:
                 return found
         known = self.form.mask[index].reshape(len(mask), -1)
         if (known == mask[:, None]).all():
             solver = self.form.solver(mask)
-        elif d <= OPTIONS.largest_new:
+        elif d <= PROOF.largest_new:
             solver = passing_solver(self.form.structure, mask, self.form.shared)
         else:  # nothing is absorbed
             return Group(index, sparse.eye_array(d, format="csc"), np.full(d, -1), np.zeros(d))
@@ -233,7 +233,7 @@ class Split:
 
     def weak(self, rows: Array) -> Array:
         """Return the held entries whose penalty is too small for what they absorb."""
-        far = OPTIONS.strong * rows
+        far = PROOF.strong * rows
         project = self.form.project
         return np.asarray(self.held & ((project(far) != far) | (project(-far) != -far)))
 
@@ -286,13 +286,13 @@ def _room(form: OneBlock, mu: Array, least: Array, asked: Array) -> Array:
     """
     size, best = np.maximum(least, TINY), np.zeros_like(mu)
     inside = asked
-    for _ in range(OPTIONS.often):
+    for _ in range(PROOF.often):
         for end in (mu + size, mu - size):
             inside = inside & (form.project(end) == end)
         if not inside.any():
             break
         best = np.where(inside, size, best)
-        size = OPTIONS.farther * size
+        size = PROOF.farther * size
     if not best.any():
         return best
     # a cone's conjugate is zero on its domain; where it is not, a move would cost something
@@ -321,7 +321,7 @@ def _along_free(
         return np.inf
     kept = [(group, c) for group, c in zip(split.groups, free, strict=True) if len(c)]
     space = FreeSpace(f2, [(group.index, group.free) for group, _ in kept])
-    if space.size > OPTIONS.most_free:
+    if space.size > PROOF.most_free:
         return np.inf
     c = np.concatenate([part.ravel() for _, part in kept])
     made = _moves(space, z, u, c, np.sqrt(level))
@@ -362,7 +362,7 @@ def _moves(
             return None
         scale = np.where(seen, scale, 1.0)
         values, vectors = np.linalg.eigh(H / np.outer(scale, scale))
-        live = values > OPTIONS.live * max(float(values[-1]), TINY)
+        live = values > PROOF.live * max(float(values[-1]), TINY)
         for vector in vectors[:, ~live].T:
             if not _is_flat(space, vector / scale, seen):
                 return None
@@ -374,7 +374,7 @@ def _moves(
         q = sample_weights(f2)
         if q is not None:
             margin = np.where((q if q.ndim == 1 else q.max(axis=1)) == 0, 1.0, margin)
-        narrow = margin < OPTIONS.narrow
+        narrow = margin < PROOF.narrow
         if not narrow.any() or trial == 2:
             break
         space.active = ~narrow if space.active is None else space.active & ~narrow
@@ -389,4 +389,4 @@ def _is_flat(space: FreeSpace, direction: Array, seen: Array) -> bool:
     if space.coupled:
         z = z - z.mean(axis=1, keepdims=True)
     size = space.predictions_size(np.abs(direction))
-    return bool(np.abs(z).max() <= OPTIONS.flat * size)
+    return bool(np.abs(z).max() <= PROOF.flat * size)

@@ -33,8 +33,9 @@ from ..risk.curvature import (
     is_implicit,
     shares_curvature,
 )
+from ..risk.sampling import consecutive
 from .charge import mean_size, rounding
-from .options import OPTIONS
+from .options import OPTIONS, PROOF, CertificateOptions
 from .scaled import DualPoint, scaled_point
 
 
@@ -71,64 +72,58 @@ def has_model(f2: FiniteSum, form: OneBlock, predictions: Array) -> bool:
 def corrected_point(
     f2: FiniteSum, form: OneBlock, at: Evaluation, start: Array, objective: float,
     hessian: SampledHessian | None = None, near: Array | None = None,
-    tol: float = OPTIONS.model_tol, penalty: float | None = None, *,
-    workspace: Workspace | None = None, deadline: Deadline = NEVER,
+    tol: float | None = None, penalty: float | None = None, *,
+    options: CertificateOptions = OPTIONS, workspace: Workspace | None = None,
+    deadline: Deadline = NEVER,
 ) -> Corrected | None:  # fmt: skip
     """Return the corrected dual point at ``at``; None where the model cannot be made or used.
 
     ``objective`` is F at a feasible point; ``hessian`` is that of some rows, of rows of its own
     choice when absent; ``start`` and ``near`` are first guesses of the
     multiplier and of the model's minimizer;
-    ``tol`` is the accuracy of the model: the bound loses about as much relative to the optimum;
+    ``tol`` is the accuracy of the model, that of the options when absent: the bound loses about as
+    much relative to the optimum;
     ``penalty`` is a first one for its splitting; ``workspace`` is that of the run.
     """
     workspace = workspace or Workspace()
     if not has_model(f2, form, at.predictions):
         return None
     if hessian is None:
-        rows = RowSample(f2, at.predictions, at.derivative, sample_rows(f2))
+        rows = RowSample(f2, at.predictions, at.derivative, sample_rows(f2, options))
         hessian = SampledHessian(rows, shares_curvature(f2, at.predictions))
     sample, near = hessian.sample, at.x if near is None else near
     minimize = partial(
-        model_of(form, workspace).minimize, tol=tol, max_iter=OPTIONS.model_iter, deadline=deadline
-    )
-    hessian, model, du, mu, passes = _solve(hessian, minimize, at, near, start, penalty)
+        model_of(form, workspace).minimize, tol=options.model_tol if tol is None else tol,
+        max_iter=options.model_iter, deadline=deadline,
+    )  # fmt: skip
+    hessian, model, du, mu, passes = _solve(hessian, minimize, at, near, start, penalty, options)
     reads = passes * sample.size / f2.n_terms
     if du is None:
         return Corrected(DualPoint(-np.inf, mu, at.derivative), model, mu, reads)
-    point = _point(f2, form, at, sample, du, mu, objective, deadline, workspace)
+    point = _point(f2, form, at, sample, du, mu, objective, options, deadline, workspace)
     left = at.gradient + sample.pull_back(du) + form.St @ mu
     edge = point.factor < 0.5 or not np.isfinite(point.bound)
     error = rounding(f2, form, at.derivative, mu, workspace=workspace)
-    if edge and (np.abs(left) <= OPTIONS.closed * error).all():
+    if edge and (np.abs(left) <= PROOF.closed * error).all():
         # at the edge of a cone no factor makes up for the last digits: the slopes take them
         du = du - hessian.slope_change(_solved(hessian, left))
-        other = _point(f2, form, at, sample, du, mu, objective, deadline, workspace)
+        other = _point(f2, form, at, sample, du, mu, objective, options, deadline, workspace)
         point = other if other.bound > point.bound else point
     return Corrected(point, model, mu, reads)
 
 
 def _point(
     f2: FiniteSum, form: OneBlock, at: Evaluation, sample: RowSample, du: Array, mu: Array,
-    objective: float, deadline: Deadline, workspace: Workspace,
+    objective: float, options: CertificateOptions, deadline: Deadline, workspace: Workspace,
 ) -> DualPoint:  # fmt: skip
     u = at.derivative.copy()
     u[sample.index] += du
     gradient = at.gradient + sample.pull_back(du)
     size = float(np.max(mean_size(f2, at.derivative)))
     return scaled_point(
-        f2,
-        form,
-        at.predictions,
-        u,
-        gradient,
-        mu,
-        objective,
-        OPTIONS.corrected_rounds,
-        size,
-        deadline=deadline,
-        workspace=workspace,
-    )
+        f2, form, at.predictions, u, gradient, mu, objective, options.corrected_rounds, size,
+        most_times=options.most_times, deadline=deadline, workspace=workspace,
+    )  # fmt: skip
 
 
 def _solved(hessian: SampledHessian, right: Array) -> Array:
@@ -143,7 +138,7 @@ def _solved(hessian: SampledHessian, right: Array) -> Array:
 
 def _solve(
     hessian: SampledHessian, minimize: Callable[..., QuadraticResult], at: Evaluation, near: Array,
-    start: Array, penalty: float | None,
+    start: Array, penalty: float | None, options: CertificateOptions,
 ) -> tuple[SampledHessian, QuadraticResult | None, Array | None, Array, float]:  # fmt: skip
     """Return the Hessian used, the model, the change of the slopes, the multiplier, and reads.
 
@@ -159,7 +154,7 @@ def _solve(
         )
     if first is None or (not first.residual < 1e-4 and not sample.coupled):
         # rows on straight pieces of their losses may leave the model without a minimum
-        hessian = hessian.damped(OPTIONS.damping * min(float(sample.loss.curvature_bound), 1e6))
+        hessian = hessian.damped(options.damping * min(float(sample.loss.curvature_bound), 1e6))
         first = minimize(
             hessian.matrix, at.gradient, at.x, start=near, dual=start, penalty=penalty
         )
@@ -168,7 +163,7 @@ def _solve(
     if not first.residual < 1e-2:  # no minimum, or none in reach
         return hessian, None, None, start, reads
     held, free = np.zeros_like(sample.u), np.ones(sample.size, dtype=bool)
-    for trial in range(OPTIONS.model_rounds):
+    for trial in range(options.model_rounds):
         if trial > 0:
             gradient = at.gradient + sample.pull_back(np.where(by_row(free, held), 0.0, held))
             found = minimize(
@@ -183,14 +178,14 @@ def _solve(
         room = sample.room(change)
         out = (room < 1.0) & free
         # saturated rows have nothing to give: what they leave is a matter of rounding
-        idle = out & (_size(change) <= OPTIONS.idle * _size(change).max())
+        idle = out & (_size(change) <= PROOF.idle * _size(change).max())
         change[idle], held[idle] = 0.0, 0.0
         out &= ~idle
         if not out.any():
             return hessian, first, change, mu, reads
-        if not np.isfinite(change).all() or out.mean() > OPTIONS.most_capped:
+        if not np.isfinite(change).all() or out.mean() > options.most_capped:
             return hessian, first, None, first.dual, reads
-        held[out] = change[out] * by_row(OPTIONS.edge * room, change)[out]
+        held[out] = change[out] * by_row(options.edge * room, change)[out]
         free &= ~out
     # what is still outside makes the whole change smaller, and least squares fills the gap
     return hessian, first, change * float(room[out].min()), mu, reads
@@ -211,7 +206,7 @@ def _size(change: Array) -> Array:
     return np.asarray(np.abs(change) if change.ndim == 1 else np.abs(change).max(axis=1))
 
 
-def sample_rows(f2: FiniteSum) -> NDArray[np.intp] | None:
+def sample_rows(f2: FiniteSum, options: CertificateOptions) -> NDArray[np.intp] | None:
     """Return the rows of the model, None for all of them.
 
     As many as a Hessian at the price of a pass allows, and not so few that tightness suffers.
@@ -220,11 +215,8 @@ def sample_rows(f2: FiniteSum) -> NDArray[np.intp] | None:
     outputs = 1 if f2.n_outputs is None else f2.n_outputs
     # a multiplication in a matrix product costs about a thirtieth of reading a number twice
     work = outputs * (outputs + 1) / 2 * d / 15.0 + 1.0
-    share = max(OPTIONS.hessian_passes / work, 1.0 / OPTIONS.least_share)
-    size = int(max(share * n, min(n, 4 * d), OPTIONS.run_length))
-    if size >= 0.7 * n or n * d * d * outputs * outputs <= OPTIONS.cheap_work:
+    share = max(options.hessian_passes / work, 1.0 / options.least_share)
+    size = int(max(share * n, min(n, 4 * d), PROOF.run_length))
+    if size >= 0.7 * n or n * d * d * outputs * outputs <= options.cheap_work:
         return None
-    runs = np.random.default_rng(0).permutation(n // OPTIONS.run_length)[
-        : max(1, size // OPTIONS.run_length)
-    ]
-    return (np.sort(runs)[:, None] * OPTIONS.run_length + np.arange(OPTIONS.run_length)).ravel()
+    return consecutive(n, size, PROOF.run_length)

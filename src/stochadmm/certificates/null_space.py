@@ -14,7 +14,7 @@ from ..base.protocols import Array
 from ..risk import Evaluation, FiniteSum
 from ..risk.dual import pull_back
 from ..risk.weights import sample_weights, weighted
-from .options import OPTIONS
+from .options import PROOF
 
 
 class FreeSpace:
@@ -84,7 +84,7 @@ class FreeSpace:
             a, b = self.loss.curvature_parts(z, self.f2.y)
         else:
             a, b = self.loss.curvature(z, self.f2.y), None
-        if T.shape[1] * a.size <= OPTIONS.most_work:
+        if T.shape[1] * a.size <= PROOF.most_work:
             total = np.zeros_like(z)
             for column in T.T:
                 v = self.predictions(column)
@@ -138,8 +138,8 @@ class FreeSpace:
             H = np.stack(columns, axis=1)
             return np.asarray(0.5 * (H + H.T))
         H = np.zeros((self.size, self.size))
-        for first in range(0, self.f2.n_terms, OPTIONS.block):
-            H += self._curvature_of(slice(first, first + OPTIONS.block), z)
+        for first in range(0, self.f2.n_terms, PROOF.block):
+            H += self._curvature_of(slice(first, first + PROOF.block), z)
         return H / self.f2.n_terms
 
     def _curvature_of(self, rows: slice, z: Array) -> Array:
@@ -188,11 +188,11 @@ def clear_free_directions(
     if not directions or not offers(f2.loss, Has.CURVATURE_APPLY):
         return None if directions else (at, at)
     space = FreeSpace(f2, directions)
-    if space.size > OPTIONS.most_cleared:
+    if space.size > PROOF.most_cleared:
         return None
     u, z, total = at.derivative, at.predictions, np.zeros(space.size)
     scale = np.abs(space.gradient(np.abs(u))).max() + np.finfo(float).tiny
-    for _ in range(OPTIONS.most_newton):
+    for _ in range(PROOF.most_newton):
         slope = space.gradient(u)
         if np.abs(slope).max() <= 1e-9 * scale or deadline.passed():
             break

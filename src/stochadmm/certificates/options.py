@@ -1,4 +1,4 @@
-"""The numbers of certificates, each with its reason."""
+"""How hard a certificate tries, for those who ask; and the numbers that its truth rests on."""
 
 from __future__ import annotations
 
@@ -7,13 +7,62 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CertificateOptions:
-    """How bounds are looked for, and what is charged for rounding.
+    """How hard a bound is looked for: any choice gives a true one, more work a tighter one.
+
+    They are passed to `stochadmm.certify`, and to the methods that certify their own steps as
+    ``SecondOrderOptions(certificate=...)``.
 
     Parameters
     ----------
     rounds, most_times, corrected_rounds : int
         Projections that look for a multiplier of the scaled point, how often as many again may
         follow while they help, and those of the corrected point, which is nearly feasible.
+    hessian_passes, least_share, cheap_work : float, int, float
+        Passes that the Hessian behind a corrected point may cost, the n-th part of the rows that
+        it takes at least, and multiplications below which it takes all of them.
+    model_rounds, model_iter, model_tol : int, int, float
+        Models with rows held at the edge of their domain, iterations and accuracy of each.
+    most_capped, edge : float
+        Share of rows at the edge beyond which there is no use in going on, and how far towards it
+        a held derivative goes.
+    damping : float
+        Share of the curvature bound that a model without a minimum is damped by.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> from stochadmm.certificates import CertificateOptions
+    >>> X, y = np.eye(3), np.array([3.0, 2.9, 0.0])
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), X, y, structure=sa.Differences(3), on_structure=sa.L1(0.1)
+    ... )
+    >>> point, once = sa.Pair(np.zeros(2), np.ones(3)), CertificateOptions(rounds=1, most_times=1)
+    >>> bool(sa.certify(problem, point, options=once).gap >= sa.certify(problem, point).gap)
+    True
+    """
+
+    rounds: int = 20
+    most_times: int = 10
+    corrected_rounds: int = 4
+    hessian_passes: float = 1.0
+    least_share: int = 14
+    cheap_work: float = 2e7
+    model_rounds: int = 5
+    model_iter: int = 1000
+    model_tol: float = 1e-11
+    most_capped: float = 0.3
+    edge: float = 0.99
+    damping: float = 0.01
+
+
+@dataclass(frozen=True)
+class ProofNumbers:
+    """What the truth of a bound rests on, what follows from rounding, and what fits in memory.
+
+    Nobody sets them: other values would not be other choices but other proofs.
+
+    Parameters
+    ----------
     near, open : float
         Times rounding up to which a multiplier beside the dual set is moved onto it, and up to
         which the dual equation counts as closed: it is charged for, and may be far from a dual
@@ -39,19 +88,6 @@ class CertificateOptions:
         for one certificate only.
     run_length : int
         Rows are sampled in runs of this length, which memory likes.
-    least_share : int
-        The sample holds at least the n-th part of the rows: the price in tightness.
-    hessian_passes : float
-        Passes that the Hessian of the sample may cost.
-    cheap_work : float
-        Multiplications below which all rows are taken.
-    model_rounds, model_iter, model_tol : int, int, float
-        Models with rows held at the edge of their domain, iterations and accuracy of each.
-    most_capped, edge : float
-        Share of rows at the edge beyond which there is no use in going on, and how far towards it
-        a held derivative goes.
-    damping : float
-        Share of the curvature bound that a model without a minimum is damped by.
     closed : float
         Times rounding below which the dual equation is closed but for the model's accuracy.
     idle : float
@@ -72,9 +108,6 @@ class CertificateOptions:
         Columns up to which the pseudo-inverse of a structure repairs a point.
     """
 
-    rounds: int = 20
-    most_times: int = 10
-    corrected_rounds: int = 4
     near: float = 8.0
     open: float = 100.0
     live: float = 1e-13
@@ -89,15 +122,6 @@ class CertificateOptions:
     most_free: int = 2000
     largest_new: int = 1000
     run_length: int = 64
-    least_share: int = 14
-    hessian_passes: float = 1.0
-    cheap_work: float = 2e7
-    model_rounds: int = 5
-    model_iter: int = 1000
-    model_tol: float = 1e-11
-    most_capped: float = 0.3
-    edge: float = 0.99
-    damping: float = 0.01
     closed: float = 1e6
     idle: float = 1e-12
     most_newton: int = 30
@@ -112,3 +136,4 @@ class CertificateOptions:
 
 
 OPTIONS = CertificateOptions()
+PROOF = ProofNumbers()

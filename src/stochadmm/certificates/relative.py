@@ -11,7 +11,7 @@ from ..problem import Problem, objective_at_zero
 from ..risk import FiniteSum, loss_of_rows
 from .certify import has_certificate
 from .null_space import clear_free_directions
-from .options import OPTIONS
+from .options import PROOF
 
 
 def gap_scale(
@@ -24,7 +24,7 @@ def gap_scale(
     ``|F(x)|``.
     """
     workspace = workspace or Workspace()
-    floor = OPTIONS.floor * abs(objective_at_zero(problem, workspace))
+    floor = PROOF.floor * abs(objective_at_zero(problem, workspace))
     if nonnegative(problem.f2):
         return max(abs(objective), floor)
     if bound is None or not np.isfinite(bound):

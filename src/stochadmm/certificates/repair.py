@@ -12,7 +12,7 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
-from .options import OPTIONS
+from .options import PROOF
 
 
 def repaired(problem: Problem, point: Pair, *, workspace: Workspace | None = None) -> Pair | None:
@@ -79,8 +79,8 @@ def pulled_inside(problem: Problem, x2: Array, workspace: Workspace | None = Non
     unit = float(np.finfo(np.float64).eps)
     size = np.abs(x.x1).max(initial=0.0) + np.abs(x.x2).max(initial=0.0)
     solvable = problem.determined is not None and problem.determined[0] == 1
-    solvable = solvable and problem.shape2[0] <= OPTIONS.repair_columns
-    for units in OPTIONS.pulls:
+    solvable = solvable and problem.shape2[0] <= PROOF.repair_columns
+    for units in PROOF.pulls:
         moved = problem.feasible(Pair(x.x1, (1.0 - units * unit) * x.x2))
         if not _finite(problem, moved) and solvable:
             moved = _pulled(problem, x, units * unit * size, workspace)
@@ -134,13 +134,13 @@ def _by_least_squares(problem: Problem, x: Pair, workspace: Workspace) -> Pair |
     if problem.determined[0] != 1:
         return None
     d = problem.shape2[0]
-    if d > OPTIONS.repair_columns:
+    if d > PROOF.repair_columns:
         return None
     inverse = workspace.shared.once(_pseudo_inverse, A2)
     scale = problem.determined[1]
-    for beyond in (1.0, OPTIONS.beyond):
+    for beyond in (1.0, PROOF.beyond):
         moved = x
-        for _ in range(1 if beyond == 1.0 else OPTIONS.repair_rounds):
+        for _ in range(1 if beyond == 1.0 else PROOF.repair_rounds):
             change = problem.inside(moved).x1 - moved.x1
             x2 = moved.x2 - scale * beyond * (inverse @ change)
             moved = problem.feasible(Pair(moved.x1, x2))

@@ -13,7 +13,7 @@ from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
 from ..risk.dual import mean_conjugate
 from .charge import charge, least_value, per_row, rounding
-from .options import OPTIONS
+from .options import OPTIONS, PROOF
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def dual_value(
     left = gradient + form.St @ mu
     # outputs are cleared together: what rounds in one shows in all
     scale = error if error.ndim == 1 else error.max(axis=1, keepdims=True)
-    if not (np.abs(left) <= OPTIONS.open * scale).all():
+    if not (np.abs(left) <= PROOF.open * scale).all():
         return -np.inf
     total = mean_conjugate(f2, u) + form.conjugate(mu)
     return -total if np.isfinite(total) else -np.inf
@@ -57,13 +57,13 @@ def lower_bound(
     if not np.isfinite(value):
         return -np.inf
     left = gradient + form.St @ mu
-    enough = OPTIONS.small_charge * max(objective - value, 0.0)
+    enough = PROOF.small_charge * max(objective - value, 0.0)
     return value - charge(f2, form, z, u, mu, left, error, objective, enough, workspace=workspace)
 
 
 def feasible_multiplier(
-    form: OneBlock, gradient: Array, mu: Array, tiny: Array | float, rounds: int = 20, *,
-    deadline: Deadline = NEVER,
+    form: OneBlock, gradient: Array, mu: Array, tiny: Array | float, rounds: int = OPTIONS.rounds,
+    *, most_times: int = OPTIONS.most_times, deadline: Deadline = NEVER,
 ) -> tuple[float, Array]:  # fmt: skip
     """Return (t, mu) with ``S' mu = -gradient`` and ``t mu`` in the dual set, t as large as found.
 
@@ -71,11 +71,11 @@ def feasible_multiplier(
     into narrow corners where projections alone creep. Where a solution of the equation and its
     projection on the dual set differ by no more than ``tiny``, the projection is taken: no factor
     brings a cone's edge back inside. As long as ``rounds`` of them bring t ten times nearer to
-    one, they go on.
+    one, they go on, at most ``most_times`` as long.
     """
     best_scale, best, mark = -1.0, mu, -1.0
     governing = form.project(mu)
-    for k in range(1, OPTIONS.most_times * rounds + 1):
+    for k in range(1, most_times * rounds + 1):
         mu = governing
         for _ in range(2):  # the second time removes what rounding left
             mu = mu + form.absorb(-gradient - form.St @ mu, deadline=deadline)
@@ -96,8 +96,8 @@ def feasible_multiplier(
 
 def scaled_point(
     f2: FiniteSum, form: OneBlock, z: Array, u: Array, gradient: Array, start: Array,
-    objective: float, rounds: int, size: float = 0.0, *, deadline: Deadline = NEVER,
-    workspace: Workspace | None = None,
+    objective: float, rounds: int, size: float = 0.0, *, most_times: int = OPTIONS.most_times,
+    deadline: Deadline = NEVER, workspace: Workspace | None = None,
 ) -> DualPoint:  # fmt: skip
     """Return the bound of slopes ``u`` whose gradient vanishes along the free directions.
 
@@ -106,8 +106,10 @@ def scaled_point(
     """
     workspace = workspace or Workspace()
     error = rounding(f2, form, u, start, size, workspace=workspace)
-    tiny = OPTIONS.near * per_row(form, error)
-    t, mu = feasible_multiplier(form, gradient, start, tiny, rounds, deadline=deadline)
+    tiny = PROOF.near * per_row(form, error)
+    t, mu = feasible_multiplier(
+        form, gradient, start, tiny, rounds, most_times=most_times, deadline=deadline
+    )
     error = rounding(f2, form, u, mu, size, workspace=workspace)
     # a point on the edge may fall outside by rounding when scaled
     for factor in (t, t * (1.0 - 1e-15), t * (1.0 - 1e-14)):

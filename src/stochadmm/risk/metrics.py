@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from .finite_sum import FiniteSum
-from .sampling import Runs
+from .sampling import RowSampler, Runs
 
 
 @dataclass(frozen=True)
@@ -43,44 +42,20 @@ class MetricOptions:
 OPTIONS = MetricOptions()
 
 
-class RowSampler:
-    """Draws rows for Hessians of one finite sum; the probabilities cost a read of the data.
-
-    ``energy`` are its column energies, which cost another.
-    """
-
-    def __init__(self, f2: FiniteSum, energy: Array) -> None:
-        self.n_rows = f2.n_terms
-        score = row_scores(f2, np.maximum(energy, np.finfo(float).tiny))
-        total = score.sum()
-        uniform = 1.0 / f2.n_terms
-        if total > 0:
-            score *= 0.5 / total
-            score += 0.5 * uniform
-        else:
-            score[:] = uniform
-        self.cumulative = np.cumsum(score, out=score)
-
-    def draw(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], Array]:
-        """Return at most ``size`` rows by systematic sampling, and how often each one counts."""
-        n = self.n_rows
-        marks = (np.arange(size) + rng.random(size)) * (self.cumulative[-1] / size)
-        drawn = np.minimum(np.searchsorted(self.cumulative, marks), n - 1)
-        rows, count = np.unique(drawn, return_counts=True)
-        before = np.where(rows > 0, self.cumulative[rows - 1], 0.0)
-        return rows, count / (size * (self.cumulative[rows] - before))
-
-
 def row_sampler(f2: FiniteSum, workspace: Workspace) -> RowSampler:
-    """Return the sampler of the rows of a finite sum, made once per workspace."""
-    return workspace.rows.once(RowSampler, f2, workspace.rows.once(column_energies, f2))
+    """Return the sampler of the rows of a finite sum, made once per workspace: two reads."""
+    return workspace.rows.once(_row_sampler, f2, workspace.rows.once(column_energies, f2))
+
+
+def _row_sampler(f2: FiniteSum, energy: Array) -> RowSampler:
+    return RowSampler(row_scores(f2, np.maximum(energy, np.finfo(float).tiny)))
 
 
 def sampler_reads(f2: FiniteSum, workspace: Workspace) -> float:
     """Return how often the rows will be read for a sampler: none where there is one."""
     if not workspace.rows.holds(column_energies, f2):
         return 2.0
-    known = workspace.rows.holds(RowSampler, f2, workspace.rows.once(column_energies, f2))
+    known = workspace.rows.holds(_row_sampler, f2, workspace.rows.once(column_energies, f2))
     return 0.0 if known else 1.0
 
 

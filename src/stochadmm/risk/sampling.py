@@ -1,5 +1,19 @@
-"""Mini-batches as runs of consecutive rows.
+"""Which rows: everything that chooses some of them does so here.
 
+There are five ways because there are five purposes, each with what the others lack:
+
+* `Runs`, mini-batches of steps: independent draws with replacement, so that a batch mean is
+  unbiased and batches of an epoch need not be remembered.
+* `RowSampler`, the sample behind a Hessian: every rare column must be seen, which takes
+  probabilities that follow the rows, and those cost reads of the data that many samples share.
+* `consecutive`, the sample behind a certificate that stands alone: no read goes before it and
+  memory is read in order; rows that it misses cost tightness, never truth.
+* `evenly`, a part of the rows in place of all: rows of any order in fair shares.
+* `Coin`, rows of files and of other machines: each row is decided by its number alone, the same on
+  every worker, at every try and for every size of block.
+
+Batches
+-------
 The n rows are cut into ``n_runs`` consecutive runs of nearly equal length (they differ by at most
 one row) and a batch is ``per_batch`` runs drawn independently and uniformly. Each row of a batch
 counts with the weight ``n_runs / (n_rows * per_batch)``, which makes a batch mean unbiased
@@ -11,10 +25,13 @@ batch, as whole row groups would. Single rows, as the papers sample them, are th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..base.protocols import Array
+from ..data import Rows, toss
 
 LONGEST_RUN = 40
 
@@ -84,3 +101,91 @@ class Runs:
         start = runs * self.n_rows // self.n_runs
         stop = (runs + 1) * self.n_rows // self.n_runs
         return np.concatenate([np.arange(a, b) for a, b in zip(start, stop, strict=True)])
+
+
+class RowSampler:
+    """Draws rows with probabilities that mix the uniform ones with those of given scores.
+
+    Parameters
+    ----------
+    scores : array
+        One number >= 0 per row; the sampler takes the array for its own.
+    """
+
+    def __init__(self, scores: Array) -> None:
+        self.n_rows = len(scores)
+        total, uniform = scores.sum(), 1.0 / len(scores)
+        if total > 0:
+            scores *= 0.5 / total
+            scores += 0.5 * uniform
+        else:
+            scores[:] = uniform
+        self.cumulative = np.cumsum(scores, out=scores)
+
+    def draw(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], Array]:
+        """Return at most ``size`` rows by systematic sampling, and how often each one counts."""
+        drawn = np.searchsorted(self.cumulative, _marks(size, self.cumulative[-1], rng))
+        rows, count = np.unique(np.minimum(drawn, self.n_rows - 1), return_counts=True)
+        before = np.where(rows > 0, self.cumulative[rows - 1], 0.0)
+        return rows, count / (size * (self.cumulative[rows] - before))
+
+
+def consecutive(n_rows: int, size: int, length: int) -> NDArray[np.intp]:
+    """Return about ``size`` rows in runs of a length, one run at least, the same at every call.
+
+    Examples
+    --------
+    >>> from stochadmm.risk.sampling import consecutive
+    >>> consecutive(20, size=8, length=4).reshape(2, 4) % 4
+    array([[0, 1, 2, 3],
+           [0, 1, 2, 3]])
+    """
+    chosen = np.random.default_rng(0).permutation(n_rows // length)[: max(1, size // length)]
+    return (np.sort(chosen)[:, None] * length + np.arange(length)).ravel()
+
+
+def evenly(n_rows: int, size: int) -> NDArray[np.intp]:
+    """Return one row of each of ``size`` equal parts, at random in it, the same at every call.
+
+    Examples
+    --------
+    >>> from stochadmm.risk.sampling import evenly
+    >>> evenly(1000, 10) // 100
+    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    """
+    marks = _marks(size, n_rows, np.random.default_rng(0))
+    return np.minimum(marks.astype(np.intp), n_rows - 1)
+
+
+def _marks(size: int, end: float, rng: np.random.Generator) -> Array:
+    """Return one number in each of ``size`` equal parts of the numbers up to ``end``."""
+    return np.asarray((np.arange(size) + rng.random(size)) * (end / size))
+
+
+@dataclass(frozen=True)
+class Coin:
+    """Which rows belong to the sample.
+
+    ``rate`` is the expected share of the rows. With ``energy``, the mean square of each column,
+    half of it goes to rows in proportion to ``sum_j x_ij^2 / (d energy_j)``, so that rare columns
+    are seen.
+    """
+
+    seed: int
+    rate: float
+    energy: Array | None = field(default=None, repr=False)
+
+    def probabilities(self, rows: Rows) -> Array:
+        """Return p_i of each row."""
+        n = rows.shape[0]
+        if self.energy is None or self.rate >= 1:
+            return np.full(n, min(self.rate, 1.0))
+        inverse = np.divide(
+            1.0, self.energy, out=np.zeros_like(self.energy), where=self.energy > 0
+        )
+        score = rows.row_sums_of_squares(inverse) / max(1, np.count_nonzero(inverse))
+        return np.asarray(np.minimum(1.0, 0.5 * self.rate * (1.0 + score)))
+
+    def toss(self, first: int, n: int) -> Array:
+        """Return one number in [0, 1) per row, from the seed and its number alone."""
+        return toss(self.seed, first, n)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ..base.validation import is_between
+from ..certificates import CertificateOptions
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Habits:
     """Share of the seconds kept for a certificate while there is none."""
     tight: float = 10.0
     """How many times longer than a scaled certificate a first tight one may take."""
+    certificate: CertificateOptions = CertificateOptions()  # noqa: RUF009 - frozen
+    """How hard bounds are looked for that methods do not find themselves."""
     disproved: float = 1e-10
     """Relative distance below a bound at which a feasible point refutes it: above rounding."""
 

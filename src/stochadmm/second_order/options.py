@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..certificates import CertificateOptions
+
 
 @dataclass(frozen=True)
 class SecondOrderOptions:
@@ -83,6 +85,8 @@ class SecondOrderOptions:
     """this share of the objective: another step would not change a digit of it."""
 
     # certificate
+    certificate: CertificateOptions = CertificateOptions()  # noqa: RUF009 - frozen
+    """How hard the bound of a step is looked for."""
     certificate_share: float = 0.01
     """Accuracy of the model behind a certificate, relative to the target: what the bound loses."""
     within_reach: float = 3.0

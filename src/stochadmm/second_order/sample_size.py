@@ -6,11 +6,10 @@ Hessian of m rows and d columns takes the work of ``m d / (30 n)`` reads of the 
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..risk import FiniteSum
 from ..risk.curvature import is_implicit
 from ..risk.parts import row_products, some_rows
+from ..risk.sampling import evenly
 from .options import SecondOrderOptions
 
 
@@ -47,6 +46,4 @@ def begins_with_part(f2: FiniteSum, options: SecondOrderOptions) -> bool:
 
 def part_of(f2: FiniteSum, options: SecondOrderOptions) -> FiniteSum:
     """Return a part of the rows, evenly drawn."""
-    n, size = f2.n_terms, f2.n_terms // options.part
-    marks = (np.arange(size) + np.random.default_rng(0).random(size)) * (n / size)
-    return some_rows(f2, np.minimum(marks.astype(np.intp), n - 1))
+    return some_rows(f2, evenly(f2.n_terms, f2.n_terms // options.part))

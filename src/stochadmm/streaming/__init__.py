@@ -3,7 +3,7 @@
 from ._columns import ColumnMeans, column_means
 from ._constants import Constants, row_constants, streamed_metric
 from ._memory import as_bytes
-from ._passes import Coin, Sample, Sums, Work
+from ._passes import Sample, Sums, Work
 from ._reading import counted_reads
 from ._rest import REST, WithRest
 from ._sum import (
@@ -23,7 +23,6 @@ from ._windows import Drawn, Window, WindowOptions, WindowRuns, windows
 __all__ = [
     "BUDGET",
     "REST",
-    "Coin",
     "ColumnMeans",
     "Constants",
     "Drawn",

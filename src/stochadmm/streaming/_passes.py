@@ -8,44 +8,16 @@ size of block.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..data import Block, Rows, Scratch, Shard, check_block, toss
+from ..data import Block, Rows, Scratch, Shard, check_block
+from ..risk.sampling import Coin
 from ._reading import add, over_blocks
-
-
-@dataclass(frozen=True)
-class Coin:
-    """Which rows belong to the sample.
-
-    ``rate`` is the expected share of the rows. With ``energy``, the mean square of each column,
-    half of it goes to rows in proportion to ``sum_j x_ij^2 / (d energy_j)``, so that rare columns
-    are seen.
-    """
-
-    seed: int
-    rate: float
-    energy: Array | None = field(default=None, repr=False)
-
-    def probabilities(self, rows: Rows) -> Array:
-        """Return p_i of each row."""
-        n = rows.shape[0]
-        if self.energy is None or self.rate >= 1:
-            return np.full(n, min(self.rate, 1.0))
-        inverse = np.divide(
-            1.0, self.energy, out=np.zeros_like(self.energy), where=self.energy > 0
-        )
-        score = rows.row_sums_of_squares(inverse) / max(1, np.count_nonzero(inverse))
-        return np.asarray(np.minimum(1.0, 0.5 * self.rate * (1.0 + score)))
-
-    def toss(self, first: int, n: int) -> Array:
-        """Return one number in [0, 1) per row, from the seed and its number alone."""
-        return toss(self.seed, first, n)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from ..base.protocols import Array, Loss, Shape
 from ..base.workspace import Workspace
 from ..data import Scratch, Source, bytes_of, n_outputs, scratch_for
 from ..risk import Evaluation, FiniteSum
-from ._passes import Coin, Sample, Sums, Work
+from ..risk.sampling import Coin
+from ._passes import Sample, Sums, Work
 from ._reading import add, over_source
 
 BUDGET = 1 << 28

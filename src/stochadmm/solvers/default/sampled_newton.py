@@ -31,7 +31,6 @@ from ...certificates import (
     has_model,
     model_of,
 )
-from ...certificates.options import OPTIONS as CERTIFICATES
 from ...forms.one_block import OneBlock, one_block
 from ...problem import Pair, Problem
 from ...quadratic import QuadraticResult
@@ -304,11 +303,10 @@ class SampledNewton(Solver[NewtonState]):
             share = hessian.sample.size / problem.f2.n_terms
             scale = gap_scale(problem, now, s.bound, s.workspace)
             if promised <= self._reach(share, s.target) * scale:
-                tol = max(o.certificate_share * s.target, CERTIFICATES.model_tol)
+                tol = max(o.certificate_share * s.target, o.certificate.model_tol)
                 if share == 1 and not hessian.implicit:
-                    tol = (
-                        CERTIFICATES.model_tol
-                    )  # the minimizer is next to the solution: digits worth having
+                    # the minimizer is next to the solution: digits worth having
+                    tol = o.certificate.model_tol
                 found = self._certify(problem, s, form, at, hessian, now, small.w, small.dual, tol)
                 if found is not None:
                     w, mu = found
@@ -324,8 +322,8 @@ class SampledNewton(Solver[NewtonState]):
         # slopes of coupled outputs have little room: damping would take them out of it
         own = hessian.damped(0.0) if hessian.sample.coupled else hessian
         found = corrected_point(
-            f2, form, at, start, now, own, near, tol, s.penalty, workspace=s.workspace,
-            deadline=s.deadline,
+            f2, form, at, start, now, own, near, tol, s.penalty,
+            options=self.options.certificate, workspace=s.workspace, deadline=s.deadline,
         )  # fmt: skip
         if found is None or found.model is None:
             return None

@@ -30,10 +30,10 @@ from ...forms.one_block import OneBlock, one_block
 from ...problem import Pair, Problem, objective_at_zero
 from ...risk import Evaluation, FiniteSum
 from ...risk.curvature import RowSample, SampledHessian, quadratic_form
+from ...risk.sampling import Coin
 from ...second_order import inside
 from ...streaming import (
     REST,
-    Coin,
     Facts,
     Sample,
     StreamedSum,
