@@ -142,10 +142,18 @@ class Elimination:
             found["h2"] = np.zeros(p.shape2) if gradient is None else -gradient - p.A2.rmatvec(lam)
         return np.concatenate([found[part] for part in self.parts])
 
-    def up_dual(self, mu: Array, gradient: Array) -> Array:
-        """Return the multiplier of the constraint; ``gradient`` is that of f2."""
+    @property
+    def needs_gradient(self) -> bool:
+        """Whether the multiplier of the constraint depends on the gradient of f2."""
+        by_x1 = self.keeps_x2 and bool(self.parts)
+        return identity_scale(self.problem.A1) is None and not by_x1
+
+    def up_dual(self, mu: Array, gradient: Array | None) -> Array:
+        """Return the multiplier of the constraint; ``gradient`` is that of f2, where needed."""
         p = self.problem
-        pull1, pull2 = np.zeros(p.shape1), np.asarray(gradient, dtype=np.float64)
+        pull1, pull2 = np.zeros(p.shape1), np.zeros(p.shape2)
+        if gradient is not None:
+            pull2 = np.asarray(gradient, dtype=np.float64)
         start = 0
         for part in self.parts:
             rows = slice(start, start + (p.shape2 if part == "h2" else p.shape1)[0])

@@ -68,6 +68,8 @@ class EliminatedState(State):
     view: Elimination = field(kw_only=True, repr=False)
     """The problem without its constraint."""
     inner: State = field(kw_only=True)
+    reads: float = 0.0
+    """Of the rows as they are, beside those in the coordinates of the feasible set."""
 
 
 @register
@@ -224,14 +226,17 @@ class Auto(Solver[State]):
         """Return the state of the method that was chosen for the problem without constraint."""
         point, multiplier = start_point(view.problem, x, dual)
         inside = None if x is None else view.pair(view.down(point))
-        pulled = None
+        pulled, reads = None, 0.0 if view.keeps_x2 else 1.0  # for their new coordinates
         if dual is not None:
-            pulled = view.down_dual(point, multiplier, view.problem.f2.gradient(point.x2))
+            gradient = None
+            if "h2" in view.parts:
+                gradient, reads = view.problem.f2.gradient(point.x2), reads + 1.0
+            pulled = view.down_dual(point, multiplier, gradient)
         inner = self.start(view.reduced, inside, pulled, workspace, deadline)
         inner.engine = choose_engine(view.reduced, "auto", workspace=workspace)
         state = EliminatedState(
             x=point, output=point, dual=multiplier, beta=inner.beta, view=view, inner=inner,
-            workspace=inner.workspace,
+            workspace=inner.workspace, reads=reads,
         )  # fmt: skip
         _follow(view, state)
         state.notes["reason"] = self.choose(view.problem, inner.workspace)[1]
@@ -243,12 +248,14 @@ def _follow(view: Elimination, state: EliminatedState) -> None:
     inner, dtype = state.inner, view.problem.dtype
     pair = view.up(inner.output.x2)
     state.x = state.output = Pair(pair.x1.astype(dtype), pair.x2.astype(dtype))
-    gradient = view.problem.f2.gradient(state.x.x2)
+    gradient = None
+    if view.needs_gradient:
+        gradient, state.reads = view.problem.f2.gradient(state.x.x2), state.reads + 1.0
     mu = inner.dual if view.reduced.constrained else np.zeros((0, *view.problem.shape2[1:]))
     state.dual = view.up_dual(mu.astype(np.float64), gradient).astype(dtype)
     state.beta, state.bound, state.notes = inner.beta, inner.bound, dict(inner.notes)
     state.n_epochs, state.n_gradients = inner.n_epochs, inner.n_gradients
-    state.n_passes = inner.n_passes + 1.0  # the data in the coordinates of the feasible set
+    state.n_passes = inner.n_passes + state.reads
 
 
 def _is_small(problem: Problem, workspace: Workspace) -> bool:
