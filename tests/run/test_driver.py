@@ -217,11 +217,10 @@ def test_loops_of_certificates_end_with_the_budget(monkeypatch):
     assert len(rounds) - whole == 2 < whole
 
 
-def test_of_two_limits_of_time_the_sooner_counts():
+def test_a_deadline_counts_down_and_never_has_none():
     assert NEVER.seconds_left() == np.inf and not NEVER.passed()
-    minute = NEVER.sooner(60.0)
-    assert 0 < minute.seconds_left() <= 60
-    assert minute.sooner(1e9) == minute and minute.sooner(0.0).passed()
+    assert 0 < Deadline.after(60.0).seconds_left() <= 60
+    assert Deadline.after(0.0).passed()
 
 
 @pytest.mark.parametrize("name", ["gram", "prox-newton", "sampled-newton", "tied-newton"])

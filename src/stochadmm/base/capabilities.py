@@ -80,8 +80,6 @@ class Has(Enum):
     SPARSE = "tosparse"
 
     # of data terms
-    LOSS = "loss"
-    """A linear model: a loss of predictions."""
     ANCHOR = "anchor"
     """A pass from which differences of gradients start."""
     MEMORY = "with_memory"

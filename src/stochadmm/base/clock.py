@@ -36,10 +36,6 @@ class Deadline:
         """Return the moment so many seconds from now."""
         return cls(time.perf_counter() + seconds)
 
-    def sooner(self, seconds: float) -> Deadline:
-        """Return the earlier of this moment and one so many seconds from now."""
-        return Deadline(min(self.end, time.perf_counter() + seconds))
-
     def seconds_left(self) -> float:
         """Return the seconds until the moment, infinity without a limit."""
         return self.end - time.perf_counter()

@@ -42,11 +42,6 @@ def square_bytes(f2: StreamedSum, matrices: int = 8) -> int:
     return 8 * matrices * (f2.n_columns + (f2.n_outputs or 1)) ** 2
 
 
-def is_summarized(problem: Problem) -> bool:
-    """Say whether one read makes the rows superfluous: a squared loss, few enough columns."""
-    return _superfluous(problem) is not None
-
-
 def _superfluous(problem: Problem) -> StreamedSum | None:
     """Return the data term of rows that one read makes superfluous, None for any other."""
     f2 = loss_of_source(problem.f2)

@@ -61,11 +61,12 @@ class Measured:
     @property
     def relative_gap(self) -> float | None:
         """The gap relative to the objective."""
-        if self.gap is None or self.gap == np.inf:
-            return self.gap
-        return (
-            float(self.gap / self.scale) if self.scale > 0 else (0.0 if self.gap == 0 else np.inf)
-        )
+        gap, scale = self.gap, self.scale
+        if gap is None or gap == np.inf:
+            return gap
+        if scale > 0:
+            return float(gap / scale)
+        return 0.0 if gap == 0 else np.inf
 
     def copy(self) -> Measured:
         """Return a measurement that a method cannot change by working in its own arrays."""

@@ -106,9 +106,7 @@ class Monitor:
         """
         if self.tol is None or state.bound is None or state.cache is None or state.own_bound:
             return None
-        if np.isfinite(
-            state.bound
-        ):  # the method has begun with a bound and will go on to find more
+        if np.isfinite(state.bound):  # the method has begun with one and will go on to find more
             return None
         if not self._held_at_zero(state, state.cache):
             return None
