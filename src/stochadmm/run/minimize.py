@@ -12,7 +12,6 @@ import numpy as np
 
 from ..base import engines
 from ..base.capabilities import Has, offers
-from ..base.validation import Unsuitable
 from ..base.workspace import Workspace
 from ..cluster import Engine, EngineLost, use
 from ..forms.equilibrate import equilibrated
@@ -206,7 +205,7 @@ def _solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) 
         found = _solve(whole.problem, solver, inside, workspace)
         return summary_result(whole, found, rule, reads.rows / problem.f2.n_terms)
     units = equilibrated(problem, workspace=workspace)
-    if units is not None and refuses(method, units.problem) and not refuses(method, problem):
+    if units is not None and not method.serves(units.problem) and method.serves(problem):
         units = None  # better units need a constraint here, which this method cannot have
     if units is not None:
         problem, start = units.problem, start_in(units, start)
@@ -238,12 +237,3 @@ def _run(run: Run, asked: Request) -> Result:
         except KeyboardInterrupt:
             status = run.interrupted()
         return run.result(status)
-
-
-def refuses(method: Any, problem: Problem) -> bool:
-    """Say whether a method cannot serve a problem."""
-    try:
-        method.check(problem)
-    except Unsuitable:
-        return True
-    return False

@@ -151,6 +151,14 @@ class Solver(Generic[StateT]):
         if streamed is not None and "gradient_change" in self.needs.get("f2", ()):
             self._check_source(streamed.source)
 
+    def serves(self, problem: Problem) -> bool:
+        """Say whether `check` lets a problem pass."""
+        try:
+            self.check(problem)
+        except Unsuitable:
+            return False
+        return True
+
     def _draws_rows(self) -> Unsuitable:
         return Unsuitable(
             f"{self.name} keeps numbers of every row, or draws rows one by one; over files "

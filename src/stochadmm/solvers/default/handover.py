@@ -52,11 +52,7 @@ def take_over(problem: Problem, s: HandsOver, rng: np.random.Generator) -> None:
 
 def dual_rows(problem: Problem) -> bool:
     """Say whether the dual variables of the rows, fewer than the columns, can be stepped in."""
-    try:
-        get("sdca-admm")().check(problem)
-    except (TypeError, ValueError):
-        return False
-    return True
+    return get("sdca-admm")().serves(problem)
 
 
 def _compiles(problem: Problem, workspace: Workspace) -> bool:
