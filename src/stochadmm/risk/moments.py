@@ -18,6 +18,7 @@ from ..base.protocols import Array
 from ..data import CSR
 from ..linear_algebra.dense import weighted_gram
 from .finite_sum import FiniteSum
+from .weights import sample_weights
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,11 @@ class Moments:
 def patterns(f2: FiniteSum) -> list[tuple[Array, Array]]:
     """Return the different columns of weights (of mean one over the rows) and their outputs."""
     outputs = np.arange(f2.n_outputs or 1)
-    if f2.weight is None:
+    weight = sample_weights(f2)
+    if weight is None:
         return [(np.ones(f2.n_terms), outputs)]
-    weight = f2.weight.astype(np.float64)
     if weight.ndim == 1:
-        return [(weight * (f2.n_terms / weight.sum()), outputs)]
+        return [(weight, outputs)]
     known: dict[bytes, list[int]] = {}
     for c in outputs:
         known.setdefault(weight[:, c].tobytes(), []).append(int(c))

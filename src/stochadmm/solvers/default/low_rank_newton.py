@@ -236,7 +236,7 @@ class LowRankNewton(Solver[CurvedState]):
         s.dual = form.multiplier(problem.shape_dual, run.subgradients).astype(dtype)
         s.beta = 1.0 if run.rho is None else run.rho
         s.bound = run.lower if s.bound is None else max(s.bound, run.lower)
-        s.cache = _snapshot(run.loss, form, point, x2)
+        s.cache = _snapshot(form, point, x2)
         s.n_epochs += 1
 
 
@@ -245,7 +245,7 @@ def _sparse(f2: FiniteSum) -> bool:
     return f2.storage == CSR and f2.n_entries <= 0.1 * f2.n_terms * f2.n_features
 
 
-def _snapshot(loss: CurvedLoss, form: Form, point: Point, x2: Array) -> Evaluation:
+def _snapshot(form: Form, point: Point, x2: Array) -> Evaluation:
     gradient = np.zeros(x2.shape)
     gradient[form.rows] = point.gradient
     dtype = x2.dtype

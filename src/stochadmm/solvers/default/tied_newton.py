@@ -209,7 +209,7 @@ class TiedNewton(Solver[TiedState]):
             rows, penalty, offset, rows.structure.S @ w - offset, mu, 1.0,
             self.relaxation, max(self.n_inner // 3, 1),
         )  # fmt: skip
-        split.rho = _first_penalty(problem, f2, split, f2.evaluate_exactly(w, cache))
+        split.rho = _first_penalty(f2, split, f2.evaluate_exactly(w, cache))
         return TiedState(
             workspace=workspace,
             x=point, output=point, dual=form.to_multiplier(mu).astype(problem.dtype), beta=1.0,
@@ -417,7 +417,7 @@ def _free_directions(
     return form.null_directions() if free is None else free
 
 
-def _first_penalty(problem: Problem, f2: FiniteSum, split: Splitting, at: Evaluation) -> float:
+def _first_penalty(f2: FiniteSum, split: Splitting, at: Evaluation) -> float:
     """Return the ratio of the data's curvature to the structure's along L^-1 times the gradient.
 
     From a given start it is the ratio of multiplier and structure.
