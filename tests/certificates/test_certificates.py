@@ -576,6 +576,12 @@ def test_options_cost_tightness_and_never_truth():
     assert scaled[0] <= scaled[1] <= truth.objective + 1e-12
 
 
+@pytest.mark.parametrize(("name", "value"), [("rounds", 0), ("model_rounds", 1.5), ("edge", 0.0)])
+def test_options_that_would_leave_nothing_to_do_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name} is {value}, expected"):
+        CertificateOptions(**{name: value})
+
+
 def test_methods_that_certify_their_own_steps_take_the_options(monkeypatch):
     seen, genuine = [], sampled_newton.corrected_point
 

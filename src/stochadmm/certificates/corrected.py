@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,11 +79,9 @@ def corrected_point(
     """Return the corrected dual point at ``at``; None where the model cannot be made or used.
 
     ``objective`` is F at a feasible point; ``hessian`` is that of some rows, of rows of its own
-    choice when absent; ``start`` and ``near`` are first guesses of the
-    multiplier and of the model's minimizer;
-    ``tol`` is the accuracy of the model, that of the options when absent: the bound loses about as
-    much relative to the optimum;
-    ``penalty`` is a first one for its splitting; ``workspace`` is that of the run.
+    choice when absent; ``start`` and ``near`` are first guesses of the multiplier and of the
+    model's minimizer, ``penalty`` is one of its splitting; ``tol`` is the accuracy of the model,
+    that of the options when absent: the bound loses about as much relative to the optimum.
     """
     workspace = workspace or Workspace()
     if not has_model(f2, form, at.predictions):
@@ -96,8 +94,8 @@ def corrected_point(
         model_of(form, workspace).minimize, tol=options.model_tol if tol is None else tol,
         max_iter=options.model_iter, deadline=deadline,
     )  # fmt: skip
-    hessian, model, du, mu, passes = _solve(hessian, minimize, at, near, start, penalty, options)
-    reads = passes * sample.size / f2.n_terms
+    hessian, model, du, mu, reads = _solve(hessian, minimize, at, near, start, penalty, options)
+    reads *= sample.size / f2.n_terms
     if du is None:
         return Corrected(DualPoint(-np.inf, mu, at.derivative), model, mu, reads)
     point = _point(f2, form, at, sample, du, mu, objective, options, deadline, workspace)
@@ -136,42 +134,61 @@ def _solved(hessian: SampledHessian, right: Array) -> Array:
     return found.reshape(right.shape)
 
 
+class Moved(NamedTuple):
+    """What a model makes of the slopes of a sample."""
+
+    hessian: SampledHessian
+    """The one in use, which may be damped."""
+    model: QuadraticResult | None
+    """None where it has no minimum in reach."""
+    change: Array | None
+    """Of the slopes; None too far from the optimum."""
+    mu: Array
+    reads: float
+    """Of the rows of the sample."""
+
+
 def _solve(
     hessian: SampledHessian, minimize: Callable[..., QuadraticResult], at: Evaluation, near: Array,
     start: Array, penalty: float | None, options: CertificateOptions,
-) -> tuple[SampledHessian, QuadraticResult | None, Array | None, Array, float]:  # fmt: skip
-    """Return the Hessian used, the model, the change of the slopes, the multiplier, and reads.
+) -> Moved:  # fmt: skip
+    """Minimize the model and change the slopes by it, as far as their domains allow."""
+    sample, first, reads = hessian.sample, None, 1.0
+    guess = {"start": near, "dual": start, "penalty": penalty}
+    if hessian.matrix.any():
+        first = minimize(hessian.matrix, at.gradient, at.x, **guess)
+    if first is None or (not first.residual < options.holds and not sample.coupled):
+        # rows on straight pieces of their losses may leave the model without a minimum
+        hessian = hessian.damped(options.damping * min(float(sample.loss.curvature_bound), 1e6))
+        first = minimize(hessian.matrix, at.gradient, at.x, **guess)
+        reads += 1.0
+    if not first.residual < options.usable:  # no minimum, or none in reach
+        return Moved(hessian, None, None, start, reads)
+    found = Moved(hessian, first, None, first.dual, reads)
+    return _in_domains(found, first, minimize, at, options)
 
-    Without a minimum there is no model, too far from the optimum no change.
+
+def _in_domains(
+    found: Moved, first: QuadraticResult, minimize: Callable[..., QuadraticResult],
+    at: Evaluation, options: CertificateOptions,
+) -> Moved:  # fmt: skip
+    """Return a change that leaves all slopes in their domains; ``found`` where there is none.
 
     Rows whose slope would leave the domain of the conjugate stop short of its edge; the model is
     solved again with them held there, so that the other rows take over what they do not do.
     """
-    sample, first, reads = hessian.sample, None, 1.0
-    if hessian.matrix.any():
-        first = minimize(
-            hessian.matrix, at.gradient, at.x, start=near, dual=start, penalty=penalty
-        )
-    if first is None or (not first.residual < 1e-4 and not sample.coupled):
-        # rows on straight pieces of their losses may leave the model without a minimum
-        hessian = hessian.damped(options.damping * min(float(sample.loss.curvature_bound), 1e6))
-        first = minimize(
-            hessian.matrix, at.gradient, at.x, start=near, dual=start, penalty=penalty
-        )
-        reads += 1.0
+    hessian, sample, reads = found.hessian, found.hessian.sample, found.reads
     w, mu = first.w, first.dual
-    if not first.residual < 1e-2:  # no minimum, or none in reach
-        return hessian, None, None, start, reads
     held, free = np.zeros_like(sample.u), np.ones(sample.size, dtype=bool)
     for trial in range(options.model_rounds):
         if trial > 0:
             gradient = at.gradient + sample.pull_back(np.where(by_row(free, held), 0.0, held))
-            found = minimize(
+            again = minimize(
                 hessian.over(free), gradient, at.x, start=w, dual=mu, penalty=first.penalty
             )
-            if not found.residual < 1e-4:  # the rows left do not hold the model
-                return hessian, first, None, first.dual, reads
-            w, mu = found.w, found.dual
+            if not again.residual < options.holds:  # the rows left do not hold the model
+                return found._replace(reads=reads)
+            w, mu = again.w, again.dual
             reads += 2.0
         change = np.where(by_row(free, held), hessian.slope_change(w - at.x), held)
         reads += 1.0
@@ -182,13 +199,13 @@ def _solve(
         change[idle], held[idle] = 0.0, 0.0
         out &= ~idle
         if not out.any():
-            return hessian, first, change, mu, reads
+            return found._replace(change=change, mu=mu, reads=reads)
         if not np.isfinite(change).all() or out.mean() > options.most_capped:
-            return hessian, first, None, first.dual, reads
+            return found._replace(reads=reads)
         held[out] = change[out] * by_row(options.edge * room, change)[out]
         free &= ~out
     # what is still outside makes the whole change smaller, and least squares fills the gap
-    return hessian, first, change * float(room[out].min()), mu, reads
+    return found._replace(change=change * float(room[out].min()), mu=mu, reads=reads)
 
 
 def model_of(form: OneBlock, workspace: Workspace | None = None) -> QuadraticModel:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..base.immutable import field_values
+from ..base.validation import is_whole
+
 
 @dataclass(frozen=True)
 class CertificateOptions:
@@ -22,6 +25,8 @@ class CertificateOptions:
         it takes at least, and multiplications below which it takes all of them.
     model_rounds, model_iter, model_tol : int, int, float
         Models with rows held at the edge of their domain, iterations and accuracy of each.
+    holds, usable : float
+        Residuals of a model below which it has a minimum, and below which it is of use.
     most_capped, edge : float
         Share of rows at the edge beyond which there is no use in going on, and how far towards it
         a held derivative goes.
@@ -50,9 +55,19 @@ class CertificateOptions:
     model_rounds: int = 5
     model_iter: int = 1000
     model_tol: float = 1e-11
+    holds: float = 1e-4
+    usable: float = 1e-2
     most_capped: float = 0.3
     edge: float = 0.99
     damping: float = 0.01
+
+    def __post_init__(self) -> None:
+        counts = ("rounds", "most_times", "corrected_rounds", "model_rounds", "model_iter")
+        for name, value in field_values(self).items():
+            whole = name in counts
+            if not value > 0 or (whole and not is_whole(value)):
+                wanted = "an integer >= 1" if whole else "a number > 0"
+                raise ValueError(f"{name} is {value!r}, expected {wanted}")
 
 
 @dataclass(frozen=True)
