@@ -306,7 +306,7 @@ def _corrected(
         return _scaled(problem, f2, form, x, at, start, asked)
     lam = form.to_multiplier(found.mu)
     passes = at.n_passes + found.n_passes
-    # free directions make the scaled point as dear as the corrected one
+    # free directions make the scaled point as costly as the corrected one
     if not np.isfinite(found.point.bound) or not form.null_directions():
         other = _scaled(problem, f2, form, x, at, start, asked)
         if other.bound >= found.point.bound:

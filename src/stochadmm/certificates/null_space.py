@@ -121,7 +121,7 @@ class FreeSpace:
             parts.append(np.repeat(top * energy, self._outputs(index).size))
         return np.concatenate(parts)
 
-    def bend(self, z: Array, c: Array) -> Array:
+    def slope_change(self, z: Array, c: Array) -> Array:
         """Return the change of the slopes at z along c, to first order."""
         change = self.loss.curvature_apply(z, self.f2.y, self.predictions(c))
         return np.asarray(change if self.active is None else weighted(self.active, change))
@@ -134,7 +134,7 @@ class FreeSpace:
             scaled = self.moves[0] * root[:, None]
             return np.asarray(scaled.T @ scaled / self.f2.n_terms)
         if not offers(self.loss, Has.CURVATURE_PARTS):
-            columns = [self.gradient(self.bend(z, unit)) for unit in np.eye(self.size)]
+            columns = [self.gradient(self.slope_change(z, unit)) for unit in np.eye(self.size)]
             H = np.stack(columns, axis=1)
             return np.asarray(0.5 * (H + H.T))
         H = np.zeros((self.size, self.size))
@@ -220,13 +220,13 @@ def _exact_slopes(space: FreeSpace, z: Array, u: Array) -> Array:
     for _ in range(3):
         inverse, change = _inverse(space.hessian(z), space.bound), np.zeros_like(u)
         for _ in range(2):  # the second time removes what rounding left
-            change = change - space.bend(z, inverse @ space.gradient(u + change))
+            change = change - space.slope_change(z, inverse @ space.gradient(u + change))
         if not offers(loss, Has.DUAL_ROOM):
             return u + change
         inside = loss.dual_room(u, change, y) >= 1
         if inside.all():
             return u + change
-        # saturated rows bend no more: the others take their part
+        # saturated rows change no more: the others take their part
         space.active = inside if space.active is None else space.active & inside
     return u
 

@@ -186,7 +186,7 @@ class Hessian:
         self.loss, self.c, self.s = loss, c, s
         self.inverse = loss.free_inverse(c, s) if loss.free.size else None
 
-    def bend(self, z: Array) -> Array:
+    def slope_change(self, z: Array) -> Array:
         """Return the change of the slopes along a change of the predictions."""
         out = self.c * z
         if self.s is not None:
@@ -195,9 +195,9 @@ class Hessian:
 
     def __matmul__(self, D: Array) -> tuple[Array, Array]:
         """Return the Hessian times D and the change of the slopes along it."""
-        du = self.bend(self.loss.product(D))
+        du = self.slope_change(self.loss.product(D))
         if self.inverse is not None:
             left = self.loss.pull_back_free(du)
             V = (self.inverse @ left.ravel()).reshape(left.shape)
-            du = du - self.bend(self.loss.columns.free @ V)
+            du = du - self.slope_change(self.loss.columns.free @ V)
         return self.loss.pull_back(du), du

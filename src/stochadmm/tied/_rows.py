@@ -43,7 +43,7 @@ class Model(Protocol):
 class Rows(Protocol):
     """What the splitting needs of the rows."""
 
-    dear: ClassVar[bool]
+    costly: ClassVar[bool]
     """Whether a model is worth keeping."""
 
     @property
@@ -72,7 +72,7 @@ class FewRows:
     so that the data itself is not read again.
     """
 
-    dear: ClassVar[bool] = False
+    costly: ClassVar[bool] = False
     f2: FiniteSum = field(repr=False)
     structure: Structure
     B: Array = field(repr=False)
@@ -147,7 +147,7 @@ class FewSystem:
 class ManyRows:
     """Rows whose square matrix is made, in float32 products: one read, n d^2 operations."""
 
-    dear: ClassVar[bool] = True
+    costly: ClassVar[bool] = True
     f2: FiniteSum = field(repr=False)
     structure: Structure
 

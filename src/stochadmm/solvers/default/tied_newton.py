@@ -68,10 +68,10 @@ class TiedState(State):
     """Whether nothing has been done yet."""
     warm: bool = False
     """Whether the start was given: it is collapsed before anything else."""
-    lift: float = 0.0
+    damping: float = 0.0
     """Share of the curvature bound in the model, raised when steps fail."""
     model: Model | None = field(default=None, repr=False)
-    """The last model of the data term, where it is dear, and"""
+    """The last model of the data term, where it is costly, and"""
     curvature: Array | None = field(default=None, repr=False)
     """the curvatures it was made of."""
     stretch: int = 1
@@ -256,11 +256,11 @@ class TiedNewton(Solver[TiedState]):
         curvature = np.asarray(loss.curvature(at.predictions, f2.y), dtype=np.float64)
         bound = float(loss.curvature_bound)
         bound = bound if np.isfinite(bound) else float(curvature.max(initial=1.0))
-        D = _unit(f2) * np.maximum(curvature, max(s.lift, 1e-6) * bound)
+        D = _unit(f2) * np.maximum(curvature, max(s.damping, 1e-6) * bound)
         rows = s.split.rows
         if (
             s.model is None
-            or not rows.dear
+            or not rows.costly
             or (s.stretch > 1 and _differs(D, s.curvature, self.options.model_change))
         ):
             s.model, s.curvature = rows.model(D), D
@@ -309,12 +309,12 @@ class TiedNewton(Solver[TiedState]):
             point = inside(problem, Pair(s.output.x1, w.astype(problem.dtype)))
             value = f2.value_at(at.predictions + t * change) + problem.penalty(point)
             if value < now:
-                s.lift = s.lift / 10 if s.lift > 1e-6 else 0.0
+                s.damping = s.damping / 10 if s.damping > 1e-6 else 0.0
                 return w
             first = value if t == 1 else first
             t /= 2
         if first - now > s.least:  # not what is left to gain, but what the model does not see
-            s.lift = min(1.0, max(10 * s.lift, 1e-2))
+            s.damping = min(1.0, max(10 * s.damping, 1e-2))
         return s.w
 
     def _move(self, problem: Problem, f2: FiniteSum, s: TiedState, w: Array) -> None:
@@ -430,6 +430,6 @@ def _first_penalty(f2: FiniteSum, split: Splitting, at: Evaluation) -> float:
     ahead = np.asarray(f2.predict(p.astype(f2.dtype)), dtype=np.float64)
     ahead = ahead if f2.offset is None else ahead - f2.offset
     loss: Any = f2.loss
-    bend = float((_unit(f2) * loss.curvature(at.predictions, f2.y)) @ ahead**2)
+    curved = float((_unit(f2) * loss.curvature(at.predictions, f2.y)) @ ahead**2)
     length = float(-at.gradient @ p)
-    return bend / length if bend > 0 and length > 0 else 1.0
+    return curved / length if curved > 0 and length > 0 else 1.0

@@ -343,8 +343,8 @@ class ByColumn:
         loss: Any = self.f2.loss
         curve = float(np.max(loss.curvature(at.predictions, self.f2.y).mean(axis=0)))
         energy = self.workspace.rows.once(column_energies, self.f2)[pulled]
-        bend = np.maximum(curve * energy, np.finfo(float).tiny)
-        return float(((size * (1 - 1 / tension[pulled])) ** 2 / (2 * bend)).sum())
+        curvature = np.maximum(curve * energy, np.finfo(float).tiny)
+        return float(((size * (1 - 1 / tension[pulled])) ** 2 / (2 * curvature)).sum())
 
     def multiplier(self, columns: Indices, mu: Array, gradient: Array) -> Array:
         """Return the multiplier of all rows: as given inside, the pull itself outside."""
