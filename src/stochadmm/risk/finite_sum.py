@@ -16,7 +16,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Loss, Shape
 from ..base.validation import check_sparse
 from ..data import ALL, CSR, DENSE, Rows, check_finite, checked_rows, cut
@@ -29,7 +28,7 @@ from .constants import mean_constant, run_constant
 from .evaluation import Evaluation
 from .passes import Passes
 from .sampling import Runs
-from .views import data_view
+from .views import data_view, pass_view
 from .weights import weighted, weights_in
 
 __all__ = ["CSR", "DENSE", "Evaluation", "FiniteSum", "Passes"]
@@ -88,7 +87,7 @@ class FiniteSum:
         self.passes = Passes()
         work = self.n_bytes * (self.n_outputs or 1)
         self._parts = self.passes.parts(self.n_terms, work)
-        self._view = self._compiled_view()
+        self._view = pass_view(self)
 
     def __fingerprint__(self) -> Any:
         """Return what the sum is made of (see ``fingerprint``)."""
@@ -326,7 +325,7 @@ class FiniteSum:
         z = np.empty(self._predictions_shape(self.n_terms if rows else 0), dtype=dtype)
         u = np.empty_like(z)
         values: dict[int, float] = {}
-        view = self._view if dtype == self.dtype else None
+        view = self._view if self.compiled and dtype == self.dtype else None
 
         def part(part: slice) -> Array:
             total, value = np.zeros(self.shape, dtype=np.float64), 0.0
@@ -381,20 +380,12 @@ class FiniteSum:
     @property
     def compiled(self) -> bool:
         """Whether passes are compiled: single output, a known loss, an extension."""
-        return self._view is not None
+        return self._view is not None and available()
 
     @property
     def view(self) -> DataView:
         """The rows as compiled loops see them; nothing is copied."""
         return data_view(self) if self._view is None else self._view
-
-    def _compiled_view(self) -> DataView | None:
-        """Return the rows for compiled passes, every index of them checked, or None."""
-        plain = self.weight is None or self.weight.ndim == 1
-        known = offers(self.loss, Has.KERNEL)
-        return (
-            data_view(self) if self.n_outputs is None and plain and known and available() else None
-        )
 
     def gradient_change(self, rows: NDArray[np.intp], x: Array, anchor: Evaluation) -> Array:
         """Return the mean over ``rows`` of the gradients at x minus those at the anchor."""
@@ -437,7 +428,7 @@ class FiniteSum:
     def gram_product(self, v: Array) -> Array:
         """Return ``mean_i q_i a_i (a_i'v)`` in one read."""
         v = np.asarray(v, dtype=self.dtype).ravel()
-        view = self._view
+        view = self._view if self.compiled else None
 
         def part(part: slice) -> Array:
             total = np.zeros(self.n_columns)

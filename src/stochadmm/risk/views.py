@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
+from ..kernels.extension import available
 from ..kernels.views import DataView, csr_parts
 
 if TYPE_CHECKING:
@@ -30,6 +32,16 @@ def dense_view(f2: FiniteSum, columns: Array) -> DataView:
         len(X), X.shape[1], 1, False, X, none, none, none, y.reshape(-1, 1), weight, offset, False,
         str(name), float(p0), float(p1),
     )  # fmt: skip
+
+
+def pass_view(f2: FiniteSum) -> DataView | None:
+    """Return the rows for compiled passes, every index checked; None where these are not.
+
+    Passes over a single output with a known loss are compiled, where there is an extension that
+    may run.
+    """
+    plain = f2.n_outputs is None and (f2.weight is None or f2.weight.ndim == 1)
+    return data_view(f2) if plain and offers(f2.loss, Has.KERNEL) and available() else None
 
 
 def data_view(f2: FiniteSum) -> DataView:
