@@ -197,7 +197,7 @@ def test_alpha_max_between_bounds_is_that_of_exact_proximal_steps(kind, d, monke
     unit = stacked(kind, d)
     fast = alpha_max(unit)
     monkeypatch.setattr(path, "SEARCH", path.StrengthOptions(small_enough=d))
-    monkeypatch.setattr(path, "_norms_of_coefficients", lambda unit: None)
+    monkeypatch.setattr(path, "_norms_of_coefficients", lambda *parts: None)
     np.testing.assert_allclose(fast, alpha_max(unit), rtol=2e-6)
 
 
