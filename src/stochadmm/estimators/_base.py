@@ -176,6 +176,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         more = {"callback": epochs if epochs.watched else None, "checkpoint": checkpoint}
         result = self._solve(problem, self._warm(problem), workspace, budget, **more)
         self._set(fitting, problem, result, self._strength, workspace)
+        del workspace  # a refit has use for the memory
         self._refit(fitting, result, budget)
         epochs.close()
         self._judge(fitting, result)
