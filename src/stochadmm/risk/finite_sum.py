@@ -333,9 +333,8 @@ class FiniteSum:
                 if rows:
                     here = z[block], u[block]
                 else:
-                    own = np.empty((2, *self._predictions_shape(block.stop - block.start)), dtype)
-                    here = own[0], own[1]
-                    del own
+                    shape = self._predictions_shape(block.stop - block.start)
+                    here = np.empty(shape, dtype), np.empty(shape, dtype)
                 loss, gradient = self._pass(view, block, x, q, *here)
                 value += loss
                 total += gradient
