@@ -22,6 +22,7 @@ from stochadmm.operators import (
     VStack,
     Wrapped,
     as_operator,
+    csr_parts,
 )
 from stochadmm.testing import check_operator
 
@@ -178,6 +179,17 @@ def test_sparse_form_exists_when_all_parts_have_one():
     for A in (VStack([free]), PadColumns(free, 1), Scaled(free, 2.0), Composed(free, Identity(7))):
         assert not offers(A, Has.SPARSE)
     assert offers(VStack([Identity(3), np.ones((1, 3))]), Has.SPARSE)
+
+
+@pytest.mark.parametrize(
+    "A", [A for A in CASES if offers(A, Has.SPARSE)], ids=lambda A: type(A).__name__
+)
+def test_row_pointers_columns_and_values_are_those_of_the_dense_matrix(A):
+    pointers, columns, values = csr_parts(A)
+    assert len(pointers) == A.shape[0] + 1
+    made = sparse.csr_array((values, columns, pointers), shape=A.shape)
+    np.testing.assert_allclose(made.toarray(), dense(A), atol=1e-14)
+    np.testing.assert_array_equal(A.tosparse().toarray(), made.toarray())
 
 
 def test_as_operator_takes_what_users_have():

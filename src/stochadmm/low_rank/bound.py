@@ -17,12 +17,13 @@ minimum without the ball lies inside it. No eigenvalue is ever taken for zero or
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..base.capabilities import Has, offers
+from ..base.immutable import set_field
 from ..base.protocols import Array
 from .eigenbasis import EigenQuadratic
 from .form import Form
@@ -35,6 +36,11 @@ class QuadraticBound:
 
     quadratic: EigenQuadratic
     form: Form
+    growth: float = field(init=False)
+    """That of the form, asked for at every bound."""
+
+    def __post_init__(self) -> None:
+        set_field(self, "growth", self.form.growth)
 
     def estimate(self, subgradients: Sequence[Array], upper: float) -> float:
         """Return the bound of subgradients that are taken to be feasible.
@@ -52,7 +58,7 @@ class QuadraticBound:
         if not np.isfinite(conjugates):
             return -np.inf
         squares = E.squares(E.linear - total).ravel()
-        radius = upper / self.form.growth
+        radius = upper / self.growth
         return E.constant - conjugates - ball_maximum(squares, E.values.ravel(), radius)
 
     def proved(self, subgradients: Sequence[Array], upper: float) -> float:
@@ -63,7 +69,7 @@ class QuadraticBound:
         """
         feasible = feasible_subgradients(self.form, subgradients)
         found = self.estimate(feasible, upper)
-        E, radius = self.quadratic, upper / self.form.growth
+        E, radius = self.quadratic, upper / self.growth
         unit = 1e-15  # relative error of an entry of a Gram matrix beyond the root of its size
         error = unit * np.sqrt(E.values.size) * float(E.values.max(initial=0.0))
         return float(found - 0.5 * error * radius**2 - 100 * unit * abs(E.constant))

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Shape
-from ..operators import identity_scale
+from ..operators import csr_parts, identity_scale
 from ..penalties import Nuclear, Zero, segments
 from ..problem import Problem
 from ..risk import loss_of_rows
@@ -111,10 +110,9 @@ def read(problem: Problem) -> Form:
             raise NotLowRank("A1 is not minus the identity")
         if not offers(problem.A2, Has.SPARSE):
             raise NotLowRank("A2 has no matrix")
-        matrix: Any = problem.A2
-        A2 = sparse.csr_array(matrix.tosparse())
-        for penalty, where in _segments(problem.h1, A2.shape[0]):
-            terms.append(Term(penalty, _chosen_columns(A2[where]), where))
+        entries = csr_parts(problem.A2)
+        for penalty, where in _segments(problem.h1, problem.shape_dual[0]):
+            terms.append(Term(penalty, _chosen_columns(*entries, where), where))
     for penalty, where in _segments(problem.h2, problem.shape2[0]):
         terms.append(Term(penalty, np.arange(problem.shape2[0])[where], None))
     return _checked(terms, problem.shape2)
@@ -136,11 +134,14 @@ def _segments(penalty: Any, n_rows: int) -> list[tuple[Any, slice]]:
     return [(h, rows) for h, rows in segments(penalty, n_rows) if not isinstance(h, Zero)]
 
 
-def _chosen_columns(block: Any) -> Array:
-    """Return the columns that the rows of a block pick."""
-    block.eliminate_zeros()
-    chosen: Array = block.indices.astype(np.intp)
-    picks = (np.diff(block.indptr) == 1).all() and (block.data == 1).all()
+def _chosen_columns(indptr: Array, indices: Array, data: Array, rows: slice) -> Array:
+    """Return the columns that some rows of a CSR matrix pick."""
+    own = slice(indptr[rows.start], indptr[rows.stop])
+    filled, counts = data[own] != 0, np.diff(indptr[rows.start : rows.stop + 1])
+    if not filled.all():
+        counts = np.bincount(np.repeat(np.arange(counts.size), counts)[filled], None, counts.size)
+    chosen: Array = indices[own][filled].astype(np.intp)
+    picks = (counts == 1).all() and (data[own][filled] == 1).all()
     if not picks or np.unique(chosen).size < chosen.size:
         raise NotLowRank("a penalty sees more than a choice of the coefficients")
     return chosen

@@ -153,7 +153,7 @@ class CompiledSteps:
 
     def __call__(self, split: Splitting, steps: int) -> list[Array]:
         """Make some iterations; return the Z before the last."""
-        W, Z, v = split.W.copy(), np.stack(split.Z), np.stack(split.v)
+        W, Z, v = split.W.copy(), np.array(split.Z), np.array(split.v)
         before = np.empty_like(Z)
         inverse = self.quadratic.inverse(len(Z) * split.rho)[0]
         consensus(

@@ -107,6 +107,14 @@ class VStack(_Combination):
     def _parts(self) -> tuple[Any, ...]:
         return tuple(self.operators)
 
+    def csr_parts(self) -> tuple[Array, Array, Array]:
+        """Return row pointers, columns and values: those of the operators one after the other."""
+        found = [csr_parts(op) for op in self.operators]
+        pointers, columns, values = zip(*found, strict=True)
+        before = np.cumsum([0, *(int(p[-1]) for p in pointers)])
+        rest = [p[1:] + first for p, first in zip(pointers, before, strict=False)]
+        return np.concatenate([[0], *rest]), np.concatenate(columns), np.concatenate(values)
+
     def _build(self) -> Any:
         return sparse.vstack([op.tosparse() for op in self.operators])
 

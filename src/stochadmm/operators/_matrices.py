@@ -66,7 +66,8 @@ class Identity(LinearMap):
 
     def tosparse(self) -> Any:
         """Return the operator as a CSR array in float64."""
-        return sparse.csr_array(sparse.eye_array(self.n) * float(self.scale))
+        pointers, columns, values = self.csr_parts()
+        return sparse.csr_array((values, columns, pointers), shape=(self.n, self.n))
 
 
 def identity_scale(A: object) -> float | None:

@@ -155,7 +155,7 @@ class LowRankGram(Solver[LowRankState]):
         """Read the moments of the rows and return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         point, workspace = problem.feasible(point), workspace or Workspace()
-        f2, form = as_finite_sum(problem.f2), read(problem)
+        f2, form = as_finite_sum(problem.f2), workspace.once(read, problem)
         made_of = f2, form.rows.tobytes(), form.free.tobytes()
         passes = 0.0 if workspace.rows.holds(reduced_moments, *made_of) else 1.0
         known, quadratic = workspace.rows.once(reduced_moments, *made_of)
@@ -194,7 +194,7 @@ class LowRankGram(Solver[LowRankState]):
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Iterate until the target is certified or the epoch is over; read the rows once."""
         s, f2 = own_state(state, LowRankState), as_finite_sum(problem.f2)
-        form = read(problem)
+        form = s.workspace.once(read, problem)
         split = s.splitting = s.splitting.copy()
         bounds = QuadraticBound(s.quadratic, form)
         target = self._target(problem, s)

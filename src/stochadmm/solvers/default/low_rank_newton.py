@@ -175,7 +175,7 @@ class LowRankNewton(Solver[CurvedState]):
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make some steps, until the target is certified or the epoch is over."""
         s = own_state(state, CurvedState)
-        form = read(problem)
+        form = s.workspace.once(read, problem)
         floor = 1e-3 * abs(objective_at_zero(problem, s.workspace))
         if s.first is not None:
             s.first = self._gradient_steps(s, s.first, form, floor)
