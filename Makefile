@@ -35,7 +35,7 @@ help:
 	@echo "make linklist  external links of README and documentation, each with its page"
 	@echo "make asan    tests of the kernels with the address and undefined behaviour sanitizers"
 	@echo "make bench   compare with other packages, with a table and a page in out/bench (FORM=long: hours)"
-	@echo "make docs    documentation in docs/_build/html; warnings are errors (GALLERY=0: without running the examples)"
+	@echo "make docs    documentation in docs/_build/html; warnings are errors (GALLERY=short: a few examples are run, GALLERY=0: none)"
 	@echo "make lint    ruff, mypy, import contracts"
 	@echo "make format  let ruff rewrite the sources"
 	@echo "make clean   remove caches and outputs"
@@ -161,10 +161,13 @@ $(DOCTOOLS): $(READY)
 	$(INSTALL) ".[docs]"
 	@touch $@
 
+# GALLERY=short runs a few quick examples, GALLERY=0 none.
+QUICK_EXAMPLES := plot_(callback|chain|own_penalty|path|weights)
+RUN_GALLERY = $(if $(filter short,$(GALLERY)),-D 'sphinx_gallery_conf.filename_pattern=$(QUICK_EXAMPLES)',-D plot_gallery=$(GALLERY))
 docs: export OPENBLAS_NUM_THREADS = 1
 docs: export MPLBACKEND = Agg
 docs: $(DOCTOOLS) $(EXT)
-	$(BIN)/sphinx-build -W --keep-going -q -D plot_gallery=$(GALLERY) docs docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -q $(RUN_GALLERY) docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
 linklist:
