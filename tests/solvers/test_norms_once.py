@@ -13,6 +13,7 @@ from stochadmm.base.validation import Unsuitable
 from stochadmm.base.workspace import Workspace
 from stochadmm.operators import Identity, Incidence, VStack, squared_norm
 from stochadmm.risk import finite_sum
+from stochadmm.solvers import defaults
 
 
 class Counted(VStack):
@@ -87,6 +88,18 @@ def test_runs_on_the_same_rows_share_what_methods_ask_of_them_first(solver, monk
     assert all(count == 1 for count in asked.values())
     # the pass at the start, its slopes; of a graph the levels are fitted too
     assert again <= (2 if solver != "tied-newton" else 5)
+
+
+def test_a_run_within_a_budget_of_memory_keeps_no_gradient_of_its_start():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((50, 8)), rng.standard_normal((50, 20))
+    problem, workspace = sa.Problem(sa.FiniteSum(sa.Squared(), X, Y)), Workspace()
+    kept = [defaults.gradient_at_zero(problem, workspace) for _ in range(2)]
+    assert kept[0] is kept[1]
+    light = sa.Problem(problem.f2.with_memory(1000))
+    again = [defaults.gradient_at_zero(light, workspace) for _ in range(2)]
+    assert again[0] is not again[1]
+    np.testing.assert_array_equal(again[0], kept[0])
 
 
 def test_stating_a_problem_computes_no_norm():

@@ -17,6 +17,7 @@ from ..base.workspace import Workspace
 from ..operators import squared_norm
 from ..problem import Problem, loss_at_zero
 from ..risk.constants import mean_row_curvature
+from ..risk.memory import recomputes
 from ..risk.sampling import Runs
 from ..streaming import WindowRuns, loss_of_source, row_constants
 
@@ -69,9 +70,14 @@ def _run_lipschitz(f2: Any, n_rows: int, n_runs: int, per_batch: int) -> float:
 
 
 def gradient_at_zero(problem: Problem, workspace: Workspace | None = None) -> Array:
-    """Return the gradient of f2 at 0, found once per workspace; not to be changed."""
-    rows = (workspace or Workspace()).rows
-    return rows.once(_gradient_at_zero, problem.f2, problem.shape2, problem.dtype)
+    """Return the gradient of f2 at 0, found once per workspace; not to be changed.
+
+    Within a budget of memory it is not kept: with many outputs it is large.
+    """
+    f2, rows = problem.f2, (workspace or Workspace()).rows
+    if recomputes(f2):
+        return _gradient_at_zero(f2, problem.shape2, problem.dtype)
+    return rows.once(_gradient_at_zero, f2, problem.shape2, problem.dtype)
 
 
 def _gradient_at_zero(f2: SmoothSum, shape: Shape, dtype: Any) -> Array:
