@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,6 +40,24 @@ METHODS = (
 
 
 # -------------------------------------------------------------------- tasks, in either version
+
+
+def module(*names: str):
+    """Return the first of some modules that there is: by today's name, by that of old."""
+    found = [name for name in names if _exists(name)]
+    return import_module(found[0])
+
+
+def _exists(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of the room that it is in
+        return False
+
+
+def member(owner, *names: str):
+    """Return the first of some members that an object has."""
+    return next(getattr(owner, name) for name in names if hasattr(owner, name))
 
 
 @cache
@@ -66,24 +85,30 @@ def whole(name: str, *args):
     losses = {"logistic": sa.Logistic(), "squared": sa.Squared(), "poisson": sa.Poisson(3.0)}
     f2 = sa.FiniteSum(losses[name], X, np.abs(y) if name == "poisson" else y)
     x = np.full(f2.shape, 0.01, f2.dtype)
-    return lambda: f2.evaluate(x)
+    evaluate = member(f2, "evaluate", "snapshot")
+    return lambda: evaluate(x)
 
 
 def constants(what: str, *args):
     import numpy as np
 
     import stochadmm as sa
-    from stochadmm.risk import metrics
 
+    metrics = module("stochadmm.risk.metrics", "stochadmm.metrics")
     X, y = rows(*args)
     f2 = sa.FiniteSum(sa.Logistic(), X, y)
     if what == "gram":
         v = np.ones(f2.n_columns)
-        return lambda: f2.gram_product(v)
+        product = member(f2, "gram_product", "_gram_product")
+        return lambda: product(v)
+    old = hasattr(metrics, "_energies")  # whose public function remembers
+    energies = (
+        (lambda: metrics._energies(f2, None)) if old else lambda: metrics.column_energies(f2)
+    )
     if what == "energies":
-        return lambda: metrics.column_energies(f2)
+        return energies
     if what == "scores":
-        energy = metrics.column_energies(f2)
+        energy = energies()
         return lambda: metrics.row_scores(f2, energy)
     numbers = np.ones(f2.n_terms)
     return lambda: f2.gram(numbers)
@@ -94,10 +119,8 @@ def sparse_copy(*args):
 
     X, _ = rows(*args)
     dense = X.toarray()
-    try:
-        from stochadmm.kernels.passes import sparse_copy as copied
-    except ImportError:
-        from stochadmm.risk.finite_sum import _as_csr as copied
+    passes = module("stochadmm.kernels.passes")
+    copied = getattr(passes, "sparse_copy", None) or module("stochadmm.finite_sum")._as_csr
     assert np.isfinite(dense).all()
     return lambda: copied(dense)
 
@@ -116,8 +139,10 @@ def small(d: int, outputs: int = 1):
     import numpy as np
 
     import stochadmm as sa
-    from stochadmm.forms.compiled import operator_view, penalty_view
     from stochadmm.kernels import quadratic
+
+    views = module("stochadmm.forms.compiled", "stochadmm.kernels.views")
+    operator_view, penalty_view = views.operator_view, views.penalty_view
 
     rng, double = np.random.default_rng(0), np.dtype(float)
     A = sa.VStack([sa.Differences(d), sa.Identity(d)])
@@ -144,8 +169,10 @@ def newton(d: int):
     import numpy as np
 
     import stochadmm as sa
-    from stochadmm.forms.compiled import operator_view, penalty_view
     from stochadmm.kernels import quadratic
+
+    views = module("stochadmm.forms.compiled", "stochadmm.kernels.views")
+    operator_view, penalty_view = views.operator_view, views.penalty_view
 
     rng, double = np.random.default_rng(0), np.dtype(float)
     A = sa.VStack([sa.Differences(d), sa.Identity(d)])
