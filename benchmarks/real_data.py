@@ -464,7 +464,8 @@ def run_all(names: list[str], minutes: float) -> pd.DataFrame:
             break
         pd.DataFrame(run(case, split)).to_csv(path, index=False)
         print(f"{words}: done after {time.process_time():.0f} s of processor time", flush=True)
-    parts = [pd.read_csv(path) for path in sorted(folder.glob("*.csv"))]
+    texts = {name: str for name in ("support", "equal_support", "partition")}
+    parts = [pd.read_csv(path, dtype=texts) for path in sorted(folder.glob("*.csv"))]
     table = pd.concat(parts, ignore_index=True)
     order = {name: k for k, name in enumerate(CASES)}
     table = table.sort_values(["dataset", "case", "split"], kind="stable", key=lambda column: (
