@@ -281,3 +281,16 @@ def test_sparse_groups_of_a_structure_have_the_multiplier_of_their_sum():
     assert result.info["route"] == "small" and result.converged
     pull = problem.f2.gradient(result.x2) + problem.A2.rmatvec(result.dual)
     assert np.abs(pull).max() <= 1e-8
+
+
+@pytest.mark.parametrize("factor", [1.001, 1.01, 1.1])
+@pytest.mark.parametrize("groups", [[[0, 1, 2, 3, 4, 5]], [[0, 1, 2], [3, 4, 5]]])
+def test_sparse_groups_above_the_largest_strength_are_exactly_zero(groups, factor):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 6))
+    y = X @ np.array([1.0, 0.0, 0.0, -1.0, 0.0, 1.0]) + 0.1 * rng.standard_normal(40)
+    model = sa.SparseGroupLassoRegressor(groups=groups, l1_ratio=0.5)
+    largest = model.alpha_max(X, y)
+    model.set_params(alpha=factor * largest).fit(X, y)
+    assert model.result_.info["route"] == "small"
+    assert not model.coef_.any()

@@ -99,7 +99,8 @@ class Small(Solver[SmallState]):
             state.cache = Evaluation(x2, found.value, gradient, at.z, at.u)
         state.bound = bound if state.bound is None else max(state.bound, bound)
         state.settled = objective - bound <= self.rounding * abs(objective)
-        state.exact = found.exact
+        # split between two rows, a multiplier may lie on the edge where their sum does not
+        state.exact = found.exact and not form.again.size
         state.n_epochs += 1
         state.n_passes += found.n_passes
         state.n_gradients += found.n_passes
