@@ -13,7 +13,8 @@ the conic solver in the units of ``equilibrate``, made feasible. Wrong is
 
     python benchmarks/soundness.py [--cases 5000] [--first 0] [--out out/soundness]
 
-Pieces of 20 problems are kept in the folder, and a second call goes on where the first ended.
+Pieces of 20 problems are kept in the folder, and a second call goes on where the first ended;
+finished ones of a long run are in ``benchmarks/results/soundness.tar.gz``.
 """
 
 from __future__ import annotations
