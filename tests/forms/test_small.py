@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.variants import by_variant
 
 import stochadmm as sa
 from stochadmm import structures
@@ -154,17 +155,12 @@ def test_zeros_and_ties_are_exact():
 
 
 def test_every_variant_has_the_same_bits():
-    before = core().variants()[-1]
-    answers = []
-    try:
-        for name in core().variants():
-            core().use(name)
-            problem = case("logistic", "chain+l1", 7)
-            at, found = solved(problem)
-            answers.append((at.w.tobytes(), at.dual.tobytes(), found))
-    finally:
-        core().use(before)
-    assert all(answer == answers[0] for answer in answers)
+    def run():
+        at, found = solved(case("logistic", "chain+l1", 7))
+        return at.w.tobytes(), at.dual.tobytes(), found
+
+    first, *others = by_variant(run)
+    assert all(other == first for other in others)
 
 
 def test_weights_count_as_repeated_rows():

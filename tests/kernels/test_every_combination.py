@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from tests.variants import by_variant
 
 import stochadmm as sa
 from stochadmm.base.terms import (
@@ -111,14 +112,7 @@ def data(draw, most_rows=70, losses=tuple(LOSSES), scales=True):
 
 def same_for_every_variant(run):
     """Return what ``run`` gives; the bits are those of every variant."""
-    found = []
-    try:
-        for name in extension.core().variants():
-            extension.core().use(name)
-            found.append(run())
-    finally:
-        extension.core().use(extension.chosen().name)
-    first, *others = found
+    first, *others = by_variant(run)
     for other in others:
         for a, b in zip(first, other, strict=True):
             np.testing.assert_array_equal(np.asarray(a), np.asarray(b))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from tests.variants import by_variant
 
 import stochadmm as sa
 from stochadmm.base.engines import engine
@@ -68,22 +69,6 @@ def finite_sum(rng, loss, storage="dense", dtype=np.float64, outputs=None, rich=
 def close(a, b, dtype, scale=1.0):
     atol = scale * (1e-11 if dtype == np.float64 else 3e-4)
     np.testing.assert_allclose(a, b, rtol=1e-11 if dtype == np.float64 else 3e-4, atol=atol)
-
-
-def variants():
-    return extension.core().variants()
-
-
-def by_variant(run):
-    """Return what ``run`` gives with each variant; the one in use stays in use."""
-    found = []
-    try:
-        for name in variants():
-            extension.core().use(name)
-            found.append(run())
-    finally:
-        extension.core().use(extension.chosen().name)
-    return found
 
 
 def native(f2):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.variants import by_variant
 
 import stochadmm as sa
 from stochadmm.base.engines import engine
-from stochadmm.kernels import extension
 from stochadmm.low_rank import NuclearProx, Splitting, compiled_steps, moments, read, reduced
 
 pytestmark = pytest.mark.compiled
@@ -74,14 +74,8 @@ def test_variants_give_the_same_bits():
         split.advance(40, compiled_steps(form, quadratic))
         return [a.tobytes() for a in (split.W, *split.Z, *split.v)]
 
-    found = []
-    try:
-        for name in extension.core().variants():
-            extension.core().use(name)
-            found.append(run())
-    finally:
-        extension.core().use(extension.chosen().name)
-    assert all(other == found[0] for other in found)
+    first, *others = by_variant(run)
+    assert all(other == first for other in others)
 
 
 def test_a_prox_far_below_the_threshold_is_zero_and_far_above_moves_every_singular_value():

@@ -6,9 +6,9 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy import sparse
+from tests.variants import by_variant
 
 import stochadmm as sa
-from stochadmm.kernels import extension
 from stochadmm.solvers import choose_engine
 
 N, D, C = 230, 13, 5
@@ -66,13 +66,9 @@ def test_iterates_do_not_depend_on_what_a_snapshot_keeps(name, storage, outputs,
 def test_compiled_loops_that_recompute_are_the_reference_loops(name, storage, outputs):
     p, options = light(problem(storage, outputs)), METHODS[name]
     reference = iterates(p, name, options, "reference")
-    try:
-        for variant in extension.core().variants():
-            extension.core().use(variant)
-            for a, b in zip(reference, iterates(p, name, options, "compiled"), strict=True):
-                np.testing.assert_allclose(a, b, rtol=0, atol=1e-10)
-    finally:
-        extension.core().use(extension.chosen().name)
+    for found in by_variant(lambda: iterates(p, name, options, "compiled")):
+        for a, b in zip(reference, found, strict=True):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-10)
 
 
 def test_a_light_anchor_has_the_value_and_gradient_and_nothing_per_row():
