@@ -140,13 +140,18 @@ def minimize(
         stop, Limits(max_passes, max_seconds), start, resume, callback, random_state, engine,
         verbose, resumable, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
     )  # fmt: skip
+    with nullcontext() if cluster is None else use(cluster):
+        return solve(_looked_at(problem, memory), solver, asked, Workspace())
+
+
+def _looked_at(problem: Problem, memory: int | str | None) -> Problem:
+    """Return a problem for runs within a memory; its arrays may have been changed in place."""
     f2: Any = problem.f2
     if rows := loss_of_rows(f2):
         rows.check()
-    if memory is not None and offers(f2, Has.MEMORY):
-        problem = replace(problem, f2=f2.with_memory(as_bytes(memory)))
-    with nullcontext() if cluster is None else use(cluster):
-        return solve(problem, solver, asked, Workspace())
+    if memory is None or not offers(f2, Has.MEMORY):
+        return problem
+    return replace(problem, f2=f2.with_memory(as_bytes(memory)))
 
 
 @dataclass(frozen=True)
