@@ -179,6 +179,14 @@ def _bad(tmp_path, case):
     if case == "damaged parquet":
         (tmp_path / "bad.parquet").write_text("x")
         return ["fit", "bad.parquet"], ["bad.parquet cannot be read"]
+    if case == "names of rows":
+        lines = "".join(f"id{k},{k % 7},{k % 5}\n" for k in range(60))
+        file.write_text("name,x,y\n" + lines)
+        return ["fit", "bad.csv", "--loss", "squared"], [
+            "'name'",
+            "60 different texts in 60 rows",
+            "--drop",
+        ]
     if case == "two structures":
         return [*base, "--edges", "edges.csv", "--grid", "2x3"], ["exclude each other"]
     if case == "unknown edge":
@@ -204,7 +212,8 @@ def _bad(tmp_path, case):
 
 CASES = [
     "missing file", "wrong column", "text in a number", "empty value", "empty file", "no rows",
-    "ragged", "not utf-8", "unknown ending", "damaged parquet", "two structures", "unknown edge",
+    "ragged", "not utf-8", "unknown ending", "damaged parquet", "names of rows",
+    "two structures", "unknown edge",
     "bad weight of an edge", "bad grid", "bad loss", "folder exists", "foreign folder", "no model",
 ]  # fmt: skip
 
@@ -403,6 +412,23 @@ def numeric(table, tmp_path):
     head, _, rows = text.partition("\n")
     (tmp_path / "big.csv").write_text(head + "\n" + 40 * rows)
     assert 12 * (tmp_path / "big.csv").stat().st_size > 1 << 22
+
+
+@pytest.mark.parametrize(
+    ("structure", "heading"),
+    [("edges", "from,to"), ("edges", "from,to,weight"), ("groups", "name,of")],
+)
+def test_a_heading_of_edges_or_groups_is_left_out(run, table, tmp_path, structure, heading):
+    file = tmp_path / f"{structure}.csv"
+    fit = ("fit", "train.csv", *LABEL, f"--{structure}", file.name, "--alpha", "0.02")
+    assert run(*fit, "--out", "plain").exit_code == 0
+    plain = file.read_text()
+    file.write_text(f"{heading}\n{plain}")
+    done = run(*fit, "--out", "headed")
+    assert done.exit_code == 0 and "is taken as a heading" in done.stderr
+    same_models(tmp_path / "plain", tmp_path / "headed")
+    file.write_text(f"{heading}\n{plain}p,q\n")  # two wrong lines are mistakes, not a heading
+    assert run(*fit, "--out", "wrong").exit_code != 0
 
 
 def same_models(first, second):

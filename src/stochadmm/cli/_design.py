@@ -30,7 +30,8 @@ class Design:
     def of(cls, table: Table, names: Sequence[str], most_levels: int = 1000) -> Design:
         """Return the design of some columns of a table.
 
-        More than ``most_levels`` texts of one column are rather names of rows than categories.
+        More than ``most_levels`` texts of one column, or one for every other row, are rather names
+        of rows than categories.
         """
         if table.matrix is not None:
             return cls({}, int(table.matrix.shape[1]))
@@ -41,11 +42,7 @@ class Design:
             if values.dtype == object:
                 _check_text(table, name, values)
                 sources[name] = sorted({str(value) for value in values})
-                if len(sources[name] or ()) > most_levels:
-                    raise ValueError(
-                        f"column {name!r} of {table.path} has more than {most_levels:,} different "
-                        "texts; leave it out with --drop, or encode it first"
-                    )
+                _check_categories(table, name, len(sources[name] or ()), most_levels)
         return cls(sources, sum(1 if kind is None else len(kind) for kind in sources.values()))
 
     @property
@@ -101,6 +98,16 @@ class Design:
                 if count:
                     found[name] = count
         return found
+
+
+def _check_categories(table: Table, name: str, count: int, most: int, few: int = 20) -> None:
+    """Raise where a column names its rows: too many texts, or nearly as many as rows."""
+    rows = table.n_rows
+    if count > most or (count > few and count > rows / 2):
+        raise ValueError(
+            f"column {name!r} of {table.path} has {count:,} different texts in {rows:,} rows, "
+            "which are rather names than categories; leave it out with --drop, or encode it first"
+        )
 
 
 def _check_text(table: Table, name: str, values: Array, few: int = 20) -> None:

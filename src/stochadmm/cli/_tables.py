@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import has_magic
@@ -333,10 +333,10 @@ def _listed(names: list[str]) -> str:
 # ---------------------------------------------------------------- structures from files
 
 
-def read_edges(path: str) -> list[tuple[str, str, float]]:
-    """Read edges: one ``name,name[,weight]`` a line, no header."""
+def read_edges(path: str, columns: Collection[str]) -> list[tuple[str, str, float]]:
+    """Read edges between columns: one ``name,name[,weight]`` a line."""
     edges = []
-    for number, row in _lines(path):
+    for number, row in _below_heading(path, columns, slice(0, 2)):
         if len(row) not in (2, 3):
             raise ValueError(
                 f"line {number} of {path} has {len(row)} fields, expected name,name or "
@@ -352,14 +352,29 @@ def read_edges(path: str) -> list[tuple[str, str, float]]:
     return edges
 
 
-def read_groups(path: str) -> dict[str, list[str]]:
+def read_groups(path: str, columns: Collection[str]) -> dict[str, list[str]]:
     """Read groups: ``group,column[,column ...]`` a line; lines of the same group add up."""
     groups: dict[str, list[str]] = {}
-    for number, row in _lines(path):
+    for number, row in _below_heading(path, columns, slice(1, None)):
         if len(row) < 2:
             raise ValueError(f"line {number} of {path} names no column; expected group,column")
         groups.setdefault(row[0], []).extend(row[1:])
     return groups
+
+
+def _below_heading(
+    path: str, columns: Collection[str], named: slice
+) -> list[tuple[int, list[str]]]:
+    """Return the lines of a file of edges or groups, and say so where the first is a heading.
+
+    It is one where it names no column and all other lines name nothing else.
+    """
+    lines = list(_lines(path))
+    known = [[name in columns for name in row[named]] for _, row in lines]
+    if len(lines) < 2 or any(known[0]) or not all(map(all, known[1:])):
+        return lines
+    print(f"Line {lines[0][0]} of {path} is taken as a heading.", file=sys.stderr)
+    return lines[1:]
 
 
 def _lines(path: str) -> Iterator[tuple[int, list[str]]]:

@@ -297,11 +297,11 @@ def _choose(
     if len(setting.targets) > 1 and not named:
         setting.estimator = "SparseLowRankRegressor"
     elif groups is not None:
-        found = read_groups(groups)
+        found = read_groups(groups, set(names))
         _check_names([name for group in found.values() for name in group], names, groups)
         setting.estimator, setting.options = f"OverlappingGroup{role}", {"groups": found}
     elif edges is not None:
-        pairs = read_edges(edges)
+        pairs = read_edges(edges, set(names))
         _check_names([name for edge in pairs for name in edge[:2]], names, edges)
         setting.graph = pairs
     elif grid is not None:
