@@ -60,3 +60,17 @@ def test_groups_are_drawn_longest_first_and_zero_ones_left_out():
     ax = plot_groups(coef, {"long": [0, 1], "none": [2], "short": [3]})
     assert [label.get_text() for label in ax.get_yticklabels()] == ["short", "long"]
     assert [bar.get_width() for bar in ax.patches] == pytest.approx([1.0, 5.0])
+
+
+def test_names_beside_nodes_do_not_cover_each_other():
+    edges = np.column_stack([np.arange(29), np.arange(1, 30)])
+    places = np.column_stack([np.zeros(30), np.linspace(0.0, 0.2, 30)])
+    places[-1] = 1.0
+    values = np.arange(1.0, 31.0)
+    ax = sa.plots.plot_coef_graph(
+        values, edges, positions=places, names=[f"gene {j}" for j in range(30)]
+    )
+    extents = [text.get_window_extent() for text in ax.texts]
+    assert {"gene 29", "gene 28"} <= {text.get_text() for text in ax.texts}
+    assert 2 <= len(extents) < 20
+    assert not any(a.overlaps(b) for k, a in enumerate(extents) for b in extents[:k])

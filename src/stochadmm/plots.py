@@ -104,8 +104,9 @@ def plot_coef_graph(
 ) -> Any:  # fmt: skip
     """Draw the graph of the columns with nodes colored by coefficient, first output.
 
-    ``names`` are written beside the nodes, those of the largest coefficients where there are many;
-    a ``Grid``, masked or not, is drawn as an image, a volume as its slices side by side.
+    ``names`` are written beside the nodes as far as they fit, those of the largest coefficients
+    where there are many; a ``Grid``, masked or not, is drawn as an image, a volume
+    as its slices side by side.
     """
     from matplotlib.collections import LineCollection
 
@@ -130,20 +131,27 @@ def plot_coef_graph(
         *places.T, c=values, s=30, zorder=2, edgecolors="0.6", linewidths=0.4, **colors
     )
     ax.figure.colorbar(dots, ax=ax, label="coefficient")
-    if names is not None:
-        _write_names(ax, places, values, names)
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     ax.margins(0.12)
+    if names is not None:
+        _write_names(ax, places, values, names)
     return ax
 
 
 def _write_names(ax: Any, places: Array, values: Array, names: Any, most: int = 20) -> None:
+    """Write names beside nodes, the largest coefficients first; none over another."""
     order = np.argsort(-np.abs(values), kind="stable")[:most]
+    taken: list[Any] = []
     for j in order[values[order] != 0] if values.size > most else order:
-        ax.annotate(
+        label = ax.annotate(
             str(names[j]), places[j], xytext=(4, 3), textcoords="offset points", fontsize="x-small"
         )
+        extent = label.get_window_extent()
+        if any(extent.overlaps(other) for other in taken):
+            label.remove()
+        else:
+            taken.append(extent)
 
 
 def _tiles(image: Array) -> Array:

@@ -18,6 +18,8 @@ import stochadmm as sa
 from stochadmm.forms.smooth_term import SmoothTerm, as_penalty
 
 NUMBERS = range(20)
+ELSEWHERE = "coordinate-newton katyusha low-rank-gram low-rank-newton streamed-newton".split()
+"""Methods for other forms of problem, which serve none of these."""
 
 
 @cache
@@ -48,6 +50,21 @@ def test_auto_reaches_the_conic_optimum_and_claims_no_more(number):
 def test_methods_claim_no_more_than_is_true(number, method):
     found = general.run(case(number), method, max_seconds=None)
     assert not found.wrong
+
+
+@pytest.mark.parametrize("method", sa.solvers.names())
+def test_a_method_serves_a_problem_or_refuses_it_in_words(method):
+    """One pass each: nothing but ``Unsuitable`` may come out of a run."""
+    served = 0
+    for number in NUMBERS:
+        try:
+            result = sa.minimize(case(number).problem, method, stop=1e-12, max_passes=1)
+        except sa.solvers.Unsuitable as refusal:
+            assert method in str(refusal)
+            continue
+        served += 1
+        assert np.isfinite(result.x2).all()
+    assert served or method in ELSEWHERE
 
 
 @pytest.mark.parametrize("method", ["auto", "acc-sadmm", "svrg-admm", "linearized-admm"])

@@ -138,8 +138,8 @@ class OneBlock:
         self.is_through = problem.constrained and self.scale1 is None
         """Whether the first rows are A2 itself, and h1 is reached through A1."""
         sizes = [(part, rows.stop - rows.start) for part, rows in self.parts]
-        self.stacked_penalty: Any = _as_one(sizes)
-        """The penalties of all rows as one."""
+        self.stacked_penalty: Any = None if self.is_through else _as_one(sizes)
+        """The penalties of all rows as one; None where h1 is reached through A1."""
         self.mask = self._movable()
         """The entries of mu that may differ from zero: not those of rows that are free."""
         self.groups = outputs_by_mask(self.mask)
