@@ -40,8 +40,10 @@ class Limits:
 class Habits:
     """Numbers of the driver that change the time a run takes, not its answer."""
 
+    often: float = 1.005
+    """Next measurement at so many times the epochs of the last: each of the first two hundred."""
     seldom: float = 1.1
-    """Next measurement at so many times the epochs of the last: a tenth more cost less."""
+    """The same where measuring may cost more than an epoch: a tenth more cost less."""
     largest_copy: int = 1 << 28
     """Bytes of a state that is copied before each epoch, so that an interrupt loses nothing."""
     reserve: float = 0.2

@@ -240,17 +240,18 @@ class Run:
         return Status.INTERRUPTED
 
     def _due(self) -> bool:
-        """Say whether to measure: always where it is cheap or watched, else at growing intervals.
+        """Say whether to measure: always where it is free or watched, else at growing intervals.
 
         The certificate of many coefficients, or of a general constraint, may cost more than an
-        epoch; a tenth more epochs than needed cost less.
+        epoch; a tenth more epochs than needed cost less. That of few coefficients costs little,
+        but most of the time in a long run of short epochs.
         """
-        few = self.problem.is_model and math.prod(self.problem.shape2) <= LARGEST_DENSE
-        cheap = self.state.bound is not None or few
-        if cheap or self.monitor.tol is None or self.callback is not None:
+        if self.state.bound is not None or self.monitor.tol is None or self.callback is not None:
             return True
+        few = self.problem.is_model and math.prod(self.problem.shape2) <= LARGEST_DENSE
+        factor = self.habits.often if few else self.habits.seldom
         last = self.history[-1].epoch if self.history else 0
-        return self.state.n_epochs >= self.habits.seldom * last or self._limit() is not None
+        return self.state.n_epochs >= factor * last or self._limit() is not None
 
     def _limit(self) -> Status | None:
         if self.state.n_passes >= self.watch.limits.max_passes:
