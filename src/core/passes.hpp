@@ -83,10 +83,11 @@ NOINLINE void add_squares4(const double *q, const T *RESTRICT a, double *RESTRIC
   for (idx j = 0; j < d; ++j)
     out[j] += (p * square(a[j]) + r * square(b[j])) + (s * square(c[j]) + t * square(e[j]));
 }
-// out_j += sum_i q_i a_ij^2 over rows lo..hi; q(i) is the weight of a row
-template <class T, class Q>
-void add_squares(const Dense<T> &rows, idx lo, idx hi, Q q, double *RESTRICT out) {
+// out_j += sum_i q_i a_ij^2 over rows lo..hi; without weights q_i = 1
+template <class T>
+void add_squares(const Dense<T> &rows, idx lo, idx hi, const T *weight, idx W, double *RESTRICT out) {
   const Pace pace = rows.pace();
+  auto q = [&](idx i) { return weight ? (double)weight[i * W] : 1.0; };
   idx i = lo, d = rows.d;
   for (; i + 4 <= hi; i += 4) {
     const double few[4] = {q(i), q(i + 1), q(i + 2), q(i + 3)};
@@ -96,11 +97,26 @@ void add_squares(const Dense<T> &rows, idx lo, idx hi, Q q, double *RESTRICT out
   for (; i < hi; ++i)
     for (idx j = 0; j < d; ++j) out[j] += q(i) * square(rows.X[i * d + j]);
 }
-template <class T, class I, class Q>
-void add_squares(const Csr<T, I> &rows, idx lo, idx hi, Q q, double *RESTRICT out) {
-  for (idx i = lo; i < hi; ++i)
-    for (idx k = (idx)rows.indptr[i], end = (idx)rows.indptr[i + 1]; k < end; ++k)
-      out[rows.indices[k]] += q(i) * square(rows.data[k]);
+// Without weights rows do not matter: one loop over all entries, whose length nobody has to guess.
+template <class T, class I>
+void add_squares(const Csr<T, I> &rows, idx lo, idx hi, const T *weight, idx W, double *RESTRICT out) {
+  idx k = (idx)rows.indptr[lo], end = (idx)rows.indptr[hi];
+  auto one = [&](idx m) { out[rows.indices[m]] += square(rows.data[m]); };
+  if (weight) {
+    for (idx i = lo; i < hi; ++i) {
+      const double q = (double)weight[i * W];
+      for (idx stop = (idx)rows.indptr[i + 1]; k < stop; ++k)
+        out[rows.indices[k]] += q * square(rows.data[k]);
+    }
+    return;
+  }
+  for (; k + 4 <= end; k += 4) {
+    idx next = least(k + AHEAD_ENTRIES, end);
+    FETCH(rows.data + next);
+    FETCH(rows.indices + next);
+    one(k), one(k + 1), one(k + 2), one(k + 3);
+  }
+  for (; k < end; ++k) one(k);
 }
 
 // The mean square of each column, and the largest mean square over one run of rows.
@@ -113,10 +129,10 @@ void column_energies(const Data<T> &f, idx n_runs, bool weighted, double *mean, 
     for (idx r = 0; r < n_runs; ++r) {
       idx lo = r * n / n_runs, hi = (r + 1) * n / n_runs;
       clear(part, d);
-      auto q = [&](idx i) { return weighted ? (double)f.weight[i * f.weight_columns] : 1.0; };
-      add_squares(rows, lo, hi, q, part);
+      const T *weight = weighted ? f.weight : nullptr;
+      add_squares(rows, lo, hi, weight, f.weight_columns, part);
       if (f.intercept)
-        for (idx i = lo; i < hi; ++i) part[d - 1] += q(i);
+        for (idx i = lo; i < hi; ++i) part[d - 1] += weight ? (double)weight[i * f.weight_columns] : 1.0;
       for (idx j = 0; j < d; ++j) {
         mean[j] += part[j] / (double)n;
         largest[j] = most(largest[j], part[j] / (double)(hi - lo));
@@ -139,20 +155,33 @@ template <class T> double score(const Dense<T> &rows, idx i, const double *inver
   for (; j < rows.d; ++j) rest += (double)a[j] * (double)a[j] * inverse_energy[j];
   return total(even + odd) + rest;
 }
+// Eight entries at a time, the last of them with zeros for what belongs to the next row: rows are
+// short, and a loop over what is left would be guessed wrong in most of them.
+const double KEPT[16] = {1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0};
 template <class T, class I>
 double score(const Csr<T, I> &rows, idx i, const double *inverse_energy) {
-  double part[4] = {0, 0, 0, 0};
-  idx k = (idx)rows.indptr[i], end = (idx)rows.indptr[i + 1];
-  auto one = [&](idx m) {
-    double a = (double)rows.data[m];
-    return a * a * inverse_energy[rows.indices[m]];
+  Vec<double> even = spread(0.0), odd = even;
+  auto picked = [&](const I *j) {
+    const double *w = inverse_energy;
+    return Vec<double>{w[j[0]], w[j[1]], w[j[2]], w[j[3]]};
   };
-  for (; k + 4 <= end; k += 4) {
-    part[0] += one(k), part[1] += one(k + 1);
-    part[2] += one(k + 2), part[3] += one(k + 3);
+  auto eight = [&](Vec<double> v, Vec<double> w, const I *j) {
+    even += v * v * picked(j);
+    odd += w * w * picked(j + 4);
+  };
+  idx k = (idx)rows.indptr[i], end = (idx)rows.indptr[i + 1];
+  const T *a = rows.data;
+  for (; k + 8 <= end; k += 8) eight(widened(a + k), widened(a + k + 4), rows.indices + k);
+  if (k + 8 <= rows.entries) {
+    const double *kept = KEPT + 8 - (end - k);
+    eight(widened(a + k) * load(kept), widened(a + k + 4) * load(kept + 4), rows.indices + k);
+  } else if (k < end) {  // there is no next row
+    T last[8] = {};
+    I columns[8] = {};
+    for (idx m = k; m < end; ++m) last[m - k] = a[m], columns[m - k] = rows.indices[m];
+    eight(widened(last), widened(last + 4), columns);
   }
-  for (; k < end; ++k) part[0] += one(k);
-  return (part[0] + part[2]) + (part[1] + part[3]);
+  return total(even + odd);
 }
 // sum_j x_ij^2 / energy_j of each row: how much a row matters to rare columns
 template <class T>

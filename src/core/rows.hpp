@@ -15,6 +15,7 @@ const idx MOST_ROWS = 64;       // at once
 const idx FEW_BYTES = 16384;    // of rows at once: half of a first-level cache
 const idx PASS_BYTES = 6144;    // in a pass over all rows: these, the next ones and the gradient fit
 const idx AHEAD_BYTES = 3072;   // what memory brings while rows are multiplied
+const idx AHEAD_ENTRIES = 256;  // the same for sparse rows
 const idx LONG_BYTES = 4096;    // of a row: processors bring these ahead of time themselves
 
 // A pass over all rows: how many at once, how far ahead rows are asked for on the way forward and
@@ -51,10 +52,10 @@ template <class T> struct Dense {
 template <class T, class I> struct Csr {  // indices are checked: unsigned ones cost nothing to widen
   const I *indptr, *indices;
   const T *data;
-  idx n, mean_row;
+  idx n, entries, mean_row;
   explicit Csr(const Data<T> &f)
       : indptr((const I *)f.indptr), indices((const I *)f.indices), data(f.data), n(f.n),
-        mean_row(f.entries / most<idx>(f.n, 1)) {}
+        entries(f.entries), mean_row(f.entries / most<idx>(f.n, 1)) {}
   idx few() const {
     return clip(FEW_BYTES / (idx)(sizeof(T) + sizeof(I)) / (mean_row + 1), idx(1), MOST_ROWS);
   }
