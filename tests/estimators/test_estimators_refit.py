@@ -110,6 +110,31 @@ def test_low_rank_keeps_rank_and_column_space():
     assert error[0] < error[1]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_refit_of_many_tasks_with_missing_targets_is_least_squares_of_each(intercept, weighted):
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((300, 12))
+    W = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 15))
+    Y = X @ W + rng.standard_normal((300, 15)) + 2.0
+    Y[rng.random(Y.shape) < 0.7] = np.nan
+    weight = rng.integers(0, 3, 300).astype(float) if weighted else np.ones(300)
+    model = sa.SparseLowRankRegressor(
+        alpha=0.4, l1_ratio=0.0, fit_intercept=intercept, refit=True, tol=1e-8
+    ).fit(X, Y, sample_weight=weight)
+    assert 0 < model.rank_ < 12
+    span = np.linalg.svd(model.penalized_coef_.T)[0][:, : model.rank_]
+    for k, target in enumerate(Y.T):
+        seen = ~np.isnan(target)
+        columns = X[seen] @ span
+        own = LinearRegression(fit_intercept=intercept).fit(
+            columns, target[seen], sample_weight=weight[seen]
+        )
+        np.testing.assert_allclose(model.coef_[k], span @ own.coef_, atol=1e-5)
+        if intercept:
+            assert model.intercept_[k] == pytest.approx(own.intercept_, abs=1e-5)
+
+
 def test_rows_at_zero_take_no_direction_from_the_others():
     rng = np.random.default_rng(0)
     W = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30))

@@ -8,7 +8,7 @@ answer is mixed with the penalized one.
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -178,29 +178,91 @@ def refitted(
             "positive=False"
         )
     basis = space.basis.astype(data.X.dtype)
+    if data.y.ndim == 2:  # every output has targets of its own
+        return _by_outputs(data, space, basis, positive, budget, random_state, options)
     rows = checked_rows(data.X @ basis, notes=[])
     problem = Problem.linear(
         data.loss, rows, data.y,
         on_coefficients=_held(space, rows, outputs, positive, options), intercept=data.intercept,
         sample_weight=data.weight, offset=data.offset,
     )  # fmt: skip
-    result = solve(
+    result = _solved(problem, budget, random_state, options)
+    inner = result.coef if not outputs else np.where(space.used, result.coef, 0.0)
+    intercept = result.intercept if data.intercept else 0.0 * inner[:1].sum(axis=0)
+    return Refit(np.asarray(basis @ inner), intercept, result)
+
+
+def _by_outputs(
+    data: Data, space: Space, basis: Any, positive: Any, budget: Budget, random_state: Any,
+    options: Options,
+) -> Refit:  # fmt: skip
+    """Return the refit of outputs that meet only in the structure found.
+
+    Their rows stand below each other, each in its own coordinates: one problem with one target a
+    row, whose columns are as many as there are free numbers. Missing targets have no row.
+    """
+    blocks, parts = [], []
+    for k in range(data.y.shape[1]):
+        part = _output(data, k)
+        rows = part.X @ basis[:, np.flatnonzero(space.used[:, k])]
+        blocks.append(sparse.csr_array(rows))
+        parts.append(part)
+    stacked: Any = sparse.block_diag(blocks, format="csr")
+    ridge = _ridge(checked_rows(stacked, notes=[]), options) * np.ones(stacked.shape[1])
+    if data.intercept:
+        ones: Any = sparse.block_diag([np.ones((len(part.y), 1)) for part in parts])
+        stacked = sparse.hstack([stacked, ones.astype(stacked.dtype)], format="csr")
+        ridge = np.concatenate([ridge, np.zeros(len(parts))])
+    lower = np.full(stacked.shape[1], -np.inf)
+    place = np.nonzero(space.used.T)  # output by output, as the blocks are
+    if positive is not None:
+        signs = np.asarray(abs(space.basis).T @ positive.astype(float)) > 0
+        lower[: len(place[1])] = np.where(signs[place[1]], 0.0, -np.inf)
+    problem = Problem.linear(
+        data.loss, checked_rows(stacked, notes=[]), np.concatenate([part.y for part in parts]),
+        on_coefficients=Separable(0.0, ridge, lower),
+        sample_weight=_joined([part.weight for part in parts]),
+        offset=_joined([part.offset for part in parts]),
+    )  # fmt: skip
+    result = _solved(problem, budget, random_state, options)
+    inner = np.zeros(space.used.shape, dtype=result.coef.dtype)
+    inner[place[1], place[0]] = result.coef[: len(place[1])]
+    intercept = result.coef[len(place[1]) :] if data.intercept else 0.0 * inner[:1].sum(axis=0)
+    return Refit(np.asarray(basis @ inner), intercept, result)
+
+
+def _output(data: Data, k: int) -> Data:
+    """Return the rows of one output that have a target."""
+    weight = data.weight
+    if weight is not None and weight.ndim == 2:
+        weight = weight[:, k]
+    seen = np.ones(len(data.y), dtype=bool) if weight is None else weight > 0
+    offset = data.offset
+    if offset is not None:
+        offset = (offset if offset.ndim == 1 else offset[:, k])[seen]
+    return replace(
+        data, X=data.X[seen], y=data.y[seen, k], weight=None if weight is None else weight[seen],
+        offset=offset,
+    )  # fmt: skip
+
+
+def _joined(parts: list[Any]) -> Any:
+    return None if parts[0] is None else np.concatenate(parts)
+
+
+def _solved(problem: Problem, budget: Budget, random_state: Any, options: Options) -> Result:
+    return solve(
         problem, solver="auto", tol=options.tol, max_passes=None, budget=budget, start=None,
         workspace=Workspace(),
         random_state=random_state, verbose=False, callback=None,
     )  # fmt: skip
-    inner = result.coef if not outputs else np.where(space.used, result.coef, 0.0)
-    intercept = result.intercept if data.intercept else 0.0 * inner[:1].sum(axis=0)
-    return Refit(np.asarray(basis @ inner), intercept, result)
 
 
 def _held(
     space: Space, rows: Rows, outputs: tuple[int, ...], positive: Any, options: Options
 ) -> Separable:
     """Return the tiny square, and bounds that hold coordinates at zero where they do not serve."""
-    n = max(rows.shape[0], 1)
-    total = float(rows.row_norms2().sum(dtype=np.float64))
-    ridge = options.ridge * max(total / (n * rows.shape[1]), float(np.finfo(np.float64).tiny))
+    ridge = _ridge(rows, options)
     used = space.used if outputs else space.used[:, 0]
     upper = np.where(used, np.inf, 0.0)
     lower = -upper
@@ -210,6 +272,12 @@ def _held(
     if used.all() and positive is None:
         return Separable(0.0, ridge)
     return Separable(0.0, ridge, lower, upper)
+
+
+def _ridge(rows: Rows, options: Options) -> float:
+    n = max(rows.shape[0], 1)
+    total = float(rows.row_norms2().sum(dtype=np.float64))
+    return options.ridge * max(total / (n * rows.shape[1]), float(np.finfo(np.float64).tiny))
 
 
 def mixed(model: Any, fitting: Any, result: Result, part: float, budget: Budget) -> Refit:
