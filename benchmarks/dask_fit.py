@@ -1,6 +1,6 @@
 """Fits on a Dask cluster of this machine: two workers against one, and workers that are killed.
 
-    python benchmarks/dask_fit.py speed [--rows N] [--memory 150MB] [--folder DIR] [--out FILE]
+    python benchmarks/dask_fit.py speed [--rows N] [--memory 256MiB] [--folder DIR] [--out FILE]
     python benchmarks/dask_fit.py kills [--moments 50] [--rows N] [--out FILE]
 
 ``speed`` fits a graph-fused logistic model to a .npy file (4 GB by default, in the page cache)
@@ -331,7 +331,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=["speed", "kills"])
     parser.add_argument("--rows", type=int, help="10,000,000 for speed, 2,000,000 for kills")
-    parser.add_argument("--memory", default="150MB", help="what the client may take")
+    parser.add_argument("--memory", default="256MiB", help="the budget, by default the library's")
     parser.add_argument("--moments", type=int, default=50)
     parser.add_argument("--folder", type=Path, help="where the rows of `speed` are, or are made")
     parser.add_argument("--out", type=Path)

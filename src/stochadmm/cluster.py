@@ -255,14 +255,21 @@ class Dask:
             packed = {(k, k + 1): _packed(Node((shard,), work, add)) for k, shard in each}
         for text, held in packed.values():
             futures.append(self.client.submit(_unpacked, text, held, pure=False, retries=2))
-        self._wait(futures)
-        done = dict(zip(packed, self.client.gather(futures), strict=True))
-        for failed in (value for value in done.values() if isinstance(value, TaskFailed)):
-            raise failed
+        where = dict(zip(futures, packed, strict=True))
+        done: dict[tuple[int, int], Any] = {}
+        for ended in self._ended(futures):
+            for future, value in zip(ended, self.client.gather(ended), strict=True):
+                if isinstance(value, TaskFailed):
+                    raise value
+                done[where[future]] = value
+                future.release()
         return done
 
-    def _wait(self, futures: list[Any]) -> None:
-        """Wait for all futures; raise where none ends in time, or nobody is there to work."""
+    def _ended(self, futures: list[Any]) -> Iterator[list[Any]]:
+        """Yield futures as they end, so that messages come while others work.
+
+        Raise where none ends in time, or nobody is there to work.
+        """
         left, ended, seen = list(futures), time.monotonic(), time.monotonic()
         news = Event()
         for future in futures:
@@ -273,6 +280,8 @@ class Dask:
             now = time.monotonic()
             if len(still) < len(left):
                 ended = now
+                waits = set(still)
+                yield [future for future in left if future not in waits]
             left = still
             if now - ended > self.timeout:
                 raise TimeoutError(f"no task has ended for {self.timeout:.0f} s")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.certificates import Certificate, CertificateOptions, certify
+from stochadmm.certificates import Certificate, CertificateOptions, certify, null_space
 from stochadmm.certificates.null_space import FreeSpace
 from stochadmm.losses import (
     Huber,
@@ -475,6 +477,20 @@ def test_the_hessian_of_free_directions_is_that_of_products(loss):
         space.active = np.arange(50) % 3 > 0
         made.append(space.hessian(X[:, 1:]))
     np.testing.assert_allclose(made[0], made[1], rtol=0, atol=1e-14)
+
+
+def test_the_hessian_of_free_directions_is_added_up_over_pieces_of_the_rows(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, weight = rng.standard_normal((500, 4)), rng.random(500)
+    f2 = FiniteSum(Logistic(), X, np.sign(X[:, 0]), sample_weight=weight)
+    basis = rng.standard_normal((4, 3))
+    space = FreeSpace(f2, [(slice(None), sparse.csc_array(basis))])
+    z = X[:, 1]
+    curve = weight / weight.mean() * f2.loss.curvature(z, f2.y)
+    expected = (X @ basis).T @ (curve[:, None] * (X @ basis)) / 500
+    np.testing.assert_allclose(space.hessian(z), expected, rtol=1e-12)
+    monkeypatch.setattr(null_space, "PROOF", replace(null_space.PROOF, block_bytes=1000))
+    np.testing.assert_allclose(space.hessian(z), expected, rtol=1e-12)
 
 
 def test_free_mean_of_a_large_signal():

@@ -3,12 +3,15 @@
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 import stochadmm as sa
+from stochadmm.data import as_rows
+from stochadmm.data.rows import Blocking
 
 
 def solve(X, y, method="auto"):
@@ -36,6 +39,21 @@ def test_a_memory_map_gives_the_bits_of_an_array_and_csr_the_same_coefficients(d
     assert dense.n_passes == from_map.n_passes
     if method == "auto":  # the others stop within their tolerance, not at the optimum's digits
         np.testing.assert_allclose(csr.coef, dense.coef, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_rows_come_in_another_type_piece_by_piece(data, kind):
+    rows = as_rows(kind(data[0].astype(np.float32))).take(slice(0, 400))
+    rows = replace(rows, blocking=Blocking(block_bytes=1 << 12, fewest=1))
+    seen, memory = [], set()
+    for part, stored, wide in rows.in_type(np.float64):
+        assert stored.dtype == np.float32 and wide.dtype == np.float64
+        assert np.array_equal(wide.dense(), data[0][part].astype(np.float32))
+        seen += range(part.start, part.stop)
+        memory.add(wide.dense().__array_interface__["data"][0])
+    assert seen == list(range(400)) and len(seen) > len(memory)
+    if kind is np.asarray:
+        assert len(memory) == 1
 
 
 def test_rows_count_their_reads(data):

@@ -13,7 +13,14 @@ from stochadmm.risk.sampling import Coin
 from stochadmm.run.minimize import Request, solve
 from stochadmm.run.path import at_strength
 from stochadmm.solvers.default.streamed_newton import _tangent_problem
-from stochadmm.streaming import Sample, StreamedSum, WithRest, as_bytes, first_pass
+from stochadmm.streaming import (
+    Sample,
+    StreamedSum,
+    WithRest,
+    as_bytes,
+    first_pass,
+    in_memory,
+)
 
 SMALL = "4MiB"
 LOSSES = {
@@ -265,23 +272,40 @@ def test_what_a_source_cannot_serve_is_said_before_the_run():
         sa.minimize(stated("logistic", X, y), "streamed-newton")
 
 
-def test_rows_on_disk_are_never_all_in_memory(tmp_path):
-    import tracemalloc
-
+@pytest.fixture
+def wide_file(tmp_path):
+    """Rows that take 19 MB in their file, and 38 in float64."""
     rng = np.random.default_rng(0)
     n, d = 120_000, 40
     X = rng.standard_normal((n, d)).astype(np.float32)
     y = np.sign(X[:, 0] + rng.logistic(size=n))
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", y)
-    del X
-    source = sa.open(tmp_path / "X.npy", tmp_path / "y.npy")
-    problem = sa.Problem.linear(sa.Logistic(), source, on_coefficients=sa.L1(1e-3))
+    return sa.open(tmp_path / "X.npy", tmp_path / "y.npy")
+
+
+@pytest.mark.parametrize("structure", ["columns", "chain"])
+def test_rows_on_disk_are_never_all_in_memory(wide_file, structure):
+    import tracemalloc
+
+    penalty = (
+        {"on_coefficients": sa.L1(1e-3)}
+        if structure == "columns"
+        else {"structure": sa.Differences(40), "on_structure": sa.L1(1e-3)}
+    )
+    problem = sa.Problem.linear(sa.Logistic(), wide_file, **penalty)
     tracemalloc.start()
     found = sa.minimize(problem, stop=sa.Gap(1e-6), memory="8MB", cluster=sa.cluster.Local(1))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert found.converged and peak < 12e6  # the rows take 19 MB, in float64 38
+    assert found.converged and peak < 8e6
+
+
+def test_samples_are_kept_in_the_type_of_the_rows(wide_file):
+    f2 = StreamedSum(sa.Logistic(), wide_file, memory=1 << 22)
+    sample = first_pass(f2).sample
+    assert sample.rows.dtype == np.float32 and sample.y.dtype == np.float64
+    assert in_memory(f2, sample, sample.weight).dtype == np.float64
 
 
 @pytest.mark.parametrize(("text", "bytes_"), [("8MB", 8_000_000), (10_000_000, 10_000_000)])

@@ -44,7 +44,10 @@ class FreeSpace:
             out = np.zeros((self.f2.n_terms, basis.shape[1]))
         else:
             dense = np.asarray(top.toarray())
-            out = np.concatenate([b.matvec(dense) for _, b in self.f2.rows.blocks()])
+            kind = np.result_type(dense, self.f2.rows.dtype)
+            out = np.empty((self.f2.n_terms, basis.shape[1]), kind)
+            for part, block in self.f2.rows.blocks():
+                out[part] = block.matvec(dense)
         if self.f2.intercept:
             out = out + basis[[d]].toarray()
         return np.asarray(out)
@@ -131,8 +134,7 @@ class FreeSpace:
         if self.f2.n_outputs is None:
             curve = weighted(self.q, self.loss.curvature(z, self.f2.y))
             root = np.sqrt(curve if self.active is None else self.active * curve)
-            scaled = self.moves[0] * root[:, None]
-            return np.asarray(scaled.T @ scaled / self.f2.n_terms)
+            return self._weighted_gram(root) / self.f2.n_terms
         if not offers(self.loss, Has.CURVATURE_PARTS):
             columns = [self.gradient(self.slope_change(z, unit)) for unit in np.eye(self.size)]
             H = np.stack(columns, axis=1)
@@ -141,6 +143,16 @@ class FreeSpace:
         for first in range(0, self.f2.n_terms, PROOF.block):
             H += self._curvature_of(slice(first, first + PROOF.block), z)
         return H / self.f2.n_terms
+
+    def _weighted_gram(self, root: Array) -> Array:
+        """Return ``sum_i root_i^2 m_i m_i'`` of one output's moves, some rows at a time."""
+        move = self.moves[0]
+        length = max(1, PROOF.block_bytes // (8 * max(1, move.shape[1])))
+        total = np.zeros((move.shape[1], move.shape[1]))
+        for first in range(0, len(move), length):
+            scaled = move[first : first + length] * root[first : first + length, None]
+            total += scaled.T @ scaled
+        return total
 
     def _curvature_of(self, rows: slice, z: Array) -> Array:
         """Return the sum over some rows of the Hessian ``diag(a) - b b'`` in the predictions."""

@@ -113,6 +113,8 @@ class ProofNumbers:
         Numbers up to which the moves of single directions are added up one by one.
     block : int
         Rows whose curvatures are taken at a time.
+    block_bytes : int
+        Rows of moves that are weighted at a time: a copy of all would double the memory.
     floor : float
         Share of |F(0)| that a relative gap is relative to at least, for optima at zero.
     repair_rounds, beyond : int, float
@@ -143,6 +145,7 @@ class ProofNumbers:
     most_cleared: int = 400
     most_work: float = 3e7
     block: int = 1 << 16
+    block_bytes: int = 1 << 22
     floor: float = 1e-3
     repair_rounds: int = 60
     pulls: tuple[float, ...] = (2.0, 8.0, 32.0, 128.0)

@@ -40,6 +40,10 @@ class CSRRows(Counted):
         """Yield consecutive rows, with their range."""
         return ((rows, self.take(rows)) for rows in self.ranges(within, itemsize))
 
+    def in_type(self, dtype: Any) -> Iterator[tuple[slice, CSRRows, CSRRows]]:
+        """Yield consecutive rows as they are and in a type."""
+        return ((part, rows, rows.as_type(dtype)) for part, rows in self.blocks())
+
     def take(self, rows: Any) -> CSRRows:
         """Return some rows in memory; entries of consecutive ones are not copied."""
         if isinstance(rows, slice) and rows.step in (None, 1):

@@ -41,6 +41,21 @@ class DenseRows(Counted):
         """Yield consecutive rows, with their range."""
         return ((rows, self.take(rows)) for rows in self.ranges(within, itemsize))
 
+    def in_type(self, dtype: Any) -> Iterator[tuple[slice, DenseRows, DenseRows]]:
+        """Yield consecutive rows as they are and in a type; copies share their memory.
+
+        New memory for every copy would cost more than the products: systems hand out pages of
+        zeros, one by one.
+        """
+        room: Array | None = None
+        for part, rows in self.blocks(itemsize=self.dtype.itemsize):
+            wide = rows
+            if rows.dtype != dtype:
+                room = np.empty_like(rows.X, dtype=dtype) if room is None else room
+                wide = DenseRows(room[: len(rows.X)])
+                np.copyto(wide.X, rows.X)
+            yield part, rows, wide
+
     def take(self, rows: Any) -> DenseRows:
         """Return some rows in memory; slices are not copied."""
         taken = DenseRows(self.X[rows])

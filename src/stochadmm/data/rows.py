@@ -148,6 +148,9 @@ class Rows(Protocol):
     def blocks(self, within: slice = ALL, itemsize: int = 8) -> Iterator[tuple[slice, Rows]]:
         """Yield consecutive rows, with their range."""
 
+    def in_type(self, dtype: Any) -> Iterator[tuple[slice, Rows, Rows]]:
+        """Yield consecutive rows as they are and in a type; copies share their memory."""
+
     def take(self, rows: Any) -> Rows:
         """Return some rows in memory; consecutive ones are not copied."""
 

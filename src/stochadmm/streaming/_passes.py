@@ -25,6 +25,7 @@ class Sample:
     """Some rows with all that belongs to them, in the order of their numbers."""
 
     rows: Rows
+    """In the type in which they are stored: half the memory, and half the messages, of float32."""
     y: Array
     weight: Array
     offset: Array | None
@@ -113,20 +114,20 @@ class Work:
                 raise ValueError(f"weights below zero after row {block.first}; use weights >= 0")
         if self.scratch is not None:
             self.scratch.write(block)
-        rows, total = block.rows, None
-        for part in rows.ranges(itemsize=rows.dtype.itemsize):
-            sums = self._chunk(block, rows.take(part).as_type(np.float64), part)
+        total: Sums | None = None
+        for part, stored, rows in block.rows.in_type(np.float64):
+            sums = self._chunk(block, part, stored, rows)
             total = sums if total is None else total.add(sums)
         assert total is not None
         return total
 
-    def _chunk(self, block: Block, rows: Rows, part: slice) -> Sums:
+    def _chunk(self, block: Block, part: slice, stored: Rows, rows: Rows) -> Sums:
         y = np.asarray(block.y[part], dtype=np.float64)
         q = np.ones(len(y)) if block.weight is None else block.weight[part].astype(np.float64)
         offset = None if block.offset is None else block.offset[part].astype(np.float64)
         if self.opening:
             here = Sample(rows, y, q, offset, q)
-            return self._first(here, self._drawn(block.first + part.start, here))
+            return self._first(here, self._drawn(block.first + part.start, here, stored))
         own = self._predict(rows, self.x)
         z = own if offset is None else own + offset
         if self.line is not None:
@@ -139,7 +140,7 @@ class Work:
         total = float(q @ losses)
         return Sums(
             len(y), float(q.sum()), total, float(np.vdot(qu, own)) - total, gradient,
-            sample=self._drawn(block.first + part.start, Sample(rows, y, q, offset, q)),
+            sample=self._drawn(block.first + part.start, Sample(rows, y, q, offset, q), stored),
         )  # fmt: skip
 
     def _first(self, here: Sample, drawn: tuple[Sample, ...]) -> Sums:
@@ -164,8 +165,8 @@ class Work:
         values = np.array([q @ _each(self.loss, z + t * dz, y) for t in lengths])
         return Sums(len(y), float(q.sum()), 0.0, 0.0, np.zeros(0), along=values)
 
-    def _drawn(self, first: int, here: Sample) -> tuple[Sample, ...]:
-        """Return those of consecutive rows that belong to the sample."""
+    def _drawn(self, first: int, here: Sample, stored: Rows) -> tuple[Sample, ...]:
+        """Return those of consecutive rows that belong to the sample, as they are stored."""
         if self.coin is None:
             return ()
         p = self.coin.probabilities(here.rows)
@@ -173,7 +174,7 @@ class Work:
         if not taken.size:
             return ()
         offset = None if here.offset is None else here.offset[taken]
-        rows = here.rows.take(taken)
+        rows = stored.take(taken)
         return (Sample(rows, here.y[taken], here.weight[taken], offset, p[taken]),)
 
 

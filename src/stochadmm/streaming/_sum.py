@@ -253,7 +253,8 @@ def _fastest(f2: StreamedSum, rows: Workspace) -> StreamedSum:
 
 
 def in_memory(f2: StreamedSum, rows: Sample, weight: Array) -> FiniteSum:
-    """Return the mean loss of the rows of a sample, with weights of their own."""
+    """Return the mean loss of the rows of a sample in float64, with weights of their own."""
     return FiniteSum(
-        f2.loss, rows.rows, rows.y, weight, intercept=f2.intercept, offset=rows.offset
-    )
+        f2.loss, rows.rows.as_type(np.float64), rows.y, weight, intercept=f2.intercept,
+        offset=rows.offset,
+    )  # fmt: skip

@@ -291,13 +291,13 @@ def _tangent_problem(
 ) -> FiniteSum:
     """Return the data term of the sample and one row for all the others, weights as given."""
     loss: Any = f2.loss
-    own = rows.rows.matvec(x[: f2.n_features])
+    data = rows.rows.as_type(np.float64)
+    own = data.matvec(x[: f2.n_features])
     if f2.intercept:
-        own = own + x[-1]
+        own, data = own + x[-1], data.with_ones()
     z = own if rows.offset is None else own + rows.offset
     u = loss.slope(z, rows.y)
     qu, rest = rows.weight * u, sums.weight - float(rows.weight.sum())
-    data = rows.rows.with_ones() if f2.intercept else rows.rows
     if not rest > 1e-12 * sums.weight:  # the sample is everything
         return FiniteSum(loss, data, rows.y, rows.weight, offset=rows.offset)
     tangent_row = DenseRows(((sums.gradient - data.rmatvec(qu)) / rest)[None, :])
