@@ -329,7 +329,7 @@ class Run:
                 found.append("too low")
         elif self.relative_gap <= TOL and self.feasibility <= TOL:
             found.append("not converged although the rule is met")
-        if not np.isnan(self.gap) and not self.objective - self.gap <= self.optimum + slack:
+        if np.isfinite(self.gap) and not self.objective - self.gap <= self.optimum + slack:
             found.append("unsound bound")
         return found
 
