@@ -219,8 +219,9 @@ def verdict(row: pd.Series, name: str) -> int:
 
 def _line(case: str, row: pd.Series) -> str:
     def shown(name: str, digits: int) -> str:
-        if row.plain or not np.isfinite(row[name]):
-            return "-" if not np.isfinite(row[name]) else ""
+        known = np.isfinite(row[name]) and np.isfinite(row[name + "_se"])
+        if row.plain or not known:
+            return "" if known else "-"
         text = f"{row[name]:+.{digits}f} ± {row[name + '_se']:.{digits}f}"
         return f"**{text}**" if verdict(row, name) else text
 
