@@ -1,5 +1,6 @@
 """Curved losses with a nuclear norm: against a conic solver, by properties, bounds proved."""
 
+import itertools
 import warnings
 
 import cvxpy as cp
@@ -262,6 +263,67 @@ def test_split_gradients_lie_in_the_dual_balls():
     assert np.linalg.norm(first, 2) <= 0.5 * (1 + 1e-12)
     assert np.linalg.norm(rest, axis=1).max() <= 0.3 * (1 + 1e-12)
     assert found.scale > split(form, G, np.zeros_like(G), 0).scale
+
+
+def with_held_rows(rng, shape, kind, b, held):
+    """Return a pull that stays within the dual ball of the other norm in some rows."""
+    G = rng.standard_normal(shape)
+    size = np.abs(G).max(axis=1) if kind == "entries" else np.linalg.norm(G, axis=1)
+    G *= (np.where(held, 0.9, 4.0) * b / size)[:, None]
+    return G
+
+
+@pytest.mark.parametrize("kind", ["entries", "rows"])
+def test_rows_held_by_one_norm_are_left_out_of_a_split_that_fits(kind):
+    held = np.array([True, False, True, False, False, True])
+    form = read(stated(*classes(15), kind=kind, a=2.0, b=0.3))
+    G = with_held_rows(np.random.default_rng(4), (6, 4), kind, 0.3, held)
+    found = split(form, G, np.zeros_like(G), 200)
+    assert found.scale == 1.0 and not found.first[held].any() and found.first[~held].any()
+    assert np.linalg.norm(found.first, 2) <= 2.0 * (1 + 1e-12)
+    assert form.others[0].dual_scale(G - found.first) == 1.0
+
+
+@pytest.mark.parametrize("kind", ["entries", "rows"])
+def test_the_prox_of_the_sum_is_optimal_though_held_rows_are_left_out(kind):
+    a, b, L = 0.5, 0.3, 2.0
+    held = np.array([True, False, True, False, False, True])
+    problem = stated(*classes(15), kind=kind, a=a, b=b)
+    form = read(problem)
+    run = Fista(
+        CurvedLoss(problem.f2, form.rows, form.free), form,
+        FistaOptions(rounds=5000, accuracy=0.0), DualOptions(),
+    )  # fmt: skip
+    T = with_held_rows(np.random.default_rng(5), (6, 4), kind, b / L, held)
+    run.begin(np.zeros((6, 4)), None, zero_subgradients(form, (6, 4)))
+    run.L = L
+    Z, (first, second) = run._prox(T)
+    assert Z.any() and not Z[held].any()
+    np.testing.assert_allclose(first + second, L * (T - Z), atol=1e-12)
+    assert np.linalg.norm(first, 2) <= a * (1 + 1e-10)
+    assert form.others[0].conjugate(second) == 0
+    assert np.vdot(first, Z) == pytest.approx(a * np.linalg.norm(Z, "nuc"), rel=1e-8)
+    assert np.vdot(second, Z) == pytest.approx(form.others[0].value(Z), rel=1e-8)
+
+
+def test_the_metric_of_some_rows_is_a_part_of_the_whole():
+    rng = np.random.default_rng(6)
+    X, y = classes(seed=6, n=60, d=7, outputs=3)
+    problem = stated(sparse.csr_array(np.where(rng.random(X.shape) < 0.4, X, 0.0)), y, "entries")
+    form = read(problem)
+    loss = CurvedLoss(problem.f2, form.rows, form.free)
+    metric, rows = Diagonal(loss), np.array([1, 2, 5])
+    points = [loss.at(0.3 * rng.standard_normal((7, 3))) for _ in range(4)]
+    for old, new in itertools.pairwise(points):
+        metric.remember(new.W - old.W, new.gradient - old.gradient)
+    metric.renew(points[-1])
+    metric.prepare()
+    few = metric.restricted(rows)
+    part, whole = rng.standard_normal((3, 3)), np.zeros((7, 3))
+    whole[rows] = part
+    image = metric.apply(whole)[rows]
+    np.testing.assert_allclose(few.apply(part), image, atol=1e-12)
+    np.testing.assert_allclose(few.solve(image + 0.2 * part, 0.2), part, atol=1e-10)
 
 
 def test_blocks_of_held_coefficients_are_those_of_the_dense_hessian():

@@ -9,6 +9,7 @@ the best V, and the slopes there satisfy the dual constraint of the free rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
+from ..data import Blocking
 from ..risk import FiniteSum
 from ..risk.dual import mean_conjugate
 from ..risk.split_columns import SplitColumns
@@ -78,15 +80,22 @@ class CurvedLoss:
         """Return the mean loss and its derivatives in the predictions."""
         if self.labels is None:
             return self.f2.value_at(z), np.asarray(self.loss.slope(z, self.f2.y), dtype=np.float64)
-        index = np.arange(self.n), self.labels
-        top = z.max(axis=1, keepdims=True)
-        p = np.exp(z - top)
-        total = p.sum(axis=1, keepdims=True)
-        losses = np.log(total[:, 0]) + top[:, 0] - z[index]
-        p /= total
-        p[index] -= 1.0
+        p, losses = np.empty_like(z), np.empty(self.n)
+        for part in self.parts():
+            own, few = p[part], z[part]
+            index = np.arange(len(few)), self.labels[part]
+            top = few.max(axis=1, keepdims=True)
+            np.exp(np.subtract(few, top, out=own), out=own)
+            total = own.sum(axis=1, keepdims=True)
+            losses[part] = np.log(total[:, 0]) + top[:, 0] - few[index]
+            own /= total
+            own[index] -= 1.0
         mean = losses.mean() if self.weight is None else losses @ self.weight[:, 0] / self.n
         return float(mean), p
+
+    def parts(self) -> Iterator[slice]:
+        """Yield ranges of rows whose numbers, one per output, stay in a cache."""
+        return Blocking().ranges(self.n, 8 * self.outputs)
 
     def curvature(self, point: Point) -> tuple[Array, Array | None]:
         """Return (c, s): the Hessian in a row's predictions is ``diag(c_i) - s_i s_i'``."""
@@ -100,6 +109,11 @@ class CurvedLoss:
     def conjugate(self, u: Array) -> float:
         """Return the mean conjugate at dual numbers u of the predictions."""
         return mean_conjugate(self.f2, u)
+
+    def room(self, u: Array, du: Array) -> float:
+        """Return the largest t in [0, 1] that keeps ``u + t du`` in the conjugate's domain."""
+        y = self.f2.y
+        return min(float(np.min(self.loss.dual_room(u[p], du[p], y[p]))) for p in self.parts())
 
     # ---------------------------------------------------------------- points
 
@@ -188,9 +202,12 @@ class Hessian:
 
     def slope_change(self, z: Array) -> Array:
         """Return the change of the slopes along a change of the predictions."""
-        out = self.c * z
-        if self.s is not None:
-            out -= self.s * (self.s * z).sum(axis=1, keepdims=True)
+        out = np.empty_like(z)
+        for part in self.loss.parts():
+            np.multiply(self.c[part], z[part], out=out[part])
+            if self.s is not None:
+                s = self.s[part]
+                out[part] -= s * np.einsum("ij,ij->i", s, z[part])[:, None]
         return out
 
     def __matmul__(self, D: Array) -> tuple[Array, Array]:

@@ -41,22 +41,28 @@ def split(
     alpha = float(form.nuclear.alpha)
     if not form.others:
         return Split(_nuclear_scale(target, alpha), target)
-    other: Any = form.others[0]
+    rows = form.beyond(target)  # the others are held by the other norm alone
+    if not rows.size:
+        return Split(1.0, np.zeros_like(target))
+    other: Any = form.others[0].restricted(rows)
     threshold = SingularValueThreshold()
-    best = Split(_scale(form, target, first), first)
-    ahead, momentum = first, 1.0
+    pull, known = target[rows], first[rows]
+    scale, best = min(_nuclear_scale(known, alpha), float(other.dual_scale(pull - known))), known
+    ahead, momentum = known, 1.0
     for _ in range(rounds):
-        if best.scale == 1.0 or deadline.passed():
+        if scale == 1.0 or deadline.passed():
             break
-        rest = target - np.asarray(other.project_dual(target - ahead))
+        rest = pull - np.asarray(other.project_dual(pull - ahead))
         new = rest - threshold(rest, alpha)[0]
-        scale = float(other.dual_scale(target - new))
-        if scale > best.scale:
-            best = Split(scale, new)
+        fits = float(other.dual_scale(pull - new))
+        if fits > scale:
+            scale, best = fits, new
         following = 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
-        ahead = new + (momentum - 1) / following * (new - first)
-        first, momentum = new, following
-    return Split(_scale(form, target, best.first), best.first)  # the spectral norm is verified
+        ahead = new + (momentum - 1) / following * (new - known)
+        known, momentum = new, following
+    whole = np.zeros_like(target)
+    whole[rows] = best
+    return Split(_scale(form, target, whole), whole)  # the spectral norm is verified
 
 
 def _scale(form: Form, target: Array, first: Array) -> float:
@@ -122,7 +128,7 @@ def corrected(
             deadline,
         )
         left -= move.products
-        room = float(np.min(loss.loss.dual_room(at.slopes, move.slopes, loss.f2.y)))
+        room = loss.room(at.slopes, move.slopes)
         u = at.slopes + (1.0 if room >= 1 else 0.999 * room) * move.slopes
         found = split(form, -loss.pull_back(u), subgradients[0], options.rounds, deadline)
         best = max(best, bound(loss, point.V, u, found.scale, options))
@@ -260,7 +266,8 @@ def _conjugate_gradients(
             break
         step = rz / curvature
         W += step * direction
-        du += step * bent
+        bent *= step
+        du += bent
         left = left - step * only(image)
         hopeless = k >= hopeless_after and float(np.linalg.norm(left)) > 0.5 * first
         if _largest(left) <= tol or hopeless or deadline.passed():

@@ -11,7 +11,6 @@ the dual point of the certificate, at no further read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -104,24 +103,33 @@ class Fista:
 
     def _prox(self, target: Array) -> tuple[Array, list[Array]]:
         """Return the prox of the sum at a target and a subgradient of each norm."""
-        alpha, L, o = float(self.form.nuclear.alpha), self.L, self.options
+        L = self.L
         if not self.form.others:
-            Z, _ = self.threshold(target, alpha / L)
+            Z, _ = self.threshold(target, float(self.form.nuclear.alpha) / L)
             return Z, [L * (target - Z)]
-        other: Any = self.form.others[0]
-        prox: Callable[..., Array] = other.prox
-        first, second = self.subgradients
+        # a row that the other norm alone holds at zero is zero, and the nuclear norm asks nothing
+        rows = self.form.beyond(L * target)
+        first, second, Z = np.zeros_like(target), L * target, np.zeros_like(target)
+        if rows.size:
+            Z[rows], first[rows], second[rows] = self._prox_of_rows(target[rows], rows)
+        return Z, [first, second]
+
+    def _prox_of_rows(self, target: Array, rows: Array) -> tuple[Array, Array, Array]:
+        """Return the prox at some rows, and both subgradients, by alternating projections."""
+        alpha, L, o = float(self.form.nuclear.alpha), self.L, self.options
+        other: Any = self.form.others[0].restricted(rows)
+        second, W = self.subgradients[1][rows], self.W[rows]
         for k in range(o.rounds):
             A = target - second / L
             low_rank, _ = self.threshold(A, alpha / L)
             first = L * (A - low_rank)
             B = target - first / L
-            Z = prox(B, 1 / L)
+            Z = other.prox(B, 1 / L)
             second = L * (B - Z)
             apart = float(np.linalg.norm(low_rank - Z))
-            if k % 2 and apart <= o.accuracy * float(np.linalg.norm(Z - self.W)) + 1e-12:
+            if k % 2 and apart <= o.accuracy * float(np.linalg.norm(Z - W)) + 1e-12:
                 break
-        return Z, [first, second]
+        return Z, first, second
 
     def _penalty(self, W: Array) -> float:
         first = float(self.form.nuclear.alpha) * nuclear_norm(W) if W.any() else 0.0

@@ -75,6 +75,14 @@ class Form:
         """The strengths of the other norms."""
         return [float(h.alpha) for h in self.norms]
 
+    def beyond(self, pull: Array) -> Array:
+        """Return the rows that the first other norm does not hold at zero against a pull.
+
+        The others may be left out of whatever the norms share: where the nuclear norm has a
+        subgradient, it has one that is zero in these rows.
+        """
+        return np.flatnonzero(self.others[0].tension(pull) > 1)
+
     def penalty(self, W: Array) -> float:
         """Return the sum of the penalties of the penalized rows."""
         return float(sum(term.penalty.value(W) for term in self.terms))

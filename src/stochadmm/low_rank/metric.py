@@ -46,6 +46,15 @@ class Metric:
         twin.steps, twin.changes = list(self.steps), list(self.changes)
         return twin
 
+    def restricted(self, rows: Array) -> Metric:
+        """Return the metric of some rows of a matrix (where ``rotate`` leaves rows alone)."""
+        twin, shape = copy(self), self.diagonal.shape
+        twin.diagonal, twin._solved = self.diagonal[rows], None
+        if self._psi is not None:
+            psi = self._psi.reshape(-1, *shape)[:, rows]
+            twin._psi = psi.reshape(len(psi), -1)
+        return twin
+
     def rotate(self, A: Array) -> Array:
         """Return A in the coordinates where B_0 is diagonal."""
         return A

@@ -11,6 +11,7 @@ splitting's subgradients are the dual point of the certificate (``dual``).
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,75 @@ from .metric import Metric
 from .options import NewtonOptions
 from .splitting import Splitting
 from .svt import NuclearProx, nuclear_norm
+
+
+@dataclass(frozen=True)
+class Model:
+    """The quadratic model of a loss at a point, in the rows that may move.
+
+    Where the metric allows for it, rows that are zero and held there by the norm of entries or
+    rows are left out: the subgradient of the nuclear norm may be zero in them.
+    """
+
+    form: Form
+    metric: Metric
+    rows: Any
+    W: Array
+    gradient: Array
+    linear: Array
+    others: tuple[Any, ...]
+
+    @classmethod
+    def at(cls, form: Form, metric: Metric, point: Point) -> Model:
+        """Return the model at a point."""
+        rows: Any = slice(None)
+        others = form.others
+        if metric.can_be_masked and others:
+            held = others[0].tension(-point.gradient) <= 1
+            rows = np.flatnonzero(point.W.any(axis=1) | ~held)
+            metric, others = metric.restricted(rows), (others[0].restricted(rows),)
+        W, gradient = point.W[rows], point.gradient[rows]
+        return cls(form, metric, rows, W, gradient, metric.apply(W) - gradient, others)
+
+    @property
+    def proxes(self) -> list[Any]:
+        """The prox of each norm."""
+        return [NuclearProx(float(self.form.nuclear.alpha)), *(h.prox for h in self.others)]
+
+    def whole(self, own: Array, elsewhere: Array) -> Array:
+        """Return a matrix of all rows from that of those that may move."""
+        if len(own) == len(elsewhere):
+            return own
+        out = elsewhere.copy()
+        out[self.rows] = own
+        return out
+
+    def value(self, W: Array) -> float:
+        """Return the model and the norms at W."""
+        smooth = float(np.vdot(W, 0.5 * self.metric.apply(W) - self.linear))
+        return smooth + penalty(float(self.form.nuclear.alpha), self.others, W)
+
+    def is_met(self, run: Splitting, accuracy: float, below: float) -> bool:
+        """Say whether the residuals are small beside the step, and the model has fallen."""
+        Z, norm = run.Z[-1], np.linalg.norm
+        apart = np.sqrt(sum(norm(run.W - each) ** 2 for each in run.Z))
+        if apart > accuracy * norm(Z - self.W):
+            return False
+        mean = sum(run.Z[1:], run.Z[0]) / len(run.Z)
+        bent = self.metric.apply(mean) - self.linear  # the model's gradient at the mean of the Z
+        total = run.subgradients[0]
+        for u in run.subgradients[1:]:
+            total = total + u
+        scale = max(norm(bent - self.gradient), norm(self.gradient + total))
+        if norm(bent + total) > accuracy * scale:
+            return False
+        return below == np.inf or self.value(Z) < below
+
+
+def penalty(alpha: float, others: tuple[Any, ...], W: Array) -> float:
+    """Return the nuclear norm and the other ones at W."""
+    first = alpha * nuclear_norm(W) if W.any() else 0.0
+    return first + sum(float(h.value(W)) for h in others)
 
 
 class ProximalNewton:
@@ -70,8 +140,7 @@ class ProximalNewton:
         return self.point.value + self.penalty
 
     def _penalty(self, W: Array) -> float:
-        first = float(self.form.nuclear.alpha) * nuclear_norm(W) if W.any() else 0.0
-        return first + sum(float(h.value(W)) for h in self.form.others)
+        return penalty(float(self.form.nuclear.alpha), self.form.others, W)
 
     # ---------------------------------------------------------------- a step
 
@@ -82,47 +151,32 @@ class ProximalNewton:
             metric.renew_rows(point)
         metric.renew(point)
         metric.prepare()
-        target = self._model(metric.apply(point.W) - point.gradient, deadline)
-        self._move(target)
+        model = Model.at(self.form, metric, point)
+        self._move(self._minimized(model, self.accuracy, model.value(model.W), deadline))
         self.n_steps += 1
 
-    def _model(self, linear: Array, deadline: Deadline) -> Array:
-        """Return the minimizer of the model, as accurate as the step deserves."""
-        o, W = self.options, self.point.W
-        low_rank = NuclearProx(float(self.form.nuclear.alpha))
+    def _minimized(self, model: Model, accuracy: float, below: float, deadline: Deadline) -> Array:
+        """Return the minimizer of a model up to an accuracy, where its value is below another."""
+        o, those = self.options, model.rows
         rho = float(self.metric.diagonal.mean()) if self.rho is None else self.rho
-        proxes = [low_rank, *(h.prox for h in self.form.others)]
-        run = Splitting(self.metric, linear, proxes, rho, o.splitting)
-        run.begin(W, self.subgradients, self.Z)
-        now = self._model_value(W, linear, self.penalty)
+        run = Splitting(model.metric, model.linear, model.proxes, rho, o.splitting)
+        known = None if self.Z is None else [Z[those] for Z in self.Z]
+        run.begin(model.W, [u[those] for u in self.subgradients], known)
         for k in range(1, o.inner + 1):
             run.step()
             if k % o.look_every:
                 continue
-            if self._accurate(run, linear, now) or deadline.passed():
+            if model.is_met(run, accuracy, below) or deadline.passed():
                 break
         self.n_inner += run.n_steps
-        self.rho, self.Z, self.subgradients = run.rho, run.Z, run.subgradients
-        return run.Z[-1]
-
-    def _model_value(self, W: Array, linear: Array, penalty: float) -> float:
-        return float(np.vdot(W, 0.5 * self.metric.apply(W) - linear)) + penalty
-
-    def _accurate(self, run: Splitting, linear: Array, now: float) -> bool:
-        """Say whether the residuals are small beside the step, and the model has fallen."""
-        Z, norm = run.Z[-1], np.linalg.norm
-        apart = np.sqrt(sum(norm(run.W - each) ** 2 for each in run.Z))
-        if apart > self.accuracy * norm(Z - self.point.W):
-            return False
-        mean = sum(run.Z[1:], run.Z[0]) / len(run.Z)
-        bent = self.metric.apply(mean) - linear  # the model's gradient at the mean of the Z
-        total = run.subgradients[0]
-        for u in run.subgradients[1:]:
-            total = total + u
-        scale = max(norm(bent - self.point.gradient), norm(self.point.gradient + total))
-        if norm(bent + total) > self.accuracy * scale:
-            return False
-        return self._model_value(Z, linear, self._penalty(Z)) < now
+        point, rest = self.point, -self.point.gradient
+        self.rho = run.rho
+        self.Z = [model.whole(Z, np.zeros_like(point.W)) for Z in run.Z]
+        elsewhere = [np.zeros_like(rest), rest]  # held there by the other norm alone
+        self.subgradients = [
+            model.whole(u, other) for u, other in zip(run.subgradients, elsewhere, strict=False)
+        ]
+        return self.Z[-1]
 
     def _move(self, target: Array) -> None:
         """Go to the target, or as far towards it as the objective falls."""
@@ -167,15 +221,19 @@ class ProximalNewton:
         if self.upper - self.lower > target and due and not deadline.passed():
             products = o.dual.products << min(self.n_tries, 5)
             self.n_tries += 1
-            self.next_try = self.n_steps + 2  # a failure says that the point is not near enough
+            before = self.loss.reads
             self.metric.renew(point)
             self.metric.prepare()
+            model = Model.at(self.form, self.metric, point)
+            self._minimized(model, o.certified_accuracy, np.inf, deadline)
             relative = 0.3 * target / max(abs(self.upper), 1e-300)
             found, self.ended = corrected(
                 self.loss, self.form, self.metric, point, self.ended, self.subgradients,
                 products, relative, self.upper - target, o.dual, deadline,
             )  # fmt: skip
             self._take(found)
+            # a failure says that the point is not near enough: steps first, worth what it cost
+            self.next_try = self.n_steps + max(2, int(o.rest * (self.loss.reads - before)))
         self.certificate_reads += self.loss.reads - reads
         return self.upper - self.lower <= target
 

@@ -77,12 +77,18 @@ class NewtonOptions:
     """Iterations between two looks at the model's residuals, which cost about one."""
     accuracy: float = 0.1
     """Residuals of a model relative to its step: more digits would describe the model only."""
+    certified_accuracy: float = 0.01
+    """The same where its subgradients are corrected: they cost less than products with the rows
+    that make up for them."""
     regram: tuple[int, ...] = (3,)
     """Steps at which the Gram matrix is weighted anew: the curvature has settled by then."""
     split_from: float = 1.0
     """A bound by splitting is tried when the last decrease is at most this many targets,"""
     correct_from: float = 0.3
     """a corrected one at this many: it costs some products with the Hessian."""
+    rest: float = 0.5
+    """Steps between two corrected bounds, per read of the last: a step costs a read and a model,
+    so that neither takes much more than the other."""
     free_steps: int = 30
     """Newton steps for the free rows: they converge in a handful."""
     metric: MetricOptions = field(default_factory=MetricOptions)

@@ -70,5 +70,6 @@ def spectral_norm(M: Array) -> float:
 
 
 def nuclear_norm(M: Array) -> float:
-    """Return the sum of the singular values, without squaring the matrix."""
-    return float(linalg.svdvals(M, check_finite=False).sum())
+    """Return the sum of the singular values, without squaring the matrix or its zero rows."""
+    filled = M[M.any(axis=1)]
+    return float(linalg.svdvals(filled, check_finite=False).sum()) if filled.size else 0.0

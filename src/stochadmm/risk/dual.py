@@ -12,8 +12,8 @@ from ..data import cut
 from .finite_sum import FiniteSum
 from .weights import sample_weights, weighted
 
-ROWS_AT_A_TIME = 1 << 16
-"""Whose conjugates are in memory together."""
+BYTES_AT_A_TIME = 1 << 19
+"""Of slopes whose conjugates are made together: what comes between stays in a cache."""
 
 
 def mean_conjugate(f2: FiniteSum, u: Array, size: Array | None = None) -> float:
@@ -33,7 +33,7 @@ def mean_conjugate(f2: FiniteSum, u: Array, size: Array | None = None) -> float:
             shift -= float(np.vdot(weighted(q, size), np.abs(f2.offset))) / f2.n_terms
         return _largest_conjugate(loss, u, size, f2.y, q) / f2.n_terms - shift
     if q is None:
-        parts = cut(0, f2.n_terms, ROWS_AT_A_TIME)
+        parts = cut(0, f2.n_terms, max(256, BYTES_AT_A_TIME // (8 * (f2.n_outputs or 1))))
         total = sum(float(np.sum(loss.conjugate(u[part], f2.y[part]))) for part in parts)
         return total / f2.n_terms - shift
     if q.ndim == 1:

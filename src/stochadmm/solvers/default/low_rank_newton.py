@@ -54,8 +54,8 @@ class LowRankNewtonOptions:
     """Passes of n numbers per d are cheap beside a model up to this many n / d."""
     hand_over: float = 0.1
     """Mean gain of a gradient step, in targets, from which on Newton steps go on."""
-    hand_over_sparse: float = 0.01
-    """The same for sparse rows, whose slopes are corrected by few products from there on."""
+    hand_over_sparse: float = 0.3
+    """The same for sparse rows, whose slopes are corrected by some products from there on."""
     most_columns: int = 4000
     """Columns up to which a Gram matrix of dense rows is made."""
     most_free: int = 2000
