@@ -6,7 +6,8 @@ min  h1(x1) + f1(x1) + h2(x2) + f2(x2)     s.t.  A1 x1 + A2 x2 = b
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -93,9 +94,6 @@ class Problem:
     def __post_init__(self) -> None:
         set_ = object.__setattr__
         require(self.f2, "f2", "n_terms", "shape", "value", "gradient", "gradient_change")
-        for name, penalty in (("h1", self.h1), ("h2", self.h2)):
-            if penalty is not None:
-                require(penalty, name, "value", "prox")
         if self.f1 is not None:
             require(self.f1, "f1", "value", "gradient", "lipschitz")
         if self.A2 is None or self.A1 is None:
@@ -104,8 +102,13 @@ class Problem:
             set_(self, "A1", simplest(as_operator(self.A1, "A1")))
             set_(self, "A2", simplest(as_operator(self.A2, "A2")))
             self._check_constraint()
-        _check_shape(self.h1, "h1", self.shape1)
-        _check_shape(self.h2, "h2", self.shape2)
+        self._check_penalties()
+
+    def _check_penalties(self) -> None:
+        for name, h, shape in (("h1", self.h1, self.shape1), ("h2", self.h2, self.shape2)):
+            if h is not None:
+                require(h, name, "value", "prox")
+                _check_shape(h, name, shape)
         if self.constrained and self.h1 is not None and self.h2 is not None:
             self._check_bounds()
 
@@ -366,8 +369,12 @@ class Problem:
 
     def with_penalties(self, h1: Penalty | None, h2: Penalty | None) -> Problem:
         """Return the same problem with other penalties; data and constraint are shared."""
-        other = replace(self, h1=h1, h2=h2)
-        object.__setattr__(other, "b", self.b)  # what is known of the constraint holds there too
+        other = copy(self)  # whose data and constraint have been looked at
+        object.__setattr__(other, "h1", h1)
+        object.__setattr__(other, "h2", h2)
+        if not other.constrained:
+            other._check_unconstrained()
+        other._check_penalties()
         return other
 
 
@@ -378,10 +385,12 @@ def objective_at_zero(problem: Problem, workspace: Workspace | None = None) -> f
 
 
 def _objective_at_zero(problem: Problem, workspace: Workspace) -> float:
-    zero = problem.feasible(problem.zeros(), workspace)
-    moved = bool(zero.x2.any())
+    zero = problem.zeros()
+    penalty, moved = problem.penalty(zero), False
+    if problem.b is not None or not np.isfinite(penalty):  # 0 itself is not feasible
+        zero = problem.feasible(zero, workspace)
+        penalty, moved = problem.penalty(zero), bool(zero.x2.any())
     data = float(problem.f2.value(zero.x2)) if moved else loss_at_zero(problem, workspace)
-    penalty = problem.penalty(zero)
     return penalty + data if np.isfinite(penalty + data) else data
 
 

@@ -84,7 +84,7 @@ def test_labels_share_directions_and_are_chosen_by_cross_validation(frame):
     model = sa.SparseLowRankClassifierCV(alphas=4, eps=0.05, cv=3, sparsity="rows").fit(X, Y)
     assert model.predict(X).shape == Y.shape
     assert model.score_path_.shape == (4, 3)
-    held = model._held_out_loss(X, Y, None, None)
+    held = model._loss_on(X, Y, None, None)()
     p = model.predict_proba(X)
     own = -np.log(np.where(Y == 1, p, 1 - p)).sum(axis=1).mean()
     assert held == pytest.approx(own, rel=1e-9)

@@ -89,11 +89,13 @@ def is_between(
     >>> is_between(0, 0, 1), is_between(0, 0, 1, below=True), is_between("0.5", 0, 1)
     (False, True, False)
     """
-    if np.ndim(value) > 0:  # type: ignore[arg-type]
-        return False
-    number = np.asarray(value)[()]
-    if not is_number(number):
-        return False
+    number: Any = value
+    if type(value) is not float:  # as most are
+        if np.ndim(value) > 0:  # type: ignore[arg-type]
+            return False
+        number = np.asarray(value)[()]
+        if not is_number(number):
+            return False
     return bool(low < number < high or (below and number == low) or (above and number == high))
 
 

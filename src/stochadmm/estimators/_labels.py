@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,14 +45,15 @@ class LabelClassifier(Classifier):
         shares: Array = loss.probability(z)
         return shares
 
-    def _held_out_loss(self, X: Any, y: Any, weight: Any, offset: Any) -> float:
+    def _loss_on(self, X: Any, y: Any, weight: Any, offset: Any) -> Callable[[], float]:
         if not self.multilabel_:
-            return super()._held_out_loss(X, y, weight, offset)
+            return super()._loss_on(X, y, weight, offset)
         X = _data.checked_rows(self, X, reset=False)
-        signs, z = as_signs(y, X), self._predictions(X, offset)
-        if signs is None or signs.shape != z.shape:
-            raise ValueError(f"y has shape {np.shape(y)}, expected {z.shape} as in fit")
-        return float(self._loss.value(z, signs, _data.checked_weight(weight, X)))
+        signs, shape = as_signs(y, X), (X.shape[0], len(self.classes_))
+        if signs is None or signs.shape != shape:
+            raise ValueError(f"y has shape {np.shape(y)}, expected {shape} as in fit")
+        weight = _data.checked_weight(weight, X)
+        return lambda: float(self._loss.value(self._predictions(X, offset), signs, weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

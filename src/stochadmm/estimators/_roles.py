@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,24 +137,31 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         X = _data.checked_rows(self, X, reset=False)
         y, weight = _data.regression_targets(y, X, _data.checked_weight(weight, X))
         z = self._predictions(X, offset)
-        if y.size != z.size:
-            raise ValueError(f"y has shape {y.shape}, expected {z.shape} as in fit")
-        if weight is not None and weight.ndim == 2:
-            weight = weight.reshape(z.shape)
-        y = y.reshape(z.shape)  # a column of targets is as good as a vector
+        y, weight = _beside(z, y, weight)
         return z, y, weight, _data.checked_offset(offset, y.shape, None)
 
-    def _held_out_loss(self, X: Any, y: Any, weight: Any, offset: Any) -> float:
-        """Return the mean loss of other rows; for the squared loss the mean squared error."""
+    def _loss_on(self, X: Any, y: Any, weight: Any, offset: Any) -> Callable[[], float]:
+        """Return what tells the mean loss of other rows, which are checked once.
+
+        It is that of the coefficients at the time; for the squared loss the mean squared error.
+        """
         if is_source(X):
             factor = 2.0 / self._loss.curvature_bound if offers(self._loss, Has.SQUARE) else 1.0
-            return factor * mean_loss(self, X, scored_loss(self._loss)) / (n_outputs(X) or 1)
-        z, y, weight, _ = self._held_out(X, y, weight, offset)
+            share = factor / (n_outputs(X) or 1)
+            return lambda: share * mean_loss(self, X, scored_loss(self._loss))
+        X = _data.checked_rows(self, X, reset=False)
+        y, weight = _data.regression_targets(y, X, _data.checked_weight(weight, X))
+        return lambda: self._mean_loss(self._predictions(X, offset), y, weight)
+
+    def _mean_loss(self, z: Array, y: Array, weight: Array | None) -> float:
+        y, weight = _beside(z, y, weight)
         if not offers(self._loss, Has.SQUARE):
             return float(scored_loss(self._loss).value(z, y, weight))
-        rows = None if weight is None else weight if weight.ndim == y.ndim else weight[:, None]
-        share = np.ones(y.shape) if rows is None else np.broadcast_to(rows, y.shape)
-        return float(np.average(np.square(z - y, dtype=np.float64), weights=share))
+        errors = np.square(z - y, dtype=np.float64)
+        if weight is None:
+            return float(errors.mean())
+        rows = weight if weight.ndim == y.ndim else weight[:, None]
+        return float(np.average(errors, weights=np.broadcast_to(rows, y.shape)))
 
     def _shaped(self, coef: Array, intercept: Any) -> tuple[Array, Any]:
         if coef.ndim == 1:
@@ -165,6 +173,15 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
+
+
+def _beside(z: Array, y: Array, weight: Array | None) -> tuple[Array, Array | None]:
+    """Return targets and weights in the shape of predictions: a column is as good as a vector."""
+    if y.size != z.size:
+        raise ValueError(f"y has shape {y.shape}, expected {z.shape} as in fit")
+    if weight is not None and weight.ndim == 2:
+        weight = weight.reshape(z.shape)
+    return y.reshape(z.shape), weight
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -365,11 +382,11 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
     def _flat(self, z: Array) -> Array:
         return z[:, 0] if z.shape[1] == 1 else z
 
-    def _held_out_loss(self, X: Any, y: Any, weight: Any, offset: Any) -> float:
-        """Return the mean loss of other rows."""
+    def _loss_on(self, X: Any, y: Any, weight: Any, offset: Any) -> Callable[[], float]:
+        """Return what tells the mean loss of other rows, which are checked once."""
         if is_source(X):
             signs = Changed.of(X, Labels(tuple(float(label) for label in self.classes_)))
-            return mean_loss(self, signs, self._loss)
+            return lambda: mean_loss(self, signs, self._loss)
         X = _data.checked_rows(self, X, reset=False)
         labels = np.asarray(y)
         unknown = np.setdiff1d(labels, self.classes_)
@@ -380,8 +397,8 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
             )
         codes = np.searchsorted(self.classes_, labels)
         _, targets = _data.class_targets(self._loss, codes, len(self.classes_), X.dtype)
-        z = self._predictions(X, offset)
-        return float(self._loss.value(z, targets, _data.checked_weight(weight, X)))
+        weight = _data.checked_weight(weight, X)
+        return lambda: float(self._loss.value(self._predictions(X, offset), targets, weight))
 
     def _shaped(self, coef: Array, intercept: Any) -> tuple[Array, Any]:
         if coef.ndim == 1:

@@ -279,14 +279,15 @@ def _walked(
 ) -> Array:  # fmt: skip
     """Return the scores of a path on rows that were left out."""
     scorer = None if scoring is None else check_scoring(model, scoring)
-    scores = []
+    scores, loss = list[Any](), None
     described = scorer is not None  # one of the user's own may read what is said of a fit
     for _ in model._walk(fitting, alphas.tolist(), budget, False, workspace, described):
         if model.status_ is Status.MAX_TIME:  # the score of a fit cut short says nothing
             break
         model._judge(fitting, model.result_)
         if scorer is None:
-            scores.append(-model._held_out_loss(*held))
+            loss = model._loss_on(*held) if loss is None else loss
+            scores.append(-loss())
         else:
             scores.append(scorer(_with_offset(model, held[3]), held[0], held[1], **routed))
         if advance is not None:

@@ -119,13 +119,16 @@ def terms_view(terms: list[Any], n_rows: int, columns: int, dtype: Any) -> Penal
     for term, own in zip(terms, per_row, strict=True):
         start, stop = starts[-1], starts[-1] + term.size
         for row, values in enumerate(own):
-            spread = np.repeat(values, width) if values.size == term.size else values
-            numbers[row, start * width : stop * width] = spread
+            each = width > 1 and values.size == term.size
+            numbers[row, start * width : stop * width] = (
+                np.repeat(values, width) if each else values
+            )
         sizes, weights = term.groups()
-        ends = start + np.cumsum(sizes)
-        group_starts += (ends - sizes).tolist()
-        group_stops += ends.tolist()
-        group_weights += weights.tolist()
+        if sizes.size:
+            ends = start + np.cumsum(sizes)
+            group_starts += (ends - sizes).tolist()
+            group_stops += ends.tolist()
+            group_weights += weights.tolist()
         starts.append(stop)
         first_group.append(len(group_weights))
     kinds = np.array([term.kind for term in terms], np.int64)

@@ -143,10 +143,10 @@ def equilibrated(
     # singular values of scaled rows have no prox; the low-rank methods choose their own metric
     if f2 is None or _has_singular_values(problem):
         return None
-    some = options.looks_at(f2)
-    if _plainly_even(some, f2.intercept, options):
+    workspace = workspace or Workspace()
+    if workspace.rows.once(_plainly_even, f2, options):
         return None
-    size, ratio, _ = _columns(some)
+    size, ratio, _ = _columns(options.looks_at(f2))
     seen = np.append(size[size > 0], np.ones(int(f2.intercept)))
     uneven = seen.size > 0 and (
         seen.max() > min(options.spread * seen.min(), options.extreme)
@@ -156,7 +156,6 @@ def equilibrated(
     far = bool((ratio > options.off_center).any()) and free
     if not uneven and not far:
         return None
-    workspace = workspace or Workspace()
     shift = workspace.rows.once(_shifts, f2, options) if free else None
     if not uneven and shift is None:
         return None
@@ -181,18 +180,19 @@ def _has_singular_values(problem: Problem) -> bool:
 # ---------------------------------------------------------------- columns
 
 
-def _plainly_even(rows: Rows, intercept: bool, options: Equilibration) -> bool:
+def _plainly_even(f2: FiniteSum, options: Equilibration) -> bool:
     """Say whether a look at sums and squares of dense columns shows that nothing is to be done.
 
     Zeros make the entries of a column at most sqrt(n) times larger than its root mean square.
     """
+    rows = options.looks_at(f2)
     n = rows.shape[0]
     if rows.storage != DENSE or rows.dtype != np.float64:
         return False
     X = rows.dense()
     squares, total = np.einsum("ij,ij->j", X, X), X.sum(axis=0)
     top, low = float(squares.max(initial=0.0)), float(squares.min(initial=np.inf))
-    if intercept:
+    if f2.intercept:
         top, low = max(top, float(n)), min(low, float(n))
     even = n * top <= options.spread**2 * low < np.inf
     even = even and top <= options.extreme**2 and low * options.extreme**2 >= n

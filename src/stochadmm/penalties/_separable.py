@@ -44,20 +44,14 @@ class ElementwisePenalty(Part):
     _curved: bool
     _plain: bool
     """Whether the numbers are the same for all entries."""
-    _edges: tuple[Array, Array]
-    """Ends of the intervals on which the conjugate is finite."""
 
     def __post_init__(self) -> None:
-        l1, l2, lower, upper = numbers = self._coefficients()
+        _, l2, lower, upper = numbers = self._coefficients()
         set_field(self, "_numbers", numbers)
         bounded = bool(np.any(np.greater(lower, -np.inf)) or np.any(np.less(upper, np.inf)))
         set_field(self, "_bounded", bounded)
         set_field(self, "_curved", bool(np.any(l2)))
         set_field(self, "_plain", all(np.ndim(number) == 0 for number in numbers))
-        with np.errstate(invalid="ignore"):
-            low = np.where((np.equal(lower, -np.inf)) & np.equal(l2, 0), -np.asarray(l1), -np.inf)
-            high = np.where((np.equal(upper, np.inf)) & np.equal(l2, 0), l1, np.inf)
-        set_field(self, "_edges", (low, high))
 
     def _coefficients(self) -> Coefficients:
         """Return the numbers from the fields; constructors come here with cleaned fields."""
@@ -119,7 +113,10 @@ class ElementwisePenalty(Part):
         return float((u * x - size * (l1 + 0.5 * l2 * size)).sum())
 
     def _dual_edges(self, u: Array) -> tuple[Array, Array]:
-        low, high = self._edges
+        """Return the ends of the intervals on which the conjugate is finite."""
+        l1, l2, lower, upper = self._numbers
+        low = np.where((np.equal(lower, -np.inf)) & np.equal(l2, 0), -np.asarray(l1), -np.inf)
+        high = np.where((np.equal(upper, np.inf)) & np.equal(l2, 0), l1, np.inf)
         return per_row(low, u), per_row(high, u)
 
     def dual_scale(self, u: Array) -> float:
@@ -284,7 +281,8 @@ class Separable(ElementwisePenalty):
         super().__post_init__()
 
     def _coefficients(self) -> Coefficients:
-        return Coefficients(*map(as_number, (self.l1, self.l2, self.lower, self.upper)))
+        numbers: Any = (self.l1, self.l2, self.lower, self.upper)  # cleaned before
+        return Coefficients(*numbers)
 
 
 def check_bounds(lower: ArrayLike, upper: ArrayLike) -> None:

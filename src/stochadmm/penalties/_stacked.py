@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,7 +137,12 @@ class Stacked(Part):
         """Return the stack of the scaled parts."""
         check_factor(factor)
         parts: list[tuple[Any, int]] = list(self.parts)
-        return Stacked([(penalty.scaled(factor), n_rows) for penalty, n_rows in parts])
+        scaled = tuple((penalty.scaled(factor), n_rows) for penalty, n_rows in parts)
+        if any(type(a) is not type(b) for (a, _), (b, _) in zip(parts, scaled, strict=True)):
+            return Stacked(scaled)
+        other = copy(self)  # which offers the same
+        set_field(other, "parts", scaled)
+        return other
 
     def rescaled(self, scale: Array) -> Stacked:
         """Return ``v -> h(scale * v)``, one positive number per row."""

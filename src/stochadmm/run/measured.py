@@ -98,16 +98,20 @@ class Measured:
 
     def record(self, state: State, solving: float, measuring: float) -> Record:
         """Return the numbers of this measurement; the infeasibility is that of the method."""
-        return Record(
-            state.n_epochs, state.n_passes, state.n_gradients, solving, measuring, self.objective,
-            self.strayed, self.gap, self.relative_gap, self.kkt_residual,
-            int(np.count_nonzero(self.point.x2)),
-        )  # fmt: skip
+        return self._numbers(state, solving, measuring, self.strayed)
 
     def returned(self, state: State) -> Record:
         """Return the numbers of these arrays alone, for the stopping rule."""
-        record = self.record(state, 0.0, 0.0)
-        return dataclasses.replace(record, feasibility=self.feasibility)
+        return self._numbers(state, 0.0, 0.0, self.feasibility)
+
+    def _numbers(
+        self, state: State, solving: float, measuring: float, feasibility: float
+    ) -> Record:
+        return Record(
+            state.n_epochs, state.n_passes, state.n_gradients, solving, measuring, self.objective,
+            feasibility, self.gap, self.relative_gap, self.kkt_residual,
+            int(np.count_nonzero(self.point.x2)),
+        )  # fmt: skip
 
 
 class Memory(NamedTuple):

@@ -228,13 +228,13 @@ class Monitor:
         residual, relative = infeasibility(problem, point)
         same = exact and np.array_equal(point.x1, state.output.x1)
         same = same and np.array_equal(point.x2, state.output.x2)
+        strayed = relative if same else infeasibility(problem, state.output)[1]
         penalty, outside = penalty_of(problem, point)
         objective = value + penalty
         found = Measured(
             point, multiplier, state.beta, objective, relative,
-            outside if problem.is_model else residual, infeasibility(problem, state.output)[1],
-            self.bound, kkt, self.scale(objective),
-            max(float(np.linalg.norm(m)) for m in (multiplier, state.dual)),
+            outside if problem.is_model else residual, strayed, self.bound, kkt,
+            self.scale(objective), _longest(multiplier, state.dual),
             known.get("cache", state.cache),
         )  # fmt: skip
         return self.judged(found, state)
@@ -243,9 +243,11 @@ class Monitor:
         """Return a measurement with the best bound known by now and the rule's verdict."""
         if self.bound is not None and m.objective + m.charge < self._least(self.bound):
             self.bound = -np.inf  # a feasible point below it disproves a bound
-        m = dataclasses.replace(m, bound=self.bound, scale=self.scale(m.objective))
+        bound, scale = self.bound, self.scale(m.objective)
+        if (m.bound, m.scale) != (bound, scale):
+            m = dataclasses.replace(m, bound=bound, scale=scale)
         meets = bool(self.rule(m.returned(state))) and self._feasible_enough(m)
-        return dataclasses.replace(m, meets=meets)
+        return m if m.meets == meets else dataclasses.replace(m, meets=meets)
 
     def status(self, status: Status, m: Measured, state: State) -> Status:
         """Return how a run ended that returns these arrays."""
@@ -298,3 +300,9 @@ class Monitor:
         self.patience -= 1
         target = self.tol * (m.scale if self.relative else 1.0)
         return abs(self.previous - m.objective) <= 10 * target and self.patience <= 0
+
+
+def _longest(*multipliers: Array) -> float:
+    """Return the largest norm of some multipliers, which are often one and the same."""
+    different = {id(mu): mu for mu in multipliers}
+    return max(float(np.linalg.norm(mu)) for mu in different.values())

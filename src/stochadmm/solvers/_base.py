@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -67,8 +67,10 @@ class State:
 
     def copy(self) -> State:
         """Return a state whose arrays are its own."""
-        own = {name: _copied(value) for name, value in field_values(self).items()}
-        return dataclasses.replace(self, **own)
+        other = copy(self)
+        for name, value in vars(self).items():
+            setattr(other, name, _copied(value))
+        return other
 
 
 S = TypeVar("S", bound=State)
@@ -85,6 +87,8 @@ def own_state(state: State, kind: type[S]) -> S:
 
 
 def _copied(value: Any) -> Any:
+    if value is None or isinstance(value, (float, int, str)):  # most of a state
+        return value
     return value.copy() if has_members(value, "copy") else value
 
 

@@ -41,6 +41,9 @@ from .working_set import WorkingSet
 ROUTES = {"newton": "sampled-newton"}
 """Routes whose method has a longer name."""
 
+SMALL = ("small", "a small problem: one compiled call")
+"""The route of small problems, and its reason."""
+
 UNASKED = ("acc-sadmm", "sdca-admm")
 """Routes that are taken because no other will do."""
 
@@ -116,7 +119,7 @@ class Auto(Solver[State]):
             return self.route, "asked for"
         workspace = workspace or Workspace()
         if small and _is_small(problem, workspace):
-            return "small", "a small problem: one compiled call"
+            return SMALL
         if loss_of_source(problem.f2) is not None:
             return "streamed-newton", "rows are read from their source: few passes, none kept"
         if LowRankGram().why_not(problem) is None:
@@ -171,9 +174,9 @@ class Auto(Solver[State]):
     ) -> State:  # fmt: skip
         """Return the state of the chosen method."""
         workspace = workspace or Workspace()
-        route, reason = self.choose(problem, workspace)
         # without its constraint a problem may be small that is not so itself
-        small = route == "small" and (self.route != "auto" or _is_small(problem, workspace))
+        small = self.route == "auto" and _is_small(problem, workspace)
+        route, reason = SMALL if small else self.choose(problem, workspace, small=False)
         view = None if small else self._view(problem, workspace)
         if view is not None:
             return self._start_inside(view, x, dual, workspace, deadline)
