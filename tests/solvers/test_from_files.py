@@ -8,7 +8,8 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.data import ArraySource, spill
+from stochadmm.data import ArraySource, Lanes, ScratchOptions, shuffle_for, spill
+from stochadmm.data._scratch import reserved
 from stochadmm.solvers import Unsuitable, defaults
 from stochadmm.streaming import StreamedSum, WindowRuns, row_constants, windows
 
@@ -43,10 +44,13 @@ def tenths(f2, batch_size, kind=WindowRuns):
 
 
 class AllAtOnce(WindowRuns):
-    """The same batches for rows in memory."""
+    """The same batches for rows in memory; those of .npy files come from a shuffled copy."""
+
+    shuffled = False
 
     def draw(self, rng, n_batches):
-        return rows_of(super().draw(rng, n_batches))
+        rows = rows_of(super().draw(rng, n_batches))
+        return np.argsort(self.lanes(0).places(0, self.n_rows))[rows] if self.shuffled else rows
 
 
 def rows_of(drawn):
@@ -68,7 +72,8 @@ def tenth(monkeypatch):
 @pytest.mark.parametrize("engine", ["auto", "reference"])
 @pytest.mark.parametrize("storage", ["npy", "raw csr"])
 @pytest.mark.parametrize("name", METHODS)
-def test_iterates_are_those_of_rows_in_memory(name, storage, engine, tenth, tmp_path):
+def test_iterates_are_those_of_rows_in_memory(name, storage, engine, tenth, tmp_path, monkeypatch):
+    monkeypatch.setattr(AllAtOnce, "shuffled", storage == "npy")
     X, y, weight, offset = generated()
     given = X if storage == "npy" else sparse.csr_array(X)
     source = spill(ArraySource(given, y, weight, offset), tmp_path)
@@ -107,6 +112,42 @@ def test_a_window_holds_extents_from_everywhere():
         assert 0.45 < labels < 0.55
     seen = np.bincount(batches.ravel() // runs.extent, minlength=runs.n_extents)
     assert (seen > 0).all()
+
+
+def test_neighbours_of_a_file_are_far_apart_in_its_shuffled_copy(tmp_path):
+    X, y, weight, offset = generated(5000)
+    source = spill(ArraySource(X, y, weight, offset), tmp_path)
+    copies, lanes = [], Lanes(5000, count=12, length=30, seed=3)
+    for step in (700, 5000):  # any blocks write the same copy
+        copy = shuffle_for(source, lanes)
+        for shard in source.shards:
+            for block in shard.blocks(step * 8 * D):
+                copy.write(block)
+        copies.append(copy.files)
+    place = lanes.places(0, 5000)
+    assert np.array_equal(np.sort(place), np.arange(5000))
+    for first, n in ((1234, 77), (4900, 100), (4999, 1), (0, 1)):
+        assert np.array_equal(lanes.places(first, n), place[first : first + n])
+    for first in range(0, 4680, 12):  # of twelve rows, each extent of the neighbourhood gets one
+        assert np.array_equal(np.unique(place[first : first + 12] // 30 % 12), np.arange(12))
+    assert (place[:360] < 360).all()  # nobody leaves the neighbourhood
+    for files in copies:
+        assert np.array_equal(np.load(files.X.path)[place], X)
+        for file, known in ((files.y, y), (files.weight, weight), (files.offset, offset)):
+            assert np.array_equal(np.load(file.path)[place], known)
+        assert files.n_rows == 5000 and len(files.shards) == 1
+
+
+def test_rows_are_not_shuffled_where_they_need_not_or_cannot_be(tmp_path):
+    X, y, *_ = generated(5000)
+    source = spill(ArraySource(X, y), tmp_path)
+    big = StreamedSum(sa.Logistic(), source)
+    assert row_constants(big).shuffled is None  # one window holds all
+    small = big.with_memory(1 << 16)
+    assert row_constants(small).shuffled is not None
+    assert row_constants(small.over(ArraySource(X, y))).shuffled is None
+    full = ScratchOptions(room=1e12)  # the disk
+    assert reserved(source, options=full) is None
 
 
 def test_batches_of_windows_are_unbiased():

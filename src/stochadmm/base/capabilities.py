@@ -181,6 +181,7 @@ USUAL: dict[str, Any] = {
     "n_outputs": None,
     "n_bytes": None,
     "on_dask": False,
+    "on_disk": False,
     "decodes": False,
     "scratch": None,
     "has_kernel": False,

@@ -13,8 +13,19 @@ from ._files import CSRFiles, NpyFiles, spill
 from ._given import Layout, as_rows, check_finite, checked_rows
 from ._open import list_files, open_source
 from ._parquet import ArrowFiles
-from ._protocol import Block, DataError, Shard, Source, check_block, in_parts, n_outputs, part_of
+from ._protocol import (
+    Block,
+    DataError,
+    Shard,
+    Source,
+    check_block,
+    in_parts,
+    n_outputs,
+    part_of,
+    pieces_of,
+)
 from ._scratch import Scratch, ScratchOptions, decodes, scratch_for
+from ._shuffle import Lanes, shuffle_for
 from ._streams import ArrowStreams
 from ._views import (
     Changed,
@@ -48,6 +59,7 @@ __all__ = [
     "DenseRows",
     "Fold",
     "Labels",
+    "Lanes",
     "Layout",
     "NpyFiles",
     "Reads",
@@ -75,7 +87,9 @@ __all__ = [
     "n_outputs",
     "open_source",
     "part_of",
+    "pieces_of",
     "scratch_for",
+    "shuffle_for",
     "spill",
     "toss",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 from numpy.lib import format as npy
@@ -18,7 +18,7 @@ from ..base.immutable import field_values
 from ..base.protocols import Array
 from ..base.validation import is_sparse
 from ._arrays import wide
-from ._protocol import Block, Shard, Source, cuts, rows_per_block, width
+from ._protocol import Block, Shard, Source, cuts, joined, rows_per_block, width
 
 SPILL_BYTES = 1 << 24
 AHEAD = 1 << 17
@@ -81,12 +81,18 @@ class Npy:
 
     def write(self, first: int, rows: Array) -> None:
         """Write some rows to their place."""
+        self.scatter([first], [0, len(rows)], rows)
+
+    def scatter(self, firsts: Any, edges: Any, rows: Array) -> None:
+        """Write runs of rows, run k from ``edges[k]`` to ``edges[k + 1]``, to their places."""
         data = np.ascontiguousarray(rows, dtype=self.dtype)
+        whole = memoryview(data.data).cast("B")
         with open(self.path, "r+b", buffering=0) as file:
-            file.seek(self.start + first * self.row_bytes)
-            view = memoryview(data.data).cast("B")
-            while view:
-                view = view[file.write(view) :]
+            for k, first in enumerate(firsts):
+                file.seek(self.start + int(first) * self.row_bytes)
+                view = whole[int(edges[k]) * self.row_bytes : int(edges[k + 1]) * self.row_bytes]
+                while view:
+                    view = view[file.write(view) :]
 
     def announce(self, file: IO[bytes], first: int, stop: int) -> None:
         """Let the system fetch rows that will be read next, while others are worked on."""
@@ -97,17 +103,20 @@ class Npy:
             size = min(AHEAD, end - place)
             os.posix_fadvise(file.fileno(), place, size, os.POSIX_FADV_WILLNEED)
 
-    def read(self, file: IO[bytes], first: int, stop: int) -> Array:
-        """Return some rows, by plain reads: faster than a memory map."""
-        out = np.empty((stop - first, *self.shape[1:]), dtype=self.dtype)
+    def read(self, file: IO[bytes], *ranges: tuple[int, int]) -> Array:
+        """Return the rows of some ranges, joined, by plain reads: faster than a memory map."""
+        n, size = sum(stop - first for first, stop in ranges), self.row_bytes
+        out = np.empty((n, *self.shape[1:]), dtype=self.dtype)
         view = memoryview(out.data).cast("B")
-        file.seek(self.start + first * self.row_bytes)
         done = 0
-        while done < len(view):
-            count = file.readinto(view[done:])  # type: ignore[attr-defined]
-            if not count:
-                raise OSError(f"{self.path} ended early; was it changed while it was read?")
-            done += count
+        for first, stop in ranges:
+            file.seek(self.start + first * size)
+            end = done + (stop - first) * size
+            while done < end:
+                count = file.readinto(view[done:end])  # type: ignore[attr-defined]
+                if not count:
+                    raise OSError(f"{self.path} ended early; was it changed while it was read?")
+                done += count
         return out
 
 
@@ -129,17 +138,26 @@ class NpyShard:
     def blocks(self, max_bytes: int) -> Iterator[Block]:
         """Yield rows as they are read."""
         step, stop = rows_per_block(max_bytes, self.X.row_bytes), self.first + self.n_rows
+        starts = range(self.first, stop, step)
+        yield from self._read([[(start, min(start + step, stop))] for start in starts])
+
+    def pieces(self, ranges: Sequence[tuple[int, int]], max_bytes: int) -> Iterator[Block]:
+        """Yield the rows of many short ranges, some of them joined to a block at a time."""
+        yield from self._read(joined(ranges, rows_per_block(max_bytes, self.X.row_bytes)))
+
+    def _read(self, groups: list[list[tuple[int, int]]]) -> Iterator[Block]:
+        """Yield the rows of each group of ranges; files are opened once."""
         parts = {"X": self.X, "y": self.y, "weight": self.weight, "offset": self.offset}
         files = {
             name: open(p.path, "rb", buffering=0) for name, p in parts.items() if p is not None
         }
         try:
-            for start in range(self.first, stop, step):
-                end = min(start + step, stop)
-                read = {name: parts[name].read(file, start, end) for name, file in files.items()}  # type: ignore[union-attr]
-                self.X.announce(files["X"], end, min(end + step, stop))
+            for group, following in zip(groups, [*groups[1:], []], strict=True):
+                read = {name: parts[name].read(file, *group) for name, file in files.items()}  # type: ignore[union-attr]
+                for first, stop in following:
+                    self.X.announce(files["X"], first, stop)
                 X = read["X"] if read["X"].dtype in (np.float32, np.float64) else wide(read["X"])
-                yield Block(start, X, read["y"], read.get("weight"), read.get("offset"))
+                yield Block(group[0][0], X, read["y"], read.get("weight"), read.get("offset"))
         finally:
             for file in files.values():
                 file.close()
@@ -160,6 +178,8 @@ class NpyFiles:
     cut : tuple of pairs, optional
         First row and number of rows of each shard; from sizes alone by default.
     """
+
+    on_disk: ClassVar[bool] = True
 
     X: Npy
     y: Npy
@@ -241,7 +261,7 @@ class CSRShard:
         files = {name: open(part.path, "rb", buffering=0) for name, part in parts.items()}
 
         def read(name: str, first: int, stop: int) -> Array:
-            return np.asarray(parts[name].read(files[name], first, stop))
+            return np.asarray(parts[name].read(files[name], (first, stop)))
 
         try:
             indptr = read("indptr", self.first, self.first + self.n_rows + 1)

@@ -121,6 +121,41 @@ def part_of(shard: Shard, first: int, n_rows: int) -> Shard | None:
     return found
 
 
+def pieces_of(shard: Shard, ranges: Sequence[tuple[int, int]], max_bytes: int) -> Iterator[Block]:
+    """Yield the rows of many short ranges of a shard that can be read in parts, in their order.
+
+    A shard that opens its files once for all of them offers ``pieces(ranges, max_bytes)``, and may
+    join what it read; the others are asked for one part after the other.
+    """
+    if has_members(shard, "pieces"):
+        yield from shard.pieces(ranges, max_bytes)  # type: ignore[attr-defined]
+        return
+    for first, stop in ranges:
+        part = part_of(shard, first, stop - first)
+        assert part is not None, "sources that cannot be read in parts are refused before"
+        yield from part.blocks(max_bytes)
+
+
+def joined(ranges: Sequence[tuple[int, int]], most: int) -> list[list[tuple[int, int]]]:
+    """Return ranges of rows in groups of about so many rows.
+
+    Examples
+    --------
+    >>> from stochadmm.data._protocol import joined
+    >>> joined([(0, 2), (7, 9), (20, 24)], 4)
+    [[(0, 2), (7, 9)], [(20, 24)]]
+    """
+    groups: list[list[tuple[int, int]]] = []
+    room = 0
+    for first, stop in ranges:
+        if not groups or room < stop - first:
+            groups.append([])
+            room = most
+        groups[-1].append((first, stop))
+        room -= stop - first
+    return groups
+
+
 def in_parts(source: Source) -> bool:
     """Say whether any rows of a source can be read without those before them."""
     shard = source.shards[0]

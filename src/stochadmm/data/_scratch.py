@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..base.capabilities import fact
+from ..base.protocols import Array
 from ..base.validation import is_sparse
 from ._files import Npy, NpyFiles
 from ._protocol import Block, Source
@@ -42,12 +44,17 @@ class Scratch:
 
     def write(self, block: Block) -> None:
         """Write some rows to their place."""
+        for file, rows in self.parts(block):
+            file.write(block.first, rows)
+
+    def parts(self, block: Block) -> Iterator[tuple[Npy, Array]]:
+        """Yield the file of each part of a block with what belongs there."""
         parts = (block.X, block.y, block.weight, block.offset)
         files = (self.files.X, self.files.y, self.files.weight, self.files.offset)
         for file, rows in zip(files, parts, strict=True):
             if file is not None:
                 assert rows is not None, "weights and offsets belong to all rows or to none"
-                file.write(block.first, rows)
+                yield file, rows
 
 
 def decodes(source: Source) -> bool:
@@ -62,6 +69,16 @@ def scratch_for(source: Source, options: ScratchOptions = OPTIONS) -> Scratch | 
     """
     if not decodes(source):
         return None
+    cut = tuple((shard.first, shard.n_rows) for shard in source.shards)
+    files = reserved(source, cut, options)
+    return None if files is None else Scratch(files)
+
+
+def reserved(
+    source: Source, cut: tuple[tuple[int, int], ...] | None = None,
+    options: ScratchOptions = OPTIONS,
+) -> NpyFiles | None:  # fmt: skip
+    """Return files of the size of dense rows, None where the disk has no room for them."""
     like = next(source.shards[0].blocks(1 << 12))
     size = source.n_rows * source.n_columns * like.X.dtype.itemsize
     place = _place(fact(source, "scratch"))
@@ -71,20 +88,19 @@ def scratch_for(source: Source, options: ScratchOptions = OPTIONS) -> Scratch | 
         return None
     folder = Path(tempfile.mkdtemp(prefix="stochadmm-", dir=place))
 
-    def reserved(name: str, array: Any) -> Npy | None:
+    def file(name: str, array: Any) -> Npy | None:
         if array is None:
             return None
         return Npy.reserve(folder / f"{name}.npy", (n, *array.shape[1:]), array.dtype)
 
     n = source.n_rows
-    X, y = reserved("X", like.X), reserved("y", np.asarray(like.y))
+    X, y = file("X", like.X), file("y", np.asarray(like.y))
     assert X is not None and y is not None
     made = NpyFiles(
-        X, y, reserved("weight", like.weight), reserved("offset", like.offset), source.names,
-        tuple((shard.first, shard.n_rows) for shard in source.shards),
-    )  # fmt: skip
+        X, y, file("weight", like.weight), file("offset", like.offset), source.names, cut
+    )
     weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
-    return Scratch(made)
+    return made
 
 
 def _place(wanted: str | None) -> str:

@@ -78,6 +78,11 @@ class View:
         """Whether the rows are partitions of Dask collections."""
         return is_on_dask(self.source)
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether the rows are in row-major files, which are read in the order of the rows."""
+        return bool(fact(self.source, "on_disk"))
+
 
 @dataclass(frozen=True, eq=False)
 class Changed(View):

@@ -71,9 +71,10 @@ def pieces(
         yield p, gradient, np.asarray(batches)
         return
     workspace, engine = s.workspace, s.engine
-    weight = workspace.rows.once(row_constants, f2).weight
+    about = workspace.rows.once(row_constants, f2)
+    drawn_from = f2 if about.shuffled is None else f2.over(about.shuffled)
     try:
-        for window in windows(f2, batches, weight):
+        for window in windows(drawn_from, batches, about.weight):
             inside = replace(p, f2=window.f2)
             s.workspace = workspace.run()  # views of a window are freed with it
             wanted = "auto" if compiled_allowed() else "reference"

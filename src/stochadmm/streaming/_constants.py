@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 
+from .. import cluster
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..data import Block, Shard
+from ..data import Block, Scratch, Shard, Source, shuffle_for
 from ..risk.metrics import lifted, worst_energy
 from ._passes import Sample
 from ._reading import add, over_blocks, over_source
 from ._sum import StreamedSum, in_memory
+from ._windows import WindowRuns
 
 GRAM_COLUMNS = 1024
 """Columns up to which the Gram matrix of all rows is made; beyond, its trace bounds its norm."""
@@ -45,12 +48,16 @@ class RowSumsWork:
     intercept: bool
     block_bytes: int
     square: bool
+    scratch: Scratch | None = None
+    """Where the rows are written on the way."""
 
     def __call__(self, shard: Shard) -> RowSums:
         """Read the shard once."""
         return over_blocks(shard, self.block_bytes, self._block, add)
 
     def _block(self, block: Block) -> RowSums:
+        if self.scratch is not None:
+            self.scratch.write(block)
         q, rows = block.weights, block.rows.as_type(np.float64)
         gram = (
             rows.sandwich(q, ones=self.intercept)
@@ -75,19 +82,30 @@ class Constants:
     largest: float
     energy: Array
     peaks: Array
+    shuffled: Source | None = None
+    """The same rows in another order, made on the way, for windows."""
 
 
 def row_constants(f2: StreamedSum) -> Constants:
-    """Return the constants of a streamed sum: one read."""
-    work = RowSumsWork(f2.intercept, f2.block_bytes, f2.n_columns <= GRAM_COLUMNS)
-    sums = over_source(f2.source, work, add)
+    """Return the constants of a streamed sum: one read.
+
+    Rows of files that several windows hold are copied on the way, in another order, if the disk
+    has room: rows that were neighbours come to different windows. The copy is of this machine,
+    whatever engine is in use, because windows are read here.
+    """
+    lanes = WindowRuns.of(f2, 1).lanes(f2.seed)
+    scratch = shuffle_for(f2.source, lanes) if lanes.count > 1 else None
+    work = RowSumsWork(f2.intercept, f2.block_bytes, f2.n_columns <= GRAM_COLUMNS, scratch)
+    here = scratch is None or cluster.shares_disk(f2.source)
+    with nullcontext() if here else cluster.use(cluster.Local()):
+        sums = over_source(f2.source, work, add)
     bound, mean = float(f2.loss.curvature_bound), sums.weight / f2.n_terms
     gram = sums.gram / sums.weight
     energy = np.diagonal(gram).copy() if work.square else gram
     top = float(np.linalg.eigvalsh(gram)[-1]) if work.square else np.inf
     return Constants(
         mean, bound * min(top * (1 + 1e-9), float(energy.sum())), bound * sums.longest / mean,
-        energy, sums.peaks / mean,
+        energy, sums.peaks / mean, None if scratch is None else scratch.files,
     )  # fmt: skip
 
 

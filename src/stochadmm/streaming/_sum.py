@@ -94,6 +94,12 @@ class StreamedSum:
     def __fingerprint__(self) -> tuple[Any, ...]:
         return self.loss, self.source.fingerprint, self.intercept, self.memory, self.seed
 
+    def over(self, source: Source) -> StreamedSum:
+        """Return the same term over other files with its rows."""
+        return StreamedSum(
+            self.loss, source, intercept=self.intercept, memory=self.memory, seed=self.seed
+        )
+
     def with_memory(self, memory: int) -> StreamedSum:
         """Return the same term with another budget."""
         return StreamedSum(
@@ -238,9 +244,7 @@ def _facts(f2: StreamedSum, scratch: Scratch | None) -> Facts:
 
 def _read_fast(f2: StreamedSum, facts: Facts) -> StreamedSum:
     """Return the same term over the copy of its rows that the first pass made, if it made one."""
-    if facts.copy is None:
-        return f2
-    return StreamedSum(f2.loss, facts.copy, intercept=f2.intercept, memory=f2.memory, seed=f2.seed)
+    return f2 if facts.copy is None else f2.over(facts.copy)
 
 
 def fastest(f2: StreamedSum, workspace: Workspace) -> StreamedSum:

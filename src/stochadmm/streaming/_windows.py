@@ -2,10 +2,11 @@
 
 Rows are cut into extents, each of which is one consecutive read. A window is as many of them as
 fit into memory, one of each neighbourhood of the file, dealt at random until all had their turn;
-the steps of an epoch go from window to window, and the rows of a batch are drawn from the window,
-uniformly. Rows sorted by label or by time do no harm: an extent may hold one label only, a window
-holds its share of each. The rows of a batch have numbers in the whole data, so that with the rows
-in memory the same batches give the same iterates.
+the steps of an epoch go from window to window, and batches go through the rows of a window in
+random order. Rows sorted by label or by time do no harm: an extent may hold one label only, a
+window holds its share of each; and dense files are copied in an order in which an extent is as
+good as so many single rows (`data.Lanes`). The rows of a batch have numbers in the files that are
+read, so that with the rows in memory the same batches give the same iterates.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.protocols import Array
-from ..data import DENSE, Block, Rows, Shard, as_rows, part_of
+from ..data import DENSE, Block, Lanes, Rows, Shard, as_rows, pieces_of
 from ..risk import Evaluation, FiniteSum
 from ..risk.gradients import Anchored
 from ..risk.sampling import Runs
@@ -53,8 +54,6 @@ class WindowOptions:
 
 
 OPTIONS = WindowOptions()
-WHOLE = 1 << 40
-"""Bytes of a block that no extent reaches: it is read at once."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,10 @@ class WindowRuns(Runs):
     def n_windows(self) -> int:
         """Windows that hold all rows together."""
         return -(-self.n_extents // min(self.per_window, self.n_extents))
+
+    def lanes(self, seed: int) -> Lanes:
+        """Return how rows are dealt to the extents of a neighbourhood, one of each window."""
+        return Lanes(self.n_rows, self.n_windows, self.extent, seed)
 
     def dealt(self, rng: np.random.Generator) -> list[NDArray[np.int64]]:
         """Return the extents of each window of one pass.
@@ -136,9 +139,19 @@ class Drawn:
             start = waiting.pop() * runs.extent
             length = np.minimum(runs.extent, runs.n_rows - start)
             last = np.cumsum(length)
-            place = rng.integers(last[-1], size=(span.stop - span.start, runs.per_batch))
+            place = _in_turn(int(last[-1]), (span.stop - span.start, runs.per_batch), rng)
             which = np.searchsorted(last, place, side="right")
             yield start[which] + place - (last - length)[which]
+
+
+def _in_turn(n: int, shape: tuple[int, int], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return batches that go through n places in random order, then again in another one.
+
+    Nobody waits while others come twice, which independent draws would let happen.
+    """
+    wanted = shape[0] * shape[1]
+    rounds = [rng.permutation(n) for _ in range(-(-wanted // n))]
+    return np.concatenate(rounds)[:wanted].reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -183,7 +196,7 @@ def windows(f2: StreamedSum, drawn: Drawn, mean_weight: float) -> Iterator[Windo
         extents = np.unique(wanted // runs.extent)
         start = extents * runs.extent
         stop = np.minimum(start + runs.extent, runs.n_rows)
-        blocks = chain.from_iterable(map(parts.read, start.tolist(), stop.tolist()))
+        blocks = parts.read(list(zip(start.tolist(), stop.tolist(), strict=True)), f2.block_bytes)
         before = np.cumsum(stop - start) - (stop - start)
         which = np.searchsorted(extents, wanted // runs.extent)
         places = np.asarray(before[which] + wanted - start[which], dtype=np.int64)
@@ -225,16 +238,19 @@ class _Parts:
 
     shards: Sequence[Shard]
 
-    def read(self, first: int, stop: int) -> list[Block]:
-        """Return consecutive rows; blocks end where shards do."""
-        found: list[Block] = []
-        number = bisect_right(self.shards, first, key=lambda shard: shard.first) - 1
-        while first < stop:
-            shard = self.shards[number]
-            end = min(stop, shard.first + shard.n_rows)
-            part = part_of(shard, first, end - first)
-            assert part is not None, "sources that cannot be read in parts are refused before"
-            found += part.blocks(WHOLE)
-            note_read(end - first)
-            first, number = end, number + 1
-        return found
+    def read(self, extents: list[tuple[int, int]], max_bytes: int) -> Iterator[Block]:
+        """Yield the rows of extents in their order; blocks end where shards do."""
+        for number, own in groupby(self._within_shards(extents), key=lambda part: part[0]):
+            ranges = [(first, stop) for _, first, stop in own]
+            yield from pieces_of(self.shards[number], ranges, max_bytes)
+            note_read(sum(stop - first for first, stop in ranges))
+
+    def _within_shards(self, extents: list[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+        """Yield the shard, the first and the last row but one of each extent, cut at shards."""
+        for first, stop in extents:
+            number = bisect_right(self.shards, first, key=lambda shard: shard.first) - 1
+            while first < stop:
+                shard = self.shards[number]
+                end = min(stop, shard.first + shard.n_rows)
+                yield number, first, end
+                first, number = end, number + 1
