@@ -17,7 +17,7 @@ from .base.fingerprint import fingerprint
 from .base.protocols import Array, Loss, Operator, Penalty, Shape, Smooth, SmoothSum
 from .base.validation import real_array
 from .base.workspace import Workspace
-from .data import as_source
+from .data import as_source, half_rows
 from .linear_algebra.affine import AffineSet
 from .operators import Identity, PadColumns, as_operator, identity_scale, simplest
 from .penalties import Stacked, Zero
@@ -420,7 +420,9 @@ def _data_term(
         return StreamedSum(loss, source, intercept=intercept)
     if y is None:
         raise ValueError("y is missing; pass one target per row of X")
-    return FiniteSum(loss, X, y, sample_weight, intercept=intercept, offset=offset)
+    rows = None if streams(loss) else half_rows(X)
+    rows = X if rows is None else rows
+    return FiniteSum(loss, rows, y, sample_weight, intercept=intercept, offset=offset)
 
 
 def _inside(penalty: Any, x: Array) -> Array:

@@ -11,6 +11,7 @@ from ._dask import DaskSource, is_dask, is_frame
 from ._dense import DenseRows
 from ._files import CSRFiles, NpyFiles, spill
 from ._given import Layout, as_rows, check_finite, checked_rows
+from ._half import HalfRows, half_rows
 from ._open import list_files, open_source
 from ._parquet import ArrowFiles
 from ._protocol import (
@@ -58,6 +59,7 @@ __all__ = [
     "DataError",
     "DenseRows",
     "Fold",
+    "HalfRows",
     "Labels",
     "Lanes",
     "Layout",
@@ -78,6 +80,7 @@ __all__ = [
     "checked_rows",
     "cut",
     "decodes",
+    "half_rows",
     "in_parts",
     "is_dask",
     "is_frame",

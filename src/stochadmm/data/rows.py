@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,9 @@ def cut(start: int, stop: int, length: int) -> Iterator[slice]:
 class Counted:
     """A matrix with rows in memory, which counts what is read of it."""
 
+    has_view: ClassVar[bool] = True
+    """Whether compiled loops can read the numbers as they are."""
+
     X: Any
     tally: Reads = field(default_factory=Reads, repr=False)
     blocking: Blocking = field(default=Blocking(), repr=False)
@@ -110,6 +113,10 @@ class ColumnMoments:
 @runtime_checkable
 class Rows(Protocol):
     """A matrix of rows in float32 or float64."""
+
+    @property
+    def has_view(self) -> bool:
+        """Whether compiled loops can read the numbers as they are."""
 
     @property
     def X(self) -> Any:

@@ -54,6 +54,8 @@ def _build(problem: Problem) -> tuple[ProblemView | None, str | None]:
         rows = loss_of_rows(problem.f2)
         part = type(problem.f2 if rows is None else rows.loss).__name__
         return None, f"the loss {part} has no compiled form"
+    if not f2.rows.has_view:
+        return None, "rows of float16 have no compiled form"
     columns = 1 if f2.n_outputs is None else f2.n_outputs
     penalties = []
     blocks = (("h1", problem.h1, problem.shape1), ("h2", problem.h2, problem.shape2))

@@ -36,9 +36,7 @@ class Metric:
     diagonal: Array = field(init=False, repr=False)
     _psi: Array | None = field(default=None, init=False, repr=False)
     _middle: Array | None = field(default=None, init=False, repr=False)
-    _solved: tuple[float, Array, Array | None, Array | None] | None = field(
-        default=None, init=False, repr=False
-    )
+    _solved: tuple[float, Array, Array | None] | None = field(default=None, init=False, repr=False)
 
     def copy(self) -> Metric:
         """Return a metric with lists of its own."""
@@ -75,22 +73,28 @@ class Metric:
         if np.vdot(step, change) > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
             self.steps.append(step)
             self.changes.append(change)
-            del self.steps[: -self.options.memory], self.changes[: -self.options.memory]
+            kept = self.options.pairs(step.size)
+            del self.steps[:-kept], self.changes[:-kept]
 
     def prepare(self) -> None:
         """Scale B_0 to the last step and set up the compact form of L-BFGS."""
         self._psi = self._middle = self._solved = None
         if not self.steps:
             return
-        S = np.array([self.rotate(step).ravel() for step in self.steps])
-        Y = np.array([self.rotate(change).ravel() for change in self.changes])
-        b = self.diagonal.ravel()
-        tau = float(np.clip((Y[-1] @ S[-1]) / (S[-1] @ (b * S[-1])), 1e-2, 1e2))
-        self.diagonal = tau * self.diagonal
-        BS, SY = S * (tau * b), S @ Y.T
+        m, b = len(self.steps), self.diagonal.ravel()
+        psi = np.empty((2 * m, b.size))  # tau B_0 S above, Y below, row by row
+        for k, (step, change) in enumerate(zip(self.steps, self.changes, strict=True)):
+            psi[k], psi[m + k] = self.rotate(step).ravel(), self.rotate(change).ravel()
+        S, Y = psi[:m], psi[m:]
+        SY, SBS = S @ Y.T, np.empty((m, m))
+        tau = float(np.clip(SY[-1, -1] / (S[-1] @ (b * S[-1])), 1e-2, 1e2))
+        for k in range(m):
+            SBS[k] = tau * (S @ (b * S[k]))
+        S *= tau * b
         lower = np.tril(SY, -1)
-        self._psi = np.concatenate([BS, Y])
-        self._middle = np.block([[S @ BS.T, lower], [lower.T, -np.diag(np.diag(SY))]])
+        self.diagonal = tau * self.diagonal
+        self._psi = psi
+        self._middle = np.block([[SBS, lower], [lower.T, -np.diag(np.diag(SY))]])
 
     def apply(self, A: Array) -> Array:
         """Return B A."""
@@ -103,18 +107,18 @@ class Metric:
 
     def solve(self, A: Array, shift: float) -> Array:
         """Return ``(B + shift)^-1 A``."""
+        psi = self._psi
         if self._solved is None or self._solved[0] != shift:
             inverse = 1 / (self.diagonal + shift)
-            scaled = core = None
-            if self._psi is not None and self._middle is not None:
-                scaled = self._psi * inverse.ravel()
-                core = np.linalg.inv(self._middle - scaled @ self._psi.T)
-            self._solved = shift, inverse, scaled, core
-        _, inverse, scaled, core = self._solved
-        R = self.rotate(A)
-        out = inverse * R
-        if scaled is not None and core is not None:
-            out += ((core @ (scaled @ R.ravel())) @ scaled).reshape(R.shape)
+            core = None
+            if psi is not None and self._middle is not None:
+                bent = np.array([psi @ (inverse.ravel() * row) for row in psi])
+                core = np.linalg.inv(self._middle - bent)
+            self._solved = shift, inverse, core
+        _, inverse, core = self._solved
+        out = inverse * self.rotate(A)
+        if psi is not None and core is not None:
+            out += inverse * ((core @ (psi @ out.ravel())) @ psi).reshape(out.shape)
         return self.back(out)
 
 

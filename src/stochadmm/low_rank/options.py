@@ -33,13 +33,21 @@ class MetricOptions:
     """Shares of the largest or mean curvature below which none is trusted."""
 
     memory: int = 10
-    """Pairs of L-BFGS: more cost as much as they save."""
+    """Pairs of L-BFGS: more cost as much as they save,"""
+    most_numbers: int = 1 << 26
+    """and fewer are kept where they would take more numbers than this (half a gigabyte),"""
+    fewest: int = 2
+    """but for the last ones."""
     flat_rows: float = 1e-7
     """Of the largest eigenvalue of the Gram matrix, made in float32: its rounding."""
     flat_outputs: float = 1e-3
     """Of the mean curvature of the outputs: rare classes have next to none."""
     flat_entries: float = 1e-2
     """Of the mean of the diagonal: rare columns have next to none."""
+
+    def pairs(self, size: int) -> int:
+        """Return how many pairs of matrices of a size are kept; each is held in two bases."""
+        return min(self.memory, max(self.fewest, self.most_numbers // (4 * size)))
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class SplitColumns:
         """Return about the largest eigenvalue of ``X'X``, by a few power steps."""
         v, size = np.ones((self.n_own, 1)) / np.sqrt(self.n_own), 1.0
         for _ in range(steps):
-            v = np.asarray(self._XT @ (self._X @ v))
+            v = self.rmatvec(self.matvec(v))
             size = float(np.linalg.norm(v))
             v = v / max(size, 1e-300)
         return size

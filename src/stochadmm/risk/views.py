@@ -40,7 +40,9 @@ def pass_view(f2: FiniteSum) -> DataView | None:
     Passes over a single output with a known loss are compiled, where there is an extension that
     may run.
     """
-    plain = f2.n_outputs is None and (f2.weight is None or f2.weight.ndim == 1)
+    plain = (
+        f2.rows.has_view and f2.n_outputs is None and (f2.weight is None or f2.weight.ndim == 1)
+    )
     return data_view(f2) if plain and offers(f2.loss, Has.KERNEL) and available() else None
 
 

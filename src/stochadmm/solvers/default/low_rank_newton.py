@@ -56,8 +56,8 @@ class LowRankNewtonOptions:
     """Mean gain of a gradient step, in targets, from which on Newton steps go on."""
     hand_over_sparse: float = 0.3
     """The same for sparse rows, whose slopes are corrected by some products from there on."""
-    most_columns: int = 4000
-    """Columns up to which a Gram matrix of dense rows is made."""
+    most_numbers: int = 1 << 25
+    """Numbers up to which a Gram matrix of dense rows is made: a quarter of a gigabyte."""
     most_free: int = 2000
     """Free coefficients, whose square matrix is made."""
     newton: NewtonOptions = field(default_factory=NewtonOptions)
@@ -117,7 +117,7 @@ class LowRankNewton(Solver[CurvedState]):
             return "other penalties than one norm of entries or rows"
         if form.free.size * math.prod(form.shape[1:]) > self.options.most_free:
             return "too many free coefficients"
-        if not _sparse(f2) and f2.n_columns > self.options.most_columns:
+        if not _sparse(f2) and f2.n_columns**2 > self.options.most_numbers:
             return f"a Gram matrix of {f2.n_columns} columns is too large"
         return None
 
@@ -135,9 +135,9 @@ class LowRankNewton(Solver[CurvedState]):
         return f2.n_entries <= self.options.cheap * f2.n_features**2
 
     def memory(self, problem: Problem) -> int:
-        """Return the bytes of 35 model matrices, 3 square ones, six passes and sparse copies."""
-        f2 = as_finite_sum(problem.f2)
-        model = (15 + 2 * self.options.newton.metric.memory) * math.prod(problem.shape2)
+        """Return the bytes of up to 55 model matrices, 3 square ones, six passes and copies."""
+        f2, size = as_finite_sum(problem.f2), math.prod(problem.shape2)
+        model = (15 + 4 * self.options.newton.metric.pairs(size)) * size
         square = 0 if _sparse(f2) else 3 * f2.n_columns**2
         copies = 3 * f2.n_bytes if f2.storage == CSR else 0
         return 8 * (model + square + 6 * f2.n_terms * (f2.n_outputs or 1)) + copies
