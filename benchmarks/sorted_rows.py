@@ -6,8 +6,11 @@ covtype (581,012 x 54, class 2 against the rest, columns standardized), sorted b
 file; logistic loss with a fused lasso along the columns. Passes until the objective is within a
 tolerance of the optimum, by random access to single rows in memory and by windows of extents of
 the file with a budget of an eighth of the file, everything included. The optimum comes from the
-default method, certified to 1e-10; a method has twelve epochs of three passes. The last columns
-are the median ratio of passes over seeds and the largest; exit code 1 where a median exceeds 1.3.
+default method, certified to 1e-10; a method has twelve epochs of three passes. Passes are those of
+the epochs; what is read before the first step (constants, a sample, the gradient at zero) is told
+beside them for both, as counted by the rows themselves: ``n_passes`` of runs in memory leaves it
+out. The last columns are the median ratio of passes over seeds and the largest, then the median
+ratio with the reads before the first step; exit code 1 where a median exceeds 1.3.
 """
 
 from __future__ import annotations
@@ -63,7 +66,7 @@ def passes(name: str, kind: str, seeds: int, best: float) -> list[dict[str, floa
             source = sa.open(Path(folder) / "X.npy", Path(folder) / "y.npy")
             f2 = stated(source).f2.with_memory(X.nbytes // 8)
             problem = sa.Problem(f2, memory.h1, A1=memory.A1, A2=memory.A2)
-        return [_one(name, problem, memory, seed, best) for seed in range(seeds)]
+        return [_one(name, problem, stated(X, y), seed, best) for seed in range(seeds)]
 
 
 def _one(
@@ -71,15 +74,24 @@ def _one(
 ) -> dict[str, float]:
     found: dict[str, float] = {}
     method = sa.solvers.get(name)(sampling="rows")
+    rows = getattr(problem.f2, "rows", None)
+    reads = 0.0 if rows is None else rows.reads
+    before = None
     for state in islice(sa.iterate(problem, method, seed), EPOCHS):
+        passes = state.n_passes
+        if rows is None:  # of a file every read counts, the snapshot is one of three
+            before = passes - 3 if before is None else before
+            passes -= before
+        elif before is None:  # steps are not counted by rows in memory, the snapshot is
+            before = rows.reads - reads - 1
         point = memory.feasible(state.output)
         above = (memory.f2.value(point.x2) + memory.penalty(point) - best) / best
         for tolerance in TOLERANCES:
             if above <= tolerance:
-                found.setdefault(str(tolerance), state.n_passes)
+                found.setdefault(str(tolerance), passes)
         if len(found) == len(TOLERANCES):
             break
-    return found
+    return found | {"before": before or 0.0}
 
 
 def main() -> None:
@@ -91,7 +103,8 @@ def main() -> None:
     asked = parser.parse_args()
     lines = Lines(asked.out)
     best = lines.measured("optimum", optimum)
-    table = Table("method", "within", "random access", "windows of the file", "ratio", "largest")
+    table = Table("method", "within", "random access", "windows of the file", "reads before", "",
+                  "ratio", "largest", "with reads before")  # fmt: skip
     worst = 0.0
     for name in asked.methods.split(","):
         known = {
@@ -107,12 +120,14 @@ def main() -> None:
                 both = (
                     "reached" if np.isfinite(one).all() else "not reached" for one in (here, there)
                 )
-                table.row(name, tolerance, *both, "", "")
+                table.row(name, tolerance, *both, "", "", "", "", "")
                 continue
-            ratio = there / here
-            worst = max(worst, float(np.median(ratio)))
+            before = [np.array([one["before"] for one in known[k]]) for k in ("memory", "file")]
+            ratio, total = there / here, (there + before[1]) / (here + before[0])
+            worst = max(worst, float(np.median(ratio)), float(np.median(total)))
             table.row(name, tolerance, float(np.median(here)), float(np.median(there)),
-                      float(np.median(ratio)), float(ratio.max()))  # fmt: skip
+                      *(float(np.median(each)) for each in before), float(np.median(ratio)),
+                      float(ratio.max()), float(np.median(total)))  # fmt: skip
     sys.exit(worst > ALLOWED)
 
 

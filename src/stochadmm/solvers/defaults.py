@@ -19,7 +19,7 @@ from ..problem import Problem, loss_at_zero
 from ..risk.constants import mean_row_curvature
 from ..risk.memory import recomputes
 from ..risk.sampling import Runs
-from ..streaming import WindowRuns, loss_of_source, row_constants
+from ..streaming import WindowRuns, fastest, loss_of_source, row_constants
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,20 @@ CHOICES = Choices()
 
 def lipschitz_mean(problem: Problem, workspace: Workspace | None = None) -> float:
     """Return Lf, found once per workspace: it takes several reads of the rows."""
-    rows = (workspace or Workspace()).rows
+    workspace = workspace or Workspace()
     source = loss_of_source(problem.f2)
     if source is not None:
-        return rows.once(row_constants, source).mean
-    return rows.once(_lipschitz_mean, problem.f2)
+        return workspace.rows.once(row_constants, fastest(source, workspace)).mean
+    return workspace.rows.once(_lipschitz_mean, problem.f2)
 
 
 def lipschitz_max(problem: Problem, workspace: Workspace | None = None) -> float:
     """Return Lmax, found once per workspace."""
-    rows = (workspace or Workspace()).rows
+    workspace = workspace or Workspace()
     source = loss_of_source(problem.f2)
     if source is not None:
-        return rows.once(row_constants, source).largest
-    return rows.once(_lipschitz_max, problem.f2)
+        return workspace.rows.once(row_constants, fastest(source, workspace)).largest
+    return workspace.rows.once(_lipschitz_max, problem.f2)
 
 
 def _lipschitz_mean(f2: SmoothSum) -> float:
@@ -74,7 +74,10 @@ def gradient_at_zero(problem: Problem, workspace: Workspace | None = None) -> Ar
 
     Within a budget of memory it is not kept: with many outputs it is large.
     """
-    f2, rows = problem.f2, (workspace or Workspace()).rows
+    workspace = workspace or Workspace()
+    source = loss_of_source(problem.f2)
+    f2 = problem.f2 if source is None else fastest(source, workspace)
+    rows = workspace.rows
     if recomputes(f2):
         return _gradient_at_zero(f2, problem.shape2, problem.dtype)
     return rows.once(_gradient_at_zero, f2, problem.shape2, problem.dtype)

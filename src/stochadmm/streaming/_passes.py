@@ -106,14 +106,10 @@ class Work:
         return total
 
     def _block(self, block: Block) -> Sums:
-        if self.opening:
-            check_block(block, f"rows {block.first} to {block.first + len(block) - 1}")
-            if offers(self.loss, Has.CHECK_TARGETS):
-                self.loss.check_targets(block.y)
-            if block.weight is not None and (block.weight < 0).any():
-                raise ValueError(f"weights below zero after row {block.first}; use weights >= 0")
         if self.scratch is not None:
             self.scratch.write(block)
+        if self.opening:
+            return self._first(block)
         total: Sums | None = None
         for part, stored, rows in block.rows.in_type(np.float64):
             sums = self._chunk(block, part, stored, rows)
@@ -125,9 +121,6 @@ class Work:
         y = np.asarray(block.y[part], dtype=np.float64)
         q = np.ones(len(y)) if block.weight is None else block.weight[part].astype(np.float64)
         offset = None if block.offset is None else block.offset[part].astype(np.float64)
-        if self.opening:
-            here = Sample(rows, y, q, offset, q)
-            return self._first(here, self._drawn(block.first + part.start, here, stored))
         own = self._predict(rows, self.x)
         z = own if offset is None else own + offset
         if self.line is not None:
@@ -143,15 +136,30 @@ class Work:
             sample=self._drawn(block.first + part.start, Sample(rows, y, q, offset, q), stored),
         )  # fmt: skip
 
-    def _first(self, here: Sample, drawn: tuple[Sample, ...]) -> Sums:
-        """Return what the first pass finds in consecutive rows."""
-        rows, y, q = here.rows, here.y, here.weight
-        own = self._predict(rows, self.x) if self.x.any() else np.zeros(y.shape)
-        z = own if here.offset is None else own + here.offset
+    def _first(self, block: Block) -> Sums:
+        """Return what the first pass finds in a block, whose numbers are checked.
+
+        Squares of the columns are finite where all entries are, so that no other look is needed.
+        """
+        y, q = np.asarray(block.y, dtype=np.float64), block.weights
+        z, energy = np.zeros(y.shape), np.zeros(block.X.shape[1])
+        for part, _, rows in block.rows.in_type(np.float64):
+            energy += rows.column_sums_of_squares()
+            if self.x.any():
+                z[part] = self._predict(rows, self.x)
+        offset = None if block.offset is None else block.offset.astype(np.float64)
+        numbers = (energy, y, q) if offset is None else (energy, y, q, offset)
+        if not all(np.isfinite(each).all() for each in numbers):
+            check_block(block, f"rows {block.first} to {block.first + len(block) - 1}")
+        if offers(self.loss, Has.CHECK_TARGETS):
+            self.loss.check_targets(block.y)
+        if (q < 0).any():
+            raise ValueError(f"weights below zero after row {block.first}; use weights >= 0")
+        z = z if offset is None else z + offset
         return Sums(
             len(y), float(q.sum()), float(q @ _each(self.loss, z, y)), 0.0, np.zeros(0),
-            floor=float(q @ self.loss.conjugate(np.zeros(y.shape), y)),
-            energy=rows.column_sums_of_squares(), sample=drawn,
+            floor=float(q @ self.loss.conjugate(np.zeros(y.shape), y)), energy=energy,
+            sample=self._drawn(block.first, Sample(block.rows, y, q, offset, q), block.rows),
         )  # fmt: skip
 
     def _predict(self, rows: Rows, x: Array) -> Array:
