@@ -142,8 +142,9 @@ class Work:
         Squares of the columns are finite where all entries are, so that no other look is needed.
         """
         y, q = np.asarray(block.y, dtype=np.float64), block.weights
-        z, energy = np.zeros(y.shape), np.zeros(block.X.shape[1])
-        for part, _, rows in block.rows.in_type(np.float64):
+        stored = block.rows
+        z, energy = np.zeros(y.shape), np.zeros(stored.shape[1])
+        for part, _, rows in stored.in_type(np.float64):
             energy += rows.column_sums_of_squares()
             if self.x.any():
                 z[part] = self._predict(rows, self.x)
@@ -159,7 +160,7 @@ class Work:
         return Sums(
             len(y), float(q.sum()), float(q @ _each(self.loss, z, y)), 0.0, np.zeros(0),
             floor=float(q @ self.loss.conjugate(np.zeros(y.shape), y)), energy=energy,
-            sample=self._drawn(block.first, Sample(block.rows, y, q, offset, q), block.rows),
+            sample=self._drawn(block.first, Sample(stored, y, q, offset, q), stored),
         )  # fmt: skip
 
     def _predict(self, rows: Rows, x: Array) -> Array:
