@@ -216,10 +216,11 @@ struct Levels {
 
 struct Route {
   const double slack = 1.4e-14;     // rounding of a value: 64 units
-  const double close = 1e-3;        // relative distance to a dual value worth a charge
+  const double close = 1e-3;        // relative distance to a dual value worth a charge at the end
+  const double near = 1e-7;         // the same on the way, where a step is likely to make it useless
   const double settled = 1e-15;     // relative gap that only rounding makes smaller
   const double proved = 1e-8;       // relative gap whose rest is what rounding is charged for
-  const double flat = 1e-6;         // relative decrease below which the Hessian is kept
+  const double flat = 3e-6;         // relative decrease below which the Hessian is kept
   const double sharp = 1e-14;       // relative residuals of the last models
   const idx most_steps = 40;
   const SmallRoute &s;
@@ -299,6 +300,7 @@ struct Route {
     double tol = f.loss.quadratic ? sharp : 1e-2;
     for (idx j = 0; j < p; ++j) warm |= w[j] != 0;
     if (warm) complete(inner.dual);
+    if (warm && !f.loss.quadratic) tol = 1e-6;  // a start is mostly near: the model is good there
     if (f.loss.kinked) share = 1e-3;
     for (steps = 0; steps < most_steps; ++steps) {
       if (fresh) model();
@@ -310,20 +312,29 @@ struct Route {
         continue;
       }
       warm = true;
-      double left = certify(), top = most(fabs(objective()), 1e-300);
+      double top = most(fabs(objective()), 1e-300), change = predicted(w);
+      // the distance to the dual value is about what the model promises
+      double left = -change <= near * top ? certify(near) : INFINITY;
+      // or the distance is rounding's, and so is what another step promises
+      bool rests = exact && left <= slack * top && -change <= settled * top;
       // beside a residual that costs something, the distance to the dual value says nothing
-      if (left <= settled * top) {
+      if (left <= settled * top || rests) {
         refine();
         if (objective() - bound <= proved * top) break;
       }
-      double change = predicted(w), t = change < 0 || tol <= sharp ? step(w, change) : 0;
+      double t = change < 0 || tol <= sharp ? step(w, change) : 0;
       // the model is solved as far as its own error is worth it
       if (t == 0 && tol > sharp) {
         tol = most(sharp, 1e-3 * tol), fresh = false;
         continue;
       }
-      if (t == 0) break;
-      if (!f.loss.quadratic) tol = -change <= 1e-4 * top ? sharp : least(1e-2, -0.01 * change / top);
+      if (t == 0) {
+        if (left == INFINITY) certify(close);
+        break;
+      }
+      // the next distance is about the square of this one
+      double part = -change / top;
+      if (!f.loss.quadratic) tol = part <= 1e-4 ? sharp : least(1e-2, 0.1 * part * least(part, 0.1));
       share = t == 1 ? (share > 1e-7 ? share / 10 : share) : least(1.0, most(1e-3, 10 * share));
       fresh = !f.loss.quadratic && (t < 1 || -change > flat * top);
       if (steps > 1 && -change <= 1e-16 * top) break;
@@ -372,15 +383,16 @@ struct Route {
   // ---------------------------------------------------------------- the bound
 
   // Slopes moved along the model's step: their gradient is minus S' dual up to rounding. Returns
-  // the distance to the dual value, before what is charged; infinity where there is no bound.
-  double certify() {
+  // the distance to the dual value, before what is charged; infinity where there is no bound, or
+  // the distance is above `worth`, relative to the value.
+  double certify(double worth) {
     f.predict(inner.step, moved);
     for (idx i = 0; i < n; ++i)
       dual_u[i] = clip(u[i] + c[i] * moved[i], f.low[i], f.high[i]);
     copy(inner.dual.at, m, dual_mu.at);
     conjugate = penalty_dual(h, dual_mu), dual = -mean_dual(dual_u) - conjugate;
     passes++, rough = false;
-    if (!(objective() - dual <= close * most(fabs(objective()), 1e-300))) return INFINITY;
+    if (!(objective() - dual <= worth * most(fabs(objective()), 1e-300))) return INFINITY;
     f.pull_back(dual_u, room, dual_g);
     multiply_transposed(S, 1, dual_mu.at, wn.at);
     double rms = mean_square(dual_u), unit = f.unit();
