@@ -115,6 +115,8 @@ class ElementwisePenalty(Part):
     def _dual_edges(self, u: Array) -> tuple[Array, Array]:
         """Return the ends of the intervals on which the conjugate is finite."""
         l1, l2, lower, upper = self._numbers
+        if not self._bounded and not self._curved:
+            return per_row(-np.asarray(l1), u), per_row(np.asarray(l1), u)
         low = np.where((np.equal(lower, -np.inf)) & np.equal(l2, 0), -np.asarray(l1), -np.inf)
         high = np.where((np.equal(upper, np.inf)) & np.equal(l2, 0), l1, np.inf)
         return per_row(low, u), per_row(high, u)
