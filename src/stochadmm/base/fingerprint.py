@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .capabilities import first_of_kind
-from .immutable import attributes
+from .immutable import attributes, field_values
 
 FORMAT = b"stochadmm fingerprint 1"
 CHUNK_WORDS = 1 << 14  # 128 kB: a chunk and its products stay in the second-level cache
@@ -96,13 +96,13 @@ class _Reader:
 
     def _plain(self, value: Any) -> bool:
         kind = type(value)
-        if kind is float or kind is int or kind is bool:  # the usual kinds first: they are many
+        if kind is float or kind is int:  # the usual kinds first: they are many
             self.put("number", _number(value))
         elif kind is str:
             self.put("text", _text(value))
         elif value is None:
             self.put("constant", b"None")
-        elif kind in USUAL or isinstance(value, type):
+        elif kind in USUAL:
             return False
         else:
             found = first_of_kind(PLAIN, value)
@@ -182,8 +182,8 @@ class _Reader:
         self.read(type(value))
         own = attributes(value)
         if dataclasses.is_dataclass(value):  # its fields alone: what is computed may be kept too
-            fields = dataclasses.fields(value)
-            self.read({f.name: getattr(value, f.name) for f in fields if f.compare})
+            held = field_values(value)
+            self.read({f.name: held[f.name] for f in dataclasses.fields(value) if f.compare})
         elif own is not None and not hasattr(type(value), "__slots__"):
             self.read(own)
         else:

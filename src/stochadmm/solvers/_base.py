@@ -87,7 +87,7 @@ def own_state(state: State, kind: type[S]) -> S:
 
 
 def _copied(value: Any) -> Any:
-    if value is None or isinstance(value, (float, int, str)):  # most of a state
+    if value is None or type(value) in (float, int, bool, str):  # most of a state
         return value
     return value.copy() if has_members(value, "copy") else value
 
