@@ -638,3 +638,19 @@ def test_dear_certificates_are_asked_for_at_growing_intervals():
     sa.minimize(p, "acc-sadmm", stop=sa.Gap(1e-12), max_passes=60,
                 callback=lambda record, _: seen.append(record.epoch))  # fmt: skip
     assert seen == list(range(1, len(seen) + 1))
+
+
+def test_long_runs_of_short_epochs_are_measured_at_growing_intervals():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 4)), rng.standard_normal(40)
+    p = sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.L1(0.1))
+    quiet = sa.minimize(p, "stoc-admm", stop=1e-13, max_passes=1500)
+    epochs = [record.epoch for record in quiet.history]
+    assert epochs[:200] == list(range(epochs[0], epochs[0] + 200))
+    assert len(epochs) < 0.8 * quiet.n_epochs and epochs[-1] == quiet.n_epochs
+    assert max(b / a for a, b in itertools.pairwise(epochs[200:])) <= 1.02
+    watched = sa.minimize(
+        p, "stoc-admm", stop=1e-13, max_passes=1500, callback=lambda record, state: False
+    )
+    assert len(watched.history) >= watched.n_epochs
+    assert watched.objective <= quiet.objective

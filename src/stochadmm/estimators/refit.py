@@ -236,7 +236,9 @@ def _output(data: Data, k: int) -> Data:
     weight = data.weight
     if weight is not None and weight.ndim == 2:
         weight = weight[:, k]
-    seen = np.ones(len(data.y), dtype=bool) if weight is None else weight > 0
+    seen: Any = slice(None)  # no copy where no target is missing
+    if weight is not None and not (weight > 0).all():
+        seen = weight > 0
     offset = data.offset
     if offset is not None:
         offset = (offset if offset.ndim == 1 else offset[:, k])[seen]
