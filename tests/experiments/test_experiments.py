@@ -513,6 +513,28 @@ def test_a_search_that_is_cut_short_says_that_it_stands_at_an_edge():
     assert search.EDGE in [side.status for side in found.sides]
 
 
+def test_every_method_gets_the_same_number_of_candidates_whatever_its_knobs():
+    plan = dataclasses.replace(PLAN, most=60)
+    counts = []
+    for names in (("factor", "first"), ("factor", "first", "rise", "noise")):
+        knobs = tuple(methods.KNOBS[name] for name in names)
+        center = (-3, 1, 2, -2)[: len(knobs)]
+        searching = search.Search(knobs, bowl(center, 0.001), plan)
+        found = searching.run()
+        assert found.candidate == center
+        counts.append(searching.n_whole)
+    assert all(60 <= count < 100 for count in counts)
+
+
+def test_a_walk_that_ends_in_a_hollow_is_not_the_last():
+    def two_hollows(candidate, share, seed):  # short runs show the shallow one only
+        shallow, deep = abs(candidate[0] + 5), abs(candidate[0] - 3)
+        return 0.2 * min(shallow, 3) - 1.0 if share < 1.0 else min(0.2 * shallow, 0.3 * deep - 1)
+
+    found = search.Search((methods.KNOBS["first"],), two_hollows, PLAN).run()
+    assert found.candidate == (3,)
+
+
 def test_what_seeds_cannot_tell_apart_is_flat():
     found = search.Search((methods.KNOBS["first"],), lambda c, share, seed: 0.0, PLAN).run()
     assert [side.status for side in found.sides] == [search.FLAT]
@@ -557,6 +579,21 @@ def test_a_search_goes_on_where_it_was_stopped(problem, tmp_path):
     kept = ("setting", "score", "sides", "n_trials", "passes")
     assert [getattr(again, k) for k in kept] == [getattr(whole, k) for k in kept]
     assert tuning.Tuned.from_plain(json.loads(json.dumps(whole.plain()))) == whole
+
+
+def test_more_candidates_take_over_the_trials_that_there_are(tiny, tmp_path, no_figures):
+    def tune(text):
+        tiny.write_text(text)
+        stages = ["optima", "references", "tuning"]
+        experiments.reproduce([str(tiny)], tmp_path / "out", stages=stages, methods=["acc-sadmm"])
+        (path,) = (tmp_path / "out" / "full" / "trials").rglob("*.csv")
+        return path.read_text().splitlines()
+
+    few = tune(TINY)
+    more = tune(TINY.replace("most: 2", "most: 30"))
+    assert more[: len(few)] == few
+    assert len(more) > len(few)
+    assert len({line.split(",")[0] for line in more[1:]}) == 1
 
 
 def test_trials_of_another_problem_are_not_taken(tmp_path):

@@ -98,6 +98,15 @@ class Bench:
             parts += [piece.method, setting, piece.seed, e.length(piece.spec), e.seconds]
         return fingerprint(*parts)
 
+    def trial_fingerprint(self, piece: Piece) -> str:
+        """Return that of what one trial depends on: not of how many candidates there are."""
+        e = piece.experiment
+        reference = self.fingerprint(dataclasses.replace(piece, kind="references", method=""))
+        knobs = methods.knobs_of(piece.method, e.tuning.steps == "tuned", True)
+        return fingerprint(
+            reference, piece.method, [(k.name, k.base) for k in knobs], e.length(piece.spec)
+        )
+
     def setting(self, piece: Piece) -> Setting:
         """Return the tuned setting of a method, with the steps of the variant."""
         source = METHODS[piece.method].tuned_as
@@ -216,7 +225,7 @@ class Bench:
             done += step
             self.watch.advance(step * total, doing)
 
-        log = TrialLog(self.store.trials(piece.key), self.fingerprint(piece))
+        log = TrialLog(self.store.trials(piece.key), self.trial_fingerprint(piece))
         best = self.optimum(piece, "references")
         length = e.length(piece.spec)
         problem = self.small(piece)

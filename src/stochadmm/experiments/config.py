@@ -98,7 +98,7 @@ class Tuning:
     rows : int
         Larger sets are tuned on a sample of so many.
     most : int
-        Candidates of the walk at most.
+        Candidates that are run for the whole length.
     """
 
     points: int
@@ -107,7 +107,7 @@ class Tuning:
     seeds: list[int] = field(default_factory=lambda: [101, 102, 103])
     steps: str = "tuned"
     rows: int = 20_000
-    most: int = 120
+    most: int = 60
 
     @property
     def plan(self) -> Plan:
@@ -121,7 +121,7 @@ class Tuning:
         """A guess of the runs of full length that one method takes."""
         counts = [self.points, *self.kept]
         rungs = sum(n * share for n, share in zip(counts, self.shares, strict=True))
-        return rungs + len(self.seeds) * (self.kept[-1] + 8) + 20
+        return rungs + 0.6 * len(self.seeds) * self.most  # one seed tells of many candidates
 
 
 @dataclass(frozen=True)

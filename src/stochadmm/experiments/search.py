@@ -1,18 +1,20 @@
-"""The search for the knobs of a method: successive halving, then a walk until nothing is left.
+"""The search for the knobs of a method: successive halving, then walks until nothing is left.
 
 A candidate is a tuple of whole numbers, one per knob: the exponents of powers of its base. Points
 spread over a box are run for a part of the passes, the better ones for longer, the best for the
 whole length and on several seeds. From the best of these a walk goes to a neighbour, one step in
 one knob or in two, as long as one is better; there is no edge to the grid. It ends where all
-neighbours have been run for the whole length and none is better by more than seeds vary.
+neighbours have been run for the whole length and none is better by more than seeds vary. Then
+walks begin from the next best points, and from new ones, until as many candidates have been run as
+every method gets: a method with fewer knobs has more walks, not fewer runs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations, product
+from itertools import chain, combinations, islice, product
 
 import numpy as np
 
@@ -55,6 +57,10 @@ class SearchOptions:
     """Powers of ten below which a smaller gap is no gain: five percent."""
     clearly_worse: float = 0.5
     """Powers of ten by which one seed tells that a neighbour is worse, without the others."""
+    cut: float = 4.0
+    """Times the candidates of a plan after which a walk is cut off, for one that never ends."""
+    rounds: int = 20
+    """Hypercubes that are drawn for points at most; small grids are used up before."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class Plan:
     """Candidates that go on to the following rungs."""
     seeds: tuple[int, ...]
     most: int
-    """Candidates of the walk at most; where they do not suffice, a knob is left at an edge."""
+    """Candidates run for the whole length; a walk that has begun goes on to its end."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,7 @@ class Found:
     sides: list[Side]
     n_halving: int
     n_walk: int
+    n_walks: int
 
 
 @dataclass
@@ -109,58 +116,83 @@ class Search:
 
     def run(self) -> Found:
         """Search."""
-        best = self._halve()
+        ranked = self._halve()
         halving = len(self.known)
-        best = self._walk(best)
+        best, n_walks = self._walks(ranked)
         scores = self._scores(best)
         return Found(
             best, _mean(scores), _error(scores), self._sides(best), halving,
-            len(self.known) - halving,
+            len(self.known) - halving, n_walks,
         )  # fmt: skip
 
     # ---------------------------------------------------------------- halving
 
     def points(self) -> list[Candidate]:
-        """Return the first candidates: the defaults, then a Latin hypercube over the boxes."""
-        rng = np.random.default_rng(0)
-        found = {self._proper(tuple(0 for _ in self.knobs)): None}
-        if not self.knobs:
-            return list(found)
-        for _ in range(20):  # duplicates after rounding are replaced
-            n = self.plan.points
+        """Return the first candidates: the defaults, then points spread over the boxes."""
+        return list(islice(self._spread(), self.plan.points))
+
+    def _spread(self) -> Iterator[Candidate]:
+        """Yield the defaults, then the points of one Latin hypercube after the other."""
+        rng, n = np.random.default_rng(0), self.plan.points
+        found = {self._proper(tuple(0 for _ in self.knobs))}
+        yield from found
+        for _ in range(self.options.rounds if self.knobs else 0):
             places = np.stack([rng.permutation(n) for _ in self.knobs], axis=1) + rng.random()
             for place in places / n:
                 exponents = tuple(
                     int(k.low + math.floor(u % 1.0 * (k.high - k.low + 1)))
                     for k, u in zip(self.knobs, place, strict=True)
                 )
-                found.setdefault(self._proper(exponents))
-                if len(found) >= n:
-                    return list(found)
-        return list(found)
+                candidate = self._proper(exponents)
+                if candidate not in found:  # duplicates after rounding are replaced
+                    found.add(candidate)
+                    yield candidate
 
-    def _halve(self) -> Candidate:
-        remaining, seed = self.points(), self.plan.seeds[0]
+    def _halve(self) -> list[Candidate]:
+        """Return the first candidates from the best to the worst."""
+        ranked, seed = self.points(), self.plan.seeds[0]
+        n_left = len(ranked)
         for share, kept in zip(self.plan.shares[:-1], self.plan.kept, strict=True):
-            ranked = sorted(remaining, key=lambda c: self._ask(c, share, seed))
-            remaining = ranked[:kept]
-        return min(remaining, key=lambda c: _mean(self._scores(c)))
+            ranked[:n_left] = sorted(ranked[:n_left], key=lambda c: self._ask(c, share, seed))
+            n_left = min(kept, n_left)
+        ranked[:n_left] = sorted(ranked[:n_left], key=lambda c: _mean(self._scores(c)))
+        return ranked
 
-    # ---------------------------------------------------------------- the walk
+    # ---------------------------------------------------------------- walks
+
+    @property
+    def n_whole(self) -> int:
+        """Candidates that have been run for the whole length."""
+        return len({candidate for candidate, share, _ in self.known if share == 1.0})
+
+    def _walks(self, ranked: list[Candidate]) -> tuple[Candidate, int]:
+        """Return the best end of walks from one point after the other, and their number."""
+        best, n_walks = self._walk(ranked[0]), 1
+        later = islice(self._spread(), self.plan.points, None)
+        for start in chain(ranked[1:], later):
+            if self.n_whole >= self.plan.most:
+                break
+            end, n_walks = self._walk(start), n_walks + 1
+            if self._better(end, best):
+                best = end
+        return best, n_walks
 
     def _walk(self, best: Candidate) -> Candidate:
-        """Return where no neighbour is better, or where the candidates are used up."""
-        tried = {best}
-        moved = True
+        """Return where no neighbour is better, or where the walk is cut off."""
+        self._scores(best)
+        tried, moved = {best}, True
+        step = tuple(0 for _ in self.knobs)
         while moved:
             moved = False
-            for neighbour in self._neighbours(best):
+            onward = self._proper(tuple(a + b for a, b in zip(best, step, strict=True)))
+            for neighbour in dict.fromkeys([onward, *self._neighbours(best)]):
                 if neighbour in tried:
                     continue
-                if len(tried) > self.plan.most:
+                if self.n_whole > self.options.cut * self.plan.most:
                     return best
                 tried.add(neighbour)
                 if self._better(neighbour, best):
+                    step = tuple(a - b for a, b in zip(neighbour, best, strict=True))
                     best, moved = neighbour, True
                     break
         return best

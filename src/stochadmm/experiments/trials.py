@@ -51,11 +51,8 @@ class TrialLog:
     def __init__(self, path: Path, fingerprint: str) -> None:
         self.path, self.fingerprint = path, fingerprint
         self.trials = {t.key: t for t in read(path)}
-
-    @property
-    def own(self) -> list[Trial]:
-        """The trials of this search."""
-        return [t for t in self.trials.values() if t.fingerprint == self.fingerprint]
+        self.used: dict[tuple[str, str, float, int], Trial] = {}
+        """The trials that this search has asked for."""
 
     def once(
         self, candidate: Candidate, share: float, seed: int, run: Callable[[], tuple[Any, ...]]
@@ -67,6 +64,7 @@ class TrialLog:
             found = Trial(*key, *run())
             self._append(found)
             self.trials[key] = found
+        self.used[key] = found
         return found
 
     def _append(self, trial: Trial) -> None:

@@ -37,6 +37,7 @@ class Tuned:
     sides: list[Side]
     n_trials: int
     n_halving: int
+    n_walks: int
     passes: float
     seconds: float
 
@@ -96,10 +97,11 @@ def tune(
 
     cut = methods.canonical(knobs, problem, workspace)
     found: Found = Search(knobs, measure, plan.plan, cut).run()
-    own = log.own
+    used = log.used.values()
     return Tuned(
         methods.setting_of(knobs, found.candidate), found.score, found.spread, found.sides,
-        len(own), found.n_halving, sum(t.passes for t in own), sum(t.seconds for t in own),
+        len(used), found.n_halving, found.n_walks, sum(t.passes for t in used),
+        sum(t.seconds for t in used),
     )  # fmt: skip
 
 
