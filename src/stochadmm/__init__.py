@@ -5,15 +5,12 @@
 State a problem from parts, ``minimize`` it, read the certificate.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import cluster, data, datasets, estimators, losses, penalties, solvers
+from . import estimators, losses, penalties
+from .base import on_demand
 from .base.names import did_you_mean
-from .certificates import Certificate, certify
-from .cluster import EngineLost
-from .data import DataError
-from .data import open_source as open
-from .linear_algebra.threads import use_threads
 from .losses import *  # noqa: F403
 from .operators import (
     Differences,
@@ -26,45 +23,51 @@ from .operators import (
     as_operator,
 )
 from .penalties import *  # noqa: F403
-from .problem import Pair, Problem
-from .risk import Evaluation, FiniteSum
-from .run.checkpoint import CheckpointError
-from .run.minimize import iterate, minimize
-from .run.result import Record, Result, Status
-from .run.stopping import AllOf, AnyOf, Gap, Never, Residuals
-from .solvers import (
-    AADMM,
-    ADMM,
-    ASVRGADMM,
-    LADMNE,
-    LADMPSAP,
-    OPGADMM,
-    RDAADMM,
-    SAGADMM,
-    SDCAADMM,
-    SPDHG,
-    SVRGADMM,
-    VRPDDY,
-    AccSADMM,
-    Auto,
-    Continuation,
-    FastLADMM,
-    Gram,
-    InertialADMM,
-    Katyusha,
-    LinearizedADMM,
-    OptSADMM,
-    ProxNewton,
-    SampledNewton,
-    Schedule,
-    StocADMM,
-    StreamedNewton,
-    WorkingSet,
-)
 from .structures import Grid
 
 if TYPE_CHECKING:
+    from . import cluster, data, datasets, solvers
+    from .certificates.certify import Certificate, certify
+    from .cluster import EngineLost
+    from .data import DataError
+    from .data import open_source as open
     from .estimators import *  # noqa: F403
+    from .linear_algebra.threads import use_threads
+    from .problem import Pair, Problem
+    from .risk import Evaluation, FiniteSum
+    from .run.checkpoint import CheckpointError
+    from .run.minimize import iterate, minimize
+    from .run.result import Record, Result, Status
+    from .run.stopping import AllOf, AnyOf, Gap, Never, Residuals
+    from .solvers import (
+        AADMM,
+        ADMM,
+        ASVRGADMM,
+        LADMNE,
+        LADMPSAP,
+        OPGADMM,
+        RDAADMM,
+        SAGADMM,
+        SDCAADMM,
+        SPDHG,
+        SVRGADMM,
+        VRPDDY,
+        AccSADMM,
+        Auto,
+        Continuation,
+        FastLADMM,
+        Gram,
+        InertialADMM,
+        Katyusha,
+        LinearizedADMM,
+        OptSADMM,
+        ProxNewton,
+        SampledNewton,
+        Schedule,
+        StocADMM,
+        StreamedNewton,
+        WorkingSet,
+    )
 
 __version__ = "0.1.0"
 
@@ -136,12 +139,83 @@ __all__ += penalties.__all__
 __all__ += estimators.__all__
 
 
+_PLACES = {
+    "certificates": ("Certificate", "certify"),
+    "cluster": ("EngineLost",),
+    "data": ("DataError", "open = open_source"),
+    "estimators": estimators.__all__,
+    "linear_algebra.threads": ("use_threads",),
+    "problem": ("Pair", "Problem"),
+    "risk": ("Evaluation", "FiniteSum"),
+    "run.checkpoint": ("CheckpointError",),
+    "run.minimize": ("iterate", "minimize"),
+    "run.result": ("Record", "Result", "Status"),
+    "run.stopping": ("AllOf", "AnyOf", "Gap", "Never", "Residuals"),
+    "solvers": (
+        "AADMM",
+        "ADMM",
+        "ASVRGADMM",
+        "LADMNE",
+        "LADMPSAP",
+        "OPGADMM",
+        "RDAADMM",
+        "SAGADMM",
+        "SDCAADMM",
+        "SPDHG",
+        "SVRGADMM",
+        "VRPDDY",
+        "AccSADMM",
+        "Auto",
+        "Continuation",
+        "FastLADMM",
+        "Gram",
+        "InertialADMM",
+        "Katyusha",
+        "LinearizedADMM",
+        "OptSADMM",
+        "ProxNewton",
+        "SampledNewton",
+        "Schedule",
+        "StocADMM",
+        "StreamedNewton",
+        "WorkingSet",
+    ),
+}
+"""Where the names are that are loaded when they are asked for; parts are there at once."""
+_ROOMS = (
+    "certificates",
+    "cluster",
+    "coordinates",
+    "data",
+    "datasets",
+    "exact",
+    "experiments",
+    "forms",
+    "linear_algebra",
+    "low_rank",
+    "plots",
+    "problem",
+    "quadratic",
+    "risk",
+    "run",
+    "second_order",
+    "solvers",
+    "streaming",
+    "testing",
+    "tied",
+)
+"""Modules of the package that ``stochadmm.NAME`` loads without an import of their own."""
+
+
 def __getattr__(name: str) -> Any:
-    """Load the estimators, and scikit-learn with them, when the first one is asked for."""
-    if name in estimators.__all__:
-        return getattr(estimators, name)
-    hint = "" if name.startswith("_") else did_you_mean(name, __all__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint and '; '}{hint}")
+    """Load what works on the parts, and scikit-learn with estimators, when it is asked for."""
+    if name in _ROOMS:
+        return import_module(f".{name}", __name__)
+    if name not in __all__:
+        hint = "" if name.startswith("_") else did_you_mean(name, __all__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint and '; '}{hint}")
+    globals()[name] = found = on_demand.load(__name__, _PLACES, name)
+    return found
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,6 @@ import numpy as np
 from stochadmm.base.files import replacing
 from stochadmm.base.names import did_you_mean
 from stochadmm.base.protocols import Array
-from stochadmm.data import list_files
 
 TEXT = {".csv": ",", ".tsv": "\t", ".txt": ","}
 ARROW = {".parquet", ".pq", ".feather", ".arrow", ".ipc"}
@@ -136,6 +135,8 @@ def files_of(path: str) -> list[str]:
     """Return the files of a folder or pattern; a name that is neither stands for itself."""
     if path == "-" or not (has_magic(path) or Path(path).is_dir()):
         return [path]
+    from stochadmm.data import list_files
+
     return list_files(path)
 
 

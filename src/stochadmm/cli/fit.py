@@ -11,12 +11,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from stochadmm.data import Changed, Labels
 from stochadmm.losses import FOR_LABELS, FOR_NUMBERS
-from stochadmm.streaming import as_bytes
 from stochadmm.structures.given import Kind, given_graph
 
-from . import _stream
 from ._design import Design, as_labels
 from ._model import SavedModel, check_place
 from ._tables import Table, read_edges, read_groups, read_table
@@ -72,6 +69,10 @@ def fit(
 
     DATA: CSV, Parquet, Arrow, libsvm, npz, npy, folder, pattern; - for stdin.
     """
+    from stochadmm.streaming import as_bytes
+
+    from . import _stream
+
     check_place(out, overwrite)
     if checkpoint is not None and alpha is None:
         raise ValueError("--checkpoint is for one fit, not for a search; pass --alpha")
@@ -138,6 +139,10 @@ def streamed(
     checkpoint: Path | None = None,
 ) -> tuple[Any, SavedModel, Any]:  # fmt: skip
     """Return the fitted model, how it is saved, and the graph."""
+    from stochadmm.data import Changed, Labels
+
+    from . import _stream
+
     data = request.data
     if request.alpha is None:
         raise ValueError(f"{beyond}; pass --alpha (try --cv on a part of the rows), or --memory")

@@ -1,7 +1,8 @@
 """Estimators with the API of scikit-learn, which is loaded when the first one is asked for."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from ..base import on_demand
 
 if TYPE_CHECKING:
     from .cv import (
@@ -123,7 +124,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f".{module}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return on_demand.load(__name__, _MODULES, name)
