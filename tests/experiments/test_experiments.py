@@ -242,15 +242,36 @@ def test_stages_are_done_apart_and_the_report_shows_what_there_is(tiny, tmp_path
     out = ("--out", tmp_path / "out")
     assert run(tiny, "--stages", "report", *out).exit_code == 0
     assert_one_line(run(tiny, "--stages", "runs", *out), "not tuned yet", "stage tuning")
-    assert (
-        run(tiny, "--stages", "optima,references,tuning", "--methods", "acc-sadmm", *out).exit_code
-        == 0
-    )
+    report = tmp_path / "out" / "report.html"
+    report.unlink()
+    done = run(tiny, "--stages", "optima,references,tuning", "--methods", "acc-sadmm", *out)
+    assert done.exit_code == 0
+    assert "kept in" in done.stdout
+    assert not report.exists()
     assert not (tmp_path / "out" / "full" / "runs").exists()
     assert run(tiny, "--stages", "runs,report", "--methods", "acc-sadmm", *out).exit_code == 0
     assert {r["method"] for r in rows_of(tmp_path / "out")} == {"acc-sadmm"}
     assert_one_line(run(tiny, "--stages", "tunning", *out), "no stage 'tunning'", "tuning")
     assert_one_line(run(tiny, "--methods", "acc", *out), "no method 'acc'", "acc-sadmm")
+
+
+def test_methods_outside_the_paper_have_fewer_candidates_and_sets_their_own_rows(tiny, tmp_path):
+    text = TINY.replace("most: 2", "most: 6, others: 2").replace(
+        "rows: 400", "rows: 400, tuning_rows: 100"
+    )
+    tiny.write_text(text)
+    out = tmp_path / "out"
+    experiments.reproduce(
+        [str(tiny)], out, methods=["opg-admm", "acc-sadmm", "sdca-admm"],
+        stages=["references", "tuning"],
+    )  # fmt: skip
+    (reference,) = (out / "full" / "references").rglob("*.json")
+    assert json.loads(reference.read_text())["n"] == 100
+    whole = {
+        path.stem: len({t.candidate for t in trials.read(path) if t.share == 1.0})
+        for path in (out / "full" / "trials").rglob("*.csv")
+    }
+    assert whole["sdca-admm"] < 6 <= whole["acc-sadmm"]
 
 
 def test_a_full_disk_is_one_line(tiny, tmp_path, run, monkeypatch):

@@ -74,7 +74,7 @@ def reproduce(
             f"no space is left for {error.filename or out}; finished runs are kept, and the same "
             "command goes on once there is room"
         ) from error
-    typer.echo(f"Wrote {path}")
+    typer.echo(f"Finished work is kept in {path}" if path == out else f"Wrote {path}")
 
 
 @contextmanager

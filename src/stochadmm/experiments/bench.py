@@ -84,15 +84,18 @@ class Bench:
     def fingerprint(self, piece: Piece) -> str:
         """Return the fingerprint of everything that a piece depends on."""
         e, real = piece.experiment, RECIPES[piece.spec.name].here
-        unused = {"without", "only", "seeds", "passes"}  # which runs there are, not what they are
+        # which runs there are and what they are tuned on, not what they are
+        unused = {"without", "only", "seeds", "passes", "tuning_rows"}
         spec = {k: v for k, v in dataclasses.asdict(piece.spec).items() if k not in unused}
         parts: list[Any] = [FORMAT, piece.kind, spec, piece.variant.scaling, real]
         if piece.kind not in ("sizes", "graphs"):
             parts += [e.problem, e.strength(piece.variant)]
         if piece.kind == "references":
-            parts += [e.tuning.rows]
+            parts += [e.tuning_rows(piece.spec)]
         if piece.kind == "tuning":
-            parts += [piece.method, dataclasses.asdict(e.tuning), e.length(piece.spec)]
+            plan = dataclasses.asdict(e.tuning.plan(METHODS[piece.method].in_paper))
+            parts += [piece.method, plan, e.tuning.steps, e.tuning_rows(piece.spec)]
+            parts += [e.length(piece.spec)]
         if piece.kind == "runs":
             setting = self.setting(piece)
             parts += [piece.method, setting, piece.seed, e.length(piece.spec), e.seconds]
@@ -150,8 +153,9 @@ class Bench:
         """Return the data set of a piece; the last one is remembered."""
         quick, scaling = piece.experiment.is_quick, piece.variant.scaling
         bare = dataclasses.replace(
-            piece.spec, without=[], only=[], seeds=[], passes=None, graph="", batch=1
-        )
+            piece.spec, without=[], only=[], seeds=[], passes=None, graph="", batch=1,
+            tuning_rows=None,
+        )  # fmt: skip
         known = (bare, quick, scaling)
         if self._rows is None or self._rows[0] != known:
             self._rows = self._problem = None  # two large data sets are never held at once
@@ -168,7 +172,7 @@ class Bench:
 
     def small(self, piece: Piece) -> Problem:
         """Return the problem that a piece is tuned on: some of the rows, the same graph."""
-        return self._built(piece, piece.experiment.tuning.rows)
+        return self._built(piece, piece.experiment.tuning_rows(piece.spec))
 
     def _built(self, piece: Piece, most: int | None) -> Problem:
         e = piece.experiment
@@ -207,21 +211,22 @@ class Bench:
         }  # fmt: skip
 
     def _references(self, piece: Piece) -> dict[str, Any]:
-        plan, n = piece.experiment.tuning, self.rows(piece).data.X.shape[0]
-        if n <= plan.rows:
+        most, n = piece.experiment.tuning_rows(piece.spec), self.rows(piece).data.X.shape[0]
+        if n <= most:
             found = self.optimum(piece)
         else:
             found = problems.optimum(self.small(piece), piece.experiment.seconds)
         self.watch.advance(piece.cost, f"{piece.spec.name}: optimum for tuning")
-        return dataclasses.asdict(found) | {"gap": finite(found.gap), "n": min(n, plan.rows)}
+        return dataclasses.asdict(found) | {"gap": finite(found.gap), "n": min(n, most)}
 
     def _tuning(self, piece: Piece) -> dict[str, Any]:
         e, done, total = piece.experiment, 0.0, piece.cost
+        work = e.tuning.work(METHODS[piece.method].in_paper)
         doing = f"{piece.spec.name}: tuning {METHODS[piece.method].label}"
 
         def advance(share: float) -> None:
             nonlocal done
-            step = min(share / e.tuning.work, 1.0 - done)  # the walk may be longer than guessed
+            step = min(share / work, 1.0 - done)  # the walk may be longer than guessed
             done += step
             self.watch.advance(step * total, doing)
 

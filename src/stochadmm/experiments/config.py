@@ -48,6 +48,8 @@ class DataSpec:
         Instead of the experiment's; a set too large for five runs has one.
     passes : float or None
         Instead of the experiment's.
+    tuning_rows : int or None
+        Rows that are tuned on, instead of the experiment's: fewer where a step is costly.
     """
 
     name: str
@@ -60,6 +62,7 @@ class DataSpec:
     only: list[str] = field(default_factory=list)
     seeds: list[int] = field(default_factory=list)
     passes: float | None = None
+    tuning_rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ class Tuning:
         Larger sets are tuned on a sample of so many.
     most : int
         Candidates that are run for the whole length.
+    others : int
+        The same for methods outside the paper's figures, which no claim of the paper rests on.
     """
 
     points: int
@@ -108,20 +113,19 @@ class Tuning:
     steps: str = "tuned"
     rows: int = 20_000
     most: int = 60
+    others: int = 20
 
-    @property
-    def plan(self) -> Plan:
-        """The same for a search."""
-        return Plan(
-            self.points, tuple(self.shares), tuple(self.kept), tuple(self.seeds), self.most
-        )
+    def plan(self, in_paper: bool) -> Plan:
+        """Return the same for the search of a method of the paper's figures, or of another."""
+        most = self.most if in_paper else min(self.most, self.others)
+        return Plan(self.points, tuple(self.shares), tuple(self.kept), tuple(self.seeds), most)
 
-    @property
-    def work(self) -> float:
-        """A guess of the runs of full length that one method takes."""
+    def work(self, in_paper: bool) -> float:
+        """Return a guess of the runs of full length that one method takes."""
         counts = [self.points, *self.kept]
         rungs = sum(n * share for n, share in zip(counts, self.shares, strict=True))
-        return rungs + 0.6 * len(self.seeds) * self.most  # one seed tells of many candidates
+        # one seed tells of many candidates
+        return rungs + 0.6 * len(self.seeds) * self.plan(in_paper).most
 
 
 @dataclass(frozen=True)
@@ -168,6 +172,10 @@ class Experiment:
     def length(self, spec: DataSpec) -> float:
         """Return the passes of a run on a data set."""
         return self.passes if spec.passes is None else spec.passes
+
+    def tuning_rows(self, spec: DataSpec) -> int:
+        """Return the rows that a data set is tuned on at most."""
+        return spec.tuning_rows or self.tuning.rows
 
     def repetitions(self, spec: DataSpec) -> list[int]:
         """Return the seeds of a data set."""

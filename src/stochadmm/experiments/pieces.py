@@ -67,16 +67,18 @@ class Piece:
     def cost(self) -> float:
         """Return a guess of the work, for the time left."""
         rows = self.spec.rows or 100_000
+        tuning = self.experiment.tuning
+        in_paper = self.method not in METHODS or METHODS[self.method].in_paper
         passes = {
             "sizes": 1.0,
             "graphs": 10.0,
             "optima": 50.0,
             "references": 50.0,
-            "tuning": self.experiment.tuning.work * self.experiment.length(self.spec),
+            "tuning": tuning.work(in_paper) * self.experiment.length(self.spec),
             "runs": self.experiment.length(self.spec),
         }
         if self.kind in ("references", "tuning"):
-            rows = min(rows, self.experiment.tuning.rows)
+            rows = min(rows, self.experiment.tuning_rows(self.spec))
         return rows * passes[self.kind]
 
 

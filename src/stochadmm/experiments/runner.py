@@ -26,6 +26,8 @@ def reproduce(
 ) -> Path:  # fmt: skip
     """Run what is missing, then write table, figures and report; return the report's path.
 
+    Where ``stages`` are named without "report", the folder is returned.
+
     Parameters
     ----------
     targets : list of str
@@ -41,7 +43,7 @@ def reproduce(
         Tune and run these methods only.
     stages : list of str, optional
         Do only these kinds of work: ``pieces.KINDS``, or "report", which is made of whatever is
-        finished. All of it by default.
+        finished. All of them by default.
     watch : Watch, optional
         Who is told about the progress.
     """
@@ -62,10 +64,13 @@ def reproduce(
         for piece in pieces(experiment)
         if with_runs or piece.kind == "sizes"
     ]
-    work = [piece for piece in every if _wanted(piece, _stages(stages), methods)]
+    wanted = _stages(stages)
+    work = [piece for piece in every if _wanted(piece, wanted, methods)]
     watch.begin(sum(piece.cost for piece in work))
     for piece in work:
         bench.do(piece)
+    if "report" not in wanted:
+        return store.folder
     watch.say("writing the table, the figures and the report")
     return report.write(store, bench, chosen, tables, _curves(bench, every), quick)
 

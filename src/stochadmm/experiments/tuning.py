@@ -96,7 +96,8 @@ def tune(
         return score(done.objective, best)
 
     cut = methods.canonical(knobs, problem, workspace)
-    found: Found = Search(knobs, measure, plan.plan, cut).run()
+    ways = plan.plan(methods.METHODS[name].in_paper)
+    found: Found = Search(knobs, measure, ways, cut).run()
     used = log.used.values()
     return Tuned(
         methods.setting_of(knobs, found.candidate), found.score, found.spread, found.sides,
