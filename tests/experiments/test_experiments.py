@@ -138,6 +138,59 @@ def test_finished_runs_are_skipped(tiny, tmp_path, monkeypatch, no_figures):
     assert rows_of(tmp_path / "out") == before
 
 
+def test_another_machine_goes_on_from_the_archive(tiny, tmp_path, monkeypatch, run, no_figures):
+    first, kept, pieces_ = tmp_path / "first", tmp_path / "second", tmp_path / "pieces"
+    archive = ("--archive", pieces_)
+    tuned = run(tiny, "--stages", "optima,references,tuning", "--out", first, *archive)
+    assert tuned.exit_code == 0, tuned.output
+    assert "new pieces in" in tuned.stderr
+    before = {path.name: path.read_bytes() for path in pieces_.iterdir()}
+    assert {name.split(".")[0] for name in before} == {
+        f"full-fig1-{kind}" for kind in ("optima", "references", "tuning", "trials")
+    }
+    monkeypatch.setattr(bench, "tune", lambda *arguments: pytest.fail("tuned again"))
+    assert run(tiny, "--out", kept, *archive).exit_code == 0
+    assert not (kept / "full" / "tuning").exists()
+    assert {path.name for path in pieces_.iterdir()} == {
+        *before, "full-fig1-runs.jsonl.xz", "full-fig1-sizes.jsonl.xz"
+    }  # fmt: skip
+    assert {name: (pieces_ / name).read_bytes() for name in before} == before
+
+    never = lambda *arguments: pytest.fail("a finished piece was done again")  # noqa: E731
+    monkeypatch.setattr(bench, "run", never)
+    monkeypatch.setattr(problems, "sample", never)
+    third = tmp_path / "third"
+    assert run(tiny, "--stages", "report", "--out", third, *archive).exit_code == 0
+    assert rows_of(third) == rows_of(kept)
+    (pieces_ / "full-fig1-runs.jsonl.xz").write_bytes(b"nothing")
+    assert_one_line(run(tiny, "--out", third, *archive), "holds no finished pieces", "remove it")
+
+
+def test_a_search_that_was_cut_goes_on_from_the_archive(tiny, tmp_path, monkeypatch):
+    out, archive = tmp_path / "out", tmp_path / "pieces"
+    options = {"stages": ["optima", "references", "tuning"], "methods": ["acc-sadmm"]}
+    done, whole = [], tuning.trial
+
+    def cut(*arguments):
+        if len(done) == 4:
+            raise KeyboardInterrupt
+        done.append(arguments)
+        return whole(*arguments)
+
+    monkeypatch.setattr(tuning, "trial", cut)
+    with pytest.raises(KeyboardInterrupt):
+        experiments.reproduce([str(tiny)], out, archive=archive, **options)
+    options["stages"] = ["references"]
+    experiments.reproduce([str(tiny)], out, archive=archive, **options)
+    options["stages"] = ["tuning"]
+    monkeypatch.setattr(tuning, "trial", whole)
+    experiments.reproduce([str(tiny)], tmp_path / "other", archive=archive, **options)
+    (again,) = (tmp_path / "other" / "full" / "trials").rglob("*.csv")
+    (before,) = (out / "full" / "trials").rglob("*.csv")
+    assert again.read_text().startswith(before.read_text())
+    assert len(trials.read(again)) > 4
+
+
 def test_the_progress_adds_up(tiny, tmp_path, no_figures):
     class Watch:
         def begin(self, total):

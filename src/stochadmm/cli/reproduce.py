@@ -33,6 +33,14 @@ _Stages = Annotated[
         "runs, report. The report is made of what is finished.",
     ),
 ]
+_Archive = Annotated[
+    Path | None,
+    typer.Option(
+        "--archive",
+        help="Folder of finished work in a few small files, such as docs/reproduction/pieces: it "
+        "is not done again, and what is finished is added.",
+    ),
+]
 
 
 def reproduce(
@@ -46,6 +54,7 @@ def reproduce(
     datasets: _Data = None,
     methods: _Methods = None,
     stages: _Stages = None,
+    archive: _Archive = None,
 ) -> None:
     """Run the paper's experiments and write table, figures and report.html.
 
@@ -63,7 +72,7 @@ def reproduce(
     console = Console(stderr=True)
     try:
         with _watch(console) as watch:
-            path = run(targets, out, quick=quick, watch=watch, **chosen)
+            path = run(targets, out, quick=quick, archive=archive, watch=watch, **chosen)
     except KeyboardInterrupt:
         console.print("Interrupted. Finished runs are kept; the same command goes on.")
         raise typer.Exit(130) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .. import datasets as data_sets
+from .archive import Archive
 from .bench import Bench
 from .config import Experiment, load, names, unknown
 from .curves import Curves
@@ -22,7 +23,8 @@ TABLES = ("table1", "table2", "memory")
 def reproduce(
     targets: list[str], out: str | Path, *, quick: bool = False,
     datasets: list[str] | None = None, methods: list[str] | None = None,
-    stages: list[str] | None = None, watch: Watch | None = None,
+    stages: list[str] | None = None, archive: str | Path | None = None,
+    watch: Watch | None = None,
 ) -> Path:  # fmt: skip
     """Run what is missing, then write table, figures and report; return the report's path.
 
@@ -44,6 +46,9 @@ def reproduce(
     stages : list of str, optional
         Do only these kinds of work: ``pieces.KINDS``, or "report", which is made of whatever is
         finished. All of them by default.
+    archive : path, optional
+        Folder of finished pieces in a few small files: what is in it is not done again, and what
+        is finished in ``out`` is added at the end.
     watch : Watch, optional
         Who is told about the progress.
     """
@@ -54,8 +59,10 @@ def reproduce(
         if name not in METHODS:
             raise ValueError(unknown("method", name, list(METHODS)))
     chosen, tables, with_runs = _chosen(targets, quick, datasets)
-    store = Store(Path(out))
-    if not quick:
+    wanted = _stages(stages)
+    kept = None if archive is None else Archive(Path(archive))
+    store = Store(Path(out), kept)
+    if not quick and wanted != ["report"]:
         _fetch(chosen)
     bench = Bench(store, watch)
     every = [
@@ -64,11 +71,12 @@ def reproduce(
         for piece in pieces(experiment)
         if with_runs or piece.kind == "sizes"
     ]
-    wanted = _stages(stages)
     work = [piece for piece in every if _wanted(piece, wanted, methods)]
     watch.begin(sum(piece.cost for piece in work))
     for piece in work:
         bench.do(piece)
+    if kept is not None:
+        watch.say(f"{kept.add(store.folder)} new pieces in {archive}")
     if "report" not in wanted:
         return store.folder
     watch.say("writing the table, the figures and the report")

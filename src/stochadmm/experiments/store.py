@@ -1,7 +1,8 @@
 """Files of an output folder: one small JSON file per finished piece of work, and one table.
 
 A file is whole or absent (see ``files``). It carries a fingerprint of everything that its content
-depends on; with another fingerprint it counts as absent.
+depends on; with another fingerprint it counts as absent. What is not in the folder is looked for
+in an archive, if there is one.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import json
 import math
 import tempfile
 from dataclasses import is_dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..base.capabilities import has_members
 from ..base.files import replacing, write_text
 from ..base.immutable import field_values
+from .archive import Archive
 
 COLUMNS = (
     "experiment", "variant", "dataset", "method", "point", "seed", "epoch", "passes", "seconds",
@@ -28,8 +30,8 @@ COLUMNS = (
 class Store:
     """The folder of one reproduction."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, archive: Archive | None = None) -> None:
+        self.folder, self.archive = folder, archive
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=folder):
@@ -44,17 +46,28 @@ class Store:
         return self.folder.joinpath(*key[:-1], f"{key[-1]}.json")
 
     def trials(self, key: tuple[str, ...]) -> Path:
-        """Return the file of the trials of a tuning."""
+        """Return the file of the trials of a tuning, with those of the archive in it."""
         place = tuple("trials" if part == "tuning" else part for part in key)
-        return self.path(place).with_suffix(".csv")
+        path = self.path(place).with_suffix(".csv")
+        if not path.exists() and (earlier := self._archived(path)) is not None:
+            write_text(path, earlier)
+        return path
 
     def get(self, key: tuple[str, ...], fingerprint: str) -> dict[str, Any] | None:
         """Return what was finished under this key, None when there is nothing that fits."""
+        path = self.path(key)
         try:
-            content: dict[str, Any] = json.loads(self.path(key).read_text(encoding="utf-8"))
+            found = _fitting(path.read_text(encoding="utf-8"), fingerprint)
         except (OSError, ValueError):
+            found = None
+        if found is None and (earlier := self._archived(path)) is not None:
+            found = _fitting(earlier, fingerprint)
+        return found
+
+    def _archived(self, path: Path) -> str | None:
+        if self.archive is None:
             return None
-        return content if content.get("fingerprint") == fingerprint else None
+        return self.archive.text(PurePosixPath(path.relative_to(self.folder).as_posix()))
 
     def put(self, key: tuple[str, ...], fingerprint: str, content: dict[str, Any]) -> None:
         """Keep a finished piece of work."""
@@ -81,6 +94,12 @@ class Store:
         with replacing(columns) as temporary:
             pd.DataFrame(rows, columns=list(COLUMNS)).to_parquet(temporary)
         return [path, columns]
+
+
+def _fitting(text: str, fingerprint: str) -> dict[str, Any] | None:
+    """Return a finished piece from its text, None where it depends on something else."""
+    content: dict[str, Any] = json.loads(text)
+    return content if content.get("fingerprint") == fingerprint else None
 
 
 def fingerprint(*parts: Any) -> str:
