@@ -188,6 +188,46 @@ void gather_nonzeros(nb::handle X, nb::handle counts, nb::handle indices, nb::ha
   });
 }
 
+void column_squares(nb::handle X, nb::handle out) {
+  by_type(X, "X", [&](auto type) {
+    typedef decltype(type) T;
+    Array<const T> a = array_of<const T>(X, "X");
+    Matrix2 s = shape_of(a, "X");
+    double *out_ = block<double>(out, "out", s.columns, 1);
+    Released released;
+    kernels<T>().column_squares(a.data(), s.rows, s.columns, out_);
+  });
+}
+
+Column read_column(nb::handle value, idx n) {
+  nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> a;
+  if (!nb::try_cast(value, a, false) || a.ndim() != 1 || (idx)a.shape(0) != n)
+    refuse("columns: expected contiguous arrays of " + std::to_string(n) + " numbers");
+  const nb::dlpack::dtype kinds[] = {
+      nb::dtype<float>(),    nb::dtype<double>(),   nb::dtype<int8_t>(),  nb::dtype<int16_t>(),
+      nb::dtype<int32_t>(),  nb::dtype<int64_t>(),  nb::dtype<uint8_t>(), nb::dtype<uint16_t>(),
+      nb::dtype<uint32_t>(), nb::dtype<uint64_t>(),
+  };
+  for (int kind = COLUMN_F4; kind <= COLUMN_U8; ++kind)
+    if (a.dtype() == kinds[kind]) return {a.data(), (ColumnKind)kind};
+  refuse("columns: expected real numbers of 32 or 64 bits, or whole numbers");
+}
+
+// `columns` are written into the columns of `out` from number `first` on
+void beside(nb::list columns, nb::handle out, idx first) {
+  by_type(out, "out", [&](auto type) {
+    typedef decltype(type) T;
+    Array<T> made = array_of<T>(out, "out");
+    Matrix2 s = shape_of(made, "out");
+    idx d = (idx)nb::len(columns);
+    check_range(first, first + d, s.columns);
+    std::vector<Column> read;
+    for (nb::handle each : columns) read.push_back(read_column(each, s.rows));
+    Released released;
+    kernels<T>().beside(read.data(), d, s.rows, made.data() + first, s.columns);
+  });
+}
+
 // `rows` has the fields of the rows of a view
 void sparse_gram(nb::handle rows, nb::handle numbers, idx first, idx last, nb::handle out) {
   Fields v{rows};
@@ -731,6 +771,8 @@ NB_MODULE(_core, m) {
   m.def("row_scores", &row_scores);
   m.def("count_nonzeros", &count_nonzeros);
   m.def("gather_nonzeros", &gather_nonzeros);
+  m.def("column_squares", &column_squares);
+  m.def("beside", &beside);
   m.def("sparse_gram", &sparse_gram);
   m.def("batch_gradient", &batch_gradient, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(),
         nb::arg(), nb::arg());

@@ -119,6 +119,11 @@ void add_squares(const Csr<T, I> &rows, idx lo, idx hi, const T *weight, idx W, 
   for (; k < end; ++k) one(k);
 }
 
+// out_j += sum_i a_ij^2 over all rows
+template <class T> void column_squares(const T *X, idx n, idx d, double *out) {
+  add_squares(Dense<T>(X, n, d), 0, n, (const T *)nullptr, 1, out);
+}
+
 // The mean square of each column, and the largest mean square over one run of rows.
 template <class T>
 void column_energies(const Data<T> &f, idx n_runs, bool weighted, double *mean, double *largest) {

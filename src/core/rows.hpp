@@ -27,7 +27,8 @@ struct Pace {
 template <class T> struct Dense {
   const T *X;
   idx n, d;
-  explicit Dense(const Data<T> &f) : X(f.X), n(f.n), d(f.d) {}
+  explicit Dense(const Data<T> &f) : Dense(f.X, f.n, f.d) {}
+  Dense(const T *X, idx n, idx d) : X(X), n(n), d(d) {}
   idx few() const { return clip(FEW_BYTES / (idx)sizeof(T) / most<idx>(d, 1), idx(1), MOST_ROWS); }
   Pace pace() const {
     idx bytes = most<idx>(d, 1) * (idx)sizeof(T), few = PASS_BYTES / bytes / 4 * 4;

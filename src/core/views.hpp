@@ -57,6 +57,16 @@ template <class T> struct Problem {
   idx size1, size2, size;  // numbers in x1, x2 and the multiplier
 };
 
+// One column of a table, as it is stored.
+enum ColumnKind {
+  COLUMN_F4, COLUMN_F8, COLUMN_I1, COLUMN_I2, COLUMN_I4, COLUMN_I8, COLUMN_U1, COLUMN_U2, COLUMN_U4,
+  COLUMN_U8
+};
+struct Column {
+  const void *data;
+  ColumnKind kind;
+};
+
 // Which rows a loop reads: step k draws the runs batches[k]; run r begins at row r n / n_runs.
 // Blocks of dual methods are batches of one run; a pick below zero is the structure.
 template <class T> struct Sample {
@@ -219,6 +229,8 @@ template <class T> struct Kernels {
   void (*row_scores)(const Data<T> &, bool weighted, const double *inverse_energy, double *out);
   void (*count_nonzeros)(const T *X, idx n, idx d, idx *counts);
   void (*gather_nonzeros)(const T *X, idx n, idx d, bool wide, void *indices, T *data);
+  void (*column_squares)(const T *X, idx n, idx d, double *out);
+  void (*beside)(const Column *columns, idx d, idx n, T *out, idx width);
   void (*sparse_gram)(const Data<T> &, const double *numbers, idx first, idx last, double *out);
   void (*batch_gradient)(const Data<T> &, const Sample<T> &, const T *x, T *old, bool renew, T *out);
   void (*data_step)(const Data<T> &, idx block, idx n_blocks, const T *x, T sigma, T *slopes, T *out);

@@ -154,6 +154,84 @@ def test_texts_become_one_column_per_level(tmp_path):
     np.testing.assert_array_equal(block.X, [[1, 1, 0], [2, 0, 1], [3, 1, 0]])
 
 
+def test_columns_of_every_type_are_read_as_they_are(tmp_path):
+    """Dictionaries of numbers and of texts, whole numbers, halves, truth values; sliced too."""
+    pa = pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(4)
+    n = 500
+    wide = 1 + 2.0**-40 * rng.integers(0, 9, n)  # float32 would lose the difference
+    whole = rng.integers(-(2**40), 2**40, n)
+    texts = rng.choice(["u", "v", "w"], n)
+    columns = {
+        "a": pa.array(wide).dictionary_encode(), "kind": pa.array(texts).dictionary_encode(),
+        "b": pa.array(whole), "c": pa.array(rng.random(n).astype(np.float16)),
+        "d": pa.array(rng.random(n) < 0.5), "other": pa.array([None, *texts[1:]]),
+        "e": pa.array(rng.integers(0, 200, n).astype(np.uint8)), "y": pa.array(rng.random(n)),
+    }  # fmt: skip
+    table = pa.table(columns)
+    expected = np.column_stack([
+        wide, texts == "u", texts == "v", texts == "w", whole, table["c"].to_numpy(),
+        table["d"].to_numpy(), [True] + [False] * (n - 1),
+        *(np.r_[False, texts[1:] == kind] for kind in "uvw"), table["e"].to_numpy(),
+    ])  # fmt: skip
+    with pa.ipc.new_file(str(tmp_path / "t.arrow"), table.schema) as writer:
+        writer.write_table(table, max_chunksize=333)
+    import pyarrow.parquet as parquet
+
+    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=333)
+    from stochadmm.data import ArrowStreams
+
+    for source in (
+        open_source(tmp_path / "t.arrow", "y"), open_source(tmp_path / "t.parquet", "y"),
+        ArrowStreams.of(lambda: table.slice(100), "y"),
+    ):  # fmt: skip
+        names = ["kind=u", "kind=v", "kind=w"]
+        assert source.names[1:4] == names
+        blocks = [block for shard in source.shards for block in shard.blocks(5000)]
+        assert len(blocks) > 3
+        X = np.concatenate([block.X for block in blocks])
+        assert X.dtype == np.float64
+        kept = [k for k, name in enumerate(open_source(tmp_path / "t.arrow", "y").names)
+                if name in source.names]  # fmt: skip
+        np.testing.assert_array_equal(X, expected[n - len(X) :, kept])
+
+
+@pytest.mark.parametrize("cached", [0.0, 1.0])
+def test_a_copy_past_the_page_cache_holds_the_same_rows(tmp_path, cached):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    from stochadmm.data import ScratchOptions, scratch_for
+
+    rng = np.random.default_rng(5)
+    table = pa.table({name: rng.random(3000) for name in ("a", "b", "y", "w")})
+    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=700)
+    source = open_source(tmp_path / "t.parquet", "y", weight="w", scratch=tmp_path / "scratch")
+    scratch = scratch_for(source, ScratchOptions(cached=cached))
+    assert scratch.passing == (cached == 0.0)
+    blocks = [block for shard in source.shards[::-1] for block in shard.blocks(1 << 12)]
+    for block in blocks:
+        scratch.write(block)
+    copied = [block for shard in scratch.files.shards for block in shard.blocks(1 << 20)]
+    X = np.concatenate([block.X for block in copied])
+    np.testing.assert_array_equal(X, np.column_stack([table["a"], table["b"]]))
+    np.testing.assert_array_equal(np.concatenate([b.weight for b in copied]), table["w"])
+
+
+def test_a_missing_value_is_named_by_its_row(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    x = [1.0] * 100
+    x[71] = x[90] = None
+    table = pa.table({"x": x, "y": [0.0] * 100})
+    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=30)
+    source = open_source(tmp_path / "t.parquet", "y")
+    with pytest.raises(DataError, match=r"column 'x' has 1 missing values, the first in row 71"):
+        for shard in source.shards:
+            list(shard.blocks(1 << 20))
+
+
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [

@@ -17,6 +17,7 @@ from stochadmm.base.engines import engine
 from stochadmm.base.terms import Elementwise, GroupNorms, TotalVariation
 from stochadmm.forms.compiled import operator_view, penalty_view, view
 from stochadmm.kernels import _numpy, extension, passes
+from stochadmm.kernels.columns import beside, squares
 from stochadmm.kernels.loops import Sample
 from stochadmm.kernels.quadratic import Augmented, Splitting, augmented, newton_matrix, splitting
 from stochadmm.kernels.tv import fuse_columns
@@ -152,6 +153,44 @@ def test_sparse_copies_and_gram_matrices_equal_numpy(storage, dtype):
     expected = np.zeros((18, 18))
     expected[3:11, :17] = np.tril(X.T @ (numbers[:, None] * X))[3:11]
     close(out, expected, dtype)
+
+
+STORED = ["f4", "f8", "f2", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
+
+
+@compiled
+@DTYPE
+@given(seed=SEEDS)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_columns_beside_each_other_equal_numpy(dtype, seed):
+    rng = np.random.default_rng(seed)
+    n, d, first, more = (int(rng.integers(most)) for most in (300, 40, 3, 3))
+    kinds = rng.choice(STORED, d) if rng.random() < 0.5 else [np.dtype(dtype).str] * d
+    wide = [rng.integers(0, 2 if kind == "?" else 100, 2 * n + 1) for kind in kinds]
+    columns = [w.astype(kind)[1 : n + 1] for w, kind in zip(wide, kinds, strict=True)]
+    expected = np.full((n, first + d + more), -1, dtype)
+    for k, column in enumerate(columns, first):
+        expected[:, k] = column
+
+    def written(by):
+        out = np.full_like(expected, -1)
+        by(columns, out, first)
+        return out
+
+    for out in (*by_variant(lambda: written(beside)), written(_numpy.beside)):
+        np.testing.assert_array_equal(out, expected)
+
+
+@compiled
+@DTYPE
+def test_squares_of_columns_equal_numpy(dtype):
+    rng = np.random.default_rng(0)
+    for n, d in ((1, 1), (7, 3), (1000, 37), (4, 5000)):
+        X = rng.standard_normal((n, d)).astype(dtype)
+        one, *others = by_variant(lambda X=X: squares(X))
+        np.testing.assert_allclose(one, np.square(X, dtype=float).sum(axis=0), rtol=1e-13)
+        for other in others:
+            np.testing.assert_array_equal(one, other)
 
 
 @compiled
@@ -527,6 +566,22 @@ def test_arrays_that_do_not_fit_are_refused():
     for lo, hi in ((-1, 20), (0, 21), (5, 4)):
         with pytest.raises(ValueError, match="rows"):
             passes.full_pass(f, lo, hi, **good)
+
+
+@compiled
+def test_columns_that_do_not_fit_are_refused():
+    out = np.zeros((3, 2))
+    good = np.ones(3)
+    for columns, first in (
+        ([good, good, good], 0), ([good], 2), ([good], -1), ([np.ones(2)], 0),
+        ([np.ones((3, 1))], 0), ([np.array(["a", "b", "c"])], 0), ([good * 1j], 0),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"columns|rows"):
+            beside(columns, out, first)
+    with pytest.raises(TypeError, match="out"):
+        beside([good], np.zeros((3, 2), dtype=int), 0)
+    with pytest.raises(TypeError, match="out"):
+        beside([good], np.zeros((2, 3)).T, 0)
 
 
 @compiled

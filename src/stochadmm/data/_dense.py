@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.protocols import Array
+from ..kernels.columns import is_plain, squares
+from ..kernels.extension import available
 from ..linear_algebra.dense import weighted_gram
 from .rows import ALL, DENSE, ColumnMoments, Counted
 
@@ -97,6 +99,8 @@ class DenseRows(Counted):
     def column_sums_of_squares(self, weights: Array | None = None) -> Array:
         """Return ``sum_i weights_i x_ij^2`` of each column, without a copy of the rows."""
         self.note_all()
+        if weights is None and available() and is_plain(self.X):
+            return squares(self.X)
         if weights is None:
             return np.asarray(np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64))
         sums = np.einsum("i,ij,ij->j", weights, self.X, self.X, dtype=np.float64)

@@ -79,9 +79,14 @@ class Npy:
             file.truncate(start + int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize)
         return cls(str(path), shape, np.dtype(dtype).str, start)
 
-    def write(self, first: int, rows: Array) -> None:
-        """Write some rows to their place."""
+    def write(self, first: int, rows: Array, passing: bool = False) -> None:
+        """Write some rows to their place; ``passing``: they need not stay in the page cache."""
         self.scatter([first], [0, len(rows)], rows)
+        if passing and _takes_advice():
+            # the system begins to write these to the disk, and forgets those that are there
+            end = self.start + (first + len(rows)) * self.row_bytes
+            with open(self.path, "rb") as file:
+                os.posix_fadvise(file.fileno(), 0, end, os.POSIX_FADV_DONTNEED)
 
     def scatter(self, firsts: Any, edges: Any, rows: Array) -> None:
         """Write runs of rows, run k from ``edges[k]`` to ``edges[k + 1]``, to their places."""
@@ -96,7 +101,7 @@ class Npy:
 
     def announce(self, file: IO[bytes], first: int, stop: int) -> None:
         """Let the system fetch rows that will be read next, while others are worked on."""
-        if not hasattr(os, "posix_fadvise") or first >= stop:
+        if not _takes_advice() or first >= stop:
             return
         start, end = (self.start + row * self.row_bytes for row in (first, stop))
         for place in range(start, end, AHEAD):
@@ -357,6 +362,11 @@ class CSRFiles:
         """From names, sizes and times of the files."""
         parts = (self.data, self.indices, self.indptr, self.y, self.weight, self.offset)
         return stamps([part.path for part in parts if part is not None])
+
+
+def _takes_advice() -> bool:
+    """Say whether the system wants to know what will be read, and what will not."""
+    return hasattr(os, "posix_fadvise")
 
 
 def stamps(paths: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,11 @@ import numpy as np
 
 from ..base.names import did_you_mean
 from ..base.protocols import Array
+from ..kernels.columns import beside
 from ._files import stamps
 from ._protocol import Block, DataError, Shard, rows_per_block
 
 MOST_LEVELS = 10_000
-TILE = 4096
-"""Rows that are transposed at a time: columns and rows of a tile stay in the cache."""
 PAGE = 1 << 16
 """Bytes that are read of a column at a time."""
 
@@ -69,57 +69,66 @@ class Roles:
         more = [name for name in (self.weight, self.offset) if name is not None]
         return list(dict.fromkeys([*self.columns, *self.targets, *more]))
 
-    def block(self, first: int, table: Any, where: str) -> Block:
-        """Return a table of Arrow columns as a block."""
+    def block(self, first: int, batch: Any, where: str) -> Block:
+        """Return the Arrow columns of a record batch as a block."""
+        held = dict(zip(batch.schema.names, batch.columns, strict=True))
+
+        def numbers(name: str) -> Array:
+            return _numbers(held[name], name, where, first)
+
         whole = np.empty if not any(self.levels) else np.zeros
-        X: Array = whole((table.num_rows, len(self.names)), dtype=self.dtype)
+        X: Array = whole((batch.num_rows, len(self.names)), dtype=self.dtype)
         place = 0
-        numbers: list[tuple[int, Array]] = []
-        for name, levels in zip(self.columns, self.levels, strict=True):
-            if levels is None:
-                numbers.append((place, _numbers(table[name], name, where)))
-                place += 1
-            else:
-                _mark(X[:, place : place + len(levels)], table[name], levels)
+        for is_text, some in groupby(
+            zip(self.columns, self.levels, strict=True), key=lambda column: column[1] is not None
+        ):
+            if not is_text:
+                run = [numbers(name) for name, _ in some]
+                beside(run, X, place)
+                place += len(run)
+                continue
+            for name, levels in some:
+                assert levels is not None
+                _mark(X[:, place : place + len(levels)], held[name], levels)
                 place += len(levels)
-        for start in range(0, table.num_rows, TILE):
-            rows = slice(start, start + TILE)
-            for k, values in numbers:
-                X[rows, k] = values[rows]
-        y = np.column_stack([_targets(table[name], name, where) for name in self.targets])
+        y = np.column_stack([numbers(name).astype(np.float64) for name in self.targets])
         if self.one_target:
             y = y[:, 0]
         more = {
-            role: None if name is None else _numbers(table[name], name, where).astype(np.float64)
+            role: None if name is None else numbers(name).astype(np.float64)
             for role, name in (("weight", self.weight), ("offset", self.offset))
         }
         return Block(first, X, y, **more)
 
 
-def _numbers(column: Any, name: str, where: str) -> Array:
+def _numbers(column: Any, name: str, where: str, first: int) -> Array:
+    """Return an Arrow array of numbers as it lies in memory."""
     if column.null_count:
+        missing = first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise DataError(
-            f"{where}: column {name!r} has {column.null_count} missing values; fill or drop them"
+            f"{where}: column {name!r} has {column.null_count} missing values, the first in row "
+            f"{missing}; fill or drop them"
         )
-    if column.num_chunks == 1:  # seen as it is; several are joined by a copy
-        values = column.chunk(0).to_numpy(zero_copy_only=False)
-    else:
-        values = column.to_numpy()
+    values = _decoded(column).to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "fiub":
         raise DataError(f"{where}: column {name!r} holds {column.type}, expected numbers")
     return np.asarray(values)
 
 
-def _targets(column: Any, name: str, where: str) -> Array:
-    return np.asarray(_numbers(column, name, where), dtype=np.float64)
+def _decoded(column: Any) -> Any:
+    """Return an Arrow array without a dictionary of its own."""
+    return column.dictionary_decode() if pyarrow().types.is_dictionary(column.type) else column
 
 
 def _mark(out: Array, column: Any, levels: tuple[str, ...]) -> None:
-    ordered = np.array(levels)
-    values = np.array([str(value) for value in column.to_pylist()])
+    """Set ones where the texts of a column are; texts that are no levels leave zeros."""
+    coded, ordered = _decoded(column).dictionary_encode(null_encoding="encode"), np.array(levels)
+    values = np.array([str(value) for value in coded.dictionary.to_pylist()])
     place = np.minimum(np.searchsorted(ordered, values), len(levels) - 1)
-    known = np.flatnonzero(ordered[place] == values)
-    out[known, place[known]] = 1
+    known = ordered[place] == values
+    code = coded.indices.to_numpy()
+    rows = np.flatnonzero(known[code])
+    out[rows, place[code[rows]]] = 1
 
 
 class ArrowColumns:
@@ -164,14 +173,14 @@ class ArrowShard:
         itemsize = np.dtype(self.roles.dtype).itemsize
         step = rows_per_block(max_bytes, itemsize * max(1, len(self.roles.names)))
         first = self.first
-        for table in self.tables(step):
-            for start in range(0, table.num_rows, step):
-                part = table.slice(start, step)
+        for batch in self.batches(step):
+            for start in range(0, batch.num_rows, step):
+                part = batch.slice(start, step)
                 where = f"{self.path}, rows {first + start} to {first + start + part.num_rows - 1}"
                 yield self.roles.block(first + start, part, where)
-            first += table.num_rows
+            first += batch.num_rows
 
-    def tables(self, rows: int) -> Iterator[Any]:
+    def batches(self, rows: int) -> Iterator[Any]:
         """Yield the wanted columns as they are decoded: of Parquet so many rows at a time.
 
         Without fetching ahead this is as fast as decoding whole row groups, in a fraction of the
@@ -183,15 +192,14 @@ class ArrowShard:
 
             with parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=PAGE) as file:
                 for group in self.groups:
-                    batches = file.iter_batches(
+                    yield from file.iter_batches(
                         rows, row_groups=[group], columns=self.roles.wanted, use_threads=False
                     )
-                    yield from map(pa.table, batches)
             return
         with pa.memory_map(self.path) as mapped:
             file = pa.ipc.open_file(mapped)
             for group in self.groups:
-                yield pa.table(file.get_batch(group)).select(self.roles.wanted)
+                yield file.get_batch(group).select(self.roles.wanted)
 
 
 @dataclass(frozen=True)
@@ -300,11 +308,11 @@ def _sizes(path: str) -> tuple[int, ...]:
 
 def assigned(
     schema: Any, where: str, target: Any, columns: Sequence[str] | None, weight: str | None,
-    offset: str | None, tables: Callable[[str], Iterator[Any]],
+    offset: str | None, batches: Callable[[str], Iterator[Any]],
 ) -> Roles:  # fmt: skip
     """Return which column of a schema is what.
 
-    ``tables(name)`` yields a column of texts piece by piece, for its levels.
+    ``batches(name)`` yields a column of texts piece by piece, for its levels.
     """
     one_target = isinstance(target, str)
     targets = (target,) if one_target else tuple(target)
@@ -323,33 +331,37 @@ def assigned(
     if not chosen:
         raise DataError(f"{where} has no column beside the target")
     levels = tuple(
-        _levels(tables(name), name, where) if _is_text(schema.field(name).type) else None
+        _levels(batches(name), name, where) if _is_text(schema.field(name).type) else None
         for name in chosen
     )
-    exact = any(str(schema.field(n).type) in ("double", "int64", "int32", "uint32", "uint64")
-                for n, kind in zip(chosen, levels, strict=True) if kind is None)  # fmt: skip
+    kinds = {str(_kind(schema.field(name).type)) for name in chosen}
+    exact = bool(kinds & {"double", "int64", "int32", "uint32", "uint64"})
     return Roles(
         chosen, levels, targets, weight, offset, "float64" if exact else "float32", one_target
     )  # fmt: skip
 
 
 def _is_text(kind: Any) -> bool:
-    pa = pyarrow()
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    pa, inner = pyarrow(), _kind(kind)
     return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
+
+
+def _kind(kind: Any) -> Any:
+    """Return the type of the values of a column, behind their dictionary."""
+    return kind.value_type if pyarrow().types.is_dictionary(kind) else kind
 
 
 def _column(paths: Sequence[str], name: str) -> Iterator[Any]:
     roles = Roles((name,), (None,), (name,), one_target=True)
     for path in paths:
         groups = tuple(range(len(_sizes(path))))
-        yield from ArrowShard(path, groups, 0, 0, roles, is_parquet(path)).tables(1 << 20)
+        yield from ArrowShard(path, groups, 0, 0, roles, is_parquet(path)).batches(1 << 20)
 
 
-def _levels(tables: Iterator[Any], name: str, where: str) -> tuple[str, ...]:
+def _levels(batches: Iterator[Any], name: str, where: str) -> tuple[str, ...]:
     found: set[str] = set()
-    for table in tables:
-        found |= {str(value) for value in table[name].unique().to_pylist()}
+    for batch in batches:
+        found |= {str(value) for value in _decoded(batch[name]).unique().to_pylist()}
         if len(found) > MOST_LEVELS:
             raise DataError(
                 f"column {name!r} of {where} has more than {MOST_LEVELS:,} different texts; "

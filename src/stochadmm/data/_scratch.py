@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
@@ -28,9 +29,13 @@ class ScratchOptions:
     ----------
     room : float
         Free space on the disk, in units of the copy, below which none is made: others write too.
+    cached : float
+        Share of the memory above which a copy goes past the page cache: beyond about a fifth,
+        systems make who writes wait for the disk in any case, and other files would be pushed out.
     """
 
     room: float = 1.5
+    cached: float = 0.2
 
 
 OPTIONS = ScratchOptions()
@@ -41,11 +46,13 @@ class Scratch:
     """Files for the rows of a source, written block by block in any order, by any process."""
 
     files: NpyFiles
+    passing: bool = False
+    """Whether the rows are too many for the page cache."""
 
     def write(self, block: Block) -> None:
         """Write some rows to their place."""
         for file, rows in self.parts(block):
-            file.write(block.first, rows)
+            file.write(block.first, rows, self.passing)
 
     def parts(self, block: Block) -> Iterator[tuple[Npy, Array]]:
         """Yield the file of each part of a block with what belongs there."""
@@ -71,7 +78,17 @@ def scratch_for(source: Source, options: ScratchOptions = OPTIONS) -> Scratch | 
         return None
     cut = tuple((shard.first, shard.n_rows) for shard in source.shards)
     files = reserved(source, cut, options)
-    return None if files is None else Scratch(files)
+    if files is None:
+        return None
+    return Scratch(files, files.n_rows * files.X.row_bytes > options.cached * _memory())
+
+
+def _memory() -> float:
+    """Return the bytes of memory of this machine; infinite where it does not say."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 def reserved(

@@ -9,7 +9,7 @@ and blocks are still written in long runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ def _ranks(coin: NDArray[np.float64]) -> NDArray[np.int64]:
 class Shuffle(Scratch):
     """Files for the rows of a source in another order."""
 
-    lanes: Lanes
+    lanes: Lanes = field(kw_only=True)
 
     def write(self, block: Block) -> None:
         """Write some rows to their places, in as long runs as there are."""
@@ -89,4 +89,4 @@ def shuffle_for(source: Source, lanes: Lanes) -> Shuffle | None:
     if not fact(source, "on_disk"):
         return None
     files = reserved(source)
-    return None if files is None else Shuffle(files, lanes)
+    return None if files is None else Shuffle(files, lanes=lanes)

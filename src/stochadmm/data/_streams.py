@@ -44,16 +44,16 @@ class StreamShard:
         """Start the stream and yield its batches, cut into blocks."""
         itemsize = np.dtype(self.roles.dtype).itemsize
         step = rows_per_block(max_bytes, itemsize * max(1, len(self.roles.names)))
-        first, pa = self.first, pyarrow()
+        first = self.first
         for batch in batches(self.start):
-            table = pa.table(batch).select(self.roles.wanted)
-            if first + table.num_rows > self.first + self.n_rows:
+            if first + batch.num_rows > self.first + self.n_rows:
                 break
-            for begin in range(0, table.num_rows, step):
-                part, at = table.slice(begin, step), first + begin
+            wanted = batch.select(self.roles.wanted)
+            for begin in range(0, batch.num_rows, step):
+                part, at = wanted.slice(begin, step), first + begin
                 where = f"{self.where}, rows {at} to {at + part.num_rows - 1}"
                 yield self.roles.block(at, part, where)
-            first += table.num_rows
+            first += batch.num_rows
         if first != self.first + self.n_rows:
             raise DataError(
                 f"{self.where} gave {self.n_rows} rows at first and another number now; pass a "
@@ -83,11 +83,11 @@ class ArrowStreams(ArrowColumns):
         starts = [_starter(s) for s in (streams if _several(streams) else [streams])]
         schema = _schema(starts[0])
 
-        def tables(name: str) -> Iterator[Any]:
+        def texts(name: str) -> Iterator[Any]:
             for start in starts:
-                yield from (pyarrow().table(batch).select([name]) for batch in batches(start))
+                yield from (batch.select([name]) for batch in batches(start))
 
-        roles = assigned(schema, "the stream", target, columns, weight, offset, tables)
+        roles = assigned(schema, "the stream", target, columns, weight, offset, texts)
         shards: list[Shard] = []
         prints, first = [], 0
         for number, start in enumerate(starts):

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from .views import OperatorView, PenaltyView
 
 
+def beside(columns: list[Array], out: Array, first: int) -> None:
+    """Write columns into those of ``out``, some rows at a time: a tile stays in the cache."""
+    rows = 4096
+    for start in range(0, len(out), rows):
+        tile = slice(start, start + rows)
+        for k, column in enumerate(columns, first):
+            out[tile, k] = column[tile]
+
+
 def prox(h: PenaltyView, v: Array, step: float, out: Array) -> None:
     """Write argmin_u h(u) + |u - v|^2 / (2 step) into out; blocks are (rows, outputs)."""
     if h.kinds.size == 0:

@@ -143,10 +143,9 @@ class Work:
         """
         y, q = np.asarray(block.y, dtype=np.float64), block.weights
         stored = block.rows
-        z, energy = np.zeros(y.shape), np.zeros(stored.shape[1])
-        for part, _, rows in stored.in_type(np.float64):
-            energy += rows.column_sums_of_squares()
-            if self.x.any():
+        z, energy = np.zeros(y.shape), stored.column_sums_of_squares()
+        if self.x.any():
+            for part, _, rows in stored.in_type(np.float64):
                 z[part] = self._predict(rows, self.x)
         offset = None if block.offset is None else block.offset.astype(np.float64)
         numbers = (energy, y, q) if offset is None else (energy, y, q, offset)
