@@ -31,6 +31,7 @@ from ...risk.gradients import Fresh
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, start_point
+from .._parts import Part
 from .._steps import Beta, check_returns, first_beta, lengths, next_beta, sizes, step2, update_x1
 
 PlainT = TypeVar("PlainT", bound="PlainState")
@@ -55,6 +56,10 @@ class Plan:
     steps: Array
     weights: Array
     shares: Array
+
+    def some(self, now: slice) -> Plan:
+        """Return the numbers of some of the steps."""
+        return Plan(self.steps[now], self.weights[now], self.shares[now])
 
 
 @dataclass(frozen=True)
@@ -163,13 +168,20 @@ class Plain(Solver[PlainT]):
     def epoch(self, problem: Problem, state: PlainT, rng: np.random.Generator) -> None:
         """Take ``n_inner`` steps, two passes over the data by default."""
         p, s, runs = problem, state, self.runs(problem, state.workspace)
-        if s.n_epochs > 0:
-            s.beta = next_beta(self.beta, s.beta)
-        batches, plan = runs.draw(rng, s.n_inner), self.plan(p, s)
+        part, s.part = s.part, None
+        if part is None:
+            if s.n_epochs > 0:
+                s.beta = next_beta(self.beta, s.beta)
+            part = Part(runs.draw(rng, s.n_inner))
+        now = part.following(s.few, s.engine)
+        batches, plan = part.chosen(now), self.plan(p, s).some(now)
         if s.engine == "compiled":
             self._compiled(p, s, runs, batches, plan)
         else:
             self._reference(p, s, runs, batches, plan)
+        if not part.is_last(now):
+            s.part = part.after(now)
+            return
         s.ergodic = s.mean
         s.output = s.mean if self.returns == "ergodic" else s.x
         passes = s.n_inner * runs.batch_size / p.f2.n_terms

@@ -166,13 +166,14 @@ class Reduced(Solver[ReducedT]):
 
 def reference_loop(
     p: Problem, s: ReducedState, batches: NDArray[np.int64], estimate: Estimate, curvature: float,
-    stale: Array | None = None,
+    stale: Array | None = None, total: Pair | None = None,
 ) -> Pair:  # fmt: skip
     """Run an epoch's steps on any objects and return the sum of the iterates: the definition.
 
-    Where ``stale`` is given, the loss's part of the quadratic of the x2 step is centered there.
+    Where ``stale`` is given, the loss's part of the quadratic of the x2 step is centered there;
+    ``total`` is the sum of earlier steps, which is added to in place.
     """
-    total = p.zeros()
+    total = p.zeros() if total is None else total
     _, step = lengths(p, curvature, s.beta, workspace=s.workspace)
     for batch in batches:
         x1 = update_x1(p, s.x, s.dual, s.beta, s.workspace)

@@ -40,6 +40,7 @@ from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
 from .._base import register
 from .._from_files import pieces, snapshot
+from .._parts import Part
 from ._plain import check_eigen
 from ._reduced import Reduced, ReducedState, compiled_loop, multiplier_for, reference_loop
 
@@ -111,13 +112,21 @@ class SVRGADMM(Reduced[SVRGState]):
     def epoch(self, problem: Problem, state: SVRGState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
         p, s, runs = problem, state, self.runs(problem, state.workspace)
-        self.prepare(p, s, rng)
-        if s.n_epochs == 0:
-            s.snapshot = s.x
-        gradient = snapshot(p, s, runs, s.snapshot.x2)
-        if self.strongly_convex and s.n_epochs > 0:
-            s.x, s.dual = s.snapshot, multiplier_for(p, gradient.full_gradient, s.workspace)
-        total = anchored_loop(p, s, gradient, runs.draw(rng, s.n_inner), s.curvature)
+        part, s.part = s.part, None
+        if part is None:
+            self.prepare(p, s, rng)
+            if s.n_epochs == 0:
+                s.snapshot = s.x
+            gradient = snapshot(p, s, runs, s.snapshot.x2)
+            if self.strongly_convex and s.n_epochs > 0:
+                s.x, s.dual = s.snapshot, multiplier_for(p, gradient.full_gradient, s.workspace)
+            part = Part(runs.draw(rng, s.n_inner), gradient)
+            del gradient
+        now = part.following(s.few, s.engine)
+        total = anchored_loop(p, s, part.gradient, part.chosen(now), s.curvature, 1.0, part.total)
+        if not part.is_last(now):
+            s.part = part.after(now, total)
+            return
         s.snapshot = total / s.n_inner
         last = s.snapshot if self.strongly_convex else s.x
         self.conclude(p, s, runs, last, s.snapshot)
@@ -135,10 +144,14 @@ def check_strongly_convex(problem: Problem, name: str) -> None:
 
 def anchored_loop(
     p: Problem, s: SVRGState, gradient: Anchored, batches: NDArray[np.int64], curvature: float,
-    mix: float = 1.0,
+    mix: float = 1.0, total: Pair | None = None,
 ) -> Pair:  # fmt: skip
-    """Run steps with gradients at mix x2 + (1 - mix) snapshot; return the sum of the iterates."""
-    total: Pair | None = None
+    """Run steps with gradients at mix x2 + (1 - mix) snapshot; return the sum of the iterates.
+
+    ``total`` is the sum of earlier steps of an epoch that was left in the middle; it is added to.
+    """
+    if total is not None:
+        return _anchored_piece(p, s, gradient, batches, curvature, mix, total)
     for inside, own, few in pieces(p, s, gradient, batches):
         part = _anchored_piece(inside, s, own, few, curvature, mix)
         total = part if total is None else total + part
@@ -148,7 +161,7 @@ def anchored_loop(
 
 def _anchored_piece(
     p: Problem, s: SVRGState, gradient: Anchored, batches: NDArray[np.int64], curvature: float,
-    mix: float,
+    mix: float, total: Pair | None = None,
 ) -> Pair:  # fmt: skip
     if s.engine == "compiled":
         from ...kernels import loops
@@ -164,4 +177,4 @@ def _anchored_piece(
     def estimate(batch: NDArray[np.int64], x2: Array) -> Array:
         return gradient.estimate(batch, x2 if mix == 1 else mix * x2 + (1 - mix) * anchor)
 
-    return reference_loop(p, s, batches, estimate, curvature)
+    return reference_loop(p, s, batches, estimate, curvature, total=total)

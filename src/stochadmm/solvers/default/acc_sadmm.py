@@ -47,6 +47,7 @@ from .. import defaults
 from .._base import Solver, State, register, start_point
 from .._from_files import accelerated, has_metric, snapshot, step_metric
 from .._memory import STEP, Counts
+from .._parts import Part
 from .._steps import combined, extrapolated, set_force, slowed_down
 from ._schedule import Schedule
 
@@ -255,18 +256,16 @@ class AccSADMM(Solver[AccState]):
     def epoch(self, problem: Problem, state: AccState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
         p, s, runs = problem, state, self.runs(problem, state.workspace)
-        if self._restart_due(s):
-            self.begin_again(p, s)
+        part, s.part = s.part or self._opened(p, s, runs, rng), None
         schedule = self.schedule(p, s.n_inner)
         momentum, anchor = schedule.momentum(s.cycle), schedule.anchor
-        gradient = snapshot(p, s, runs, s.snapshot.x2)
-        s.values.append(self._value(p, s, gradient))
-        self._refresh(p, s, gradient, rng)
+        now = part.following(s.few, s.engine)
+        x, before, total, multiplier = self._inner(p, s, part, now, momentum, anchor)
+        if not part.is_last(now):
+            s.part = part.after(now, total)
+            return
 
-        batches = runs.draw(rng, s.n_inner)
-        x, before, total, multiplier = self._inner(p, s, gradient, batches, momentum, anchor)
-
-        del gradient
+        del part  # with its gradient: what follows needs room
         weight = momentum + anchor
         s.output = combined((1.0, x), (weight, total), over=1 + (s.n_inner - 1) * weight)
         s.dual = set_force(p, x, multiplier, s.beta / momentum)
@@ -276,11 +275,24 @@ class AccSADMM(Solver[AccState]):
         s.n_passes += 1 + rows
         s.n_gradients += 1 + 2 * rows
 
+    def _opened(
+        self, p: Problem, s: AccState, runs: Runs, rng: np.random.Generator
+    ) -> Part:
+        """Restart where that is due, make the pass at the snapshot and draw the batches."""
+        if self._restart_due(s):
+            self.begin_again(p, s)
+        gradient = snapshot(p, s, runs, s.snapshot.x2)
+        s.values.append(self._value(p, s, gradient))
+        self._refresh(p, s, gradient, rng)
+        return Part(runs.draw(rng, s.n_inner), gradient)
+
     def _inner(
-        self, p: Problem, s: AccState, gradient: Anchored, batches: NDArray[np.int64],
-        momentum: float, anchor: float,
-    ) -> tuple[Pair, Pair, Pair, Array]:  # fmt: skip
-        """Return the last x, the one before, the sum of all but the last, and the last lambda."""
+        self, p: Problem, s: AccState, part: Part, now: slice, momentum: float, anchor: float
+    ) -> tuple[Pair, Pair, Pair, Array]:
+        """Return the last x, the one before, the sum of all but the last, and the last lambda.
+
+        In an epoch that is left in the middle the sum is of all.
+        """
         pull = s.beta / momentum
         a1, a2 = (squared_norm(A, s.workspace) for A in (p.A1, p.A2))
         step1 = (
@@ -289,7 +301,15 @@ class AccSADMM(Solver[AccState]):
         step2 = 1 / max(s.curvature + pull * a2, 1e-300)
         exact = self.kind(p) != "none"
         inverse = exact_step(p, s.curvature, pull, s.matrix, s.workspace) if exact else None
-        return accelerated(_loop, p, s, gradient, batches, momentum, anchor, step1, step2, inverse)
+        lengths = (step1, step2, inverse)
+        if now == slice(0, len(part.batches)):
+            return accelerated(
+                _loop, p, s, part.gradient, part.batches, momentum, anchor, *lengths
+            )
+        return _reference(
+            p, s, part.gradient, part.chosen(now), momentum, anchor, *lengths, part.total,
+            part.is_last(now),
+        )  # fmt: skip
 
     def _next_snapshot(
         self, p: Problem, s: AccState, schedule: Schedule, x: Pair, before: Pair, total: Pair,
@@ -367,12 +387,15 @@ def _loop(p: Problem, s: AccState, *more: Any) -> tuple[Pair, Pair, Pair, Array]
 def _reference(
     p: Problem, s: AccState, gradient: Anchored, batches: NDArray[np.int64], momentum: float,
     anchor: float, step1: float, step2: float, inverse: Array | None,
+    earlier: Pair | None = None, ends: bool = True,
 ) -> tuple[Pair, Pair, Pair, Array]:  # fmt: skip
     """Run the inner loop on any objects: the definition of the method.
 
     The state goes along, and arrays are let go as soon as they are not needed any more.
+    ``earlier`` is the sum of earlier steps, which is added to; unless the epoch ends here, so is
+    the last point.
     """
-    before, total, multiplier = s.x, p.zeros(), s.ahead
+    before, total, multiplier = s.x, p.zeros() if earlier is None else earlier, s.ahead
     pull, at_snapshot = s.beta / momentum, p.product(s.snapshot)
 
     for k, batch in enumerate(batches):
@@ -397,7 +420,7 @@ def _reference(
         s.ahead = set_force(p, s.x, multiplier, s.beta)
         del y, x1, x2
         s.lead = extrapolated(s.x, before, 1 - momentum - anchor)
-        if k < len(batches) - 1:
+        if k < len(batches) - 1 or not ends:
             total.x1[...] += s.x.x1
             total.x2[...] += s.x.x2
     return s.x, before, total, multiplier
