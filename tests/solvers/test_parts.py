@@ -8,7 +8,7 @@ from stochadmm.base.workspace import Workspace
 from stochadmm.run import checkpoint
 from stochadmm.run.answer import Resumable
 from stochadmm.run.loop import begin, epochs, generator_of
-from stochadmm.run.monitor import Memory
+from stochadmm.run.measured import Memory
 
 METHODS = {
     "stoc-admm": sa.StocADMM(batch_size=7, n_inner=20),
@@ -26,9 +26,7 @@ def problem(memory=0):
     made = sa.Problem.linear(
         sa.Multinomial(4), X, y, on_structure=sa.Nuclear(0.01), on_coefficients=sa.L1(0.01)
     )
-    return sa.Problem(
-        made.f2.with_memory(memory), h1=made.h1, h2=made.h2, A1=made.A1, A2=made.A2
-    )
+    return sa.Problem(made.f2.with_memory(memory), h1=made.h1, h2=made.h2, A1=made.A1, A2=made.A2)
 
 
 def run(p, solver, few, path=None):

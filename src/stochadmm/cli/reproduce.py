@@ -13,8 +13,8 @@ import typer
 _Targets = Annotated[
     list[str],
     typer.Argument(
-        help="fig1, fig2, fig3, overlap, rows-and-rank, smooth, table1, table2, memory, all, or a "
-        "YAML file."
+        help="fig1, fig2, fig3, imagenet, overlap, rows-and-rank, smooth, table1, table2, memory, "
+        "all, or a YAML file."
     ),
 ]
 _Data = Annotated[
@@ -41,6 +41,10 @@ _Archive = Annotated[
         "is not done again, and what is finished is added.",
     ),
 ]
+_Remove = Annotated[
+    bool,
+    typer.Option("--remove-data", help="Delete generated data sets at the end, up to 15 GB."),
+]
 
 
 def reproduce(
@@ -55,6 +59,7 @@ def reproduce(
     methods: _Methods = None,
     stages: _Stages = None,
     archive: _Archive = None,
+    remove_data: _Remove = False,
 ) -> None:
     """Run the paper's experiments and write table, figures and report.html.
 
@@ -72,7 +77,10 @@ def reproduce(
     console = Console(stderr=True)
     try:
         with _watch(console) as watch:
-            path = run(targets, out, quick=quick, archive=archive, watch=watch, **chosen)
+            path = run(
+                targets, out, quick=quick, archive=archive, remove_data=remove_data, watch=watch,
+                **chosen,
+            )  # fmt: skip
     except KeyboardInterrupt:
         console.print("Interrupted. Finished runs are kept; the same command goes on.")
         raise typer.Exit(130) from None

@@ -179,6 +179,14 @@ def remove(folder: Path) -> None:
             shutil.rmtree(place)
 
 
+def remove_all(folder: Path) -> None:
+    """Delete what was made in the folders of a folder."""
+    for each in folder.iterdir() if folder.is_dir() else ():
+        remove(each)
+        if each.is_dir() and not any(each.iterdir()):
+            each.rmdir()
+
+
 def _made(
     folder: Path, kind: str, shape: Any, files: dict[str, tuple[tuple[int, ...], Any]], n: int,
     make: Callable[[dict[str, Any], int, slice], None], say: Say,

@@ -12,37 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from ..problem import Pair, Problem
-from ..risk.finite_sum import FiniteSum
-from ..run.limits import Stopwatch
+from ..base.workspace import Workspace
+from ..problem import Problem
 from ..run.loop import epochs
 from ..run.minimize import minimize
 from ..run.result import Status
 from ..run.stopping import Gap
-from ..solvers import State
 from . import methods, problems
-from .methods import METHODS, Setting
+from .methods import METHODS, Setting, Task
 from .pieces import Piece, Watch
 from .problems import Optimum, Sample
 from .recipes import RECIPES
+from .runs import Run, Saved, run, traced
 from .store import Store, columns, fingerprint, finite
 from .trials import TrialLog
 from .tuning import Tuned, tune
 
 FORMAT = 2  # raise when the meaning of what is kept changes
-
-
-@dataclasses.dataclass(frozen=True)
-class RunOptions:
-    """When a run of an experiment ends before its passes are used up."""
-
-    small: float = 1e-9
-    """Relative gap at which a run has nothing left to show."""
-    hopeless: float = 100.0
-    """Times the objective at zero beyond which a run has diverged."""
-
-
-OPTIONS = RunOptions()
 
 
 class Bench:
@@ -68,7 +54,7 @@ class Bench:
         source = METHODS[piece.method].tuned_as
         before = [dataclasses.replace(piece, kind="optima", method="", seed=None)]
         if source is not None:
-            before.append(dataclasses.replace(piece, kind="tuning", method=source, seed=None))
+            before.append(self._tuning_of(piece, source))
         return None if any(self.kept(p) is None for p in before) else self.kept(piece)
 
     def do(self, piece: Piece) -> dict[str, Any]:
@@ -79,6 +65,8 @@ class Bench:
             return kept
         content = self._work[piece.kind](piece)
         self.store.put(piece.key, self.fingerprint(piece), content)
+        if piece.kind == "runs" and piece.spec.light:
+            self._saved(piece).remove()
         return self.kept(piece) or content
 
     def fingerprint(self, piece: Piece) -> str:
@@ -86,20 +74,25 @@ class Bench:
         e = piece.experiment
         real = not e.is_quick or RECIPES[piece.spec.name].here
         # which runs there are and what they are tuned on, not what they are
-        unused = {"without", "only", "seeds", "passes", "tuning_rows"}
-        spec = {k: v for k, v in dataclasses.asdict(piece.spec).items() if k not in unused}
+        unused = {"without", "only", "seeds", "passes", "tuning_rows", "tuned_on", "mu"}
+        seldom = {"epochs", "cut", "measured", "reference", "light"}
+        spec = {
+            k: v
+            for k, v in dataclasses.asdict(piece.spec).items()
+            if k not in unused and (v or k not in seldom)
+        }
         parts: list[Any] = [FORMAT, piece.kind, spec, piece.variant.scaling, real]
         if piece.kind not in ("sizes", "graphs"):
-            parts += [e.problem, e.strength(piece.variant)]
+            parts += [e.problem, e.strength(piece.spec, piece.variant)]
         if piece.kind == "references":
             parts += [e.tuning_rows(piece.spec)]
         if piece.kind == "tuning":
             plan = dataclasses.asdict(e.tuning.plan(METHODS[piece.method].in_paper))
             parts += [piece.method, plan, e.tuning.steps, e.tuning_rows(piece.spec)]
-            parts += [e.length(piece.spec)]
+            parts += [piece.length]
         if piece.kind == "runs":
             setting = self.setting(piece)
-            parts += [piece.method, setting, piece.seed, e.length(piece.spec), e.seconds]
+            parts += [piece.method, setting, piece.seed, piece.length, e.seconds]
         return fingerprint(*parts)
 
     def trial_fingerprint(self, piece: Piece) -> str:
@@ -108,7 +101,7 @@ class Bench:
         reference = self.fingerprint(dataclasses.replace(piece, kind="references", method=""))
         knobs = methods.knobs_of(piece.method, e.tuning.steps == "tuned", True)
         return fingerprint(
-            reference, piece.method, [(k.name, k.base) for k in knobs], e.length(piece.spec)
+            reference, piece.method, [(k.name, k.base) for k in knobs], piece.length
         )
 
     def setting(self, piece: Piece) -> Setting:
@@ -123,13 +116,24 @@ class Bench:
 
     def tuned(self, piece: Piece, method: str) -> dict[str, Any]:
         """Return a finished tuning."""
-        wanted = dataclasses.replace(piece, kind="tuning", method=method, seed=None)
+        wanted = self._tuning_of(piece, method)
         kept = self.kept(wanted)
         if kept is None:
             raise ValueError(
-                f"{method} is not tuned yet on {piece.spec.name}; do the stage tuning first"
+                f"{method} is not tuned yet on {wanted.spec.name}; do the stage tuning first"
             )
         return {k: v for k, v in kept.items() if k != "fingerprint"}
+
+    @staticmethod
+    def _tuning_of(piece: Piece, method: str) -> Piece:
+        """Return the tuning that a run takes its setting from."""
+        spec = piece.experiment.tuned_on(piece.spec)
+        return dataclasses.replace(piece, kind="tuning", spec=spec, method=method, seed=None)
+
+    def _saved(self, piece: Piece) -> Saved:
+        """Return where an unfinished run is."""
+        path = self.store.folder.joinpath("unfinished", *piece.key)
+        return Saved(path, self.fingerprint(piece))
 
     def optimum(self, piece: Piece, kind: str = "optima") -> Optimum:
         """Return the certified optimum of a problem; of the rows for tuning: "references"."""
@@ -155,7 +159,8 @@ class Bench:
         quick, scaling = piece.experiment.is_quick, piece.variant.scaling
         bare = dataclasses.replace(
             piece.spec, without=[], only=[], seeds=[], passes=None, graph="", batch=1,
-            tuning_rows=None,
+            tuning_rows=None, tuned_on=None, mu=None, epochs=None, cut=None, measured=None,
+            reference=None, light=False,
         )  # fmt: skip
         known = (bare, quick, scaling)
         if self._rows is None or self._rows[0] != known:
@@ -177,11 +182,15 @@ class Bench:
 
     def _built(self, piece: Piece, most: int | None) -> Problem:
         e = piece.experiment
-        known = (e.name, piece.spec, piece.variant.scaling, e.strength(piece.variant), most)
+        mu = e.strength(piece.spec, piece.variant)
+        known = (e.name, piece.spec, piece.variant.scaling, mu, most)
         rows = self.rows(piece)
         if self._problem is None or self._problem[0] != known:
             used = rows if most is None else problems.fewer(rows, most)
             built = problems.build(e, piece.spec, piece.variant, used, self.edges(piece))
+            if piece.spec.light and most is None:
+                f2: Any = built.f2
+                built = dataclasses.replace(built, f2=f2.with_memory(0))
             self._problem = (known, built)
         return self._problem[1]
 
@@ -203,13 +212,38 @@ class Bench:
 
     def _optima(self, piece: Piece) -> dict[str, Any]:
         problem = self.problem(piece)
-        found = problems.optimum(problem, 2 * piece.experiment.seconds)
+        if piece.spec.reference is not None:
+            found = self._long_run(piece, problem)
+        else:
+            found = problems.optimum(problem, 2 * piece.experiment.seconds)
         self._warm.add((piece.experiment.name, piece.spec.name, "auto"))
         self.watch.advance(piece.cost, f"{piece.spec.name}: optimum")
         return dataclasses.asdict(found) | {
             "gap": finite(found.gap), "rows_of_a": problem.shape_dual[0],
             "lipschitz_max": problem.f2.lipschitz_max, "lipschitz_mean": problem.f2.lipschitz_mean,
         }  # fmt: skip
+
+    def _long_run(self, piece: Piece, problem: Problem) -> Optimum:
+        """Return the lowest value of a long run of the best tuned method, with a bound."""
+        e, spec, clock = piece.experiment, piece.spec, time.perf_counter()
+        tuned = [name for name in e.chosen(spec, piece.variant) if METHODS[name].tuned_as]
+        name = min(tuned, key=lambda m: self.tuned(piece, m)["score"])
+        spec = dataclasses.replace(spec, cut=spec.reference)
+        long = dataclasses.replace(
+            piece, kind="runs", spec=spec, method=name, seed=e.tuning.seeds[0]
+        )
+        unknown = Optimum(0.0, np.inf, 0.0, False)
+        going = Run(
+            long, self._task(long, problem), problems.held_out(e, self.rows(piece)), unknown,
+            lambda passes: None, self._saved(long),
+        )  # fmt: skip
+        traced(going)
+        assert going.point is not None
+        value = min(r["objective"] for r in going.records if r["objective"] is not None)
+        feasible, whole = problems.feasible_value(problem, going.point)
+        bound = problems.lower_bound(problem, feasible.x2)
+        self._saved(long).remove()
+        return Optimum(value, whole - bound, time.perf_counter() - clock, False)
 
     def _references(self, piece: Piece) -> dict[str, Any]:
         most, n = piece.experiment.tuning_rows(piece.spec), self.rows(piece).data.X.shape[0]
@@ -233,7 +267,7 @@ class Bench:
 
         log = TrialLog(self.store.trials(piece.key), self.trial_fingerprint(piece))
         best = self.optimum(piece, "references")
-        length = e.length(piece.spec)
+        length = piece.length
         problem = self.small(piece)
         tuned = tune(
             piece.method, problem, piece.spec.batch, e.tuning, length, best, log, advance
@@ -251,16 +285,23 @@ class Bench:
 
         def advance(passes: float) -> None:
             nonlocal done
-            share = min(passes / piece.experiment.length(piece.spec), 1.0)
+            share = min(passes / piece.length, 1.0)
             self.watch.advance((share - done) * piece.cost, doing)
             done = share
 
-        records, status = run(piece, problem, held, setting, best, advance)
+        saved = self._saved(piece) if piece.spec.light else None
+        records, ended = run(piece, self._task(piece, problem), held, best, advance, saved)
         advance(np.inf)
         return {
-            "method": piece.method, "seed": piece.seed, "setting": setting, "status": status,
+            "method": piece.method, "seed": piece.seed, "setting": setting, **ended,
             "records": columns(records),
         }  # fmt: skip
+
+    def _task(self, piece: Piece, problem: Problem) -> Task:
+        """Return what a run is made of, without anything that earlier runs have left."""
+        guide = self.small(piece) if piece.spec.light else None
+        fresh, setting = dataclasses.replace(problem), self.setting(piece)
+        return Task(fresh, piece.spec.batch, piece.length, setting, Workspace(), guide)
 
     def _warm_up(self, piece: Piece, problem: Problem) -> None:
         """Compile: work that does not count, once per method and data set.
@@ -268,72 +309,20 @@ class Bench:
         One epoch, or a whole solve by the automatic solver, which changes its method on the way.
         """
         key = (piece.experiment.name, piece.spec.name, piece.method)
-        if key in self._warm:
+        if key in self._warm or piece.spec.light:  # nothing is compiled there
             return
         if piece.method == "auto":
             found = minimize(
                 problem, "auto", stop=Gap(problems.OPTIMUM.tolerance),
-                max_passes=piece.experiment.length(piece.spec),
+                max_passes=piece.length,
                 max_seconds=piece.experiment.seconds,
             )  # fmt: skip
             if found.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
         else:
-            rng, length = np.random.default_rng(0), piece.experiment.length(piece.spec)
+            rng, length = np.random.default_rng(0), piece.length
             solver, state = methods.start(
                 piece.method, problem, piece.spec.batch, Setting(), length, rng
             )
             next(epochs(problem, solver, state, rng))
         self._warm.add(key)
-
-
-def run(
-    piece: Piece, problem: Problem, held: FiniteSum, setting: Setting, best: Optimum,
-    advance: Callable[[float], None],
-) -> tuple[list[dict[str, Any]], str]:  # fmt: skip
-    """Return the records of one run and how it ended; only solving is timed."""
-    experiment, records = piece.experiment, []
-    problem = dataclasses.replace(problem)  # without what earlier runs have left with it
-    rng, length = np.random.default_rng(piece.seed), experiment.length(piece.spec)
-
-    def measure(point: Pair, name: str, state: State, seconds: float) -> float:
-        feasible, value = problems.feasible_value(problem, point)
-        loss, error = problems.test_losses(held, feasible.x2)
-        records.append(
-            {
-                "point": name, "epoch": state.n_epochs, "passes": state.n_gradients,
-                "reads": state.n_passes, "seconds": seconds, "objective": finite(value),
-                "test_loss": finite(loss), "test_error": error,
-                "feasibility": finite(float(np.linalg.norm(problem.constraint(point)))),
-            }
-        )  # fmt: skip
-        return value
-
-    watch = Stopwatch()
-    with np.errstate(all="ignore"):
-        with watch.solves():
-            solver, state = methods.start(
-                piece.method, problem, piece.spec.batch, setting, length, rng
-            )
-        state.target = problems.OPTIMUM.tolerance
-        zero = dataclasses.replace(state, n_gradients=0.0, n_passes=0.0)
-        measure(problem.zeros(), "last", zero, 0.0)  # where all begin, also after a warm start
-        limit = OPTIONS.hopeless * abs(problem.objective_at_zero)
-        nothing_left = OPTIONS.small * abs(best.value)
-        for _ in epochs(problem, solver, state, rng, watch):
-            value = measure(state.output, "last", state, watch.solving)
-            if METHODS[piece.method].ergodic and state.ergodic is not None:
-                measure(state.ergodic, "ergodic", state, watch.solving)
-            advance(state.n_gradients)
-            status = None
-            if not value <= limit:
-                status = "diverged"
-            elif best.certified and value - best.value <= max(best.floor, nothing_left):
-                status = "solved"
-            elif state.n_gradients >= length:
-                status = "passes"
-            elif watch.solving >= experiment.seconds:
-                status = "seconds"
-            if status is not None:
-                break
-    return records, str(status)

@@ -41,6 +41,9 @@ def decide_all(curves: Curves, memory: dict[str, float]) -> list[Claim]:
                 "fused": ("fig2", ["tuned"], "the graph-guided fused lasso with tuned steps"),
                 "multitask": ("fig3", ["tuned"], "multitask learning with tuned steps"),
                 "steps": ("fig1", STEPS, "the lasso with fixed steps up to 4 times theory's"),
+                "imagenet": (
+                    "imagenet", ["tuned"], "multitask learning at ImageNet's shape",
+                ),
                 "overlap": ("overlap", ["tuned"], "overlapping groups with tuned steps"),
                 "rows-and-rank": (
                     "rows-and-rank", ["tuned"], "l2,1 and nuclear norm with tuned steps",

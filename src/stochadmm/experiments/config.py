@@ -50,6 +50,21 @@ class DataSpec:
         Instead of the experiment's.
     tuning_rows : int or None
         Rows that are tuned on, instead of the experiment's: fewer where a step is costly.
+    tuned_on : str or None
+        Another data set of the experiment whose tuned settings are used; they are factors of what
+        the data give.
+    mu : float or None
+        Strength of the penalty, instead of the experiment's.
+    epochs : int or None
+        Length of a run in epochs of each method, instead of passes.
+    cut : int or None
+        Runs end after so many of these epochs.
+    measured : int or None
+        The objective between epochs is that of the first so many rows; of all by default.
+    reference : int or None
+        Where an optimum cannot be certified: epochs of the best tuned method that gaps are to.
+    light : bool
+        Nothing is kept per row, runs are saved on the way, and their memory is measured.
     """
 
     name: str
@@ -63,6 +78,13 @@ class DataSpec:
     seeds: list[int] = field(default_factory=list)
     passes: float | None = None
     tuning_rows: int | None = None
+    tuned_on: str | None = None
+    mu: float | None = None
+    epochs: int | None = None
+    cut: int | None = None
+    measured: int | None = None
+    reference: int | None = None
+    light: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,9 +187,13 @@ class Experiment:
     tuning: Tuning
     is_quick: bool = False
 
-    def strength(self, variant: Variant) -> float:
-        """Return the penalty of a variant."""
-        return self.mu if variant.mu is None else variant.mu
+    def strength(self, spec: DataSpec, variant: Variant) -> float:
+        """Return the strength of the penalty on a data set in a variant."""
+        return next(mu for mu in (variant.mu, spec.mu, self.mu) if mu is not None)
+
+    def tuned_on(self, spec: DataSpec) -> DataSpec:
+        """Return the data set whose tuned settings are used."""
+        return next(s for s in self.datasets if s.name == (spec.tuned_on or spec.name))
 
     def length(self, spec: DataSpec) -> float:
         """Return the passes of a run on a data set."""
@@ -229,8 +255,9 @@ def load(
     _check(experiment, path.name)
     if datasets is None:
         return experiment
+    chosen = {*datasets, *(s.tuned_on for s in experiment.datasets if s.name in datasets)}
     return dataclasses.replace(
-        experiment, datasets=[spec for spec in experiment.datasets if spec.name in datasets]
+        experiment, datasets=[spec for spec in experiment.datasets if spec.name in chosen]
     )
 
 
@@ -312,6 +339,9 @@ def _check(experiment: Experiment, where: str) -> None:
     for spec in experiment.datasets:
         if spec.name not in RECIPES:
             raise ValueError(f"{where}: {unknown('data set', spec.name, list(RECIPES))}")
+        known = [s.name for s in experiment.datasets]
+        if spec.tuned_on is not None and spec.tuned_on not in known:
+            raise ValueError(f"{where}: tuned_on: {unknown('data set', spec.tuned_on, known)}")
         if spec.graph not in ("glasso", "given"):
             raise ValueError(f"{where}: graph is {spec.graph!r}, expected 'glasso' or 'given'")
     for variant in experiment.variants:

@@ -24,6 +24,10 @@ class CurveOptions:
     """Times the first gap that later ones count for at most: a diverged run is bad enough."""
     points: int = 50
     """Of the grid on which both are read."""
+    tight: float = 1e-6
+    """Relative gap of a certificate at which drawn lines may end."""
+    beyond: float = 0.01
+    """Share of a certificate that is not tight, down to which lines are drawn; it is printed."""
 
 
 OPTIONS = CurveOptions()
@@ -44,14 +48,22 @@ class Curve:
     scale: float
     """Absolute optimal value, which relative gaps are relative to."""
     status: str = "passes"
+    epochs: Array | None = None
+    drawn: Array | None = None
+    """Gaps as they are drawn: below a certificate that is not tight too."""
+    within: float = 0.0
+    """Distance in which the optimum is known to lie, where that is not tight; else zero."""
 
     def along(self, axis: str) -> Array:
-        """Return the horizontal axis: "passes" or "seconds"."""
+        """Return the horizontal axis: "passes", "seconds" or "epochs"."""
+        if axis == "epochs" and self.epochs is not None:
+            return self.epochs
         return self.seconds if axis == "seconds" else self.passes
 
     def height(self, what: str) -> Array:
         """Return the vertical axis: "gap", "test_loss" or "test_error"."""
-        return {"gap": self.gap, "test_loss": self.test_loss, "test_error": self.test_error}[what]
+        gap = self.gap if self.drawn is None else self.drawn
+        return {"gap": gap, "test_loss": self.test_loss, "test_error": self.test_error}[what]
 
     def reaches(self, relative_gap: float, axis: str) -> float:
         """Return where the gap first falls to a share of the optimum, inf when it never does."""
@@ -118,13 +130,17 @@ def curve(records: list[dict[str, Any]], best: Optimum, status: str) -> Curve:
     """Return the arrays of one run."""
     columns = {
         name: np.array([np.nan if r[name] is None else r[name] for r in records], dtype=float)
-        for name in ("passes", "seconds", "objective", "test_loss", "test_error")
+        for name in ("passes", "seconds", "objective", "test_loss", "test_error", "epoch")
     }
     objective = np.where(np.isfinite(columns["objective"]), columns["objective"], np.inf)
-    gap = np.maximum(objective - best.value, best.floor)
+    away, scale = objective - best.value, max(abs(best.value), 1e-300)
+    tight, known = OPTIONS.tight * scale, np.isfinite(best.gap)
+    within = best.gap if not best.floor <= tight else 0.0
+    least = max(tight, OPTIONS.beyond * best.gap if known else 0.0) if within else best.floor
     return Curve(
-        columns["passes"], columns["seconds"], gap, columns["test_loss"], columns["test_error"],
-        best.floor, max(abs(best.value), 1e-300), status,
+        columns["passes"], columns["seconds"], np.maximum(away, best.floor), columns["test_loss"],
+        columns["test_error"], best.floor, scale, status, columns["epoch"],
+        np.maximum(away, least), within,
     )  # fmt: skip
 
 

@@ -44,26 +44,34 @@ LOOKS = {
     "katyusha": Look("#0072b2", "-", "^"),
     "auto": Look("#111111", "-", "*"),
 }
-AXES = {"passes": "effective passes", "seconds": "seconds"}
+AXES = {"passes": "effective passes", "epochs": "epochs of 2n/b iterations", "seconds": "seconds"}
 INK, GRID = "#222222", "#e4e4e4"
 
 
 def draw(curves: Curves, experiment: Experiment, variant: Variant, folder: Path) -> list[Path]:
-    """Write a figure over passes and one over seconds, PNG and SVG; return the PNG files."""
+    """Write a figure over passes and one over seconds, PNG, SVG and PDF; return the PNG files."""
     from matplotlib import rc_context
 
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for axis in AXES:
+    for axis in axes_of(experiment):
         # no date and fixed ids: the same runs give the same file
         with rc_context({"svg.hashsalt": "stochadmm", "font.size": 9}):
             figure = _figure(curves, experiment, variant, axis)
             stem = folder / f"{experiment.name}-{variant.name}-{axis}"
             with replacing(stem.with_suffix(".svg")) as temporary:
                 figure.savefig(temporary, format="svg", metadata={"Date": None})
+            with replacing(stem.with_suffix(".pdf")) as temporary:
+                figure.savefig(temporary, format="pdf", metadata={"CreationDate": None})
             _save_png(figure, stem.with_suffix(".png"))
         written.append(stem.with_suffix(".png"))
     return written
+
+
+def axes_of(experiment: Experiment) -> list[str]:
+    """Return the horizontal axes: passes, or epochs where runs are that long, and seconds."""
+    epochs = any(spec.epochs is not None for spec in experiment.datasets)
+    return ["epochs" if epochs else "passes", "seconds"]
 
 
 def _save_png(figure: Any, path: Path) -> None:
@@ -169,13 +177,14 @@ def _below(axes: Any, runs: list[Curve], axis: str, key: Key) -> None:
 
 def _crossing(run: Curve, axis: str, level: float) -> float:
     """Return where the line of a run, as drawn, falls below a level; inf when it does not."""
-    x, below = run.along(axis), np.flatnonzero(run.gap <= level)
+    gap = run.height("gap")
+    x, below = run.along(axis), np.flatnonzero(gap <= level)
     if not below.size:
         return np.inf
     k = int(below[0])
     if k <= (1 if axis == "seconds" else 0):
         return float(x[k])
-    y = np.log(run.gap[k - 1 : k + 1])
+    y = np.log(gap[k - 1 : k + 1])
     return float(x[k] + (x[k - 1] - x[k]) * (np.log(level) - y[1]) / (y[0] - y[1]))
 
 
@@ -199,10 +208,14 @@ def _dress(top: Any, bottom: Any, dataset: str, axis: str) -> None:
 def _limits(top: Any, bottom: Any, runs: list[Curve], experiment: Experiment, axis: str) -> None:
     """Show the range of the paper's methods: the gap below its start, no diverged test losses."""
     first = 1 if axis == "seconds" else 0
-    gaps = np.concatenate([run.gap[first:] for run in runs])
+    gaps = np.concatenate([run.height("gap")[first:] for run in runs])
     gaps = gaps[np.isfinite(gaps)]
     if gaps.size:
-        top.set_ylim(max(gaps.min() / 5, 1e-14), min(2 * gaps.max(), 3 * runs[0].gap[0]))
+        start = 3 * runs[0].height("gap")[0]
+        top.set_ylim(max(gaps.min() / 5, 1e-14), min(2 * gaps.max(), start))
+    if runs[0].within:
+        known = f"within {runs[0].within:.0e}" if np.isfinite(runs[0].within) else "not bounded"
+        top.text(0.03, 0.04, f"F* {known}", transform=top.transAxes, fontsize=7, color=INK)
     what = _second(experiment, runs)
     ends = np.array([v for run in runs for v in run.height(what)[1:] if np.isfinite(v)])
     if ends.size:

@@ -99,6 +99,9 @@ class Task:
     passes: float
     setting: Setting
     workspace: Workspace
+    guide: Problem | None = None
+    """Some of the rows, for the numbers that the data give, where all are too many to be read."""
+    engine: str = "auto"
 
     @property
     def n_inner(self) -> int:
@@ -108,7 +111,7 @@ class Task:
     @property
     def penalty(self) -> float:
         """The first penalty, not above the cap of the paper."""
-        return self.setting.first * automatic(self.problem, self.workspace)
+        return self.setting.first * automatic(self.guide or self.problem, self.workspace)
 
     def growing(self, per_epoch: float, before: float = 0.0) -> Continuation:
         """Return the penalty that rises over the run; ``per_epoch`` are passes of an epoch."""
@@ -139,6 +142,13 @@ class Method:
     """Whether the average of the iterates is drawn as a curve of its own."""
     warm: bool = False
     """Whether STOC-ADMM makes the first passes."""
+    per_epoch: float | None = None
+    """Passes of an epoch, None where they are not known beforehand."""
+
+    @property
+    def before(self) -> float:
+        """Passes before the first epoch."""
+        return PAPER.warm_start if self.warm else 0.0
 
 
 def n_inner(n_rows: int, batch: int) -> int:
@@ -194,18 +204,43 @@ def start(
     ``passes`` is the length of the run, which the growth of a penalty follows from.
     """
     method, workspace = METHODS[name], workspace or Workspace()
-    task = Task(problem, batch, passes, setting, workspace)
-    solver = method.make(task)
-    before = _warm_start(task, rng, engine) if method.warm else None
+    task = Task(problem, batch, passes, setting, workspace, engine=engine)
+    solver, before = method.make(task), None
+    if method.warm:
+        short, before = warm(task)
+        short.epoch(problem, before, rng)
+    return solver, first(task, method, solver, before)
+
+
+def first(task: Task, method: Method, solver: AnySolver, before: State | None) -> State:
+    """Return the first state of a method, after the warm start where it has one."""
     begun = None if before is None else (before.x, before.dual)
-    state: Any = begin(problem, solver, begun, engine, workspace)
+    solver = guided(task, solver)
+    state: Any = begin(task.problem, solver, begun, task.engine, task.workspace)
     if method.curvature is not None:
-        state.curvature = method.curvature(batch) * defaults.lipschitz_max(problem, workspace)
-    _scale(state, setting)
+        largest = defaults.lipschitz_max(task.problem, task.workspace)
+        state.curvature = method.curvature(task.batch) * largest
+    _scale(state, task.setting)
     if before is not None:
         state.n_gradients += before.n_gradients
         state.n_passes += before.n_passes
-    return solver, state
+    found: State = state
+    return found
+
+
+def guided(task: Task, solver: AnySolver) -> AnySolver:
+    """Return a method that need not read all rows for its constants, where there is a guide."""
+    if task.guide is None:
+        return solver
+    fields = field_values(solver)
+    numbers: dict[str, float] = {}
+    if fields.get("curvature") == "auto":  # set after the start
+        numbers["curvature"] = defaults.lipschitz_max(task.problem, task.workspace)
+    if fields.get("growth") == "auto":
+        noisy: Any = solver
+        runs = noisy.runs(task.guide, task.workspace)
+        numbers["growth"] = defaults.growth(task.guide, runs, "auto", False, task.workspace)
+    return dataclasses.replace(solver, **numbers) if numbers else solver
 
 
 def _scale(state: Any, setting: Setting) -> None:
@@ -217,18 +252,16 @@ def _scale(state: Any, setting: Setting) -> None:
         state.growth *= setting.noise
 
 
-def _warm_start(task: Task, rng: np.random.Generator, engine: str) -> State:
-    """Return the state after some passes of STOC-ADMM with steps of their own."""
+def warm(task: Task) -> tuple[AnySolver, State]:
+    """Return STOC-ADMM with steps of its own, one epoch of which is the warm start."""
     n, workspace = task.problem.f2.n_terms, task.workspace
     steps = max(1, round(PAPER.warm_start * n / task.batch))
     beta = min(task.penalty, PAPER.largest_penalty)
-    solver = StocADMM(beta=beta, batch_size=task.batch, n_inner=steps, sampling="rows")
-    state: Any = begin(task.problem, solver, None, engine, workspace)
+    solver: Any = StocADMM(beta=beta, batch_size=task.batch, n_inner=steps, sampling="rows")
+    state: Any = begin(task.problem, guided(task, solver), None, task.engine, workspace)
     state.curvature = task.setting.warm * defaults.lipschitz_max(task.problem, workspace)
     state.growth *= task.setting.warm
-    solver.epoch(task.problem, state, rng)
-    warmed: State = state
-    return warmed
+    return solver, state
 
 
 # ---------------------------------------------------------------- the solvers
@@ -358,15 +391,20 @@ _PENALTY = ("factor", "first", "rise")
 _NOISY = (*_PENALTY, "noise")
 _WARM = (*_PENALTY, "warm")
 METHODS = {
-    "stoc-admm": Method("STOC-ADMM", _stoc, _NOISY, lambda b: 1.0, "stoc-admm", ergodic=True),
-    "opt-sadmm": Method("OPT-SADMM", _opt, _NOISY, lambda b: 1.0, "opt-sadmm"),
+    "stoc-admm": Method(
+        "STOC-ADMM", _stoc, _NOISY, lambda b: 1.0, "stoc-admm", ergodic=True, per_epoch=2.0
+    ),
+    "opt-sadmm": Method("OPT-SADMM", _opt, _NOISY, lambda b: 1.0, "opt-sadmm", per_epoch=2.0),
     "svrg-admm": Method(
-        "SVRG-ADMM", _svrg, _WARM, lambda b: 1 + 8 / b, "svrg-admm", ergodic=True, warm=True
+        "SVRG-ADMM", _svrg, _WARM, lambda b: 1 + 8 / b, "svrg-admm", ergodic=True, warm=True,
+        per_epoch=5.0,
     ),
     "sag-admm": Method(
         "SAG-ADMM", _sag, _WARM, lambda b: 1.0, "sag-admm", ergodic=True, warm=True
     ),
-    "acc-sadmm": Method("ACC-SADMM", _acc, ("factor", "first"), None, "acc-sadmm"),
+    "acc-sadmm": Method(
+        "ACC-SADMM", _acc, ("factor", "first"), None, "acc-sadmm", per_epoch=5.0
+    ),
     "acc-sadmm-reset": Method(
         "ACC-SADMM, all reset", _acc_reset, ("factor", "first"), None, "acc-sadmm", in_paper=False
     ),

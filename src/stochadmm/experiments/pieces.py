@@ -54,7 +54,7 @@ class Piece:
         form = "quick" if self.experiment.is_quick else "full"
         scaling = "" if self.variant.scaling == "columns" else f"-{self.variant.scaling}"
         place = (form, self.kind, self.experiment.name, f"{self.spec.name}{scaling}")
-        mu = f"mu{self.experiment.strength(self.variant):g}"
+        mu = f"mu{self.experiment.strength(self.spec, self.variant):g}"
         if self.kind in ("sizes", "graphs"):
             return place
         if self.kind in ("optima", "references"):
@@ -62,6 +62,14 @@ class Piece:
         if self.kind == "tuning":
             return (*place, mu, self.method)
         return (*place, self.variant.name, f"{self.method}-{self.seed}")
+
+    @property
+    def length(self) -> float:
+        """Passes of a run."""
+        passes, method = self.experiment.length(self.spec), METHODS.get(self.method)
+        if self.spec.epochs is None or method is None or method.per_epoch is None:
+            return passes
+        return method.before + self.spec.epochs * method.per_epoch
 
     @property
     def cost(self) -> float:
@@ -74,8 +82,8 @@ class Piece:
             "graphs": 10.0,
             "optima": 50.0,
             "references": 50.0,
-            "tuning": tuning.work(in_paper) * self.experiment.length(self.spec),
-            "runs": self.experiment.length(self.spec),
+            "tuning": tuning.work(in_paper) * self.length,
+            "runs": self.length,
         }
         if self.kind in ("references", "tuning"):
             rows = min(rows, self.experiment.tuning_rows(self.spec))
@@ -98,7 +106,7 @@ def pieces(experiment: Experiment) -> Iterator[Piece]:
             yield from filter(first, _once(experiment, spec, variant))
             chosen = experiment.chosen(spec, variant)
             for source in dict.fromkeys(METHODS[name].tuned_as for name in chosen):
-                if source is not None:
+                if source is not None and spec.tuned_on is None:
                     piece = Piece("tuning", experiment, spec, variant, source)
                     yield from filter(first, [piece])
             for name in chosen:
@@ -112,4 +120,5 @@ def _once(experiment: Experiment, spec: DataSpec, variant: Variant) -> Iterator[
     if experiment.problem == "fused" and spec.graph == "glasso":
         yield Piece("graphs", experiment, spec, variant)
     yield Piece("optima", experiment, spec, variant)
-    yield Piece("references", experiment, spec, variant)
+    if spec.tuned_on is None:
+        yield Piece("references", experiment, spec, variant)

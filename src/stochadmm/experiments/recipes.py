@@ -68,6 +68,18 @@ def _dna_full(spec: DataSpec) -> Dataset:
     return on_disk.dna_on_disk(datasets.cache_folder() / "generated" / str(shape.n_rows), shape)
 
 
+def _features(part: float, spec: DataSpec) -> Dataset:
+    """Return features like ImageNet's from the disk, where they are made the first time."""
+    full = on_disk.FeaturesShape()
+    n, d, C = (spec.rows or round(part * full.n_rows)), spec.columns, spec.outputs
+    shape = replace(
+        full, n_rows=n, n_test=min(full.n_test, n), n_features=d or full.n_features,
+        n_classes=C or full.n_classes, rank=min(full.rank, (C or full.n_classes) // 4),
+    )  # fmt: skip
+    place = f"features-{shape.n_rows}-{shape.n_features}-{shape.n_classes}"
+    return on_disk.features_on_disk(datasets.cache_folder() / "generated" / place, shape)
+
+
 def _fused(n_rows: int, n_features: int, spec: DataSpec) -> Dataset:
     return datasets.make_graph_fused(min(spec.rows or n_rows, n_rows) * 5 // 4, n_features)
 
@@ -216,6 +228,12 @@ RECIPES = {
     ),
     "overlapping-groups": Recipe(_groups),
     "digits": Recipe(_digits),
+    "features": Recipe(
+        partial(_features, 1.0), paper="1,281,167 + 50,000 x 4,096, 1,000 classes: ImageNet",
+        scaled=True,
+    ),
+    "features-twentieth": Recipe(partial(_features, 0.05), scaled=True),
+    "features-small": Recipe(partial(_features, 0.01), scaled=True),
     "many-classes": Recipe(_classes, paper="1,281,167 + 50,000 x 4,096, 1,000 classes: ImageNet"),
     "generated": Recipe(partial(_fused, 2000, 20)),
 }  # fmt: skip

@@ -69,8 +69,9 @@ def _kept(bench: Bench, chosen: list[Experiment], kind: str) -> dict[Any, Any]:
         for piece in pieces(experiment):
             if piece.kind == kind and (kept := bench.kept(piece)) is not None:
                 raw = "" if piece.variant.scaling == "columns" else f", {piece.variant.scaling}"
-                mu = f"{experiment.name}, μ = {experiment.strength(piece.variant):g}{raw}"
-                key = piece.spec.name if kind == "sizes" else (mu, piece.spec.name)
+                mu = experiment.strength(piece.spec, piece.variant)
+                words = f"{experiment.name}, μ = {mu:g}{raw}"
+                key = piece.spec.name if kind == "sizes" else (words, piece.spec.name)
                 found.setdefault(key, kept)
     return found
 
@@ -80,7 +81,7 @@ def _figures(curves: Curves, chosen: list[Experiment], store: Store) -> list[tup
         import matplotlib  # noqa: F401
     except ImportError:
         return []
-    from .figures import AXES, draw, title
+    from .figures import AXES, axes_of, draw, title
 
     made = []
     for experiment in chosen:
@@ -89,8 +90,9 @@ def _figures(curves: Curves, chosen: list[Experiment], store: Store) -> list[tup
                 continue
             paths = draw(curves, experiment, variant, store.folder / "figures")
             words = f"{experiment.name}: {title(experiment, variant)}"
+            over = [AXES[axis] for axis in axes_of(experiment)]
             made += [(f"{words}, over {name}", path)
-                     for name, path in zip(AXES.values(), paths, strict=True)]  # fmt: skip
+                     for name, path in zip(over, paths, strict=True)]  # fmt: skip
     return made
 
 

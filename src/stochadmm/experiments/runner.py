@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .. import datasets as data_sets
+from ..datasets import on_disk
 from .archive import Archive
 from .bench import Bench
 from .config import Experiment, load, names, unknown
@@ -24,7 +25,7 @@ def reproduce(
     targets: list[str], out: str | Path, *, quick: bool = False,
     datasets: list[str] | None = None, methods: list[str] | None = None,
     stages: list[str] | None = None, archive: str | Path | None = None,
-    watch: Watch | None = None,
+    remove_data: bool = False, watch: Watch | None = None,
 ) -> Path:  # fmt: skip
     """Run what is missing, then write table, figures and report; return the report's path.
 
@@ -49,6 +50,8 @@ def reproduce(
     archive : path, optional
         Folder of finished pieces in a few small files: what is in it is not done again, and what
         is finished in ``out`` is added at the end.
+    remove_data : bool
+        Delete generated data sets at the end; they are made again from their seeds.
     watch : Watch, optional
         Who is told about the progress.
     """
@@ -75,6 +78,8 @@ def reproduce(
     watch.begin(sum(piece.cost for piece in work))
     for piece in work:
         bench.do(piece)
+    if remove_data:
+        on_disk.remove_all(data_sets.cache_folder() / "generated")
     if kept is not None:
         watch.say(f"{kept.add(store.folder)} new pieces in {archive}")
     if "report" not in wanted:

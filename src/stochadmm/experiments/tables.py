@@ -223,7 +223,8 @@ def tuning_table(bench: Bench, chosen: list[Experiment]) -> Table:
                 continue
             t = bench.tuned(piece, piece.method)
             scaling = "" if piece.variant.scaling == "columns" else f", {piece.variant.scaling}"
-            where = f"{piece.spec.name}{scaling}, μ = {experiment.strength(piece.variant):g}"
+            mu = experiment.strength(piece.spec, piece.variant)
+            where = f"{piece.spec.name}{scaling}, μ = {mu:g}"
             cost = (f"{t['n_halving']}", f"{t['n_trials']}", f"{t['passes']:.0f}",
                     f"{t['seconds']:.1f}")  # fmt: skip
             for side in t["sides"]:

@@ -1,8 +1,8 @@
 """An epoch that may be left in the middle and gone on with later, by another process too.
 
-Epochs of a method that keeps nothing per row may take an hour on large data. A driver that must not
-lose one sets ``state.few``: ``epoch`` then returns after so many steps, with ``state.part`` saying
-where it stands, and the next call goes on from there, to the same bits.
+Epochs of a method that keeps nothing per row may take an hour on large data. A driver that must
+not lose one sets ``state.few``: ``epoch`` then returns after so many steps, with ``state.part``
+saying where it stands, and the next call goes on from there, to the same bits.
 """
 
 from __future__ import annotations

@@ -275,9 +275,7 @@ class AccSADMM(Solver[AccState]):
         s.n_passes += 1 + rows
         s.n_gradients += 1 + 2 * rows
 
-    def _opened(
-        self, p: Problem, s: AccState, runs: Runs, rng: np.random.Generator
-    ) -> Part:
+    def _opened(self, p: Problem, s: AccState, runs: Runs, rng: np.random.Generator) -> Part:
         """Restart where that is due, make the pass at the snapshot and draw the batches."""
         if self._restart_due(s):
             self.begin_again(p, s)
