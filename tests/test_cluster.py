@@ -1,6 +1,5 @@
 """Engines: the same bits everywhere, lost workers and schedulers, interrupts."""
 
-import _thread
 import os
 import signal
 import subprocess
@@ -39,7 +38,7 @@ def client():
 
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "60s"}):
         cluster = distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         )
         with cluster, distributed.Client(cluster) as connected:
             yield connected
@@ -263,7 +262,8 @@ def test_an_interrupt_of_threads_is_answered_within_a_block():
 
     def strike():
         shards[0].begun.wait()
-        _thread.interrupt_main()
+        # a signal, as the keyboard sends it: it wakes a thread that waits for others
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     threading.Thread(target=strike).start()
     with pytest.raises(KeyboardInterrupt):
