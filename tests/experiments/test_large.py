@@ -93,6 +93,12 @@ def test_runs_end_after_their_epochs_and_tell_their_memory(command, tmp_path):
     best = json.loads(kept.read_text())
     assert not best["certified"]
     assert 0 < best["gap"] < best["value"]
+    # the published run of the method that is the reference is its beginning
+    long = best["long"]
+    same = found[f"{long['method']}-0"]["records"]
+    assert max(long["records"]["epoch"]) == 3
+    assert long["records"]["objective"][: len(same["objective"])] == same["objective"]
+    assert best["value"] == min(long["records"]["objective"])
 
 
 def test_generated_data_is_deleted_on_request(command, tmp_path):

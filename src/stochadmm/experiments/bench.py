@@ -25,6 +25,7 @@ from .problems import Optimum, Sample
 from .recipes import RECIPES
 from .runs import Run, Saved, run, traced
 from .store import Store, columns, fingerprint, finite
+from .store import records as records_of
 from .trials import TrialLog
 from .tuning import Tuned, tune
 
@@ -212,38 +213,44 @@ class Bench:
 
     def _optima(self, piece: Piece) -> dict[str, Any]:
         problem = self.problem(piece)
+        more: dict[str, Any] = {}
         if piece.spec.reference is not None:
-            found = self._long_run(piece, problem)
+            found, more = self._long_run(piece, problem)
         else:
             found = problems.optimum(problem, 2 * piece.experiment.seconds)
         self._warm.add((piece.experiment.name, piece.spec.name, "auto"))
         self.watch.advance(piece.cost, f"{piece.spec.name}: optimum")
         return dataclasses.asdict(found) | {
             "gap": finite(found.gap), "rows_of_a": problem.shape_dual[0],
-            "lipschitz_max": problem.f2.lipschitz_max, "lipschitz_mean": problem.f2.lipschitz_mean,
+            "lipschitz_max": problem.f2.lipschitz_max,
+            "lipschitz_mean": None if piece.spec.light else problem.f2.lipschitz_mean, **more,
         }  # fmt: skip
 
-    def _long_run(self, piece: Piece, problem: Problem) -> Optimum:
-        """Return the lowest value of a long run of the best tuned method, with a bound."""
+    def _long_run(self, piece: Piece, problem: Problem) -> tuple[Optimum, dict[str, Any]]:
+        """Return the lowest value of a long run of the best tuned method, with a bound.
+
+        The run that is published of this method is the beginning of it.
+        """
         e, spec, clock = piece.experiment, piece.spec, time.perf_counter()
         tuned = [name for name in e.chosen(spec, piece.variant) if METHODS[name].tuned_as]
         name = min(tuned, key=lambda m: self.tuned(piece, m)["score"])
         spec = dataclasses.replace(spec, cut=spec.reference)
         long = dataclasses.replace(
-            piece, kind="runs", spec=spec, method=name, seed=e.tuning.seeds[0]
+            piece, kind="runs", spec=spec, method=name, seed=e.repetitions(spec)[0]
         )
         unknown = Optimum(0.0, np.inf, 0.0, False)
         going = Run(
             long, self._task(long, problem), problems.held_out(e, self.rows(piece)), unknown,
             lambda passes: None, self._saved(long),
         )  # fmt: skip
-        traced(going)
+        status = traced(going)
         assert going.point is not None
         value = min(r["objective"] for r in going.records if r["objective"] is not None)
         feasible, whole = problems.feasible_value(problem, going.point)
         bound = problems.lower_bound(problem, feasible.x2)
         self._saved(long).remove()
-        return Optimum(value, whole - bound, time.perf_counter() - clock, False)
+        found = Optimum(value, whole - bound, time.perf_counter() - clock, False)
+        return found, {"long": self._content(long, going.records, status, peak=going.peak)}
 
     def _references(self, piece: Piece) -> dict[str, Any]:
         most, n = piece.experiment.tuning_rows(piece.spec), self.rows(piece).data.X.shape[0]
@@ -276,7 +283,11 @@ class Bench:
         return tuned | {"score": finite(tuned["score"])}
 
     def _runs(self, piece: Piece) -> dict[str, Any]:
-        setting, best = self.setting(piece), self.optimum(piece)
+        best = self.optimum(piece)
+        long = self._beginning(piece)
+        if long is not None:
+            self.watch.advance(piece.cost, "")
+            return long
         problem = self.problem(piece)
         self._warm_up(piece, problem)
         doing = f"{piece.spec.name}: {METHODS[piece.method].label}, seed {piece.seed}"
@@ -292,10 +303,25 @@ class Bench:
         saved = self._saved(piece) if piece.spec.light else None
         records, ended = run(piece, self._task(piece, problem), held, best, advance, saved)
         advance(np.inf)
+        return self._content(piece, records, **ended)
+
+    def _content(
+        self, piece: Piece, records: list[dict[str, Any]], status: str, **more: Any
+    ) -> dict[str, Any]:
+        """Return what is kept of a run."""
         return {
-            "method": piece.method, "seed": piece.seed, "setting": setting, **ended,
-            "records": columns(records),
+            "method": piece.method, "seed": piece.seed, "setting": self.setting(piece),
+            "status": status, **more, "records": columns(records),
         }  # fmt: skip
+
+    def _beginning(self, piece: Piece) -> dict[str, Any] | None:
+        """Return a run that the reference is the continuation of, None for another."""
+        kept = self.kept(dataclasses.replace(piece, kind="optima", method="", seed=None)) or {}
+        long: dict[str, Any] | None = kept.get("long")
+        if long is None or (long["method"], long["seed"]) != (piece.method, piece.seed):
+            return None
+        first = [r for r in records_of(long["records"]) if r["epoch"] <= (piece.spec.cut or 0)]
+        return long | {"records": columns(first), "status": "passes"}
 
     def _task(self, piece: Piece, problem: Problem) -> Task:
         """Return what a run is made of, without anything that earlier runs have left."""

@@ -73,7 +73,7 @@ def _features(part: float, spec: DataSpec) -> Dataset:
     full = on_disk.FeaturesShape()
     n, d, C = (spec.rows or round(part * full.n_rows)), spec.columns, spec.outputs
     shape = replace(
-        full, n_rows=n, n_test=min(full.n_test, n), n_features=d or full.n_features,
+        full, n_rows=n, n_test=min(full.n_test, n // 5), n_features=d or full.n_features,
         n_classes=C or full.n_classes, rank=min(full.rank, (C or full.n_classes) // 4),
     )  # fmt: skip
     place = f"features-{shape.n_rows}-{shape.n_features}-{shape.n_classes}"

@@ -273,7 +273,8 @@ def optima_table(optima: dict[tuple[str, str], dict[str, Any]]) -> Table:
     rows = [
         (figure, dataset, f"{o['value']:.10g}",
          "none" if o["gap"] is None else f"{o['gap']:.1e}", _tight(o), f"{o['seconds']:.1f}",
-         f"{o['lipschitz_max']:.3g}", f"{o['lipschitz_mean']:.3g}")
+         f"{o['lipschitz_max']:.3g}",
+         "" if o["lipschitz_mean"] is None else f"{o['lipschitz_mean']:.3g}")
         for (figure, dataset), o in optima.items()
     ]  # fmt: skip
     return Table(
