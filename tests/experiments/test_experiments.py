@@ -16,6 +16,7 @@ from scipy import sparse
 from typer.testing import CliRunner
 
 from stochadmm import experiments
+from stochadmm.base.workspace import Workspace
 from stochadmm.cli.main import app
 from stochadmm.datasets import on_disk, scale_columns
 from stochadmm.experiments import (
@@ -325,6 +326,26 @@ def test_methods_outside_the_paper_have_fewer_candidates_and_sets_their_own_rows
         for path in (out / "full" / "trials").rglob("*.csv")
     }
     assert whole["sdca-admm"] < 6 <= whole["acc-sadmm"]
+
+
+def test_a_warm_start_that_diverges_is_a_bad_candidate_and_a_diverged_run(tiny):
+    tiny.write_text(TINY.replace("problem: fused", "problem: lasso"))
+    experiment = config.load(tiny)
+    spec, variant = experiment.datasets[0], experiment.variants[0]
+    sample = problems.sample(spec, quick=True)
+    problem = problems.build(experiment, spec, variant, sample)
+    wild = Setting(warm=1e-30, first=1e-30)
+    found = tuning.trial("svrg-admm", problem, spec.batch, wild, 12.0, 0)
+    assert found[0] == np.inf
+    piece = next(
+        p for p in pieces(experiment) if (p.kind, p.method) == ("runs", "svrg-admm")
+    )  # fmt: skip
+    task = methods.Task(problem, spec.batch, 12.0, wild, Workspace())
+    held = problems.held_out(experiment, sample)
+    best = problems.Optimum(0.0, 1e-9, 0.0, True)
+    records, ended = bench.run(piece, task, held, best, lambda passes: None)
+    assert ended["status"] == "diverged"
+    assert [r["passes"] for r in records] == [0.0]
 
 
 def test_a_full_disk_is_one_line(tiny, tmp_path, run, monkeypatch):

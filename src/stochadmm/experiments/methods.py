@@ -195,6 +195,10 @@ def canonical(
     return cut
 
 
+class Diverged(ArithmeticError):
+    """A warm start that has left all bounds: there is nothing to begin with."""
+
+
 def start(
     name: str, problem: Problem, batch: int, setting: Setting, passes: float,
     rng: np.random.Generator, workspace: Workspace | None = None, engine: str = "auto",
@@ -212,8 +216,15 @@ def start(
     return solver, first(task, method, solver, before)
 
 
+def is_finite(state: State) -> bool:
+    """Say whether another method may begin where this one has ended."""
+    return all(np.isfinite(a).all() for a in (state.x.x1, state.x.x2, state.dual))
+
+
 def first(task: Task, method: Method, solver: AnySolver, before: State | None) -> State:
     """Return the first state of a method, after the warm start where it has one."""
+    if before is not None and not is_finite(before):
+        raise Diverged("the warm start diverged")
     begun = None if before is None else (before.x, before.dual)
     solver = guided(task, solver)
     state: Any = begin(task.problem, solver, begun, task.engine, task.workspace)

@@ -113,11 +113,14 @@ class Run:
             for _ in self._epochs("warm", solver, state, rng):
                 break
             before = state
+            if not methods.is_finite(before):
+                self.measure(self.task.problem.zeros(), "last", _at_zero(state))
+                return "diverged"
         with self.watch.solves():
             solver = method.make(self.task)
             state = methods.first(self.task, method, solver, before)
         state.target = problems.OPTIMUM.tolerance
-        zero = dataclasses.replace(state, n_epochs=0, n_gradients=0.0, n_passes=0.0)
+        zero = _at_zero(state)
         state, rng = self._taken_up("steps", solver, state, rng)
         if not self.records:  # where all begin, also after a warm start
             self.measure(self.task.problem.zeros(), "last", zero)
@@ -218,6 +221,11 @@ class Run:
         self.watch.solving = kept.seconds[1]
         kept.state.workspace = self.task.workspace
         return kept.state, generator_of(kept.generator)
+
+
+def _at_zero(state: State) -> State:
+    """Return a state before the first step."""
+    return dataclasses.replace(state, n_epochs=0, n_gradients=0.0, n_passes=0.0)
 
 
 def run(

@@ -131,7 +131,10 @@ def trial(
     workspace, clock = workspace or Workspace(), time.process_time()
     rng = np.random.default_rng(seed)
     with np.errstate(all="ignore"):
-        solver, state = methods.start(name, problem, batch, setting, passes, rng, workspace)
+        try:
+            solver, state = methods.start(name, problem, batch, setting, passes, rng, workspace)
+        except methods.Diverged:
+            return math.inf, 0.0, time.process_time() - clock
         for _ in epochs(problem, solver, state, rng):
             if state.n_gradients >= passes or not np.isfinite(state.output.x2).all():
                 break
