@@ -23,12 +23,13 @@ from stochadmm.experiments import (
     bench,
     claims,
     config,
+    memory,
     methods,
     problems,
+    rates,
     recipes,
     report,
     search,
-    tables,
     trials,
     tuning,
     verdicts,
@@ -87,7 +88,7 @@ def rows_of(folder):
 def test_everything_is_written_and_agrees(tiny, tmp_path, run):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
-    result = run(tiny, "memory", "--out", out)
+    result = run(tiny, "--out", out)
     assert result.exit_code == 0, result.output
     assert str(out / "report.html") in result.stdout.replace("\n", "")
 
@@ -116,10 +117,10 @@ def test_everything_is_written_and_agrees(tiny, tmp_path, run):
         for axis in ("passes", "seconds"):
             for kind in ("png", "svg"):
                 assert (out / "figures" / f"fig1-{name}-{axis}.{kind}").stat().st_size > 1000
-    assert {p.stem for p in (out / "tables").iterdir()} == {"table2", "memory", "optima", "tuning"}
+    assert {p.stem for p in (out / "tables").iterdir()} == {"table2", "optima", "tuning"}
     with (out / "tables" / "tuning.csv").open() as stream:
         table = list(csv.DictReader(stream))
-    assert {r["status"] for r in table} <= {"inner", "flat", "bound", "edge"}
+    assert {r["at the edge"] for r in table} <= {"", "flat", "bound", "yes"}
     assert {r["method"] for r in table} == {
         METHODS[n].label for n in METHODS if METHODS[n].tuned_as == n and n in TINY
     }
@@ -910,8 +911,65 @@ def test_where_auto_stands_is_told_by_time():
     assert decided(made(auto=0.01, acc_sadmm=0.2))["auto"] == claims.FAILS
 
 
+def test_memory_is_measured_in_processes_of_its_own(tmp_path, run, monkeypatch):
+    forms = {label: memory.FORMS[label] for label in ("SVRG-ADMM", "ACC-SADMM")}
+    shape = memory.Shape(rows=200, features=1500, classes=100, batch=100)
+    monkeypatch.setattr(memory, "FORMS", forms)
+    monkeypatch.setattr(memory, "sizes", lambda quick, label: [shape])
+    out = tmp_path / "out"
+    assert run("memory", "--quick", "--out", out).exit_code == 0
+    one = 4 * shape.features * shape.classes
+    for label in forms:
+        path = out / "quick" / "memory" / "peaks" / f"{label}-0.json"
+        kept = json.loads(path.read_text())
+        assert kept["peak"] > 7 * one
+        assert 0.5 < kept["peak"] / kept["count"] < 1.5
+    monkeypatch.setattr(memory, "_in_a_process", lambda *arguments: pytest.fail("again"))
+    assert run("memory", "--quick", "--out", out).exit_code == 0
+    with (out / "tables" / "memory.csv").open() as stream:
+        table = {row["method"]: row for row in csv.DictReader(stream)}
+    assert table["SVRG-ADMM"]["paper"] == "≤ 250 MB"
+    assert "MiB" in table["ACC-SADMM"]["ImageNet, 1,281,167 rows"]
+    page = (out / "report.html").read_text()
+    assert "measured, with nothing kept per row" in page
+
+
+def test_table_1_has_nine_rows_with_intervals(tmp_path, run, monkeypatch):
+    monkeypatch.setattr(rates, "OPTIONS", rates.RateOptions(first=20, quick=120, points=5))
+    out = tmp_path / "out"
+    assert run("table1", "--quick", "--out", out).exit_code == 0
+    with (out / "tables" / "table1.csv").open() as stream:
+        table = {row["method"]: row for row in csv.DictReader(stream)}
+    assert len(table) == 9
+    tight = {name for name, row in table.items() if row["rate in the paper"].startswith("tight")}
+    assert tight == {"ADMM", "SAG-ADMM", "SVRG-ADMM"}
+    for name in tight:  # the construction: the last iterate of ADMM is as slow as theory allows
+        value, low, high = map(float, re.findall(r"[-\d.]+", table[name]["slow: last"]))
+        assert low <= value <= high
+        assert value == pytest.approx(0.5, abs=0.1)
+    accelerated = float(table["ACC-SADMM"]["slow: last"].split()[0])
+    assert accelerated > 0.8
+    (claim,) = json.loads((out / "claims.json").read_text())
+    assert claim["name"] == "rates"
+    assert f'id="claim-{claim["name"]}"' in (out / "report.html").read_text()
+
+
+def test_an_exponent_has_the_interval_of_a_regression():
+    grid = [10, 20, 40, 80, 160]
+    noisy = np.array([1.0, 0.62, 0.33, 0.21, 0.1])
+    from scipy.stats import linregress, t
+
+    fit = linregress(np.log(grid), np.log(noisy))
+    found = rates.fitted(grid, [noisy])
+    half = t.ppf(0.975, 3) * fit.stderr
+    np.testing.assert_allclose([found.low, found.high], [-fit.slope - half, -fit.slope + half])
+    several = rates.fitted(grid, [noisy, noisy**1.1, noisy**0.9])
+    assert several.value == pytest.approx(found.value)
+    assert np.isnan(rates.fitted(grid, [np.full(5, 1e-15)]).value)
+
+
 def test_memory_is_compared_with_the_stated_figures():
-    claim = next(c for c in claims.decide_all(Curves(), tables.memory()) if c.name == "memory")
+    claim = next(c for c in claims.decide_all(Curves(), memory.memory()) if c.name == "memory")
     found = {e.where: e.verdict for e in claim.evidence}
     assert found["SAG-ADMM"] == found["SDCA-ADMM"] == found["SVRG-ADMM"] == claims.HOLDS
     assert found["ACC-SADMM"] == claims.FAILS
@@ -928,7 +986,7 @@ def test_no_published_choice_lies_at_an_edge():
     with (PUBLISHED / "tables" / "tuning.csv").open() as stream:
         table = list(csv.DictReader(stream))
     assert table
-    assert {row["status"] for row in table} <= {"inner", "flat", "bound"}
+    assert {row["at the edge"] for row in table} <= {"", "flat", "bound"}
 
 
 def test_verdicts_are_derived_again_by_pandas_alone(tmp_path):

@@ -46,7 +46,7 @@ pytestmark = pytest.mark.skipif(BROWSER is None, reason="Chromium is not install
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     (folder / "small.yaml").write_text(SMALL)
-    written = experiments.reproduce([str(folder / "small.yaml"), "memory"], folder / "out")
+    written = experiments.reproduce([str(folder / "small.yaml")], folder / "out")
     return written.read_text(encoding="utf-8")
 
 

@@ -31,8 +31,13 @@ EARLIER = {
 """The verdicts of the first publication, tuned one coordinate at a time on unscaled columns."""
 
 
-def decide_all(curves: Curves, memory: dict[str, float]) -> list[Claim]:
-    """Return every claim; ``memory`` holds bytes by method at ImageNet's shape."""
+def decide_all(
+    curves: Curves, memory: dict[str, float], peaks: dict[str, float] | None = None
+) -> list[Claim]:
+    """Return every claim; ``memory`` holds bytes by method at ImageNet's shape.
+
+    ``peaks`` are those that were measured, by label, in single precision.
+    """
     found = [
         *(
             _faster(curves, name, *spec, at_end=at_end)
@@ -58,7 +63,7 @@ def decide_all(curves: Curves, memory: dict[str, float]) -> list[Claim]:
         _tuned_svrg(curves),
         _growth(curves),
         _katyusha(curves),
-        _memory(memory),
+        _memory(memory, peaks or {}),
         _auto(curves),
     ]  # fmt: skip
     return [replace(c, earlier=EARLIER.get(c.name, "")) for c in found]
@@ -164,7 +169,7 @@ def _katyusha(curves: Curves) -> Claim:
     )
 
 
-def _memory(memory: dict[str, float]) -> Claim:
+def _memory(memory: dict[str, float], peaks: dict[str, float]) -> Claim:
     evidence = []
     tables = {"sag-admm, points": ("SAG-ADMM", 38.2 * 2**40, "38.2 TB"),
               "sdca-admm": ("SDCA-ADMM", 9.6 * 2**30, "9.6 GB")}  # fmt: skip
@@ -182,6 +187,11 @@ def _memory(memory: dict[str, float]) -> Claim:
                 f"has {readable(memory[f'{name}, without rows'])} beside what grows with the rows"
             )
             label = METHODS[name].label
+            if label in peaks:
+                text += (
+                    f"; measured, with nothing kept per row, batches and the work of the nuclear "
+                    f"norm included: {readable(peaks[label])} in single precision"
+                )
             evidence.append(Evidence(label, "at most 250 MB", verdict, readable(size), text))
     return claim(
         "memory", "Memory at ImageNet's size: 38.2 TB, 9.6 GB, at most 250 MB", evidence,

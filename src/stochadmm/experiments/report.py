@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.files import write_text
-from . import claims, tables
+from . import claims, memory, rates, tables
 from .config import Experiment
 from .curves import Curves
 from .pieces import pieces
@@ -37,22 +37,29 @@ def write(
     by_dataset = _kept(bench, chosen, "sizes")
     notes = list(dict.fromkeys(kept["note"] for kept in by_dataset.values() if kept["note"]))
     made: list[Table] = []
+    decided: list[Claim] = []
+    sizes: dict[str, float] = {}
+    at_shape: dict[str, float] = {}
     if "table1" in wanted:
-        made.append(tables.rates_table(curves))
+        found = rates.measured(store, quick, bench.watch)
+        made.append(rates.rates_table(found))
+        decided.append(rates.rates_claim(found))
     if by_dataset:
         made.append(tables.sizes_table(quick, by_dataset))
     if "memory" in wanted:
-        made.append(tables.memory_table())
-    decided: list[Claim] = []
+        peaks = memory.measured(store, quick)
+        made.append(memory.memory_table(peaks))
+        sizes = memory.memory()
+        at_shape = {label: memory.at_imagenet(label, p) for label, p in peaks.items()}
     pictures: list[tuple[str, Path]] = []
     if curves.runs:
         store.table(curves.rows)
         optima = _kept(bench, chosen, "optima")
         made += [tables.optima_table(optima), tables.tuning_table(bench, chosen)]
         pictures = _figures(curves, chosen, store)
-    if curves.runs or "memory" in wanted:
-        sizes = tables.memory() if "memory" in wanted else {}
-        decided = [c for c in claims.decide_all(curves, sizes) if c.evidence]
+    found_claims = claims.decide_all(curves, sizes, at_shape)
+    decided = [c for c in found_claims if c.evidence] + decided
+    if decided:
         text = json.dumps([dataclasses.asdict(c) for c in decided], indent=2)
         write_text(store.folder / "claims.json", text)
     made_graphs = tables.graph_tables(bench, chosen)

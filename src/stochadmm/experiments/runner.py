@@ -85,7 +85,10 @@ def reproduce(
     if "report" not in wanted:
         return store.folder
     watch.say("writing the table, the figures and the report")
-    return report.write(store, bench, chosen, tables, _curves(bench, every), quick)
+    written = report.write(store, bench, chosen, tables, _curves(bench, every), quick)
+    if kept is not None:  # rates and memory, which belong to no figure
+        kept.add(store.folder)
+    return written
 
 
 def _stages(asked: list[str] | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""The tables of a reproduction: data sets, rates, memory, tuning, and the machine."""
+"""The tables of a reproduction: data sets, tuning, optima, and the machine."""
 
 from __future__ import annotations
 
@@ -11,34 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import solvers
-from ..base.protocols import Array
-from ..operators import Identity
-from ..penalties import L1, Nuclear
-from ..problem import Problem
-from .claims import readable
 from .config import DataSpec, Experiment, load, names
-from .curves import Curves
 from .methods import METHODS, n_inner
 from .pieces import pieces
 from .recipes import RECIPES
 
 if TYPE_CHECKING:
     from .bench import Bench
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Sizes of a low-rank classification problem."""
-
-    rows: int
-    features: int
-    classes: int
-    batch: int
-
-
-IMAGENET = Shape(rows=1_281_167, features=4_096, classes=1_000, batch=2_000)
-"""What the paper's largest experiment has: features of a network, and its batches."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +30,6 @@ class TableOptions:
 
 OPTIONS = TableOptions()
 PACKAGES = ("stochadmm", "numpy", "scipy", "scikit-learn", "matplotlib", "PyYAML")
-RATES = {
-    "stoc-admm": ("O(1/√K)", "average"),
-    "opt-sadmm": ("O(1/K² + 1/K + σ/√K)", "average"),
-    "sag-admm": ("O(1/K)", "average"),
-    "svrg-admm": ("O(1/K)", "average"),
-    "sdca-admm": ("unknown; linear under stronger assumptions", "last"),
-    "acc-sadmm": ("O(1/K)", "last epoch"),
-}
 
 
 @dataclass(frozen=True)
@@ -70,118 +41,6 @@ class Table:
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     note: str = ""
-
-
-@dataclass(frozen=True)
-class Shapes:
-    """A finite sum that knows its shapes and nothing else: nothing large is allocated."""
-
-    n_terms: int
-    shape: tuple[int, ...]
-    lipschitz_max: float = 1.0
-    lipschitz_mean: float = 0.1
-    dtype: type = np.float64
-
-    def value(self, x: Array) -> float:
-        """Raise: there are no rows."""
-        raise TypeError("this sum has a shape only")
-
-    def gradient(self, x: Array) -> Array:
-        """Raise: there are no rows."""
-        raise TypeError("this sum has a shape only")
-
-    def gradient_change(self, rows: Array, x: Array, y: Array) -> Array:
-        """Raise: there are no rows."""
-        raise TypeError("this sum has a shape only")
-
-
-def memory() -> dict[str, float]:
-    """Return bytes by method for ImageNet's shape in double precision.
-
-    "without rows" leaves out what grows with the number of rows; "one array" is one number per
-    feature and class.
-
-    Examples
-    --------
-    >>> round(memory()["sag-admm, points"] / 2**40, 1)  # TiB
-    38.2
-    """
-    large, small = (_low_rank(n) for n in (IMAGENET.rows, 2 * IMAGENET.batch))
-    found: dict[str, float] = {"one array": 8.0 * IMAGENET.features * IMAGENET.classes}
-    for name in ("stoc-admm", "opt-sadmm", "svrg-admm", "sag-admm", "sdca-admm", "acc-sadmm"):
-        forms: dict[str, dict[str, Any]] = {name: {}}
-        if name == "sag-admm":
-            forms = {name: {}, "sag-admm, points": {"form": "points"}}
-        for label, options in forms.items():
-            kind: Any = solvers.get(name)
-            solver = kind(batch_size=IMAGENET.batch, **options)
-            total, less = solver.memory(large), solver.memory(small)
-            found[label] = float(total)
-            per_row = (total - less) / (IMAGENET.rows - 2 * IMAGENET.batch)
-            found[f"{label}, without rows"] = float(total - per_row * IMAGENET.rows)
-    return found
-
-
-def _low_rank(n: int) -> Problem:
-    f2: Any = Shapes(n, (IMAGENET.features, IMAGENET.classes))
-    d = IMAGENET.features
-    return Problem(f2, h1=Nuclear(1e-4), h2=L1(1e-4), A1=Identity(d, -1.0), A2=Identity(d))
-
-
-def memory_table() -> Table:
-    """Return the memory of the methods at ImageNet's shape beside the paper's figures."""
-    paper = {
-        "sag-admm, points": "38.2 TB", "sdca-admm": "9.6 GB", "svrg-admm": "≤ 250 MB",
-        "acc-sadmm": "≤ 250 MB",
-    }  # fmt: skip
-    found = memory()
-    rows = [
-        (name, readable(size), readable(found[f"{name}, without rows"]), paper.get(name, ""))
-        for name, size in found.items()
-        if f"{name}, without rows" in found
-    ]
-    return Table(
-        "memory", "Memory beyond the data at ImageNet's size",
-        ("method", "all", "without rows", "paper"), rows,
-        f"{IMAGENET.rows:,} rows, {IMAGENET.features:,} features, {IMAGENET.classes:,} classes, "
-        f"batches of {IMAGENET.batch:,}, double precision, from each solver's own count. "
-        "Without rows: what grows with the rows is left out; here a snapshot keeps predictions "
-        "and slopes, so that a step reads its rows once.",
-    )  # fmt: skip
-
-
-def rates_table(curves: Curves) -> Table:
-    """Return rates in theory, and the slope of the gap over passes in the runs of figure 1."""
-    rows = []
-    sizes = memory()
-    for name, (rate, point) in RATES.items():
-        slopes = [
-            slope
-            for key, runs in curves.runs.items()
-            if key[0] == "fig1" and key[3] == name and key[4] == "last"
-            for run in runs.values()
-            if np.isfinite(slope := _slope(run.passes, run.gap, run.floor))
-        ]
-        measured = f"{min(slopes):.1f} to {max(slopes):.1f}" if slopes else "not run"
-        kept = readable(sizes["sag-admm, points" if name == "sag-admm" else name])
-        rows.append((METHODS[name].label, rate, point, measured, kept))
-    return Table(
-        "table1", "Rates for convex problems, and memory",
-        ("method", "rate in theory", "of", "measured exponent", "memory, ImageNet"), rows,
-        "Measured: slope of log gap over log passes in the later half of the runs of figure 1, "
-        "all data sets and seeds, last iterates (-1 is O(1/K)). A slope is what happened on these "
-        "problems, not a rate.",
-    )  # fmt: skip
-
-
-def _slope(passes: Array, gap: Array, floor: float) -> float:
-    """Return the slope of log gap over log passes in the later half, above the floor."""
-    used = np.isfinite(gap) & (gap > 2 * floor) & (passes > 0)
-    x, y = np.log(passes[used]), np.log(gap[used])
-    half = len(x) // 2
-    if len(x) - half < 3:
-        return float("nan")
-    return float(np.polyfit(x[half:], y[half:], 1)[0])
 
 
 def sizes_table(quick: bool, optima: dict[str, dict[str, Any]]) -> Table:
@@ -228,22 +87,23 @@ def tuning_table(bench: Bench, chosen: list[Experiment]) -> Table:
             cost = (f"{t['n_halving']}", f"{t['n_trials']}", f"{t['passes']:.0f}",
                     f"{t['seconds']:.1f}")  # fmt: skip
             for side in t["sides"]:
+                edge = {"inner": "", "edge": "yes"}.get(side["status"], side["status"])
                 rows.append((
                     experiment.name, where, METHODS[piece.method].label, side["name"],
-                    f"{t['setting'][side['name']]:.4g}", side["status"],
+                    f"{t['setting'][side['name']]:.4g}", edge,
                     _power(side["below"]), _power(t["score"]), _power(side["above"]), *cost,
                 ))  # fmt: skip
     return Table(
         "tuning", "Tuning: knobs chosen jointly at the full length, and what lies beside them",
-        ("figure", "data", "method", "knob", "chosen", "status", "gap below", "gap", "gap above",
-         "runs of halving", "runs in all", "passes", "seconds"), rows,
+        ("figure", "data", "method", "knob", "chosen", "at the edge", "gap below", "gap",
+         "gap above", "runs of halving", "runs in all", "passes", "seconds"), rows,
         "Every knob is a factor: factor of the curvature of theory (smaller is a longer step), "
         "first of the automatic penalty (of rho or the balance where a method has that), rise the "
         "last penalty over the first, noise of the automatic noise weight, warm of curvature and "
         "noise weight of the warm start. Gaps at the end, geometric means over the seeds of "
-        "tuning: at the choice and one step of the grid below and above. Status: inner, both "
+        "tuning: at the choice and one step of the grid below and above. At the edge: empty, both "
         "neighbours are worse; flat, one is within what seeds vary; bound, there is no neighbour "
-        "(a penalty that grows cannot fall, and has a cap); edge, a better value may lie outside "
+        "(a penalty that grows cannot fall, and has a cap); yes, a better value may lie outside "
         "of what was tried. Cost in runs, passes and processor seconds; curves do not contain it.",
     )  # fmt: skip
 
