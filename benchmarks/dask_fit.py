@@ -10,7 +10,8 @@ the processors did is told apart from the clock: other work on the machine chang
 ``kills`` sends SIGKILL to a worker at moments spread over whole fits: of files, of a Dask array
 that reads files, of partitions that the workers hold. A fit must end with the bits of one that
 nobody disturbed, or with an error that names the checkpoint; a fit that takes five minutes hangs.
-Finished parts are kept in FILE and not repeated.
+A worker that Dask itself does not bring back within a minute after the fit gives way to a new
+cluster. Finished parts are kept in FILE and not repeated.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ import stochadmm as sa
 PIECE = 100_000
 HANGS = 300
 """Seconds."""
+COMES_BACK = 60
+"""Seconds that a worker has to come back before the next fit."""
 
 
 # ---------------------------------------------------------------- data
@@ -219,16 +222,20 @@ def alarmed(*_: object) -> None:
     raise Hung
 
 
+class Incomplete(Exception):
+    """A worker that was killed has not come back."""
+
+
 def workers_of(client: Client) -> list[int]:
     """Return the processes of both workers, when they are back."""
-    end = time.monotonic() + HANGS
+    end = time.monotonic() + COMES_BACK
     while time.monotonic() < end:
         with suppress(OSError):  # one that was killed may still be listed
             pids = sorted(client.run(os.getpid).values())
             if len(pids) == 2:
                 return pids
         time.sleep(0.2)
-    sys.exit("the workers did not come back")
+    raise Incomplete
 
 
 def killed(
@@ -278,36 +285,42 @@ def kills(asked: argparse.Namespace) -> int:
     rows = asked.rows or 2_000_000
     try:
         source = made(folder, rows, columns)
-        size = rows // 16
-        arrays = as_array(folder / "X.npy", size), as_array(folder / "y.npy", size)
-        with cluster_of(2) as client:
-            sources = {"files": (source,), "Dask array": arrays}
-            sources["held"] = tuple(client.persist(list(arrays)))
-            wholes = {}
-            for name, data in sources.items():
-                began = time.perf_counter()
-                here = sa.minimize(
-                    stated(columns, *data), stop=sa.Gap(1e-8), memory="16MiB",
-                    cluster=sa.cluster.Dask(client),
-                )  # fmt: skip
-                wholes[name] = here.coef.tobytes().hex(), time.perf_counter() - began
-                print(f"{name}: {wholes[name][1]:.1f} s, {here.n_passes:.0f} passes", flush=True)
-            for number in range(len(done), asked.moments):
-                name = list(sources)[number % 3]
-                rng = np.random.default_rng([number, 2])
-                bits, seconds = wholes[name]
-                found = {"during the fit": False}
-                while not found["during the fit"]:  # a fit that ended before is none
-                    moment = seconds * float(rng.random())
-                    found = killed(
-                        client, sources[name], columns, folder, moment, number % 2
-                    )  # fmt: skip
-                found |= {"rows": name, "same": found.pop("bits") == bits}
-                done.append(found)
-                asked.out.write_text(json.dumps(done, indent=1))
+        while len(done) < asked.moments:
+            with cluster_of(2) as client, suppress(Incomplete):
+                some_kills(client, source, folder, asked, done)
     finally:
         shutil.rmtree(folder)
     return report(done)
+
+
+def some_kills(
+    client: Client, source: Any, folder: Path, asked: argparse.Namespace, done: list[Any]
+) -> None:
+    """Go on with the kills on one cluster, as long as its workers come back."""
+    size, columns = source.n_rows // 16, source.n_columns
+    arrays = as_array(folder / "X.npy", size), as_array(folder / "y.npy", size)
+    sources = {"files": (source,), "Dask array": arrays}
+    sources["held"] = tuple(client.persist(list(arrays)))
+    wholes = {}
+    for name, data in sources.items():
+        began = time.perf_counter()
+        here = sa.minimize(
+            stated(columns, *data), stop=sa.Gap(1e-8), memory="16MiB",
+            cluster=sa.cluster.Dask(client),
+        )  # fmt: skip
+        wholes[name] = here.coef.tobytes().hex(), time.perf_counter() - began
+        print(f"{name}: {wholes[name][1]:.1f} s, {here.n_passes:.0f} passes", flush=True)
+    for number in range(len(done), asked.moments):
+        name = list(sources)[number % 3]
+        rng = np.random.default_rng([number, 2])
+        bits, seconds = wholes[name]
+        found: dict[str, Any] = {"during the fit": False}
+        while not found["during the fit"]:  # a fit that ended before is none
+            moment = seconds * float(rng.random())
+            found = killed(client, sources[name], columns, folder, moment, number % 2)
+        found |= {"rows": name, "same": found.pop("bits") == bits}
+        done.append(found)
+        asked.out.write_text(json.dumps(done, indent=1))
 
 
 def report(done: list[dict[str, Any]]) -> int:

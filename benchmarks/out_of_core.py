@@ -1,7 +1,7 @@
 """Rows larger than the memory: a graph-fused logistic model from .npy and from Parquet.
 
     python benchmarks/out_of_core.py FOLDER [--rows 20000000] [--limit 2GB] [--out lines.json]
-                                     [--only npy,parquet,...] [--delete]
+                                     [--only npy,parquet,...] [--dask-ml PYTHON] [--delete]
 
 ``--rows`` rows of 100 columns in float32 (8 GB for 20,000,000), generated from a seed into FOLDER
 where they are not there yet: five columns are nearly always zero, and the second half of the rows
@@ -13,16 +13,20 @@ The fits run under a limit of their own memory (RLIMIT_DATA), to a certified rel
 Before *every* pass the files are dropped from the page cache, so that each comes from the disk.
 ``MB/s`` counts the bytes of the rows in float32 over the seconds of the passes; a line above it
 says what plain reads of the same file and pyarrow's own decoding reach in the same run. Beside
-them one epoch of scikit-learn's ``SGDClassifier.partial_fit``, whose model has no graph: its
-objective is that of our problem at its coefficients.
+them what a user would do otherwise: one epoch of scikit-learn's ``SGDClassifier.partial_fit``, and
+ten iterations of dask-ml's logistic regression, by a Python that has it (``--dask-ml``; it needs
+other versions than we do). Both have an l1 norm and no graph; their objective is that of our
+problem at their coefficients.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import shutil
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -34,7 +38,7 @@ from lines import Lines, Table
 import stochadmm as sa
 
 COLUMNS, CLUSTER, RARE, PIECE, GROUP = 100, 5, 5, 100_000, 250_000
-ALPHA, GAP = 1e-4, 1e-6
+ALPHA, GAP, ITERATIONS = 1e-4, 1e-6, 10
 ENCODING = {"use_dictionary": False, "compression": "snappy"}
 NAMES = [f"x{j}" for j in range(COLUMNS)]
 
@@ -230,11 +234,34 @@ def sgd(folder: Path, limit: int) -> dict[str, object]:
         for block in shard.blocks(1 << 24):
             model.partial_fit(block.X, block.y, classes=[-1.0, 1.0])
     seconds = time.perf_counter() - began
-    x2 = np.append(model.coef_.ravel(), model.intercept_)
-    problem = stated(source)
-    point = problem.feasible(sa.Pair(problem.zeros().x1, x2))
-    objective = problem.f2.value(x2) + problem.penalty(point)
+    objective = worth(folder, np.append(model.coef_.ravel(), model.intercept_))
     return {"objective": objective, "seconds": seconds, "memory": own_memory()}
+
+
+def dask_ml(folder: Path, limit: int, python: str | None) -> dict[str, object]:
+    """Run dask-ml in its own Python, where there is one."""
+    if python is None:
+        return {"skipped": "name a Python that has dask-ml by --dask-ml"}
+    drop([folder / "X.npy"])
+    script = Path(__file__).with_name("dask_ml_rows.py")
+    asked = [python, script, folder, limit, ALPHA, ITERATIONS]
+    ended = subprocess.run(list(map(str, asked)), capture_output=True, text=True, env=alone())
+    if ended.returncode:
+        return {"skipped": (ended.stderr.splitlines() or ["no word"])[-1]}
+    found = json.loads(ended.stdout.splitlines()[-1])
+    return found | {"objective": worth(folder, np.array(found["coef"]))}
+
+
+def alone() -> dict[str, str]:
+    """Return the environment for another Python: it must not find our packages."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def worth(folder: Path, x2: np.ndarray) -> float:
+    """Return the objective of our problem at the coefficients of another model; one read."""
+    problem = stated(opened(folder, "npy"))
+    point = problem.feasible(sa.Pair(problem.zeros().x1, x2))
+    return problem.f2.value(x2) + problem.penalty(point)
 
 
 def report(lines: dict[str, dict[str, object]], total: int) -> None:
@@ -265,12 +292,17 @@ def report(lines: dict[str, dict[str, object]], total: int) -> None:
             f"{found['seconds']:.0f}", f"{found['memory'] / 1e6:.0f}", f"{first / 1e6:.0f}",
             f"{middle / 1e6:.0f}", f"{100 * middle / streaming:.0f} %", f"{100 * own:.0f} %",
         )  # fmt: skip
-    if "sgd" in lines:
-        found = lines["sgd"]
+    others = {"sgd": "SGDClassifier.partial_fit, one epoch",
+              "dask-ml": f"dask-ml LogisticRegression, {ITERATIONS} iterations"}  # fmt: skip
+    for name, words in others.items():
+        found = lines.get(name, {"skipped": "not asked for"})
+        if "objective" not in found:
+            print(f"\n{words}: left out, {found.get('skipped', 'too late')}")
+            continue
         above = (found["objective"] - best) / best
-        print(f"\nSGDClassifier.partial_fit, one epoch: {found['seconds']:.0f} s, "
-              f"{found['memory'] / 1e6:.0f} MB, objective {found['objective']:.6f}, "
-              f"{100 * above:.2f} % above the optimum, without knowing it")  # fmt: skip
+        print(f"\n{words}: {found['seconds']:.0f} s, {found['memory'] / 1e6:.0f} MB, objective "
+              f"{found['objective']:.6f}, {100 * above:.2f} % above the optimum, without knowing "
+              "it")  # fmt: skip
 
 
 def main() -> None:
@@ -279,7 +311,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--limit", default="2GB")
-    parser.add_argument("--only", default="disk,npy,decoding,parquet,sgd")
+    parser.add_argument("--only", default="disk,npy,decoding,parquet,sgd,dask-ml")
+    parser.add_argument("--dask-ml", dest="python", help="a Python that has dask-ml")
     parser.add_argument("--out", default=None)
     parser.add_argument("--delete", action="store_true")
     asked = parser.parse_args()
@@ -291,6 +324,7 @@ def main() -> None:
         "decoding": (decoding, asked.folder, asked.rows),
         "parquet": (fit, asked.folder, "parquet", limit, asked.rows),
         "sgd": (sgd, asked.folder, limit),
+        "dask-ml": (dask_ml, asked.folder, limit, asked.python),
     }
     for name in asked.only.split(","):
         if name in ("decoding", "parquet"):
