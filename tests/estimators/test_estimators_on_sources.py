@@ -18,6 +18,7 @@ def generated(kind="labels", n=1500, d=6, seed=0):
         "numbers": z + offset + rng.standard_normal(n),
         "counts": rng.poisson(np.exp(0.3 * np.clip(z, -4, 4) + offset)).astype(float),
         "several": np.column_stack([z, -z, 0.5 * z]) + rng.standard_normal((n, 3)),
+        "classes": 5 + 2 * np.argmax(np.outer(z, [1.0, 0.0, -1.0]) + rng.gumbel(size=(n, 3)), 1),
     }[kind]
     return X, y, rng.uniform(0.5, 2.0, n), offset
 
@@ -35,6 +36,13 @@ MODELS = {
         groups=[[0, 1], [1, 2, 3], [4, 5]], alpha=0.05, tol=1e-8, latent=True), "numbers"),
     "unpenalized": (sa.FusedLassoRegressor(alpha=0.05, tol=1e-8, unpenalized=[2]), "numbers"),
     "low rank": (sa.SparseLowRankRegressor(alpha=0.1, tol=1e-8), "several"),
+    "several huber": (sa.LassoRegressor(alpha=0.01, tol=1e-8, loss="huber"), "several"),
+    "classes": (sa.GraphFusedClassifier(alpha=0.01, tol=1e-8), "classes"),
+    "balanced classes": (sa.SparseLogisticClassifier(
+        alpha=0.01, tol=1e-8, class_weight="balanced"), "classes"),
+    "one against the rest": (sa.FusedLassoClassifier(
+        alpha=0.01, tol=1e-7, loss="squared_hinge"), "classes"),
+    "classes of low rank": (sa.SparseLowRankClassifier(alpha=0.02, tol=1e-8), "classes"),
 }  # fmt: skip
 
 
@@ -44,7 +52,7 @@ def test_a_fit_to_a_source_is_that_to_its_rows(name):
 
     model, kind = MODELS[name]
     X, y, weight, offset = generated(kind)
-    if kind == "several":
+    if kind in ("several", "classes"):
         offset = None
     here = clone(model).fit(X, y, weight, offset)
     there = clone(model).fit(ArraySource(X, y.astype(float), weight, offset))
@@ -59,7 +67,7 @@ def test_a_fit_to_a_source_is_that_to_its_rows(name):
         wanted = there.score(X, y, weight, offset)
         assert there.score(source) == pytest.approx(wanted, abs=1e-9)
     assert "coefficients" in there.summary()
-    if name == "logistic":
+    if name in ("logistic", "classes"):
         assert there.aic_ == pytest.approx(here.aic_, rel=1e-4)
         proba = np.asarray(there.predict_proba(source))
         np.testing.assert_allclose(proba, there.predict_proba(X, offset), rtol=1e-12)
@@ -126,9 +134,9 @@ def predicted(model, X, offset=0.0):
 
 def test_what_cannot_be_streamed_is_said(tmp_path):
     X, y, *_ = generated()
-    three = ArraySource(X, np.arange(len(X)) % 3.0)
-    with pytest.raises(ValueError, match="3 different values"):
-        sa.SparseLogisticClassifier().fit(three)
+    many = ArraySource(X, np.arange(len(X)) % 101.0)
+    with pytest.raises(ValueError, match="more than 100 different values"):
+        sa.SparseLogisticClassifier().fit(many)
     with pytest.raises(ValueError, match="one class"):
         sa.SparseLogisticClassifier().fit(ArraySource(X, np.ones(len(X))))
     source = ArraySource(X, y.astype(float))
@@ -138,8 +146,6 @@ def test_what_cannot_be_streamed_is_said(tmp_path):
         sa.GraphFusedClassifier(graph="glasso").fit(source)
     with pytest.raises(ValueError, match="which has its own"):
         sa.SparseLogisticClassifier().fit(source, y)
-    with pytest.raises(TypeError, match="cannot be streamed yet"):
-        sa.LassoRegressor(loss="huber").fit(ArraySource(X, np.column_stack([y, y]) * 1.0))
     model = sa.SparseLogisticClassifier().fit(source)
     with pytest.raises(ValueError, match="is expecting 6 features"):
         model.predict(ArraySource(X[:, :5], y.astype(float)))
@@ -162,10 +168,13 @@ def test_sparse_files_are_standardized_as_in_memory(tmp_path):
         (sa.GraphFusedRegressor(tol=1e-8), "numbers"),
         (sa.LassoRegressor(tol=1e-8, loss="poisson"), "counts"),
         (sa.LassoRegressor(tol=1e-8, loss="huber", fit_intercept=False), "numbers"),
+        (sa.SparseLogisticClassifier(tol=1e-8), "classes"),
+        (sa.FusedLassoClassifier(tol=1e-8, unpenalized=[1]), "classes"),
     ],
 )
 def test_the_largest_useful_alpha_and_the_path_are_those_of_the_rows(model, kind):
     X, y, weight, offset = generated(kind)
+    offset = None if kind == "classes" else offset
     source = ArraySource(X, y.astype(float), weight, offset)
     here, there = model.alpha_max(X, y, weight, offset), model.alpha_max(source)
     assert there == pytest.approx(here, rel=1e-6)
@@ -176,12 +185,13 @@ def test_the_largest_useful_alpha_and_the_path_are_those_of_the_rows(model, kind
 
 
 @pytest.mark.filterwarnings("ignore:.*may score better")
-@pytest.mark.parametrize("kind", ["labels", "numbers"])
+@pytest.mark.parametrize("kind", ["labels", "classes", "numbers"])
 def test_cross_validation_reads_folds_of_a_source(kind):
     X, y, weight, _ = generated(kind)
     order = np.argsort(y, kind="stable")  # consecutive folds would see one class only
     X, y, weight = X[order], y[order].astype(float), weight[order]
-    kinds = {"labels": sa.SparseLogisticClassifierCV, "numbers": sa.FusedLassoRegressorCV}
+    kinds = {"labels": sa.SparseLogisticClassifierCV, "classes": sa.SparseLogisticClassifierCV,
+             "numbers": sa.FusedLassoRegressorCV}  # fmt: skip
     model = kinds[kind](alphas=4, eps=0.01, cv=3, tol=1e-6)
     model.fit(ArraySource(X, y, weight))
     assert model.score_path_.shape == (4, 3) and model.alpha_ in model.alphas_

@@ -261,13 +261,29 @@ def test_targets_outside_the_domain_of_the_loss_are_refused():
         sa.minimize(stated("logistic", ArraySource(X, (y > 0).astype(float))))
 
 
+class Plain:
+    """A user's loss without a conjugate."""
+
+    curvature_bound = 1.0
+    value = slope = values = curvature = staticmethod(lambda z, y, weight=None: z)
+
+
+class Single(Plain):
+    """One with all that a single output needs."""
+
+    conjugate = dual_room = staticmethod(lambda u, *rest: u)
+
+
 def test_what_a_source_cannot_serve_is_said_before_the_run():
     X, y, *_ = generated(n=300)
     source = ArraySource(X, y)
     with pytest.raises(ValueError, match="has its own"):
         stated("logistic", source, y)
     with pytest.raises(TypeError, match="cannot be streamed"):
-        sa.Problem.linear(sa.Multinomial(), source, on_coefficients=sa.L1(0.1))
+        sa.Problem.linear(Plain(), source, on_coefficients=sa.L1(0.1))
+    with pytest.raises(TypeError, match="2 outputs cannot be streamed"):
+        several = ArraySource(X, np.column_stack([y, y]))
+        sa.Problem.linear(Single(), several, on_coefficients=sa.L1(0.1))
     with pytest.raises(sa.solvers.Unsuitable, match="rows in files"):
         sa.minimize(stated("logistic", X, y), "streamed-newton")
 

@@ -98,16 +98,24 @@ class Changed(View):
         Columns afterwards.
     names : list of str, optional
         Names of the columns afterwards.
+    targets : int, optional
+        Targets of a row afterwards, as many as before by default.
     """
 
     change: Change
     n_columns: int
     names: list[str] | None = None
+    targets: int | None = None
 
     @classmethod
-    def of(cls, source: Source, change: Change) -> Changed:
+    def of(cls, source: Source, change: Change, targets: int | None = None) -> Changed:
         """Change what leaves the columns as they are: targets, weights, offsets."""
-        return cls(source, change, source.n_columns, source.names)
+        return cls(source, change, source.n_columns, source.names, targets)
+
+    @property
+    def n_outputs(self) -> int | None:
+        """Targets of a row, None for one number."""
+        return n_outputs(self.source) if self.targets is None else self.targets
 
     @property
     def n_rows(self) -> int:
@@ -140,11 +148,14 @@ class Changed(View):
 class Labels:
     """Labels to signs (two classes) or class numbers, with weights of the classes.
 
-    ``classes`` are sorted; a label that is none of them is refused where it is read.
+    ``classes`` are sorted; a label that is none of them is refused where it is read. ``each`` asks
+    for a column of signs per class (one against the rest), ``numbers`` for class numbers of two.
     """
 
     classes: tuple[float, ...]
     weights: tuple[float, ...] | None = None
+    each: bool = False
+    numbers: bool = False
 
     def __call__(self, block: Block) -> Block:
         """Return the block with encoded targets."""
@@ -160,9 +171,12 @@ class Labels:
         if self.weights is not None:
             own = np.array(self.weights)[place]
             weight = own if weight is None else own * weight
-        if len(known) == 2:
-            return replace(block, y=np.where(place == 1, 1.0, -1.0), weight=weight)
-        return replace(block, y=place, weight=weight)
+        if self.each:
+            y = np.where(place[:, None] == np.arange(len(known)), 1.0, -1.0)
+        else:
+            numbers = self.numbers or len(known) > 2
+            y = place if numbers else np.where(place == 1, 1.0, -1.0)
+        return replace(block, y=y, weight=weight)
 
 
 @dataclass(frozen=True, eq=False)

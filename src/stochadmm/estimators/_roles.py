@@ -357,27 +357,35 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
 
     def _streamed_targets(self, source: Source) -> StreamedData:
         found = targets_of(source, most_classes=MOST_CLASSES)
-        if found.classes is None or len(found.classes) > 2:
-            count = f"more than {MOST_CLASSES}" if found.classes is None else len(found.classes)
+        if found.classes is None:
             raise ValueError(
-                f"the targets have {count} different values; rows that are not in memory can be "
-                "fitted with two classes: tell one from the rest at a time, or load the rows"
+                f"the targets have more than {MOST_CLASSES} different values; that many classes "
+                "need rows in memory"
             )
-        if len(found.classes) < 2:
+        count = len(found.classes)
+        if count < 2:
             raise ValueError(
                 f"y has one class, {found.classes[0]:g}; a classifier needs two classes at least"
             )
         assert found.mass is not None
-        _data.check_classes(found.classes, np.arange(2), found.mass)
+        _data.check_classes(found.classes, np.arange(count), found.mass)
         whole = bool((found.classes == np.rint(found.classes)).all())
         self.classes_ = found.classes.astype(np.int64) if whole else found.classes
         weights = None
         if self.class_weight is not None:
             each = _data.weights_of_classes(self.class_weight, self.classes_, found.mass)
             weights = tuple(each.tolist())
-        self._loss = _data.class_targets(self.loss, np.arange(2), 2, np.float64)[0]
-        rows = Changed.of(source, Labels(tuple(found.classes.tolist()), weights))
-        return StreamedData(rows, None, self._loss, None, bool(self.fit_intercept))
+        self._loss = _data.class_targets(self.loss, np.arange(count), count, np.float64)[0]
+        rows = self._encoded(source, weights)
+        one = count == 2 and not offers(self._loss, Has.BY_CLASS)
+        return StreamedData(rows, None, self._loss, None, bool(self.fit_intercept), None, one)
+
+    def _encoded(self, source: Source, weights: tuple[float, ...] | None = None) -> Source:
+        """Return a source with the targets that the loss takes in place of labels."""
+        classes, by_class = tuple(map(float, self.classes_)), offers(self._loss, Has.BY_CLASS)
+        each = len(classes) > 2 and not by_class
+        labels = Labels(classes, weights, each, by_class)
+        return Changed.of(source, labels, len(classes) if each else None)
 
     def _flat(self, z: Array) -> Array:
         return z[:, 0] if z.shape[1] == 1 else z
@@ -385,8 +393,8 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
     def _loss_on(self, X: Any, y: Any, weight: Any, offset: Any) -> Callable[[], float]:
         """Return what tells the mean loss of other rows, which are checked once."""
         if is_source(X):
-            signs = Changed.of(X, Labels(tuple(float(label) for label in self.classes_)))
-            return lambda: mean_loss(self, signs, self._loss)
+            encoded = self._encoded(X)
+            return lambda: mean_loss(self, encoded, self._loss)
         X = _data.checked_rows(self, X, reset=False)
         labels = np.asarray(y)
         unknown = np.setdiff1d(labels, self.classes_)

@@ -23,10 +23,9 @@ from ..data import (
     is_dask,
     is_frame,
     is_source,
-    n_outputs,
     open_source,
 )
-from ..losses import Logistic, Squared
+from ..losses import Logistic, Multinomial, Squared
 from ..streaming import BUDGET, StreamedSum, column_means
 from . import refit
 from ._data import Data, checked_rows, checked_weight
@@ -92,7 +91,7 @@ class StreamedData(Data):
     @property
     def outputs(self) -> int:
         """Coefficients of a column."""
-        return n_outputs(self.source) or 1
+        return StreamedSum(self.loss, self.source).n_outputs or 1
 
     @property
     def n_rows(self) -> int:
@@ -122,7 +121,7 @@ class StreamedData(Data):
 
     def log_likelihood(self, total: float) -> float:
         """Return that of a fit; NaN where it takes a sum over the targets."""
-        if not isinstance(self.loss, (Logistic, Squared)):
+        if not isinstance(self.loss, (Logistic, Multinomial, Squared)):
             return float("nan")
         loss: Any = self.loss
         return float(loss.log_likelihood(total, np.empty(0), self.n_rows * self.outputs))

@@ -66,8 +66,13 @@ class Multinomial:
 
     def value(self, z: Array, y: Array, weight: Array | None = None) -> float:
         """Return the mean over the rows, weighted by one number per row, in float64."""
+        return weighted_mean(self.values(z, y), weight)
+
+    def values(self, z: Array, y: Array) -> Array:
+        """Return the loss of every row, in float64."""
         z, y = np.asarray(z, dtype=np.float64), np.asarray(y)
-        return weighted_mean(_log_of_sum(z) - z[np.arange(len(y)), y], weight)
+        found: Array = _log_of_sum(z) - z[np.arange(len(y)), y]
+        return found
 
     def slope(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``: probabilities minus the indicator of the label."""

@@ -13,6 +13,8 @@ from ..base.workspace import Workspace
 from ..data import Changed, Combined
 from ..forms.one_block import one_block
 from ..problem import Problem
+from ..risk import FiniteSum
+from ..risk.curvature import RowSample, SampledHessian, shares_curvature
 from ..streaming import StreamedSum, first_pass, in_memory
 
 
@@ -35,16 +37,19 @@ def streamed_null_model(
 ) -> tuple[Array, Array]:
     """Return the minimizer of f2 where the penalty vanishes, and the gradient there."""
     options = options or NullOptions()
-    if f2.n_outputs is not None:
-        raise ValueError("alpha_max of several targets in files is not available; pass alphas")
     bases = [basis for _, basis in one_block(unit, workspace).null_directions()]
+    if f2.n_outputs is not None and len(bases) > 1:
+        raise ValueError(
+            "alpha_max is not available: outputs in files are penalized differently; pass alphas"
+        )
     at_zero = f2.gradient(np.zeros(f2.shape))
     if not bases:
         return np.zeros(f2.shape), at_zero
     B = sparse.csr_array(sparse.hstack(bases))
-    if B.shape[1] > options.most_free:
+    free = B.shape[1] * (f2.n_outputs or 1)
+    if free > options.most_free:
         raise ValueError(
-            f"alpha_max is not available: {B.shape[1]} coefficients are unpenalized; pass alphas"
+            f"alpha_max is not available: {free} coefficients are unpenalized; pass alphas"
         )
     t = _minimizer(_restricted(f2, B), options)
     x = np.asarray(B @ t)
@@ -67,16 +72,14 @@ def _restricted(f2: StreamedSum, B: sparse.csr_array) -> StreamedSum:
 def _minimizer(f2: StreamedSum, options: NullOptions) -> Array:
     """Minimize by Newton steps whose Hessian comes from a sample of the rows."""
     sample = first_pass(f2).sample
-    few, loss = in_memory(f2, sample, sample.weight), cast(Any, f2.loss)
+    few = in_memory(f2, sample, sample.weight)
     t = np.zeros(f2.shape)
     at, _ = f2.evaluate(t)
     size = float(np.abs(at.gradient).max(initial=0.0))
     for _ in range(options.most_steps):
         if float(np.abs(at.gradient).max(initial=0.0)) <= options.tol * size:
             break
-        H = few.gram(loss.curvature(few.predict(t), few.y))
-        ridge = 1e-12 * max(float(np.trace(H)) / len(t), 1e-300) * np.eye(len(t))
-        step = -linalg.solve(H + ridge, at.gradient, assume_a="pos")
+        step = -_solved(_hessian(few, t), at.gradient)
         values = f2.values_along(t, step, options.lengths)
         best = int(np.argmin(values))
         # at the end values no longer tell, the gradient does
@@ -86,3 +89,19 @@ def _minimizer(f2: StreamedSum, options: NullOptions) -> Array:
             break
         t, at = t + length * step, after
     return t
+
+
+def _hessian(few: FiniteSum, t: Array) -> Array:
+    """Return the Hessian of some rows: of all entries where outputs do not share theirs."""
+    z, loss = few.predict(t), cast(Any, few.loss)
+    if t.ndim == 1:
+        return few.gram(loss.curvature(z, few.y))
+    rows = RowSample(few, z, loss.slope(z, few.y))
+    return np.asarray(SampledHessian(rows, shares_curvature(few, z)).matrix)
+
+
+def _solved(H: Array, right: Array) -> Array:
+    """Return ``H^-1 right``; directions along which the loss is flat stay as they are."""
+    ridge = 1e-12 * max(float(np.trace(H)) / len(H), 1e-300) * np.eye(len(H))
+    flat = right if len(H) == len(right) else right.ravel()
+    return np.asarray(linalg.solve(H + ridge, flat, assume_a="pos")).reshape(right.shape)

@@ -3,9 +3,10 @@
 from ._columns import ColumnMeans, column_means
 from ._constants import Constants, row_constants, streamed_metric
 from ._memory import as_bytes
-from ._passes import Sample, Sums, Work
+from ._passes import Sample, Sums, Work, by_rows
 from ._reading import counted_reads
 from ._rest import REST, WithRest
+from ._rests import WithRests
 from ._sum import (
     BUDGET,
     Facts,
@@ -36,8 +37,10 @@ __all__ = [
     "WindowOptions",
     "WindowRuns",
     "WithRest",
+    "WithRests",
     "Work",
     "as_bytes",
+    "by_rows",
     "column_means",
     "counted_reads",
     "fastest",

@@ -118,7 +118,7 @@ class Work:
         return total
 
     def _chunk(self, block: Block, part: slice, stored: Rows, rows: Rows) -> Sums:
-        y = np.asarray(block.y[part], dtype=np.float64)
+        y = self._targets(block.y[part])
         q = np.ones(len(y)) if block.weight is None else block.weight[part].astype(np.float64)
         offset = None if block.offset is None else block.offset[part].astype(np.float64)
         own = self._predict(rows, self.x)
@@ -141,26 +141,36 @@ class Work:
 
         Squares of the columns are finite where all entries are, so that no other look is needed.
         """
-        y, q = np.asarray(block.y, dtype=np.float64), block.weights
-        stored = block.rows
-        z, energy = np.zeros(y.shape), stored.column_sums_of_squares()
+        q, stored = block.weights, block.rows
+        zero, energy = np.zeros((len(block), *self.x.shape[1:])), stored.column_sums_of_squares()
+        z = zero
         if self.x.any():
+            z = np.empty_like(zero)
             for part, _, rows in stored.in_type(np.float64):
                 z[part] = self._predict(rows, self.x)
         offset = None if block.offset is None else block.offset.astype(np.float64)
-        numbers = (energy, y, q) if offset is None else (energy, y, q, offset)
+        numbers = (energy, block.y, q) if offset is None else (energy, block.y, q, offset)
         if not all(np.isfinite(each).all() for each in numbers):
             check_block(block, f"rows {block.first} to {block.first + len(block) - 1}")
         if offers(self.loss, Has.CHECK_TARGETS):
             self.loss.check_targets(block.y)
         if (q < 0).any():
             raise ValueError(f"weights below zero after row {block.first}; use weights >= 0")
-        z = z if offset is None else z + offset
+        if offset is not None and offset.shape != z.shape:
+            raise ValueError(
+                f"the offsets of {len(z)} rows have shape {offset.shape}, expected {z.shape}: one "
+                "per prediction"
+            )
+        y, z = self._targets(block.y), z if offset is None else z + offset
         return Sums(
             len(y), float(q.sum()), float(q @ _each(self.loss, z, y)), 0.0, np.zeros(0),
-            floor=float(q @ self.loss.conjugate(np.zeros(y.shape), y)), energy=energy,
+            floor=float(q @ by_rows(self.loss.conjugate(zero, y))), energy=energy,
             sample=self._drawn(block.first, Sample(stored, y, q, offset, q), stored),
         )  # fmt: skip
+
+    def _targets(self, y: Array) -> Array:
+        """Return targets in float64, or the numbers of classes."""
+        return np.asarray(y, dtype=np.intp if offers(self.loss, Has.BY_CLASS) else np.float64)
 
     def _predict(self, rows: Rows, x: Array) -> Array:
         z = rows.matvec(x[: rows.shape[1]])
@@ -188,5 +198,9 @@ class Work:
 
 def _each(loss: Any, z: Array, y: Array) -> Array:
     """Return the loss of every row."""
-    values = np.asarray(loss.values(z, y))
-    return values if values.ndim == 1 else values.sum(axis=1)
+    return by_rows(loss.values(z, y))
+
+
+def by_rows(numbers: Array) -> Array:
+    """Return one number per row: the sum over the outputs where each has its own."""
+    return np.asarray(numbers if numbers.ndim == 1 else numbers.sum(axis=1))

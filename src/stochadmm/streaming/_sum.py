@@ -21,6 +21,8 @@ BUDGET = 1 << 28
 """Bytes of memory of our own by default."""
 NEEDS = ("values", "slope", "curvature", "conjugate", "dual_room", "curvature_bound")
 """What a loss must offer to be streamed."""
+SEVERAL = ("curvature_operator", "curvature_parts", "dual_margin", "largest_conjugate")
+"""And beyond that with several outputs."""
 
 
 def streams(loss: Any) -> bool:
@@ -56,7 +58,7 @@ class StreamedSum:
     Parameters
     ----------
     loss : Loss
-        One output, with ``values``, ``curvature`` and ``conjugate``; several for `Squared`.
+        With ``values``, ``curvature`` and ``conjugate``; one of classes knows how many there are.
     source : Source
         Rows, targets, weights and offsets.
     intercept : bool, default=False
@@ -76,13 +78,13 @@ class StreamedSum:
         if not streams(loss):
             raise TypeError(
                 f"{type(loss).__name__} cannot be streamed: it lacks one of {', '.join(NEEDS)}; "
-                "use a loss of one output, or rows in memory"
+                "use another loss, or rows in memory"
             )
-        self.n_outputs = n_outputs(source)
-        if self.n_outputs is not None and not offers(loss, Has.SQUARE):
+        self.n_outputs = _outputs(loss, source)
+        if self.n_outputs is not None and not has_members(loss, *SEVERAL):
             raise TypeError(
-                f"{type(loss).__name__} of {self.n_outputs} targets cannot be streamed yet; use "
-                "the squared loss, one target at a time, or rows in memory"
+                f"{type(loss).__name__} of {self.n_outputs} outputs cannot be streamed: it lacks "
+                f"one of {', '.join(SEVERAL)}; use one target at a time, or rows in memory"
             )
         self.loss, self.source, self.intercept = loss, source, bool(intercept)
         self.memory, self.seed = int(memory), int(seed)
@@ -141,7 +143,7 @@ class StreamedSum:
     @property
     def sample_rows(self) -> int:
         """Rows of a sample: an eighth of the memory in float64."""
-        return max(1000, self.memory // (8 * 8 * max(1, self.n_columns)))
+        return max(1000, self.memory // (8 * 8 * max(1, self.n_columns, self.n_outputs or 1)))
 
     @property
     def keeps_rows(self) -> bool:
@@ -207,6 +209,22 @@ class StreamedSum:
             "this method draws single rows, which a source of files does not serve; use 'auto', "
             "'acc-sadmm' or 'svrg-admm'"
         )
+
+
+def _outputs(loss: Any, source: Source) -> int | None:
+    """Return how many predictions a row has, None for one number."""
+    if not offers(loss, Has.BY_CLASS):
+        return n_outputs(source)
+    if n_outputs(source) is not None:
+        raise ValueError(
+            f"{type(loss).__name__} takes one label per row, the rows have {n_outputs(source)}"
+        )
+    if loss.n_classes is None:
+        raise ValueError(
+            f"{type(loss).__name__} of rows that are not in memory needs the number of classes; "
+            f"use {type(loss).__name__}(n_classes=...)"
+        )
+    return int(loss.n_classes)
 
 
 def loss_of_source(f2: object) -> StreamedSum | None:

@@ -29,8 +29,9 @@ from ...data import DenseRows
 from ...forms.one_block import OneBlock, one_block
 from ...problem import Pair, Problem, objective_at_zero
 from ...risk import Evaluation, FiniteSum
-from ...risk.curvature import RowSample, SampledHessian, quadratic_form
+from ...risk.curvature import LIMITS, RowSample, SampledHessian, quadratic_form, shares_curvature
 from ...risk.sampling import Coin
+from ...risk.weights import weighted
 from ...second_order import inside
 from ...streaming import (
     REST,
@@ -39,6 +40,8 @@ from ...streaming import (
     StreamedSum,
     Sums,
     WithRest,
+    WithRests,
+    by_rows,
     fastest,
     first_pass,
     in_memory,
@@ -115,7 +118,10 @@ class StreamedNewton(Solver[StreamedState]):
     def memory(self, problem: Problem) -> int:
         """Return the bytes of the sample, its copies and square matrices."""
         f2, d = _streamed(problem), problem.shape2[0]
-        return 8 * d * (3 * min(f2.sample_rows, f2.n_terms) + 5 * d)
+        outputs = f2.n_outputs or 1
+        side = d * outputs if d * outputs <= LIMITS.entries else d
+        rows = min(f2.sample_rows, f2.n_terms)
+        return 8 * (rows * (3 * d + 4 * (outputs - 1)) + 5 * side**2)
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
@@ -172,14 +178,15 @@ class StreamedNewton(Solver[StreamedState]):
         few = in_memory(f2, rows, rows.weight / rows.probability)
         here = few.evaluate_exactly(s.output.x2)
         sample = RowSample(few, here.predictions, here.derivative)
-        H, gradient = SampledHessian(sample, shared=True).matrix, at.gradient
+        shared = shares_curvature(few, here.predictions)
+        H, gradient = SampledHessian(sample, shared).matrix, at.gradient
         found = model_of(form, s.workspace).minimize(
             H, gradient, s.output.x2, dual=s.mu, tol=1e-9, penalty=s.penalty, deadline=s.deadline
         )
         s.penalty = found.penalty if found.residual <= 0.1 else None
         step = found.w - s.output.x2
         there = inside(problem, Pair(s.output.x1, found.w))
-        linear = at.value + float(gradient @ step)
+        linear = at.value + float(np.vdot(gradient, step))
         model = linear + 0.5 * quadratic_form(H, step) + problem.penalty(there)
         return found.w, found.dual, now - model
 
@@ -289,7 +296,7 @@ def _streamed(problem: Problem) -> StreamedSum:
 def _tangent_problem(
     f2: StreamedSum, rows: Sample, sums: Sums, x: Array, facts: Facts
 ) -> FiniteSum:
-    """Return the data term of the sample and one row for all the others, weights as given."""
+    """Return the data term of the sample and of one row per output for all the others."""
     loss: Any = f2.loss
     data = rows.rows.as_type(np.float64)
     own = data.matvec(x[: f2.n_features])
@@ -297,17 +304,25 @@ def _tangent_problem(
         own, data = own + x[-1], data.with_ones()
     z = own if rows.offset is None else own + rows.offset
     u = loss.slope(z, rows.y)
-    qu, rest = rows.weight * u, sums.weight - float(rows.weight.sum())
+    qu, rest = weighted(rows.weight, u), sums.weight - float(rows.weight.sum())
     if not rest > 1e-12 * sums.weight:  # the sample is everything
         return FiniteSum(loss, data, rows.y, rows.weight, offset=rows.offset)
-    tangent_row = DenseRows(((sums.gradient - data.rmatvec(qu)) / rest)[None, :])
-    tangent = sums.conjugate - float(qu @ own - rows.weight @ loss.values(z, rows.y))
+    left = (sums.gradient - data.rmatvec(qu)) / rest
+    values = by_rows(loss.values(z, rows.y))
+    tangent = sums.conjugate - float(np.vdot(qu, own) - rows.weight @ values)
     floor = facts.floor * facts.weight - float(
-        rows.weight @ loss.conjugate(np.zeros(len(u)), rows.y)
+        rows.weight @ by_rows(loss.conjugate(np.zeros_like(u), rows.y))
     )
-    together: Any = WithRest(loss, tangent / rest, floor / rest, float(rows.y[0]))
-    offset = None if rows.offset is None else np.append(rows.offset, 0.0)
-    return FiniteSum(
-        together, data.followed_by(tangent_row), np.append(rows.y, REST),
-        np.append(rows.weight, rest), offset=offset,
-    )  # fmt: skip
+    if f2.n_outputs is None:
+        together: Any = WithRest(loss, tangent / rest, floor / rest, float(rows.y[0]))
+        rest_rows, y = left[None, :], np.append(rows.y, REST)
+    else:
+        together = WithRests(loss, tangent / rest, floor / rest, rows.y[0], f2.n_outputs)
+        rest_rows, y = f2.n_outputs * left.T, together.targets(rows.y)
+    count = len(rest_rows)
+    weight = np.append(rows.weight, np.full(count, rest / count))
+    offset = None
+    if rows.offset is not None:
+        offset = np.concatenate([rows.offset, np.zeros((count, *rows.offset.shape[1:]))])
+    added = DenseRows(np.ascontiguousarray(rest_rows))
+    return FiniteSum(together, data.followed_by(added), y, weight, offset=offset)
