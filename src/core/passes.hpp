@@ -29,18 +29,17 @@ double full_pass(const Data<T> &f, idx lo, idx hi, const T *x, T *z, T *u, T *gr
   return with_rows(f, [&](auto rows) {
     double sum = 0;
     T weighted[MOST_ROWS], all = 0;
-    const Pace pace = rows.pace();
-    idx d = f.d;
-    for (idx start = lo; start < hi; start += pace.few) {
-      idx m = least(pace.few, hi - start);
+    const idx few = rows.few_of_all(), d = f.d;
+    for (idx start = lo; start < hi; start += few) {
+      idx m = least(few, hi - start);
       T *z_ = z + (start - lo), *u_ = u + (start - lo), *qu = f.weight ? weighted : u_;
-      rows.predict(start, start + m, x, z_, pace.ahead);
+      rows.predict_in_turn(start, start + m, x, z_);
       if (f.intercept)
         for (idx i = 0; i < m; ++i) z_[i] += x[d];
       if (f.offset)
         for (idx i = 0; i < m; ++i) z_[i] += f.offset[start + i];
       sum += sum_losses(f, start, m, z_, u_, qu);
-      rows.pull_back(start, start + m, qu, gradient, pace.again);
+      rows.pull_back(start, start + m, qu, gradient);
       if (f.intercept)
         for (idx i = 0; i < m; ++i) all += qu[i];
     }
@@ -53,17 +52,16 @@ double full_pass(const Data<T> &f, idx lo, idx hi, const T *x, T *z, T *u, T *gr
 template <class T>
 void gram_pass(const Data<T> &f, idx lo, idx hi, const T *v, bool weighted, T *z, T *out) {
   with_rows(f, [&](auto rows) {
-    const Pace pace = rows.pace();
-    idx d = f.d;
-    for (idx start = lo; start < hi; start += pace.few) {
-      idx stop = least(start + pace.few, hi);
+    const idx few = rows.few_of_all(), d = f.d;
+    for (idx start = lo; start < hi; start += few) {
+      idx stop = least(start + few, hi);
       T *z_ = z + (start - lo);
-      rows.predict(start, stop, v, z_, pace.ahead);
+      rows.predict_in_turn(start, stop, v, z_);
       if (f.intercept)
         for (idx i = start; i < stop; ++i) z_[i - start] += v[d];
       if (weighted)
         for (idx i = start; i < stop; ++i) z_[i - start] *= f.weight[i];
-      rows.pull_back(start, stop, z_, out, pace.again);
+      rows.pull_back(start, stop, z_, out);
     }
     if (f.intercept) {
       T all = 0;
@@ -86,12 +84,12 @@ NOINLINE void add_squares4(const double *q, const T *RESTRICT a, double *RESTRIC
 // out_j += sum_i q_i a_ij^2 over rows lo..hi; without weights q_i = 1
 template <class T>
 void add_squares(const Dense<T> &rows, idx lo, idx hi, const T *weight, idx W, double *RESTRICT out) {
-  const Pace pace = rows.pace();
   auto q = [&](idx i) { return weight ? (double)weight[i * W] : 1.0; };
-  idx i = lo, d = rows.d;
+  idx i = lo, d = rows.d, bytes = d * (idx)sizeof(T);
+  const idx ahead = bytes > 0 && bytes < LONG_BYTES ? most<idx>(AHEAD_BYTES / bytes, 1) : 0;
   for (; i + 4 <= hi; i += 4) {
     const double few[4] = {q(i), q(i + 1), q(i + 2), q(i + 3)};
-    if (pace.ahead && i + pace.ahead + 4 <= rows.n) fetch(rows.X + (i + pace.ahead) * d, 4 * d);
+    if (ahead && i + ahead + 4 <= rows.n) fetch(rows.X + (i + ahead) * d, 4 * d);
     add_squares4(few, rows.X + i * d, out, d);
   }
   for (; i < hi; ++i)

@@ -14,15 +14,9 @@ namespace {
 const idx MOST_ROWS = 64;       // at once
 const idx FEW_BYTES = 16384;    // of rows at once: half of a first-level cache
 const idx PASS_BYTES = 6144;    // in a pass over all rows: these, the next ones and the gradient fit
-const idx AHEAD_BYTES = 3072;   // what memory brings while rows are multiplied
+const idx AHEAD_BYTES = 3072;   // what memory brings while rows are squared
 const idx AHEAD_ENTRIES = 256;  // the same for sparse rows
 const idx LONG_BYTES = 4096;    // of a row: processors bring these ahead of time themselves
-
-// A pass over all rows: how many at once, how far ahead rows are asked for on the way forward and
-// back.
-struct Pace {
-  idx few, ahead, again;
-};
 
 template <class T> struct Dense {
   const T *X;
@@ -30,10 +24,15 @@ template <class T> struct Dense {
   explicit Dense(const Data<T> &f) : Dense(f.X, f.n, f.d) {}
   Dense(const T *X, idx n, idx d) : X(X), n(n), d(d) {}
   idx few() const { return clip(FEW_BYTES / (idx)sizeof(T) / most<idx>(d, 1), idx(1), MOST_ROWS); }
-  Pace pace() const {
-    idx bytes = most<idx>(d, 1) * (idx)sizeof(T), few = PASS_BYTES / bytes / 4 * 4;
-    few = clip<idx>(few, 4, MOST_ROWS);
-    return bytes < LONG_BYTES ? Pace{few, most<idx>(AHEAD_BYTES / bytes, 1), few} : Pace{few, 0, 0};
+  // A pass over all rows: how many at once, and their products. Rows are read one after the other,
+  // a stream that processors see and bring ahead of time themselves; four long ones together, for
+  // which x is read from the second cache once.
+  idx few_of_all() const {
+    return clip<idx>(PASS_BYTES / (idx)sizeof(T) / most<idx>(d, 1) / 4 * 4, 4, MOST_ROWS);
+  }
+  void predict_in_turn(idx lo, idx hi, const T *x, T *z) const {
+    if (d * (idx)sizeof(T) > FEW_BYTES) return predict(lo, hi, x, z, 0);
+    for (idx i = lo; i < hi; ++i) dot(X + i * d, d, x, z + (i - lo));
   }
   // z = rows lo..hi times x; rows `jump` further are asked for ahead of time
   void predict(idx lo, idx hi, const T *x, T *z, idx jump) const {
@@ -60,7 +59,8 @@ template <class T, class I> struct Csr {  // indices are checked: unsigned ones 
   idx few() const {
     return clip(FEW_BYTES / (idx)(sizeof(T) + sizeof(I)) / (mean_row + 1), idx(1), MOST_ROWS);
   }
-  Pace pace() const { return {few(), few(), 0}; }
+  idx few_of_all() const { return few(); }
+  void predict_in_turn(idx lo, idx hi, const T *x, T *z) const { predict(lo, hi, x, z, few()); }
   void predict(idx lo, idx hi, const T *x, T *z, idx jump) const {
     bool ahead = jump && hi + jump <= n && lo + jump >= 0;
     for (idx i = lo; i < hi; ++i) {

@@ -322,8 +322,8 @@ class FiniteSum:
         """
         dtype = self.dtype if dtype is None else np.dtype(dtype)
         x, q = np.asarray(x, dtype=dtype), weights_in(self, dtype)
-        z = np.empty(self._predictions_shape(self.n_terms if rows else 0), dtype=dtype)
-        u = np.empty_like(z)
+        # one piece of memory: of two, allocators give the upper one back after every pass
+        z, u = np.empty((2, *self._predictions_shape(self.n_terms if rows else 0)), dtype=dtype)
         values: dict[int, float] = {}
         view = self._view if self.compiled and dtype == self.dtype else None
 

@@ -156,7 +156,8 @@ class SAGADMM(Reduced[SAGState]):
     def _table(self, p: Problem, s: SAGState, runs: Runs) -> Table:
         if s.slopes is None or s.mean_gradient is None:
             first = p.f2.evaluate(s.x.x2)  # type: ignore[attr-defined]
-            s.slopes, s.mean_gradient = first.derivative, first.gradient
+            # a copy, which does not keep the predictions
+            s.slopes, s.mean_gradient = first.derivative.copy(), first.gradient
             if self.form == "points":
                 s.points = np.repeat(s.x.x2[None], p.f2.n_terms, axis=0)
                 s.mean_point = s.x.x2.copy()
