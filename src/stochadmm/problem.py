@@ -414,13 +414,14 @@ def _data_term(
     loss: Loss, X: Any, y: Any, sample_weight: Any, intercept: bool, offset: Any
 ) -> FiniteSum | StreamedSum:
     """Return the mean loss over rows in memory, or over a source of rows."""
-    largest = BUDGET if streams(loss) else math.inf
-    source = as_source(X, y, sample_weight, offset, largest)
+    # maps under a loss of classes are worked on in place: steps for low rank keep rows at hand
+    in_place = offers(loss, Has.BY_CLASS) or not streams(loss)
+    source = as_source(X, y, sample_weight, offset, math.inf if in_place else BUDGET)
     if source is not None:
         return StreamedSum(loss, source, intercept=intercept)
     if y is None:
         raise ValueError("y is missing; pass one target per row of X")
-    rows = None if streams(loss) else half_rows(X)
+    rows = half_rows(X) if in_place else None
     rows = X if rows is None else rows
     return FiniteSum(loss, rows, y, sample_weight, intercept=intercept, offset=offset)
 

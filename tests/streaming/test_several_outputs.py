@@ -194,3 +194,14 @@ def test_what_several_outputs_need_is_said():
         sa.minimize(stated("multinomial", ArraySource(X, y, None, offset[:, 0])))
     with pytest.raises(ValueError, match="label"):
         sa.minimize(stated("multinomial", ArraySource(X, y + 1)))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_maps_under_a_loss_of_classes_are_worked_on_in_place(tmp_path, monkeypatch, dtype):
+    monkeypatch.setattr("stochadmm.problem.BUDGET", 1 << 10)
+    X, y, *_ = generated(n=500)
+    np.save(tmp_path / "X.npy", X.astype(dtype))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    problem = sa.Problem.linear(sa.Multinomial(), mapped, y, on_coefficients=sa.L1(0.01))
+    assert isinstance(problem.f2, sa.FiniteSum) and np.shares_memory(problem.f2.X, mapped)
+    assert sa.minimize(problem, stop=sa.Gap(1e-3)).converged
