@@ -34,6 +34,7 @@ from stochadmm.experiments import (
     tuning,
     verdicts,
 )
+from stochadmm.experiments.archive import Archive
 from stochadmm.experiments.curves import Curve, Curves, advantage, speed_up
 from stochadmm.experiments.methods import METHODS, Setting
 from stochadmm.experiments.pieces import pieces
@@ -111,12 +112,16 @@ def test_everything_is_written_and_agrees(tiny, tmp_path, run):
     for claim in json.loads((out / "claims.json").read_text()):
         assert verdicts.Claim(**claim).verdict in (claims.HOLDS, claims.FAILS, claims.OPEN)
         assert f'id="claim-{claim["name"]}"' in page
-    assert page.count("data:image/png;base64,") == 4
+    assert page.count("data:image/png;base64,") == 8
     assert not re.search(r'(src|href)="(?!data:|#)', page)
-    for name in ("theory", "larger"):
-        for axis in ("passes", "seconds"):
-            for kind in ("png", "svg"):
-                assert (out / "figures" / f"fig1-{name}-{axis}.{kind}").stat().st_size > 1000
+    drawn = {path.name for path in (out / "figures").iterdir() if path.stat().st_size > 1000}
+    assert drawn == {
+        f"fig1-{name}{part}-{axis}.{kind}"
+        for name in ("theory", "larger")
+        for part in ("", "-others")
+        for axis in ("passes", "seconds")
+        for kind in ("png", "svg", "pdf")
+    }
     assert {p.stem for p in (out / "tables").iterdir()} == {"table2", "optima", "tuning"}
     with (out / "tables" / "tuning.csv").open() as stream:
         table = list(csv.DictReader(stream))
@@ -987,6 +992,22 @@ def test_no_published_choice_lies_at_an_edge():
         table = list(csv.DictReader(stream))
     assert table
     assert {row["at the edge"] for row in table} <= {"", "flat", "bound"}
+
+
+def test_no_choice_that_is_kept_lies_at_an_edge():
+    kept = Archive(PUBLISHED / "pieces")
+    found = {}
+    for path in sorted((PUBLISHED / "pieces").glob("*-tuning.jsonl.xz")):
+        found |= kept.pieces(path.name.removesuffix(".jsonl.xz"))
+    assert found
+    for place, text in found.items():
+        sides = json.loads(text)["sides"]
+        assert {side["status"] for side in sides} <= {"inner", "flat", "bound"}, place
+
+
+def test_the_archive_stays_small():
+    sizes = [path.stat().st_size for path in (PUBLISHED / "pieces").iterdir()]
+    assert sum(sizes) <= 10e6
 
 
 def test_verdicts_are_derived_again_by_pandas_alone(tmp_path):

@@ -26,7 +26,7 @@ class Archive:
         """Return the text of a piece, by its place in an output folder; None without it."""
         name = _name(place)
         if name not in self._read:
-            self._read[name] = self._load(name)
+            self._read[name] = self.pieces(name)
         return self._read[name].get(str(place))
 
     def add(self, out: Path) -> int:
@@ -39,7 +39,7 @@ class Archive:
                     found.setdefault(_name(place), {})[str(place)] = path.read_text("utf-8")
         n_new = 0
         for name, pieces in found.items():
-            before = self._load(name)
+            before = self.pieces(name)
             whole = before | pieces
             if whole != before:
                 n_new += sum(before.get(place) != text for place, text in pieces.items())
@@ -47,7 +47,8 @@ class Archive:
             self._read[name] = whole
         return n_new
 
-    def _load(self, name: str) -> dict[str, str]:
+    def pieces(self, name: str) -> dict[str, str]:
+        """Return the texts in one file by their places, without any where there is none."""
         path = self.folder / f"{name}{ENDING}"
         try:
             with lzma.open(path, "rt", encoding="utf-8") as stream:

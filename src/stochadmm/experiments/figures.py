@@ -31,41 +31,73 @@ LOOKS = {
     "svrg-admm": Look("#0072b2", "-", "^"),
     "sag-admm": Look("#009e73", "-", "v"),
     "acc-sadmm": Look("#d55e00", "-", "o"),
-    "acc-sadmm-reset": Look("#d55e00", _DASHED),
-    "acc-sadmm-momentum": Look("#d55e00", _MIXED),
+    "acc-sadmm-reset": Look("#d55e00", _DASHED, "o"),
+    "acc-sadmm-momentum": Look("#d55e00", _MIXED, "p"),
     "sdca-admm": Look("#e69f00", _DASHED, "x"),
-    "opg-admm": Look("#999999", _DASHED),
-    "rda-admm": Look("#999999", _MIXED),
-    "asvrg-admm": Look("#0072b2", _DASHED),
+    "opg-admm": Look("#999999", _DASHED, "s"),
+    "rda-admm": Look("#999999", _MIXED, "D"),
+    "asvrg-admm": Look("#0072b2", _DASHED, "^"),
     "vr-pddy": Look("#56b4e9", _MIXED, "+"),
-    "spdhg": Look("#56b4e9", _DASHED, "x"),
-    "ladm-ne": Look("#7a5195", _DASHED),
-    "linearized-admm": Look("#7a5195", _MIXED),
+    "spdhg": Look("#56b4e9", _DASHED, "X"),
+    "ladm-ne": Look("#7a5195", _DASHED, "P"),
+    "linearized-admm": Look("#7a5195", _MIXED, "h"),
     "katyusha": Look("#0072b2", "-", "^"),
     "auto": Look("#111111", "-", "*"),
 }
+COLUMNS = 4
+"""Data sets beside each other, as in the paper; more of them begin a new pair of rows."""
+KNOWN_AS = {"protein": "protein (the paper's a9a)", "a9a": "a9a of LIBSVM"}
+"""Titles of panels that are not the name of the data set."""
+BESIDE = ("svrg-admm", "acc-sadmm")
+"""Methods of the paper that stand in the figure of the others too."""
 AXES = {"passes": "effective passes", "epochs": "epochs of 2n/b iterations", "seconds": "seconds"}
 INK, GRID = "#222222", "#e4e4e4"
 
 
-def draw(curves: Curves, experiment: Experiment, variant: Variant, folder: Path) -> list[Path]:
-    """Write a figure over passes and one over seconds, PNG, SVG and PDF; return the PNG files."""
+def draw(curves: Curves, experiment: Experiment, variant: Variant, folder: Path) -> list[Picture]:
+    """Write the figures of a variant, the paper's methods and then the others.
+
+    Each is over passes (or epochs) and over seconds, as PNG, SVG and PDF.
+    """
     from matplotlib import rc_context
 
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for axis in axes_of(experiment):
-        # no date and fixed ids: the same runs give the same file
-        with rc_context({"svg.hashsalt": "stochadmm", "font.size": 9}):
-            figure = _figure(curves, experiment, variant, axis)
-            stem = folder / f"{experiment.name}-{variant.name}-{axis}"
-            with replacing(stem.with_suffix(".svg")) as temporary:
-                figure.savefig(temporary, format="svg", metadata={"Date": None})
-            with replacing(stem.with_suffix(".pdf")) as temporary:
-                figure.savefig(temporary, format="pdf", metadata={"CreationDate": None})
-            _save_png(figure, stem.with_suffix(".png"))
-        written.append(stem.with_suffix(".png"))
+    for part, keys in _parts(curves, experiment, variant).items():
+        for axis in axes_of(experiment):
+            # no date and fixed ids: the same runs give the same file
+            with rc_context({"svg.hashsalt": "stochadmm", "font.size": 9}):
+                shown = [k for k in keys if axis != "epochs" or METHODS[k[3]].per_epoch]
+                figure = _figure(curves, experiment, variant, axis, shown)
+                stem = folder / f"{experiment.name}-{variant.name}{part}-{axis}"
+                with replacing(stem.with_suffix(".svg")) as temporary:
+                    figure.savefig(temporary, format="svg", metadata={"Date": None})
+                with replacing(stem.with_suffix(".pdf")) as temporary:
+                    figure.savefig(temporary, format="pdf", metadata={"CreationDate": None})
+                _save_png(figure, stem.with_suffix(".png"))
+            words = ", methods outside the paper" if part else ""
+            name = f"{experiment.name}: {title(experiment, variant)}{words}, over {AXES[axis]}"
+            written.append(Picture(name, stem.with_suffix(".png")))
     return written
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure that was written, and what it shows."""
+
+    title: str
+    path: Path
+
+
+def _parts(curves: Curves, experiment: Experiment, variant: Variant) -> dict[str, list[Key]]:
+    """Return the lines of the figures: the paper's methods, and the others where they are many."""
+    every = list(curves.keys(experiment.name, variant.name))
+    paper = [key for key in every if METHODS[key[3]].in_paper]
+    others = [key for key in every if not METHODS[key[3]].in_paper]
+    if len({key[3] for key in others}) <= 2 or not paper:
+        return {"": every}
+    beside = [key for key in paper if key[3] in BESIDE and key[4] == "last"]
+    return {"": paper, "-others": [*beside, *others]}
 
 
 def axes_of(experiment: Experiment) -> list[str]:
@@ -92,40 +124,54 @@ def title(experiment: Experiment, variant: Variant) -> str:
     return experiment.title if words in experiment.title else f"{experiment.title}: {words}"
 
 
-def _figure(curves: Curves, experiment: Experiment, variant: Variant, axis: str) -> Any:
+def _figure(
+    curves: Curves, experiment: Experiment, variant: Variant, axis: str, keys: list[Key]
+) -> Any:
     from matplotlib.figure import Figure
 
-    columns = curves.datasets(experiment.name, variant.name)
-    figure = Figure(figsize=(max(2.4 * len(columns), 6.0), 5.6), layout="constrained")
-    grid = figure.subplots(2, len(columns), squeeze=False, sharex="col")
+    datasets = list(dict.fromkeys(key[2] for key in keys))
+    width, blocks = min(len(datasets), COLUMNS), -(-len(datasets) // COLUMNS)
+    size = (max(2.6 * width, 6.0), 4.6 * blocks + 1.0)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(2 * blocks, width, squeeze=False)
     lines: dict[str, Any] = {}
-    for k, dataset in enumerate(columns):
-        top, bottom = grid[0, k], grid[1, k]
-        for key in curves.keys(experiment.name, variant.name, dataset):
-            label = METHODS[key[3]].label + ("-ERG" if key[4] == "ergodic" else "")
-            runs = list(curves.runs[key].values())
-            lines[label] = _line(top, runs, axis, "gap", key)
-            _line(bottom, runs, axis, _second(experiment, runs), key)
-        _dress(top, bottom, dataset, axis)
-        shown = [
-            run
-            for key in curves.keys(experiment.name, variant.name, dataset)
-            if METHODS[key[3]].in_paper
-            for run in curves.runs[key].values()
-        ]
+    second = "test error" if experiment.problem == "multitask" else "test loss"
+    for k, dataset in enumerate(datasets):
+        block, column = divmod(k, COLUMNS)
+        top, bottom = grid[2 * block, column], grid[2 * block + 1, column]
+        top.sharex(bottom)
+        mine = {key: list(curves.runs[key].values()) for key in keys if key[2] == dataset}
+        lines |= _panels(top, bottom, mine, experiment, axis)
+        _dress(top, bottom, KNOWN_AS.get(dataset, dataset), axis)
+        shown = [run for key, runs in mine.items() if METHODS[key[3]].in_paper for run in runs]
         if shown:
             _limits(top, bottom, shown, experiment, axis)
-        for key in curves.keys(experiment.name, variant.name, dataset):
-            _below(top, list(curves.runs[key].values()), axis, key)
-    grid[0, 0].set_ylabel("objective gap")
-    grid[1, 0].set_ylabel("test error" if experiment.problem == "multitask" else "test loss")
+        for key, runs in mine.items():
+            _below(top, runs, axis, key)
+        if column == 0:
+            top.set_ylabel("objective gap")
+            bottom.set_ylabel(second)
+    for empty in grid.ravel():
+        if not empty.has_data():
+            empty.set_visible(False)
     figure.suptitle(title(experiment, variant), color=INK)
     figure.legend(
         lines.values(), lines.keys(), loc="outside lower center",
-        ncols=min(int(figure.get_figwidth() / 1.6), len(lines)),
-        frameon=False,
+        ncols=min(int(figure.get_figwidth() / 1.6), len(lines)), frameon=False,
     )  # fmt: skip
     return figure
+
+
+def _panels(
+    top: Any, bottom: Any, mine: dict[Key, list[Curve]], experiment: Experiment, axis: str
+) -> dict[str, Any]:
+    """Draw the lines of a data set; return those of the legend by their names."""
+    lines = {}
+    for key, runs in mine.items():
+        label = METHODS[key[3]].label + ("-ERG" if key[4] == "ergodic" else "")
+        lines[label] = _line(top, runs, axis, "gap", key)
+        _line(bottom, runs, axis, _second(experiment, runs), key)
+    return lines
 
 
 def _second(experiment: Experiment, runs: list[Curve]) -> str:
@@ -148,7 +194,8 @@ def _line(axes: Any, runs: list[Curve], axis: str, what: str, key: Key) -> Any:
     (line,) = axes.plot(
         x[shown], middle[shown], color=look.color, linewidth=1.0 if ergodic else 1.5,
         linestyle=_DOTTED if ergodic else look.dash, marker=look.marker or None,
-        markevery=_every(x[shown]), markersize=3.5, fillstyle="none" if ergodic else "full",
+        markevery=_every(x[shown]), markersize=3.5,
+        fillstyle="none" if ergodic or not METHODS[key[3]].in_paper else "full",
         zorder=3 if key[3] in ("acc-sadmm", "auto") else 2,
     )  # fmt: skip
     if len(runs) > 1:
@@ -189,20 +236,32 @@ def _crossing(run: Curve, axis: str, level: float) -> float:
 
 
 def _dress(top: Any, bottom: Any, dataset: str, axis: str) -> None:
-    from matplotlib.ticker import LogLocator, NullFormatter
-
     top.set_title(dataset, color=INK)
+    top.tick_params(labelbottom=False)
     top.set_yscale("log")
     bottom.set_xlabel(AXES[axis])
     if axis == "seconds":
         bottom.set_xscale("log")
-        bottom.xaxis.set_major_locator(LogLocator(numticks=5))
-        bottom.xaxis.set_minor_formatter(NullFormatter())  # they overlap below one power of ten
+        _few_ticks(bottom)
     for axes in (top, bottom):
         axes.grid(color=GRID, linewidth=0.6)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(colors=INK)
+
+
+def _few_ticks(axes: Any) -> None:
+    """Write some numbers on a logarithmic axis that may be shorter than a power of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    low, high = axes.get_xlim()
+    axes.xaxis.set_minor_formatter(NullFormatter())  # they overlap
+    if high > 100 * low:
+        axes.xaxis.set_major_locator(LogLocator(numticks=5))
+        return
+    within = (1.0, 3.0) if high > 10 * low else (1.0, 2.0, 5.0)
+    axes.xaxis.set_major_locator(LogLocator(subs=within, numticks=8))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
 
 def _limits(top: Any, bottom: Any, runs: list[Curve], experiment: Experiment, axis: str) -> None:

@@ -234,6 +234,6 @@ RECIPES = {
     ),
     "features-twentieth": Recipe(partial(_features, 0.05), scaled=True),
     "features-small": Recipe(partial(_features, 0.01), scaled=True),
-    "many-classes": Recipe(_classes, paper="1,281,167 + 50,000 x 4,096, 1,000 classes: ImageNet"),
+    "many-classes": Recipe(_classes),
     "generated": Recipe(partial(_fused, 2000, 20)),
 }  # fmt: skip

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .bench import Bench
 
 CLASSES = {HOLDS: "holds", FAILS: "fails"}
+SHORT = 18
+"""Characters of a cell that is not broken into lines."""
 MARKS = {"holds": "✓", "fails": "✗", "open": "–"}
 
 
@@ -45,7 +47,7 @@ def write(
         made.append(rates.rates_table(found))
         decided.append(rates.rates_claim(found))
     if by_dataset:
-        made.append(tables.sizes_table(quick, by_dataset))
+        made.append(tables.sizes_table(quick, by_dataset, every="table2" in wanted))
     if "memory" in wanted:
         peaks = memory.measured(store, quick)
         made.append(memory.memory_table(peaks))
@@ -59,6 +61,8 @@ def write(
         pictures = _figures(curves, chosen, store)
     found_claims = claims.decide_all(curves, sizes, at_shape)
     decided = [c for c in found_claims if c.evidence] + decided
+    if quick:  # which decides nothing, so that nothing has turned
+        decided = [dataclasses.replace(c, earlier="") for c in decided]
     if decided:
         text = json.dumps([dataclasses.asdict(c) for c in decided], indent=2)
         write_text(store.folder / "claims.json", text)
@@ -88,19 +92,15 @@ def _figures(curves: Curves, chosen: list[Experiment], store: Store) -> list[tup
         import matplotlib  # noqa: F401
     except ImportError:
         return []
-    from .figures import AXES, axes_of, draw, title
+    from .figures import draw
 
-    made = []
-    for experiment in chosen:
-        for variant in experiment.variants:
-            if not curves.datasets(experiment.name, variant.name):
-                continue
-            paths = draw(curves, experiment, variant, store.folder / "figures")
-            words = f"{experiment.name}: {title(experiment, variant)}"
-            over = [AXES[axis] for axis in axes_of(experiment)]
-            made += [(f"{words}, over {name}", path)
-                     for name, path in zip(over, paths, strict=True)]  # fmt: skip
-    return made
+    return [
+        (picture.title, picture.path)
+        for experiment in chosen
+        for variant in experiment.variants
+        if curves.datasets(experiment.name, variant.name)
+        for picture in draw(curves, experiment, variant, store.folder / "figures")
+    ]
 
 
 def _write_csv(store: Store, table: Table) -> None:
@@ -267,12 +267,15 @@ def _picture(title: str, path: Path) -> str:
     )
 
 
+def _plain_cell(cell: str) -> str:
+    """Return a cell; short ones, numbers above all, stay on one line."""
+    kind = ' class="tight"' if len(cell) <= SHORT else ""
+    return f"<td{kind}>{escape(cell)}</td>"
+
+
 def _table(table: Table) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in table.rows
-    )
+    rows = "".join("<tr>" + "".join(map(_plain_cell, row)) + "</tr>" for row in table.rows)
     title = f"<h3>{escape(table.title)}</h3>" if table.title else ""
     note = f'<p class="soft">{escape(table.note)}</p>' if table.note else ""
     head = f"<thead><tr>{head}</tr></thead>" if head else ""

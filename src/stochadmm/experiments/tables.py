@@ -43,8 +43,11 @@ class Table:
     note: str = ""
 
 
-def sizes_table(quick: bool, optima: dict[str, dict[str, Any]]) -> Table:
-    """Return the data sets with their sizes; those of finished problems as they were used."""
+def sizes_table(quick: bool, optima: dict[str, dict[str, Any]], every: bool = True) -> Table:
+    """Return the data sets with their sizes; those of finished problems as they were used.
+
+    Only those unless ``every`` one is asked for.
+    """
     rows = []
     specs: dict[str, DataSpec] = {}
     for name in names():
@@ -52,6 +55,8 @@ def sizes_table(quick: bool, optima: dict[str, dict[str, Any]]) -> Table:
             specs.setdefault(spec.name, spec)
     for name, spec in specs.items():
         used = optima.get(name)
+        if used is None and not every:
+            continue
         here = "yes" if RECIPES[name].here else "no"
         cells = ("not loaded", "", "", "")
         if used is not None:
