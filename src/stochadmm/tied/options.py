@@ -28,6 +28,10 @@ class TiedOptions:
     hopeless: float = 30.0
     """Gap after two such looks, relative to the one wanted, from which on a certificate is given
     up: where the levels are not yet the solution's, further reflections gain less than that."""
+    still: float = 0.1
+    """Share of the wanted gap: where a step gains less, no certificate is given up."""
+    rounding: float = 1e-15
+    """Relative difference of objectives that says nothing."""
     firm: float = 1e4
     """Multipliers per structure, relative to their sizes, from which on S w decides what is
     tied."""

@@ -80,6 +80,8 @@ class TiedState(State):
     """Smallest gap so far,"""
     idle: int = 0
     """and the epochs since it has fallen by a fifth."""
+    before: float = np.inf
+    """Objective at the beginning of the last step."""
     other: State | None = None
     """State of the method that takes over from steps that do not help."""
 
@@ -240,7 +242,7 @@ class TiedNewton(Solver[TiedState]):
         """Split, unless the present point is to be collapsed as it is; collapse, move."""
         at = f2.evaluate_exactly(s.w, s.cache)
         s.n_passes += at.n_passes
-        now = at.value + problem.penalty(s.output)
+        now = s.before = at.value + problem.penalty(s.output)
         near = self._split(f2, s, at) if split else s.w
         w = self._collapsed(f2, form, s, near, now)
         s.exact = w is not None
@@ -274,7 +276,9 @@ class TiedNewton(Solver[TiedState]):
         """Return the minimizer in the levels of the splitting, None where that is no progress.
 
         Where its levels alone do not lower the objective, they are joined with those of the
-        present point, from which the objective can only fall.
+        present point, from which the objective can only fall. Once the gap stays, a point that
+        rounding cannot tell from the present one is taken too: an objective feels an error to the
+        second order, a certificate to the first.
         """
         if form.offset.any():
             return None
@@ -293,7 +297,7 @@ class TiedNewton(Solver[TiedState]):
                 levels.project(s.w if joined else near), s.split.mu, max(tol, 1e-13), self.options,
                 deadline=s.deadline,
             )  # fmt: skip
-            if small.value(v) < now:
+            if small.value(v) < now + self.options.rounding * abs(now) * (s.idle > 0):
                 return np.asarray(levels.P @ v)
         return None
 
@@ -344,20 +348,13 @@ class TiedNewton(Solver[TiedState]):
             s.n_passes += 1.0
         scale = max(abs(value), 1e-3 * abs(objective_at_zero(problem, s.workspace)))
         wanted = (1e-6 if s.target is None else s.target) * scale
-        enough = value - 0.5 * wanted
+        # a point that no longer moves has the solution's levels: the rest is the bound's to gain
+        still = s.before - value <= self.options.still * wanted
+        options = replace(self.options, hopeless=np.inf) if still else self.options
         found = dual_point(
-            f2,
-            form,
-            structure,
-            split.penalty,
-            at,
-            split.mu,
-            self.reflections,
-            enough,
-            self.options,
-            deadline=s.deadline,
-            workspace=s.workspace,
-        )
+            f2, form, structure, split.penalty, at, split.mu, self.reflections,
+            value - 0.5 * wanted, options, deadline=s.deadline, workspace=s.workspace,
+        )  # fmt: skip
         split.mu = found.mu
         if s.bound is None or found.point.bound > s.bound:
             s.bound = found.point.bound
