@@ -4,6 +4,7 @@
     python benchmarks/low_rank.py school
     python benchmarks/low_rank.py multinomial [--problems usps,coil20,news,generated,mnist,...]
     python benchmarks/low_rank.py entries            clinc150 with an l1 norm alone, beside saga
+    python benchmarks/low_rank.py large [--rows 128000 --columns 4096 --classes 1000]
     ... [--store lines.jsonl]                        go on where an earlier run has ended
 
 Squared losses: nuclear + l1 and nuclear + rows at three strengths. The baseline is consensus ADMM
@@ -12,7 +13,9 @@ counted) is within the tolerance of the best value known. CPU seconds, one threa
 to the result, loading compiled code left out. Multinomial losses: the baseline is FISTA with
 restarts and a prox of the sum by Dykstra's projections, the best of three step rules, or
 ACC-SADMM. Strengths: a = f |g|_2 and b = 0.3 f max|g| with g the gradient at zero (rows: the
-largest norm of a row). Every line is measured in a process of its own.
+largest norm of a row). Every line is measured in a process of its own. `large` generates rows like
+a network's features on the disk, reads them from a map of float16, asks for 1e-3 and tells the
+largest memory that is not the map; it goes on from a checkpoint beside the rows.
 """
 
 from __future__ import annotations
@@ -20,8 +23,10 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import threading
 import time
 from functools import partial
+from pathlib import Path
 
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
@@ -30,6 +35,7 @@ import numpy as np  # noqa: E402
 from lines import Lines, Table  # noqa: E402
 
 import stochadmm as sa  # noqa: E402
+from stochadmm.datasets import on_disk  # noqa: E402
 
 TOLERANCES = (1e-4, 1e-6)
 PENALTIES = (0.01, 0.1, 0.5, 2.0, 10.0, 100.0)
@@ -430,20 +436,103 @@ def entries(lines, limit):
         )  # fmt: skip
 
 
+# ---------------------------------------------------------------- 4,096 x 1,000 on the disk
+
+
+class Anonymous:
+    """The largest memory of this process that is not a mapped file, looked at now and then."""
+
+    def __init__(self):
+        self.most, self.ended = 0.0, threading.Event()
+        self.before = self.now()
+        threading.Thread(target=self._look, daemon=True).start()
+
+    @staticmethod
+    def now():
+        """Return the megabytes of this moment."""
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return float(next(line for line in lines if line.startswith("RssAnon")).split()[1]) / 1024
+
+    def _look(self):
+        while not self.ended.wait(0.2):
+            self.most = max(self.most, self.now())
+
+
+def large_problem(folder, n, d, classes, f):
+    """Return the problem on a map of generated rows of float16, and its strengths."""
+    shape = on_disk.FeaturesShape(n_rows=n, n_test=0, n_features=d, n_classes=classes)
+    data = on_disk.features_on_disk(folder, shape)
+    gradient = np.zeros((d, classes))
+    for start in range(0, n, 2048):
+        labels = data.y[start : start + 2048]
+        slopes = np.full((len(labels), classes), 1 / classes, dtype=np.float32)
+        slopes[np.arange(len(labels)), labels] -= 1
+        gradient += np.asarray(data.X[start : start + 2048], dtype=np.float32).T @ slopes
+    return data.X, data.y, *strengths(gradient / n, f, False)
+
+
+def own_large(folder, n, d, classes, f, tol, seconds):
+    """Run `auto`, from its checkpoint where there is one; passes and epochs are those of all."""
+    folder = Path(folder)
+    X, y, a, b = large_problem(folder, n, d, classes, f)
+    began, memory = time.process_time(), Anonymous()
+    result = sa.minimize(
+        stated(sa.Multinomial(), X, y, a, b), stop=sa.Gap(tol), max_passes=1e4,
+        max_seconds=seconds, checkpoint=folder / f"run-{f}.checkpoint", resume=True,
+        callback=partial(show_large, began),
+    )  # fmt: skip
+    memory.ended.set()
+    values = np.linalg.svd(result.x2, compute_uv=False)
+    found = shown(result, time.process_time() - began)
+    found["MB beyond the map"] = memory.most - memory.before
+    return found | {"rank": int((values > 1e-4 * values[0]).sum())}
+
+
+def show_large(began, record, state):
+    """Print where a run is."""
+    spent = time.process_time() - began
+    print(f"{spent:.0f} CPU s, {record.passes} passes, F {record.objective:.6f}, "
+          f"gap {record.relative_gap}", flush=True)  # fmt: skip
+
+
+def large(lines, folder, n, d, classes, shares, hours):
+    """Print a row per strength; `seconds` are those of the last process, if there were several."""
+    table = Table(
+        "n", "d", "C", "f", "CPU s", "passes", "gap", "rank", "MB beyond the map", "status"
+    )
+    for f in shares:
+        label = f"large {n} {d} {classes} {f}"
+        place = Path(folder) / f"{n}x{d}x{classes}"
+        given = str(place), n, d, classes, f, 1e-3, 3600 * hours
+        own = lines.measured(label, own_large, *given, seconds=3600 * hours + 1800)
+        table.row(
+            n, d, classes, f, own["seconds"], own["passes"], f"{own['gap']:.1e}", own["rank"],
+            round(own["MB beyond the map"]), own["status"],
+        )  # fmt: skip
+
+
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("kind", choices=["squared", "school", "multinomial", "entries"])
+    parser.add_argument("kind", choices=["squared", "school", "multinomial", "entries", "large"])
     parser.add_argument("--problems", default=None)
     parser.add_argument("--shares", default="0.1,0.01", help="strengths of multinomial models")
     parser.add_argument("--limit", type=float, default=5.0, help="seconds of one baseline run")
     parser.add_argument("--store", default=None, help="file of lines that are known")
+    for name, most in (("rows", 128_000), ("columns", 4_096), ("classes", 1_000)):
+        parser.add_argument(f"--{name}", type=int, default=most, help="of the large problem")
+    parser.add_argument("--hours", type=float, default=2.0, help="of the large problem at most")
+    parser.add_argument("--folder", default="out/large", help="of its rows and checkpoint")
     arguments = parser.parse_args()
     lines = Lines(arguments.store)
     if arguments.kind == "school":
         school(lines)
     elif arguments.kind == "entries":
         entries(lines, arguments.limit)
+    elif arguments.kind == "large":
+        size = arguments.rows, arguments.columns, arguments.classes
+        shares = [float(f) for f in arguments.shares.split(",")]
+        large(lines, arguments.folder, *size, shares, arguments.hours)
     elif arguments.kind == "multinomial":
         names = arguments.problems or ",".join(CLASSES)
         shares = [float(f) for f in arguments.shares.split(",")]

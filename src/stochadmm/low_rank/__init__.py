@@ -1,6 +1,7 @@
 """Loss + nuclear norm + other norms of one matrix: the mathematics, without solvers."""
 
 from ..risk.moments import Moments, moments
+from .blockwise import BlockwiseLoss, is_block_by_block
 from .bound import QuadraticBound
 from .curved import CurvedLoss, Point
 from .eigenbasis import EigenQuadratic, reduced
@@ -8,11 +9,20 @@ from .fista import Fista
 from .form import Form, NotLowRank, read, why_not
 from .metric import Diagonal, Kronecker, Metric
 from .newton import ProximalNewton, zero_subgradients
-from .options import DualOptions, FistaOptions, MetricOptions, NewtonOptions, SplittingOptions
+from .options import (
+    BlockOptions,
+    DualOptions,
+    FistaOptions,
+    MetricOptions,
+    NewtonOptions,
+    SplittingOptions,
+)
 from .splitting import Splitting, compiled_steps
 from .svt import NuclearProx, SingularValueThreshold, nuclear_norm, spectral_norm
 
 __all__ = [
+    "BlockOptions",
+    "BlockwiseLoss",
     "CurvedLoss",
     "Diagonal",
     "DualOptions",
@@ -34,6 +44,7 @@ __all__ = [
     "Splitting",
     "SplittingOptions",
     "compiled_steps",
+    "is_block_by_block",
     "moments",
     "nuclear_norm",
     "read",

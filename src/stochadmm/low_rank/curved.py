@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,8 +41,29 @@ class Point:
     """With respect to the penalized rows."""
 
 
+class Line:
+    """The loss along a line from a point, where the predictions of both ends are known."""
+
+    def __init__(self, loss: CurvedLoss, point: Point, direction: Array) -> None:
+        self.loss, self.origin, self.ahead = loss, point, loss.product(direction)
+
+    def value(self, t: float, W: Array) -> float:
+        """Return the loss at ``W = origin + t direction``."""
+        base = self.origin.base + t * self.ahead
+        V, z, value, u = self.loss.fit_free(base, self.origin.V)
+        self._last = W, V, base, z, value, u
+        return value
+
+    def point(self) -> Point:
+        """Return the point whose value was asked for last."""
+        return Point(*self._last, self.loss.pull_back(self._last[-1]))
+
+
 class CurvedLoss:
     """The data term as a function of the penalized rows of the coefficients."""
+
+    keeps_rows: ClassVar[bool] = True
+    """Whether points hold numbers of every row and output."""
 
     def __init__(self, f2: FiniteSum, rows: Array, free: Array, free_steps: int = 30) -> None:
         self.f2, self.rows, self.free, self.free_steps = f2, rows, free, free_steps
@@ -82,14 +103,8 @@ class CurvedLoss:
             return self.f2.value_at(z), np.asarray(self.loss.slope(z, self.f2.y), dtype=np.float64)
         p, losses = np.empty_like(z), np.empty(self.n)
         for part in self.parts():
-            own, few = p[part], z[part]
-            index = np.arange(len(few)), self.labels[part]
-            top = few.max(axis=1, keepdims=True)
-            np.exp(np.subtract(few, top, out=own), out=own)
-            total = own.sum(axis=1, keepdims=True)
-            losses[part] = np.log(total[:, 0]) + top[:, 0] - few[index]
-            own /= total
-            own[index] -= 1.0
+            losses[part] = log_losses(z[part], self.labels[part], p[part])
+            p[part][np.arange(len(p[part])), self.labels[part]] -= 1.0
         mean = losses.mean() if self.weight is None else losses @ self.weight[:, 0] / self.n
         return float(mean), p
 
@@ -106,6 +121,18 @@ class CurvedLoss:
         c, s = self.loss.curvature_parts(point.z, self.f2.y)
         return np.asarray(c), s
 
+    def row_curvature(self, point: Point) -> Array:
+        """Return the trace of the Hessian in each row's predictions."""
+        c, s = self.curvature(point)
+        w = c.sum(axis=1) if s is None else (c - s * s).sum(axis=1)
+        return np.asarray(w if self.weight is None else w * self.weight.mean(axis=1))
+
+    def output_curvature(self, point: Point) -> Array:
+        """Return the mean Hessian in a row's predictions."""
+        c, s = self.curvature(point)
+        D = np.diag(self.weighted(c).mean(axis=0))
+        return D if s is None else D - self.weighted(s).T @ s / self.n
+
     def conjugate(self, u: Array) -> float:
         """Return the mean conjugate at dual numbers u of the predictions."""
         return mean_conjugate(self.f2, u)
@@ -120,6 +147,18 @@ class CurvedLoss:
     def at(self, W: Array, V: Array | None = None) -> Point:
         """Return the loss at W, free rows minimized from V."""
         return self.at_base(W, self.base(W), V)
+
+    def towards(self, point: Point, direction: Array, single: bool) -> Line:
+        """Return the loss along a line; ``single`` allows for products in float32."""
+        return Line(self, point, direction)
+
+    def exact(self, point: Point) -> Point:
+        """Return a point with products in float64: all of them are."""
+        return point
+
+    def representable(self, W: Array) -> Array:
+        """Return coefficients as they would be returned, where points are exact at these only."""
+        return W
 
     def base(self, W: Array) -> Array:
         """Return the predictions of the penalized rows, offset included."""
@@ -182,6 +221,15 @@ class CurvedLoss:
     def hessian(self, point: Point) -> Hessian:
         """Return the Hessian of phi at a point, by products."""
         return Hessian(self, *self.curvature(point))
+
+
+def log_losses(z: Array, labels: Array, p: Array) -> Array:
+    """Return the multinomial losses of some predictions; write the probabilities to p."""
+    top = z.max(axis=1, keepdims=True)
+    np.exp(np.subtract(z, top, out=p), out=p)
+    total = p.sum(axis=1, keepdims=True)
+    p /= total
+    return np.asarray(np.log(total[:, 0]) + top[:, 0] - z[np.arange(len(z)), labels])
 
 
 def pseudo_inverse(matrix: Array) -> Array:

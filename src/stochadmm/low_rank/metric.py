@@ -34,6 +34,8 @@ class Metric:
     steps: list[Array] = field(default_factory=list, repr=False)
     changes: list[Array] = field(default_factory=list, repr=False)
     diagonal: Array = field(init=False, repr=False)
+    single: bool = False
+    """Whether numbers in rotated coordinates are of float32."""
     _psi: Array | None = field(default=None, init=False, repr=False)
     _middle: Array | None = field(default=None, init=False, repr=False)
     _solved: tuple[float, Array, Array | None] | None = field(default=None, init=False, repr=False)
@@ -53,6 +55,11 @@ class Metric:
             twin._psi = psi.reshape(len(psi), -1)
         return twin
 
+    @property
+    def dtype(self) -> type[np.floating]:
+        """The type of what is kept."""
+        return np.float32 if self.single else np.float64
+
     def rotate(self, A: Array) -> Array:
         """Return A in the coordinates where B_0 is diagonal."""
         return A
@@ -71,8 +78,8 @@ class Metric:
     def remember(self, step: Array, change: Array) -> None:
         """Add a step and the change of the gradient along it."""
         if np.vdot(step, change) > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
-            self.steps.append(step)
-            self.changes.append(change)
+            self.steps.append(step.astype(self.dtype, copy=False))
+            self.changes.append(change.astype(self.dtype, copy=False))
             kept = self.options.pairs(step.size)
             del self.steps[:-kept], self.changes[:-kept]
 
@@ -82,11 +89,11 @@ class Metric:
         if not self.steps:
             return
         m, b = len(self.steps), self.diagonal.ravel()
-        psi = np.empty((2 * m, b.size))  # tau B_0 S above, Y below, row by row
+        psi = np.empty((2 * m, b.size), self.dtype)  # tau B_0 S above, Y below, row by row
         for k, (step, change) in enumerate(zip(self.steps, self.changes, strict=True)):
             psi[k], psi[m + k] = self.rotate(step).ravel(), self.rotate(change).ravel()
         S, Y = psi[:m], psi[m:]
-        SY, SBS = S @ Y.T, np.empty((m, m))
+        SY, SBS = (S @ Y.T).astype(np.float64), np.empty((m, m))
         tau = float(np.clip(SY[-1, -1] / (S[-1] @ (b * S[-1])), 1e-2, 1e2))
         for k in range(m):
             SBS[k] = tau * (S @ (b * S[k]))
@@ -102,7 +109,7 @@ class Metric:
         out = self.diagonal * R
         if self._psi is not None and self._middle is not None:
             inner = np.linalg.solve(self._middle, self._psi @ R.ravel())
-            out -= (inner @ self._psi).reshape(R.shape)
+            out -= (inner.astype(self.dtype) @ self._psi).reshape(R.shape)
         return self.back(out)
 
     def solve(self, A: Array, shift: float) -> Array:
@@ -118,7 +125,8 @@ class Metric:
         _, inverse, core = self._solved
         out = inverse * self.rotate(A)
         if psi is not None and core is not None:
-            out += inverse * ((core @ (psi @ out.ravel())) @ psi).reshape(out.shape)
+            inner = (core @ (psi @ out.ravel())).astype(self.dtype)
+            out += inverse * (inner @ psi).reshape(out.shape)
         return self.back(out)
 
 
@@ -133,41 +141,36 @@ class Kronecker(Metric):
     def renew_rows(self, point: Point) -> None:
         """Take the Gram matrix with the rows' curvature at a point; free columns are cleared."""
         loss = self.loss
-        c, s = loss.curvature(point)
-        w = c.sum(axis=1) if s is None else (c - s * s).sum(axis=1)
-        if loss.weight is not None:
-            w = w * loss.weight.mean(axis=1)
+        w = loss.row_curvature(point)
         w = w / max(float(w.mean()), 1e-300)
         G = loss.columns.gram(w) / loss.n
         if loss.free.size:
             cross = loss.columns.rmatvec(w[:, None] * loss.columns.free) / loss.n
             own = (loss.columns.free * w[:, None]).T @ loss.columns.free / loss.n
             G = G - cross @ pseudo_inverse(own) @ cross.T
-        values, self._vectors = np.linalg.eigh(G)
+        values, self._vectors = np.linalg.eigh(G.astype(self.dtype, copy=False))
         self._values = np.maximum(values, self.options.flat_rows * values[-1])
 
     def renew(self, point: Point) -> None:
         """Take the mean curvature of the outputs at a point, and of the rows at the first."""
-        if self._values is None:
+        if self._vectors is None or self._vectors.dtype != self.dtype:
             self.renew_rows(point)
-        c, s = self.loss.curvature(point)
-        D = np.diag(self.loss.weighted(c).mean(axis=0))
-        if s is not None:
-            D = D - self.loss.weighted(s).T @ s / self.loss.n
-        values, self._outputs = np.linalg.eigh(D)
+        values, outputs = np.linalg.eigh(self.loss.output_curvature(point))
+        self._outputs = outputs.astype(self.dtype, copy=False)
         assert self._values is not None
         floor = max(self.options.flat_outputs * float(values.mean()), 1e-300)
-        self.diagonal = np.outer(self._values, np.maximum(values, floor))
+        own = np.maximum(values, floor).astype(self.dtype, copy=False)
+        self.diagonal = np.outer(self._values, own)
 
     def rotate(self, A: Array) -> Array:
         """Return V' A Q."""
         assert self._vectors is not None and self._outputs is not None
-        return np.asarray(self._vectors.T @ A @ self._outputs)
+        return np.asarray(self._vectors.T @ A.astype(self.dtype, copy=False) @ self._outputs)
 
     def back(self, A: Array) -> Array:
         """Return V A Q'."""
         assert self._vectors is not None and self._outputs is not None
-        return np.asarray(self._vectors @ A @ self._outputs.T)
+        return np.asarray(self._vectors @ A @ self._outputs.T, dtype=np.float64)
 
 
 @dataclass

@@ -18,8 +18,9 @@ import numpy as np
 
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
+from .blockwise import block_bound
 from .curved import CurvedLoss, Point
-from .dual import bound, corrected, split
+from .dual import Split, bound, corrected, split
 from .form import Form
 from .metric import Metric
 from .options import NewtonOptions
@@ -111,6 +112,8 @@ class ProximalNewton:
         self.certificate_reads = 0.0
         self.ended: Point | None = None
         """Where the search for the last certificate has ended."""
+        self.settled: Point | None = None
+        """The last point that was read in float64 and has given a bound."""
         self.n_tries = self.next_try = 0
         self.rho: float | None = None
         self.subgradients: list[Array] = []
@@ -154,6 +157,8 @@ class ProximalNewton:
         model = Model.at(self.form, metric, point)
         self._move(self._minimized(model, self.accuracy, model.value(model.W), deadline))
         self.n_steps += 1
+        if self.decrease <= self.options.single_until * abs(self.upper):
+            metric.single = False
 
     def _minimized(self, model: Model, accuracy: float, below: float, deadline: Deadline) -> Array:
         """Return the minimizer of a model up to an accuracy, where its value is below another."""
@@ -171,25 +176,26 @@ class ProximalNewton:
         self.n_inner += run.n_steps
         point, rest = self.point, -self.point.gradient
         self.rho = run.rho
+        # values cost little beside a read; elsewhere the zeros of the last one are worth more
+        best = -1 if self.loss.keeps_rows else _lowest(model, run.Z)
         self.Z = [model.whole(Z, np.zeros_like(point.W)) for Z in run.Z]
         elsewhere = [np.zeros_like(rest), rest]  # held there by the other norm alone
         self.subgradients = [
             model.whole(u, other) for u, other in zip(run.subgradients, elsewhere, strict=False)
         ]
-        return self.Z[-1]
+        return self.Z[best]
 
     def _move(self, target: Array) -> None:
         """Go to the target, or as far towards it as the objective falls."""
         old, before = self.point, self.upper
+        target = self.loss.representable(target)
         delta = target - old.W
-        ahead = self.loss.product(delta)
+        line = self.loss.towards(old, delta, self.metric.single)
         new_penalty = self._penalty(target)
         promised = min(float(np.vdot(old.gradient, delta)) + new_penalty - self.penalty, 0.0)
         t, W, penalty = 1.0, target, new_penalty
         while True:
-            base = old.base + t * ahead
-            V, z, value, u = self.loss.fit_free(base, old.V)
-            if value + penalty <= before + 1e-4 * t * promised + 1e-14 * abs(before):
+            if line.value(t, W) + penalty <= before + 1e-4 * t * promised + 1e-14 * abs(before):
                 break
             t /= 2
             if t < 1e-4:
@@ -198,11 +204,11 @@ class ProximalNewton:
                 self.metric.steps.clear()
                 self.metric.changes.clear()
                 return
-            W = old.W + t * delta
+            W = self.loss.representable(old.W + t * delta)
             penalty = self._penalty(W)
         if t < 0.05:
             self.accuracy = max(self.accuracy / 3, 1e-3)
-        self.point = Point(W, V, base, z, value, u, self.loss.pull_back(u))
+        self.point = line.point()
         self.penalty = penalty
         self.metric.remember(W - old.W, self.point.gradient - old.gradient)
         self.decrease = before - self.upper
@@ -211,6 +217,8 @@ class ProximalNewton:
 
     def certify(self, target: float, deadline: Deadline = NEVER) -> bool:
         """Look for a bound as far as it may succeed; say whether the gap is below the target."""
+        if not self.loss.keeps_rows:
+            return self._certify_by_split(target, deadline)
         o, point, reads = self.options, self.point, self.loss.reads
         if self.upper - self.lower > target and self.decrease <= o.split_from * target:
             parts = split(
@@ -237,8 +245,33 @@ class ProximalNewton:
         self.certificate_reads += self.loss.reads - reads
         return self.upper - self.lower <= target
 
+    def _certify_by_split(self, target: float, deadline: Deadline) -> bool:
+        """Look for a bound where a product with the Hessian would cost as much as a step."""
+        if self.upper - self.lower > target and self.decrease <= self.options.split_from * target:
+            parts = self._patient_split(self.subgradients[0], deadline)
+            if self.upper - block_bound(self.point, parts.scale) <= target:
+                self.settle(parts.first, deadline)
+        return self.upper - self.lower <= target
+
+    def settle(self, first: Array | None = None, deadline: Deadline = NEVER) -> None:
+        """Read the point in float64 and bound the optimum by it, unless that has been done."""
+        if self.loss.keeps_rows or self.settled is self.point:
+            return
+        self.point = self.settled = self.loss.exact(self.point)
+        parts = self._patient_split(self.subgradients[0] if first is None else first, deadline)
+        self._take(block_bound(self.point, parts.scale))
+
+    def _patient_split(self, first: Array, deadline: Deadline) -> Split:
+        rounds = self.options.dual.patient_rounds
+        return split(self.form, -self.point.gradient, first, rounds, deadline)
+
     def _take(self, found: float) -> None:
         self.lower = max(self.lower, found)
+
+
+def _lowest(model: Model, points: list[Array]) -> int:
+    """Return which point has the lowest value: of low rank, or with zeros."""
+    return int(np.argmin([model.value(Z) for Z in points]))
 
 
 def zero_subgradients(form: Form, shape: Any) -> list[Array]:

@@ -56,6 +56,8 @@ class DualOptions:
 
     rounds: int = 15
     """Alternating projections that divide a gradient between the norms."""
+    patient_rounds: int = 30
+    """The same where nothing is kept per row: a read costs as much as some dozens of them."""
     products: int = 30
     """Products with the Hessian in a first corrected certificate, twice as many in each next."""
     near: float = 0.9
@@ -73,6 +75,17 @@ class DualOptions:
     charge: float = 20.0
     """What rounding leaves of the free rows' equation is charged at so many times their length:
     a minimizer farther away than that has not been seen."""
+
+
+@dataclass(frozen=True)
+class BlockOptions:
+    """Numbers of a loss of which nothing is kept per row."""
+
+    most_predictions: int = 1 << 26
+    """Predictions up to which several arrays of them are kept, half a gigabyte each,"""
+    numbers: int = 1 << 23
+    """and numbers of the rows that are worked on together where they are not: enough that adding
+    up their gradient costs little beside its product."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +110,9 @@ class NewtonOptions:
     rest: float = 0.5
     """Steps between two corrected bounds, per read of the last: a step costs a read and a model,
     so that neither takes much more than the other."""
+    single_until: float = 1e-5
+    """Relative gain of a step up to which products in float32 are trusted, where nothing is kept
+    per row: their rounding changes an objective by some 1e-7."""
     free_steps: int = 30
     """Newton steps for the free rows: they converge in a handful."""
     metric: MetricOptions = field(default_factory=MetricOptions)

@@ -37,6 +37,10 @@ class Evaluation:
         exact = self.x.dtype == self.gradient.dtype == self.derivative.dtype == np.float64
         return exact and self.has_rows and np.array_equal(self.x, x)
 
+    def has_exact_value_at(self, x: Array) -> bool:
+        """Whether its value is that at ``x`` in float64, as its gradient's type tells."""
+        return self.gradient.dtype == np.float64 and np.array_equal(self.x, x)
+
     @property
     def has_rows(self) -> bool:
         """Whether the parts per row are kept."""

@@ -91,8 +91,7 @@ class FiniteSum:
 
     def __fingerprint__(self) -> Any:
         """Return what the sum is made of (see ``fingerprint``)."""
-        data = (self.X, self.y, self.weight, self.offset)
-        return ("FiniteSum", self.loss, *data, self.intercept)
+        return "FiniteSum", self.loss, self.X, self.y, self.weight, self.offset, self.intercept
 
     def check(self) -> None:
         """Raise where arrays that were changed since no longer hold numbers to work on."""
@@ -283,11 +282,12 @@ class FiniteSum:
         return self.loss.value(z, y, q) * total if total > 0 else 0.0
 
     def value(self, x: Array) -> float:
-        """Return the mean loss at x."""
+        """Return the mean loss at x, in float64 where x is."""
+        q, take = weights_in(self, np.result_type(self.dtype, x.dtype)), self.rows.take
 
         def part(rows: slice) -> float:
-            z = self._predict(self.rows.take(rows), x, rows)
-            return self._loss_sum(z, rows, self.weight)
+            few = self.passes.few(rows, self.n_outputs or 1)
+            return sum(self._loss_sum(self._predict(take(r), x, r), r, q) for r in few)
 
         return self._add_numbers(part) / self.n_terms
 

@@ -69,6 +69,10 @@ class SplitColumns:
             total += self._X[rows].T.astype(np.float64) @ u[rows]
         return total
 
+    def some_rows(self, rows: slice, dtype: Any) -> Array:
+        """Return a range of dense rows in a type."""
+        return np.asarray(self._X[rows], dtype=dtype)
+
     def by_column(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
         """Return the own columns and then the free ones in CSC form: pointers, rows, entries."""
         both = sparse.csr_array(sparse.vstack([self._XT, sparse.csr_array(self.free.T)]))

@@ -171,7 +171,7 @@ def value_of(problem: Problem, x2: Array) -> float:
     """Return f2 in float64 whatever the data."""
     f2 = loss_of_rows(problem.f2)
     if f2 is not None and problem.dtype != np.float64:
-        return f2.evaluate_exactly(x2.astype(np.float64)).value
+        return f2.value(x2.astype(np.float64))
     return float(problem.f2.value(x2))
 
 

@@ -197,7 +197,7 @@ class Monitor:
 
     def _own(self, state: State, cache: Evaluation) -> Measured:
         """Measure a feasible output whose method has made the pass and found a bound itself."""
-        exact = self.problem.dtype == np.float64
+        exact = self.problem.dtype == np.float64 or cache.has_exact_value_at(state.output.x2)
         return self.appraise(state, state.output, value=cache.value if exact else None)
 
     def appraise(

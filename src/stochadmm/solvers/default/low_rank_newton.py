@@ -23,6 +23,8 @@ from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...data import CSR
 from ...low_rank import (
+    BlockOptions,
+    BlockwiseLoss,
     CurvedLoss,
     Diagonal,
     Fista,
@@ -30,8 +32,8 @@ from ...low_rank import (
     Form,
     Kronecker,
     NewtonOptions,
-    Point,
     ProximalNewton,
+    is_block_by_block,
     read,
 )
 from ...low_rank import why_not as why_not_low_rank
@@ -48,6 +50,8 @@ class LowRankNewtonOptions:
 
     steps: int = 20
     """Newton steps of an epoch."""
+    block_steps: int = 8
+    """The same where nothing is kept per row and steps take minutes: checkpoints come between."""
     cheap_steps: int = 100
     """Accelerated gradient steps of an epoch."""
     cheap: float = 10.0
@@ -62,6 +66,7 @@ class LowRankNewtonOptions:
     """Free coefficients, whose square matrix is made."""
     newton: NewtonOptions = field(default_factory=NewtonOptions)
     fista: FistaOptions = field(default_factory=FistaOptions)
+    blocks: BlockOptions = field(default_factory=BlockOptions)
 
 
 @dataclass
@@ -127,16 +132,23 @@ class LowRankNewton(Solver[CurvedState]):
         metric = "the diagonal of the Hessian" if _sparse(f2) else "a Kronecker product"
         words = f"a nuclear norm of {f2.n_columns} x {f2.n_outputs} coefficients: Newton steps in "
         words += f"the metric of {metric} and L-BFGS"
-        if self._passes_are_cheap(f2):
+        if self._by_blocks(f2, read(problem)):
+            words += ", predictions made again at every read"
+        elif self._passes_are_cheap(f2):
             words += ", after accelerated gradient steps because passes are cheap"
         return words
 
     def _passes_are_cheap(self, f2: FiniteSum) -> bool:
         return f2.n_entries <= self.options.cheap * f2.n_features**2
 
+    def _by_blocks(self, f2: FiniteSum, form: Form) -> bool:
+        return is_block_by_block(f2, form, self.options.blocks)
+
     def memory(self, problem: Problem) -> int:
         """Return the bytes of up to 55 model matrices, 3 square ones, six passes and copies."""
         f2, size = as_finite_sum(problem.f2), math.prod(problem.shape2)
+        if self._by_blocks(f2, read(problem)):
+            return self._memory_by_blocks(f2, size)
         model = (15 + 4 * self.options.newton.metric.pairs(size)) * size
         square = 0 if _sparse(f2) else 3 * f2.n_columns**2
         copies = 3 * f2.n_bytes if f2.storage == CSR else 0
@@ -150,27 +162,42 @@ class LowRankNewton(Solver[CurvedState]):
         point, multiplier = start_point(problem, x, dual)
         point = problem.feasible(point)
         f2, form = as_finite_sum(problem.f2), read(problem)
-        loss = CurvedLoss(f2, form.rows, form.free, self.options.newton.free_steps)
+        blocks = self._by_blocks(f2, form)
+        loss: CurvedLoss = (
+            BlockwiseLoss(f2, form.rows, form.free, self.options.blocks) if blocks
+            else CurvedLoss(f2, form.rows, form.free, self.options.newton.free_steps)
+        )  # fmt: skip
         x2 = point.x2.astype(np.float64)
         given = form.subgradients(None if dual is None else multiplier)
         state = CurvedState(
             x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf,
             workspace=workspace or Workspace(),
         )  # fmt: skip
-        if self._passes_are_cheap(f2) and x is None:
+        if self._passes_are_cheap(f2) and x is None and not blocks:
             state.first = Fista(loss, form, self.options.fista, self.options.newton.dual)
             state.first.begin(x2[form.rows], x2[form.free], given)
         else:
             state.second = self._second(loss, form)
             state.second.begin(x2[form.rows], x2[form.free], given)
+        if state.second is not None and blocks:
+            state.cache = _snapshot(form, state.second, point.x2)
+            state.n_passes = state.n_gradients = loss.reads
+            return state
         state.cache = f2.evaluate(point.x2)
         state.n_passes, state.n_gradients = loss.reads + 1, loss.reads + 1
         return state
 
+    def _memory_by_blocks(self, f2: FiniteSum, size: int) -> int:
+        """Return the bytes where nothing is kept per row."""
+        pairs = self.options.newton.metric.pairs(size)
+        block = 3 * self.options.blocks.numbers
+        return 8 * (18 * size + 2 * f2.n_columns**2 + block) + 16 * pairs * size
+
     def _second(self, loss: CurvedLoss, form: Form) -> ProximalNewton:
         options = self.options.newton
         kind = Diagonal if _sparse(loss.f2) else Kronecker
-        return ProximalNewton(loss, form, kind(loss, options.metric), options)
+        metric = kind(loss, options.metric, single=not loss.keeps_rows)
+        return ProximalNewton(loss, form, metric, options)
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make some steps, until the target is certified or the epoch is over."""
@@ -212,11 +239,12 @@ class LowRankNewton(Solver[CurvedState]):
     ) -> ProximalNewton:
         run = second.copy()
         reads = run.loss.reads - run.certificate_reads
-        for _ in range(self.options.steps):
+        for _ in range(self.options.steps if run.loss.keeps_rows else self.options.block_steps):
             run.step(s.deadline)
             target = 0.0 if s.target is None else s.target * max(abs(run.upper), floor)
             if run.certify(target, s.deadline) or s.deadline.passed():
                 break
+        run.settle(deadline=s.deadline)
         self._count(s, run.loss.reads - run.certificate_reads - reads)
         s.notes["passes of certificates"] = run.certificate_reads
         s.notes["model iterations"] = run.n_inner
@@ -236,7 +264,7 @@ class LowRankNewton(Solver[CurvedState]):
         s.dual = form.multiplier(problem.shape_dual, run.subgradients).astype(dtype)
         s.beta = 1.0 if run.rho is None else run.rho
         s.bound = run.lower if s.bound is None else max(s.bound, run.lower)
-        s.cache = _snapshot(form, point, x2)
+        s.cache = _snapshot(form, run, x2)
         s.n_epochs += 1
 
 
@@ -245,10 +273,12 @@ def _sparse(f2: FiniteSum) -> bool:
     return f2.storage == CSR and f2.n_entries <= 0.1 * f2.n_terms * f2.n_features
 
 
-def _snapshot(form: Form, point: Point, x2: Array) -> Evaluation:
-    gradient = np.zeros(x2.shape)
+def _snapshot(form: Form, run: ProximalNewton, x2: Array) -> Evaluation:
+    """Return what is known of the loss at a point: without rows, in float64 whatever the data."""
+    gradient, point, dtype = np.zeros(x2.shape), run.point, x2.dtype
     gradient[form.rows] = point.gradient
-    dtype = x2.dtype
+    if not run.loss.keeps_rows:
+        return Evaluation(x2, point.value, gradient)
     return Evaluation(
         x2, point.value, gradient.astype(dtype), point.z.astype(dtype),
         point.slopes.astype(dtype),
