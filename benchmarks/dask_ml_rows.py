@@ -3,8 +3,9 @@
     PYTHON benchmarks/dask_ml_rows.py FOLDER LIMIT ALPHA ITERATIONS
 
 Its logistic regression has an l1 norm and no graph; the sum of the losses that it minimizes is
-ours times the number of rows. Rows are read in pieces of 100,000 by two threads. One line of JSON:
-coefficients with the intercept last, seconds, the largest memory of the process.
+ours times the number of rows. Rows are read in pieces of 100,000 by two threads; LIMIT in bytes,
+-1 for none. One line of JSON: coefficients with the intercept last, seconds, the largest memory of
+the process.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def as_array(path: Path) -> da.Array:
 def main() -> None:
     """Fit, and say what came out."""
     folder, limit, alpha, iterations = Path(sys.argv[1]), *map(float, sys.argv[2:])
-    resource.setrlimit(resource.RLIMIT_DATA, (int(limit), int(limit)))
+    if limit > 0:
+        resource.setrlimit(resource.RLIMIT_DATA, (int(limit), int(limit)))
     X, y = as_array(folder / "X.npy"), as_array(folder / "y.npy") > 0
     model = LogisticRegression(
         penalty="l1", C=1 / (alpha * len(X)), solver="proximal_grad", max_iter=int(iterations)
