@@ -30,6 +30,7 @@ from stochadmm.experiments import (
     recipes,
     report,
     search,
+    starts,
     trials,
     tuning,
     verdicts,
@@ -533,7 +534,7 @@ def _plain(text):
 
 
 def begun(name, problem, setting, passes=20.0):
-    return methods.start(name, problem, 50, setting, passes, np.random.default_rng(0))
+    return starts.start(name, problem, 50, setting, passes, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("name", [n for n, m in METHODS.items() if "factor" in m.knobs])

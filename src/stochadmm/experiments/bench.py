@@ -18,8 +18,8 @@ from ..run.loop import epochs
 from ..run.minimize import minimize
 from ..run.result import Status
 from ..run.stopping import Gap
-from . import methods, problems
-from .methods import METHODS, Setting, Task
+from . import methods, problems, starts
+from .methods import METHODS, Guide, Setting, Task
 from .pieces import Piece, Watch
 from .problems import Optimum, Sample
 from .recipes import RECIPES
@@ -325,7 +325,7 @@ class Bench:
 
     def _task(self, piece: Piece, problem: Problem) -> Task:
         """Return what a run is made of, without anything that earlier runs have left."""
-        guide = self.small(piece) if piece.spec.light else None
+        guide = Guide.of(self.small(piece), piece.spec.batch) if piece.spec.light else None
         fresh, setting = dataclasses.replace(problem), self.setting(piece)
         return Task(fresh, piece.spec.batch, piece.length, setting, Workspace(), guide)
 
@@ -347,7 +347,7 @@ class Bench:
                 raise KeyboardInterrupt
         else:
             rng, length = np.random.default_rng(0), piece.length
-            solver, state = methods.start(
+            solver, state = starts.start(
                 piece.method, problem, piece.spec.batch, Setting(), length, rng
             )
             next(epochs(problem, solver, state, rng))

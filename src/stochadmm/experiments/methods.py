@@ -8,12 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..base.immutable import field_values
 from ..base.workspace import Workspace
 from ..problem import Problem
-from ..run.loop import begin
 from ..solvers import (
     ASVRGADMM,
     LADMNE,
@@ -31,7 +28,6 @@ from ..solvers import (
     Katyusha,
     LinearizedADMM,
     OptSADMM,
-    State,
     StocADMM,
     defaults,
 )
@@ -91,6 +87,23 @@ KNOBS = {
 
 
 @dataclass(frozen=True)
+class Guide:
+    """Numbers that the data give, from some of the rows where all are too many to be read."""
+
+    penalty: float
+    growth: float
+    """Automatic weight of noise."""
+
+    @classmethod
+    def of(cls, problem: Problem, batch: int) -> Guide:
+        """Return those of a problem with fewer rows; nothing else of it is kept."""
+        workspace = Workspace()
+        runs = defaults.sampling(problem, "rows", batch)
+        growth = defaults.growth(problem, runs, "auto", False, workspace)
+        return cls(defaults.beta(problem, "auto", workspace), growth)
+
+
+@dataclass(frozen=True)
 class Task:
     """What a method is made for: the problem, a batch, and the length of the run."""
 
@@ -99,8 +112,7 @@ class Task:
     passes: float
     setting: Setting
     workspace: Workspace
-    guide: Problem | None = None
-    """Some of the rows, for the numbers that the data give, where all are too many to be read."""
+    guide: Guide | None = None
     engine: str = "auto"
 
     @property
@@ -111,7 +123,9 @@ class Task:
     @property
     def penalty(self) -> float:
         """The first penalty, not above the cap of the paper."""
-        return self.setting.first * automatic(self.guide or self.problem, self.workspace)
+        if self.guide is not None:
+            return self.setting.first * self.guide.penalty
+        return self.setting.first * automatic(self.problem, self.workspace)
 
     def growing(self, per_epoch: float, before: float = 0.0) -> Continuation:
         """Return the penalty that rises over the run; ``per_epoch`` are passes of an epoch."""
@@ -193,86 +207,6 @@ def canonical(
         return tuple(exponents)
 
     return cut
-
-
-class Diverged(ArithmeticError):
-    """A warm start that has left all bounds: there is nothing to begin with."""
-
-
-def start(
-    name: str, problem: Problem, batch: int, setting: Setting, passes: float,
-    rng: np.random.Generator, workspace: Workspace | None = None, engine: str = "auto",
-) -> tuple[AnySolver, State]:  # fmt: skip
-    """Return the solver of a curve and its first state, with the step of the setting.
-
-    ``passes`` is the length of the run, which the growth of a penalty follows from.
-    """
-    method, workspace = METHODS[name], workspace or Workspace()
-    task = Task(problem, batch, passes, setting, workspace, engine=engine)
-    solver, before = method.make(task), None
-    if method.warm:
-        short, before = warm(task)
-        short.epoch(problem, before, rng)
-    return solver, first(task, method, solver, before)
-
-
-def is_finite(state: State) -> bool:
-    """Say whether another method may begin where this one has ended."""
-    return all(np.isfinite(a).all() for a in (state.x.x1, state.x.x2, state.dual))
-
-
-def first(task: Task, method: Method, solver: AnySolver, before: State | None) -> State:
-    """Return the first state of a method, after the warm start where it has one."""
-    if before is not None and not is_finite(before):
-        raise Diverged("the warm start diverged")
-    begun = None if before is None else (before.x, before.dual)
-    solver = guided(task, solver)
-    state: Any = begin(task.problem, solver, begun, task.engine, task.workspace)
-    if method.curvature is not None:
-        largest = defaults.lipschitz_max(task.problem, task.workspace)
-        state.curvature = method.curvature(task.batch) * largest
-    _scale(state, task.setting)
-    if before is not None:
-        state.n_gradients += before.n_gradients
-        state.n_passes += before.n_passes
-    found: State = state
-    return found
-
-
-def guided(task: Task, solver: AnySolver) -> AnySolver:
-    """Return a method that need not read all rows for its constants, where there is a guide."""
-    if task.guide is None:
-        return solver
-    fields = field_values(solver)
-    numbers: dict[str, float] = {}
-    if fields.get("curvature") == "auto":  # set after the start
-        numbers["curvature"] = defaults.lipschitz_max(task.problem, task.workspace)
-    if fields.get("growth") == "auto":
-        noisy: Any = solver
-        runs = noisy.runs(task.guide, task.workspace)
-        numbers["growth"] = defaults.growth(task.guide, runs, "auto", False, task.workspace)
-    return dataclasses.replace(solver, **numbers) if numbers else solver
-
-
-def _scale(state: Any, setting: Setting) -> None:
-    """Apply the factors where a method has a curvature and a weight of noise."""
-    names = field_values(state)
-    if "curvature" in names:
-        state.curvature *= setting.factor
-    if "growth" in names:
-        state.growth *= setting.noise
-
-
-def warm(task: Task) -> tuple[AnySolver, State]:
-    """Return STOC-ADMM with steps of its own, one epoch of which is the warm start."""
-    n, workspace = task.problem.f2.n_terms, task.workspace
-    steps = max(1, round(PAPER.warm_start * n / task.batch))
-    beta = min(task.penalty, PAPER.largest_penalty)
-    solver: Any = StocADMM(beta=beta, batch_size=task.batch, n_inner=steps, sampling="rows")
-    state: Any = begin(task.problem, guided(task, solver), None, task.engine, workspace)
-    state.curvature = task.setting.warm * defaults.lipschitz_max(task.problem, workspace)
-    state.growth *= task.setting.warm
-    return solver, state
 
 
 # ---------------------------------------------------------------- the solvers

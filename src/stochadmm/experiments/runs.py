@@ -6,13 +6,12 @@ the middle of an epoch too, so that a kill costs minutes, and tells the memory t
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from ..run.limits import Stopwatch
 from ..run.loop import epochs, generator_of
 from ..run.measured import Memory
 from ..solvers import AnySolver, State
-from . import methods, problems
+from . import problems, starts
 from .methods import METHODS, Task
 from .pieces import Piece
 from .problems import Optimum
@@ -48,6 +47,17 @@ class RunOptions:
 
 
 OPTIONS = RunOptions()
+
+
+class Work(NamedTuple):
+    """What was done up to a record."""
+
+    epochs: int
+    gradients: float
+    reads: float
+
+
+NOTHING = Work(0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -108,26 +118,27 @@ class Run:
         before = None
         if method.warm and not self._is_saved("steps"):
             with self.watch.solves():
-                solver, state = methods.warm(self.task)
+                solver, state = starts.warm(self.task)
             state, rng = self._taken_up("warm", solver, state, rng)
             for _ in self._epochs("warm", solver, state, rng):
                 break
             before = state
-            if not methods.is_finite(before):
-                self.measure(self.task.problem.zeros(), "last", _at_zero(state))
+            if not starts.is_finite(before):
+                self.measure(self.task.problem.zeros(), "last", NOTHING)
                 return "diverged"
         with self.watch.solves():
             solver = method.make(self.task)
-            state = methods.first(self.task, method, solver, before)
+            state = starts.first(self.task, method, solver, before)
+        del before
         state.target = problems.OPTIMUM.tolerance
-        zero = _at_zero(state)
         state, rng = self._taken_up("steps", solver, state, rng)
         if not self.records:  # where all begin, also after a warm start
-            self.measure(self.task.problem.zeros(), "last", zero)
+            self.measure(self.task.problem.zeros(), "last", NOTHING)
         for _ in self._epochs("steps", solver, state, rng):
-            value = self.measure(state.output, "last", state)
+            done = Work(state.n_epochs, state.n_gradients, state.n_passes)
+            value = self.measure(state.output, "last", done)
             if method.ergodic and state.ergodic is not None:
-                self.measure(state.ergodic, "ergodic", state)
+                self.measure(state.ergodic, "ergodic", done)
             self.advance(state.n_gradients)
             self._save("steps", solver, state, rng, at_once=True)
             status = self._status(value, state)
@@ -135,16 +146,17 @@ class Run:
                 return status
         raise AssertionError("epochs have no end")
 
-    def measure(self, point: Pair, name: str, state: State) -> float:
+    def measure(self, point: Pair, name: str, done: Work) -> float:
         """Keep a record of a point and return the objective there."""
-        self.point = point
+        if done.epochs:  # the start need not be kept
+            self.point = point
         feasible, value = problems.feasible_value(self.measured, point)
         loss, error = problems.test_losses(self.held, feasible.x2)
         away = float(np.linalg.norm(self.task.problem.constraint(point)))
         self.records.append(
             {
-                "point": name, "epoch": state.n_epochs, "passes": state.n_gradients,
-                "reads": state.n_passes, "seconds": self.watch.solving, "objective": finite(value),
+                "point": name, "epoch": done.epochs, "passes": done.gradients,
+                "reads": done.reads, "seconds": self.watch.solving, "objective": finite(value),
                 "test_loss": finite(loss), "test_error": error, "feasibility": finite(away),
             }
         )  # fmt: skip
@@ -221,11 +233,6 @@ class Run:
         self.watch.solving = kept.seconds[1]
         kept.state.workspace = self.task.workspace
         return kept.state, generator_of(kept.generator)
-
-
-def _at_zero(state: State) -> State:
-    """Return a state before the first step."""
-    return dataclasses.replace(state, n_epochs=0, n_gradients=0.0, n_passes=0.0)
 
 
 def run(

@@ -18,7 +18,7 @@ import numpy as np
 from ..base.workspace import Workspace
 from ..problem import Problem
 from ..run.loop import epochs
-from . import methods
+from . import methods, starts
 from .config import Tuning
 from .methods import Setting
 from .problems import Optimum, feasible_value
@@ -132,8 +132,8 @@ def trial(
     rng = np.random.default_rng(seed)
     with np.errstate(all="ignore"):
         try:
-            solver, state = methods.start(name, problem, batch, setting, passes, rng, workspace)
-        except methods.Diverged:
+            solver, state = starts.start(name, problem, batch, setting, passes, rng, workspace)
+        except starts.Diverged:
             return math.inf, 0.0, time.process_time() - clock
         for _ in epochs(problem, solver, state, rng):
             if state.n_gradients >= passes or not np.isfinite(state.output.x2).all():
