@@ -123,7 +123,9 @@ def test_everything_is_written_and_agrees(tiny, tmp_path, run):
         for axis in ("passes", "seconds")
         for kind in ("png", "svg", "pdf")
     }
-    assert {p.stem for p in (out / "tables").iterdir()} == {"table2", "optima", "tuning"}
+    assert {p.stem for p in (out / "tables").iterdir()} == {
+        "table2", "optima", "tuning", "cost"
+    }  # fmt: skip
     with (out / "tables" / "tuning.csv").open() as stream:
         table = list(csv.DictReader(stream))
     assert {r["at the edge"] for r in table} <= {"", "flat", "bound", "yes"}

@@ -64,8 +64,10 @@ class Bench:
         if kept is not None:
             self.watch.advance(piece.cost, "")
             return kept
+        wall, processor = time.perf_counter(), time.process_time()
         content = self._work[piece.kind](piece)
-        self.store.put(piece.key, self.fingerprint(piece), content)
+        took = [time.perf_counter() - wall, time.process_time() - processor]
+        self.store.put(piece.key, self.fingerprint(piece), content | {"took": took})
         if piece.kind == "runs" and piece.spec.light:
             self._saved(piece).remove()
         return self.kept(piece) or content
@@ -123,7 +125,7 @@ class Bench:
             raise ValueError(
                 f"{method} is not tuned yet on {wanted.spec.name}; do the stage tuning first"
             )
-        return {k: v for k, v in kept.items() if k != "fingerprint"}
+        return {k: v for k, v in kept.items() if k not in ("fingerprint", "took")}
 
     @staticmethod
     def _tuning_of(piece: Piece, method: str) -> Piece:

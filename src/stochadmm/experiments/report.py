@@ -58,6 +58,7 @@ def write(
         store.table(curves.rows)
         optima = _kept(bench, chosen, "optima")
         made += [tables.optima_table(optima), tables.tuning_table(bench, chosen)]
+        made.append(tables.cost_table(bench, chosen))
         pictures = _figures(curves, chosen, store)
     found_claims = claims.decide_all(curves, sizes, at_shape)
     decided = [c for c in found_claims if c.evidence] + decided

@@ -13,7 +13,7 @@ import numpy as np
 
 from .config import DataSpec, Experiment, load, names
 from .methods import METHODS, n_inner
-from .pieces import pieces
+from .pieces import KINDS, pieces
 from .recipes import RECIPES
 
 if TYPE_CHECKING:
@@ -110,6 +110,30 @@ def tuning_table(bench: Bench, chosen: list[Experiment]) -> Table:
         "neighbours are worse; flat, one is within what seeds vary; bound, there is no neighbour "
         "(a penalty that grows cannot fall, and has a cap); yes, a better value may lie outside "
         "of what was tried. Cost in runs, passes and processor seconds; curves do not contain it.",
+    )  # fmt: skip
+
+
+def cost_table(bench: Bench, chosen: list[Experiment]) -> Table:
+    """Return what the finished work has cost, by experiment and kind of work."""
+    rows = []
+    for experiment in chosen:
+        found: dict[str, list[list[float]]] = {}
+        for piece in pieces(experiment):
+            kept = bench.kept(piece)
+            if kept is not None and "took" in kept:
+                found.setdefault(piece.kind, []).append(kept["took"])
+        for kind in KINDS:
+            if kind in found:
+                wall, processor = np.sum(found[kind], axis=0)
+                rows.append((
+                    experiment.name, kind, f"{len(found[kind])}", f"{wall / 60:.1f}",
+                    f"{processor / 60:.1f}",
+                ))  # fmt: skip
+    return Table(
+        "cost", "What it has cost",
+        ("figure", "work", "pieces", "minutes", "processor minutes"), rows,
+        "Pieces that were interrupted count from where they were taken up; loading data counts "
+        "with the piece that needed them first.",
     )  # fmt: skip
 
 
