@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,72 @@ class NotEntrywise(ValueError):
     """The problem has another form; the message says in what."""
 
 
+class Entries(Protocol):
+    """``<tilt, W> + sum l1 |W_jc| + l2/2 W_jc^2`` within bounds, as coordinate steps see it."""
+
+    @property
+    def free(self) -> Indices:
+        """Rows without a penalty."""
+        ...
+
+    @property
+    def tilt(self) -> Array | float:
+        """A linear term."""
+        ...
+
+    @property
+    def l1(self) -> Array:
+        """The strength of every entry."""
+        ...
+
+    @property
+    def l2(self) -> Array:
+        """The strength of its square."""
+        ...
+
+    @property
+    def lo(self) -> Array:
+        """Its lower bound."""
+        ...
+
+    @property
+    def hi(self) -> Array:
+        """Its upper bound."""
+        ...
+
+    def value(self, W: Array) -> float:
+        """Return the penalties of entries within the bounds."""
+        ...
+
+
+@dataclass(frozen=True)
+class TiltedEntries:
+    """A norm of entries and a linear term."""
+
+    tilt: Array
+    l1: Array
+    free: Indices
+
+    @property
+    def l2(self) -> Array:
+        """None."""
+        return np.broadcast_to(0.0, self.l1.shape)
+
+    @property
+    def lo(self) -> Array:
+        """None."""
+        return np.broadcast_to(-np.inf, self.l1.shape)
+
+    @property
+    def hi(self) -> Array:
+        """None."""
+        return np.broadcast_to(np.inf, self.l1.shape)
+
+    def value(self, W: Array) -> float:
+        """Return the norm and the linear term."""
+        return float(np.vdot(self.l1, np.abs(W))) + float(np.vdot(self.tilt, W))
+
+
 @dataclass(frozen=True)
 class EntryForm:
     """``f2(W) + sum l1 |W_jc| + l2/2 W_jc^2`` within bounds, over the penalized rows of W."""
@@ -40,6 +107,8 @@ class EntryForm:
     l2: Array
     lo: Array
     hi: Array
+    tilt: ClassVar[float] = 0.0
+    """There is no linear term."""
 
     def value(self, W: Array) -> float:
         """Return the penalties of entries within the bounds."""
@@ -100,15 +169,18 @@ def _numbers(form: OneBlock, outputs: int) -> list[Array]:
     found: list[list[Array]] = []
     for whole, rows in form.parts:
         for part, own in segments(whole, rows.stop - rows.start):
-            size = own.stop - own.start
-            terms = compiled_terms(part, size)
-            if terms is None or len(terms) != 1 or not isinstance(terms[0], Elementwise):
-                raise NotEntrywise("a penalty of more than single entries")
-            wide = terms[0].flat(outputs).per_row()
-            found.append([each.reshape(size, outputs) for each in wide])
+            found.append(entry_numbers(part, own.stop - own.start, outputs))
     if not found:
         raise NotEntrywise("no penalty")
     return [np.concatenate(each) for each in zip(*found, strict=True)]
+
+
+def entry_numbers(penalty: Any, size: int, outputs: int) -> list[Array]:
+    """Return l1, l2 and bounds of a penalty, one number per entry."""
+    terms = compiled_terms(penalty, size)
+    if terms is None or len(terms) != 1 or not isinstance(terms[0], Elementwise):
+        raise NotEntrywise("a penalty of more than single entries")
+    return [each.reshape(size, outputs) for each in terms[0].flat(outputs).per_row()]
 
 
 def _of_coefficients(factor: Array, numbers: list[Array]) -> tuple[Array, Array, Array, Array]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -22,14 +23,16 @@ from ..base.protocols import Array
 from ..kernels.coordinates import Coordinates, coordinate_sweeps
 from ..low_rank import CurvedLoss, Point
 from ..risk.split_columns import ByColumn, SquaredColumns
-from .form import EntryForm
+from .form import Entries
 from .options import CoordinateOptions
 
+E = TypeVar("E", bound=Entries)
 
-class CoordinateNewton:
+
+class CoordinateNewton(Generic[E]):
     """A run of steps on one loss and form; ``step`` advances it."""
 
-    def __init__(self, loss: CurvedLoss, form: EntryForm, options: CoordinateOptions) -> None:
+    def __init__(self, loss: CurvedLoss, form: E, options: CoordinateOptions) -> None:
         self.loss, self.form, self.options = loss, form, options
         largest = loss.columns.largest_entry()
         self.radius = options.first_reach / max(largest, 1e-300)
@@ -42,10 +45,13 @@ class CoordinateNewton:
 
     def begin(self, W: Array, V: Array | None) -> None:
         """Start at W."""
-        self.point = self.loss.at(W, V)
-        self.penalty = self.form.value(W)
+        self.begin_at(self.loss.at(W, V))
 
-    def copy(self) -> CoordinateNewton:
+    def begin_at(self, point: Point) -> None:
+        """Start at a point whose loss is known."""
+        self.point, self.penalty = point, self.form.value(point.W)
+
+    def copy(self) -> CoordinateNewton[E]:
         """Return a run that goes on by itself; arrays are never changed in place."""
         return copy(self)
 
@@ -64,7 +70,7 @@ class CoordinateNewton:
     def _model(self) -> Target:
         """Return the model's minimizer within reach."""
         o, form, point, loss = self.options, self.form, self.point, self.loss
-        W, g = point.W, point.gradient
+        W, g = point.W, point.gradient + form.tilt
         c, s = loss.curvature(point)
         weight = (1.0 if loss.weight is None else loss.weight) / loss.n
         curved, coupled = c * weight, None if s is None else s * np.sqrt(weight)
@@ -150,7 +156,7 @@ class Target:
     """Whether an entry would have gone farther."""
 
 
-def _violation(form: EntryForm, W: Array, g: Array, bend: Array) -> float:
+def _violation(form: Entries, W: Array, g: Array, bend: Array) -> float:
     """Return the largest slope that a step of one entry alone would remove."""
     pull = bend * W - g
     soft = pull - np.clip(pull, -form.l1, form.l1)

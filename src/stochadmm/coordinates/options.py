@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -39,3 +39,14 @@ class CoordinateOptions:
     """Shortest share of a step that is tried."""
     free_steps: int = 30
     """Newton steps for the free rows: they converge in a handful."""
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Numbers of the search for a bound entry by entry."""
+
+    steps: int = 6
+    """Most Newton steps of a search: each costs about three of those that minimize."""
+    rounds: int = 60
+    """Projections that divide what is left between the norms after a step: as costly as it."""
+    coordinates: CoordinateOptions = field(default_factory=CoordinateOptions)

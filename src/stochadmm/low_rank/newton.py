@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -97,13 +97,26 @@ def penalty(alpha: float, others: tuple[Any, ...], W: Array) -> float:
     return first + sum(float(h.value(W)) for h in others)
 
 
+class Search(Protocol):
+    """A search for a bound from a point and a subgradient of the nuclear norm."""
+
+    def __call__(
+        self, point: Point, start: Point | None, first: Array, needed: float, deadline: Deadline
+    ) -> tuple[float, Point]:
+        """Return a bound and where the search has ended."""
+        ...
+
+
 class ProximalNewton:
     """A run of steps on one loss and form; ``step`` advances it."""
 
     def __init__(
-        self, loss: CurvedLoss, form: Form, metric: Metric, options: NewtonOptions
-    ) -> None:
+        self, loss: CurvedLoss, form: Form, metric: Metric, options: NewtonOptions,
+        search: Search | None = None,
+    ) -> None:  # fmt: skip
         self.loss, self.form, self.metric, self.options = loss, form, metric, options
+        self.search = search
+        """Another search for bounds than that by corrected slopes, where there is a better one."""
         self.accuracy = options.accuracy
         self.lower = -np.inf
         self.decrease = np.inf
@@ -227,23 +240,30 @@ class ProximalNewton:
             self._take(bound(self.loss, point.V, point.slopes, parts.scale, o.dual))
         due = self.decrease <= o.correct_from * target and self.n_steps >= self.next_try
         if self.upper - self.lower > target and due and not deadline.passed():
-            products = o.dual.products << min(self.n_tries, 5)
-            self.n_tries += 1
             before = self.loss.reads
-            self.metric.renew(point)
-            self.metric.prepare()
-            model = Model.at(self.form, self.metric, point)
-            self._minimized(model, o.certified_accuracy, np.inf, deadline)
-            relative = 0.3 * target / max(abs(self.upper), 1e-300)
-            found, self.ended = corrected(
-                self.loss, self.form, self.metric, point, self.ended, self.subgradients,
-                products, relative, self.upper - target, o.dual, deadline,
-            )  # fmt: skip
+            found, self.ended = self._searched(self.upper - target, target, deadline)
             self._take(found)
             # a failure says that the point is not near enough: steps first, worth what it cost
             self.next_try = self.n_steps + max(2, int(o.rest * (self.loss.reads - before)))
         self.certificate_reads += self.loss.reads - reads
         return self.upper - self.lower <= target
+
+    def _searched(self, needed: float, target: float, deadline: Deadline) -> tuple[float, Point]:
+        """Return the bound of a search from the subgradients of an accurate model."""
+        o, point = self.options, self.point
+        self.metric.renew(point)
+        self.metric.prepare()
+        model = Model.at(self.form, self.metric, point)
+        self._minimized(model, o.certified_accuracy, np.inf, deadline)
+        if self.search is not None:
+            return self.search(point, self.ended, self.subgradients[0], needed, deadline)
+        products = o.dual.products << min(self.n_tries, 5)
+        self.n_tries += 1
+        relative = 0.3 * target / max(abs(self.upper), 1e-300)
+        return corrected(
+            self.loss, self.form, self.metric, point, self.ended, self.subgradients,
+            products, relative, needed, o.dual, deadline,
+        )  # fmt: skip
 
     def _certify_by_split(self, target: float, deadline: Deadline) -> bool:
         """Look for a bound where a product with the Hessian would cost as much as a step."""

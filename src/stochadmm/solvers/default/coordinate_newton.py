@@ -38,7 +38,7 @@ from .handover import take_over
 class EntryState(State):
     """State of the steps."""
 
-    run: CoordinateNewton = field(kw_only=True, repr=False)
+    run: CoordinateNewton[EntryForm] = field(kw_only=True, repr=False)
     other: State | None = None
     """State of the method that takes over from steps that keep failing."""
 

@@ -21,6 +21,7 @@ from ...base.capabilities import Has
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
+from ...coordinates import EntrySearch
 from ...data import CSR
 from ...low_rank import (
     BlockOptions,
@@ -197,7 +198,8 @@ class LowRankNewton(Solver[CurvedState]):
         options = self.options.newton
         kind = Diagonal if _sparse(loss.f2) else Kronecker
         metric = kind(loss, options.metric, single=not loss.keeps_rows)
-        return ProximalNewton(loss, form, metric, options)
+        search = EntrySearch.of(loss, form, options.dual) if _sparse(loss.f2) else None
+        return ProximalNewton(loss, form, metric, options, search)
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make some steps, until the target is certified or the epoch is over."""
