@@ -73,27 +73,17 @@ void gram_pass(const Data<T> &f, idx lo, idx hi, const T *v, bool weighted, T *z
 }
 
 template <class T> INLINE double square(T a) { return (double)a * (double)a; }
-// out += q_0 a_0^2 + ... + q_3 a_3^2, rows of a
+// out += q a^2, one row
 template <class T>
-NOINLINE void add_squares4(const double *q, const T *RESTRICT a, double *RESTRICT out, idx d) {
-  const T *b = a + d, *c = b + d, *e = c + d;
-  const double p = q[0], r = q[1], s = q[2], t = q[3];
-  for (idx j = 0; j < d; ++j)
-    out[j] += (p * square(a[j]) + r * square(b[j])) + (s * square(c[j]) + t * square(e[j]));
+NOINLINE void add_squares1(double q, const T *RESTRICT a, double *RESTRICT out, idx d) {
+  for (idx j = 0; j < d; ++j) out[j] += q * square(a[j]);
 }
-// out_j += sum_i q_i a_ij^2 over rows lo..hi; without weights q_i = 1
+// out_j += sum_i q_i a_ij^2 over rows lo..hi, one after the other as in a pass; without weights
+// q_i = 1
 template <class T>
 void add_squares(const Dense<T> &rows, idx lo, idx hi, const T *weight, idx W, double *RESTRICT out) {
-  auto q = [&](idx i) { return weight ? (double)weight[i * W] : 1.0; };
-  idx i = lo, d = rows.d, bytes = d * (idx)sizeof(T);
-  const idx ahead = bytes > 0 && bytes < LONG_BYTES ? most<idx>(AHEAD_BYTES / bytes, 1) : 0;
-  for (; i + 4 <= hi; i += 4) {
-    const double few[4] = {q(i), q(i + 1), q(i + 2), q(i + 3)};
-    if (ahead && i + ahead + 4 <= rows.n) fetch(rows.X + (i + ahead) * d, 4 * d);
-    add_squares4(few, rows.X + i * d, out, d);
-  }
-  for (; i < hi; ++i)
-    for (idx j = 0; j < d; ++j) out[j] += q(i) * square(rows.X[i * d + j]);
+  for (idx i = lo; i < hi; ++i)
+    add_squares1(weight ? (double)weight[i * W] : 1.0, rows.X + i * rows.d, out, rows.d);
 }
 // Without weights rows do not matter: one loop over all entries, whose length nobody has to guess.
 template <class T, class I>

@@ -14,9 +14,7 @@ namespace {
 const idx MOST_ROWS = 64;       // at once
 const idx FEW_BYTES = 16384;    // of rows at once: half of a first-level cache
 const idx PASS_BYTES = 6144;    // in a pass over all rows: these, the next ones and the gradient fit
-const idx AHEAD_BYTES = 3072;   // what memory brings while rows are squared
-const idx AHEAD_ENTRIES = 256;  // the same for sparse rows
-const idx LONG_BYTES = 4096;    // of a row: processors bring these ahead of time themselves
+const idx AHEAD_ENTRIES = 256;  // of sparse rows: what memory brings while others are multiplied
 
 template <class T> struct Dense {
   const T *X;
