@@ -130,14 +130,15 @@ def _figure(
     from matplotlib.figure import Figure
 
     datasets = list(dict.fromkeys(key[2] for key in keys))
-    width, blocks = min(len(datasets), COLUMNS), -(-len(datasets) // COLUMNS)
+    blocks = max(1, -(-(len(datasets) - 1) // COLUMNS))  # one more than four stays in the row
+    width = -(-len(datasets) // blocks)
     size = (max(2.6 * width, 6.0), 4.6 * blocks + 1.0)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(2 * blocks, width, squeeze=False)
     lines: dict[str, Any] = {}
     second = "test error" if experiment.problem == "multitask" else "test loss"
     for k, dataset in enumerate(datasets):
-        block, column = divmod(k, COLUMNS)
+        block, column = divmod(k, width)
         top, bottom = grid[2 * block, column], grid[2 * block + 1, column]
         top.sharex(bottom)
         mine = {key: list(curves.runs[key].values()) for key in keys if key[2] == dataset}

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,8 +25,14 @@ from ..penalties import L1, Nuclear
 from ..problem import Problem
 from ..risk.finite_sum import FiniteSum
 from .claims import readable
+from .config import Experiment
+from .methods import METHODS
+from .pieces import pieces
 from .store import Store, fingerprint
 from .tables import Table
+
+if TYPE_CHECKING:
+    from .bench import Bench
 
 FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "STOC-ADMM": ("stoc-admm", {}),
@@ -233,17 +239,36 @@ def memory_table(found: dict[str, list[dict[str, Any]]]) -> Table:
         ("method", *largest, "ImageNet, 1,281,167 rows", "paper"), rows,
         "Peak of a process beyond the problem in it, in single precision, and in brackets the "
         "method's own count; features x classes, batches in proportion, four thousand rows at "
-        "most, "
-        "nothing kept per row where a method can do without. ImageNet: what the method counts "
-        "there, times peak over count at the largest size measured. The paper's numbers are "
-        "double "
-        "precision in binary units: eight matrices of one number per feature and class are 250 "
-        "MB.",
+        "most, nothing kept per row where a method can do without. ImageNet: what the method "
+        "counts there, and what peak and count differ by at the largest size, in proportion to "
+        "features x classes. The paper's numbers are double precision in binary units: eight "
+        "matrices of one number per feature and class are 250 MB.",
+    )  # fmt: skip
+
+
+def peaks_table(bench: Bench, chosen: list[Experiment]) -> Table | None:
+    """Return the memory that runs have taken where it was traced, None without any."""
+    found: dict[tuple[str, str, str], float] = {}
+    for experiment in chosen:
+        for piece in pieces(experiment):
+            if piece.kind != "runs" or not piece.spec.light:
+                continue
+            kept = bench.finished(piece) or {}
+            if "peak" in kept:
+                key = (experiment.name, piece.spec.name, METHODS[piece.method].label)
+                found[key] = max(found.get(key, 0.0), kept["peak"])
+    rows = [(*key, readable(peak), PAPER.get(key[2], "")) for key, peak in found.items()]
+    return None if not rows else Table(
+        "peaks", "Memory of the steps beyond the rows in a memory map",
+        ("figure", "data", "method", "peak", "paper"), rows,
+        "Arrays of the steps at most, as Python's allocator saw them, over all seeds: batches and "
+        "the work of the nuclear norm included, measuring and the map left out. Single precision; "
+        "the paper's figure is double.",
     )  # fmt: skip
 
 
 def at_imagenet(label: str, peaks: list[dict[str, Any]]) -> float:
-    """Return the bytes at ImageNet's size: the count there, times what was measured over it."""
+    """Return the bytes at ImageNet's size: the count there, and what was measured beside it."""
     f2: Any = Shapes(
         IMAGENET.rows, (IMAGENET.features, IMAGENET.classes), dtype=np.dtype(np.float32),
         keeps_rows=False,
@@ -252,4 +277,5 @@ def at_imagenet(label: str, peaks: list[dict[str, Any]]) -> float:
     whole = Problem(f2, h1=Nuclear(1e-4), h2=L1(1e-4), A1=Identity(d, -1.0), A2=Identity(d))
     last = peaks[-1]
     count = float(solver_of(label, IMAGENET.batch, None).memory(whole))
-    return float(count * last["peak"] / last["count"])
+    matrices = (IMAGENET.features * IMAGENET.classes) / (last["features"] * last["classes"])
+    return float(count + matrices * (last["peak"] - last["count"]))

@@ -59,6 +59,8 @@ def write(
         optima = _kept(bench, chosen, "optima")
         made += [tables.optima_table(optima), tables.tuning_table(bench, chosen)]
         made.append(tables.cost_table(bench, chosen))
+        traced = memory.peaks_table(bench, chosen)
+        made += [] if traced is None else [traced]
         pictures = _figures(curves, chosen, store)
     found_claims = claims.decide_all(curves, sizes, at_shape)
     decided = [c for c in found_claims if c.evidence] + decided
