@@ -189,10 +189,10 @@ class LowRankNewton(Solver[CurvedState]):
         return state
 
     def _memory_by_blocks(self, f2: FiniteSum, size: int) -> int:
-        """Return the bytes where nothing is kept per row."""
+        """Return the bytes where nothing is kept per row: as measured, the state before included."""
         pairs = self.options.newton.metric.pairs(size)
         block = 3 * self.options.blocks.numbers
-        return 8 * (18 * size + 2 * f2.n_columns**2 + block) + 16 * pairs * size
+        return 8 * (50 * size + 2 * f2.n_columns**2 + block) + 16 * pairs * size
 
     def _second(self, loss: CurvedLoss, form: Form) -> ProximalNewton:
         options = self.options.newton
