@@ -189,7 +189,7 @@ class LowRankNewton(Solver[CurvedState]):
         return state
 
     def _memory_by_blocks(self, f2: FiniteSum, size: int) -> int:
-        """Return the bytes where nothing is kept per row: as measured, the state before included."""
+        """Return the bytes where nothing is kept per row, those of the state before included."""
         pairs = self.options.newton.metric.pairs(size)
         block = 3 * self.options.blocks.numbers
         return 8 * (50 * size + 2 * f2.n_columns**2 + block) + 16 * pairs * size
