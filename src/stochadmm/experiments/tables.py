@@ -119,7 +119,7 @@ def cost_table(bench: Bench, chosen: list[Experiment]) -> Table:
     for experiment in chosen:
         found: dict[str, list[list[float]]] = {}
         for piece in pieces(experiment):
-            kept = bench.kept(piece)
+            kept = bench.finished(piece) if piece.kind == "runs" else bench.kept(piece)
             if kept is not None and "took" in kept:
                 found.setdefault(piece.kind, []).append(kept["took"])
         for kind in KINDS:
