@@ -113,7 +113,13 @@ def test_many_columns_for_the_memory_take_second_order_steps():
     assert found.info["route"] == "streamed-newton"
 
 
-def test_several_targets_of_another_loss_are_refused_before_the_run():
+def test_several_targets_of_another_loss_are_streamed_to_the_answer_in_memory():
     X, Y, *_ = generated(2)
-    with pytest.raises(TypeError, match="2 targets cannot be streamed yet"):
-        sa.Problem.linear(sa.Huber(), ArraySource(X, Y), on_coefficients=sa.L1(0.1))
+    streamed, known = (
+        sa.minimize(
+            sa.Problem.linear(sa.Huber(), *data, on_coefficients=sa.L1(0.1)), stop=sa.Gap(1e-8)
+        )
+        for data in ((ArraySource(X, Y),), (X, Y))
+    )
+    assert streamed.converged and known.converged
+    assert streamed.objective == pytest.approx(known.objective, rel=2e-8)
