@@ -575,6 +575,21 @@ def test_the_warm_start_is_charged_and_has_steps_of_its_own(problem):
     assert np.linalg.norm(longer.x.x2) > 1.5 * np.linalg.norm(plain.x.x2)
 
 
+def test_waiting_for_other_work_is_in_no_curve(tiny, tmp_path, monkeypatch, no_figures):
+    method, out = METHODS["acc-sadmm"], tmp_path / "out"
+
+    def late(task):
+        time.sleep(0.5)
+        return method.make(task)
+
+    stages = ["optima", "references", "tuning"]
+    experiments.reproduce([str(tiny)], out, quick=True, methods=["acc-sadmm"], stages=stages)
+    monkeypatch.setitem(METHODS, "acc-sadmm", dataclasses.replace(method, make=late))
+    experiments.reproduce([str(tiny)], out, quick=True, methods=["acc-sadmm"])
+    seconds = [float(row["seconds"]) for row in rows_of(out)]
+    assert 0 < max(seconds) < 0.5
+
+
 def test_resets_differ_in_the_penalty_alone(problem):
     states = {}
     for name in ("acc-sadmm", "acc-sadmm-reset", "acc-sadmm-momentum"):

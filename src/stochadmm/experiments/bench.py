@@ -96,6 +96,7 @@ class Bench:
         if piece.kind == "runs":
             setting = self.setting(piece)
             parts += [piece.method, setting, piece.seed, piece.length, e.seconds]
+            parts += ["processor seconds"]
         return fingerprint(*parts)
 
     def trial_fingerprint(self, piece: Piece) -> str:

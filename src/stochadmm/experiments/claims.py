@@ -230,8 +230,8 @@ def _auto(curves: Curves, target: float = 1e-4) -> Claim:
     return claim(
         "auto", f"(ours) auto reaches a relative gap of {target:g} before the paper's methods",
         evidence,
-        "Seconds of solving, tuning of the others not counted; holds when the slowest seed of "
-        "auto is before the fastest seed of every other method.",
+        "Processor seconds of solving, tuning of the others not counted; holds when the slowest "
+        "seed of auto is before the fastest seed of every other method.",
     )  # fmt: skip
 
 

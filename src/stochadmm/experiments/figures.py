@@ -50,7 +50,11 @@ KNOWN_AS = {"protein": "protein (the paper's a9a)", "a9a": "a9a of LIBSVM"}
 """Titles of panels that are not the name of the data set."""
 BESIDE = ("svrg-admm", "acc-sadmm")
 """Methods of the paper that stand in the figure of the others too."""
-AXES = {"passes": "effective passes", "epochs": "epochs of 2n/b iterations", "seconds": "seconds"}
+AXES = {
+    "passes": "effective passes",
+    "epochs": "epochs of 2n/b iterations",
+    "seconds": "processor seconds",
+}
 INK, GRID = "#222222", "#e4e4e4"
 
 

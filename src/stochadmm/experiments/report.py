@@ -140,8 +140,8 @@ def _page(
             '<p class="soft">Lines are means over the seeds (geometric for gaps), bands their '
             "range; dotted lines are averages of the iterates (-ERG); a triangle at the lower "
             "edge marks a method that leaves the picture there. Passes count component "
-            "gradients, full gradients and warm starts included; seconds exclude measuring and "
-            "tuning.</p>"
+            "gradients, full gradients and warm starts included; seconds are those of the "
+            "processor, without measuring and tuning.</p>"
         )
         parts += [_picture(title, path) for title, path in pictures]
     if made:
