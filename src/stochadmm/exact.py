@@ -25,7 +25,7 @@ from .penalties import segments
 from .problem import Pair, Problem
 from .risk import loss_of_rows
 from .risk.metrics import column_energies
-from .streaming import first_pass, loss_of_source
+from .streaming import facts_of, loss_of_source
 
 Mask = NDArray[np.bool_]
 
@@ -72,7 +72,7 @@ def _step(problem: Problem, h2: Penalty, x2: Array, slopes: Array, workspace: Wo
         energies = workspace.rows.once(column_energies, f2)
         largest = float(f2.loss.curvature_bound) * float(energies.sum())
     elif source is not None:
-        largest = source.trace_bound(workspace.rows.once(first_pass, source))
+        largest = source.trace_bound(facts_of(source, workspace))
     else:
         largest = problem.f2.lipschitz_mean
     step = 1 / max(largest, 1e-300)

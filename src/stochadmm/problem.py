@@ -23,7 +23,7 @@ from .operators import Identity, PadColumns, as_operator, identity_scale, simple
 from .penalties import Stacked, Zero
 from .penalties.bounds import contradiction
 from .risk import FiniteSum
-from .streaming import BUDGET, StreamedSum, first_pass, loss_of_source, streams
+from .streaming import BUDGET, StreamedSum, facts_of, loss_of_source, streams
 
 
 @dataclass(frozen=True)
@@ -398,7 +398,7 @@ def loss_at_zero(problem: Problem, workspace: Workspace) -> float:
     """Return f2 at 0, one number for all strengths of a path; a first pass over files knows it."""
     source = loss_of_source(problem.f2)
     if source is not None:
-        return workspace.rows.once(first_pass, source).loss_at_zero
+        return facts_of(source, workspace).loss_at_zero
     return workspace.rows.once(_loss_at_zero, problem.f2, problem.shape2, problem.dtype)
 
 

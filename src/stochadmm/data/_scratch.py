@@ -93,15 +93,18 @@ def _memory() -> float:
 
 def reserved(
     source: Source, cut: tuple[tuple[int, int], ...] | None = None,
-    options: ScratchOptions = OPTIONS,
+    options: ScratchOptions = OPTIONS, copies: int = 1,
 ) -> NpyFiles | None:  # fmt: skip
-    """Return files of the size of dense rows, None where the disk has no room for them."""
+    """Return files of the size of dense rows, None where the disk has no room for them.
+
+    ``copies`` counts those that are written at the same time, this one included.
+    """
     like = next(source.shards[0].blocks(1 << 12))
     size = source.n_rows * source.n_columns * like.X.dtype.itemsize
     place = _place(fact(source, "scratch"))
     if is_sparse(like.X):
         return None
-    if shutil.disk_usage(place).free < options.room * size:
+    if shutil.disk_usage(place).free < (options.room + copies - 1) * size:
         return None
     folder = Path(tempfile.mkdtemp(prefix="stochadmm-", dir=place))
 

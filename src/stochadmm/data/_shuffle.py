@@ -84,9 +84,12 @@ class Shuffle(Scratch):
             file.scatter(places[edges[:-1]], edges, rows[order])
 
 
-def shuffle_for(source: Source, lanes: Lanes) -> Shuffle | None:
-    """Return files for a copy of dense rows of files in another order; None where none is made."""
-    if not fact(source, "on_disk"):
+def shuffle_for(source: Source, lanes: Lanes, beside: Scratch | None = None) -> Shuffle | None:
+    """Return files for a copy of dense rows of files in another order; None where none is made.
+
+    ``beside`` is a copy in the order of the source that is written at the same time.
+    """
+    if beside is None and not fact(source, "on_disk"):
         return None
-    files = reserved(source)
+    files = reserved(source, copies=1 if beside is None else 2)
     return None if files is None else Shuffle(files, lanes=lanes)

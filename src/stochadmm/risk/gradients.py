@@ -28,6 +28,8 @@ class Anchored:
     at: Any
     """An ``Evaluation``, or the anchor itself for finite sums that keep none."""
     full_gradient: Array
+    reads: float = 1.0
+    """Passes that it took."""
 
     @classmethod
     def take(cls, f2: Any, runs: Runs, x: Array, known: Evaluation | None = None) -> Anchored:

@@ -23,7 +23,7 @@ from ..base.workspace import Workspace
 from ..forms.dense_step import LARGEST_DENSE
 from ..problem import Problem
 from ..solvers import ENGINES, AnySolver, State, choose_engine, start_point
-from ..streaming import counted_reads, first_pass, loss_of_source
+from ..streaming import counted_reads, facts_of, loss_of_source
 from .answer import About, Resumable, finish
 from .checkpoint import Checkpoint, load
 from .limits import Habits, Stopwatch
@@ -64,7 +64,7 @@ def begin(
         )
         source = loss_of_source(problem.f2)
         if source is not None:  # whatever a method asks of the rows first counts
-            workspace.rows.once(first_pass, source)
+            facts_of(source, workspace)
             state.n_passes = reads.rows / source.n_terms
     # a method that does all in one compiled call needs no view of the problem
     one = state.one_step and engine in ENGINES

@@ -72,9 +72,12 @@ class Result:
     status, message
         How the run ended, and both numbers of the stopping rule in words.
     n_epochs, n_passes, n_gradients, seconds
-        Work done; ``seconds`` is what the user waited, certificates included. Passes are those of
-        the method; over rows that are read from a source they are all reads of it, before the
-        first step, for certificates and for the last look at the answer too.
+        Work done; ``seconds`` is what the user waited, certificates included. A pass is as many
+        rows read as there are. Of rows in memory those count that the method's steps read, as in
+        papers. Of rows that are read from a source, where a read is what costs, all count: for
+        constants before the first step, for certificates, and for the last look at the answer. A
+        stochastic method that starts from zero takes its constants and its first snapshot from
+        the same read, so that its epochs count the same in memory and from a source.
     ergodic
         The averaged point of the method, where it has one.
     history

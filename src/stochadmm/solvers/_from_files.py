@@ -25,10 +25,10 @@ from ..risk.parts import as_finite_sum
 from ..risk.sampling import Runs
 from ..streaming import (
     Drawn,
+    facts_of,
     fastest,
-    first_pass,
     loss_of_source,
-    row_constants,
+    opened,
     streamed_metric,
     windows,
 )
@@ -50,12 +50,15 @@ def snapshot(p: Problem, s: State, runs: Runs, x: Array) -> Anchored:
     source = loss_of_source(p.f2)
     if source is None:
         return Anchored.take(p.f2, runs, x, s.cache)
+    known = opened(source, s.workspace)
     f2 = fastest(source, s.workspace)
     if not in_parts(f2.source):
         raise Unsuitable(
             "rows are drawn from a copy of Parquet files; the disk has no room for it, or other "
             "machines do the passes; name a folder with scratch=, or use 'auto'"
         )
+    if not x.any():
+        return Anchored(f2, runs, known.at_zero, known.at_zero.gradient, reads=0.0)
     return Anchored.take(f2, runs, x, s.cache)
 
 
@@ -66,12 +69,12 @@ def pieces(
 
     Engine and workspace of the state are those of the window meanwhile.
     """
-    f2 = loss_of_source(gradient.f2)
-    if not isinstance(batches, Drawn) or f2 is None:
+    source, f2 = loss_of_source(p.f2), loss_of_source(gradient.f2)
+    if not isinstance(batches, Drawn) or source is None or f2 is None:
         yield p, gradient, np.asarray(batches)
         return
     workspace, engine = s.workspace, s.engine
-    about = workspace.rows.once(row_constants, f2)
+    about = opened(source, workspace).constants
     drawn_from = f2 if about.shuffled is None else f2.over(about.shuffled)
     try:
         for window in windows(drawn_from, batches, about.weight):
@@ -116,8 +119,7 @@ def step_metric(
     """Return the data metric of the x2 step: a bound, or with ``local`` the Hessian there."""
     source = loss_of_source(p.f2)
     if source is not None:
-        about = workspace.rows.once(row_constants, fastest(source, workspace))
-        sample = workspace.rows.once(first_pass, source).sample
+        about, sample = opened(source, workspace).constants, facts_of(source, workspace).sample
         at = gradient.at.x if local else None
         return streamed_metric(source, sample, about, gradient.runs.batch_size, at)
     f2, at = as_finite_sum(p.f2), gradient.at

@@ -19,7 +19,7 @@ from ..problem import Problem, loss_at_zero
 from ..risk.constants import mean_row_curvature
 from ..risk.memory import recomputes
 from ..risk.sampling import Runs
-from ..streaming import WindowRuns, fastest, loss_of_source, row_constants
+from ..streaming import WindowRuns, loss_of_source, opened
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def lipschitz_mean(problem: Problem, workspace: Workspace | None = None) -> floa
     workspace = workspace or Workspace()
     source = loss_of_source(problem.f2)
     if source is not None:
-        return workspace.rows.once(row_constants, fastest(source, workspace)).mean
+        return opened(source, workspace).constants.mean
     return workspace.rows.once(_lipschitz_mean, problem.f2)
 
 
@@ -53,7 +53,7 @@ def lipschitz_max(problem: Problem, workspace: Workspace | None = None) -> float
     workspace = workspace or Workspace()
     source = loss_of_source(problem.f2)
     if source is not None:
-        return workspace.rows.once(row_constants, fastest(source, workspace)).largest
+        return opened(source, workspace).constants.largest
     return workspace.rows.once(_lipschitz_max, problem.f2)
 
 
@@ -76,8 +76,9 @@ def gradient_at_zero(problem: Problem, workspace: Workspace | None = None) -> Ar
     """
     workspace = workspace or Workspace()
     source = loss_of_source(problem.f2)
-    f2 = problem.f2 if source is None else fastest(source, workspace)
-    rows = workspace.rows
+    if source is not None:
+        return opened(source, workspace).at_zero.gradient
+    f2, rows = problem.f2, workspace.rows
     if recomputes(f2):
         return _gradient_at_zero(f2, problem.shape2, problem.dtype)
     return rows.once(_gradient_at_zero, f2, problem.shape2, problem.dtype)

@@ -1,8 +1,9 @@
 """The mean loss over rows that are read again for every pass: nothing is kept per row."""
 
 from ._columns import ColumnMeans, column_means
-from ._constants import Constants, row_constants, streamed_metric
+from ._constants import Constants, streamed_metric
 from ._memory import as_bytes
+from ._opening import Opening, facts_of, fastest, opened, opening
 from ._passes import Sample, Sums, Work, by_rows
 from ._reading import counted_reads
 from ._rest import REST, WithRest
@@ -11,7 +12,6 @@ from ._sum import (
     BUDGET,
     Facts,
     StreamedSum,
-    fastest,
     first_pass,
     in_memory,
     loss_of_source,
@@ -28,6 +28,7 @@ __all__ = [
     "Constants",
     "Drawn",
     "Facts",
+    "Opening",
     "Sample",
     "StreamedSum",
     "Summary",
@@ -43,11 +44,13 @@ __all__ = [
     "by_rows",
     "column_means",
     "counted_reads",
+    "facts_of",
     "fastest",
     "first_pass",
     "in_memory",
     "loss_of_source",
-    "row_constants",
+    "opened",
+    "opening",
     "streamed_metric",
     "streams",
     "summarize",

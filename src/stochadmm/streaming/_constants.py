@@ -1,21 +1,17 @@
-"""What stochastic methods ask of all rows before they begin: constants, in one read."""
+"""Constants of a mean loss over a source, which the steps of stochastic methods follow from."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 
-from .. import cluster
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..data import Block, Scratch, Shard, Source, shuffle_for
+from ..data import Block, Scratch, Source
 from ..risk.metrics import lifted, worst_energy
 from ._passes import Sample
-from ._reading import add, over_blocks, over_source
 from ._sum import StreamedSum, in_memory
-from ._windows import WindowRuns
 
 GRAM_COLUMNS = 1024
 """Columns up to which the Gram matrix of all rows is made; beyond, its trace bounds its norm."""
@@ -43,19 +39,16 @@ class RowSums:
 
 @dataclass(frozen=True)
 class RowSumsWork:
-    """The work on one shard."""
+    """What is done with every block."""
 
     intercept: bool
-    block_bytes: int
     square: bool
+    """Whether all of the Gram matrix is made."""
     scratch: Scratch | None = None
     """Where the rows are written on the way."""
 
-    def __call__(self, shard: Shard) -> RowSums:
-        """Read the shard once."""
-        return over_blocks(shard, self.block_bytes, self._block, add)
-
-    def _block(self, block: Block) -> RowSums:
+    def block(self, block: Block) -> RowSums:
+        """Return the sums of one block."""
         if self.scratch is not None:
             self.scratch.write(block)
         q, rows = block.weights, block.rows.as_type(np.float64)
@@ -86,23 +79,17 @@ class Constants:
     """The same rows in another order, made on the way, for windows."""
 
 
-def row_constants(f2: StreamedSum) -> Constants:
-    """Return the constants of a streamed sum: one read.
+def constants_work(f2: StreamedSum, scratch: Scratch | None) -> RowSumsWork:
+    """Return what a pass for the constants does with every block."""
+    return RowSumsWork(f2.intercept, f2.n_columns <= GRAM_COLUMNS, scratch)
 
-    Rows of files that several windows hold are copied on the way, in another order, if the disk
-    has room: rows that were neighbours come to different windows. The copy is of this machine,
-    whatever engine is in use, because windows are read here.
-    """
-    lanes = WindowRuns.of(f2, 1).lanes(f2.seed)
-    scratch = shuffle_for(f2.source, lanes) if lanes.count > 1 else None
-    work = RowSumsWork(f2.intercept, f2.block_bytes, f2.n_columns <= GRAM_COLUMNS, scratch)
-    here = scratch is None or cluster.shares_disk(f2.source)
-    with nullcontext() if here else cluster.use(cluster.Local()):
-        sums = over_source(f2.source, work, add)
+
+def constants_from(f2: StreamedSum, sums: RowSums, scratch: Scratch | None) -> Constants:
+    """Return the constants behind the sums of a pass."""
     bound, mean = float(f2.loss.curvature_bound), sums.weight / f2.n_terms
-    gram = sums.gram / sums.weight
-    energy = np.diagonal(gram).copy() if work.square else gram
-    top = float(np.linalg.eigvalsh(gram)[-1]) if work.square else np.inf
+    gram, square = sums.gram / sums.weight, sums.gram.ndim == 2
+    energy = np.diagonal(gram).copy() if square else gram
+    top = float(np.linalg.eigvalsh(gram)[-1]) if square else np.inf
     return Constants(
         mean, bound * min(top * (1 + 1e-9), float(energy.sum())), bound * sums.longest / mean,
         energy, sums.peaks / mean, None if scratch is None else scratch.files,

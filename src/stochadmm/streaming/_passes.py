@@ -75,6 +75,12 @@ class Sums:
             _plus(self.along, other.along),
         )  # fmt: skip
 
+    def with_one_sample(self) -> Sums:
+        """Return the same with the parts of the sample as one."""
+        if len(self.sample) < 2:
+            return self
+        return replace(self, sample=(Sample.joined(self.sample),))
+
 
 def _plus(a: Array | None, b: Array | None) -> Array | None:
     return None if a is None or b is None else a + b
@@ -100,12 +106,10 @@ class Work:
 
     def __call__(self, shard: Shard) -> Sums:
         """Read the shard once."""
-        total = over_blocks(shard, self.block_bytes, self._block, add)
-        if len(total.sample) > 1:
-            total = replace(total, sample=(Sample.joined(total.sample),))
-        return total
+        return over_blocks(shard, self.block_bytes, self.block, add).with_one_sample()
 
-    def _block(self, block: Block) -> Sums:
+    def block(self, block: Block) -> Sums:
+        """Return the sums of one block."""
         if self.scratch is not None:
             self.scratch.write(block)
         if self.opening:

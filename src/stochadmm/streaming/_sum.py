@@ -10,7 +10,6 @@ import numpy as np
 from .. import cluster
 from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import Array, Loss, Shape
-from ..base.workspace import Workspace
 from ..data import Scratch, Source, bytes_of, n_outputs, scratch_for
 from ..risk import Evaluation, FiniteSum
 from ..risk.sampling import Coin
@@ -172,10 +171,18 @@ class StreamedSum:
 
     # ---------------------------------------------------------------- passes
 
+    def work(self, x: Array, **more: Any) -> Work:
+        """Return what a pass at x does with every shard."""
+        return Work(self.loss, np.asarray(x, np.float64), self.intercept, self.block_bytes, **more)
+
+    def first_work(self, scratch: Scratch | None) -> Work:
+        """Return what the first pass does, which may leave a copy of the rows."""
+        coin = Coin(self.seed, self.rate)
+        return self.work(np.zeros(self.shape), coin=coin, opening=True, scratch=scratch)
+
     def run(self, x: Array, **more: Any) -> Sums:
         """Return the sums of one pass at x on the engine in use."""
-        task = Work(self.loss, np.asarray(x, np.float64), self.intercept, self.block_bytes, **more)
-        return over_source(self.source, task, add)
+        return over_source(self.source, self.work(x, **more), add)
 
     def value(self, x: Array) -> float:
         """Return the mean loss at x."""
@@ -245,11 +252,20 @@ def loss_of_source(f2: object) -> StreamedSum | None:
 
 def first_pass(f2: StreamedSum) -> Facts:
     """Return what the first pass over the rows finds; a copy of slow ones is made on the way."""
-    return _facts(f2, scratch_for(f2.source) if cluster.shares_disk(f2.source) else None)
+    return _facts(f2, copy_of(f2.source))
+
+
+def copy_of(source: Source) -> Scratch | None:
+    """Return where a copy of slow rows is written, None where none is made."""
+    return scratch_for(source) if cluster.shares_disk(source) else None
 
 
 def _facts(f2: StreamedSum, scratch: Scratch | None) -> Facts:
-    sums = f2.run(np.zeros(f2.shape), coin=Coin(f2.seed, f2.rate), opening=True, scratch=scratch)
+    return facts_from(over_source(f2.source, f2.first_work(scratch), add), scratch)
+
+
+def facts_from(sums: Sums, scratch: Scratch | None) -> Facts:
+    """Return the facts behind the sums of a first pass."""
     if not sums.weight > 0:
         raise ValueError("the weights are zero everywhere; give a row a weight > 0")
     assert sums.energy is not None
@@ -258,20 +274,6 @@ def _facts(f2: StreamedSum, scratch: Scratch | None) -> Facts:
         sums.floor / sums.weight, Sample.joined(sums.sample),
         None if scratch is None else scratch.files,
     )  # fmt: skip
-
-
-def _read_fast(f2: StreamedSum, facts: Facts) -> StreamedSum:
-    """Return the same term over the copy of its rows that the first pass made, if it made one."""
-    return f2 if facts.copy is None else f2.over(facts.copy)
-
-
-def fastest(f2: StreamedSum, workspace: Workspace) -> StreamedSum:
-    """Return the term over the fastest files with its rows that a run has, one object per run."""
-    return workspace.rows.once(_fastest, f2, workspace.rows)
-
-
-def _fastest(f2: StreamedSum, rows: Workspace) -> StreamedSum:
-    return _read_fast(f2, rows.once(first_pass, f2))
 
 
 def in_memory(f2: StreamedSum, rows: Sample, weight: Array) -> FiniteSum:

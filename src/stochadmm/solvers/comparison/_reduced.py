@@ -150,9 +150,12 @@ class Reduced(Solver[ReducedT]):
 
     def conclude(
         self, p: Problem, s: ReducedState, runs: Runs, point: Pair, mean: Pair, full: float = 1.0,
-        per_row: float = 2.0,
+        per_row: float = 2.0, reads: float | None = None,
     ) -> None:  # fmt: skip
-        """Count an epoch: full gradients, gradients per row; ``mean`` is that of its iterates."""
+        """Count an epoch: full gradients, gradients per row; ``mean`` is that of its iterates.
+
+        ``reads`` are the passes that full gradients took, where they are not as many.
+        """
         if self.returns == "ergodic" or not (self.light and recomputes(p.f2)):
             s.mean = s.mean.add(mean, s.n_inner)
         s.ergodic = s.mean.value
@@ -160,7 +163,7 @@ class Reduced(Solver[ReducedT]):
         s.cache = None
         rows = s.n_inner * runs.batch_size / p.f2.n_terms
         s.n_epochs += 1
-        s.n_passes += full + rows
+        s.n_passes += (full if reads is None else reads) + rows
         s.n_gradients += full + per_row * rows
 
 

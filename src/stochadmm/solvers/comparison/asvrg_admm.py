@@ -152,4 +152,4 @@ class ASVRGADMM(Reduced[ASVRGState]):
         s.snapshot = (1 - theta) * s.snapshot + theta / s.n_inner * total
         if not self.strongly_convex:
             s.momentum = (math.sqrt(theta**4 + 4 * theta**2) - theta**2) / 2
-        self.conclude(p, s, runs, s.snapshot, s.snapshot)
+        self.conclude(p, s, runs, s.snapshot, s.snapshot, reads=gradient.reads)

@@ -129,7 +129,7 @@ class SVRGADMM(Reduced[SVRGState]):
             return
         s.snapshot = total / s.n_inner
         last = s.snapshot if self.strongly_convex else s.x
-        self.conclude(p, s, runs, last, s.snapshot)
+        self.conclude(p, s, runs, last, s.snapshot, reads=part.gradient.reads)
 
 
 def check_strongly_convex(problem: Problem, name: str) -> None:

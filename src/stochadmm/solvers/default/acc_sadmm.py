@@ -265,6 +265,7 @@ class AccSADMM(Solver[AccState]):
             s.part = part.after(now, total)
             return
 
+        full = part.gradient.reads
         del part  # with its gradient: what follows needs room
         weight = momentum + anchor
         s.output = combined((1.0, x), (weight, total), over=1 + (s.n_inner - 1) * weight)
@@ -272,7 +273,7 @@ class AccSADMM(Solver[AccState]):
         self._next_snapshot(p, s, schedule, x, before, total, multiplier)
         s.cache = None
         rows = s.n_inner * runs.batch_size / p.f2.n_terms
-        s.n_passes += 1 + rows
+        s.n_passes += full + rows
         s.n_gradients += 1 + 2 * rows
 
     def _opened(self, p: Problem, s: AccState, runs: Runs, rng: np.random.Generator) -> Part:

@@ -42,8 +42,8 @@ from ...streaming import (
     WithRest,
     WithRests,
     by_rows,
+    facts_of,
     fastest,
-    first_pass,
     in_memory,
     loss_of_source,
 )
@@ -130,7 +130,7 @@ class StreamedNewton(Solver[StreamedState]):
         """Begin at the solution of a sample, or where the user says; two reads."""
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
-        facts = workspace.rows.once(first_pass, _streamed(problem))
+        facts = facts_of(_streamed(problem), workspace)
         f2, form = fastest(_streamed(problem), workspace), one_block(problem, workspace)
         mu = form.from_multiplier(None if dual is None else multiplier, deadline=deadline)
         point = inside(problem, point)
@@ -226,7 +226,7 @@ class StreamedNewton(Solver[StreamedState]):
         ``allowed`` is the gap that the run waits for.
         """
         f2 = _streamed(problem)
-        facts = s.workspace.rows.once(first_pass, f2)
+        facts = facts_of(f2, s.workspace)
         tangent = _tangent_problem(f2, s.rows, s.sums, s.output.x2, facts)
         small = replace(problem, f2=tangent)
         scale = max(abs(objective_at_zero(small)), abs(small.objective(s.output)))
@@ -247,7 +247,7 @@ class StreamedNewton(Solver[StreamedState]):
         f2, form = fastest(_streamed(problem), workspace), one_block(problem, workspace)
         x = inside(problem, problem.feasible(point, workspace))
         at, sums = f2.evaluate(x.x2)
-        rows = workspace.rows.once(first_pass, _streamed(problem)).sample
+        rows = facts_of(_streamed(problem), workspace).sample
         s = StreamedState(
             workspace=workspace, x=x, output=x, dual=dual, beta=1.0, bound=-np.inf, cache=at,
             mu=form.from_multiplier(dual, deadline=deadline), sums=sums, rows=rows,
