@@ -77,6 +77,8 @@ class Curves:
 
     runs: dict[Key, dict[int, Curve]] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
+    to_come: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """Runs that are not made yet, by experiment, variant and data set."""
 
     def add(self, piece: Piece, content: dict[str, Any], best: Optimum) -> None:
         """Take in a finished run."""
@@ -94,6 +96,11 @@ class Curves:
             seed = int(content["seed"])
             key = (*names, point)
             self.runs.setdefault(key, {})[seed] = curve(records, best, content["status"])
+
+    def miss(self, piece: Piece) -> None:
+        """Take note of a run that is not made yet."""
+        place = (piece.experiment.name, piece.variant.name, piece.spec.name)
+        self.to_come[place] = self.to_come.get(place, 0) + 1
 
     @staticmethod
     def _row(

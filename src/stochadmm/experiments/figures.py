@@ -73,15 +73,15 @@ def draw(curves: Curves, experiment: Experiment, variant: Variant, folder: Path)
             with rc_context({"svg.hashsalt": "stochadmm", "font.size": 9}):
                 shown = [k for k in keys if axis != "epochs" or METHODS[k[3]].per_epoch]
                 figure = _figure(curves, experiment, variant, axis, shown)
-                stem = folder / f"{experiment.name}-{variant.name}{part}-{axis}"
-                with replacing(stem.with_suffix(".svg")) as temporary:
+                stem = f"{experiment.name}-{variant.name}{part}-{axis}"  # may have a dot in it
+                with replacing(folder / f"{stem}.svg") as temporary:
                     figure.savefig(temporary, format="svg", metadata={"Date": None})
-                with replacing(stem.with_suffix(".pdf")) as temporary:
+                with replacing(folder / f"{stem}.pdf") as temporary:
                     figure.savefig(temporary, format="pdf", metadata={"CreationDate": None})
-                _save_png(figure, stem.with_suffix(".png"))
+                _save_png(figure, folder / f"{stem}.png")
             words = ", methods outside the paper" if part else ""
             name = f"{experiment.name}: {title(experiment, variant)}{words}, over {AXES[axis]}"
-            written.append(Picture(name, stem.with_suffix(".png")))
+            written.append(Picture(name, folder / f"{stem}.png"))
     return written
 
 

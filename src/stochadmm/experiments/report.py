@@ -72,8 +72,18 @@ def write(
     made_graphs = tables.graph_tables(bench, chosen)
     for table in [*made, *made_graphs]:
         _write_csv(store, table)
-    page = _page(chosen, decided, pictures, made, facts, notes, quick)
+    page = _page(chosen, decided, pictures, made, facts, notes, _to_come(curves), quick)
     return write_text(store.folder / "report.html", page)
+
+
+def _to_come(curves: Curves) -> list[str]:
+    """Return what is not run yet, a line per variant of a figure."""
+    found: dict[str, list[str]] = {}
+    for (experiment, variant, dataset), n_runs in curves.to_come.items():
+        begun = any(curves.keys(experiment, variant, dataset))
+        words = f"{n_runs} more runs of {dataset}" if begun else dataset
+        found.setdefault(f"{experiment}, {variant}", []).append(words)
+    return [f"{place}: {', '.join(words)}" for place, words in found.items()]
 
 
 def _kept(bench: Bench, chosen: list[Experiment], kind: str) -> dict[Any, Any]:
@@ -119,10 +129,10 @@ def _write_csv(store: Store, table: Table) -> None:
 
 def _page(
     chosen: list[Experiment], decided: list[Claim], pictures: list[tuple[str, Path]],
-    made: list[Table], facts: dict[str, str], notes: list[str], quick: bool,
+    made: list[Table], facts: dict[str, str], notes: list[str], to_come: list[str], quick: bool,
 ) -> str:  # fmt: skip
     style = files("stochadmm.experiments").joinpath("style.css").read_text(encoding="utf-8")
-    parts = [_head(chosen, facts, notes, quick, bool(decided), bool(pictures))]
+    parts = [_head(chosen, facts, notes, to_come, quick, bool(decided), bool(pictures))]
     if decided:
         parts.append('<h2 id="claims">Claims</h2>')
         parts.append(f"<p>Of {len(decided)} claims: {_counts(c.verdict for c in decided)}.</p>")
@@ -161,8 +171,8 @@ def _page(
 
 
 def _head(
-    chosen: list[Experiment], facts: dict[str, str], notes: list[str], quick: bool,
-    has_claims: bool, has_figures: bool,
+    chosen: list[Experiment], facts: dict[str, str], notes: list[str], to_come: list[str],
+    quick: bool, has_claims: bool, has_figures: bool,
 ) -> str:  # fmt: skip
     links = [("claims", has_claims), ("figures", has_figures), ("tables", True), ("machine", True)]
     shown = "".join(f'<a href="#{name}">{name}</a>' for name, there in links if there)
@@ -181,6 +191,12 @@ def _head(
     if notes:
         items = "".join(f"<li>{escape(note)}</li>" for note in notes)
         lines.append(f'<div class="card"><b>Stand-ins.</b><ul>{items}</ul></div>')
+    if to_come:
+        items = "".join(f"<li>{escape(line)}</li>" for line in to_come)
+        lines.append(
+            f'<div class="card"><b>Still to come.</b> Nothing below rests on these:<ul>{items}'
+            "</ul></div>"
+        )
     seeds = ", ".join(f"{e.name}: {len(e.seeds)} seeds, {e.passes:g} passes" for e in chosen)
     if seeds:
         lines.append(f'<p class="soft">{escape(seeds)}.</p>')

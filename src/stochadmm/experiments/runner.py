@@ -107,11 +107,15 @@ def _wanted(piece: Piece, stages: list[str], methods: list[str] | None) -> bool:
 
 
 def _curves(bench: Bench, every: list[Piece]) -> Curves:
-    """Return the finished runs as curves; what is missing is left out."""
+    """Return the finished runs as curves, and what is missing."""
     curves = Curves()
     for piece in every:
-        content = bench.finished(piece) if piece.kind == "runs" else None
-        if content is not None:
+        if piece.kind != "runs":
+            continue
+        content = bench.finished(piece)
+        if content is None:
+            curves.miss(piece)
+        else:
             curves.add(piece, content, bench.optimum(piece))
     return curves
 

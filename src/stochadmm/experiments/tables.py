@@ -120,8 +120,8 @@ def cost_table(bench: Bench, chosen: list[Experiment]) -> Table:
         found: dict[str, list[list[float]]] = {}
         for piece in pieces(experiment):
             kept = bench.finished(piece) if piece.kind == "runs" else bench.kept(piece)
-            if kept is not None and "took" in kept:
-                found.setdefault(piece.kind, []).append(kept["took"])
+            if kept is not None and (took := _took(piece.kind, kept)) is not None:
+                found.setdefault(piece.kind, []).append(took)
         for kind in KINDS:
             if kind in found:
                 wall, processor = np.sum(found[kind], axis=0)
@@ -132,9 +132,18 @@ def cost_table(bench: Bench, chosen: list[Experiment]) -> Table:
     return Table(
         "cost", "What it has cost",
         ("figure", "work", "pieces", "minutes", "processor minutes"), rows,
-        "Pieces that were interrupted count from where they were taken up; loading data counts "
-        "with the piece that needed them first.",
+        "Of tuning all trials count; other pieces that were interrupted count from where they "
+        "were taken up. Loading data counts with the piece that needed them first.",
     )  # fmt: skip
+
+
+def _took(kind: str, kept: dict[str, Any]) -> list[float] | None:
+    """Return seconds of waiting and of the processor; of a tuning those of all its trials."""
+    took: list[float] | None = kept.get("took")
+    if kind != "tuning":
+        return took
+    trials = float(kept["seconds"])
+    return [max(took[0] if took else 0.0, trials), trials]
 
 
 def _power(score: float | None) -> str:
