@@ -115,7 +115,7 @@ def minimize(
         where they fit (always by default), and compute those of a batch again where not.
     cluster : Engine, optional
         Where passes over a source run: ``stochadmm.cluster.Local()``, ``Processes(4)``,
-        ``Dask(client)``; threads of this process by default.
+        ``Dask(client)``, ``Ray()``; threads of this process by default.
     checkpoint : path, optional
         A file that the run is written to between epochs and at its end, so that it can be taken
         up after a crash. It is replaced when the next one is whole, and the one before it kept as
