@@ -1,10 +1,10 @@
 """What dask-ml does with the rows of `out_of_core.py`: run by the Python that has it.
 
-    PYTHON benchmarks/dask_ml_rows.py FOLDER LIMIT ALPHA ITERATIONS
+    PYTHON benchmarks/dask_ml_rows.py FOLDER LIMIT ALPHA SOLVER ITERATIONS
 
 Its logistic regression has an l1 norm and no graph; the sum of the losses that it minimizes is
-ours times the number of rows. Rows are read in pieces of 100,000 by two threads; LIMIT in bytes,
--1 for none. One line of JSON: coefficients with the intercept last, seconds, the largest memory of
+ours times the number of rows. Rows are read in pieces of 100,000 by two threads; LIMIT in bytes.
+One line of JSON: coefficients with the intercept last, seconds, the largest memory of
 the process.
 """
 
@@ -43,12 +43,12 @@ def as_array(path: Path) -> da.Array:
 
 def main() -> None:
     """Fit, and say what came out."""
-    folder, limit, alpha, iterations = Path(sys.argv[1]), *map(float, sys.argv[2:])
-    if limit > 0:
-        resource.setrlimit(resource.RLIMIT_DATA, (int(limit), int(limit)))
+    folder, limit, alpha = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    solver, iterations = sys.argv[4], int(sys.argv[5])
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     X, y = as_array(folder / "X.npy"), as_array(folder / "y.npy") > 0
     model = LogisticRegression(
-        penalty="l1", C=1 / (alpha * len(X)), solver="proximal_grad", max_iter=int(iterations)
+        penalty="l1", C=1 / (alpha * len(X)), solver=solver, max_iter=iterations
     )
     began = time.perf_counter()
     with dask.config.set(scheduler="threads", num_workers=2):
