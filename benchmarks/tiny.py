@@ -123,6 +123,8 @@ def estimators() -> dict[str, Callable[[], Any]]:
         given = next((extra for word, extra in more.items() if name.startswith(word)), {})
         model = getattr(sa, name)(**given)
         found[name] = lambda model=model, y=y: model.fit(X, y)
+    three, low_rank = np.digitize(score, [-1.0, 1.0]), sa.SparseLowRankClassifier()
+    found["SparseLowRankClassifier, 3 classes"] = lambda: low_rank.fit(X, three)
     return found
 
 

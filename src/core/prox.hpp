@@ -8,7 +8,7 @@ namespace VARIANT {
 namespace {
 
 // The same integers stand in base/terms.py.
-enum OtherTerm { TOTAL_VARIATION = N_SIMPLE, SPARSE_GROUP_NORMS, N_TERMS };
+enum OtherTerm { TOTAL_VARIATION = N_SIMPLE, SPARSE_GROUP_NORMS, NUCLEAR_NORM, N_TERMS };
 
 template <class T>
 void prox_elementwise(const Penalty<T> &h, idx first, idx last, idx C, const T *RESTRICT v, T step,
@@ -93,6 +93,59 @@ template <class T> void fuse_columns(const T *v, idx n, idx C, double threshold,
   for (idx c = 0; c < C; ++c) fuse(v + c, n, C, threshold, out + c, room.at);
 }
 
+// One-sided Jacobi rotations: the rows of A become orthogonal, so that their lengths are its
+// singular values, small ones as accurate as large ones; Q gets the rotations, A = Q (A before).
+inline void make_orthogonal(double *RESTRICT A, idx side, idx length, double *RESTRICT Q) {
+  for (idx p = 0; p < side; ++p)
+    for (idx q = 0; q < side; ++q) Q[p * side + q] = p == q ? 1.0 : 0.0;
+  const double rounding = 1e-15 * sqrt((double)length);
+  bool turned = true;
+  for (int sweep = 0; turned && sweep < 40; ++sweep) {
+    turned = false;
+    for (idx p = 0; p < side; ++p)
+      for (idx q = p + 1; q < side; ++q) {
+        double *RESTRICT a = A + p * length, *RESTRICT b = A + q * length;
+        double aa = 0, bb = 0, ab = 0;
+        for (idx i = 0; i < length; ++i) aa += a[i] * a[i], bb += b[i] * b[i], ab += a[i] * b[i];
+        if (!(fabs(ab) > rounding * (sqrt(aa) * sqrt(bb)))) continue;
+        turned = true;
+        double ratio = (bb - aa) / (2 * ab);
+        double t = (ratio < 0 ? -1.0 : 1.0) / (fabs(ratio) + sqrt(ratio * ratio + 1));
+        double c = 1 / sqrt(t * t + 1), s = t * c;
+        auto turn = [&](double *RESTRICT x, double *RESTRICT y, idx n) {
+          for (idx i = 0; i < n; ++i) {
+            double u = x[i], v = y[i];
+            x[i] = c * u - s * v, y[i] = s * u + c * v;
+          }
+        };
+        turn(a, b, length), turn(Q + p * side, Q + q * side, side);
+      }
+  }
+}
+// Soft thresholding of the singular values of a matrix, V = sum_k (row k of A) (row k of Q)' with
+// the longer side in A.
+template <class T>
+void prox_nuclear_norm(idx rows, idx columns, const T *v, double cut, T *out) {
+  bool tall = rows >= columns;
+  idx side = tall ? columns : rows, length = tall ? rows : columns;
+  idx across = tall ? 1 : columns, along = tall ? columns : 1;  // steps in v
+  Buffer<double> A(side * length, false), Q(side * side, false), entries(side, false);
+  for (idx p = 0; p < side; ++p)
+    for (idx i = 0; i < length; ++i) A[p * length + i] = (double)v[p * across + i * along];
+  make_orthogonal(A.at, side, length, Q.at);
+  for (idx p = 0; p < side; ++p) {
+    double value = norm_of(A.at, p * length, (p + 1) * length);
+    double share = value > cut ? (value - cut) / value : 0.0;
+    for (idx q = 0; q < side; ++q) Q[p * side + q] *= share;
+  }
+  for (idx i = 0; i < length; ++i) {
+    clear(entries.at, side);
+    for (idx p = 0; p < side; ++p)
+      for (idx q = 0; q < side; ++q) entries[q] += A[p * length + i] * Q[p * side + q];
+    for (idx q = 0; q < side; ++q) out[q * across + i * along] = (T)entries[q];
+  }
+}
+
 // argmin_u h(u) + |u - v|^2 / (2 step) into out; v is not changed.
 template <class T> void prox(const Penalty<T> &h, idx C, const T *v, T step, T *out) {
   if (h.n_terms == 0) copy(v, h.rows * C, out);
@@ -104,6 +157,10 @@ template <class T> void prox(const Penalty<T> &h, idx C, const T *v, T step, T *
     else if (h.kinds[t] == SPARSE_GROUP_NORMS) {
       prox_elementwise(h, first, last, C, v, step, out);
       prox_group_norms(h, h.first_group[t], h.first_group[t + 1], C, out, step, out);
+    } else if (h.kinds[t] == NUCLEAR_NORM) {  // a group is a row of the matrix
+      idx rows = most(h.first_group[t + 1] - h.first_group[t], (idx)1);
+      prox_nuclear_norm(rows, (last - first) * C / rows, v + first * C,
+                        (double)(step * h.variation[t]), out + first * C);
     } else fuse_columns(v + first * C, last - first, C, (double)(step * h.variation[t]), out + first * C);
   }
 }

@@ -19,6 +19,7 @@ from stochadmm.base.terms import (
     KINDS,
     Elementwise,
     GroupNorms,
+    NuclearNorm,
     SparseGroupNorms,
     TotalVariation,
 )
@@ -325,6 +326,8 @@ def terms(draw):
             parts.append(Elementwise(size, l1, l2, lo, hi))
         elif kind == GroupNorms.kind:
             parts.append(GroupNorms(sizes, weights))
+        elif kind == NuclearNorm.kind:
+            parts.append(NuclearNorm(size, strength * float(rng.random())))
         elif kind == SparseGroupNorms.kind:
             parts.append(SparseGroupNorms(sizes, weights, strength * rng.random(size)))
         else:

@@ -214,8 +214,46 @@ class SparseGroupNorms(Term):
         return GroupNorms(self.sizes, self.weights), Elementwise(self.size, *self.per_row())
 
 
+@dataclass(frozen=True)
+class NuclearNorm(Term):
+    """weight * (sum of the singular values) of a matrix; each of its rows is ``width`` rows."""
+
+    kind: ClassVar[int] = 4
+    by_groups: ClassVar[bool] = False
+    size: int
+    weight: float
+    width: int = 1
+
+    def groups(self) -> tuple[NDArray[np.int64], Floats]:
+        """Return the rows of the matrix; the weight is the one number."""
+        count = self.size // self.width
+        return np.full(count, self.width, np.int64), np.ones(count)
+
+    def number(self) -> float:
+        """Return the weight."""
+        return self.weight
+
+    def value(self, x: NDArray[Any]) -> float:
+        """Return the value of the term at its rows."""
+        matrix = x.reshape(self.size // self.width, -1).astype(np.float64)
+        return self.weight * float(np.linalg.svd(matrix, compute_uv=False).sum())
+
+    @staticmethod
+    def prox(at: Slots, v: NDArray[Any], step: float) -> NDArray[Any]:
+        """Soft-threshold the singular values."""
+        matrix = v.reshape(max(len(at.groups), 1), -1).astype(np.float64)
+        left, values, right = np.linalg.svd(matrix, full_matrices=False)
+        kept = (left * np.maximum(values - step * at.number, 0.0)) @ right
+        return np.asarray(kept.reshape(v.shape).astype(v.dtype))
+
+    def flat(self, outputs: int) -> NuclearNorm:
+        """Return the same norm of the matrix of the entries."""
+        return NuclearNorm(self.size * outputs, self.weight, self.width * outputs)
+
+
 KINDS: dict[int, type[Term]] = {
-    cls.kind: cls for cls in (Elementwise, GroupNorms, TotalVariation, SparseGroupNorms)
+    cls.kind: cls
+    for cls in (Elementwise, GroupNorms, TotalVariation, SparseGroupNorms, NuclearNorm)
 }
 
 

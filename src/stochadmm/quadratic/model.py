@@ -18,7 +18,7 @@ from ..linear_algebra.implicit import Implicit
 from ..penalties import Stacked
 from .implicit import ImplicitRun
 from .options import DEFAULTS, QuadraticOptions
-from .parts import Flat, as_sparse, compiled_views
+from .parts import Flat, as_sparse, compiled_views, splitting_views
 from .run import MatrixRun, Run
 
 Accept = Callable[[Array], bool]
@@ -168,7 +168,9 @@ class QuadraticModel:
         self.first = T.shape[0]
         self.sparse_gram = sparse_gram(self.structure, self.workspace)
         self.gram_trace = float(self.sparse_gram.diagonal().sum())
-        self.views = compiled_views(self.S, self.h, outputs)
+        self.views = self.loop_views = compiled_views(self.S, self.h, outputs)
+        if self.views is None and not options.anchored:
+            self.loop_views = splitting_views(self.S, self.h, outputs, options.compiled_side)
 
     def gram(self) -> Array:
         """Return S'S as a dense matrix."""

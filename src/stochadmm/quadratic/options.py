@@ -27,6 +27,9 @@ class QuadraticOptions:
         ``least`` say that rounding has been reached.
     flatten : int
         Entries up to which coupled outputs are solved as one vector, with a matrix of that side.
+    compiled_side : int
+        Shorter side of a matrix up to which Jacobi's rotations find its singular values sooner
+        than a call of LAPACK: the splitting with its nuclear norm is compiled.
     ridge : float
         Added to the diagonal, relative to its mean: collinear columns leave H singular.
     anchored : bool
@@ -53,6 +56,7 @@ class QuadraticOptions:
     idle: int = 3
     gain: float = 0.9
     flatten: int = 1500
+    compiled_side: int = 16
     ridge: float = 1e-11
     anchored: bool = False
     hold: float = 1e-3

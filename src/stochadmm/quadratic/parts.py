@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Shape
-from ..base.terms import compiled_terms
-from ..forms.compiled import operator_view, penalty_view
+from ..base.terms import NuclearNorm, compiled_terms
+from ..forms.compiled import operator_view, terms_view
 from ..forms.structure import as_matrix
 from ..linear_algebra.dense import inverse
 from ..operators import as_operator
+from ..penalties import segments
 
 
 def tall(x: Array) -> Array:
@@ -27,13 +29,40 @@ def top(x: Array) -> float:
     return float(np.abs(x).max(initial=0.0))
 
 
-def compiled_views(S: Any, h: Any, outputs: Shape) -> tuple[Any, Any] | None:
-    """Return structure and penalty as compiled code sees them; None where it does not."""
-    columns = outputs[0] if outputs else 1
-    made = penalty_view(h, S.shape[0], columns, np.dtype(np.float64))
-    if made is None:
+Views = tuple[Any, Any]
+"""Structure and penalty as compiled code sees them."""
+
+
+def compiled_views(S: Any, h: Any, outputs: Shape) -> Views | None:
+    """Return structure and penalty for Newton's method; None where it does not know them."""
+    terms = compiled_terms(h, S.shape[0])
+    return None if terms is None else _views(S, terms, outputs)
+
+
+def splitting_views(S: Any, h: Any, outputs: Shape, side: int) -> Views | None:
+    """Return structure and penalty for the splitting, which knows nuclear norms as well.
+
+    ``side`` is the largest shorter side of their matrices.
+    """
+    flat = isinstance(h, Flat)
+    rows, *columns = h.shape if flat else (S.shape[0], *outputs)
+    terms: list[Any] = []
+    for part, where in segments(h.penalty if flat else h, rows):
+        size = where.stop - where.start
+        small = offers(part, Has.FACTORS) and min((size, *columns)) <= side
+        own = [NuclearNorm(size, part.alpha)] if small else compiled_terms(part, size)
+        if own is None:
+            return None
+        terms += own
+    return _views(S, [term.flat(columns[0]) for term in terms] if flat else terms, outputs)
+
+
+def _views(S: Any, terms: list[Any], outputs: Shape) -> Views | None:
+    if None in terms:
         return None
-    return operator_view(as_operator(S), np.dtype(np.float64), S.shape[1]), made
+    columns, dtype = outputs[0] if outputs else 1, np.dtype(np.float64)
+    made = terms_view(terms, S.shape[0], columns, dtype)
+    return operator_view(as_operator(S), dtype, S.shape[1]), made
 
 
 def as_sparse(A: Any, d: int) -> Any:

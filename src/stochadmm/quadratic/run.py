@@ -106,7 +106,8 @@ class Run(Generic[M]):
     def solve(self, max_iter: int) -> None:
         """Go on until both residuals are at most ``tol``."""
         can_newton = self.model.views is not None and self.has_matrix
-        splitting = self._compiled if can_newton and available() else self._python
+        can_compile = self.model.loop_views is not None and self.has_matrix and available()
+        splitting = self._compiled if can_compile else self._python
         stretch = max(50, len(self.step) // 8)  # a new penalty costs about so many iterations
         near = max(self.tol, self.model.options.near) if can_newton else self.tol
         best = Best(self.model.options)
@@ -162,9 +163,9 @@ class Run(Generic[M]):
     def _compiled(self, inverse: Array, n_iter: int, tol: float) -> None:
         from ..kernels.quadratic import Splitting, splitting
 
-        assert self.model.views is not None
+        assert self.model.loop_views is not None
         problem = Splitting(
-            *self.model.views, np.ascontiguousarray(inverse), -self.c, self.shift, self.step,
+            *self.model.loop_views, np.ascontiguousarray(inverse), -self.c, self.shift, self.step,
             self.image, self.dual, self.penalty, self.model.options.relaxation, n_iter, 10, tol,
             self.length, self.force,
         )  # fmt: skip
