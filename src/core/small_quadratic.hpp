@@ -92,14 +92,15 @@ struct Inner {
 
  private:
   Buffer<double> gram, matrix, slope, next, ahead, move, anchor, shifted, fresh, weight, image, right,
-      at_minus;
+      at_minus, factor_weight, factor_shifted;
+  double factor_lift = -1;  // of Newton's matrix whose factor is in `matrix`; -1 for none
   double force = 0, length = 0, ridge = 0, far = 0, usual = 0, hold = 0, trace_gram = 0, tol = 0;
 
  public:
   Inner(const Operator<double> &S, const Penalty<double> &h)
       : p(S.columns), m(S.rows), S(S), h(h), c(p), at(m), step(p), dual(m), z(m), gram(p * p),
         matrix(p * p), slope(p), next(p), ahead(p), move(p), anchor(p), shifted(m), fresh(m),
-        weight(m), image(m), right(p), at_minus(m) {
+        weight(m), image(m), right(p), at_minus(m), factor_weight(m), factor_shifted(m) {
     for (idx i = 0; i < m; ++i)
       for (int32_t k = S.indptr[i]; k < S.indptr[i + 1]; ++k)
         for (int32_t l = S.indptr[i]; l < S.indptr[i + 1]; ++l)
@@ -110,7 +111,7 @@ struct Inner {
   // Solve for a new H, c and `at` to relative residuals `tol_`, or to rounding; the multiplier and
   // the penalty of the last problem are used.
   bool solve_for(const double *H_, double tol_, bool warm) {
-    H = H_, tol = tol_;
+    H = H_, tol = tol_, factor_lift = -1;
     double trace = 0, top = 0;
     for (idx j = 0; j < p; ++j) {
       trace += H[j * p + j];
@@ -162,6 +163,7 @@ struct Inner {
   // Alternate between v and z; the multiplier is in the subdifferential of h at z.
   bool split(idx rounds) {
     const double relax = 1.7;
+    factor_lift = -1;
     for (idx k = 0; k < p * p; ++k) matrix[k] = H[k] + penalty * gram[k];
     for (idx j = 0; j < p; ++j) matrix[j * p + j] += ridge;
     if (!factorize(matrix, p)) return false;
@@ -215,19 +217,44 @@ struct Inner {
     for (idx j = 0; j < p; ++j) out[j] += c[j] + hold * (v[j] - anchor[j]) + right[j];
   }
 
+  // Whether Newton's matrix is the one whose factor is at hand: exactly, or where a group that is on
+  // has turned by less than a thousandth, which leaves a step that is a thousandth off.
+  bool has_factor(double lift) const {
+    if (lift != factor_lift) return false;
+    for (idx t = 0; t < h.n_terms; ++t) {
+      if (h.kinds[t] != GROUP_NORMS) {
+        for (idx i = h.starts[t]; i < h.starts[t + 1]; ++i)
+          if (weight[i] != factor_weight[i]) return false;
+        continue;
+      }
+      for (idx g = h.first_group[t]; g < h.first_group[t + 1]; ++g) {
+        idx start = h.group_starts[g], stop = h.group_stops[g];
+        double near = 1e-3 * norm_of(factor_shifted.at, start, stop);
+        for (idx i = start; i < stop; ++i) {
+          if (!(fabs(weight[i] - factor_weight[i]) <= 1e-3 * factor_weight[i])) return false;
+          if (!(fabs(shifted[i] - factor_shifted[i]) <= near)) return false;
+        }
+      }
+    }
+    return true;
+  }
+
   void direction() {  // move = -matrix^-1 slope
     double lift = ridge + hold;
+    for (idx j = 0; j < p; ++j) move[j] = -slope[j];
+    if (has_factor(lift)) return solve(matrix, p, move);
     NewtonMatrix s = {S, h, p, H, shifted.at, weight.at, matrix.at};
     for (int trial = 0; trial < 8; ++trial) {
       newton_matrix(s);
       for (idx j = 0; j < p; ++j) matrix[j * p + j] += lift;
       if (factorize(matrix, p)) {
-        for (idx j = 0; j < p; ++j) move[j] = -slope[j];
-        solve(matrix, p, move);
-        return;
+        factor_lift = lift;
+        copy(weight.at, m, factor_weight.at), copy(shifted.at, m, factor_shifted.at);
+        return solve(matrix, p, move);
       }
       lift *= 100;
     }
+    factor_lift = -1;
     for (idx j = 0; j < p; ++j) move[j] = -slope[j] / most(H[j * p + j], lift);
   }
 
@@ -252,7 +279,8 @@ struct Inner {
       look(step, slope);
       for (int k = 0; k < 25; ++k) {
         double before = largest(slope, p);
-        if (before <= 0.1 * tol * size) break;
+        // not more accurate than the multiplier is; one step at least
+        if (k > 0 && before <= most(0.1 * tol, 1e-3 * least(primal, 1.0)) * size) break;
         direction();
         double first = product(slope, move), t = 1, rise = 0;
         for (int trial = 0; trial < 12; ++trial) {

@@ -35,14 +35,14 @@ class SmallLimits:
         Coefficients and intercept: systems of this size are solved by the dozen, one flop at a
         time.
     numbers : int
-        Entries of X, which are copied as dense float64 rows: 1 MB stays in a processor's cache
-        while a dozen passes read it.
+        Entries of X, which are copied as dense float64 rows: 4 MB stay in a processor's cache
+        while a dozen passes read them, and more rows are better sampled.
     rows : int
         Rows of the structure and the identity together, per column.
     """
 
-    columns: int = 128
-    numbers: int = 130_000
+    columns: int = 256
+    numbers: int = 524_288
     rows: int = 12
 
     def admits(self, n: int, p: int, structure: int = 0) -> bool:
