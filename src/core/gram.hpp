@@ -41,27 +41,29 @@ INLINE void tile_products(const double *rows, const double *X, idx n, idx size, 
   }
 }
 
-// X diag(weight) X' for p lines of n numbers, both triangles into out. Four lines stay in the first
-// cache while all that are weighted pass by.
-inline void weighted_gram(const double *X, idx p, idx n, const double *weight, double *out) {
+// X diag(weight) X' for p lines of n numbers, both triangles into out; products of two of the first
+// `known` lines are there already. Four lines stay in the first cache while all that are weighted
+// pass by.
+inline void weighted_gram(const double *X, idx p, idx n, const double *weight, double *out,
+                          idx known = 0) {
   Buffer<double> memory(p * GRAM_BLOCK, false);
   double *rows = memory.at;
-  clear(out, p * p);
+  clear(out + known * p, (p - known) * p);
   for (idx start = 0; start < n; start += GRAM_BLOCK) {
     idx size = least(GRAM_BLOCK, n - start);
-    for (idx j = 0; j < p; ++j)
+    for (idx j = known; j < p; ++j)
       for (idx i = 0; i < size; ++i)
         rows[j * GRAM_BLOCK + i] = weight[start + i] * X[j * n + start + i];
     idx k = 0;
     for (; k + 4 <= p; k += 4) {
       const double *lines = X + k * n + start;
-      idx j = k;
+      idx j = most(k, known);
       for (; j + 2 <= p; j += 2)
         tile_products<2>(rows + j * GRAM_BLOCK, lines, n, size, out + j * p + k, p);
       if (j < p) tile_products<1>(rows + j * GRAM_BLOCK, lines, n, size, out + j * p + k, p);
     }
     for (; k < p; ++k)
-      for (idx j = k; j < p; ++j) {
+      for (idx j = most(k, known); j < p; ++j) {
         double sum;
         dot(X + k * n + start, size, rows + j * GRAM_BLOCK, &sum);
         out[j * p + k] += sum;

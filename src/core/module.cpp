@@ -1,6 +1,7 @@
 // The Python module: views are made once, loops are called with views and named tuples of arrays.
 #include "border.hpp"
 
+#include <chrono>
 #include <cstring>
 #include <new>
 #if defined(_MSC_VER)
@@ -563,6 +564,34 @@ nb::tuple small_route(nb::handle from) {
                         found.passes, found.exact);
 }
 
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+nb::tuple few_columns(nb::handle from) {
+  Fields v{from};
+  const View<Data> &f = nb::cast<const View<Data> &>(nb::getattr(v["f"], "native"));
+  ColumnsFound found;
+  with(f, [&](const auto &data, auto type) {
+    typedef decltype(type) T;
+    check_single(data);
+    idx p = data.d + data.intercept;
+    ColumnsRoute s;
+    s.l1 = v.array<const double>("l1", p), s.l2 = v.array<const double>("l2", p);
+    s.lo = v.array<const double>("lo", p), s.hi = v.array<const double>("hi", p);
+    s.w = v.array<double>("w", p), s.gradient = v.array<double>("gradient", p);
+    s.z = v.array<double>("z", data.n), s.u = v.array<double>("u", data.n);
+    s.first = v.whole("first"), s.most = v.whole("most");
+    if (s.first < 1 || s.most < 1) refuse("first or most is not at least 1");
+    s.work = v.number("work"), s.seconds = v.number("seconds"), s.now = now;
+    Released released;
+    if constexpr (std::is_same_v<T, double>) found = active_small->wide_columns(s, data);
+    else found = active_small->narrow_columns(s, data);
+  });
+  return nb::make_tuple(found.value, found.penalty, found.bound, found.steps, found.passes,
+                        found.columns, found.late);
+}
+
 // ---------------------------------------------------------------- methods
 
 // The arrays of a state by the block they belong to.
@@ -790,6 +819,7 @@ NB_MODULE(_core, m) {
   m.def("loss_largest_conjugates", &loss_largest_conjugates);
   m.def("loss_rooms", &loss_rooms);
   m.def("small_route", &small_route);
+  m.def("few_columns", &few_columns);
   m.def("acc_sadmm", &acc_sadmm);
   m.def("svrg_admm", &svrg_admm);
   m.def("sag_admm", &sag_admm);

@@ -23,9 +23,7 @@ struct Lines {
         cap(loss.cap(p0, p1)) {
     if (f.sparse && f.wide) spread_rows<T, int64_t>(f);
     else if (f.sparse) spread_rows<T, int32_t>(f);
-    else
-      for (idx i = 0; i < n; ++i)
-        for (idx j = 0; j < f.d; ++j) X[j * n + i] = (double)f.X[i * f.d + j];
+    else transpose(f);
     double total = 0;
     for (idx i = 0; i < n; ++i) {
       if (f.intercept) X[f.d * n + i] = 1;
@@ -43,6 +41,14 @@ struct Lines {
       dot(X + j * n, n, room.at, energy + j);
       energy[j] = sqrt(energy[j] / (double)n);
     }
+  }
+  template <class T> void transpose(const Data<T> &f) {  // in squares that stay in the first cache
+    const idx side = 32;
+    for (idx start = 0; start < n; start += side)
+      for (idx first = 0; first < f.d; first += side)
+        for (idx j = first; j < least(first + side, f.d); ++j)
+          for (idx i = start; i < least(start + side, n); ++i)
+            X[j * n + i] = (double)f.X[i * f.d + j];
   }
   template <class T, class I> void spread_rows(const Data<T> &f) {
     const I *indptr = (const I *)f.indptr, *indices = (const I *)f.indices;

@@ -157,6 +157,20 @@ struct SmallFound {
   idx steps, passes;
   bool exact;  // whether zeros and ties of w are exact
 };
+// A whole solve where every column is held by its own penalty; at most `most` columns are worked on,
+// `first` at the beginning. Numbers per column, that of the intercept last.
+struct ColumnsRoute {
+  const double *l1, *l2, *lo, *hi;
+  double *w, *z, *u, *gradient;
+  idx first, most;
+  double work, seconds;  // products and time after which it is left
+  double (*now)();
+};
+struct ColumnsFound {
+  double value, penalty, bound;  // as of the small route
+  idx steps, passes, columns;
+  bool late;  // whether it was left before its end
+};
 // Loops of a loss over many entries, in double: see entries.hpp.
 struct EntryLoops {
   void (*values)(double p0, double p1, const double *z, const double *y, idx n, double *u, double *out);
@@ -175,6 +189,8 @@ struct EntryLoops {
 struct SmallKernels {
   SmallFound (*narrow)(const SmallRoute &, const Data<float> &);
   SmallFound (*wide)(const SmallRoute &, const Data<double> &);
+  ColumnsFound (*narrow_columns)(const ColumnsRoute &, const Data<float> &);
+  ColumnsFound (*wide_columns)(const ColumnsRoute &, const Data<double> &);
   const EntryLoops &(*entries)(int loss);
 };
 

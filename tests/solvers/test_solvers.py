@@ -251,6 +251,10 @@ PROMISES = {
         10, 1e-9, "one compiled call, for small problems of one output", own=True,
         cannot=frozenset({"fused_multinomial", "low_rank", "shifted_constraint"}),
     ),
+    "few-columns": Promise(
+        10, 1e-9, "one compiled call, for columns held one by one", own=True,
+        cannot=EVERYTHING - BY_COLUMN,
+    ),
     "working-set": Promise(
         100, 1e-9, "second order, where columns can be left out", own=True,
         cannot=EVERYTHING - BY_COLUMN,

@@ -51,33 +51,41 @@ class SmallLimits:
 
     def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return what keeps a problem from the small route, in words."""
-        f2 = loss_of_rows(problem.f2)
-        if not available():
-            return "no compiled kernels"
-        if f2 is None or not f2.compiled:
-            return "rows or loss have no compiled form"
-        p = f2.n_columns
-        if not self.admits(f2.n_terms, p):
+        reason = why_not_one_call(problem)
+        if reason is not None:
+            return reason
+        n, p = problem.f2.n_terms, problem.shape2[0]
+        if not self.admits(n, p):
             return "it is not small"
-        if problem.f1 is not None or problem.b is not None:
-            return "f1 or b"
-        plain = identity_scale(problem.A1) == -1.0 and offers(problem.A2, Has.SPARSE)
-        if problem.A1 is not None and not plain:
-            return "a constraint that is not structure @ x2 = x1"
-        if not self.admits(f2.n_terms, p, problem.shape1[0]):
+        if not self.admits(n, p, problem.shape1[0]):
             return "the structure is not small"
-        if _all_terms(problem, workspace or Workspace()) is None:
+        if all_terms(problem, workspace or Workspace()) is None:
             return "a penalty without rows of its own"
         return None
 
 
+def why_not_one_call(problem: Problem) -> str | None:
+    """Return what keeps a problem from any solve in one compiled call, in words."""
+    f2 = loss_of_rows(problem.f2)
+    if not available():
+        return "no compiled kernels"
+    if f2 is None or not f2.compiled:
+        return "rows or loss have no compiled form"
+    if problem.f1 is not None or problem.b is not None:
+        return "f1 or b"
+    plain = identity_scale(problem.A1) == -1.0 and offers(problem.A2, Has.SPARSE)
+    if problem.A1 is not None and not plain:
+        return "a constraint that is not structure @ x2 = x1"
+    return None
+
+
 def ends_exactly(problem: Problem, workspace: Workspace) -> bool:
     """Say whether zeros come out exact: groups beside other penalties end at rounding's size."""
-    terms = _all_terms(problem, workspace) or []
+    terms = all_terms(problem, workspace) or []
     return len(terms) < 2 or not any(term.kind == GroupNorms.kind for term in terms)
 
 
-def _all_terms(problem: Problem, workspace: Workspace) -> list[Term] | None:
+def all_terms(problem: Problem, workspace: Workspace) -> list[Term] | None:
     """Return the terms of both penalties, None where one of them has no such form."""
     first = workspace.once(_terms, problem.h1, problem.shape1[0])
     second = workspace.once(_terms, problem.h2, problem.shape2[0])
@@ -172,7 +180,7 @@ def minimize_in_columns(
 def small_form(problem: Problem, workspace: Workspace) -> SmallForm:
     """Return the form of a problem that `SmallLimits` admits."""
     p, rows = problem.shape2[0], problem.shape1[0]
-    terms = _all_terms(problem, workspace) or []
+    terms = all_terms(problem, workspace) or []
     own = p if problem.h2 is not None else 0
     parts = workspace.shared.once(structure_rows, problem.A2, own)
     terms, again = _taken_apart(terms)

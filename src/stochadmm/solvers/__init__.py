@@ -36,6 +36,7 @@ from .default._schedule import Schedule
 from .default.acc_sadmm import AccSADMM
 from .default.auto import Auto
 from .default.coordinate_newton import EntryNewton
+from .default.few_columns import FewColumns
 from .default.gram import Gram
 from .default.low_rank_gram import LowRankGram, LowRankGramOptions
 from .default.low_rank_newton import LowRankNewton, LowRankNewtonOptions
@@ -66,6 +67,7 @@ __all__ = [
     "Continuation",
     "EntryNewton",
     "FastLADMM",
+    "FewColumns",
     "Gram",
     "InertialADMM",
     "Katyusha",

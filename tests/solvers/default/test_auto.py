@@ -66,7 +66,7 @@ def test_the_route_follows_the_shape(n, d, route):
 
 @pytest.mark.parametrize(
     ("n", "d", "route"),
-    [(300, 1000, "working-set"), (3000, 2000, "working-set"), (3000, 250, "newton")],
+    [(300, 1000, "few-columns"), (4500, 2000, "working-set"), (3000, 250, "newton")],
 )
 def test_columns_held_one_by_one_are_worked_on_a_few_at_a_time(n, d, route):
     rng = np.random.default_rng(0)

@@ -30,6 +30,7 @@ from ...second_order import is_quadratic
 from ...streaming import loss_of_source
 from .._base import AnySolver, Solver, State, choose_engine, get, register, start_point
 from .coordinate_newton import EntryNewton
+from .few_columns import FewColumns
 from .handover import dual_rows
 from .low_rank_gram import LowRankGram
 from .low_rank_newton import LowRankNewton
@@ -85,9 +86,10 @@ class Auto(Solver[State]):
     route : str, default="auto"
         "small": one compiled call; "newton": second-order steps from samples of rows; "gram": the
         Gram matrix of a quadratic loss; "low-rank-gram", "low-rank-newton": both with a nuclear
-        norm; "coordinate-newton": sparse rows, many outputs and an l1 norm; "working-set": a few
-        of many columns at a time; "tied-newton": a factor of the structure and the levels it
-        leaves; "sdca-admm": steps in the dual variables of few rows; "acc-sadmm".
+        norm; "coordinate-newton": sparse rows, many outputs and an l1 norm; "few-columns" and
+        "working-set": a few of many columns at a time, in one compiled call and in Newton steps;
+        "tied-newton": a factor of the structure and the levels it leaves; "sdca-admm": steps in
+        the dual variables of few rows; "acc-sadmm".
     options : AutoOptions
         Sizes at which one method becomes cheaper than another.
 
@@ -112,9 +114,13 @@ class Auto(Solver[State]):
     options: AutoOptions = field(default_factory=AutoOptions)
 
     def choose(
-        self, problem: Problem, workspace: Workspace | None = None, small: bool = True
-    ) -> tuple[str, str]:
-        """Return the route and the reason, in words; ``small`` allows for the small one."""
+        self, problem: Problem, workspace: Workspace | None = None, small: bool = True,
+        again: bool = False,
+    ) -> tuple[str, str]:  # fmt: skip
+        """Return the route and the reason, in words.
+
+        ``small`` allows for the small one; ``again`` says that a route in one call was taken.
+        """
         if self.route != "auto":
             return self.route, "asked for"
         workspace = workspace or Workspace()
@@ -134,8 +140,11 @@ class Auto(Solver[State]):
             route, why = self.choose(view.reduced, workspace)
             return route, f"the constraint is eliminated; {why}"
         n, d = problem.f2.n_terms, problem.shape2[0]
-        if self._few_columns_matter(n, d) and WorkingSet().why_not(problem, workspace) is None:
-            return "working-set", f"{d} columns, each of which a penalty can hold at zero"
+        if self._few_columns_matter(n, d):
+            if not again and FewColumns().why_not(problem, workspace) is None:
+                return "few-columns", f"{d} columns held one by one: one compiled call"
+            if WorkingSet().why_not(problem, workspace) is None:
+                return "working-set", f"{d} columns, each of which a penalty can hold at zero"
         tied = self.options.tied_columns if n < d else LIMITS.dense + 1
         if d >= tied and TiedNewton().why_not(problem, workspace) is None:
             return "tied-newton", f"{n} rows, {d} columns tied by a sparse structure: one factor"
@@ -189,7 +198,7 @@ class Auto(Solver[State]):
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Advance the chosen method by one epoch."""
-        if isinstance(state, SmallState) and state.n_epochs > 0:
+        if isinstance(state, SmallState) and state.n_epochs > 0 and not state.unfinished:
             self._go_on(problem, state, rng)
             return
         if not isinstance(state, EliminatedState):
@@ -204,13 +213,13 @@ class Auto(Solver[State]):
     def _go_on(self, problem: Problem, state: SmallState, rng: np.random.Generator) -> None:
         """Advance the method that takes over where one call was not enough."""
         if state.then is None:
-            route, reason = self.choose(problem, state.workspace, small=False)
+            route, reason = self.choose(problem, state.workspace, small=False, again=True)
             then = _method(route).start(
                 problem, state.output, state.dual, state.workspace, state.deadline
             )
             then.engine, then.n_passes = state.engine, then.n_passes + state.n_passes
             then.n_epochs, then.n_gradients = state.n_epochs, state.n_gradients
-            then.notes |= {"route": route, "reason": f"{reason}, after the small route"}
+            then.notes |= {"route": route, "reason": f"{reason}, after one compiled call"}
             state.then = then
         then = state.then
         then.target, then.deadline = state.target, state.deadline

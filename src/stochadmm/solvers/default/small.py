@@ -23,9 +23,12 @@ from .._base import Solver, State, register, start_point
 
 @dataclass
 class SmallState(State):
-    """State of the small route; ``then`` is that of the method that goes on where it ended."""
+    """State of a route in one compiled call."""
 
     then: State | None = field(default=None, kw_only=True)
+    """State of the method that goes on where it ended."""
+    unfinished: bool = field(default=False, kw_only=True)
+    """Whether the next call goes on."""
 
 
 @register
