@@ -19,15 +19,15 @@ def logistic(n, d, alpha=1e-3, **options):
 
 
 def test_a_start_on_few_rows_saves_reads_and_changes_no_answer(monkeypatch):
-    fast = sa.minimize(logistic(40_000, 6), stop=sa.Gap(1e-8))
+    fast = sa.minimize(logistic(100_000, 6), stop=sa.Gap(1e-8))
     monkeypatch.setattr(sampled_newton, "begins_with_part", lambda f2, options: False)
-    slow = sa.minimize(logistic(40_000, 6), stop=sa.Gap(1e-8))
+    slow = sa.minimize(logistic(100_000, 6), stop=sa.Gap(1e-8))
     assert fast.converged and slow.converged and fast.n_passes < slow.n_passes
     assert abs(fast.objective - slow.objective) <= 2e-8 * slow.objective
 
 
 def test_a_given_start_is_the_start(monkeypatch):
-    problem = logistic(40_000, 6)
+    problem = logistic(100_000, 6)
     found = sa.minimize(problem, stop=sa.Gap(1e-8))
 
     def never(f2, options):
@@ -56,7 +56,7 @@ def test_a_dear_hessian_is_used_again(monkeypatch):
 
 @pytest.mark.parametrize(
     ("n", "d", "route"),
-    [(300, 20, "small"), (9000, 20, "newton"), (30, 2100, "tied-newton")],
+    [(300, 20, "small"), (30_000, 20, "newton"), (30, 2100, "tied-newton")],
     ids=["small", "tall", "wide"],
 )
 def test_the_route_follows_the_shape(n, d, route):

@@ -110,8 +110,8 @@ def test_the_bound_that_is_claimed_is_below_the_optimum(make):
 def test_agrees_with_scikit_learn():
     _, X, y = rows()
     peer = Lasso(alpha=0.2, fit_intercept=False, tol=1e-12, max_iter=100_000).fit(X, y)
-    found = sa.minimize(lasso(), stop=sa.Gap(1e-12))
-    assert found.info["route"] == "working-set"
+    found = sa.minimize(lasso(), "working-set", stop=sa.Gap(1e-12))
+    assert found.converged
     np.testing.assert_allclose(found.coef, peer.coef_, atol=1e-7)
     assert np.array_equal(found.coef != 0, peer.coef_ != 0)
 
