@@ -14,8 +14,9 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
+from stochadmm.forms.few_columns import ColumnLimits
 from stochadmm.run import checkpoint as files
-from stochadmm.solvers import State
+from stochadmm.solvers import FewColumns, State
 
 ROOT = Path(__file__).parents[2]
 
@@ -111,6 +112,7 @@ OTHERS = {
     "low-rank-newton": (lambda: low_rank(curved=True), "low-rank-newton"),
     "tied-newton": (tied, "tied-newton"),
     "working-set": (wide, "working-set"),
+    "few-columns": (wide, FewColumns(ColumnLimits(first=4, work=3e4))),
     "coordinate-newton": (text, "coordinate-newton"),
     "streamed-newton": (streamed, "auto"),
     "streamed-gram": (lambda: streamed(sa.Squared()), "auto"),
@@ -124,7 +126,7 @@ OTHERS = {
 }
 FOR_LOGISTIC = [name for name in sa.solvers.names() if name not in {
     "katyusha", "gram", "coordinate-newton", "low-rank-gram", "low-rank-newton",
-    "streamed-newton", "working-set", "tied-newton",
+    "streamed-newton", "working-set", "tied-newton", "few-columns",
 }]  # fmt: skip
 CASES = {name: (logistic, name) for name in FOR_LOGISTIC} | OTHERS
 

@@ -18,7 +18,9 @@ import stochadmm as sa
 from stochadmm.forms.smooth_term import SmoothTerm, as_penalty
 
 NUMBERS = range(20)
-ELSEWHERE = "coordinate-newton katyusha low-rank-gram low-rank-newton streamed-newton".split()
+ELSEWHERE = (
+    "coordinate-newton few-columns katyusha low-rank-gram low-rank-newton streamed-newton".split()
+)
 """Methods for other forms of problem, which serve none of these."""
 
 

@@ -125,6 +125,9 @@ class _Reader:
 
     def _sequence(self, value: Any) -> None:
         self.put("sequence", str(len(value)).encode())
+        if value and all(map(_is_number, set(map(type, value)))):  # they are many: all at once
+            self.put("numbers", b" ".join(map(_number, value)))
+            return
         for item in value:
             self.read(item)
 
@@ -235,6 +238,10 @@ def _constant(value: Any) -> bytes:
 
 def _named(value: enum.Enum) -> bytes:
     return f"{type(value).__qualname__}.{value.name}".encode()
+
+
+def _is_number(kind: type) -> bool:
+    return issubclass(kind, (Real, np.bool_)) and not issubclass(kind, enum.Enum)
 
 
 def _number(value: Any) -> bytes:

@@ -37,7 +37,7 @@ class Layout:
         """Say whether a sparse copy is made."""
         if X.nbytes <= self.large:
             return False
-        some = X[:: max(1, len(X) // self.looks_at)]
+        some = np.ascontiguousarray(X[:: max(1, len(X) // self.looks_at)])
         return float(np.count_nonzero(some)) <= self.mostly_zero * some.size
 
 
