@@ -312,7 +312,7 @@ struct Route {
       if (fresh) model();
       copy(g.at, p, inner.c.at);
       multiply(S, 1, w, inner.at.at);
-      if (!inner.solve_for(H, tol, warm)) {
+      if (!inner.solve_for(H, fresh, tol, warm)) {
         if (share >= 1 || f.loss.quadratic) break;
         share = share > 0 ? least(1.0, 10 * share) : 1e-6, fresh = true;
         continue;

@@ -108,10 +108,11 @@ struct Inner {
     for (idx j = 0; j < p; ++j) trace_gram += gram[j * p + j];
   }
 
-  // Solve for a new H, c and `at` to relative residuals `tol_`, or to rounding; the multiplier and
-  // the penalty of the last problem are used.
-  bool solve_for(const double *H_, double tol_, bool warm) {
-    H = H_, tol = tol_, factor_lift = -1;
+  // Solve for a new c and `at`, and a new H where it is `fresh`, to relative residuals `tol_`, or to
+  // rounding; the multiplier and the penalty of the last problem are used.
+  bool solve_for(const double *H_, bool fresh, double tol_, bool warm) {
+    H = H_, tol = tol_;
+    if (fresh) factor_lift = -1;
     double trace = 0, top = 0;
     for (idx j = 0; j < p; ++j) {
       trace += H[j * p + j];
