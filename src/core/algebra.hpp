@@ -43,6 +43,10 @@ template <class T> void forward(const T *X, idx n, idx d, const T *x, T *z, idx 
 // out += sum_i u_i X[i]
 template <class T> void back(const T *X, idx n, idx d, const T *u, T *out, idx jump) {
   idx i = 0;
+  for (; i + 8 <= n; i += 8) {
+    if (jump) fetch(X + (i + jump) * d, 8 * d);
+    add8(u + i, X + i * d, out, d);
+  }
   for (; i + 4 <= n; i += 4) {
     if (jump) fetch(X + (i + jump) * d, 4 * d);
     add4(u + i, X + i * d, out, d);

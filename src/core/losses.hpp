@@ -63,9 +63,10 @@ struct Logistic : Smooth {
     return -y * (m > 0 ? e : 1.0) / (1 + e);
   }
   static INLINE double value(double, double, double z, double y, double &u) {
-    double m = y * z, e = exp_negative(-fabs(m));
-    u = -y * (m > 0 ? e : 1.0) / (1 + e);
-    return log1p_unit(e) + (m > 0 ? 0.0 : -m);
+    double m = y * z, e = exp_negative(-fabs(m)), one = 1 + e, two = 2 + e;
+    double both = 1 / (one * two);  // one division for the slope and the logarithm
+    u = -y * (m > 0 ? e : 1.0) * (two * both);
+    return log1p_from(e * (one * both)) + (m > 0 ? 0.0 : -m);
   }
   // Solve step m + p(m) = p + step m_z for the margin m, p(m) = 1 / (1 + exp(-m)), u = -y p. The
   // function is convex left of 0 and concave right of it, so Newton's method kept on the root's

@@ -55,8 +55,8 @@ INLINE double exp_any(double a) {  // 0 below -745, infinity above 709.78
   return exp_series(r) * power_of_two(half) * power_of_two(k - half);
 }
 
-INLINE double log1p_unit(double e) {  // 0 <= e <= 1: 2 artanh(e / (2 + e))
-  double s = e / (2 + e), q = s * s;
+INLINE double log1p_from(double s) {  // log(1 + e) = 2 artanh(s), s = e / (2 + e) <= 1/3
+  double q = s * s;
   return 2 * s + 2 * s * (q * polynomial(ARTANH, q));
 }
 
