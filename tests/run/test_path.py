@@ -274,7 +274,7 @@ def test_scoring_weights_and_missing_targets_in_cross_validation():
 
 
 def test_a_path_reads_less_than_its_values_alone():
-    data = sa.datasets.make_graph_fused(8000, 20, random_state=0)
+    data = sa.datasets.make_graph_fused(40_000, 20, random_state=0)
     structure = sa.VStack([sa.Incidence(data.graph, 20), sa.Identity(20)])
 
     def unit():
