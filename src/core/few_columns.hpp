@@ -76,7 +76,8 @@ struct FewColumns {
   // where there is no room, those that have come to rest at zero leave. False where the set is empty.
   bool grow(const double *w) {
     idx support = add_used(w), pulled = measure_pulls(w), more = least(pulled, most(s.first, support));
-    if (k + more > s.most) {
+    if (k + s.first <= s.most) more = least(more, s.most - k);
+    else if (k + more > s.most) {
       clear(chosen.at, p);
       k = n_lines = known = 0;
       add_used(w);
