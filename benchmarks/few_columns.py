@@ -18,9 +18,9 @@ import warnings
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
-import numpy as np
+import numpy as np  # noqa: E402 - after the number of threads
 
-import stochadmm as sa
+import stochadmm as sa  # noqa: E402
 
 SHAPES = ((300, 1000), (1000, 1000), (1500, 2500), (500, 5000), (100, 20_000), (2000, 4000))
 SHARES = (0.3, 0.05, 0.01)

@@ -48,6 +48,12 @@ struct FewColumns {
     return f.mean(losses);
   }
 
+  double violation(const double *w, const double *slopes) const {
+    double worst = 0;
+    for (idx j = 0; j < p; ++j) worst = most(worst, h.violation(j, w[j], slopes[j]));
+    return worst;
+  }
+
   void run() {
     double *w = s.w;
     for (idx j = 0; j < p; ++j) w[j] = clip(w[j], h.lo[j], h.hi[j]) + 0.0;
@@ -57,11 +63,9 @@ struct FewColumns {
     for (steps = 0; steps < most_steps; ++steps) {
       late = work > s.work || s.now() > until;
       if (late) break;
-      double worst = 0;
-      for (idx j = 0; j < p; ++j) worst = most(worst, h.violation(j, w[j], g[j]));
-      if (worst <= settled * scale) break;
-      if (!grow(w)) break;
-      double promised = 0, t = step(w, promised);
+      double worst = violation(w, g);
+      if (worst <= settled * scale || !grow(w)) break;
+      double t = step(w, worst);
       if (t == 0 || full) {
         if (share >= 1 || f.loss.quadratic || full) break;
         share = share > 0 ? least(1.0, 10 * share) : 1e-3;
@@ -156,8 +160,9 @@ struct FewColumns {
     return -f.mean(room);
   }
 
-  // Minimize the model on the set and move there, or part of the way; returns the part.
-  double step(double *w, double &promised) {
+  // Minimize the model on the set and move there, or part of the way; returns the part. Where values
+  // no longer tell, slopes do: a bound is as good as they are.
+  double step(double *w, double worst) {
     Buffer<double> numbers(6 * k, false);
     double *l1 = numbers, *l2 = l1 + k, *lo = l2 + k, *hi = lo + k, *x = hi + k, *r = x + k;
     for (idx a = 0; a < k; ++a) {
@@ -175,16 +180,18 @@ struct FewColumns {
       bent += (descent.r[a] - r[a]) * move;
       ahead += Single{l1, l2, lo, hi}.value(a, descent.x[a]);
     }
-    promised = penalty - ahead - slope - 0.5 * bent;
-    if (!(promised > 1e-16 * fabs(now))) return 0;
+    const double promised = penalty - ahead - slope - 0.5 * bent;
+    const bool tells = promised > 1e-15 * fabs(now);
     double t = 1, pen, found;
-    for (int trial = 0; trial < 30; ++trial, t /= 2) {
+    for (int trial = 0; trial < (tells ? 30 : 1); ++trial, t /= 2) {
       copy(w, p, wn.at);
       for (idx a = 0; a < k; ++a)
         wn[set[a]] = t == 1 ? descent.x[a] : x[a] + t * (descent.x[a] - x[a]);
       found = evaluate(wn, zn, un, pen);
-      if (!(found + pen <= now - 1e-3 * t * promised + slack * fabs(now))) continue;
+      double least_gain = tells ? 1e-3 * t * promised : 0;
+      if (!(found + pen <= now - least_gain + slack * fabs(now))) continue;
       f.pull_back(un, room, gn), passes++;
+      if (!tells && !(violation(wn, gn) <= 0.5 * worst)) return 0;
       copy(wn.at, p, w), copy(zn.at, n, z.at), copy(un.at, n, u.at), copy(gn.at, p, g.at);
       value = found, penalty = pen;
       return t;
