@@ -85,7 +85,7 @@ class ColumnForm:
 def column_form(problem: Problem, workspace: Workspace) -> ColumnForm | None:
     """Return the form of a problem, None where a penalty ties columns or holds too few of them."""
     terms = all_terms(problem, workspace)
-    if not terms or not all(isinstance(term, Elementwise) for term in terms):
+    if not terms or not all(term.kind == Elementwise.kind for term in terms):
         return None
     p, rows = problem.shape2[0], problem.shape1[0]
     own = p if problem.h2 is not None else 0
