@@ -139,7 +139,7 @@ class _Reader:
         self.read((value.start, value.stop, value.step))
 
     def _mapping(self, value: dict[Any, Any]) -> None:
-        if not all(isinstance(name, str) for name in value):
+        if not set(map(type, value)) <= {str}:
             self._unordered("mapping", value.items())
             return
         self.put("names", str(len(value)).encode())
