@@ -7,9 +7,10 @@ and again, in this process or in another. Nothing is read before a pass asks for
 from ._arrays import ArraySource
 from ._as_source import as_source, is_source
 from ._csr import CSRRows
+from ._csr_files import CSRFiles
 from ._dask import DaskSource, is_dask, is_frame
 from ._dense import DenseRows
-from ._files import CSRFiles, NpyFiles, spill
+from ._files import NpyFiles
 from ._given import Layout, as_rows, check_finite, checked_rows
 from ._half import HalfRows, half_rows
 from ._open import list_files, open_source
@@ -27,6 +28,7 @@ from ._protocol import (
 )
 from ._scratch import Scratch, ScratchOptions, decodes, scratch_for
 from ._shuffle import Lanes, shuffle_for
+from ._spill import spill
 from ._streams import ArrowStreams
 from ._views import (
     Changed,

@@ -13,7 +13,7 @@ from scipy import sparse
 from ..base.fingerprint import fingerprint
 from ..base.protocols import Array
 from ..base.validation import is_sparse
-from ._protocol import Block, Shard, cuts, rows_per_block, width
+from ._protocol import Block, DataError, Shard, check_csr, cuts, rows_per_block, width
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,10 @@ class ArraySource:
             raise ValueError(f"X is {self.X.format}, expected CSR; convert it with X.tocsr()")
         if self.X.ndim != 2:
             raise ValueError(f"X has {self.X.ndim} dimension(s), expected 2 (rows, columns)")
+        if not all(self.X.shape):
+            raise DataError(f"X has shape {self.X.shape}: no numbers to fit")
+        if is_sparse(self.X):
+            check_csr(self.X, "X")
         arrays = {"y": self.y, "weight": self.weight, "offset": self.offset}
         for name, array in arrays.items():
             if array is not None and len(array) != self.X.shape[0]:

@@ -12,7 +12,7 @@ from scipy import sparse
 from ..base.capabilities import has_members
 from ..base.protocols import Array
 from ._arrays import bytes_per_row, wide
-from ._protocol import Block, DataError, Shard, rows_per_block, width
+from ._protocol import Block, DataError, Shard, check_csr, rows_per_block, width
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ def _rows(part: Any, first: int) -> Any:
     """Return the X of a partition as floats, dense or CSR."""
     is_sparse: bool = sparse.issparse(part)
     X: Any = part.tocsr() if is_sparse else _numbers(part)
+    if is_sparse:
+        check_csr(X, f"the partition that begins at row {first}")
     if X.dtype in (np.float32, np.float64):
         return X
     if X.dtype.kind not in "fiub":

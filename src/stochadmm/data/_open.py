@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from glob import glob, has_magic
 from pathlib import Path
@@ -60,6 +61,8 @@ def open_source(
     (5, 2)
     >>> folder.cleanup()
     """
+    if columns is not None and listed(columns) is None:
+        raise ValueError(f"columns is {columns!r}, expected a list of names")
     if is_stream(path):
         if target is None:
             raise ValueError("target is missing; name the target column of the stream")
@@ -81,7 +84,13 @@ def list_files(path: Any) -> list[str]:
     parts = listed(path)
     if parts is not None:
         return [name for part in parts for name in list_files(part)]
-    text = str(path)
+    try:
+        text = os.fspath(path)
+    except TypeError:
+        raise ValueError(
+            f"{type(path).__name__} names no file; pass names of files, or a function that makes "
+            "a stream of record batches each time it is called"
+        ) from None
     if has_magic(text):
         found = sorted(glob(text))
         if not found:

@@ -70,11 +70,13 @@ class Roles:
         return list(dict.fromkeys([*self.columns, *self.targets, *more]))
 
     def block(self, first: int, batch: Any, where: str) -> Block:
-        """Return the Arrow columns of a record batch as a block."""
+        """Return the Arrow columns of a record batch, of the file ``where``, as a block."""
         held = dict(zip(batch.schema.names, batch.columns, strict=True))
 
         def numbers(name: str) -> Array:
-            return _numbers(held[name], name, where, first)
+            return _numbers(held[name], name, these, first)
+
+        these = f"{where}, rows {first} to {first + batch.num_rows - 1}"
 
         whole = np.empty if not any(self.levels) else np.zeros
         X: Array = whole((batch.num_rows, len(self.names)), dtype=self.dtype)
@@ -94,11 +96,11 @@ class Roles:
         y = np.column_stack([numbers(name).astype(np.float64) for name in self.targets])
         if self.one_target:
             y = y[:, 0]
-        more = {
-            role: None if name is None else numbers(name).astype(np.float64)
-            for role, name in (("weight", self.weight), ("offset", self.offset))
-        }
-        return Block(first, X, y, **more)
+        weight, offset = (
+            None if name is None else numbers(name).astype(np.float64)
+            for name in (self.weight, self.offset)
+        )
+        return Block(first, X, y, weight, offset, where)
 
 
 def _numbers(column: Any, name: str, where: str, first: int) -> Array:
@@ -167,6 +169,8 @@ class ArrowShard:
     n_rows: int
     roles: Roles
     is_parquet: bool
+    origin: str = ""
+    """The file that the user named, where this is a copy of it."""
 
     def blocks(self, max_bytes: int) -> Iterator[Block]:
         """Yield the rows of each group, cut into blocks."""
@@ -176,12 +180,27 @@ class ArrowShard:
         for batch in self.batches(step):
             for start in range(0, batch.num_rows, step):
                 part = batch.slice(start, step)
-                where = f"{self.path}, rows {first + start} to {first + start + part.num_rows - 1}"
-                yield self.roles.block(first + start, part, where)
+                yield self.roles.block(first + start, part, self.origin or self.path)
             first += batch.num_rows
 
     def batches(self, rows: int) -> Iterator[Any]:
-        """Yield the wanted columns as they are decoded: of Parquet so many rows at a time.
+        """Yield the wanted columns as they are decoded, and say which file cannot be."""
+        pa = pyarrow()
+        try:
+            yield from self._decoded(rows)
+        except pa.ArrowInvalid as error:
+            raise self._unreadable(error) from error
+        except OSError as error:
+            if error.errno is not None:  # of the disk, which may do better the next time
+                raise
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> DataError:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        return DataError(f"{self.origin or self.path} cannot be read: {reason}")
+
+    def _decoded(self, rows: int) -> Iterator[Any]:
+        """Yield the wanted columns: of Parquet so many rows at a time.
 
         Without fetching ahead this is as fast as decoding whole row groups, in a fraction of the
         memory; fetching ahead, pyarrow's default, takes twice the time.
@@ -216,12 +235,15 @@ class ArrowFiles(ArrowColumns):
         Rows of every row group of every file.
     scratch : str, optional
         Folder for a copy in row-major order that a run makes of Parquet in its first pass.
+    origins : tuple of str, optional
+        The files that the user named, where these are copies of them.
     """
 
     paths: tuple[str, ...]
     roles: Roles
     groups: tuple[tuple[int, ...], ...]
     scratch: str | None = None
+    origins: tuple[str, ...] = ()
 
     @property
     def decodes(self) -> bool:
@@ -238,12 +260,12 @@ class ArrowFiles(ArrowColumns):
         """One per row group."""
         found: list[Shard] = []
         first = 0
-        for path, sizes in zip(self.paths, self.groups, strict=True):
+        origins = self.origins or self.paths
+        for path, origin, sizes in zip(self.paths, origins, self.groups, strict=True):
             for group, size in enumerate(sizes):
                 if size:
-                    found.append(
-                        ArrowShard(path, (group,), first, size, self.roles, is_parquet(path))
-                    )
+                    about = (path, (group,), first, size, self.roles, is_parquet(path), origin)
+                    found.append(ArrowShard(*about))
                     first += size
         return found
 
@@ -256,21 +278,24 @@ class ArrowFiles(ArrowColumns):
     def of(
         cls, paths: Sequence[str], target: Any, columns: Sequence[str] | None = None,
         weight: str | None = None, offset: str | None = None, scratch: str | None = None,
+        origins: Sequence[str] = (),
     ) -> ArrowFiles:  # fmt: skip
         """Look at the files' schemas and sizes; only columns of texts are read."""
-        schema, groups = _schema(paths[0]), []
-        for path in paths:
+        schema, groups, named = _schema(paths[0]), [], origins or paths
+        for path, name in zip(paths, named, strict=True):
             if not _schema(path).equals(schema):
                 raise DataError(
-                    f"{path} has other columns than {paths[0]}; pass files of one table"
+                    f"{name} has other columns than {named[0]}; pass files of one table"
                 )
             groups.append(_sizes(path))
         roles = assigned(
-            schema, paths[0], target, columns, weight, offset, lambda name: _column(paths, name)
+            schema, named[0], target, columns, weight, offset, lambda name: _column(paths, name)
         )
-        found = cls(tuple(map(str, paths)), roles, tuple(groups), scratch)
+        found = cls(
+            tuple(map(str, paths)), roles, tuple(groups), scratch, tuple(map(str, origins))
+        )
         if not found.n_rows:
-            raise DataError(f"{paths[0]} has no rows")
+            raise DataError(f"{named[0]} has no rows")
         return found
 
 
@@ -330,6 +355,17 @@ def assigned(
                 raise DataError(f"{where} has no column {name!r} for the {role}; {hint}")
     if not chosen:
         raise DataError(f"{where} has no column beside the target")
+    for name in chosen:
+        if name in targets:
+            raise DataError(f"{where}: {name!r} is the target and a column too; leave it out")
+        if chosen.count(name) > 1 or schema.names.count(name) > 1:
+            raise DataError(f"{where}: column {name!r} is there twice; name every column once")
+        if not _is_text(schema.field(name).type) and not _is_number(schema.field(name).type):
+            kind = schema.field(name).type
+            raise DataError(
+                f"{where}: column {name!r} holds {kind}, expected numbers or texts; leave it out "
+                "by columns="
+            )
     levels = tuple(
         _levels(batches(name), name, where) if _is_text(schema.field(name).type) else None
         for name in chosen
@@ -344,6 +380,14 @@ def assigned(
 def _is_text(kind: Any) -> bool:
     pa, inner = pyarrow(), _kind(kind)
     return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
+
+
+def _is_number(kind: Any) -> bool:
+    types, inner = pyarrow().types, _kind(kind)
+    return bool(
+        types.is_integer(inner) or types.is_floating(inner) or types.is_boolean(inner)
+        or types.is_null(inner)
+    )  # fmt: skip
 
 
 def _kind(kind: Any) -> Any:

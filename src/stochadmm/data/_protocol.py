@@ -50,6 +50,8 @@ class Block:
     y: Array
     weight: Array | None = None
     offset: Array | None = None
+    where: str = ""
+    """The file that they are from, for messages."""
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -58,6 +60,12 @@ class Block:
     def rows(self) -> Rows:
         """Its rows, with the products that a pass takes."""
         return as_rows(self.X)
+
+    @property
+    def place(self) -> str:
+        """Its file, where it has one, and its rows, for messages."""
+        file = f"{self.where}, " if self.where else ""
+        return f"{file}rows {self.first} to {self.first + len(self) - 1}"
 
     @property
     def weights(self) -> Array:
@@ -196,7 +204,15 @@ def rows_per_block(max_bytes: int, bytes_per_row: int) -> int:
     return max(1, max_bytes // max(bytes_per_row, 1))
 
 
-def check_block(block: Block, where: str) -> Block:
+def check_csr(X: Any, where: str) -> None:
+    """Raise where the arrays of a CSR matrix do not fit each other: compiled loops trust them."""
+    try:
+        X.check_format(full_check=True)
+    except ValueError as error:
+        raise DataError(f"{where} is no CSR matrix: {error}") from error
+
+
+def check_block(block: Block) -> Block:
     """Return a block whose numbers are finite; raise with the place of the first that is not."""
     values = block.X.data if is_sparse(block.X) else block.X
     for name, array in (
@@ -215,7 +231,7 @@ def check_block(block: Block, where: str) -> Block:
         else:
             bad = int(np.flatnonzero(~np.isfinite(array.reshape(len(block), -1)).all(axis=1))[0])
         raise DataError(
-            f"{where}: {name} has a missing or infinite value in row {block.first + bad}; remove "
-            "or impute such rows"
+            f"{block.place}: {name} has a missing or infinite value in row {block.first + bad}; "
+            "remove or impute such rows"
         )
     return block

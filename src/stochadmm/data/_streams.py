@@ -50,9 +50,7 @@ class StreamShard:
                 break
             wanted = batch.select(self.roles.wanted)
             for begin in range(0, batch.num_rows, step):
-                part, at = wanted.slice(begin, step), first + begin
-                where = f"{self.where}, rows {at} to {at + part.num_rows - 1}"
-                yield self.roles.block(at, part, where)
+                yield self.roles.block(first + begin, wanted.slice(begin, step), self.where)
             first += batch.num_rows
         if first != self.first + self.n_rows:
             raise DataError(

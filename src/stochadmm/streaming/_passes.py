@@ -155,7 +155,7 @@ class Work:
         offset = None if block.offset is None else block.offset.astype(np.float64)
         numbers = (energy, block.y, q) if offset is None else (energy, block.y, q, offset)
         if not all(np.isfinite(each).all() for each in numbers):
-            check_block(block, f"rows {block.first} to {block.first + len(block) - 1}")
+            check_block(block)
         if offers(self.loss, Has.CHECK_TARGETS):
             self.loss.check_targets(block.y)
         if (q < 0).any():

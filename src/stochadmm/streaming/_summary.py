@@ -57,7 +57,7 @@ class ProductsWork:
         return over_blocks(shard, self.block_bytes, self._block, add)
 
     def _block(self, block: Block) -> Products:
-        check_block(block, f"rows {block.first} to {block.first + len(block) - 1}")
+        check_block(block)
         y = np.asarray(self.loss.check_targets(block.y), dtype=np.float64)
         if block.offset is not None:
             y = y - block.offset

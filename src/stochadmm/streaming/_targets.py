@@ -58,7 +58,7 @@ class Look:
         return a.add(b, self.most)
 
     def _block(self, block: Block) -> Targets:
-        check_block(block, f"rows {block.first} to {block.first + len(block) - 1}")
+        check_block(block)
         y, q = np.asarray(block.y, dtype=np.float64), block.weights
         classes, mass, outputs = None, None, None if y.ndim == 1 else y.shape[1]
         if y.ndim == 1:

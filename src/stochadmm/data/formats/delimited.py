@@ -28,7 +28,9 @@ def _open(asked: Request) -> Source:
         except pa.ArrowInvalid as error:
             raise DataError(f"{path} cannot be read as CSV: {error}") from error
         made.append(str(out))
-    found = ArrowFiles.of(made, target, asked.columns, asked.weight, asked.offset)
+    found = ArrowFiles.of(
+        made, target, asked.columns, asked.weight, asked.offset, origins=asked.paths
+    )
     return asked.kept_while(found, folder)
 
 

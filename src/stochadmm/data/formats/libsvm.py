@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .._files import CSRFiles, spill
+from .._csr_files import CSRFiles
 from .._protocol import Block, DataError, Shard, Source
+from .._spill import spill
 from . import Format, Request
 
 PIECE = 1 << 25

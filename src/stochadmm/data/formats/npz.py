@@ -61,7 +61,7 @@ class NpzShard:
             weight, offset = (
                 None if name is None else read[name][rows] for name in (m.weight, m.offset)
             )
-            yield Block(self.first + start, X[rows], read[m.y][rows], weight, offset)
+            yield Block(self.first + start, X[rows], read[m.y][rows], weight, offset, self.path)
 
 
 @dataclass(frozen=True)

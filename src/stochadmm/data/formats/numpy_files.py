@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._files import CSRFiles, Npy, NpyFiles
+from .._csr_files import CSRFiles
+from .._files import Npy, NpyFiles
 from .._protocol import Source
 from . import Format, Request
 
@@ -16,6 +17,8 @@ def _open(asked: Request) -> Source:
     paths, target = asked.paths, asked.target
     if len(paths) > 1:
         raise ValueError("several .npy files cannot be joined; pass one")
+    if asked.columns is not None:
+        raise ValueError(f"columns are named, and those of {paths[0]} have no names; save fewer")
     folder = Path(paths[0]).parent
     more: dict[str, Any] = {
         name: Npy.of(value)
