@@ -260,7 +260,7 @@ def dask_ml(
             )
         except subprocess.TimeoutExpired:
             failed.append(f"{limit / 1e9:.0f} GB: ended after {cap:.0f} s")
-            continue
+            break  # more memory is no more time
         if ended.returncode == 0:
             found = json.loads(ended.stdout.splitlines()[-1])
             objective = worth(folder, np.array(found["coef"]))
@@ -324,7 +324,7 @@ def report(lines: dict[str, dict[str, object]], total: int) -> None:
             continue
         above = (found["objective"] - best) / best
         print(f"  {found['seconds']:.0f} s, {found['memory'] / 1e6:.0f} MB, objective "
-              f"{found['objective']:.6f}, {100 * above:.2f} % above the optimum, without knowing "
+              f"{found['objective']:.6f}, {100 * above:.2g} % above the optimum, without knowing "
               "it")  # fmt: skip
 
 
