@@ -387,3 +387,20 @@ def test_levels_have_one_minimum_compiled_and_by_steps(loss, dtype, monkeypatch)
     assert levels.count > 3
     assert small.value(compiled) <= small.value(by_steps) + 1e-12
     np.testing.assert_allclose(compiled, by_steps, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("structure", [grid, disconnected_graph, signed_graph])
+def test_rows_between_the_same_levels_are_one_and_the_objective_stays(structure):
+    rng, p = np.random.default_rng(1), problem(structure, "squared")
+    form, S = one_block(p), sparse.csr_array(one_block(p).S)
+    zero = rng.random(S.shape[0]) < np.r_[np.full(S.shape[0] - D, 0.4), np.full(D, 0.05)]
+    levels = levels_of(S, zero)
+    small = Reduced.of(p.f2, form, S, levels)
+    v, mu = rng.standard_normal(levels.count), rng.standard_normal(S.shape[0])
+    w = levels.P @ v
+    expected = p.objective(p.feasible(sa.Pair(p.zeros().x1, w)))
+    assert small.value(v) == pytest.approx(expected, rel=1e-13)
+    np.testing.assert_allclose(small.S.T @ (small.gather @ mu), (S @ levels.P).T @ mu, atol=1e-12)
+    distinct = {tuple(row) for row in small.S.toarray()}  # of each of the two norms
+    assert levels.count > 3 and small.S.shape[0] <= 2 * len(distinct)
+    assert small.S.shape[0] < np.abs(S @ levels.P).max(axis=1).count_nonzero()

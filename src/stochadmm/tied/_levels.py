@@ -17,11 +17,11 @@ from scipy import sparse
 from ..base.capabilities import Has, offers
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
-from ..base.terms import compiled_terms
+from ..base.terms import Elementwise, compiled_terms
 from ..exact import components
 from ..forms.one_block import OneBlock
 from ..forms.small import minimize_in_columns
-from ..penalties import Stacked
+from ..penalties import L1, Stacked
 from ..quadratic import QuadraticModel
 from ..risk import FiniteSum
 from ..risk.parts import times_sparse
@@ -93,27 +93,40 @@ class Reduced:
     columns: Array = field(repr=False)
     """Rows times P, the intercept's column included."""
     S: Any
-    left: Array
-    """Rows of the full structure that are left in S."""
+    gather: Any = field(repr=False)
+    """Multipliers of the rows of S from those of the full structure."""
     penalty: Any
 
     @classmethod
     def of(cls, f2: FiniteSum, form: OneBlock, S: Any, levels: Levels) -> Reduced:
-        """Collect columns and rows; rows of elementwise penalties that vanish are left out."""
+        """Collect columns and rows.
+
+        Rows of elementwise penalties that vanish are left out. Many rows of l1 norms are between
+        the same two levels and become one.
+        """
         small = S @ levels.P
         small.data[np.abs(small.data) <= 1e-14 * np.abs(small.data).max(initial=0.0)] = 0.0
         small.eliminate_zeros()
+        small.sort_indices()
         filled = np.diff(small.indptr) > 0
-        kept, parts = [], []
+        left, gathers, parts = [], [], []
         for part, rows in pieces(form):
             own: Any = np.arange(rows.start, rows.stop)
             if _elementwise(part, own.size):
                 own = own[filled[rows]]
                 part = part.restricted(own - rows.start)
-            kept.append(own)
-            parts.append((part, own.size))
-        index = np.concatenate(kept)
-        return cls(f2, levels, times_sparse(f2, levels.P), small[index], index, Stacked(parts))
+            here, strengths = small[own], _l1_strengths(part, own.size) if own.size else None
+            gather = _csr(np.ones(own.size), own, np.arange(own.size + 1), len(filled))
+            if strengths is not None and np.diff(here.indptr).max() <= 2:
+                here, scale, order, ends = _parallel(here)
+                sums = np.add.reduceat(np.abs(scale) * strengths[order], ends[:-1])
+                part, gather = L1(1.0, sums), _csr(scale, own[order], ends, len(filled))
+            left.append(here)
+            gathers.append(gather)
+            parts.append((part, here.shape[0]))
+        rows_left, gathered = (sparse.csr_array(sparse.vstack(v)) for v in (left, gathers))
+        columns = times_sparse(f2, levels.P)
+        return cls(f2, levels, columns, rows_left, gathered, Stacked(parts))
 
     def predictions(self, v: Array) -> Array:
         """Return the predictions, offset included."""
@@ -136,17 +149,18 @@ class Reduced:
         """
         if not v.size:
             return v
-        found = minimize_in_columns(self.f2, self.columns, self.S, self.penalty, v, mu[self.left])
-        return self._by_steps(v, mu, tol, options, deadline) if found is None else found
+        dual = self.gather @ mu
+        found = minimize_in_columns(self.f2, self.columns, self.S, self.penalty, v, dual)
+        return self._by_steps(v, dual, tol, options, deadline) if found is None else found
 
     def _by_steps(
-        self, v: Array, mu: Array, tol: float, options: TiedOptions, deadline: Deadline
+        self, v: Array, dual: Array, tol: float, options: TiedOptions, deadline: Deadline
     ) -> Array:
         model = QuadraticModel(self.S, self.penalty, None, v.shape)
         q, f2 = sample_weights(self.f2), self.f2
         loss: Any = f2.loss
         unit = (1.0 if q is None else q) / f2.n_terms
-        dual, penalty, now = mu[self.left], None, self.value(v)
+        penalty, now = None, self.value(v)
         for _ in range(options.most_steps):
             z = self.predictions(v)
             gradient = self.columns.T @ (unit * loss.slope(z, f2.y))
@@ -181,6 +195,53 @@ class Reduced:
         # directions that the rows do not see stay
         H.flat[:: len(H) + 1] += 1e-13 * max(float(np.trace(H)) / max(len(H), 1), 1e-300)
         return H
+
+
+def _csr(data: Array, indices: Array, ends: Array, n_columns: int) -> Any:
+    return sparse.csr_array((data, indices, ends), shape=(ends.size - 1, n_columns))
+
+
+def _parallel(rows: Any) -> tuple[Any, Array, Array, Array]:
+    """Return rows with one or two entries up to scale, and of which of the given they are made.
+
+    That is an order of the given rows, where those of each distinct one are next to each other,
+    their scales in this order, and where the next distinct one begins.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from stochadmm.tied._levels import _parallel
+    >>> given = sparse.csr_array([[1.0, -1.0, 0.0], [0.0, 2.0, 0.0], [-3.0, 3.0, 0.0]])
+    >>> distinct, scale, order, ends = _parallel(given)
+    >>> distinct.toarray()
+    array([[ 1., -1.,  0.],
+           [ 0.,  1.,  0.]])
+    >>> scale.tolist(), order.tolist(), ends.tolist()
+    ([1.0, -3.0, 2.0], [0, 2, 1], [0, 2, 3])
+    """
+    n, first, last = rows.shape[0], rows.indptr[:-1], rows.indptr[1:] - 1
+    scale = rows.data[first]
+    # the columns of both entries and their ratio; both are the same where there is one entry
+    keys = rows.data[last] / scale, rows.indices[last], rows.indices[first]
+    order = np.lexsort(keys)
+    new = np.ones(n, dtype=bool)
+    new[1:] = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
+    starts = np.flatnonzero(new)
+    chosen = order[starts]
+    distinct = rows[chosen]
+    distinct.data /= np.repeat(scale[chosen], np.diff(distinct.indptr))
+    return distinct, scale[order], order, np.append(starts, n)
+
+
+def _l1_strengths(part: Any, n_rows: int) -> Array | None:
+    """Return the strength of every row where a penalty is an l1 norm of them, else None."""
+    terms = compiled_terms(part, n_rows)
+    if terms is None or any(term.kind != Elementwise.kind for term in terms):
+        return None
+    if any(term.bounded or term.per_row()[1].any() for term in terms):
+        return None
+    return np.concatenate([np.zeros(0), *(term.per_row()[0] for term in terms)])
 
 
 def _elementwise(part: Any, n_rows: int) -> bool:

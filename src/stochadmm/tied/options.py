@@ -28,6 +28,8 @@ class TiedOptions:
     hopeless: float = 30.0
     """Gap after two such looks, relative to the one wanted, from which on a certificate is given
     up: where the levels are not yet the solution's, further reflections gain less than that."""
+    enough: float = 0.9
+    """Share of the wanted gap at which reflections end: the rest is for rounding."""
     still: float = 0.1
     """Share of the wanted gap: where a step gains less, no certificate is given up."""
     rounding: float = 1e-15

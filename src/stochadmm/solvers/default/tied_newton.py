@@ -286,7 +286,10 @@ class TiedNewton(Solver[TiedState]):
         zero = _zeros(form, s.split.z)
         for joined in (False, True):
             if joined:
-                zero = zero & (np.abs(S @ s.w) <= 1e-14 * np.abs(s.w).max(initial=0.0))
+                here = np.abs(S @ s.w) <= 1e-14 * np.abs(s.w).max(initial=0.0)
+                if here[zero].all():
+                    return None  # the same levels again
+                zero = zero & here
             levels = levels_of(S, zero)
             if levels is None or levels.count > self.most_levels:
                 return None
@@ -349,11 +352,12 @@ class TiedNewton(Solver[TiedState]):
         scale = max(abs(value), 1e-3 * abs(objective_at_zero(problem, s.workspace)))
         wanted = (1e-6 if s.target is None else s.target) * scale
         # a point that no longer moves has the solution's levels: the rest is the bound's to gain
-        still = s.before - value <= self.options.still * wanted
-        options = replace(self.options, hopeless=np.inf) if still else self.options
+        o = self.options
+        still = s.before - value <= o.still * wanted
+        options = replace(o, hopeless=np.inf) if still else o
         found = dual_point(
             f2, form, structure, split.penalty, at, split.mu, self.reflections,
-            value - 0.5 * wanted, options, deadline=s.deadline, workspace=s.workspace,
+            value - o.enough * wanted, options, deadline=s.deadline, workspace=s.workspace,
         )  # fmt: skip
         split.mu = found.mu
         if s.bound is None or found.point.bound > s.bound:
