@@ -160,9 +160,10 @@ def _figure(
         if not empty.has_data():
             empty.set_visible(False)
     figure.suptitle(title(experiment, variant), color=INK)
+    wide = 0.6 + 0.075 * max(map(len, lines))  # inches of a column: sample and name
     figure.legend(
         lines.values(), lines.keys(), loc="outside lower center",
-        ncols=min(int(figure.get_figwidth() / 1.6), len(lines)), frameon=False,
+        ncols=max(1, min(int(figure.get_figwidth() / wide), len(lines))), frameon=False,
     )  # fmt: skip
     return figure
 
