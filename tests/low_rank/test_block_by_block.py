@@ -125,6 +125,21 @@ def test_no_array_of_all_predictions_is_made(tmp_path):
     assert peak < one  # in float32 the smallest there could be
 
 
+def test_the_memory_is_that_of_some_models_in_single_precision(tmp_path):
+    X, y = rows_and_labels(11, 3000, 300, 200)
+    problem = stated(as_map(tmp_path, X), y, sa.L1(1e-3), a=1e-2)
+    solver = LowRankNewton(replace(ALWAYS.options, blocks=BlockOptions(0, 1 << 17)))
+    given = {"checkpoint": tmp_path / "run", "checkpoint_every": 0}
+    tracemalloc.start()
+    try:
+        found = sa.minimize(problem, solver, stop=sa.Gap(1e-3), max_passes=30, **given)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.n_passes > 8  # several epochs: the state before each is kept
+    assert peak <= solver.memory(problem)
+
+
 def test_a_resumed_run_takes_the_same_steps(tmp_path):
     X, y = rows_and_labels(7)
     problem = stated(as_map(tmp_path, X), y, sa.L1(0.005))

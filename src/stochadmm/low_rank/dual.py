@@ -35,9 +35,13 @@ class Split:
 
 
 def split(
-    form: Form, target: Array, first: Array, rounds: int, deadline: Deadline = NEVER
-) -> Split:
-    """Divide ``target`` between the norms; the largest scale found (accelerated projections)."""
+    form: Form, target: Array, first: Array, rounds: int, deadline: Deadline = NEVER,
+    hopeful: tuple[int, float] = (0, 0.0),
+) -> Split:  # fmt: skip
+    """Divide ``target`` between the norms; the largest scale found (accelerated projections).
+
+    ``hopeful``: rounds after which they go on only from a scale of at least so much.
+    """
     alpha = float(form.nuclear.alpha)
     if not form.others:
         return Split(_nuclear_scale(target, alpha), target)
@@ -49,8 +53,8 @@ def split(
     pull, known = target[rows], first[rows]
     scale, best = min(_nuclear_scale(known, alpha), float(other.dual_scale(pull - known))), known
     ahead, momentum = known, 1.0
-    for _ in range(rounds):
-        if scale == 1.0 or deadline.passed():
+    for k in range(rounds):
+        if scale == 1.0 or deadline.passed() or (k == hopeful[0] and scale < hopeful[1]):
             break
         rest = pull - np.asarray(other.project_dual(pull - ahead))
         new = rest - threshold(rest, alpha)[0]

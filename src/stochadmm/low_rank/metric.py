@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+from scipy import linalg
 
 from ..base.protocols import Array
 from ..risk.split_columns import SquaredColumns
@@ -37,6 +38,7 @@ class Metric:
     single: bool = False
     """Whether numbers in rotated coordinates are of float32."""
     _psi: Array | None = field(default=None, init=False, repr=False)
+    """Columns of the compact form of L-BFGS, in rotated coordinates."""
     _middle: Array | None = field(default=None, init=False, repr=False)
     _solved: tuple[float, Array, Array | None] | None = field(default=None, init=False, repr=False)
 
@@ -84,24 +86,32 @@ class Metric:
             del self.steps[:-kept], self.changes[:-kept]
 
     def prepare(self) -> None:
-        """Scale B_0 to the last step and set up the compact form of L-BFGS."""
-        self._psi = self._middle = self._solved = None
+        """Scale B_0 to the steps and set up the compact form of L-BFGS."""
+        self.release()
         if not self.steps:
             return
-        m, b = len(self.steps), self.diagonal.ravel()
+        m, b = len(self.steps), self.diagonal
         psi = np.empty((2 * m, b.size), self.dtype)  # tau B_0 S above, Y below, row by row
         for k, (step, change) in enumerate(zip(self.steps, self.changes, strict=True)):
             psi[k], psi[m + k] = self.rotate(step).ravel(), self.rotate(change).ravel()
         S, Y = psi[:m], psi[m:]
+        self.diagonal = b = self._scaled(S.reshape(m, *b.shape), Y.reshape(m, *b.shape))
         SY, SBS = (S @ Y.T).astype(np.float64), np.empty((m, m))
-        tau = float(np.clip(SY[-1, -1] / (S[-1] @ (b * S[-1])), 1e-2, 1e2))
         for k in range(m):
-            SBS[k] = tau * (S @ (b * S[k]))
-        S *= tau * b
+            SBS[k] = S @ (b.ravel() * S[k])
+        S *= b.ravel()
         lower = np.tril(SY, -1)
-        self.diagonal = tau * self.diagonal
         self._psi = psi
         self._middle = np.block([[SBS, lower], [lower.T, -np.diag(np.diag(SY))]])
+
+    def release(self) -> None:
+        """Forget what ``prepare`` has made: as much as the pairs themselves."""
+        self._psi = self._middle = self._solved = None
+
+    def _scaled(self, S: Array, Y: Array) -> Array:
+        """Return the diagonal of B_0 times tau: the curvature along the last step."""
+        tau = float(np.vdot(S[-1], Y[-1]) / np.vdot(S[-1], self.diagonal * S[-1]))
+        return np.asarray(float(np.clip(tau, 1e-2, 1e2)) * self.diagonal)
 
     def apply(self, A: Array) -> Array:
         """Return B A."""
@@ -134,22 +144,30 @@ class Metric:
 class Kronecker(Metric):
     """The Gram matrix of the rows times the mean curvature of the outputs."""
 
+    by_direction: bool = False
+    """Whether B_0 is scaled for each eigenvector of the rows, instead of once."""
     _values: Array | None = field(default=None, init=False, repr=False)
     _vectors: Array | None = field(default=None, init=False, repr=False)
     _outputs: Array | None = field(default=None, init=False, repr=False)
 
     def renew_rows(self, point: Point) -> None:
         """Take the Gram matrix with the rows' curvature at a point; free columns are cleared."""
+        gram = self._gram(point)
+        values, vectors = linalg.eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
+        self._vectors = np.ascontiguousarray(vectors)
+        self._values = np.maximum(values, self.options.flat_rows * values[-1])
+
+    def _gram(self, point: Point) -> Array:
         loss = self.loss
         w = loss.row_curvature(point)
         w = w / max(float(w.mean()), 1e-300)
-        G = loss.columns.gram(w) / loss.n
+        G = loss.columns.gram(w)
+        G /= loss.n
         if loss.free.size:
             cross = loss.columns.rmatvec(w[:, None] * loss.columns.free) / loss.n
             own = (loss.columns.free * w[:, None]).T @ loss.columns.free / loss.n
-            G = G - cross @ pseudo_inverse(own) @ cross.T
-        values, self._vectors = np.linalg.eigh(G.astype(self.dtype, copy=False))
-        self._values = np.maximum(values, self.options.flat_rows * values[-1])
+            G -= cross @ pseudo_inverse(own) @ cross.T
+        return np.asarray(G.T, dtype=self.dtype, order="F")  # where LAPACK can work in place
 
     def renew(self, point: Point) -> None:
         """Take the mean curvature of the outputs at a point, and of the rows at the first."""
@@ -162,6 +180,25 @@ class Kronecker(Metric):
         own = np.maximum(values, floor).astype(self.dtype, copy=False)
         self.diagonal = np.outer(self._values, own)
 
+    def _scaled(self, S: Array, Y: Array) -> Array:
+        """Return the diagonal of B_0, scaled for each eigenvector of the rows.
+
+        The product of means cannot know in which directions the rows of an output that curve
+        most lie; the steps tell. Where they say little of a direction, it is scaled as all are.
+        """
+        if not self.by_direction:
+            return super()._scaled(S, Y)
+        b, o = self.diagonal, self.options
+        curved = np.einsum("kij,kij->ki", S, Y).astype(np.float64)
+        modelled = np.array([np.einsum("ij,ij->i", s, b * s) for s in S], dtype=np.float64)
+        tau = float(np.clip(curved[-1].sum() / modelled[-1].sum(), 1e-2, 1e2))
+        total = modelled.sum(axis=1, keepdims=True)  # each step counts alike
+        curved, modelled = (curved / total).sum(axis=0), (modelled / total).sum(axis=0)
+        little = o.little * modelled.mean()
+        own = (curved + tau * little) / (modelled + little)
+        scales = np.clip(own, tau / o.spread, tau * o.spread)
+        return np.asarray(scales[:, None].astype(self.dtype) * b)
+
     def rotate(self, A: Array) -> Array:
         """Return V' A Q."""
         assert self._vectors is not None and self._outputs is not None
@@ -170,7 +207,7 @@ class Kronecker(Metric):
     def back(self, A: Array) -> Array:
         """Return V A Q'."""
         assert self._vectors is not None and self._outputs is not None
-        return np.asarray(self._vectors @ A @ self._outputs.T, dtype=np.float64)
+        return np.asarray(self._vectors @ A @ self._outputs.T)
 
 
 @dataclass

@@ -18,14 +18,14 @@ import numpy as np
 
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
-from .blockwise import block_bound
+from .blockwise import block_bound, block_scale
 from .curved import CurvedLoss, Point
 from .dual import Split, bound, corrected, split
 from .form import Form
 from .metric import Metric
 from .options import NewtonOptions
 from .splitting import Splitting
-from .svt import NuclearProx, nuclear_norm
+from .svt import NuclearProx, nuclear_norm, nuclear_norm_by_gram
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,9 @@ class Model:
             held = others[0].tension(-point.gradient) <= 1
             rows = np.flatnonzero(point.W.any(axis=1) | ~held)
             metric, others = metric.restricted(rows), (others[0].restricted(rows),)
-        W, gradient = point.W[rows], point.gradient[rows]
+        own: Any = metric.dtype
+        W = point.W[rows].astype(own, copy=False)
+        gradient = point.gradient[rows].astype(own, copy=False)
         return cls(form, metric, rows, W, gradient, metric.apply(W) - gradient, others)
 
     @property
@@ -61,18 +63,23 @@ class Model:
         """The prox of each norm."""
         return [NuclearProx(float(self.form.nuclear.alpha)), *(h.prox for h in self.others)]
 
+    def own(self, arrays: list[Array]) -> list[Array]:
+        """Return the rows of matrices that may move, in the model's precision."""
+        return [each[self.rows].astype(self.W.dtype, copy=False) for each in arrays]
+
     def whole(self, own: Array, elsewhere: Array) -> Array:
         """Return a matrix of all rows from that of those that may move."""
-        if len(own) == len(elsewhere):
-            return own
         out = elsewhere.copy()
         out[self.rows] = own
         return out
 
     def value(self, W: Array) -> float:
         """Return the model and the norms at W."""
-        smooth = float(np.vdot(W, 0.5 * self.metric.apply(W) - self.linear))
-        return smooth + penalty(float(self.form.nuclear.alpha), self.others, W)
+        slope = 0.5 * self.metric.apply(W) - self.linear
+        smooth = np.einsum("ij,ij->i", W, slope).sum(dtype=np.float64)
+        alpha, single = float(self.form.nuclear.alpha), self.metric.single
+        norms = alpha * (nuclear_norm_by_gram if single else nuclear_norm)(W)
+        return float(smooth) + norms + sum(float(h.value(W)) for h in self.others)
 
     def is_met(self, run: Splitting, accuracy: float, below: float) -> bool:
         """Say whether the residuals are small beside the step, and the model has fallen."""
@@ -89,12 +96,6 @@ class Model:
         if norm(bent + total) > accuracy * scale:
             return False
         return below == np.inf or self.value(Z) < below
-
-
-def penalty(alpha: float, others: tuple[Any, ...], W: Array) -> float:
-    """Return the nuclear norm and the other ones at W."""
-    first = alpha * nuclear_norm(W) if W.any() else 0.0
-    return first + sum(float(h.value(W)) for h in others)
 
 
 class Search(Protocol):
@@ -156,7 +157,8 @@ class ProximalNewton:
         return self.point.value + self.penalty
 
     def _penalty(self, W: Array) -> float:
-        return penalty(float(self.form.nuclear.alpha), self.form.others, W)
+        others = sum(float(h.value(W)) for h in self.form.others)
+        return float(self.form.nuclear.alpha) * nuclear_norm(W) + others
 
     # ---------------------------------------------------------------- a step
 
@@ -165,21 +167,27 @@ class ProximalNewton:
         point, metric = self.point, self.metric
         if self.n_steps in self.options.regram:
             metric.renew_rows(point)
-        metric.renew(point)
-        metric.prepare()
-        model = Model.at(self.form, metric, point)
-        self._move(self._minimized(model, self.accuracy, model.value(model.W), deadline))
+        self._move(self._target(deadline))
         self.n_steps += 1
         if self.decrease <= self.options.single_until * abs(self.upper):
             metric.single = False
 
+    def _target(self, deadline: Deadline) -> Array:
+        """Return the minimizer of the model at the point; nothing of the model is left behind."""
+        metric = self.metric
+        metric.renew(self.point)
+        metric.prepare()
+        model = Model.at(self.form, metric, self.point)
+        target = self._minimized(model, self.accuracy, model.value(model.W), deadline)
+        metric.release()
+        return target
+
     def _minimized(self, model: Model, accuracy: float, below: float, deadline: Deadline) -> Array:
         """Return the minimizer of a model up to an accuracy, where its value is below another."""
-        o, those = self.options, model.rows
+        o = self.options
         rho = float(self.metric.diagonal.mean()) if self.rho is None else self.rho
         run = Splitting(model.metric, model.linear, model.proxes, rho, o.splitting)
-        known = None if self.Z is None else [Z[those] for Z in self.Z]
-        run.begin(model.W, [u[those] for u in self.subgradients], known)
+        run.begin(model.W, *self._handed_over(model))
         for k in range(1, o.inner + 1):
             run.step()
             if k % o.look_every:
@@ -187,16 +195,23 @@ class ProximalNewton:
             if model.is_met(run, accuracy, below) or deadline.passed():
                 break
         self.n_inner += run.n_steps
-        point, rest = self.point, -self.point.gradient
         self.rho = run.rho
         # values cost little beside a read; elsewhere the zeros of the last one are worth more
         best = -1 if self.loss.keeps_rows else _lowest(model, run.Z)
-        self.Z = [model.whole(Z, np.zeros_like(point.W)) for Z in run.Z]
-        elsewhere = [np.zeros_like(rest), rest]  # held there by the other norm alone
-        self.subgradients = [
-            model.whole(u, other) for u, other in zip(run.subgradients, elsewhere, strict=False)
-        ]
+        self.Z, self.subgradients = run.Z, run.subgradients
+        if len(model.W) < len(self.point.W):
+            none, rest = np.zeros_like(self.point.W), -self.point.gradient
+            self.Z = [model.whole(Z, none) for Z in run.Z]
+            # rows that were left out are held by the other norm alone
+            first, second = self.subgradients
+            self.subgradients = [model.whole(first, none), model.whole(second, rest)]
         return self.Z[best]
+
+    def _handed_over(self, model: Model) -> tuple[list[Array], list[Array] | None]:
+        """Return subgradients and prox points for a model's start; the next are those it finds."""
+        known = None if self.Z is None else model.own(self.Z)
+        subgradients, self.subgradients, self.Z = model.own(self.subgradients), [], None
+        return subgradients, known
 
     def _move(self, target: Array) -> None:
         """Go to the target, or as far towards it as the objective falls."""
@@ -268,7 +283,8 @@ class ProximalNewton:
     def _certify_by_split(self, target: float, deadline: Deadline) -> bool:
         """Look for a bound where a product with the Hessian would cost as much as a step."""
         if self.upper - self.lower > target and self.decrease <= self.options.split_from * target:
-            parts = self._patient_split(self.subgradients[0], deadline)
+            least = block_scale(self.point, self.upper - self.options.dual.far * target)
+            parts = self._patient_split(self.subgradients[0], deadline, least)
             if self.upper - block_bound(self.point, parts.scale) <= target:
                 self.settle(parts.first, deadline)
         return self.upper - self.lower <= target
@@ -281,9 +297,9 @@ class ProximalNewton:
         parts = self._patient_split(self.subgradients[0] if first is None else first, deadline)
         self._take(block_bound(self.point, parts.scale))
 
-    def _patient_split(self, first: Array, deadline: Deadline) -> Split:
-        rounds = self.options.dual.patient_rounds
-        return split(self.form, -self.point.gradient, first, rounds, deadline)
+    def _patient_split(self, first: Array, deadline: Deadline, least: float = 0.0) -> Split:
+        o, pull = self.options.dual, -self.point.gradient
+        return split(self.form, pull, first, o.patient_rounds, deadline, (o.early, least))
 
     def _take(self, found: float) -> None:
         self.lower = max(self.lower, found)

@@ -38,6 +38,10 @@ class MetricOptions:
     """and fewer are kept where they would take more numbers than this (half a gigabyte),"""
     fewest: int = 2
     """but for the last ones."""
+    little: float = 0.1
+    """Share of the mean curvature of steps below which they say little of a direction,"""
+    spread: float = 10.0
+    """and the largest factor between its scale and that of all: single steps are noisy."""
     flat_rows: float = 1e-7
     """Of the largest eigenvalue of the Gram matrix, made in float32: its rounding."""
     flat_outputs: float = 1e-3
@@ -58,6 +62,10 @@ class DualOptions:
     """Alternating projections that divide a gradient between the norms."""
     patient_rounds: int = 30
     """The same where nothing is kept per row: a read costs as much as some dozens of them."""
+    early: int = 6
+    """Rounds of these after which a bound is given up"""
+    far: float = 100.0
+    """whose gap is still so many targets: the others bring up to half of that."""
     products: int = 30
     """Products with the Hessian in a first corrected certificate, twice as many in each next."""
     near: float = 0.9
@@ -110,9 +118,9 @@ class NewtonOptions:
     rest: float = 0.5
     """Steps between two corrected bounds, per read of the last: a step costs a read and a model,
     so that neither takes much more than the other."""
-    single_until: float = 1e-5
+    single_until: float = 1e-6
     """Relative gain of a step up to which products in float32 are trusted, where nothing is kept
-    per row: their rounding changes an objective by some 1e-7."""
+    per row: their rounding changes an objective by some 1e-8."""
     free_steps: int = 30
     """Newton steps for the free rows: they converge in a handful."""
     metric: MetricOptions = field(default_factory=MetricOptions)

@@ -123,8 +123,10 @@ class Splitting:
     def _solve(self) -> None:
         total = self.linear / self.rho
         for v, Z in zip(self.v, self.Z, strict=True):
-            total = total + 2 * Z - v
-        self.W = self.quadratic.solve(self.rho * total, len(self.v) * self.rho)
+            total += 2 * Z
+            total -= v
+        total *= self.rho
+        self.W = self.quadratic.solve(total, len(self.v) * self.rho)
 
     def _adapt(self, before: list[Array]) -> None:
         o = self.options

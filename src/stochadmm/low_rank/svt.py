@@ -73,3 +73,9 @@ def nuclear_norm(M: Array) -> float:
     """Return the sum of the singular values, without squaring the matrix or its zero rows."""
     filled = M[M.any(axis=1)]
     return float(linalg.svdvals(filled, check_finite=False).sum()) if filled.size else 0.0
+
+
+def nuclear_norm_by_gram(M: Array) -> float:
+    """Return the sum of the singular values to about seven digits, in a fraction of the time."""
+    short: Array = M.astype(np.float64) if M.shape[0] >= M.shape[1] else M.T.astype(np.float64)
+    return float(np.sqrt(np.maximum(np.linalg.eigvalsh(short.T @ short), 0.0)).sum())

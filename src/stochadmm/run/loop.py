@@ -331,6 +331,7 @@ class Run:
     def result(self, status: Status) -> Result:
         """Return the best point with its history; a last checkpoint goes before it."""
         self._save(at_once=True)
+        self.undo = None  # no epoch is under way
         if self.best is None:  # interrupted before the start was measured
             self._look(Deadline.after(0.0))
             return self._finish(status, as_it_is=True)

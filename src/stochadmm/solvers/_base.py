@@ -71,10 +71,12 @@ class State:
     """The epoch that was left in the middle."""
 
     def copy(self) -> State:
-        """Return a state whose arrays are its own."""
+        """Return a state whose arrays are its own; what two fields share is copied once."""
         other = copy(self)
         for name, value in vars(self).items():
             setattr(other, name, _copied(value))
+        if self.output is self.x:
+            other.output = other.x
         return other
 
 

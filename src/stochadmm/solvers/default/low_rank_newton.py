@@ -190,16 +190,17 @@ class LowRankNewton(Solver[CurvedState]):
 
     def _memory_by_blocks(self, f2: FiniteSum, size: int) -> int:
         """Return the bytes where nothing is kept per row, those of the state before included."""
-        pairs = self.options.newton.metric.pairs(size)
-        block = 3 * self.options.blocks.numbers
-        return 8 * (50 * size + 2 * f2.n_columns**2 + block) + 16 * pairs * size
+        model = (50 + 4 * self.options.newton.metric.pairs(size)) * size
+        return 4 * (model + 2 * f2.n_columns**2 + 3 * self.options.blocks.numbers)
 
     def _second(self, loss: CurvedLoss, form: Form) -> ProximalNewton:
         options = self.options.newton
-        kind = Diagonal if _sparse(loss.f2) else Kronecker
-        metric = kind(loss, options.metric, single=not loss.keeps_rows)
-        search = EntrySearch.of(loss, form, options.dual) if _sparse(loss.f2) else None
-        return ProximalNewton(loss, form, metric, options, search)
+        if _sparse(loss.f2):
+            search = EntrySearch.of(loss, form, options.dual)
+            return ProximalNewton(loss, form, Diagonal(loss, options.metric), options, search)
+        large = not loss.keeps_rows
+        metric = Kronecker(loss, options.metric, single=large, by_direction=large)
+        return ProximalNewton(loss, form, metric, options)
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make some steps, until the target is certified or the epoch is over."""
@@ -277,8 +278,10 @@ def _sparse(f2: FiniteSum) -> bool:
 
 def _snapshot(form: Form, run: ProximalNewton, x2: Array) -> Evaluation:
     """Return what is known of the loss at a point: without rows, in float64 whatever the data."""
-    gradient, point, dtype = np.zeros(x2.shape), run.point, x2.dtype
-    gradient[form.rows] = point.gradient
+    point, dtype, gradient = run.point, x2.dtype, run.point.gradient
+    if not np.array_equal(form.rows, np.arange(len(x2))):
+        gradient = np.zeros(x2.shape)
+        gradient[form.rows] = point.gradient
     if not run.loss.keeps_rows:
         return Evaluation(x2, point.value, gradient)
     return Evaluation(
