@@ -96,6 +96,11 @@ class Reduced(Solver[ReducedT]):
         size = defaults.batch_size(problem, self.batch_size, workspace)
         return defaults.sampling(problem, self.sampling, size)
 
+    @property
+    def n_points(self) -> int:
+        """Points that are kept from epoch to epoch: x, the snapshot, the last output."""
+        return 3
+
     def memory(self, problem: Problem) -> int:
         """Return the bytes of x, averages, multiplier, work arrays, drawn rows, row numbers."""
         first, second, dual = sizes(problem)
@@ -103,8 +108,7 @@ class Reduced(Solver[ReducedT]):
         n_inner = defaults.n_inner(runs.n_rows, runs.batch_size, self.n_inner)
         drawn = 8 * (n_inner * runs.per_batch + round(runs.batch_size))
         if self.light and recomputes(problem.f2):
-            # x, snapshot, the last output; the multiplier
-            kept = Counts(3, 3, 1)
+            kept = Counts(self.n_points, self.n_points, 1)  # and the multiplier
             # and the sum of the iterates, the full gradient
             steps = kept + Counts(1, 2)
             return max(steps.most(problem, STEP), kept.with_pass(problem)) + drawn

@@ -105,6 +105,11 @@ class ASVRGADMM(Reduced[ASVRGState]):
                 f"momentum is {self.momentum!r}, expected 'auto' or a number in (0, 1)"
             )
 
+    @property
+    def n_points(self) -> int:
+        """Points that are kept from epoch to epoch: the snapshot may be the output."""
+        return 2 if self.returns == "last" else 3
+
     def check(self, problem: Problem) -> None:
         """Raise when the problem lacks something this method needs."""
         super().check(problem)
