@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.targets import with_targets
 from tests.variants import by_variant
 
 import stochadmm as sa
@@ -37,14 +38,7 @@ def data(loss: str, seed: int, n: int = 60, d: int = 8):
     score += 0.5 * rng.standard_normal(n)
     signs = np.where(score > np.median(score), 1.0, -1.0) * np.where(rng.random(n) < 0.1, -1, 1)
     counts = rng.poisson(np.exp(np.clip(score, -2, 2))).astype(float)
-    return {
-        "squared": (sa.Squared(), X, score),
-        "logistic": (sa.Logistic(), X, signs),
-        "huber": (sa.Huber(0.5), X, score),
-        "squared_hinge": (sa.SquaredHinge(), X, signs),
-        "poisson": (sa.Poisson.for_targets(counts), X, counts),
-        "quantile": (sa.Quantile(0.3, 0.2), X, score),
-    }[loss]
+    return with_targets(loss, X, score, signs, counts)
 
 
 def penalty(kind: str, d: int, strength: float):

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.linear_model import ElasticNet, Lasso
+from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression
+from tests.targets import with_targets
 from tests.variants import by_variant
 
 import stochadmm as sa
@@ -33,14 +34,7 @@ def data(loss: str, seed: int = 0, n: int = 60, d: int = 300, together: float = 
     score = X[:, :60:10] @ np.array([1.0, -1.0, 0.5, 2.0, -0.5, 1.0])
     score += 0.5 * rng.standard_normal(n)
     signs, counts = np.sign(score), rng.poisson(np.exp(np.clip(0.5 * score, -2, 2))).astype(float)
-    return {
-        "squared": (sa.Squared(), X, score),
-        "logistic": (sa.Logistic(), X, signs),
-        "huber": (sa.Huber(0.5), X, score),
-        "squared_hinge": (sa.SquaredHinge(), X, signs),
-        "poisson": (sa.Poisson.for_targets(counts), X, counts),
-        "quantile": (sa.Quantile(0.3, 0.2), X, score),
-    }[loss]
+    return with_targets(loss, X, score, signs, counts)
 
 
 def agrees(problem: sa.Problem, stop: float = 1e-9, solver=None) -> sa.Result:
@@ -87,6 +81,40 @@ def test_it_is_scikit_learns_elastic_net_with_bounds():
     ).fit(X, y)
     assert found.converged and (found.coef >= 0).all()
     np.testing.assert_allclose(found.coef, known.coef_, atol=1e-8)
+
+
+def test_it_is_scikit_learns_logistic_regression():
+    _, X, y = data("logistic", n=100, together=0.9)
+    alpha, n = 0.02, len(y)
+    found = sa.SparseLogisticClassifier(alpha=alpha, tol=1e-7).fit(X, y)
+    assert found.result_.converged
+    known = LogisticRegression(
+        l1_ratio=1.0, C=1 / (alpha * n), solver="saga", tol=1e-10, max_iter=100_000
+    ).fit(X, y)
+
+    def objective(model):
+        z = model.decision_function(X)
+        return np.logaddexp(0, -y * z).mean() + alpha * np.abs(model.coef_).sum()
+
+    assert abs(objective(found) - found.result_.objective) <= 1e-12
+    assert abs(objective(found) - objective(known)) <= 1e-8
+    np.testing.assert_allclose(found.coef_.ravel(), known.coef_.ravel(), atol=1e-4)
+
+
+def test_a_weight_of_two_is_a_row_twice_and_units_do_not_matter():
+    _, X, y = data("logistic", n=80)
+    weight = np.random.default_rng(3).integers(0, 3, 80)
+    weighted = sa.SparseLogisticClassifier(alpha=0.02, tol=1e-10).fit(X, y, sample_weight=weight)
+    again = np.repeat(np.arange(80), weight)
+    repeated = sa.SparseLogisticClassifier(alpha=0.02, tol=1e-10).fit(X[again], y[again])
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-9)
+    units = np.geomspace(1e-4, 1e4, 300)
+    plain = sa.minimize(sa.Problem.linear(sa.Logistic(), X, y, on_coefficients=sa.L1(0.02)))
+    scaled = sa.minimize(
+        sa.Problem.linear(sa.Logistic(), X * units, y, on_coefficients=sa.Separable(0.02 * units))
+    )
+    assert plain.converged and scaled.converged
+    assert abs(plain.objective - scaled.objective) <= 2e-4 * plain.objective
 
 
 @pytest.mark.parametrize("intercept", [False, True])
