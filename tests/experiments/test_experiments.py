@@ -359,6 +359,30 @@ def test_a_warm_start_that_diverges_is_a_bad_candidate_and_a_diverged_run(tiny):
     assert [r["passes"] for r in records] == [0.0]
 
 
+@pytest.mark.parametrize(("passes", "status"), [(24.0, "passes"), (6.0, "diverged")])
+def test_a_run_may_rise_at_first_but_has_to_come_down_by_the_half_of_its_passes(
+    tiny, passes, status
+):
+    tiny.write_text(TINY.replace("passes: 12", f"passes: {passes:g}"))
+    experiment = config.load(tiny)
+    spec, variant = experiment.datasets[0], experiment.variants[0]
+    sample = problems.sample(spec, quick=True)
+    problem = problems.build(experiment, spec, variant, sample)
+    piece = next(p for p in pieces(experiment) if (p.kind, p.method) == ("runs", "sdca-admm"))
+    task = methods.Task(problem, spec.batch, passes, Setting(first=1e3), Workspace())
+    best = problems.Optimum(0.0, 1e-9, 0.0, True)
+    held = problems.held_out(experiment, sample)
+    records, ended = bench.run(piece, task, held, best, lambda passes: None)
+    objectives = [r["objective"] for r in records]
+    assert objectives[1] > 100 * objectives[0]
+    assert ended["status"] == status
+    if status == "passes":
+        assert objectives[-1] < objectives[0]
+    else:
+        assert objectives[-1] > 100 * objectives[0]
+        assert passes / 2 <= records[-1]["passes"] < passes
+
+
 def test_a_full_disk_is_one_line(tiny, tmp_path, run, monkeypatch):
     def full(self, trial):
         raise OSError(errno.ENOSPC, "No space left on device", "trials.csv")

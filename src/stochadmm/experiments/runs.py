@@ -41,7 +41,9 @@ class RunOptions:
     small: float = 1e-9
     """Relative gap at which a run has nothing left to show."""
     hopeless: float = 100.0
-    """Times the objective at zero beyond which a run has diverged."""
+    """Times the objective at zero beyond which a run has diverged, late in its passes."""
+    late: float = 0.5
+    """Share of the passes that a run may take to come down again: dual methods rise at first."""
     few: int = 50
     """Steps between two looks at the clock: about a minute at ImageNet's shape."""
     every: float = 120.0
@@ -180,13 +182,17 @@ class Run:
         spec, best = self.piece.spec, self.best
         limit = OPTIONS.hopeless * abs(self.measured.objective_at_zero)
         nothing_left = OPTIONS.small * abs(best.value)
-        if not value <= limit:
+        used, ended = state.n_gradients / self.task.passes, None
+        if used >= 1 or state.n_epochs == spec.cut:
+            ended = "passes"
+        elif self.watch.solving >= self.piece.experiment.seconds:
+            ended = "seconds"
+        late = ended is not None or used >= OPTIONS.late
+        if not np.isfinite(value) or (late and value > limit):
             return "diverged"
         if best.certified and value - best.value <= max(best.floor, nothing_left):
             return "solved"
-        if state.n_gradients >= self.task.passes or state.n_epochs == spec.cut:
-            return "passes"
-        return "seconds" if self.watch.solving >= self.piece.experiment.seconds else None
+        return ended
 
     # ---------------------------------------------------------------- long epochs
 
