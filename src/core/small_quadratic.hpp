@@ -1,5 +1,5 @@
 // The small problem of the small route, min_v 1/2 v'Hv + c'v + h(S v + at): splitting, then Newton
-// on the augmented Lagrangian. The algorithms are those of quadratic/_run.py and _newton.py.
+// on the augmented Lagrangian. The algorithms are those of quadratic/run.py and newton.py.
 #pragma once
 #include "quadratic.hpp"
 
@@ -8,34 +8,62 @@ namespace {
 
 // ---------------------------------------------------------------- dense symmetric systems
 
+const idx PANEL = 4;  // columns of a factor that are made together
+
+// The factor of a triangle of at most four rows, and 1 / its diagonal; false where it is not definite.
+INLINE bool corner(double *a, idx p, idx width, double *share) {
+  for (idx c = 0; c < width; ++c) {
+    if (!(a[c * p + c] > 0)) return false;
+    a[c * p + c] = sqrt(a[c * p + c]);
+    share[c] = 1 / a[c * p + c];
+    for (idx i = c + 1; i < width; ++i) a[i * p + c] *= share[c];
+    for (idx i = c + 1; i < width; ++i)
+      for (idx j = c + 1; j <= i; ++j) a[i * p + j] -= a[i * p + c] * a[j * p + c];
+  }
+  return true;
+}
+
+// A row below that triangle: x solves x l' = its entries.
+INLINE void beside_corner(const double l[6], const double share[PANEL], double *x) {
+  double x0 = x[0] * share[0];
+  double x1 = (x[1] - x0 * l[0]) * share[1];
+  double x2 = ((x[2] - x0 * l[1]) - x1 * l[2]) * share[2];
+  double x3 = ((x[3] - x0 * l[3]) - (x1 * l[4] + x2 * l[5])) * share[3];
+  x[0] = x0, x[1] = x1, x[2] = x2, x[3] = x3;
+}
+
 // The Cholesky factor of the lower triangle of a, in place; false where it is not definite. Four
-// columns at a time, so that the rest of the matrix is read a quarter as often; inner loops go along
-// rows.
+// columns at a time: their triangle, the rows below it, then what is right of them, two rows at
+// once, so that the rest of the matrix is written a quarter and the columns are read half as often.
 bool factorize(double *a, idx p) {
-  const idx width = 4;
-  Buffer<double> memory(width * p, false);
-  double *columns[width];
-  for (idx c = 0; c < width; ++c) columns[c] = memory + c * p;
-  for (idx k = 0; k < p; k += width) {
-    idx stop = least(k + width, p);
-    for (idx c = k; c < stop; ++c) {
-      double pivot = a[c * p + c];
-      if (!(pivot > 0)) return false;
-      pivot = sqrt(pivot);
-      a[c * p + c] = pivot;
-      double *column = columns[c - k], share = 1 / pivot;
-      for (idx i = c + 1; i < p; ++i) {
-        column[i] = a[i * p + c] *= share;
-        for (idx j = c + 1; j < least(stop, i + 1); ++j) a[i * p + j] -= column[i] * column[j];
-      }
-    }
-    if (stop - k < width) return true;
+  Buffer<double> memory(PANEL * p, false);
+  double *c0 = memory, *c1 = c0 + p, *c2 = c1 + p, *c3 = c2 + p, share[PANEL];
+  for (idx k = 0; k < p; k += PANEL) {
+    double *top = a + k * p + k;
+    if (!corner(top, p, least(PANEL, p - k), share)) return false;
+    idx stop = k + PANEL;
+    if (stop >= p) return true;
+    const double *t = top + p, l[6] = {t[0], t[p], t[p + 1], t[2 * p], t[2 * p + 1], t[2 * p + 2]};
     for (idx i = stop; i < p; ++i) {
-      const double minus[width] = {-columns[0][i], -columns[1][i], -columns[2][i], -columns[3][i]};
-      const double *c = memory + stop;
-      double *RESTRICT to = a + i * p + stop;
-      for (idx j = 0; j <= i - stop; ++j)
-        to[j] += (minus[0] * c[j] + minus[1] * c[p + j]) + (minus[2] * c[2 * p + j] + minus[3] * c[3 * p + j]);
+      double *x = a + i * p + k;
+      beside_corner(l, share, x);
+      c0[i] = x[0], c1[i] = x[1], c2[i] = x[2], c3[i] = x[3];
+    }
+    for (idx i = stop; i < p; i += 2) {
+      const double *x = a + i * p + k, *y = x + p;
+      double *RESTRICT to = a + i * p, *RESTRICT below = to + p;
+      const double x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3];
+      if (i + 1 == p) {
+        for (idx j = stop; j <= i; ++j)
+          to[j] -= (x0 * c0[j] + x1 * c1[j]) + (x2 * c2[j] + x3 * c3[j]);
+        break;
+      }
+      const double y0 = y[0], y1 = y[1], y2 = y[2], y3 = y[3];
+      for (idx j = stop; j <= i; ++j) {
+        to[j] -= (x0 * c0[j] + x1 * c1[j]) + (x2 * c2[j] + x3 * c3[j]);
+        below[j] -= (y0 * c0[j] + y1 * c1[j]) + (y2 * c2[j] + y3 * c3[j]);
+      }
+      below[i + 1] -= (y0 * y0 + y1 * y1) + (y2 * y2 + y3 * y3);
     }
   }
   return true;
@@ -83,6 +111,7 @@ struct Inner {
   const double ridge_share = 1e-11;  // of the mean diagonal: collinear columns leave H singular
   const double enough = 1e-11;  // relative residuals that are accepted where less is asked for
   const idx splitting_rounds = 12, stretch = 50;
+  const idx trials = 2, trial = 10;  // rounds after which the penalty is balanced, at the start
   idx p, m;
   const Operator<double> &S;
   const Penalty<double> &h;
@@ -132,6 +161,10 @@ struct Inner {
     copy(at.at, m, z.at);
     if (m == 0) return alone();
     if (warm && newton()) return true;
+    for (idx round = 0; !warm && round < trials; ++round) {  // a penalty that suits comes first
+      if (!split(trial) || !(largest(step, p) <= far)) return false;
+      balance();
+    }
     for (idx round = 0; round < splitting_rounds; ++round) {
       if (!split(stretch << least(round, (idx)4)) || !(largest(step, p) <= far)) return false;
       if (most(primal, stationary) <= tol || newton()) return true;

@@ -106,6 +106,8 @@ def gram_parts(n: int, d: int, n_data: int) -> int:
 
 def _gram(block: Any, numbers: Array, intercept: bool, single: bool, rows: Any) -> Array:
     if (numbers < 0).any():
+        if (numbers <= 0).all():  # of two classes, as curvatures are
+            return -_gram(block, -numbers, intercept, single, rows)
         positive = _gram(block, np.maximum(numbers, 0.0), intercept, single, rows)
         return positive - _gram(block, np.maximum(-numbers, 0.0), intercept, single, rows)
     n, (n_data, d) = len(numbers), block.shape

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Shape
+from ..base.workspace import Workspace
 from ..operators import csr_parts, identity_scale
 from ..penalties import Nuclear, Zero, segments
 from ..problem import Problem
@@ -47,7 +48,9 @@ class Form:
     @property
     def free(self) -> Array:
         """The other ones."""
-        return np.setdiff1d(np.arange(self.shape[0]), self.rows)
+        kept = np.ones(self.shape[0], dtype=bool)
+        kept[self.rows] = False
+        return np.flatnonzero(kept)
 
     @property
     def nuclear(self) -> Nuclear:
@@ -126,10 +129,10 @@ def read(problem: Problem) -> Form:
     return _checked(terms, problem.shape2)
 
 
-def why_not(problem: Problem) -> str | None:
+def why_not(problem: Problem, workspace: Workspace | None = None) -> str | None:
     """Return in words why a problem has another form, None where it has this one."""
     try:
-        read(problem)
+        (workspace or Workspace()).once(read, problem)
     except NotLowRank as reason:
         return str(reason)
     return None

@@ -173,7 +173,13 @@ def _svd(v: Array) -> tuple[Array, Array, Array]:
 def _singular_values(x: Array) -> Array:
     if 0 in x.shape:
         return np.zeros(0)
-    values: Array = linalg.svd(x.astype(np.float64), compute_uv=False, check_finite=False)
+    wide = x.astype(np.float64)
+    if not np.isfinite(wide).all():  # LAPACK would say so on the terminal
+        return np.full(min(x.shape), np.nan)
+    try:
+        values: Array = np.linalg.svd(wide, compute_uv=False)  # at once: many matrices are tiny
+    except np.linalg.LinAlgError:
+        values = linalg.svd(wide, compute_uv=False, check_finite=False, lapack_driver="gesvd")
     return values
 
 

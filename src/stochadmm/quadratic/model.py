@@ -18,7 +18,7 @@ from ..linear_algebra.implicit import Implicit
 from ..penalties import Stacked
 from .implicit import ImplicitRun
 from .options import DEFAULTS, QuadraticOptions
-from .parts import Flat, as_sparse, compiled_views, splitting_views
+from .parts import Flat, Views, as_sparse, compiled_views, splitting_views
 from .run import MatrixRun, Run
 
 Accept = Callable[[Array], bool]
@@ -168,9 +168,16 @@ class QuadraticModel:
         self.first = T.shape[0]
         self.sparse_gram = sparse_gram(self.structure, self.workspace)
         self.gram_trace = float(self.sparse_gram.diagonal().sum())
-        self.views = self.loop_views = compiled_views(self.S, self.h, outputs)
-        if self.views is None and not options.anchored:
-            self.loop_views = splitting_views(self.S, self.h, outputs, options.compiled_side)
+        self.outputs = outputs
+        self.views = compiled_views(self.S, self.h, outputs)
+
+    @property
+    def loop_views(self) -> Views | None:
+        """Structure and penalty for compiled loops of the splitting; found when first used."""
+        if self.views is not None or self.options.anchored:
+            return self.views
+        side = self.options.compiled_side
+        return self.workspace.once(splitting_views, self.S, self.h, self.outputs, side)
 
     def gram(self) -> Array:
         """Return S'S as a dense matrix."""

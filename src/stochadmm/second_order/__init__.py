@@ -15,7 +15,7 @@ from .full import (
     square_size,
 )
 from .line_search import backtrack, halve, rounding
-from .model import curvature_along, inside, model_value, structured, why_no_form
+from .model import curvature_along, inside, model_value, priced, structured, why_no_form
 from .options import SecondOrderOptions
 from .sample_size import affordable, begins_with_part, first_sample, part_of
 
@@ -36,6 +36,7 @@ __all__ = [
     "is_quadratic",
     "model_value",
     "part_of",
+    "priced",
     "rounding",
     "square_size",
     "structured",

@@ -36,21 +36,25 @@ def why_no_form(problem: Problem, workspace: Workspace | None = None) -> str | N
 
 def inside(problem: Problem, x: Pair) -> Pair:
     """Return a feasible pair near x inside the domain of the penalties, where one is found."""
+    return priced(problem, x)[0]
+
+
+def priced(problem: Problem, x: Pair) -> tuple[Pair, float]:
+    """Return the pair that `inside` returns, and its penalty."""
     near = problem.feasible(x)
-    if np.isfinite(problem.penalty(near)):
-        return near
-    found = repaired(problem, near)
+    penalty = problem.penalty(near)
+    found = None if np.isfinite(penalty) else repaired(problem, near)
     if found is None:
-        return near
-    return Pair(found.x1.astype(problem.dtype), found.x2.astype(problem.dtype))
+        return near, penalty
+    moved = Pair(found.x1.astype(problem.dtype), found.x2.astype(problem.dtype))
+    return moved, problem.penalty(moved)
 
 
 def model_value(problem: Problem, at: Evaluation, H: Array | Implicit, w: Array) -> float:
     """Return m(w)."""
     step = w - at.x
     value = at.value + float(np.vdot(at.gradient, step)) + 0.5 * quadratic_form(H, step)
-    there = inside(problem, Pair(problem.zeros().x1, w.astype(problem.dtype)))
-    return value + problem.penalty(there)
+    return value + priced(problem, Pair(problem.zeros().x1, w.astype(problem.dtype)))[1]
 
 
 def curvature_along(f2: FiniteSum, predictions: Array, change: Array) -> float:

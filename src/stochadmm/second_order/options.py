@@ -81,8 +81,9 @@ class SecondOrderOptions:
     # end
     near: float = 1e-9
     """Relative gap of which only rounding is left where a model of all rows promises at most"""
-    rounding: float = 4e-16
-    """this share of the objective: another step would not change a digit of it."""
+    rounding: float = 2e-15
+    """this share of the objective, which is what its sums round: after this step no other would
+    change a digit of it."""
 
     # certificate
     certificate: CertificateOptions = CertificateOptions()  # noqa: RUF009 - frozen

@@ -128,10 +128,10 @@ class Auto(Solver[State]):
             return SMALL
         if loss_of_source(problem.f2) is not None:
             return "streamed-newton", "rows are read from their source: few passes, none kept"
-        if LowRankGram().why_not(problem) is None:
+        if LowRankGram().why_not(problem, workspace) is None:
             return "low-rank-gram", "a squared loss with a nuclear norm: the Gram matrix is enough"
         large = math.prod(problem.shape2) > DEFAULTS.flatten
-        if large and LowRankNewton().why_not(problem) is None:
+        if large and LowRankNewton().why_not(problem, workspace) is None:
             return "low-rank-newton", LowRankNewton().plan(problem)
         if large and EntryNewton().why_not(problem, workspace) is None:
             return "coordinate-newton", "sparse rows, many outputs, entries held one by one"

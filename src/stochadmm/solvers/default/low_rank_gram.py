@@ -134,7 +134,7 @@ class LowRankGram(Solver[LowRankState]):
         f2 = loss_of_rows(problem.f2, Has.SQUARE)
         if f2 is None:
             return "the loss is not squared"
-        reason = why_not_low_rank(problem)
+        reason = why_not_low_rank(problem, workspace)
         if reason is not None:
             return reason
         if len(patterns(f2)) * f2.n_columns**2 > self.options.most_numbers:

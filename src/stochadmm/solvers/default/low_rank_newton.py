@@ -113,10 +113,11 @@ class LowRankNewton(Solver[CurvedState]):
         f2 = loss_of_rows(problem.f2, Has.CURVATURE_PARTS, Has.CONJUGATE, Has.DUAL_ROOM)
         if f2 is None:
             return "the loss offers no curvature or no conjugate"
-        reason = why_not_low_rank(problem)
+        workspace = workspace or Workspace()
+        reason = why_not_low_rank(problem, workspace)
         if reason is not None:
             return reason
-        form = read(problem)
+        form = workspace.once(read, problem)
         if is_quadratic(problem):
             return "the loss is squared: its Gram matrix does not change"
         if len(form.others) > 1 or len(form.norms) < len(form.others):

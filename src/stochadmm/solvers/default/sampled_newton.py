@@ -48,6 +48,7 @@ from ...second_order import (
     inside,
     model_value,
     part_of,
+    priced,
     structured,
     why_no_form,
 )
@@ -359,12 +360,12 @@ class SampledNewton(Solver[NewtonState]):
     ) -> float:  # fmt: skip
         """Move to w, or as far towards it as the objective falls; return the share taken."""
         o, promised = self.options, s.promised
-        point = inside(problem, Pair(s.output.x1, w.astype(problem.dtype)))
+        point, penalty = priced(problem, Pair(s.output.x1, w.astype(problem.dtype)))
         x2 = point.x2
         there = f2.evaluate(x2)
         s.n_passes += 1
         s.n_gradients += 1
-        value = there.value + problem.penalty(point)
+        value = there.value + penalty
         t, slack, change = 1.0, 1e-14 * abs(now), there.predictions - snapshot.predictions
         if not value <= now - o.sufficient * max(promised, 0.0) + slack:
             t, point, value = self._shortened(problem, f2, s.output, x2, snapshot, change)
@@ -399,11 +400,11 @@ class SampledNewton(Solver[NewtonState]):
         """Minimize along a step that leads too far, on the predictions at hand."""
         step = (x2 - start.x2).astype(problem.dtype)
 
-        def point(t: float) -> Pair:
-            return inside(problem, Pair(start.x1, start.x2 + problem.dtype.type(t) * step))
+        def along(t: float) -> tuple[Pair, float]:
+            return priced(problem, Pair(start.x1, start.x2 + problem.dtype.type(t) * step))
 
         def value(t: float) -> float:
-            return f2.value_at(snapshot.predictions + t * change) + problem.penalty(point(t))
+            return f2.value_at(snapshot.predictions + t * change) + along(t)[1]
 
         t, best = halve(value, least=self.options.least_length)
-        return t, point(t), best
+        return t, along(t)[0], best

@@ -32,7 +32,7 @@ from ...risk import Evaluation, FiniteSum
 from ...risk.curvature import LIMITS, RowSample, SampledHessian, quadratic_form, shares_curvature
 from ...risk.sampling import Coin
 from ...risk.weights import weighted
-from ...second_order import inside
+from ...second_order import inside, priced
 from ...streaming import (
     REST,
     Facts,
@@ -185,9 +185,9 @@ class StreamedNewton(Solver[StreamedState]):
         )
         s.penalty = found.penalty if found.residual <= 0.1 else None
         step = found.w - s.output.x2
-        there = inside(problem, Pair(s.output.x1, found.w))
         linear = at.value + float(np.vdot(gradient, step))
-        model = linear + 0.5 * quadratic_form(H, step) + problem.penalty(there)
+        penalty = priced(problem, Pair(s.output.x1, found.w))[1]
+        model = linear + 0.5 * quadratic_form(H, step) + penalty
         return found.w, found.dual, now - model
 
     def _advance(
@@ -195,17 +195,17 @@ class StreamedNewton(Solver[StreamedState]):
     ) -> None:
         """Move to w, or as far towards it as the objective falls."""
         f2, old = fastest(_streamed(problem), s.workspace), s.output.x2
-        point = inside(problem, Pair(s.output.x1, w))
+        point, penalty = priced(problem, Pair(s.output.x1, w))
         cache, sums = f2.evaluate(point.x2)
         s.n_passes += 1.0
         s.n_gradients += 1.0
         t = 1.0
-        if not cache.value + problem.penalty(point) <= now + 1e-14 * abs(now):
+        if not cache.value + penalty <= now + 1e-14 * abs(now):
             step = point.x2 - old
             values = f2.values_along(old, step, LENGTHS)
             s.n_passes += 1.0
             totals = [
-                value + problem.penalty(inside(problem, Pair(point.x1, old + t * step)))
+                value + priced(problem, Pair(point.x1, old + t * step))[1]
                 for t, value in zip(LENGTHS, values, strict=True)
             ]
             best = int(np.argmin(totals))
