@@ -155,6 +155,7 @@ bench: export MKL_NUM_THREADS = 1
 bench: export OMP_NUM_THREADS = 1
 bench: export NUMBA_NUM_THREADS = 1
 bench: $(PEERS) $(EXT)
+	@rm -f out/bench/$(FORM)*.parquet  # an older one would be kept, and reported
 	$(BIN)/benchopt run benchmarks/peers --config benchmarks/peers/$(FORM).yml --no-cache --no-plot --output out/bench/$(FORM).parquet
 	$(BIN)/python benchmarks/peers/summary.py out/bench/$(FORM).parquet $(if $(DOCS),--docs $(DOCS))
 

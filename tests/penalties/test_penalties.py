@@ -339,3 +339,12 @@ def test_singular_values_of_long_matrices_from_their_gram_matrix(turned, share):
     found = Nuclear(threshold).prox(v, 1.0)
     np.testing.assert_allclose(found, expected, atol=1e-12 * values[0])
     assert len(Nuclear(threshold).factors(v, 1.0)[1]) == int((values > threshold).sum())
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 4), (1, 1), (40, 17), (17, 40)])
+def test_a_nuclear_norm_leaves_what_is_not_a_number(shape, capfd):
+    penalty, v = Nuclear(0.5), np.ones(shape)
+    v[0, 0] = np.nan
+    assert np.isnan(penalty.prox(v, 1.0)).any()
+    assert np.isnan(penalty.value(v))
+    assert capfd.readouterr() == ("", "")

@@ -215,7 +215,11 @@ class OneBlock:
     def to_multiplier(self, mu: Array) -> Array:
         """Return the multiplier of the constraint that belongs to mu."""
         own = mu[self.rows1]
-        return own if self.scale1 is None else np.asarray(-(self.unfold1.T @ own) / self.scale1)
+        if self.scale1 is None:
+            return own
+        if self.unfold1.shape[0] != self.unfold1.shape[1]:  # others are the identity
+            own = self.unfold1.T @ own
+        return np.asarray(-own / self.scale1)
 
     # ---------------------------------------------------------------- least squares
 

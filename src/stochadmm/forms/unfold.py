@@ -20,13 +20,20 @@ def unfold(penalty: Any, n_rows: int) -> tuple[Any, Any]:
     T : CSR array
     simple : Penalty
     """
+    T, simple = _unfolded(penalty, n_rows)
+    return sparse.eye_array(n_rows, format="csr") if T is None else T, simple
+
+
+def _unfolded(penalty: Any, n_rows: int) -> tuple[Any, Any]:
+    """Return T and the simple penalty, None and the penalty itself where T = I."""
     if isinstance(penalty, Stacked):
-        made = [unfold(part, size) for part, size in penalty.parts if size]
-        if all(T.shape[0] == T.shape[1] for T, _ in made):
-            return sparse.csr_array(sparse.eye_array(n_rows)), penalty
-        T = sparse.csr_array(sparse.block_diag([T for T, _ in made]))
-        return T, Stacked([(simple, T.shape[0]) for T, simple in made])
+        made = [(*_unfolded(part, size), size) for part, size in penalty.parts if size]
+        if all(T is None for T, *_ in made):
+            return None, penalty
+        blocks = [sparse.eye_array(size) if T is None else T for T, _, size in made]
+        parts = [(made[k][1], block.shape[0]) for k, block in enumerate(blocks)]
+        return sparse.csr_array(sparse.block_diag(blocks)), Stacked(parts)
     if offers(penalty, Has.UNFOLDED):
         T, simple = penalty.unfolded(n_rows)
         return T, simple
-    return sparse.csr_array(sparse.eye_array(n_rows)), penalty
+    return None, penalty

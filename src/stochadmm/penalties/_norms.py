@@ -58,7 +58,7 @@ class Nuclear(Part):
         threshold = step * self.alpha
         quick = _leading(_matrix(v), threshold)
         left, values, right = _svd(_matrix(v)) if quick is None else quick
-        rank = int((values > threshold).sum())
+        rank = int((~(values <= threshold)).sum())  # what is not a number stays so
         return left[:, :rank], values[:rank] - values.dtype.type(threshold), right[:rank]
 
     def prox(self, v: Array, step: float, out: Array | None = None) -> Array:
@@ -149,6 +149,8 @@ def _leading(x: Array, threshold: float) -> tuple[Array, Array, Array] | None:
         return None if turned is None else (turned[2].T, turned[1], turned[0].T)
     if x.shape[1] < 16 or x.shape[0] < 2 * x.shape[1] or x.dtype != np.float64:
         return None
+    if not np.isfinite(x).all():
+        return None
     squares, vectors = np.linalg.eigh(x.T @ x)
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
     if not threshold >= LEADING * values[0] > 0:
@@ -159,11 +161,15 @@ def _leading(x: Array, threshold: float) -> tuple[Array, Array, Array] | None:
 
 
 def _svd(v: Array) -> tuple[Array, Array, Array]:
+    rows, columns = v.shape
     if 0 in v.shape:
-        return np.zeros((v.shape[0], 0)), np.zeros(0), np.zeros((0, v.shape[1]))
+        return np.zeros((rows, 0)), np.zeros(0), np.zeros((0, columns))
+    if not np.isfinite(v).all():  # LAPACK would complain on the terminal
+        nan = np.full((max(v.shape), min(v.shape)), np.nan, dtype=v.dtype)
+        return nan[:rows], nan[0], nan.T[:, :columns]
     try:
-        left, values, right = linalg.svd(v, full_matrices=False, check_finite=False)
-    except linalg.LinAlgError:  # divide and conquer gives up on rare inputs, QR does not
+        left, values, right = np.linalg.svd(v, full_matrices=False)
+    except np.linalg.LinAlgError:  # divide and conquer gives up on rare inputs, QR does not
         left, values, right = linalg.svd(
             v, full_matrices=False, check_finite=False, lapack_driver="gesvd"
         )
@@ -174,7 +180,7 @@ def _singular_values(x: Array) -> Array:
     if 0 in x.shape:
         return np.zeros(0)
     wide = x.astype(np.float64)
-    if not np.isfinite(wide).all():  # LAPACK would say so on the terminal
+    if not np.isfinite(wide).all():
         return np.full(min(x.shape), np.nan)
     try:
         values: Array = np.linalg.svd(wide, compute_uv=False)  # at once: many matrices are tiny

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from ..penalties import segments
 def tall(x: Array) -> Array:
     """Return a block as a float64 matrix with one column per output."""
     wide = np.asarray(x, dtype=np.float64)
-    return wide.reshape(len(wide), int(np.prod(wide.shape[1:])))
+    return wide.reshape(len(wide), math.prod(wide.shape[1:]))
 
 
 def top(x: Array) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -88,8 +89,8 @@ class Run(Generic[M]):
     @property
     def residual(self) -> float:
         """The larger of the relative residuals."""
-        worst = float(np.max([self.primal, self.stationary]))
-        return worst if np.isfinite(worst) else np.inf
+        finite = math.isfinite(self.primal) and math.isfinite(self.stationary)
+        return max(self.primal, self.stationary) if finite else math.inf
 
     def choose_penalty(self, given: float | None) -> None:
         """Start from a penalty that is given, or from the sizes of multiplier and structure."""
