@@ -328,17 +328,38 @@ def test_importing_penalties_does_not_load_the_extension():
 
 
 @pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("share", [1e-4, 0.05, 0.5, 2.0])
-def test_singular_values_of_long_matrices_from_their_gram_matrix(turned, share):
+@pytest.mark.parametrize("share", [0.0, 1e-9, 1e-4, 0.05, 0.5, 2.0])
+@pytest.mark.parametrize(("dtype", "digits"), [(np.float64, 1e-13), (np.float32, 1e-6)])
+def test_singular_values_of_long_matrices_come_from_the_smaller_side(turned, share, dtype, digits):
     rng = np.random.default_rng(0)
-    v = rng.standard_normal((200, 20)) @ np.diag(np.logspace(0, -3, 20))
+    v = (rng.standard_normal((200, 20)) @ np.diag(np.logspace(0, -7, 20))).astype(dtype)
     v = v.T.copy() if turned else v
-    left, values, right = np.linalg.svd(v, full_matrices=False)
+    left, values, right = np.linalg.svd(v.astype(np.float64), full_matrices=False)
     threshold = share * values[0]
     expected = (left * np.maximum(values - threshold, 0)) @ right
     found = Nuclear(threshold).prox(v, 1.0)
-    np.testing.assert_allclose(found, expected, atol=1e-12 * values[0])
-    assert len(Nuclear(threshold).factors(v, 1.0)[1]) == int((values > threshold).sum())
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, atol=digits * values[0])
+    if share >= 1e-4:  # values of a smaller share are not known to single precision
+        assert len(Nuclear(threshold).factors(v, 1.0)[1]) == int((values > threshold).sum())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_long_matrix_of_zeros_stays_one(dtype):
+    zeros = np.zeros((64, 16), dtype)
+    np.testing.assert_array_equal(Nuclear(1.0).prox(zeros, 1.0), zeros)
+    np.testing.assert_array_equal(Nuclear(0.0).prox(zeros, 1.0), zeros)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("shape", [(64, 16), (16, 64), (5, 4)])
+def test_a_matrix_that_is_not_finite_has_no_prox(shape, bad, dtype):
+    v = np.ones(shape, dtype)
+    v[0, 0] = bad
+    found = Nuclear(0.1).prox(v, 1.0)
+    assert found.dtype == dtype
+    assert np.isnan(found).all()
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (3, 4), (1, 1), (40, 17), (17, 40)])

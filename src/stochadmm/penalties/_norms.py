@@ -63,6 +63,11 @@ class Nuclear(Part):
 
     def prox(self, v: Array, step: float, out: Array | None = None) -> Array:
         """Return ``argmin_u h(u) + |u - v|^2 / (2 step)``: singular values soft-thresholded."""
+        v, threshold = _matrix(v), float(step) * self.alpha
+        if _is_long(v) and np.isfinite(v).all():
+            return store(_shrunk(v, threshold), out)
+        if _is_long(v.T) and np.isfinite(v).all():
+            return store(_shrunk(v.T, threshold).T, out)
         left, values, right = self.factors(v, float(step))
         return store((left * values) @ right, out)
 
@@ -138,26 +143,64 @@ def _matrix(x: Array) -> Array:
     return x
 
 
+def _is_long(x: Array) -> bool:
+    """Say whether a matrix of the smaller side costs little beside this one."""
+    return x.shape[1] >= 16 and x.shape[0] >= 2 * x.shape[1]
+
+
 def _leading(x: Array, threshold: float) -> tuple[Array, Array, Array] | None:
     """Return the singular triples above a threshold from the smaller Gram matrix of a long matrix.
 
-    Squaring loses digits of what is small beside the largest value: None unless the threshold is
-    large enough, or where there is nothing to win.
+    None where that would lose digits, or where there is nothing to win.
     """
     if x.shape[0] < x.shape[1]:
         turned = _leading(x.T, threshold)
         return None if turned is None else (turned[2].T, turned[1], turned[0].T)
-    if x.shape[1] < 16 or x.shape[0] < 2 * x.shape[1] or x.dtype != np.float64:
+    if not _is_long(x) or x.dtype != np.float64 or not np.isfinite(x).all():
         return None
-    if not np.isfinite(x).all():
+    found = _by_gram(x, threshold)
+    if found is None:
         return None
-    squares, vectors = np.linalg.eigh(x.T @ x)
-    values = np.sqrt(np.maximum(squares[::-1], 0.0))
-    if not threshold >= LEADING * values[0] > 0:
-        return None
+    values, right = found
     kept = int((values > threshold).sum())
-    right = vectors[:, ::-1][:, :kept].T
-    return (x @ right.T) / values[:kept], values[:kept], right
+    return (x @ right[:kept].T) / values[:kept], values[:kept], right[:kept]
+
+
+def _by_gram(x: Array, threshold: float) -> tuple[Array, Array] | None:
+    """Return singular values and right vectors in float64 from the Gram matrix of the columns.
+
+    Squaring loses digits of what is small beside the largest value: None unless the threshold is
+    large enough, or the digits are those that single precision does not have.
+    """
+    single = x.dtype == np.float32
+    # values that are all alike have the smallest largest one
+    if not single and not threshold >= LEADING * _norm(x) / x.shape[1] ** 0.5:
+        return None
+    wide = x.astype(np.float64, copy=False)
+    squares, vectors = np.linalg.eigh(wide.T @ wide)
+    values = np.sqrt(np.maximum(squares[::-1], 0.0))
+    if not single and not threshold >= LEADING * values[0] > 0:
+        return None
+    return values, vectors[:, ::-1].T
+
+
+def _shrunk(x: Array, threshold: float) -> Array:
+    """Return a long matrix with its singular values soft-thresholded.
+
+    With x = U diag(s) V' that is ``x V diag(max(1 - threshold / s, 0)) V'``: the vectors of the
+    smaller side suffice, and errors of those with small values are small beside x.
+    """
+    found = _by_gram(x, threshold)
+    if found is None:  # the triangle of x has the same values and right vectors, to all digits
+        _, values, right = _svd(np.linalg.qr(x, mode="r"))
+    else:
+        values, right = found
+    kept = int((values > threshold).sum())
+    shares, right = 1.0 - threshold / values[:kept], right[:kept]
+    if 2 * kept < x.shape[1]:
+        few = right.astype(x.dtype, copy=False)
+        return np.asarray(((x @ few.T) * shares.astype(x.dtype)) @ few)
+    return np.asarray(x @ ((right.T * shares) @ right).astype(x.dtype))
 
 
 def _svd(v: Array) -> tuple[Array, Array, Array]:
