@@ -838,6 +838,24 @@ def test_every_problem_has_a_certified_optimum(problem, data):
     assert loss > 0
 
 
+def test_an_optimum_that_is_known_well_enough_is_not_searched_for_ever(problem, monkeypatch):
+    asked = []
+    real = problems.minimize
+
+    def coarse(*arguments, stop, max_seconds, **more):  # as if rounding allowed no more
+        found = real(*arguments, stop=stop, max_seconds=max_seconds, **more)
+        asked.append((stop.tol, max_seconds))
+        return dataclasses.replace(found, gap=5e-9 * abs(found.objective))
+
+    monkeypatch.setattr(problems, "minimize", coarse)
+    best = problems.optimum(problem, 1000)
+    assert [tol for tol, _ in asked] == [1e-8, 1e-10]
+    assert asked[0][1] == 1000
+    assert asked[1][1] < 100
+    assert best.certified
+    assert best.gap == pytest.approx(5e-9 * best.value)
+
+
 # ---------------------------------------------------------------- claims
 
 

@@ -32,6 +32,11 @@ class OptimumOptions:
     """What is asked for."""
     enough: float = 1e-8
     """What ends the search for a better one: below everything that figures show."""
+    longer: float = 2.0
+    """Times the seconds to get there that may be spent on what is asked for; where rounding keeps
+    a bound above it, only a limit ends the search."""
+    least: float = 20.0
+    """Seconds of that at least."""
 
 
 @dataclass(frozen=True)
@@ -303,18 +308,16 @@ def optimum(problem: Problem, seconds: float) -> Optimum:
     """Return the optimal value with the gap that certifies it.
 
     By the automatic solver; where that is not enough, methods for coupled outputs go on from its
-    point. A lower bound holds for every point, so the best bound certifies the lowest value.
+    point. What was enough is made better for a while. A lower bound holds for every point, so the
+    best bound certifies the lowest value.
     """
     clock, value, bound, start = time.perf_counter(), np.inf, -np.inf, None
     others = ("spdhg", "ladm-ne") if problem.constrained else ()
-    for solver in ("auto", *others):
+    ways = [(solver, OPTIMUM.enough) for solver in ("auto", *others)]
+    while ways:
+        solver, goal = ways.pop(0)
         found = minimize(
-            problem,
-            solver,
-            stop=Gap(OPTIMUM.tolerance),
-            max_passes=1e5,
-            max_seconds=seconds,
-            start=start,
+            problem, solver, stop=Gap(goal), max_passes=1e5, max_seconds=seconds, start=start
         )
         if found.status is Status.INTERRUPTED:  # what was found so far must not be kept
             raise KeyboardInterrupt
@@ -322,7 +325,9 @@ def optimum(problem: Problem, seconds: float) -> Optimum:
         if found.gap is not None:
             bound = max(bound, found.objective - found.gap)
         if value - bound <= OPTIMUM.enough * abs(value):
-            break
+            ways = [(solver, OPTIMUM.tolerance)] if goal == OPTIMUM.enough else []
+            took = time.perf_counter() - clock
+            seconds = min(seconds, max(OPTIMUM.least, OPTIMUM.longer * took))
     return Optimum(value, value - bound, time.perf_counter() - clock, bool(np.isfinite(bound)))
 
 
