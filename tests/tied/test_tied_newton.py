@@ -10,9 +10,9 @@ from stochadmm.forms.one_block import one_block
 from stochadmm.kernels.extension import available
 from stochadmm.run.minimize import Request
 from stochadmm.run.minimize import solve as solve_in
-from stochadmm.run.path import at_strength, solve_path
+from stochadmm.run.path import alpha_max, at_strength, solve_path
 from stochadmm.solvers import TiedNewton
-from stochadmm.tied import FewRows, ManyRows, Reduced, Structure, levels_of
+from stochadmm.tied import FewRows, ManyRows, Mixing, Reduced, Structure, levels_of
 
 N, SIDE = 24, 8
 D = SIDE * SIDE
@@ -269,6 +269,30 @@ def test_a_path_keeps_the_factor_and_equals_single_fits(monkeypatch):
     for alpha, value in zip(alphas, found, strict=True):
         alone = solve(at_strength(problem(grid, "logistic", intercept=True), alpha)).objective
         assert abs(value - alone) <= 2e-8 * alone
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_strengths_above_the_largest_useful_one_cost_a_certificate_only(loss):
+    unit = problem(grid, loss)
+    largest = alpha_max(unit)
+
+    def step(problem, start, workspace):
+        return solve_in(problem, "tied-newton", Request(sa.Gap(1e-8), start=start), workspace)
+
+    found = [r for _, _, r in solve_path(unit, [2 * largest, 1.5 * largest, 1.1 * largest], step)]
+    for result in found[1:]:
+        assert not result.coef.any() and result.status is sa.Status.CONVERGED
+        assert result.n_epochs == 1 and result.n_passes <= 2  # no splitting, no levels
+
+
+def test_mixing_solves_affine_equations_in_as_many_steps_as_there_are_unknowns():
+    rng = np.random.default_rng(0)
+    A = np.eye(4) + 0.1 * rng.standard_normal((4, 4))
+    solution = rng.standard_normal(4)
+    mixing, x = Mixing(np.full(4, 2.0), most=4), np.zeros(4)
+    for _ in range(5):
+        x = mixing.step(x, A @ (solution - x))
+    assert np.abs(x - solution).max() <= 1e-6 * np.abs(solution).max()
 
 
 def test_runs_resume_and_repeat_bit_by_bit():

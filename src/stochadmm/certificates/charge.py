@@ -205,8 +205,8 @@ class Split:
         row, factor = np.full(d, -1), np.zeros(d)
         column = S.indices[S.indptr[alone[order]]]
         row[column], factor[column] = alone[order], 1.0 / entry[order]
-        others = sparse.csr_array(S[np.flatnonzero((count > 1) & mask)])
-        if not np.isin(others.indices, np.flatnonzero(row < 0)).any():
+        others = S.indices[np.repeat((count > 1) & mask, count)]
+        if not (row[others] < 0).any():
             left = np.flatnonzero(row < 0)
             ones = (np.ones(left.size), (left, np.arange(left.size)))
             return Group(index, sparse.csc_array(ones, (d, left.size)), row, factor)

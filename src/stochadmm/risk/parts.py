@@ -92,9 +92,10 @@ def dense_rows(f2: FiniteSum) -> Array:
 def times_sparse(f2: FiniteSum, P: Any) -> Array:
     """Return the rows, intercept included, times a sparse matrix as a dense one in float64."""
     d = f2.n_features
-    turned = sparse.csr_array(P[:d].T)
+    used = np.flatnonzero(np.diff(P.indptr[: d + 1]))
+    turned = sparse.csr_array(P[used].T)
     out = np.empty((f2.n_terms, P.shape[1]))
     for rows, block in f2.rows.blocks():
-        product: Any = (turned @ block.X.T).T
+        product: Any = (turned @ block.X[:, used].T).T
         out[rows] = product.toarray() if f2.storage == CSR else product
     return out + P[[d]].toarray() if f2.intercept else out

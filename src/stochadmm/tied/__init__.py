@@ -3,7 +3,7 @@
 The parts of ``solvers.tied_newton``; the mathematics is in ``docs/design/wide.md``.
 """
 
-from ._dual import dual_point
+from ._dual import Mixing, dual_point
 from ._levels import Levels, Reduced, free_levels, levels_of
 from ._pieces import Pieces
 from ._rows import FewRows, ManyRows, Model, Rows, factored_rows
@@ -17,6 +17,7 @@ __all__ = [
     "FewRows",
     "Levels",
     "ManyRows",
+    "Mixing",
     "Model",
     "Pieces",
     "Reduced",

@@ -3,8 +3,9 @@
 For slopes u of the rows (weights left out) with gradient g = X'(q u)/n, a multiplier with
 ``S' mu = -g`` in the dual set of the penalties gives ``-mean conjugate(u) - H*(mu) - <mu, o>``.
 Reflections at the equation (one solve with the factor) and at the dual set take turns (Douglas and
-Rachford); the set is that of the subgradients at S w, which the optimal multiplier is in. Both
-parts are then shrunk by one factor until they are feasible.
+Rachford); the set is that of the subgradients at S w, which the optimal multiplier is in. Their
+fixed-point map is mixed after Anderson. Both parts are then shrunk by one factor until they are
+feasible.
 """
 
 from __future__ import annotations
@@ -47,17 +48,19 @@ def dual_point(
     image = S @ at.x - form.offset
     objective = at.value + float(form.stacked_penalty.value(image))
     subgradient = _subgradients(form, penalty, image, start, options.firm)
+    mixing = Mixing(1.0 / np.sqrt(rows.sigma), options.mixed)
     governing = subgradient(start)
     candidates = Candidates(f2, form, at, objective, workspace)
     for k in range(reflections):
-        mu = governing + rows.absorb(target - St @ governing)
-        if k % options.look == 0 or k == reflections - 1:
+        look = k % options.look == 0 or k == reflections - 1
+        mu = governing + rows.absorb(target - St @ governing, exact=look)
+        if look:
             candidates.add(form.scale(mu), mu)
         if candidates.reach(enough) or deadline.passed():
             break
         if k == 2 * options.look and candidates.far_from(enough, options.hopeless):
             break
-        governing = governing + subgradient(2 * mu - governing) - mu
+        governing = mixing.step(governing, subgradient(2 * mu - governing) - mu)
     best = candidates.best() or DualPoint(-np.inf, governing, at.derivative)
     return Found(best, form.project(best.mu))
 
@@ -83,6 +86,48 @@ def _subgradients(
         return change
 
     return project
+
+
+class Mixing:
+    """Anderson's mixing of the steps of a fixed-point iteration ``x <- x + r(x)``.
+
+    The next point is that of the affine combination of the last ones whose residual is smallest,
+    in units of ``root``. A residual that has grown starts it anew: the map is affine in pieces
+    only, and this is another one.
+    """
+
+    def __init__(self, root: Array, most: int) -> None:
+        self.root = root
+        self.changes, self.moves = np.zeros((2, most, root.size))
+        """Of the residuals, in units of ``root``, and of points and residuals together."""
+        self.count = 0
+        self.least = np.inf
+        self.last: tuple[Array, Array] | None = None
+
+    def step(self, point: Array, residual: Array) -> Array:
+        """Return the next point."""
+        scaled, ahead = self.root * residual, point + residual
+        size = _norm(scaled)
+        if self.last is None or size > 2 * self.least:
+            self.count, self.least = 0, size
+        else:
+            at = self.count % len(self.changes)
+            np.subtract(scaled, self.last[0], out=self.changes[at])
+            np.subtract(ahead, self.last[1], out=self.moves[at])
+            self.count, self.least = self.count + 1, min(self.least, size)
+        self.last = scaled, ahead
+        if self.count == 0:
+            return ahead
+        changes = self.changes[: self.count]
+        products = changes @ changes.T
+        # of changes that are nearly parallel, as much as rounding can tell apart
+        products.flat[:: len(products) + 1] += 1e-10 * float(np.trace(products)) + 1e-300
+        share = np.linalg.solve(products, changes @ scaled)
+        return np.asarray(ahead - share @ self.moves[: self.count])
+
+
+def _norm(x: Array) -> float:
+    return float(np.linalg.norm(x))
 
 
 @dataclass

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ..base.protocols import Array
 from ..forms.one_block import OneBlock
@@ -27,8 +26,7 @@ class Pieces:
     @classmethod
     def of(cls, form: OneBlock) -> Pieces:
         """Take stacks apart and measure the rows that are seen."""
-        seen = sparse.csr_array(sparse.diags_array(form.mask.astype(np.float64)) @ form.S)
-        length2: Array = np.asarray(seen.multiply(seen).sum(axis=1)).ravel()
+        length2: Array = np.where(form.mask, form.S.power(2).sum(axis=1), 0.0)
         found = []
         for part, rows in pieces(form):
             filled = length2[rows][length2[rows] > 0]

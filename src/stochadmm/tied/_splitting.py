@@ -49,23 +49,27 @@ class Splitting:
         """
         structure = self.rows.structure
         S, St, shift, sigma = structure.S, structure.St, structure.shift, structure.sigma
-        system, a = self._system(model), self.relaxation
+        system, a, o = self._system(model), self.relaxation, self.offset
         x = held = at
+        scaled = self.mu / (self.rho * sigma)
         for k in range(1, iterations + 1):
-            right = St @ (self.rho * sigma * (self.z + self.offset) - self.mu) - lin
+            right = self.rho * (St @ (sigma * (self.z + o - scaled))) - lin
             if shift is not None:
                 right += self.rho * shift * held
             x = system.solve(right)
-            image, before = S @ x - self.offset, self.z
-            ahead = a * image + (1 - a) * before + self.mu / (self.rho * sigma)
+            image, before = S @ x - o, self.z
+            ahead = a * image + (1 - a) * before + scaled
             self.z = self.penalty.prox(ahead, self.rho)
-            self.mu = self.rho * sigma * (ahead - self.z)
+            scaled = ahead - self.z
             if shift is not None:
                 held = a * x + (1 - a) * held
-            if k % self.look == 0 and k < iterations:
-                system = self._balanced(system, model, image, before)
-                if deadline.passed():
-                    break
+            if k % self.look and k < iterations:
+                continue
+            self.mu = self.rho * sigma * scaled
+            if k == iterations or deadline.passed():
+                break
+            system = self._balanced(system, model, image, before)
+            scaled = self.mu / (self.rho * sigma)
         return x
 
     def _balanced(self, system: System, model: Model, image: Array, before: Array) -> System:

@@ -116,13 +116,16 @@ class Structure:
         """Return ``L^-1 right`` for one or several right-hand sides."""
         return self.factor.solve(right)
 
-    def absorb(self, residual: Array) -> Array:
+    def absorb(self, residual: Array, exact: bool = True) -> Array:
         """Return the smallest change of the multiplier with ``S' change = residual``.
 
         Smallest in units of sigma. Conjugate gradients with L in front take back what the shift,
-        or rounding, has left; one step of them where there is no shift.
+        or rounding, has left; one step of them where there is no shift. What rounding leaves stays
+        unless it is to be ``exact``.
         """
         y = self.solve(residual)
+        if not exact and self.shift is None:
+            return np.asarray(self.sigma * (self.S @ y))
         left = residual - self.gram @ y
         best, least = y, _norm(left)
         done = 1e-13 * _norm(residual)  # a few hundred units of rounding

@@ -25,6 +25,9 @@ class TiedOptions:
     """Residual of a small model below which the zeros of its prox are taken as true."""
     look: int = 3
     """Reflections from one bound to the next: a bound costs about as much as one."""
+    mixed: int = 8
+    """Reflections before the last that Anderson's mixing uses: fewer find less, and products with
+    more would cost as much as the reflection itself."""
     hopeless: float = 30.0
     """Gap after two such looks, relative to the one wanted, from which on a certificate is given
     up: where the levels are not yet the solution's, further reflections gain less than that."""

@@ -32,6 +32,7 @@ from ...certificates import (
     clear_free_directions,
 )
 from ...forms.one_block import OneBlock, dual_scale, one_block
+from ...forms.structure import sparse_gram
 from ...problem import Pair, Problem, objective_at_zero
 from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.metrics import column_energies
@@ -93,7 +94,7 @@ class TiedNewton(Solver[TiedState]):
 
     Parameters
     ----------
-    n_inner : int, default=30
+    n_inner : int, default=20
         Iterations of the splitting in an epoch: enough to change what is tied.
     relaxation : float, default=1.6
         Over-relaxation of the splitting, between 1 and 2.
@@ -134,7 +135,7 @@ class TiedNewton(Solver[TiedState]):
     name: ClassVar[str] = "tied-newton"
     has_kernel: ClassVar[bool] = False
 
-    n_inner: int = 30
+    n_inner: int = 20
     relaxation: float = 1.6
     reflections: int = 30
     most_levels: int = 1000
@@ -155,6 +156,7 @@ class TiedNewton(Solver[TiedState]):
             return f"{f2.n_terms} rows and {f2.n_columns} columns are too many for dense matrices"
         if problem.h1 is None and problem.h2 is None:
             return "no penalty"
+        workspace = workspace or Workspace()
         reason = why_no_form(problem, workspace)
         if reason is not None:
             return reason
@@ -163,7 +165,8 @@ class TiedNewton(Solver[TiedState]):
             return "no penalty"
         if any(_is_cone(part, rows) for part, rows in form.parts):
             return "a penalty takes multipliers of one sign only"
-        if (form.St @ form.S).nnz > self.options.most_entries * problem.shape2[0]:
+        gram = sparse_gram(form.structure, workspace)
+        if gram.nnz > self.options.most_entries * problem.shape2[0]:
             return "the structure's own matrix is not sparse"
         return None
 
@@ -230,20 +233,31 @@ class TiedNewton(Solver[TiedState]):
             return
         warm, s.first = s.first and s.warm, False
         if warm:  # what is tied there may still be
-            self._advance(problem, f2, form, s, split=False)
+            self._settle(problem, f2, form, s)
         if not (warm and self._certify(problem, f2, form, s)):
             self._advance(problem, f2, form, s)
             self._certify(problem, f2, form, s)
         s.n_epochs += 1
 
-    def _advance(
-        self, problem: Problem, f2: FiniteSum, form: OneBlock, s: TiedState, split: bool = True
-    ) -> None:
-        """Split, unless the present point is to be collapsed as it is; collapse, move."""
+    def _settle(self, problem: Problem, f2: FiniteSum, form: OneBlock, s: TiedState) -> None:
+        """Move to the minimizer in the levels of a given point."""
+        s.exact = not s.w.any()  # zero has no levels
+        if s.exact:
+            return
+        at = f2.evaluate_exactly(s.w, s.cache)
+        s.n_passes += at.n_passes
+        s.before = at.value + problem.penalty(s.output)
+        w = self._collapsed(f2, form, s, s.w, s.before)
+        if w is not None:
+            s.exact = True
+            self._move(problem, f2, s, w)
+
+    def _advance(self, problem: Problem, f2: FiniteSum, form: OneBlock, s: TiedState) -> None:
+        """Split, collapse, move."""
         at = f2.evaluate_exactly(s.w, s.cache)
         s.n_passes += at.n_passes
         now = s.before = at.value + problem.penalty(s.output)
-        near = self._split(f2, s, at) if split else s.w
+        near = self._split(f2, s, at)
         w = self._collapsed(f2, form, s, near, now)
         s.exact = w is not None
         if w is None:
