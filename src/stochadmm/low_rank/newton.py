@@ -117,7 +117,9 @@ class ProximalNewton:
     ) -> None:  # fmt: skip
         self.loss, self.form, self.metric, self.options = loss, form, metric, options
         self.search = search
-        """Another search for bounds than that by corrected slopes, where there is a better one."""
+        """Another search for bounds than that by corrected slopes, where there is one,"""
+        self.takes_search = False
+        """and whether it has taken over: corrected slopes have brought too little."""
         self.accuracy = options.accuracy
         self.lower = -np.inf
         self.decrease = np.inf
@@ -270,15 +272,20 @@ class ProximalNewton:
         self.metric.prepare()
         model = Model.at(self.form, self.metric, point)
         self._minimized(model, o.certified_accuracy, np.inf, deadline)
-        if self.search is not None:
+        if self.search is not None and self.takes_search:
             return self.search(point, self.ended, self.subgradients[0], needed, deadline)
         products = o.dual.products << min(self.n_tries, 5)
         self.n_tries += 1
         relative = 0.3 * target / max(abs(self.upper), 1e-300)
-        return corrected(
+        found = corrected(
             self.loss, self.form, self.metric, point, self.ended, self.subgradients,
             products, relative, needed, o.dual, deadline,
         )  # fmt: skip
+        brought = self.upper - found[0] <= o.worth * (self.upper - self.lower)
+        if self.search is None or found[0] >= needed or brought or deadline.passed():
+            return found
+        self.takes_search = True
+        return self.search(point, self.ended, self.subgradients[0], needed, deadline)
 
     def _certify_by_split(self, target: float, deadline: Deadline) -> bool:
         """Look for a bound where a product with the Hessian would cost as much as a step."""

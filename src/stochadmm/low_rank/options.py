@@ -115,6 +115,9 @@ class NewtonOptions:
     """A bound by splitting is tried when the last decrease is at most this many targets,"""
     correct_from: float = 0.3
     """a corrected one at this many: it costs some products with the Hessian."""
+    worth: float = 0.1
+    """Share of the gap that a corrected bound may leave: of more, its products do not see what is
+    left (columns with next to no curvature), and another search takes over where there is one."""
     rest: float = 0.5
     """Steps between two corrected bounds, per read of the last: a step costs a read and a model,
     so that neither takes much more than the other."""
