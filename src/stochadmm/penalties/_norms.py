@@ -145,7 +145,7 @@ def _matrix(x: Array) -> Array:
 
 def _is_long(x: Array) -> bool:
     """Say whether a matrix of the smaller side costs little beside this one."""
-    return x.shape[1] >= 16 and x.shape[0] >= 2 * x.shape[1]
+    return bool(x.shape[1] >= 16 and x.shape[0] >= 2 * x.shape[1])
 
 
 def _leading(x: Array, threshold: float) -> tuple[Array, Array, Array] | None:
@@ -192,7 +192,7 @@ def _shrunk(x: Array, threshold: float) -> Array:
     """
     found = _by_gram(x, threshold)
     if found is None:  # the triangle of x has the same values and right vectors, to all digits
-        _, values, right = _svd(np.linalg.qr(x, mode="r"))
+        _, values, right = _svd(np.asarray(np.linalg.qr(x, mode="r")))
     else:
         values, right = found
     kept = int((values > threshold).sum())
