@@ -128,7 +128,7 @@ def corrected(
             only,
             left,
             rough,
-            options.hopeless,
+            options,
             deadline,
         )
         left -= move.products
@@ -255,7 +255,7 @@ class Move:
 
 def _conjugate_gradients(
     H: Hessian, metric: Metric | Blocks, wanted: Array, only: Held, products: int,
-    tol: float, hopeless_after: int, deadline: Deadline,
+    tol: float, options: DualOptions, deadline: Deadline,
 ) -> Move:  # fmt: skip
     """Return the move along which the gradient changes by ``wanted`` where it is held."""
     shift = 1e-6 * float(metric.diagonal.mean())
@@ -273,7 +273,8 @@ def _conjugate_gradients(
         bent *= step
         du += bent
         left = left - step * only(image)
-        hopeless = k >= hopeless_after and float(np.linalg.norm(left)) > 0.5 * first
+        most = 0.5 if k >= options.hopeless else options.astray
+        hopeless = float(np.linalg.norm(left)) > most * first
         if _largest(left) <= tol or hopeless or deadline.passed():
             break
         z = only(metric.solve(left, shift))

@@ -75,7 +75,10 @@ class DualOptions:
     forcing: float = 0.2
     """Residual of a Newton step's equations relative to that of the point (Eisenstat, Walker)."""
     hopeless: int = 100
-    """Products after which a residual that has not even halved is given up."""
+    """Products after which a residual that has not even halved is given up,"""
+    astray: float = 100.0
+    """and times by which it may grow before: along directions with next to no curvature the first
+    product makes it a thousand times as large, and no other brings it back."""
     most_held: int = 1000
     """Coefficients of one output, not held at zero, up to which their Hessian is factored,"""
     ridge: float = 1e-6
