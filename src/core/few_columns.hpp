@@ -27,7 +27,7 @@ struct FewColumns {
   idx passes = 0, steps = 0;
   bool full = false;  // more columns are needed than the set may have
   double until, work = 0;  // when to leave, and the products so far
-  bool late = false;
+  bool late = false, rests = false;
 
   template <class T> FewColumns(const ColumnsRoute &s, const Data<T> &data)
       : s(s), f(data), h{s.l1, s.l2, s.lo, s.hi}, n(f.n), p(f.p), z(n), u(n), c(n), g(p), zn(n),
@@ -64,7 +64,8 @@ struct FewColumns {
       late = work > s.work || s.now() > until;
       if (late) break;
       double worst = violation(w, g);
-      if (worst <= settled * scale || !grow(w)) break;
+      rests = worst <= settled * scale;
+      if (rests || !grow(w)) break;
       double t = step(w, worst);
       if (t == 0 || full) {
         if (share >= 1 || f.loss.quadratic || full) break;
@@ -207,7 +208,7 @@ template <class T> ColumnsFound few_columns(const ColumnsRoute &s, const Data<T>
   copy(route.u.at, route.n, s.u);
   copy(route.g.at, route.p, s.gradient);
   return {route.value, route.penalty, route.bound(), route.steps, route.passes, route.k,
-          route.late};
+          route.late, route.rests};
 }
 
 }  // namespace

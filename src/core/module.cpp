@@ -589,7 +589,7 @@ nb::tuple few_columns(nb::handle from) {
     else found = active_small->narrow_columns(s, data);
   });
   return nb::make_tuple(found.value, found.penalty, found.bound, found.steps, found.passes,
-                        found.columns, found.late);
+                        found.columns, found.late, found.rests);
 }
 
 // ---------------------------------------------------------------- methods

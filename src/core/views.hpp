@@ -169,7 +169,8 @@ struct ColumnsRoute {
 struct ColumnsFound {
   double value, penalty, bound;  // as of the small route
   idx steps, passes, columns;
-  bool late;  // whether it was left before its end
+  bool late;   // whether it was left before its end
+  bool rests;  // whether slopes are held as far as rounding allows
 };
 // Loops of a loss over many entries, in double: see entries.hpp.
 struct EntryLoops {

@@ -53,6 +53,8 @@ class ColumnsFound(NamedTuple):
     """Columns that were worked on."""
     late: bool
     """Whether it was left before its end."""
+    rests: bool
+    """Whether slopes are held as far as rounding allows."""
 
 
 def few_columns(problem: ColumnsProblem) -> ColumnsFound:

@@ -270,3 +270,12 @@ def test_what_it_cannot_serve():
     problem = sa.Problem.linear(f, X, y, on_coefficients=sa.L1(0.1))
     reason = replace(FewColumns(), limits=ColumnLimits(numbers=1000)).why_not(problem)
     assert reason is not None and "too many" in reason
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-10])
+def test_an_estimator_needs_the_one_call(tol):
+    _, X, y = data("logistic", n=100, together=0.9)
+    result = sa.SparseLogisticClassifier(alpha=0.02, tol=tol).fit(X, y).result_
+    assert result.info["route"] == "few-columns"
+    assert result.n_epochs == 1
+    assert result.relative_gap <= 1e-11

@@ -85,6 +85,7 @@ class FewColumns(Solver[SmallState]):
             state.cache = Evaluation(x2, found.value, at.gradient, at.z, at.u)
         if np.isfinite(found.bound):
             state.bound = found.bound if state.bound is None else max(state.bound, found.bound)
+        state.settled = found.rests
         state.notes["columns"] = found.n_columns
         state.exact, state.unfinished = True, found.late
         state.n_epochs += 1
