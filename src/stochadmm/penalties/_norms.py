@@ -176,12 +176,27 @@ def _by_gram(x: Array, threshold: float) -> tuple[Array, Array] | None:
     # values that are all alike have the smallest largest one
     if not single and not threshold >= LEADING * _norm(x) / x.shape[1] ** 0.5:
         return None
-    wide = x.astype(np.float64, copy=False)
-    squares, vectors = np.linalg.eigh(wide.T @ wide)
+    squares, vectors = _wide_eigh(x) if single else np.linalg.eigh(x.T @ x)
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
     if not single and not threshold >= LEADING * values[0] > 0:
         return None
     return values, vectors[:, ::-1].T
+
+
+def _wide_eigh(x: Array) -> tuple[Array, Array]:
+    """Return the eigenpairs of x'x in float64, with as little memory as that takes.
+
+    Rows are widened as many at a time as the Gram matrix has, which is added to in place and
+    becomes the eigenvectors.
+    """
+    n = x.shape[1]
+    gram = np.zeros((n, n), order="F")
+    for first in range(0, len(x), n):
+        wide = np.ascontiguousarray(x[first : first + n], dtype=np.float64)
+        gram = linalg.blas.dsyrk(1.0, wide.T, beta=1.0, c=gram, lower=1, overwrite_c=1)
+        del wide
+    squares, vectors = linalg.eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
+    return squares, vectors
 
 
 def _shrunk(x: Array, threshold: float) -> Array:
@@ -190,17 +205,20 @@ def _shrunk(x: Array, threshold: float) -> Array:
     With x = U diag(s) V' that is ``x V diag(max(1 - threshold / s, 0)) V'``: the vectors of the
     smaller side suffice, and errors of those with small values are small beside x.
     """
+    if not x.any():  # as a method begins
+        return np.zeros_like(x)
     found = _by_gram(x, threshold)
     if found is None:  # the triangle of x has the same values and right vectors, to all digits
         _, values, right = _svd(np.asarray(np.linalg.qr(x, mode="r")))
     else:
         values, right = found
+    del found
     kept = int((values > threshold).sum())
-    shares, right = 1.0 - threshold / values[:kept], right[:kept]
+    shares = (1.0 - threshold / values[:kept]).astype(x.dtype)
+    right = right[:kept].astype(x.dtype)
     if 2 * kept < x.shape[1]:
-        few = right.astype(x.dtype, copy=False)
-        return np.asarray(((x @ few.T) * shares.astype(x.dtype)) @ few)
-    return np.asarray(x @ ((right.T * shares) @ right).astype(x.dtype))
+        return np.asarray(((x @ right.T) * shares) @ right)
+    return np.asarray(x @ ((right.T * shares) @ right))
 
 
 def _svd(v: Array) -> tuple[Array, Array, Array]:
@@ -210,8 +228,12 @@ def _svd(v: Array) -> tuple[Array, Array, Array]:
     if not np.isfinite(v).all():  # LAPACK would complain on the terminal
         nan = np.full((max(v.shape), min(v.shape)), np.nan, dtype=v.dtype)
         return nan[:rows], nan[0], nan.T[:, :columns]
+    long = _is_long(v) or _is_long(v.T)
     try:
-        left, values, right = np.linalg.svd(v, full_matrices=False)
+        if long:  # half the time and a third of the memory that NumPy's takes at 4,096 x 1,000
+            left, values, right = linalg.svd(v, full_matrices=False, check_finite=False)
+        else:  # many matrices are tiny
+            left, values, right = np.linalg.svd(v, full_matrices=False)
     except np.linalg.LinAlgError:  # divide and conquer gives up on rare inputs, QR does not
         left, values, right = linalg.svd(
             v, full_matrices=False, check_finite=False, lapack_driver="gesvd"
@@ -222,12 +244,17 @@ def _svd(v: Array) -> tuple[Array, Array, Array]:
 def _singular_values(x: Array) -> Array:
     if 0 in x.shape:
         return np.zeros(0)
-    wide = x.astype(np.float64)
-    if not np.isfinite(wide).all():
+    if not np.isfinite(x).all():
         return np.full(min(x.shape), np.nan)
     try:
-        values: Array = np.linalg.svd(wide, compute_uv=False)  # at once: many matrices are tiny
+        values: Array
+        if _is_long(x) or _is_long(x.T):  # in the place of the wide copy, which may be large
+            wide = x.astype(np.float64, order="F")
+            values = linalg.svdvals(wide, overwrite_a=True, check_finite=False)
+        else:
+            values = np.linalg.svd(x.astype(np.float64), compute_uv=False)  # many are tiny
     except np.linalg.LinAlgError:
+        wide = x.astype(np.float64)
         values = linalg.svd(wide, compute_uv=False, check_finite=False, lapack_driver="gesvd")
     return values
 
