@@ -140,7 +140,7 @@ def _figure(
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(2 * blocks, width, squeeze=False)
     lines: dict[str, Any] = {}
-    second = "test error" if experiment.problem == "multitask" else "test loss"
+    before = ""
     for k, dataset in enumerate(datasets):
         block, column = divmod(k, width)
         top, bottom = grid[2 * block, column], grid[2 * block + 1, column]
@@ -153,9 +153,12 @@ def _figure(
             _limits(top, bottom, shown, experiment, axis)
         for key, runs in mine.items():
             _below(top, runs, axis, key)
+        second = _second(experiment, next(iter(mine.values()))).replace("_", " ")
         if column == 0:
             top.set_ylabel("objective gap")
+        if column == 0 or second != before:  # of regressions there is a loss, but no error
             bottom.set_ylabel(second)
+        before = second
     for empty in grid.ravel():
         if not empty.has_data():
             empty.set_visible(False)
