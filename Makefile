@@ -136,7 +136,8 @@ ASAN := build/asan/src
 SANITIZERS = $(foreach name,libasan.so libubsan.so,$(shell $(or $(CXX),g++) -print-file-name=$(name)))
 asan: asan-build
 	LD_PRELOAD="$(SANITIZERS)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONPATH=$(ASAN) \
-	$(BIN)/python -m pytest -n 0 -q -p no:cacheprovider tests/kernels tests/forms/test_small.py tests/solvers/default/test_few_columns.py $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 0 -q -p no:cacheprovider tests/kernels tests/forms/test_small.py tests/solvers/default/test_few_columns.py \
+	tests/coordinates/test_coordinate_newton.py $(PYTEST_ARGS)
 
 .PHONY: asan-build
 asan-build: $(READY)
