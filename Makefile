@@ -80,6 +80,9 @@ coverage: $(EXT)
 	$(BIN)/python -m pytest -n 2 -m "not slow" --cov=stochadmm --cov-report=json:build/coverage/report.json $(PYTEST_ARGS)
 	$(BIN)/python tools/coverage_rooms.py build/coverage/report.json
 
+# Before another folder on PYTHONPATH: that is imported from, not what is installed.
+ELSEWHERE := $(abspath tests/elsewhere)
+
 # What packagers do: unpack the source distribution and run its tests on its own sources.
 SDIST_TESTS ?= tests/losses/test_losses.py tests/operators/test_operators.py tests/penalties/test_penalties.py tests/structures/test_structures.py \
 	tests/run/test_result.py tests/base/test_fingerprint.py
@@ -88,7 +91,7 @@ test-sdist: $(READY)
 	$(BIN)/python -m pip install -q -c constraints.txt build
 	rm -rf build/sdist && $(BIN)/python -m build --sdist --outdir build/sdist .
 	mkdir build/sdist/tree && tar -x -z -f build/sdist/*.tar.gz -C build/sdist/tree --strip-components 1
-	cd build/sdist/tree && PYTHONPATH=src $(abspath $(BIN))/python -m pytest -n 2 -m "not slow" $(SDIST_TESTS) $(PYTEST_ARGS)
+	cd build/sdist/tree && PYTHONPATH=$(ELSEWHERE):src $(abspath $(BIN))/python -m pytest -n 2 -m "not slow" $(SDIST_TESTS) $(PYTEST_ARGS)
 
 # Other processor models, see tests/hardware.py. HARDWARE="--models Nehalem" names some.
 HARDWARE ?=
@@ -134,9 +137,11 @@ test-oldest: $(EXT)
 # The package beside a sanitized extension, in a copy of the sources.
 ASAN := build/asan/src
 SANITIZERS = $(foreach name,libasan.so libubsan.so,$(shell $(or $(CXX),g++) -print-file-name=$(name)))
+SANITIZED = LD_PRELOAD="$(SANITIZERS)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	PYTHONPATH=$(ELSEWHERE):$(ASAN) $(BIN)/python
 asan: asan-build
-	LD_PRELOAD="$(SANITIZERS)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONPATH=$(ASAN) \
-	$(BIN)/python -m pytest -n 0 -q -p no:cacheprovider tests/kernels tests/forms/test_small.py tests/solvers/default/test_few_columns.py \
+	$(SANITIZED) -c 'from stochadmm.kernels.extension import core; print(core().__file__)' | grep $(ASAN)
+	$(SANITIZED) -m pytest -n 0 -q -p no:cacheprovider tests/kernels tests/forms/test_small.py tests/solvers/default/test_few_columns.py \
 	tests/coordinates/test_coordinate_newton.py $(PYTEST_ARGS)
 
 .PHONY: asan-build
