@@ -72,7 +72,8 @@ def write(
     made_graphs = tables.graph_tables(bench, chosen)
     for table in [*made, *made_graphs]:
         _write_csv(store, table)
-    page = _page(chosen, decided, pictures, made, facts, notes, _to_come(curves), quick)
+    begun = [e for e in chosen if any(key[0] == e.name for key in curves.runs)]
+    page = _page(begun, decided, pictures, made, facts, notes, _to_come(curves), quick)
     return write_text(store.folder / "report.html", page)
 
 
