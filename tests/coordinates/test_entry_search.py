@@ -7,7 +7,8 @@ from scipy import sparse
 import stochadmm as sa
 from stochadmm.coordinates import EntrySearch
 from stochadmm.kernels.extension import available
-from stochadmm.low_rank import CurvedLoss, DualOptions, read, spectral_norm
+from stochadmm.low_rank import CurvedLoss, DualOptions, NewtonOptions, read, spectral_norm
+from stochadmm.solvers.default.low_rank_newton import LowRankNewton, LowRankNewtonOptions
 
 A, B = 3e-3, 4e-4
 
@@ -98,3 +99,22 @@ def test_norms_of_rows_are_not_searched_entry_by_entry():
         form = read(stated(X, y, norm))
         loss = CurvedLoss(stated(X, y).f2, form.rows, form.free)
         assert (EntrySearch.of(loss, form, DualOptions()) is None) == (norm is not None)
+
+
+def test_the_search_takes_over_where_corrected_slopes_bring_too_little(monkeypatch):
+    X, y = texts()
+    problem = sa.Problem.linear(
+        sa.Multinomial(), X, y, on_structure=sa.Nuclear(A), on_coefficients=sa.L1(B)
+    )
+    calls, call = [], EntrySearch.__call__
+    monkeypatch.setattr(
+        EntrySearch, "__call__", lambda self, *given: calls.append(1) or call(self, *given)
+    )
+    options = LowRankNewtonOptions(newton=NewtonOptions(worth=0.0))
+    result = sa.minimize(
+        problem, LowRankNewton(options=options), stop=sa.Gap(1e-4), max_passes=1e4
+    )
+    exact = sa.minimize(problem, "sampled-newton", stop=sa.Gap(1e-8), max_passes=1e4)
+    assert result.status.name == "CONVERGED"
+    assert abs(result.objective - exact.objective) <= 1e-4 * exact.objective
+    assert calls
