@@ -108,6 +108,17 @@ def test_runs_end_after_their_epochs_and_tell_their_memory(command, tmp_path):
     assert best["value"] == min(long["records"]["objective"])
 
 
+def test_runs_do_not_wait_for_a_reference_that_is_a_long_run(command, tmp_path):
+    before = ("--stages", "references,tuning", "--datasets", "features-small")
+    assert command("out", *before).exit_code == 0
+    assert command("out", "--stages", "runs", "--methods", "opt-sadmm").exit_code == 0
+    assert set(contents(tmp_path / "out")) == {"opt-sadmm-0"}
+    assert not list((tmp_path / "out" / "full" / "optima").rglob("features/*.json"))
+    early = contents(tmp_path / "out")["opt-sadmm-0"]
+    assert command("out").exit_code == 0
+    assert contents(tmp_path / "out")["opt-sadmm-0"] == early
+
+
 def test_generated_data_is_deleted_on_request(command, tmp_path):
     assert command("out", "--remove-data").exit_code == 0
     assert list((tmp_path / "cache" / "generated").iterdir()) == []
