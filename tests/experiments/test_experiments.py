@@ -786,7 +786,7 @@ def test_data_on_the_disk_are_the_same_whatever_the_interrupts(tmp_path, kind):
             shape = on_disk.DnaShape(300, 60, 48, 3, 8, piece=64)
             return on_disk.dna_on_disk(folder, shape, say)
         return on_disk.features_on_disk(
-            folder, on_disk.FeaturesShape(300, 60, 16, 5, 4, piece=64), say
+            folder, on_disk.FeaturesShape(300, 60, 16, 5, 4, distance=5.0, piece=64), say
         )
 
     def stop(done, all):
@@ -808,6 +808,22 @@ def test_data_on_the_disk_are_the_same_whatever_the_interrupts(tmp_path, kind):
     made(tmp_path / "cut", lambda done, all: pytest.fail("made again"))
     on_disk.remove(tmp_path / "cut")
     assert list((tmp_path / "cut").iterdir()) == []
+
+
+@pytest.mark.parametrize("n_features", [160, 320])
+def test_classes_of_generated_features_overlap_whatever_the_number_of_features(
+    tmp_path, n_features
+):
+    def error(distance):
+        shape = on_disk.FeaturesShape(4000, 1000, n_features, 20, 8, 1.0, distance)
+        data = on_disk.features_on_disk(tmp_path / f"{distance}", shape)
+        X, X_test = (np.asarray(rows, dtype=float) for rows in (data.X, data.X_test))
+        kinds = np.eye(20)[data.y]
+        guess = np.argmax(X_test @ np.linalg.lstsq(X, kinds - 0.05, rcond=None)[0], axis=1)
+        return np.mean(guess != data.y_test)
+
+    assert error(None) < 0.1
+    assert 0.3 < error(4.0) < 0.6
 
 
 def test_a_disk_that_is_too_small_is_told_before_anything_is_written(tmp_path, monkeypatch):

@@ -63,7 +63,10 @@ class FeaturesShape:
     rank: int = 64
     """Of the matrix of class means."""
     separation: float = 0.5
-    """Deviation of class means against that of rows around them."""
+    """Deviation of class means against that of the noise of single features."""
+    distance: float | None = None
+    """Of two class means, in deviations of the rows between them: how much classes overlap,
+    whatever the number of features. None: noise of single features only, which leaves none."""
     seed: int = 0
     piece: int = 2_048
 
@@ -140,7 +143,11 @@ def features_on_disk(
     rng = np.random.default_rng([shape.seed, 0])
     left = rng.standard_normal((C, shape.rank), dtype=np.float32)
     right = rng.standard_normal((shape.rank, d), dtype=np.float32)
-    means = left @ right * np.float32(shape.separation / shape.rank**0.5)
+    unit = np.float32(shape.separation / shape.rank**0.5)
+    means = left @ right * unit
+    # means are sqrt(2 rank) apart where rows vary together, around their mean
+    within = 0.0 if shape.distance is None else (2 * shape.rank) ** 0.5 / shape.distance
+    together = right * (unit * np.float32(within))
     # columns of unlike size, as those of a network are, before they are scaled
     means += rng.standard_normal(d, dtype=np.float32) - 0.5
 
@@ -149,6 +156,8 @@ def features_on_disk(
         labels = own.integers(0, C, size, dtype=np.int32)
         X = own.standard_normal((size, d), dtype=np.float32)
         X += means[labels]
+        if within:
+            X += own.standard_normal((size, shape.rank), dtype=np.float32) @ together
         return np.maximum(X, 0.0, out=X), labels
 
     some, _ = raw(0, min(shape.piece, n))

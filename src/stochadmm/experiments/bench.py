@@ -77,7 +77,8 @@ class Bench:
     def fingerprint(self, piece: Piece) -> str:
         """Return the fingerprint of everything that a piece depends on."""
         e = piece.experiment
-        real = not e.is_quick or RECIPES[piece.spec.name].here
+        recipe = RECIPES[piece.spec.name]
+        real = not e.is_quick or recipe.here
         # which runs there are and what they are tuned on, not what they are
         unused = {"without", "only", "seeds", "passes", "tuning_rows", "tuned_on", "mu"}
         seldom = {"epochs", "cut", "measured", "reference", "light"}
@@ -87,6 +88,8 @@ class Bench:
             if k not in unused and (v or k not in seldom)
         }
         parts: list[Any] = [FORMAT, piece.kind, spec, piece.variant.scaling, real]
+        if recipe.shape:
+            parts += [recipe.shape]
         if piece.kind not in ("sizes", "graphs"):
             parts += [e.problem, e.strength(piece.spec, piece.variant)]
         if piece.kind == "references":
