@@ -6,6 +6,7 @@ from scipy import sparse
 
 import stochadmm as sa
 from stochadmm.data import ArraySource, spill
+from stochadmm.streaming import StreamedSum
 
 
 def generated(kind="labels", n=1500, d=6, seed=0):
@@ -71,6 +72,41 @@ def test_a_fit_to_a_source_is_that_to_its_rows(name):
         assert there.aic_ == pytest.approx(here.aic_, rel=1e-4)
         proba = np.asarray(there.predict_proba(source))
         np.testing.assert_allclose(proba, there.predict_proba(X, offset), rtol=1e-12)
+
+
+@pytest.mark.parametrize("sample", [60, None])  # a few of the rows, or all of them
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", ["squared", "huber", "quantile", "poisson", "gamma"])
+def test_scores_of_files_are_those_in_memory_wherever_the_targets_lie(
+    loss, weighted, sample, tmp_path, monkeypatch
+):
+    if sample is not None:
+        monkeypatch.setattr(StreamedSum, "sample_rows", sample)
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((300, 2))
+    counts = loss in ("poisson", "gamma")
+    for middle in (0.05, 1.0, 17.0, 983.0) if counts else (0.0, -3.0, 983.0, 1e5):
+        y = X[:, 0] + rng.standard_normal(300) + middle
+        if counts:
+            y = middle * np.exp(0.3 * X[:, 0]) * rng.gamma(2.0, size=300)
+        y = np.floor(y) if loss == "poisson" else y
+        more = {}
+        if weighted:
+            more = {"sample_weight": rng.integers(0, 3, 300), "offset": rng.standard_normal(300)}
+        for name, array in {"X": X, "y": y, **more}.items():
+            np.save(tmp_path / f"{name}.npy", np.asarray(array, dtype=float))
+        model = sa.LassoRegressor(alpha=0.01, loss=loss).fit(X, y, **more)
+        files = {name: str(tmp_path / f"{name}.npy") for name in ("X", "y", *more)}
+        assert model.score(**files) == pytest.approx(model.score(X, y, **more), abs=1e-11)
+
+
+def test_scores_of_dask_collections_are_those_in_memory():
+    da = pytest.importorskip("dask.array")
+    X = np.arange(1000.0)[:, None] % 7 - 3
+    y = X[:, 0] + np.tile([1.5, -1.5], 500) + 983
+    model = sa.LassoRegressor(alpha=0.01).fit(X, y)
+    there = model.score(da.from_array(X, chunks=(300, -1)), da.from_array(y, chunks=300))
+    assert there == pytest.approx(model.score(X, y), abs=1e-12)
 
 
 def frame_file(tmp_path, kind="labels"):

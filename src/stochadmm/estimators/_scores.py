@@ -62,29 +62,40 @@ def _explained(loss: Any, z: Array, y: Array, weight: Array | None, offset: Any)
         z, y, offset, weight = z[used], y[used], offset[used], weight[used]
     if offers(loss, Has.SQUARE):
         return float(r2_score(y - offset, z - offset, sample_weight=weight))
-    if len(y) < 2:
-        warnings.warn(
-            "D^2 score is not well-defined with less than two samples.", UndefinedMetricWarning,
-            stacklevel=4,
-        )  # fmt: skip
-        return float("nan")
     loss = scored_loss(loss)
     perfect = 0.0
     if offers(loss, Has.CONJUGATE):  # the least value of a loss is minus its conjugate at zero
         perfect = float(np.average(-loss.conjugate(np.zeros_like(y), y), weights=weight))
     model = float(loss.value(z, y, weight)) - perfect
-    constant = _best_constant(loss, y, weight, offset)
+    constant = best_constant(loss, y, weight, offset)
     null = float(loss.value(constant + offset, y, weight)) - perfect
+    return share_explained(model, null, perfect, len(y))
+
+
+def share_explained(model: float, null: float, perfect: float, n_rows: int) -> float:
+    """Return ``1 - model / null`` of two deviances, and scikit-learn's answers where null is zero.
+
+    ``perfect`` is the loss that was subtracted from both: below its rounding they are zero.
+    """
+    if n_rows < 2:
+        warnings.warn(
+            "D^2 score is not well-defined with less than two samples.", UndefinedMetricWarning,
+            stacklevel=4,
+        )  # fmt: skip
+        return float("nan")
     if null <= 1e-14 * abs(perfect):
         return 1.0 if model <= 1e-14 * abs(perfect) else 0.0
     return 1.0 - model / null
 
 
-def _best_constant(loss: Any, y: Array, weight: Array | None, offset: Array) -> float:
+def best_constant(loss: Any, y: Array, weight: Array | None, offset: Array | None) -> float:
     """Return the constant whose sum with the offset has the least mean loss, by bisection."""
+    shift = 0.0 if offset is None else offset
 
     def slope(c: float) -> float:
-        return float(np.average(loss.slope(c + offset, y), weights=weight))
+        return float(
+            np.average(loss.slope(np.broadcast_to(c + shift, y.shape), y), weights=weight)
+        )
 
     low, high = -1.0, 1.0
     while slope(low) > 0 and low > -FAR:

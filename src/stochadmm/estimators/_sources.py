@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from .. import cluster
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..data import (
     Block,
@@ -26,9 +27,11 @@ from ..data import (
     open_source,
 )
 from ..losses import Logistic, Multinomial, Squared
-from ..streaming import BUDGET, StreamedSum, column_means
+from ..risk.sampling import Coin
+from ..streaming import BUDGET, Sample, StreamedSum, column_means
 from . import refit
 from ._data import Data, checked_rows, checked_weight
+from ._scores import FAR, best_constant, share_explained
 
 BLOCK = 1 << 24  # bytes of rows that predictions and scores read at a time
 
@@ -280,33 +283,78 @@ def mean_loss(model: Any, source: Source, loss: Any) -> float:
     return f2.value(_variable(model, f2.n_outputs))
 
 
-def explained_by(model: Any, source: Source, loss: Any) -> float:
-    """Return D2 of a source: the share of the deviance that a model explains; a few reads.
+@dataclass(frozen=True)
+class ConstantSearch:
+    """How the best constant over all rows is found from that of a sample.
 
-    The constant that it is compared with comes from values at many constants at a time.
+    Parameters
+    ----------
+    halvings : int
+        Distances from the sample's constant that the first read tries, each half of the last: a
+        sample of any size is off by one of them.
+    pieces : int
+        Pieces of the bracket that every other read tries: values cost less than reading rows.
+    exact : float
+        Share of the deviance that the constant may miss: rounding of the sums.
+    reads : int
+        Reads at most; a bracket shrinks below the digits of a number long before.
     """
+
+    halvings: int = 40
+    pieces: int = 32
+    exact: float = 1e-14
+    reads: int = 60
+
+
+SEARCH = ConstantSearch()
+
+
+def explained_by(model: Any, source: Source, loss: Any, search: ConstantSearch = SEARCH) -> float:
+    """Return D2 of a source: the share of the deviance that a model explains; a few reads."""
     f2 = StreamedSum(loss, source, intercept=True)
     if f2.n_outputs is not None:
         raise ValueError("score of several targets needs rows in memory; score one at a time")
+    coin = Coin(f2.seed, f2.rate)
+    sums = f2.run(_variable(model, None), opening=True, coin=coin)
+    perfect = -sums.floor / sums.weight
+    null = _least_by_constant(f2, Sample.joined(sums.sample), perfect, search)
+    return share_explained(sums.value / sums.weight - perfect, null - perfect, perfect, sums.n)
+
+
+def _least_by_constant(
+    f2: StreamedSum, sample: Sample, perfect: float, search: ConstantSearch
+) -> float:
+    """Return the least mean loss of a constant, plus the offsets."""
     zero, unit = np.zeros(f2.shape), np.zeros(f2.shape)
     unit[-1] = 1.0
-    sums = f2.run(_variable(model, None), opening=True)
-    perfect = -sums.floor / sums.weight
-    middle, reach = 0.0, 1.0
-    grid = np.linspace(-1.0, 1.0, 33)
-    best = np.inf
-    for _ in range(60):
-        values = f2.values_along(zero, unit, tuple(middle + reach * grid))
+    if offers(f2.loss, Has.SQUARE):
+        loss: Any = f2.loss
+        return f2.value(-f2.gradient(zero)[-1] / loss.curvature_bound * unit)
+    start = 0.0
+    if sample.weight.any():
+        start = best_constant(f2.loss, sample.y, sample.weight, sample.offset)
+    if f2.rate == 1.0:  # the sample is all rows
+        return f2.value(start * unit)
+    reach = max(1.0, abs(start))
+    near = 0.5 ** np.arange(search.halvings)
+    tried = start + reach * np.concatenate([-near, [0.0], near[::-1]])
+    least = np.inf
+    for _ in range(search.reads):
+        values = f2.values_along(zero, unit, tuple(tried))
         place = int(np.argmin(values))
-        settled = best - values[place] <= 1e-13 * abs(values[place]) and 0 < place < 32
-        best, middle = min(best, float(values[place])), middle + reach * grid[place]
-        reach = reach * 4 if place in (0, 32) else reach / 12
-        if settled:
+        least = min(least, float(values[place]))
+        if place in (0, len(tried) - 1):
+            reach *= 2 * search.pieces
+            if reach > FAR:
+                break
+            tried = start + reach * np.linspace(-1.0, 1.0, search.pieces + 1)
+            continue
+        # what convex functions have below their values at three points in a row
+        missed = max(values[place - 1], values[place + 1]) - values[place]
+        if missed <= search.exact * max(least - perfect, abs(least)):
             break
-    null = best - perfect
-    if not null > 0:
-        return 1.0
-    return 1.0 - (sums.value / sums.weight - perfect) / null
+        tried = np.linspace(tried[place - 1], tried[place + 1], search.pieces + 1)
+    return least
 
 
 def _variable(model: Any, outputs: int | None) -> Array:
