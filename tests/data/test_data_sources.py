@@ -179,11 +179,9 @@ def test_columns_of_every_type_are_read_as_they_are(tmp_path):
     import pyarrow.parquet as parquet
 
     parquet.write_table(table, tmp_path / "t.parquet", row_group_size=333)
-    from stochadmm.data import ArrowStreams
-
     for source in (
         open_source(tmp_path / "t.arrow", "y"), open_source(tmp_path / "t.parquet", "y"),
-        ArrowStreams.of(lambda: table.slice(100), "y"),
+        open_source(lambda: table.slice(100), "y"),
     ):  # fmt: skip
         names = ["kind=u", "kind=v", "kind=w"]
         assert source.names[1:4] == names

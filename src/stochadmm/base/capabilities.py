@@ -184,6 +184,7 @@ USUAL: dict[str, Any] = {
     "on_disk": False,
     "decodes": False,
     "scratch": None,
+    "origins": None,
     "has_kernel": False,
 }
 """Facts about data terms, losses, sources and methods that hold where they say nothing else."""

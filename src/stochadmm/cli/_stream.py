@@ -40,7 +40,7 @@ def why_streamed(path: str, limit: int) -> str | None:
     """Return why rows are read block by block; None for one file that fits into memory."""
     if path == "-":
         return None
-    if has_magic(path) or Path(path).is_dir():
+    if Path(path).is_dir() or (has_magic(path) and not Path(path).is_file()):
         return f"{path} stands for a folder or several files, which are streamed"
     kind = Path(path).suffix.lower()
     if kind == ".npy":
@@ -59,9 +59,7 @@ def opened(path: str, target: str, weight: str | None, offset: str | None, drop:
     if kind not in {*TEXT, *ARROW}:
         if drop:
             raise ValueError(f"--drop names columns, but {path} has one matrix without names")
-        if kind in LIBSVM:
-            return open_source(path)
-        named = None if target == "y" and kind == ".npy" else target
+        named = None if target == "y" and kind in {".npy", *LIBSVM} else target
         return open_source(path, target=named, weight=weight, offset=offset)
     names = column_names(file)
     known = Table(path, dict.fromkeys(names, np.empty(0)))

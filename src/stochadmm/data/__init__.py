@@ -6,6 +6,7 @@ and again, in this process or in another. Nothing is read before a pass asks for
 
 from ._arrays import ArraySource
 from ._as_source import as_source, is_source
+from ._columns import Asked, Fitted
 from ._csr import CSRRows
 from ._csr_files import CSRFiles
 from ._dask import DaskSource, is_dask, is_frame
@@ -13,7 +14,8 @@ from ._dense import DenseRows
 from ._files import NpyFiles
 from ._given import Layout, as_rows, check_finite, checked_rows
 from ._half import HalfRows, half_rows
-from ._open import list_files, open_source
+from ._open import list_files, open_for, open_source
+from ._origins import Origins, check_origins
 from ._parquet import ArrowFiles
 from ._protocol import (
     Block,
@@ -22,6 +24,7 @@ from ._protocol import (
     Source,
     check_block,
     in_parts,
+    is_numeric,
     n_outputs,
     part_of,
     pieces_of,
@@ -50,6 +53,7 @@ __all__ = [
     "ArraySource",
     "ArrowFiles",
     "ArrowStreams",
+    "Asked",
     "Block",
     "Blocking",
     "CSRFiles",
@@ -60,12 +64,14 @@ __all__ = [
     "DaskSource",
     "DataError",
     "DenseRows",
+    "Fitted",
     "Fold",
     "HalfRows",
     "Labels",
     "Lanes",
     "Layout",
     "NpyFiles",
+    "Origins",
     "Reads",
     "Rescaled",
     "Rows",
@@ -79,6 +85,7 @@ __all__ = [
     "bytes_of",
     "check_block",
     "check_finite",
+    "check_origins",
     "checked_rows",
     "cut",
     "decodes",
@@ -86,10 +93,12 @@ __all__ = [
     "in_parts",
     "is_dask",
     "is_frame",
+    "is_numeric",
     "is_on_dask",
     "is_source",
     "list_files",
     "n_outputs",
+    "open_for",
     "open_source",
     "part_of",
     "pieces_of",

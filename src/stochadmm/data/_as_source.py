@@ -7,6 +7,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from ..base.validation import refuse_masked
 from ._arrays import ArraySource
 from ._dask import DaskSource, is_dask
 from ._protocol import Source
@@ -42,7 +43,8 @@ def as_source(
             raise ValueError("y is missing; pass the targets as a Dask collection cut like X")
         return DaskSource.of(X, y, weight, offset)
     if isinstance(X, np.memmap) and X.nbytes > largest and np.ndim(y) == 1:
-        return ArraySource(X, y, weight, offset)
+        parts = (None if part is None else _in_memory(part) for part in (y, weight, offset))
+        return ArraySource(X, *parts)
     if not is_source(X):
         return None
     for name, value in (("y", y), ("sample_weight", weight), ("offset", offset)):
@@ -51,3 +53,9 @@ def as_source(
                 f"{name} is given beside a source, which has its own; name it in stochadmm.open"
             )
     return X
+
+
+def _in_memory(part: Any) -> Any:
+    """Return a list or a column of a frame as an array; a memory map stays one."""
+    refuse_masked(part, "y")
+    return np.asanyarray(part)

@@ -11,8 +11,9 @@ from scipy import sparse
 
 from ..base.immutable import field_values
 from ..base.protocols import Array
-from ._files import Npy, stamps
-from ._protocol import Block, DataError, Shard, cuts, width
+from ._files import Npy
+from ._origins import Origins
+from ._protocol import Block, DataError, Shard, cuts, no_targets, width
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,11 @@ class CSRShard:
     data: Npy
     indices: Npy
     indptr: Npy
-    y: Npy
+    y: Npy | None
     weight: Npy | None = None
     offset: Npy | None = None
+    where: str = ""
+    """The files that the user named, where these are copies of them."""
 
     def part(self, first: int, n_rows: int) -> CSRShard:
         """Return some of its rows, by their numbers in the source."""
@@ -56,7 +59,8 @@ class CSRShard:
                 entries = (read("data", low, high), which, indptr[start : end + 1] - low)
                 X = sparse.csr_array(entries, shape=(end - start, self.n_columns))
                 more = {name: read(name, a, b) for name in ("weight", "offset") if name in parts}
-                yield Block(a, X, read("y", a, b), **more, where=self.data.path)
+                y = read("y", a, b) if "y" in parts else no_targets(b - a)
+                yield Block(a, X, y, **more, where=self.where or self.data.path)
                 start = end
         finally:
             for file in files.values():
@@ -92,27 +96,30 @@ class CSRFiles:
     data, indices, indptr : Npy
         The arrays of the matrix.
     y : Npy
-        Targets.
+        Targets; None for rows without.
     n_columns : int
         Columns of the matrix.
     weight, offset : Npy, optional
         One number per row.
     names : list of str, optional
         Names of the columns.
+    origins : Origins, optional
+        The user's files as they were when they were opened; None for files of our own.
     """
 
     data: Npy
     indices: Npy
     indptr: Npy
-    y: Npy
+    y: Npy | None
     n_columns: int
     weight: Npy | None = None
     offset: Npy | None = None
     names: list[str] | None = None
+    origins: Origins | None = None
 
     def __post_init__(self) -> None:
-        if not self.y.shape[0]:
-            raise DataError(f"{self.y.path} has no rows")
+        if self.n_rows < 1:
+            raise DataError(f"{self.indptr.path} has no rows")
         for part in (self.indices, self.indptr):
             if np.dtype(part.dtype).kind not in "iu":
                 raise DataError(f"{part.path} holds {part.dtype}, expected whole numbers")
@@ -121,16 +128,17 @@ class CSRFiles:
                 f"{self.indices.path} has shape {self.indices.shape}, expected "
                 f"{self.data.shape} as {self.data.path}"
             )
-        if self.indptr.shape[0] != self.y.shape[0] + 1:
-            raise ValueError(
-                f"{self.indptr.path} has {self.indptr.shape[0]} entries, expected one more than "
-                f"the {self.y.shape[0]} rows of {self.y.path}"
-            )
+        for beside in (self.y, self.weight, self.offset):
+            if beside is not None and beside.shape[0] != self.n_rows:
+                raise ValueError(
+                    f"{self.indptr.path} has {self.indptr.shape[0]} entries, expected one more "
+                    f"than the {beside.shape[0]} rows of {beside.path}"
+                )
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.y.shape[0]
+        return self.indptr.shape[0] - 1
 
     @property
     def n_bytes(self) -> int:
@@ -140,7 +148,7 @@ class CSRFiles:
     @property
     def n_outputs(self) -> int | None:
         """Targets of a row, None for one number."""
-        return width(self.y.shape)
+        return 0 if self.y is None else width(self.y.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -152,14 +160,18 @@ class CSRFiles:
         """Row ranges of about the same number of entries."""
         entry = self.data.row_bytes + self.indices.row_bytes
         mean = max(1, self.data.shape[0] * entry // self.n_rows)
+        copied = self.origins is not None and self.origins.copied
+        where = self.origins.where if copied and self.origins is not None else ""
         return [
             CSRShard(a, b - a, self.n_columns, self.data, self.indices, self.indptr, self.y,
-                     self.weight, self.offset)
+                     self.weight, self.offset, where)
             for a, b in cuts(self.n_rows, mean)
         ]  # fmt: skip
 
     @property
     def fingerprint(self) -> str:
         """From names, sizes and times of the files."""
+        if self.origins is not None:
+            return self.origins.fingerprint
         parts = (self.data, self.indices, self.indptr, self.y, self.weight, self.offset)
-        return stamps([part.path for part in parts if part is not None])
+        return Origins.of([part.path for part in parts if part is not None]).fingerprint

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -15,7 +13,8 @@ from numpy.lib import format as npy
 
 from ..base.protocols import Array
 from ._arrays import wide
-from ._protocol import Block, DataError, Shard, cuts, joined, rows_per_block, width
+from ._origins import Origins
+from ._protocol import Block, DataError, Shard, cuts, joined, no_targets, rows_per_block, width
 
 AHEAD = 1 << 17
 """Bytes that one call announces: of more, systems fetch only the beginning."""
@@ -128,7 +127,7 @@ class NpyShard:
     first: int
     n_rows: int
     X: Npy
-    y: Npy
+    y: Npy | None
     weight: Npy | None = None
     offset: Npy | None = None
 
@@ -159,7 +158,8 @@ class NpyShard:
                     self.X.announce(files["X"], first, stop)
                 X = read["X"] if read["X"].dtype in (np.float32, np.float64) else wide(read["X"])
                 more = read.get("weight"), read.get("offset")
-                yield Block(group[0][0], X, read["y"], *more, self.X.path)
+                y = read["y"] if "y" in read else no_targets(len(X))
+                yield Block(group[0][0], X, y, *more, self.X.path)
         finally:
             for file in files.values():
                 file.close()
@@ -172,23 +172,26 @@ class NpyFiles:
     Parameters
     ----------
     X, y : Npy
-        Files of the rows and the targets.
+        Files of the rows and the targets; None for rows without targets.
     weight, offset : Npy, optional
         One number per row.
     names : list of str, optional
         Names of the columns.
     cut : tuple of pairs, optional
         First row and number of rows of each shard; from sizes alone by default.
+    origins : Origins, optional
+        The files as they were when they were opened; None for files of our own.
     """
 
     on_disk: ClassVar[bool] = True
 
     X: Npy
-    y: Npy
+    y: Npy | None
     weight: Npy | None = None
     offset: Npy | None = None
     names: list[str] | None = None
     cut: tuple[tuple[int, int], ...] | None = None
+    origins: Origins | None = None
 
     def __post_init__(self) -> None:
         if len(self.X.shape) != 2:
@@ -215,7 +218,7 @@ class NpyFiles:
     @property
     def n_outputs(self) -> int | None:
         """Targets of a row, None for one number."""
-        return width(self.y.shape)
+        return 0 if self.y is None else width(self.y.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -233,17 +236,12 @@ class NpyFiles:
     @property
     def fingerprint(self) -> str:
         """From names, sizes and times of the files."""
-        return stamps(
-            [p.path for p in (self.X, self.y, self.weight, self.offset) if p is not None]
-        )
+        if self.origins is not None:
+            return self.origins.fingerprint
+        parts = (self.X, self.y, self.weight, self.offset)
+        return Origins.of([part.path for part in parts if part is not None]).fingerprint
 
 
 def _takes_advice() -> bool:
     """Say whether the system wants to know what will be read, and what will not."""
     return hasattr(os, "posix_fadvise")
-
-
-def stamps(paths: Sequence[str]) -> str:
-    """Return a text that changes when a file does: name, size, time of the last change."""
-    found = [(path, os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in paths]
-    return blake2b(json.dumps(found).encode(), digest_size=16).hexdigest()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.validation import listed
+from ._columns import Asked, Fitted
 from ._protocol import Source
 from ._streams import ArrowStreams, is_stream
 from .formats import Request, formats
@@ -34,13 +35,14 @@ def open_source(
         Name of the target column, several for several targets; for ``.npy`` rows another ``.npy``
         file; for ``.npz`` an array in them, ``"y"`` by default. libsvm text has its own.
     columns : list of str, optional
-        Columns of the model; all but target, weight and offset by default.
+        Columns of the model; all but target, weight, offset and the index of a pandas frame by
+        default.
     weight, offset : str or path, optional
         Column, ``.npy`` file or array in ``.npz`` archives of row weights and of offsets.
     scratch : path, optional
-        Where text is spilled to; a temporary folder, deleted with the source, by default. Runs
-        over Parquet make a row-major copy there in their first pass, if the disk has room, and
-        delete it at their end.
+        Where text is spilled to, into a folder of its own that is deleted with the source; the
+        system's place for temporary files by default. Runs over Parquet make a row-major copy
+        there in their first pass, if the disk has room, and delete it at their end.
 
     Returns
     -------
@@ -66,15 +68,39 @@ def open_source(
     if is_stream(path):
         if target is None:
             raise ValueError("target is missing; name the target column of the stream")
-        return ArrowStreams.of(path, target, columns, weight, offset)
-    paths = list_files(path)
+        return ArrowStreams.of(path, Asked(target, columns, weight, offset))
+    return _opened(path, Request(list_files(path), target, columns, weight, offset, scratch))
+
+
+def open_for(
+    path: Any, fitted: Fitted, target: Any = None, weight: Any = None, offset: Any = None
+) -> Source:
+    """Return rows in files with the columns of a fitted model, which need no target.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from pathlib import Path
+    >>> from stochadmm.data import Fitted, open_for
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> np.save(Path(folder.name) / "X.npy", np.ones((5, 2)))
+    >>> open_for(Path(folder.name) / "X.npy", Fitted(n_columns=2)).n_rows
+    5
+    >>> folder.cleanup()
+    """
+    return _opened(path, Request(list_files(path), target, None, weight, offset, None, fitted))
+
+
+def _opened(path: Any, request: Request) -> Source:
+    """Return what the format of the files makes of a request."""
+    paths = request.paths
     kinds = {Path(p).suffix.lower() for p in paths}
     if len(kinds) > 1:
         raise ValueError(f"{path} names files of several kinds ({', '.join(sorted(kinds))})")
     kind = kinds.pop()
     for known in formats():
         if kind in known.endings:
-            return known.open(Request(paths, target, columns, weight, offset, scratch))
+            return known.open(request)
     endings = ", ".join(sorted(frozenset().union(*(known.endings for known in formats()))))
     raise ValueError(f"{paths[0]} ends in {kind!r}, expected one of {endings}")
 
@@ -91,16 +117,16 @@ def list_files(path: Any) -> list[str]:
             f"{type(path).__name__} names no file; pass names of files, or a function that makes "
             "a stream of record batches each time it is called"
         ) from None
-    if has_magic(text):
-        found = sorted(glob(text))
-        if not found:
-            raise FileNotFoundError(f"no file matches {text}")
-        return found
     if Path(text).is_dir():
         return _of_folder(Path(text))
-    if not Path(text).is_file():
+    if Path(text).is_file():  # a name with brackets is no pattern where there is such a file
+        return [text]
+    if not has_magic(text):
         raise FileNotFoundError(f"{text} is not a file; name a file, a folder or a pattern")
-    return [text]
+    found = sorted(glob(text))
+    if not found:
+        raise FileNotFoundError(f"no file matches {text}")
+    return found
 
 
 def _of_folder(folder: Path) -> list[str]:
@@ -108,9 +134,12 @@ def _of_folder(folder: Path) -> list[str]:
     for known in formats():
         if known.marker is not None and (folder / known.marker).is_file():
             return [str(folder / known.marker)]
-    endings = frozenset().union(*(known.endings for known in formats() if known.in_folders))
-    found = sorted(str(p) for p in folder.iterdir() if p.suffix.lower() in endings)
-    if not found:
-        kinds = ", ".join(sorted(endings))
-        raise FileNotFoundError(f"the folder {folder} holds no file that ends in {kinds}")
-    return found
+    every: set[str] = set()
+    for is_text in (False, True):
+        endings = {e for known in formats() if known.is_text is is_text for e in known.in_folders}
+        found = sorted(str(p) for p in folder.iterdir() if p.suffix.lower() in endings)
+        if found:
+            return found
+        every |= endings
+    kinds = ", ".join(sorted(every))
+    raise FileNotFoundError(f"the folder {folder} holds no file that ends in {kinds}")

@@ -53,6 +53,17 @@ class Block:
     where: str = ""
     """The file that they are from, for messages."""
 
+    def __post_init__(self) -> None:
+        # a column of numbers, as files often have it, is as good as a vector
+        if self.weight is not None and self.weight.shape[1:] == (1,):
+            object.__setattr__(self, "weight", self.weight[:, 0])
+        if self.offset is not None and self.offset.shape[1:] == (1,) and self.y.ndim == 1:
+            object.__setattr__(self, "offset", self.offset[:, 0])
+        if self.weight is not None and self.weight.ndim > 1:
+            raise DataError(
+                f"{self.place}: the weights have shape {self.weight.shape}, expected one per row"
+            )
+
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
@@ -184,6 +195,11 @@ def width(shape: Sequence[int]) -> int | None:
     return None if len(shape) < 2 else int(shape[1])
 
 
+def no_targets(n_rows: int) -> Array:
+    """Return the targets of rows that have none: predictions do not ask for them."""
+    return np.empty((n_rows, 0))
+
+
 def cuts(n_rows: int, bytes_per_row: int) -> list[tuple[int, int]]:
     """Return the row ranges of the shards of ``n_rows`` rows, from sizes alone.
 
@@ -212,8 +228,20 @@ def check_csr(X: Any, where: str) -> None:
         raise DataError(f"{where} is no CSR matrix: {error}") from error
 
 
-def check_block(block: Block) -> Block:
-    """Return a block whose numbers are finite; raise with the place of the first that is not."""
+def is_numeric(array: Array) -> bool:
+    """Say whether an array holds numbers or truth values."""
+    return array.dtype.kind in "fiub"
+
+
+def check_block(block: Block, labels: bool = False) -> Block:
+    """Return a block whose numbers are finite; raise with the place of the first that is not.
+
+    Targets that are ``labels`` may be texts.
+    """
+    if not labels and not is_numeric(block.y):
+        raise DataError(
+            f"{block.place}: y holds {block.y.dtype}, expected numbers; a classifier takes texts"
+        )
     values = block.X.data if is_sparse(block.X) else block.X
     for name, array in (
         ("X", values),

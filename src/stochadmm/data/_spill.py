@@ -44,7 +44,7 @@ def spill(source: Source, folder: str | Path) -> Source:
                     if name not in writers:
                         writers[name] = _Writer(folder / f"{name}.npy", array)
                     writers[name].add(array)
-    made = {name: writer.close() for name, writer in writers.items()}
+    made: dict[str, Any] = {name: writer.close() for name, writer in writers.items()}
     if "X" in made:
         weight, offset = (made.get(name) for name in ("weight", "offset"))
         return NpyFiles(made["X"], made["y"], weight, offset, source.names)

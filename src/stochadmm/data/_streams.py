@@ -14,7 +14,8 @@ import numpy as np
 
 from ..base.capabilities import has_members
 from ..base.fingerprint import fingerprint
-from ._parquet import ArrowColumns, Roles, assigned, pyarrow
+from ._columns import Asked, Roles, assigned, pyarrow
+from ._parquet import ArrowColumns
 from ._protocol import Block, DataError, Shard, rows_per_block
 
 
@@ -73,10 +74,7 @@ class ArrowStreams(ArrowColumns):
         return sum(shard.n_rows for shard in self.shards)
 
     @classmethod
-    def of(
-        cls, streams: Any, target: Any, columns: Sequence[str] | None = None,
-        weight: str | None = None, offset: str | None = None,
-    ) -> ArrowStreams:  # fmt: skip
+    def of(cls, streams: Any, asked: Asked) -> ArrowStreams:
         """Start every stream once, for its columns, its length and its fingerprint."""
         starts = [_starter(s) for s in (streams if _several(streams) else [streams])]
         schema = _schema(starts[0])
@@ -85,7 +83,7 @@ class ArrowStreams(ArrowColumns):
             for start in starts:
                 yield from (batch.select([name]) for batch in batches(start))
 
-        roles = assigned(schema, "the stream", target, columns, weight, offset, texts)
+        roles = assigned(schema, "the stream", asked, texts)
         shards: list[Shard] = []
         prints, first = [], 0
         for number, start in enumerate(starts):

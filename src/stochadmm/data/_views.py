@@ -74,6 +74,11 @@ class View:
         return bytes_of(self.source)
 
     @property
+    def origins(self) -> Any:
+        """The files behind the rows, as they were when they were opened."""
+        return fact(self.source, "origins")
+
+    @property
     def on_dask(self) -> bool:
         """Whether the rows are partitions of Dask collections."""
         return is_on_dask(self.source)
@@ -152,7 +157,7 @@ class Labels:
     for a column of signs per class (one against the rest), ``numbers`` for class numbers of two.
     """
 
-    classes: tuple[float, ...]
+    classes: tuple[Any, ...]
     weights: tuple[float, ...] | None = None
     each: bool = False
     numbers: bool = False
@@ -165,7 +170,7 @@ class Labels:
             bad = block.first + int(np.flatnonzero(known[place] != block.y)[0])
             raise ValueError(
                 f"row {bad} has the label {block.y[bad - block.first]!r}, which is none of "
-                f"{', '.join(f'{label:g}' for label in self.classes)}"
+                f"{', '.join(f'{label}' for label in self.classes)}"
             )
         weight = block.weight
         if self.weights is not None:

@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Protocol, Self, TypeVar
 
 from .. import cluster
-from ..data import Block, Reads, Shard, Source
+from ..data import Block, Reads, Shard, Source, check_origins
 
 _reads: ContextVar[Reads | None] = ContextVar("stochadmm_reads", default=None)
 
@@ -59,8 +59,12 @@ def add(a: A, b: A) -> A:
 
 
 def over_source(source: Source, work: Callable[[Shard], T], join: Callable[[T, T], T]) -> T:
-    """Return what all shards add up to on the engine in use: one read."""
+    """Return what all shards add up to on the engine in use: one read.
+
+    Sums of files that have changed since they were opened belong to no rows, and are refused.
+    """
     found: T = cluster.current(source).map_reduce(source.shards, work, join)
+    check_origins(source)
     note_read(source.n_rows)
     return found
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.protocols import Array
-from ..data import DENSE, Block, Lanes, Rows, Shard, as_rows, pieces_of
+from ..data import DENSE, Block, Lanes, Rows, Shard, as_rows, check_origins, pieces_of
 from ..risk import Evaluation, FiniteSum
 from ..risk.gradients import Anchored
 from ..risk.sampling import Runs
@@ -201,6 +201,7 @@ def windows(f2: StreamedSum, drawn: Drawn, mean_weight: float) -> Iterator[Windo
         which = np.searchsorted(extents, wanted // runs.extent)
         places = np.asarray(before[which] + wanted - start[which], dtype=np.int64)
         term, weight = _joined(f2, blocks, most, room)
+        check_origins(f2.source)
         n = term.n_terms
         yield Window(term, places, Runs(n, n, runs.per_batch), weight / mean_weight)
 

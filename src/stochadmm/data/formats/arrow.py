@@ -8,10 +8,9 @@ from . import Format, Request
 
 
 def _open(asked: Request) -> Source:
-    target = asked.named_target()
     scratch = None if asked.scratch is None else str(asked.scratch)
-    return ArrowFiles.of(asked.paths, target, asked.columns, asked.weight, asked.offset, scratch)
+    return ArrowFiles.of(asked.paths, asked.of_table(), scratch)
 
 
 ENDINGS = frozenset({".parquet", ".pq", ".arrow", ".feather", ".ipc"})
-FORMAT = Format(ENDINGS, _open, in_folders=True)
+FORMAT = Format(ENDINGS, _open, in_folders=ENDINGS)

@@ -1,37 +1,115 @@
-"""CSV and TSV text, read once into Arrow files."""
+"""CSV and TSV text, read once into Arrow files.
+
+A column holds numbers where every cell is one or empty, and texts otherwise, as in tables that are
+read into memory: words such as ``true`` and dates are texts. Blanks around names and cells are no
+part of them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from .._parquet import ArrowFiles, pyarrow
+from .._columns import Asked, is_number, pyarrow
+from .._origins import Origins
+from .._parquet import ArrowFiles
 from .._protocol import DataError, Source
 from . import Format, Request
 
+BLOCK = 1 << 25
+"""Bytes of text that are parsed at a time; the first so many tell what a column holds."""
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": ","}
 
-def _open(asked: Request) -> Source:
-    """Read text once into an Arrow file, whose columns are then taken by name."""
-    pa, target = pyarrow(), asked.named_target()
+
+def _open(request: Request) -> Source:
+    """Look at the beginning of every file, then read the columns that are asked for."""
+    pa, asked = pyarrow(), request.of_table()
+    origins = Origins.of(request.paths, copied=True)
+    heads = [_head(path) for path in origins.paths]
+    kinds = _kinds(asked, heads, origins)
+
+    def write(folder: Path) -> ArrowFiles:
+        made = []
+        for number, (path, head) in enumerate(zip(origins.paths, heads, strict=True)):
+            made.append(str(folder / f"{number:05}.arrow"))
+            own = {
+                raw: kinds.field(raw.strip()).type
+                for raw in head.names
+                if raw.strip() in kinds.names
+            }
+            with _reader(path, own) as reader:
+                schema = pa.schema([(name.strip(), kind) for name, kind in own.items()])
+                with pa.ipc.new_file(made[-1], schema) as writer:
+                    for batch in reader:
+                        columns = [_stripped(column) for column in batch.columns]
+                        writer.write_batch(pa.record_batch(columns, schema=schema))
+        return ArrowFiles.of(made, asked, origins=origins)
+
+    return request.spilled(write)
+
+
+@contextmanager
+def _reader(path: str, kinds: dict[str, Any] | None = None) -> Iterator[Any]:
+    """Open a text: columns of these types, or all columns as they look."""
+    pa = pyarrow()
     import pyarrow.csv as text
 
-    folder = asked.scratch_folder()
-    made = []
-    for number, path in enumerate(asked.paths):
-        out = folder / f"{number:05}.arrow"
-        delimiter = "\t" if Path(path).suffix.lower() == ".tsv" else ","
-        options = text.ReadOptions(block_size=1 << 25)
-        try:
-            with text.open_csv(path, options, text.ParseOptions(delimiter=delimiter)) as reader:
-                with pa.ipc.new_file(str(out), reader.schema) as writer:
-                    for batch in reader:
-                        writer.write_batch(batch)
-        except pa.ArrowInvalid as error:
-            raise DataError(f"{path} cannot be read as CSV: {error}") from error
-        made.append(str(out))
-    found = ArrowFiles.of(
-        made, target, asked.columns, asked.weight, asked.offset, origins=asked.paths
+    chosen = {} if kinds is None else {"column_types": kinds, "include_columns": list(kinds)}
+    try:
+        with text.open_csv(
+            path, text.ReadOptions(block_size=BLOCK),
+            text.ParseOptions(delimiter=DELIMITERS[Path(path).suffix.lower()]),
+            text.ConvertOptions(null_values=["", " "], **chosen),
+        ) as reader:  # fmt: skip
+            yield reader
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{path} cannot be read as CSV: {error}") from error
+
+
+def _head(path: str) -> Any:
+    """Return the columns of a text, with the types that its beginning shows."""
+    with _reader(path) as reader:
+        return reader.schema
+
+
+def _kinds(asked: Asked, heads: list[Any], origins: Origins) -> Any:
+    """Return the type of every column that is read: numbers, or texts."""
+    pa = pyarrow()
+    known = None
+    if asked.fitted is not None:
+        known = asked.known_levels([name.strip() for name in heads[0].names], origins.paths[0])
+
+    def kind(name: str, seen: Any) -> Any:
+        if known is not None and name in known:
+            return pa.float64() if known[name] is None else pa.string()
+        if pa.types.is_null(seen):
+            return seen
+        is_plain = is_number(seen) and not pa.types.is_boolean(seen)
+        return pa.float64() if is_plain else pa.string()
+
+    cleaned = [
+        pa.schema(
+            [
+                (raw.strip(), kind(raw.strip(), head.field(k).type))
+                for k, raw in enumerate(head.names)
+            ]
+        )
+        for head in heads
+    ]
+    table = asked.one_table(cleaned, origins.paths)
+    # a column without any value in the beginning may have some later
+    return pa.schema(
+        [(f.name, pa.float64() if pa.types.is_null(f.type) else f.type) for f in table]
     )
-    return asked.kept_while(found, folder)
 
 
-FORMAT = Format(frozenset({".csv", ".tsv"}), _open)
+def _stripped(column: Any) -> Any:
+    """Return a column of texts without blanks around them, and numbers as they are."""
+    import pyarrow.compute as compute
+
+    return column if is_number(column.type) else compute.utf8_trim_whitespace(column)
+
+
+FORMAT = Format(frozenset(DELIMITERS), _open, in_folders=frozenset({".csv", ".tsv"}), is_text=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._csr_files import CSRFiles
+from .._origins import Origins
 from .._protocol import Block, DataError, Shard, Source
 from .._spill import spill
 from . import Format, Request
@@ -34,9 +35,9 @@ class Piece:
 
 @dataclass(frozen=True)
 class LibsvmText:
-    """``label index:value ...`` a line."""
+    """``label index:value ...`` a line, in one file or several."""
 
-    path: str
+    paths: tuple[str, ...]
     names: None = None
 
     @property
@@ -53,28 +54,35 @@ class LibsvmText:
         """Yield blocks of rows as they are parsed, one piece of text after the other."""
         from sklearn.datasets import load_svmlight_file
 
-        first, size = 0, Path(self.path).stat().st_size
-        for start in range(0, size, PIECE):
-            try:
-                X, y = load_svmlight_file(
-                    self.path, n_features=WIDEST, offset=start, length=PIECE, zero_based=True
-                )
-            except ValueError as error:
-                raise DataError(f"{self.path} cannot be read as libsvm text: {error}") from error
-            if X.shape[0]:
-                yield Block(first, X, y)
-                first += X.shape[0]
+        first = 0
+        for path in self.paths:
+            for start in range(0, Path(path).stat().st_size, PIECE):
+                try:
+                    X, y = load_svmlight_file(
+                        path, n_features=WIDEST, offset=start, length=PIECE, zero_based=True
+                    )
+                except ValueError as error:
+                    raise DataError(f"{path} cannot be read as libsvm text: {error}") from error
+                if X.shape[0]:
+                    yield Block(first, X, y)
+                    first += X.shape[0]
+        if not first:
+            raise DataError(f"{self.paths[0]} has no rows")
 
 
 def _open(asked: Request) -> Source:
-    folder = asked.scratch_folder()
-    text: Any = LibsvmText(asked.paths[0])  # a source for one reading: it knows no sizes
-    made = spill(text, folder)
-    if isinstance(made, CSRFiles):
-        width = _from_zero(made.indices.path)
-        made = CSRFiles(made.data, made.indices, made.indptr, made.y, width)
-        (folder / "n_columns.txt").write_text(str(width))
-    return asked.kept_while(made, folder)
+    asked.refuse("libsvm text has targets of its own", "target")
+    asked.refuse("libsvm text has labels and entries only", "columns", "weight", "offset")
+    origins = Origins.of(asked.paths, copied=True)
+
+    def write(folder: Path) -> CSRFiles:
+        text: Any = LibsvmText(origins.paths)  # a source for one reading: it knows no sizes
+        made: Any = spill(text, folder)
+        width = asked.width(_from_zero(made.indices.path))
+        found: CSRFiles = replace(made, n_columns=width, origins=origins)
+        return found
+
+    return asked.spilled(write)
 
 
 def _from_zero(path: str) -> int:
@@ -91,4 +99,5 @@ def _from_zero(path: str) -> int:
     return most + 1
 
 
-FORMAT = Format(frozenset({".svm", ".libsvm", ".svmlight"}), _open)
+ENDINGS = frozenset({".svm", ".libsvm", ".svmlight"})
+FORMAT = Format(ENDINGS, _open, in_folders=ENDINGS, is_text=True)

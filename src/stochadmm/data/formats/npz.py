@@ -15,8 +15,9 @@ import numpy as np
 from numpy.lib import format as npy
 from scipy import sparse
 
-from .._files import stamps
-from .._protocol import Block, DataError, Shard, Source, rows_per_block, width
+from ...base.fingerprint import fingerprint
+from .._origins import Origins
+from .._protocol import Block, DataError, Source, no_targets, rows_per_block, width
 from . import Format, Request
 
 CSR_PARTS = ("data", "indices", "indptr", "shape")
@@ -27,7 +28,7 @@ CSR_PARTS = ("data", "indices", "indptr", "shape")
 class Members:
     """Names of the arrays beside the rows."""
 
-    y: str = "y"
+    y: str | None = "y"
     weight: str | None = None
     offset: str | None = None
 
@@ -58,10 +59,11 @@ class NpzShard:
         step, m = rows_per_block(max_bytes, bytes_per_row), self.members
         for start in range(0, self.n_rows, step):
             rows = slice(start, min(start + step, self.n_rows))
-            weight, offset = (
-                None if name is None else read[name][rows] for name in (m.weight, m.offset)
+            y, weight, offset = (
+                None if name is None else read[name][rows] for name in (m.y, m.weight, m.offset)
             )
-            yield Block(self.first + start, X[rows], read[m.y][rows], weight, offset, self.path)
+            y = no_targets(rows.stop - rows.start) if y is None else y
+            yield Block(self.first + start, X[rows], y, weight, offset, self.path)
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,10 @@ class NpzFiles:
         Type of the stored rows.
     """
 
-    shards: Sequence[Shard]
+    shards: Sequence[NpzShard]
     n_columns: int
     dtype: np.dtype[Any]
-    paths: tuple[str, ...]
+    origins: Origins
     names: list[str] | None = None
     n_outputs: int | None = None
 
@@ -93,18 +95,22 @@ class NpzFiles:
     @property
     def fingerprint(self) -> str:
         """From names, sizes and times of the files."""
-        return stamps(list(self.paths))
+        return fingerprint(self.origins.fingerprint, [shard.members for shard in self.shards[:1]])
 
 
 def _open(asked: Request) -> Source:
-    if asked.columns is not None:
-        raise ValueError("columns of .npz archives have no names; leave columns out")
-    target = "y" if asked.target is None else asked.target
-    members = Members(target, asked.weight, asked.offset)
+    asked.refuse("the columns of .npz archives have no names", "columns")
+    usual = "y" if asked.needs_target else None
+    members = Members(usual if asked.target is None else asked.target, asked.weight, asked.offset)
     for name in members.all:
         if type(name) is not str:
             raise ValueError(f"{name!r} must be the name of an array in {asked.paths[0]}")
-    headers = [_header(path, members) for path in asked.paths]
+    origins = Origins.of(asked.paths)
+    found = [(path, _header(path, members)) for path in asked.paths]
+    found = [(path, header) for path, header in found if header.n_rows]  # parts may be empty
+    if not found:
+        raise DataError(f"{asked.paths[0]} has no rows")
+    headers = [header for _, header in found]
     if len({header.in_csr for header in headers}) > 1:
         raise ValueError("some archives hold dense rows, some CSR; save all in the same way")
     widths = {header.n_columns for header in headers}
@@ -114,12 +120,12 @@ def _open(asked: Request) -> Source:
     dtype = np.result_type(*(header.dtype for header in headers))
     shards = [
         NpzShard(first, header.n_rows, path, members, dtype.str)
-        for path, first, header in zip(asked.paths, firsts, headers, strict=False)
+        for first, (path, header) in zip(firsts, found, strict=False)
     ]
     outputs = {header.n_outputs for header in headers}
     if len(outputs) > 1:
         raise ValueError(f"the archives have different numbers of targets: {outputs}")
-    return NpzFiles(shards, widths.pop(), dtype, tuple(asked.paths), n_outputs=outputs.pop())
+    return NpzFiles(shards, widths.pop(), dtype, origins, n_outputs=outputs.pop())
 
 
 class Header(NamedTuple):
@@ -161,7 +167,8 @@ def _header(path: str, members: Members) -> Header:
         if length[:1] != shape[:1]:
             raise ValueError(f"{path} has {shape[0]} rows, but {name} has shape {length}")
     kept = np.float32 if dtype in (np.float16, np.float32) else np.float64
-    return Header(shape[0], shape[1], np.dtype(kept), in_csr, width(lengths[members.y]))
+    outputs = 0 if members.y is None else width(lengths[members.y])
+    return Header(shape[0], shape[1], np.dtype(kept), in_csr, outputs)
 
 
 def _declared(
@@ -189,4 +196,5 @@ def _rows(archive: Any, path: str, dtype: np.dtype[Any]) -> Any:
     return X
 
 
-FORMAT = Format(frozenset({".npz"}), _open, in_folders=True)
+ENDINGS = frozenset({".npz"})
+FORMAT = Format(ENDINGS, _open, in_folders=ENDINGS)

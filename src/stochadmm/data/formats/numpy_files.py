@@ -9,6 +9,7 @@ import numpy as np
 
 from .._csr_files import CSRFiles
 from .._files import Npy, NpyFiles
+from .._origins import Origins
 from .._protocol import Source
 from . import Format, Request
 
@@ -17,8 +18,7 @@ def _open(asked: Request) -> Source:
     paths, target = asked.paths, asked.target
     if len(paths) > 1:
         raise ValueError("several .npy files cannot be joined; pass one")
-    if asked.columns is not None:
-        raise ValueError(f"columns are named, and those of {paths[0]} have no names; save fewer")
+    asked.refuse(f"the columns of {paths[0]} have no names", "columns")
     folder = Path(paths[0]).parent
     more: dict[str, Any] = {
         name: Npy.of(value)
@@ -29,16 +29,26 @@ def _open(asked: Request) -> Source:
         parts: dict[str, Any] = {
             name: Npy.of(folder / f"{name}.npy") for name in ("data", "indices", "indptr")
         }
-        y = Npy.of(folder / "y.npy" if target is None else target)
+        y = folder / "y.npy" if target is None else target
         width = folder / "n_columns.txt"
         if width.is_file():
             n_columns = int(width.read_text())
         else:
             n_columns = 1 + int(np.load(folder / "indices.npy", mmap_mode="r").max(initial=-1))
-        return CSRFiles(**parts, y=y, n_columns=n_columns, **more)
-    if target is None:
+        parts["y"] = Npy.of(y) if asked.needs_target else None
+        return CSRFiles(
+            **parts, n_columns=asked.width(n_columns), **more, origins=_origins(parts, more)
+        )
+    if target is None and asked.needs_target:
         raise ValueError(f"target is missing; name the .npy file of the targets of {paths[0]}")
-    return NpyFiles(Npy.of(paths[0]), Npy.of(target), **more)
+    parts = {"X": Npy.of(paths[0]), "y": None if target is None else Npy.of(target)}
+    return NpyFiles(**parts, **more, origins=_origins(parts, more))
+
+
+def _origins(*parts: dict[str, Any]) -> Origins:
+    """Return the files behind arrays."""
+    files = [file for some in parts for file in some.values() if file is not None]
+    return Origins.of([file.path for file in files])
 
 
 FORMAT = Format(frozenset({".npy"}), _open, marker="indptr.npy")
