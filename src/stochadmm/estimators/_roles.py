@@ -21,7 +21,7 @@ from ._base import StructuredModel
 from ._callbacks import with_callbacks
 from ._data import Data
 from ._scores import explained, scored_loss
-from ._sources import StreamedData, accuracy, explained_by, given_source, mean_loss
+from ._sources import StreamedData, accuracy, explained_by, mean_loss, scored_source
 
 MOST_CLASSES = 100  # different labels that are looked for before a source is refused
 
@@ -109,7 +109,7 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         float
         """
         check_is_fitted(self)
-        source = given_source(X, y, sample_weight, offset)
+        source = scored_source(self, X, y, sample_weight, offset)
         if source is not None:
             return explained_by(self, source, scored_loss(self._loss))
         z, y, weight, offset = self._held_out(X, y, sample_weight, offset)
@@ -339,7 +339,8 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         -------
         float
         """
-        source = given_source(X, y, sample_weight, offset)
+        check_is_fitted(self)
+        source = scored_source(self, X, y, sample_weight, offset)
         if source is not None:
             return accuracy(self, source, self._labelled)
         return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
@@ -357,6 +358,11 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
 
     def _streamed_targets(self, source: Source) -> StreamedData:
         found = targets_of(source, most_classes=MOST_CLASSES)
+        if found.outputs is not None:
+            raise ValueError(
+                f"a row has {found.outputs} targets in a table of them; a classifier of rows that "
+                "are not in memory takes one label per row, such as y.ravel()"
+            )
         if found.classes is None:
             raise ValueError(
                 f"the targets have more than {MOST_CLASSES} different values; that many classes "
@@ -365,12 +371,15 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         count = len(found.classes)
         if count < 2:
             raise ValueError(
-                f"y has one class, {found.classes[0]:g}; a classifier needs two classes at least"
+                f"y has one class, {found.classes.tolist()[0]!r}; a classifier needs two classes "
+                "at least"
             )
         assert found.mass is not None
         _data.check_classes(found.classes, np.arange(count), found.mass)
-        whole = bool((found.classes == np.rint(found.classes)).all())
-        self.classes_ = found.classes.astype(np.int64) if whole else found.classes
+        self.classes_ = found.classes
+        if found.classes.dtype.kind == "f":  # files of numbers often have no others
+            whole = bool((found.classes == np.rint(found.classes)).all())
+            self.classes_ = found.classes.astype(np.int64) if whole else found.classes
         weights = None
         if self.class_weight is not None:
             each = _data.weights_of_classes(self.class_weight, self.classes_, found.mass)
@@ -382,7 +391,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
 
     def _encoded(self, source: Source, weights: tuple[float, ...] | None = None) -> Source:
         """Return a source with the targets that the loss takes in place of labels."""
-        classes, by_class = tuple(map(float, self.classes_)), offers(self._loss, Has.BY_CLASS)
+        classes, by_class = tuple(self.classes_.tolist()), offers(self._loss, Has.BY_CLASS)
         each = len(classes) > 2 and not by_class
         labels = Labels(classes, weights, each, by_class)
         return Changed.of(source, labels, len(classes) if each else None)

@@ -11,26 +11,29 @@ import numpy as np
 from scipy import sparse
 
 from .. import cluster
-from ..base.capabilities import Has, offers
+from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import Array
 from ..data import (
     Block,
     Changed,
     Combined,
+    Fitted,
     Rescaled,
     Shard,
     Source,
     as_source,
+    check_origins,
     is_dask,
     is_frame,
     is_source,
+    open_for,
     open_source,
 )
 from ..losses import Logistic, Multinomial, Squared
 from ..risk.sampling import Coin
 from ..streaming import BUDGET, Sample, StreamedSum, column_means
 from . import refit
-from ._data import Data, checked_rows, checked_weight
+from ._data import Data, checked_offset, checked_rows, checked_weight
 from ._scores import FAR, best_constant, share_explained
 
 BLOCK = 1 << 24  # bytes of rows that predictions and scores read at a time
@@ -46,6 +49,32 @@ def given_source(X: Any, y: Any, weight: Any, offset: Any) -> Source | None:
     if is_dask(X):
         X, y, weight, offset = _columns_of(X, y, weight, offset)
     return as_source(X, y, weight, offset, BUDGET)
+
+
+def scored_source(model: Any, X: Any, y: Any, weight: Any, offset: Any) -> Source | None:
+    """Return other rows of a fitted model in the same way, with the columns of its fit."""
+    if is_dask(X):
+        X, y, weight, offset = _columns_of(X, y, weight, offset)
+        X = _of_fit(model, X)
+    if _is_name(X):
+        source: Source | None = open_for(X, _fitted(model, True), y, weight, offset)
+    else:
+        source = given_source(X, y, weight, offset)
+    if source is not None:
+        check_columns(model, source.n_columns, source.names)
+    return source
+
+
+def _fitted(model: Any, with_targets: bool) -> Fitted:
+    """Return the columns of a model."""
+    known = names_of_fit(model)
+    return Fitted(model.n_features_in_, None if known is None else tuple(known), with_targets)
+
+
+def _of_fit(model: Any, X: Any) -> Any:
+    """Return the columns of a fit of a Dask frame, which may hold the target too."""
+    known = names_of_fit(model) if is_frame(X) else None
+    return X[known] if known is not None and set(known) < set(map(str, X.columns)) else X
 
 
 def is_lazy(X: Any) -> bool:
@@ -196,31 +225,59 @@ class _Block:
         return self.finish(z if block.offset is None else z + block.offset)
 
     def of_rows(self, rows: Any, offset: Any = None) -> Array:
-        """Return the response to a partition of Dask collections."""
-        X = rows if sparse.issparse(rows) else np.asarray(rows)
-        return self.finish(self.model._predictions(X, None if offset is None else offset))
+        """Return the response to a partition of Dask collections, whose offsets are a table."""
+        z = self.model._predictions(rows if sparse.issparse(rows) else np.asarray(rows), None)
+        if offset is None:
+            return self.finish(z)
+        added = np.asarray(offset)
+        return self.finish(
+            z + checked_offset(added[:, 0] if z.ndim == 1 else added, z.shape, None)
+        )
 
 
 def lazily(model: Any, X: Any, offset: Any, finish: Callable[[Array], Array]) -> Any:
     """Return predictions that are made as they are asked for, in the form that X has."""
     work = _Block(model, finish)
     if not is_dask(X):
-        given = as_source(X, None, None, offset)
-        source = open_source(X, offset=offset) if given is None else given
+        given = None if _is_name(X) else as_source(X, None, None, offset)
+        source = open_for(X, _fitted(model, False), offset=offset) if given is None else given
         check_columns(model, source.n_columns, source.names)
         return Predictions(source, work)
-    names = [str(name) for name in X.columns] if is_frame(X) else None
-    known = names_of_fit(model)
-    if names is not None and known is not None and set(known) < set(names):
-        X, names = X[known], known  # the target is a column too
-    check_columns(model, X.shape[1], names)
+    X, offset = _columns_of(X, offset)
+    X = _of_fit(model, X)
+    check_columns(model, X.shape[1], [str(name) for name in X.columns] if is_frame(X) else None)
     rows = X.to_dask_array() if is_frame(X) else X
-    one = work.of_rows(np.zeros((1, model.n_features_in_)))
+    nothing = np.zeros((1, model.n_features_in_))
+    one = work.of_rows(nothing)
     shape: dict[str, Any] = {"drop_axis": 1} if one.ndim == 1 else {
         "chunks": (rows.chunks[0], (one.shape[1],))
     }  # fmt: skip
-    others = [] if offset is None else [offset if one.ndim == 1 else offset[:, None]]
+    others = []
+    if offset is not None:
+        others = [_offsets(offset, rows, model._predictions(nothing, None).shape[1:])]
     return rows.map_blocks(work.of_rows, *others, dtype=one.dtype, meta=one[:0], **shape)
+
+
+def _offsets(offset: Any, rows: Any, outputs: tuple[int, ...]) -> Any:
+    """Return offsets as a table cut like the rows: a vector would be laid along the columns."""
+    if not is_dask(offset):
+        raise TypeError(
+            f"X is a Dask collection and offset a {type(offset).__name__}; pass offset as a Dask "
+            "collection that is cut like X"
+        )
+    given = offset if has_members(offset, "chunks") else offset.to_dask_array()
+    if given.shape[1:] != outputs:
+        each = "row" if not outputs else "row and output"
+        raise ValueError(
+            f"offset has shape {given.shape}, expected {(rows.shape[0], *outputs)}: one number "
+            f"per {each}"
+        )
+    if given.numblocks[0] != rows.numblocks[0]:
+        raise ValueError(
+            f"offset has {given.numblocks[0]} partitions and X has {rows.numblocks[0]}; rechunk "
+            "them alike"
+        )
+    return given.rechunk({1: -1}) if outputs else given[:, None]
 
 
 def check_columns(model: Any, n: int, names: list[str] | None) -> None:
@@ -274,6 +331,7 @@ def accuracy(model: Any, source: Source, finish: Callable[[Array], Array]) -> fl
     """Return the share of rows whose label is predicted; one read."""
     engine = cluster.current(source)
     total = engine.map_reduce(source.shards, _Hits(_Block(model, finish)), np.add)
+    check_origins(source)
     return float(total[1] / total[0])
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..data import Block, Rows, Scratch, Shard, check_block
+from ..data import Block, Rows, Scratch, Shard, check_block, is_numeric
 from ..risk.sampling import Coin
 from ._reading import add, over_blocks
 
@@ -154,7 +154,7 @@ class Work:
                 z[part] = self._predict(rows, self.x)
         offset = None if block.offset is None else block.offset.astype(np.float64)
         numbers = (energy, block.y, q) if offset is None else (energy, block.y, q, offset)
-        if not all(np.isfinite(each).all() for each in numbers):
+        if not is_numeric(block.y) or not all(np.isfinite(each).all() for each in numbers):
             check_block(block)
         if offers(self.loss, Has.CHECK_TARGETS):
             self.loss.check_targets(block.y)

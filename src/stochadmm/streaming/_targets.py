@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base.protocols import Array
-from ..data import Block, Shard, Source, check_block
+from ..data import Block, DataError, Shard, Source, check_block, is_numeric
 from ._reading import over_blocks, over_source
 
 
@@ -23,6 +23,7 @@ class Targets:
     """Sum of the weights of each class."""
     low: float
     high: float
+    """Ends of their range; NaN for texts."""
     outputs: int | None
     """Targets of a row, None for one number."""
 
@@ -58,17 +59,28 @@ class Look:
         return a.add(b, self.most)
 
     def _block(self, block: Block) -> Targets:
-        check_block(block)
-        y, q = np.asarray(block.y, dtype=np.float64), block.weights
+        check_block(block, labels=self.most > 0)
+        y, q = block.y, block.weights
         classes, mass, outputs = None, None, None if y.ndim == 1 else y.shape[1]
         if y.ndim == 1:
-            classes, place = np.unique(y, return_inverse=True)
+            classes, place = _different(block)
             mass = np.bincount(place, q, len(classes))
             if len(classes) > self.most:
                 classes = mass = None
-        return Targets(
-            int(np.count_nonzero(q)), classes, mass, float(y.min()), float(y.max()), outputs
-        )
+        ends = (float(y.min()), float(y.max())) if is_numeric(y) else (np.nan, np.nan)
+        return Targets(int(np.count_nonzero(q)), classes, mass, *ends, outputs)
+
+
+def _different(block: Block) -> tuple[Array, Array]:
+    """Return the different targets of a block, sorted, and which of them each row has."""
+    try:
+        classes, place = np.unique(block.y, return_inverse=True)
+    except TypeError as error:
+        raise DataError(
+            f"{block.place}: the labels are of several kinds, or some are missing; make them all "
+            "texts or all numbers"
+        ) from error
+    return classes, place
 
 
 def targets_of(source: Source, most_classes: int = 0, block_bytes: int = 1 << 24) -> Targets:
