@@ -94,7 +94,7 @@ def test_tables_have_the_columns_and_levels_of_the_fit_and_may_have_more(ending,
         return str(path), frame
 
     kinds = rng.choice(["1", "2", "x"], N)
-    train, frame = write("train", kinds, y=(kinds == "x") + 0.1 * rng.standard_normal(N))
+    train, _ = write("train", kinds, y=(kinds == "x") + 0.1 * rng.standard_normal(N))
     model = sa.LassoRegressor(alpha=1e-3).fit(train, "y")
     names = ["a", "k=1", "k=2", "k=x"]
     assert list(model.feature_names_in_) == names
