@@ -215,6 +215,8 @@ def test_names_with_brackets_and_text_of_any_ending_are_opened(tmp_path):
     for name in ("a[1].csv", "a.txt"):
         (folder / name).write_text("x,y\n1,2\n")
         assert sa.open(folder / name, target="y").n_rows == 1
+    with pytest.raises(ValueError, match="names no file"):
+        sa.open([], target="y")
     assert sa.open(folder, target="y").n_rows == 1  # notes are text too, tables are not notes
 
 

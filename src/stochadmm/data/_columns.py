@@ -7,6 +7,7 @@ text, as in CSV.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -154,11 +155,13 @@ class Fitted:
         """Return the columns of a table that make those of the model, with the levels of texts."""
         found: dict[str, tuple[str, ...] | None] = {}
         assert self.names is not None
+        held, known = set(columns), set(self.names)
+        others = [c for c in columns if c not in known]
         for name in self.names:
-            if name in columns:
+            if name in held:
                 found[name] = None
                 continue
-            owners = [c for c in columns if c not in self.names and name.startswith(f"{c}=")]
+            owners = [c for c in others if name.startswith(f"{c}=")]
             if not owners:
                 hint = did_you_mean(name, columns, f"it has {', '.join(columns[:8])}")
                 raise DataError(f"{where} has no column {name!r} of the model; {hint}")
@@ -198,6 +201,7 @@ class Asked:
     def chosen(self, schema: Any, where: str) -> tuple[str, ...]:
         """Return the columns of the model; names that are not there are refused."""
         targets, known = self.targets, self.known_levels(own_names(schema), where)
+        there = Counter(schema.names)
         taken = {*targets, self.weight, self.offset}
         if known is not None:
             chosen = tuple(known)
@@ -210,16 +214,16 @@ class Asked:
             ("offset", (self.offset,)),
         ):  # fmt: skip
             for name in names:
-                if name is not None and name not in schema.names:
+                if name is not None and name not in there:
                     have = f"it has {', '.join(schema.names[:8])}"
                     hint = did_you_mean(name, schema.names, have)
                     raise DataError(f"{where} has no column {name!r} for the {role}; {hint}")
         if not chosen:
             raise DataError(f"{where}: no column is left for the model; name one at least")
-        for name in (*chosen, *targets):
-            if name in chosen and name in targets:
+        for name, count in Counter(chosen + targets).items():
+            if name in targets and count > 1:
                 raise DataError(f"{where}: {name!r} is the target and a column too; leave it out")
-            if chosen.count(name) > 1 or schema.names.count(name) > 1:
+            if count > 1 or there[name] > 1:
                 raise DataError(f"{where}: column {name!r} is there twice; name every column once")
         return chosen
 
@@ -236,15 +240,16 @@ class Asked:
         """
         first = schemas[0]
         wanted = self.wanted(first, where[0])
-        every = self.columns is None and self.fitted is None
+        read, every = set(wanted), self.columns is None and self.fitted is None
         for schema, name in zip(schemas, where, strict=True):
-            missing = [column for column in wanted if column not in schema.names]
+            there = set(schema.names)
+            missing = [column for column in wanted if column not in there]
             if missing:
                 raise DataError(
                     f"{name} has no column {missing[0]!r}, which {where[0]} has; pass files of "
                     "one table"
                 )
-            more = [column for column in own_names(schema) if column not in wanted]
+            more = [column for column in own_names(schema) if column not in read]
             if every and more:
                 raise DataError(
                     f"{name} has a column {more[0]!r}, which {where[0]} lacks; pass files of one "

@@ -160,8 +160,8 @@ class CSRFiles:
         """Row ranges of about the same number of entries."""
         entry = self.data.row_bytes + self.indices.row_bytes
         mean = max(1, self.data.shape[0] * entry // self.n_rows)
-        copied = self.origins is not None and self.origins.copied
-        where = self.origins.where if copied and self.origins is not None else ""
+        origins = self.origins
+        where = origins.where if origins is not None and origins.copied else ""
         return [
             CSRShard(a, b - a, self.n_columns, self.data, self.indices, self.indptr, self.y,
                      self.weight, self.offset, where)

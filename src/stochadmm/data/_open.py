@@ -27,10 +27,11 @@ def open_source(
         One file, a folder, or a pattern such as ``"folder/*.parquet"``. Parquet and Arrow IPC
         files; ``.npy`` files; ``.npz`` archives with ``X``, or the arrays of a CSR matrix as
         ``scipy.sparse.save_npz`` names them, and ``y``; a folder with ``data.npy``,
-        ``indices.npy``, ``indptr.npy`` and ``y.npy`` (the arrays of a CSR matrix); CSV, TSV and
-        libsvm text, which are read once, into a scratch folder of fast files. Or an Arrow stream
-        that can be started again: a function that returns record batches, or an object with
-        ``__arrow_c_stream__``; it is read once for its length, and is one shard.
+        ``indices.npy``, ``indptr.npy`` and ``y.npy`` (the arrays of a CSR matrix); CSV (``.csv``,
+        ``.txt``), TSV and libsvm text, which are read once, into a scratch folder of fast files.
+        Several files are parts of one table. Or an Arrow stream that can be started again: a
+        function that returns record batches, or an object with ``__arrow_c_stream__``; it is read
+        once for its length, and is one shard.
     target : str, path or list of str
         Name of the target column, several for several targets; for ``.npy`` rows another ``.npy``
         file; for ``.npz`` an array in them, ``"y"`` by default. libsvm text has its own.
@@ -94,6 +95,8 @@ def open_for(
 def _opened(path: Any, request: Request) -> Source:
     """Return what the format of the files makes of a request."""
     paths = request.paths
+    if not paths:
+        raise ValueError(f"{path!r} names no file; name one at least")
     kinds = {Path(p).suffix.lower() for p in paths}
     if len(kinds) > 1:
         raise ValueError(f"{path} names files of several kinds ({', '.join(sorted(kinds))})")

@@ -68,8 +68,8 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, CSR matrix or frame of shape (n_samples, n_features)
-            Rows.
+        X : array, CSR matrix, frame, source, path or Dask collection
+            Rows; files have the columns of the fit by name, and need no targets.
         offset : array, optional
             Added before the loss's link.
 
@@ -235,8 +235,8 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, CSR matrix or frame of shape (n_samples, n_features)
-            Rows.
+        X : array, CSR matrix, frame, source, path or Dask collection
+            Rows; files have the columns of the fit by name, and need no targets.
         offset : array, optional
             Added to the scores.
 
@@ -252,8 +252,8 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, CSR matrix or frame of shape (n_samples, n_features)
-            Rows.
+        X : array, CSR matrix, frame, source, path or Dask collection
+            Rows; files have the columns of the fit by name, and need no targets.
         offset : array, optional
             Added to the scores of the classes.
 
@@ -277,8 +277,8 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, CSR matrix or frame of shape (n_samples, n_features)
-            Rows.
+        X : array, CSR matrix, frame, source, path or Dask collection
+            Rows; files have the columns of the fit by name, and need no targets.
         offset : array, optional
             Added to the scores of the classes.
 
@@ -304,8 +304,8 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, CSR matrix or frame of shape (n_samples, n_features)
-            Rows.
+        X : array, CSR matrix, frame, source, path or Dask collection
+            Rows; files have the columns of the fit by name, and need no targets.
         offset : array, optional
             Added to the scores of the classes.
 

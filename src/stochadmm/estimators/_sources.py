@@ -193,6 +193,7 @@ class Predictions:
         for shard in self.source.shards:
             for block in shard.blocks(BLOCK):
                 yield self.respond(block)
+        check_origins(self.source)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.concatenate(list(self)).astype(dtype or None, copy=False)

@@ -30,14 +30,14 @@ def _open(request: Request) -> Source:
     heads = [_head(path) for path in origins.paths]
     kinds = _kinds(asked, heads, origins)
 
+    names = set(kinds.names)
+
     def write(folder: Path) -> ArrowFiles:
         made = []
         for number, (path, head) in enumerate(zip(origins.paths, heads, strict=True)):
             made.append(str(folder / f"{number:05}.arrow"))
             own = {
-                raw: kinds.field(raw.strip()).type
-                for raw in head.names
-                if raw.strip() in kinds.names
+                raw: kinds.field(raw.strip()).type for raw in head.names if raw.strip() in names
             }
             with _reader(path, own) as reader:
                 schema = pa.schema([(name.strip(), kind) for name, kind in own.items()])
