@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 import stochadmm as sa
 from stochadmm.estimators import _solve
-from stochadmm.estimators._search import best_index
+from stochadmm.estimators._choice import best_index
 
 
 def sample(n=60, d=6, seed=0):

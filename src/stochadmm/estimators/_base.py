@@ -256,6 +256,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
     def _refit(self, fitting: Fitting, result: Result, budget: Budget) -> None:
         """Mix the coefficients with those of a fit on the structure found, if it is wanted."""
         share = refit.share(self.refit)
+        self._forget("penalized_coef_", "penalized_intercept_", "refit_result_")
         if not share:
             return
         self.penalized_coef_, self.penalized_intercept_ = self.coef_, self.intercept_
@@ -267,6 +268,12 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         if Status.CONVERGED is result.status is found.result.status:
             value = refit.mean_loss(fitting.data, found)
             self.aic_, self.bic_ = _reports.criteria(fitting.data, value, self.dof_)
+
+    def _forget(self, *names: str) -> None:
+        """Remove attributes that an earlier fit has set and this one may not."""
+        for name in names:
+            if name in vars(self):
+                delattr(self, name)
 
     # ---------------------------------------------------------------- paths
 
@@ -356,6 +363,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         ``otherwise`` is the first one where all alphas give the same model; 0 raises.
         """
         if is_whole(alphas):
+            check_number("eps", eps, "a number between 0 and 1", lambda value: 0 < value < 1)
             largest = self._largest(fitting, workspace) or otherwise
             alphas = alpha_grid(self._top * largest, int(alphas), eps)
         return descending(alphas)

@@ -12,13 +12,12 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn import get_config
 from sklearn.base import is_classifier
-from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import _num_samples
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from ..base.capabilities import Has, offers
+from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import Array
 from ..base.validation import is_whole
 from ..base.workspace import Workspace
@@ -27,10 +26,16 @@ from ..plots import standard_error
 from ..run.progress import counted
 from ..run.result import Status
 from ._callbacks import with_callbacks
+from ._choice import (
+    best_index,
+    counted_folds,
+    one_number,
+    scorer_of,
+    takes_weights,
+    warn_of_gaps,
+)
 from ._solve import Budget, warn_out_of_time
 from ._sources import given_source
-
-TIED = 1e-8
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -92,11 +97,20 @@ class PathCV:
         routed = self._routed(sample_weight, groups)
         cv = check_cv(self.cv, y, classifier=is_classifier(self))
         folds = list(cv.split(X, y, **routed["split"]))
+        if not folds:
+            raise ValueError(
+                f"cv is {self.cv!r} and gives no folds, expected at least one pair of train and "
+                "test rows; an iterator is used up by the first fit, pass a list"
+            )
         shared = Workspace()  # what depends on the structure alone
         alphas = np.array(model._grid(fitting, self.alphas, self.eps, shared.run(), 1.0))
         rows = X, y, sample_weight, offset
         scores = self._search(rows, alphas, folds, routed["score"], budget, shared)
         return self._chosen(rows, fitting, alphas, scores, budget, shared)
+
+    def _check_parameters(self: Any) -> None:
+        super()._check_parameters()  # type: ignore[misc]
+        scorer_of(self, self.scoring)
 
     def _fit_source(self: Any, source: Source, groups: Any, budget: Budget) -> Any:
         """Choose alpha where rows are not in memory."""
@@ -141,12 +155,15 @@ class PathCV:
         shared: Workspace,
     ) -> Any:  # fmt: skip
         """Choose alpha by the scores and fit the model with it to all rows."""
+        best = best_index(scores, self.one_standard_error)
+        warn_of_gaps(type(self).__name__, alphas, scores)
         self.alphas_, self.score_path_ = alphas[: len(scores)], scores
         if len(scores) < len(alphas):
             warn_out_of_time(type(self).__name__, "compared", len(scores), len(alphas))
+        self._forget("mse_path_")
         if offers(fitting.data.loss, Has.SQUARE) and self.scoring is None:
             self.mse_path_ = -scores
-        self.best_index_ = best_index(scores, self.one_standard_error)
+        self.best_index_ = best
         self.alpha_ = float(alphas[self.best_index_])
         self._warn_at_the_end(len(alphas))
         return self._fit(*rows, budget, workspace=shared.run())
@@ -183,10 +200,17 @@ class PathCV:
             routed = process_routing(self, "fit", **given)
             score = {} if self.scoring is None else routed.scorer.score
             return {"split": routed.splitter.split, "score": score}
-        return {
-            "split": {name: value for name, value in given.items() if name == "groups"},
-            "score": {name: value for name, value in given.items() if name == "sample_weight"},
-        }
+        score = {name: value for name, value in given.items() if name == "sample_weight"}
+        if score and self.scoring is not None and not takes_weights(scorer_of(self, self.scoring)):
+            warnings.warn(
+                f"{type(self).__name__} does not weight its scores: scoring takes no "
+                "sample_weight; give it such an argument, or leave scoring out",
+                UserWarning,
+                stacklevel=3,
+            )
+            score = {}
+        split = {name: value for name, value in given.items() if name == "groups"}
+        return {"split": split, "score": score}
 
     def get_metadata_routing(self: Any) -> Any:
         """Return who asks for which metadata: the model, the splitter, the scorer.
@@ -197,16 +221,18 @@ class PathCV:
         """
         router = MetadataRouter(owner=self).add_self_request(self)
         splits = MethodMapping().add(caller="fit", callee="split")
-        router.add(splitter=check_cv(self.cv), method_mapping=splits)
+        # folds as pairs of rows ask for nothing, and an iterator must not be used up here
+        asks = self.cv is None or is_whole(self.cv) or has_members(self.cv, "split")
+        router.add(splitter=check_cv(self.cv if asks else None), method_mapping=splits)
         if self.scoring is not None:
             scores = MethodMapping().add(caller="fit", callee="score")
-            router.add(scorer=check_scoring(self, self.scoring), method_mapping=scores)
+            router.add(scorer=scorer_of(self, self.scoring), method_mapping=scores)
         return router
 
     def _warn_at_the_end(self: Any, asked: int) -> None:
         """Warn where a strength outside the grid may be better."""
         count = len(self.alphas_)
-        last = count > 1 and self.best_index_ == count - 1
+        last = count > 1 and self.best_index_ == count - 1 and self.alpha_ > 0
         # above the largest alpha of an automatic grid every fit is the null model
         first = count > 1 and self.best_index_ == 0 and not is_whole(self.alphas)
         if (not last or count < asked) and not first:
@@ -232,11 +258,13 @@ class PathCV:
         """Draw the scores against alpha, with the chosen one; returns the axes."""
         from ..plots import plot_scores
 
+        check_is_fitted(self)
         what = "score" if self.scoring is not None else "minus the mean loss"
-        return plot_scores(self.alphas_, self.score_path_, self.alpha_, ax, what)
+        scores = counted_folds(self.score_path_)
+        return plot_scores(self.alphas_, scores, self.alpha_, ax, what)
 
     def _found(self: Any) -> list[str]:
-        scores = self.score_path_
+        scores = counted_folds(self.score_path_)
         best, error = scores[self.best_index_].mean(), standard_error(scores)[self.best_index_]
         what, sign = ("score", 1.0) if self.scoring is not None else ("mean loss", -1.0)
         null = sign * scores[0].mean()
@@ -268,6 +296,11 @@ def _fold(
         return None if array is None else _safe_indexing(array, index)
 
     held = tuple(part(array, test) for array in rows)
+    weights = part(rows[2], train), held[2]
+    if any(weight is not None and not np.any(weight) for weight in weights):
+        if advance is not None:
+            advance(len(alphas))
+        return np.full(len(alphas), np.nan)  # rows of weight zero are as good as absent
     routed = {name: part(value, test) for name, value in routed.items()}
     fitting = model._prepare(*(part(array, train) for array in rows))
     return _walked(model, fitting, held, alphas, scoring, routed, budget, workspace, advance)
@@ -278,7 +311,7 @@ def _walked(
     routed: dict[str, Any], budget: Budget, workspace: Workspace, advance: Any,
 ) -> Array:  # fmt: skip
     """Return the scores of a path on rows that were left out."""
-    scorer = None if scoring is None else check_scoring(model, scoring)
+    scorer = scorer_of(model, scoring)
     scores, loss = list[Any](), None
     described = scorer is not None  # one of the user's own may read what is said of a fit
     for _ in model._walk(fitting, alphas.tolist(), budget, False, workspace, described):
@@ -289,7 +322,8 @@ def _walked(
             loss = model._loss_on(*held) if loss is None else loss
             scores.append(-loss())
         else:
-            scores.append(scorer(_with_offset(model, held[3]), held[0], held[1], **routed))
+            score = scorer(_with_offset(model, held[3]), held[0], held[1], **routed)
+            scores.append(one_number(score))
         if advance is not None:
             advance(1)
     return np.array(scores)
@@ -305,22 +339,3 @@ def _with_offset(model: Any, offset: Any) -> Any:
         if method is not None:
             setattr(shifted, name, update_wrapper(partial(method, offset=offset), method))
     return shifted
-
-
-def best_index(scores: Array, one_standard_error: bool) -> int:
-    """Return the place of the best mean score, or of the first within one standard error of it.
-
-    Of scores that differ by less than the accuracy of the fits the first is best.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm.estimators._search import best_index
-    >>> scores = np.array([[0.0, 0.4], [0.4, 0.6], [0.4, 0.7]])
-    >>> best_index(scores, False), best_index(scores, True)
-    (2, 1)
-    """
-    mean = scores.mean(axis=1)
-    best = int(np.argmax(mean))
-    room = standard_error(scores)[best] if one_standard_error else 0.0
-    return int(np.argmax(mean >= mean[best] - max(room, TIED * abs(mean[best]))))
