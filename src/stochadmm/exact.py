@@ -171,8 +171,8 @@ def _scales(graph: Any, i: Array, j: Array, ratio: Array, label: Array) -> Array
     """Return x up to one factor per component, following a spanning tree of the ties."""
     step = {(a, b): r for a, b, r in zip(i.tolist(), j.tolist(), ratio.tolist(), strict=True)}
     scale = np.ones(label.size)
-    _, roots = np.unique(label, return_index=True)
-    for root in roots:
+    _, roots, sizes = np.unique(label, return_index=True, return_counts=True)
+    for root in roots[sizes > 1]:
         order, parent = breadth_first_order(graph, int(root), directed=False)
         for node in order[1:].tolist():
             above = int(parent[node])

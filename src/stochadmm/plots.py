@@ -100,9 +100,11 @@ def plot_convergence(
 
 def plot_coef_graph(
     coef: Array, edges: Array, ax: Any = None, positions: Any = None, names: Any = None,
-    grid: Any = None,
+    grid: Any = None, opposite: Any = None,
 ) -> Any:  # fmt: skip
     """Draw the graph of the columns with nodes colored by coefficient, first output.
+
+    Edges that are ``opposite``, a mask, are broken lines.
 
     ``names`` are written beside the nodes as far as they fit, those of the largest coefficients
     where there are many; a ``Grid``, masked or not, is drawn as an image, a volume
@@ -126,7 +128,11 @@ def plot_coef_graph(
             f"positions have shape {places.shape}, expected ({values.size}, 2), one place per "
             "column"
         )
-    ax.add_collection(LineCollection(list(places[edges]), colors="0.8", zorder=1))
+    broken = np.zeros(len(edges), dtype=bool) if opposite is None else opposite
+    styles = np.where(broken, "dashed", "solid").tolist() or "solid"
+    ax.add_collection(
+        LineCollection(list(places[edges]), colors="0.8", linestyles=styles, zorder=1)
+    )
     dots = ax.scatter(
         *places.T, c=values, s=30, zorder=2, edgecolors="0.6", linewidths=0.4, **colors
     )

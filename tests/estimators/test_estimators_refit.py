@@ -61,7 +61,8 @@ def test_levels_stay_tied_and_are_fitted_without_shrinkage(rows, ratio):
 
 def test_levels_of_opposite_sign_stay_opposite():
     coef = np.array([-2.0, 2.0, 0.0, 3.0, -2.0])
-    space = of_levels(coef, np.array([0, 0, 1, 2, 0]), np.zeros(5, dtype=bool), zeros_stay=True)
+    levels = np.array([0, 0, 1, 2, 0]), np.array([1.0, -1.0, 1.0, 1.0, 1.0])
+    space = of_levels(coef, levels, np.zeros(5, dtype=bool), zeros_stay=True)
     np.testing.assert_array_equal(
         space.basis.toarray().T, [[1, -1, 0, 0, 1], [0, 0, 0, 1, 0]]
     )  # fmt: skip

@@ -99,10 +99,11 @@ def is_between(
     return bool(low < number < high or (below and number == low) or (above and number == high))
 
 
-def listed(given: Any) -> list[Any] | None:
+def listed(given: Any, lasting: str | None = None) -> list[Any] | None:
     """Return the items of a list, an array or anything else that lists; None for the rest.
 
-    A text is one thing, not its letters.
+    A text is one thing, not its letters. ``lasting`` is the name of an argument that is read more
+    than once: an iterator, which would be empty the second time, is then refused.
 
     Examples
     --------
@@ -116,6 +117,11 @@ def listed(given: Any) -> list[Any] | None:
         items = iter(given)
     except TypeError:
         return None
+    if lasting is not None and items is given:
+        raise ValueError(
+            f"{lasting} is an iterator ({type(given).__name__}), which is used up by one reading; "
+            "pass a list"
+        )
     return list(items)
 
 

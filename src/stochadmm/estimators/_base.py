@@ -142,7 +142,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
 
     def _free(self, n: int, names: Any) -> Array:
         """Return the mask of the unpenalized columns."""
-        given = listed(() if self.unpenalized is None else self.unpenalized)
+        given = listed(() if self.unpenalized is None else self.unpenalized, "unpenalized")
         if given is None:
             raise ValueError(
                 f"unpenalized is {self.unpenalized!r}; pass a list of columns, or a mask of them"

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from .. import structures
 from ..base.protocols import Array, Operator, Penalty
+from ..exact import components
 from ..operators import (
     Composed,
     Incidence,
@@ -66,7 +65,7 @@ class Columns:
 
         Chains, grids and matrices of the right size count the penalized columns only.
         """
-        given = given_graph(source)
+        given = given_graph(source, (self.n, self.penalized.size))
         if given == Given(Kind.NAME, "glasso"):
             if self.X is None:
                 raise ValueError(
@@ -75,13 +74,11 @@ class Columns:
                 )
             edges = structures.glasso_edges(self.X, random_state=random_state)
             return self._without_free(structures.from_edges(edges, n_features=self.n))
-        if given.kind is Kind.MATRIX and source.shape == (self.n, self.n):
-            return self._without_free(structures.from_adjacency(source))
-        if given.positional or given.kind is Kind.MATRIX:
-            return self.spread(structures.graph(given.source, n_features=self.penalized.size))
+        nameless = given.kind is Kind.MATRIX and given.labels is None
+        if given.positional or (nameless and given.source.shape[0] != self.n):
+            return self.spread(structures.graph(source, n_features=self.penalized.size))
         count = None if self.names is not None else self.n
-        whole = structures.graph(given.source, names=self.names, n_features=count)
-        return self._without_free(whole)
+        return self._without_free(structures.graph(source, names=self.names, n_features=count))
 
     def _without_free(self, graph: Any) -> Operator:
         edges = np.asarray(graph.edges)
@@ -183,17 +180,37 @@ class Structure:
         return Separable(self.l1 * held, l2 * held, lower)
 
 
-def tied(operator: Any, coef: Array) -> Array:
-    """Return labels of the coefficients: one for all that ties of exactly zero connect."""
-    d = operator.shape[1]
+def tied(operator: Any, coef: Array, positive: bool = False) -> tuple[Array, Array]:
+    """Return labels and signs of the coefficients: one label for all that exact ties connect.
+
+    A sign is +1 or -1, that of a coefficient over the first of its level. It is 0 where ties hold
+    the level at zero: they contradict each other, or make opposite what is not negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.estimators._structure import tied
+    >>> from stochadmm.operators import Incidence
+    >>> tied(Incidence([(0, 1), (1, 2)], 4, signs=[-1, 1]), np.array([2.0, -2.0, 5.0, 5.0]))
+    (array([0, 0, 1, 2], dtype=int32), array([ 1., -1.,  1.,  1.]))
+    """
     if coef.ndim == 2:
-        return np.stack([tied(operator, column) for column in coef.T], axis=1)
-    pointers, columns, _ = csr_parts(operator)
-    pairs = pointers[:-1][(operator.matvec(coef) == 0) & (np.diff(pointers) == 2)]
-    i, j = columns[pairs], columns[pairs + 1]
-    if (j == i + 1).all() and (np.diff(i) > 0).all():  # along a line
+        found = [tied(operator, column, positive) for column in coef.T]
+        labels, signs = (np.stack(part, axis=1) for part in zip(*found, strict=True))
+        return labels, signs
+    d = operator.shape[1]
+    pointers, columns, values = csr_parts(operator)
+    first = pointers[:-1][(operator.matvec(coef) == 0) & (np.diff(pointers) == 2)]
+    first = first[(values[first] != 0) & (values[first + 1] != 0)]  # weight zero ties nothing
+    ends = np.column_stack([columns[first], columns[first + 1]])
+    factors = np.column_stack([values[first], values[first + 1]])
+    i, j = ends.T
+    along = bool((j == i + 1).all() and (np.diff(i) > 0).all())
+    if along and (factors[:, 0] == -factors[:, 1]).all():  # neighbors on a line
         begins = np.ones(d, dtype=np.intp)
         begins[j] = 0
-        return np.cumsum(begins) - 1
-    graph = sparse.csr_array((np.ones(i.size), (i, j)), shape=(d, d))
-    return np.asarray(connected_components(graph, directed=False)[1])
+        return np.cumsum(begins) - 1, np.ones(d)
+    labels, scales, dead = components(ends, factors, np.zeros(d, dtype=bool))
+    if positive:
+        dead[labels[scales < 0]] = True
+    return labels, np.where(dead[labels], 0.0, scales)

@@ -36,38 +36,40 @@ class Fused(StructuredModel):
         return Structure([fusion], l1=self.l1_ratio)
 
     def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
-        labels = self._labels(fitting, result.coef)
+        labels, _ = self._ties(fitting, result.coef)
         self.levels_ = np.ascontiguousarray(labels.T, dtype=np.intp).reshape(self.coef_.shape)
         self._differences = fitting.structure.terms[0][0] if fitting.structure.terms else None
 
     def _found(self) -> list[str]:
         groups = sum(np.unique(row).size for row in np.atleast_2d(self.levels_))
-        return [f"{groups} sets of equal coefficients along the graph"]
+        kind = "equal or opposite" if _edges(self._differences)[1].any() else "equal"
+        return [f"{groups} sets of {kind} coefficients along the graph"]
 
-    def _labels(self, fitting: Fitting, coef: Array) -> Array:
+    def _ties(self, fitting: Fitting, coef: Array) -> tuple[Array, Array]:
+        """Return labels of the levels, and signs of the coefficients in them."""
         if not fitting.structure.terms:
             every = np.arange(coef.shape[0])
-            return every if coef.ndim == 1 else np.tile(every[:, None], coef.shape[1])
-        return tied(fitting.structure.terms[0][0], coef)
+            labels = every if coef.ndim == 1 else np.tile(every[:, None], coef.shape[1])
+            return labels, np.ones(coef.shape)
+        return tied(fitting.structure.terms[0][0], coef, self.positive)
 
     def _space(self, fitting: Fitting, result: Result) -> Space:
-        labels = self._labels(fitting, result.coef)
-        return of_levels(result.coef, labels, fitting.columns.free, self.l1_ratio > 0)
+        levels = self._ties(fitting, result.coef)
+        return of_levels(result.coef, levels, fitting.columns.free, self.l1_ratio > 0)
 
     def _degrees(self, fitting: Fitting, result: Result) -> int:
-        """Return the number of levels, without those that the l1 norm holds at zero."""
-        total = 0
-        coef = result.coef
-        labels = self.levels_.reshape(-1, coef.shape[0]).T.reshape(coef.shape)
-        for column, label in zip(
-            coef.reshape(coef.shape[0], -1).T, labels.reshape(coef.shape[0], -1).T, strict=True
-        ):
-            counted = label if self.l1_ratio == 0 else label[column != 0]
-            total += np.unique(counted).size
-        return total
+        """Return the number of levels, without those that the l1 norm or ties hold at zero."""
+        d = result.coef.shape[0]
+        labels, signs = (part.reshape(d, -1) for part in self._ties(fitting, result.coef))
+        counted = signs != 0
+        if self.l1_ratio > 0:
+            counted &= result.coef.reshape(d, -1) != 0
+        return sum(
+            np.unique(label[own]).size for label, own in zip(labels.T, counted.T, strict=True)
+        )
 
     def plot_coef_graph(self, ax: Any = None, positions: Any = None, names: Any = None) -> Any:
-        """Draw the graph with its nodes colored by coefficient.
+        """Draw the graph with its nodes colored by coefficient, negative edges as broken lines.
 
         Parameters
         ----------
@@ -86,22 +88,27 @@ class Fused(StructuredModel):
         from ..plots import plot_coef_graph
 
         check_is_fitted(self)
-        edges = np.empty((0, 2), dtype=np.intp)
-        if self._differences is not None:
-            edges = _ends(self._differences)
+        edges, opposite = _edges(self._differences)
         if names is None:
             names = self._names
-        return plot_coef_graph(self.coef_, edges, ax, positions, names, self._drawn_grid())
+        return plot_coef_graph(
+            self.coef_, edges, ax, positions, names, self._drawn_grid(), opposite
+        )
 
     def _drawn_grid(self) -> Any:
         """Return the grid of the columns, None where they are no image."""
         return None
 
 
-def _ends(operator: Any) -> Array:
-    pointers, columns, _ = csr_parts(operator)
+def _edges(operator: Any) -> tuple[Array, Array]:
+    """Return the pairs of columns that differences join, and which of them are opposite."""
+    if operator is None:
+        return np.empty((0, 2), dtype=np.intp), np.zeros(0, dtype=bool)
+    pointers, columns, values = csr_parts(operator)
     sizes = np.diff(pointers)
-    return np.asarray(columns[np.repeat(sizes == 2, sizes)]).reshape(-1, 2)
+    inside = np.repeat(sizes == 2, sizes)
+    factors = np.asarray(values[inside]).reshape(-1, 2)
+    return np.asarray(columns[inside]).reshape(-1, 2), factors.prod(axis=1) > 0
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -200,15 +207,19 @@ class GraphFusedRegressor(Regressor, GraphFused):
         Share of the l1 norm.
     graph : object, default="chain"
         ``"chain"``; edges as pairs of names or indices, or triples with a weight (an edge listed
-        twice, in either direction, has the sum of the weights); an adjacency matrix; a networkx
-        graph; a grid shape such as ``(28, 28)`` or a ``Grid`` with a mask; ``"glasso"`` for the
-        edges that the graphical lasso finds in X (see ``stochadmm.structures.glasso_edges``).
+        twice, in either direction, has the sum of the weights), in a list, an array or a frame; an
+        adjacency matrix, an array as large as X has columns; a networkx graph; what
+        ``stochadmm.structures.from_edges`` returns; a grid shape such as ``(28, 28)`` or a
+        ``Grid`` with a mask; ``"glasso"`` for the edges that the graphical lasso finds in X (see
+        ``stochadmm.structures.glasso_edges``). A negative weight or entry is an edge with
+        ``s_e = -1``, of that size: its two coefficients are drawn to opposite values.
     {shared}
 
     Attributes
     ----------
     levels_ : ndarray, shape of ``coef_``
-        Number of the level of each column; joined columns with the same number are equal.
+        Number of the level of each column; joined columns with the same number are equal, or
+        opposite where edges are negative.
     {attributes}
 
     Examples
@@ -239,15 +250,19 @@ class GraphFusedClassifier(Classifier, GraphFused):
         Share of the l1 norm.
     graph : object, default="chain"
         ``"chain"``; edges as pairs of names or indices, or triples with a weight (an edge listed
-        twice, in either direction, has the sum of the weights); an adjacency matrix; a networkx
-        graph; a grid shape such as ``(28, 28)`` or a ``Grid`` with a mask; ``"glasso"`` for the
-        edges that the graphical lasso finds in X (see ``stochadmm.structures.glasso_edges``).
+        twice, in either direction, has the sum of the weights), in a list, an array or a frame; an
+        adjacency matrix, an array as large as X has columns; a networkx graph; what
+        ``stochadmm.structures.from_edges`` returns; a grid shape such as ``(28, 28)`` or a
+        ``Grid`` with a mask; ``"glasso"`` for the edges that the graphical lasso finds in X (see
+        ``stochadmm.structures.glasso_edges``). A negative weight or entry is an edge with
+        ``s_e = -1``, of that size: its two coefficients are drawn to opposite values.
     {shared}
 
     Attributes
     ----------
     levels_ : ndarray, shape of ``coef_``
-        Number of the level of each column; joined columns with the same number are equal.
+        Number of the level of each column; joined columns with the same number are equal, or
+        opposite where edges are negative.
     {attributes}
 
     Examples

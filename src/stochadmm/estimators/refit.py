@@ -74,20 +74,21 @@ def of_support(coef: Array, free: Array) -> Space:
     return Space(sparse.eye_array(len(coef), format="csc")[:, rows], kept[rows], signed=True)
 
 
-def of_levels(coef: Array, labels: Array, free: Array, zeros_stay: bool) -> Space:
-    """Return the coefficients with the same ties, and with the same zeros if they are to stay."""
-    values, names = _matrix(coef), labels.reshape(len(coef), -1)
+def of_levels(coef: Array, levels: tuple[Array, Array], free: Array, zeros_stay: bool) -> Space:
+    """Return the coefficients with the same ties, and with the same zeros if they are to stay.
+
+    ``levels`` are labels and signs as `_structure.tied` returns them.
+    """
+    values = _matrix(coef)
+    labels, signs = (_matrix(part) for part in levels)
     blocks, used = [], []
-    for k, (column, label) in enumerate(zip(values.T, names.T, strict=True)):
-        kept = (column != 0) | free | (not zeros_stay)
+    for k, column in enumerate(values.T):
+        kept = ((column != 0) | free | (not zeros_stay)) & (signs[:, k] != 0)
         members = np.flatnonzero(kept)
-        levels, place = np.unique(label[members], return_inverse=True)
-        # ties may be of opposite signs; the first member of a level has a plus
-        signs = np.where(column[members] < 0, -1.0, 1.0)
-        signs *= signs[np.unique(place, return_index=True)[1]][place]
-        one = sparse.csc_array((signs, (members, place)), shape=(len(coef), len(levels)))
-        blocks.append(one)
-        mark = np.zeros((len(levels), values.shape[1]), dtype=bool)
+        found, place = np.unique(labels[members, k], return_inverse=True)
+        entries = signs[members, k], (members, place)
+        blocks.append(sparse.csc_array(entries, shape=(len(coef), len(found))))
+        mark = np.zeros((len(found), values.shape[1]), dtype=bool)
         mark[:, k] = True
         used.append(mark)
     return Space(sparse.csc_array(sparse.hstack(blocks)), np.concatenate(used), signed=True)

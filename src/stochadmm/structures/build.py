@@ -16,9 +16,9 @@ from scipy import sparse
 
 from ..base.names import near
 from ..base.protocols import Array, Operator
-from ..base.validation import check_sparse, is_whole, refuse_masked
+from ..base.validation import check_sparse, is_whole, real_array, refuse_masked
 from ..operators import Differences, Incidence, Selection
-from .given import Kind, from_labels, given_graph, given_groups
+from .given import SYMMETRIC, Kind, edge_list, from_labels, given_graph, given_groups
 from .glasso import glasso_edges
 from .grid import Grid
 
@@ -44,9 +44,12 @@ def graph(
     ----------
     source : object
         ``"chain"`` for consecutive features; a tuple of integers for the cells of a grid, as in
-        ``(28, 28)``, or a `Grid` with a mask; a list or array of pairs, of indices or of names, or
-        of triples with a weight; a square array or sparse matrix for an adjacency matrix; a
-        networkx graph.
+        ``(28, 28)``, or a `Grid` with a mask; a list, array or frame of pairs, of indices or of
+        names, or of triples with a weight; a square array, sparse matrix or frame for an adjacency
+        matrix; a networkx graph; what `from_edges` returns. A negative weight or entry says that
+        two coefficients are opposite. Where a square array may be both, a matrix of all features
+        or two or three columns of edges, a symmetric or upper triangular one is a matrix. The rows
+        and columns of a frame are found by their names.
     names : sequence, optional
         Names of the features, in the order of the columns.
     n_features : int, optional
@@ -62,8 +65,8 @@ def graph(
     >>> graph((2, 3)).shape
     (7, 6)
     """
-    given = given_graph(source)
     n = _count(names, n_features)
+    given = given_graph(source, () if n is None else (n,))
     if given.kind is Kind.NAME:
         if source != "chain":
             raise ValueError(
@@ -75,10 +78,28 @@ def graph(
         return _fitting(_on_grid(given.source, n), n)
     if given.kind is Kind.NETWORK:
         return from_networkx(source, names=names, n_features=n_features)
+    if given.kind is Kind.INCIDENCE:
+        count = source.n_nodes if n is None else n
+        if source.n_nodes > count:
+            _fitting(source, n)
+        return _merged(Incidence(source.edges, count, source.weights, source.signs))
     if given.kind is Kind.MATRIX:
-        _refuse_two_by_two(source)
-        return _fitting(from_adjacency(source), n)
+        if n is None and given.labels is None:
+            _refuse_two_by_two(given.source)
+        matrix = from_adjacency(given.source, signed=True)
+        if given.labels is None:
+            return _fitting(matrix, n)
+        return _placed(matrix, given.labels, NamedColumns(names, n_features))
     return from_edges(given.source, names=names, n_features=n_features)
+
+
+def _placed(graph: Incidence, labels: Sequence[Any], columns: NamedColumns) -> Incidence:
+    """Return a graph of named features on the columns that have these names."""
+    places = np.array([columns(label) for label in labels], dtype=np.intp)
+    if len(np.unique(places)) < len(places):
+        raise ValueError("the adjacency matrix names a column twice")
+    n = int(places.max(initial=-1)) + 1 if columns.count is None else columns.count
+    return Incidence(places[np.asarray(graph.edges)], n, graph.weights, graph.signs)
 
 
 def _on_grid(grid: Grid, n: int | None) -> Operator:
@@ -93,7 +114,7 @@ def _on_grid(grid: Grid, n: int | None) -> Operator:
 def _refuse_two_by_two(matrix: Any) -> None:
     if matrix.shape == (2, 2) and not sparse.issparse(matrix):
         raise ValueError(
-            "a 2 by 2 array may be two edges or an adjacency matrix; "
+            "a 2 by 2 array may be two edges or an adjacency matrix; give n_features or names, or "
             "use from_edges or from_adjacency"
         )
 
@@ -120,17 +141,20 @@ def from_edges(
 ) -> Incidence:
     """Return differences along a list of edges.
 
-    An edge listed twice, in either direction, is one edge with the sum of the weights. Features
-    without edges are fine.
+    An edge listed twice, in either direction, is one edge with the sum of the weights; edges of
+    opposite signs stay apart. An edge of weight zero is none. Features without edges are fine.
 
     Parameters
     ----------
     edges : iterable of pairs, or of triples
-        Indices or names of the two ends, and the weight in a triple.
+        Indices or names of the two ends, and the weight in a triple. In an array of floats
+        indices are whole numbers.
     weights : array, optional
-        Non-negative, one per edge.
+        One per edge; a negative one says that the two coefficients should be opposite, and its
+        size how strongly.
     signs : array, optional
-        +1 where the two coefficients should be equal, -1 where they should be opposite.
+        +1 where the two coefficients should be equal, -1 where they should be opposite; signs of
+        weights are multiplied with it.
     names, n_features
         Names or number of the columns; the largest index plus one when neither is given.
 
@@ -143,18 +167,21 @@ def from_edges(
            [1, 3]])
     >>> operator.weights
     array([2., 1.])
+    >>> from_edges([(0, 1, -2.0), (1, 2, 1.0)]).signs
+    array([-1.,  1.])
     """
-    listed = [tuple(edge) for edge in edges]
+    listed = edge_list(edges)
     lengths = {len(edge) for edge in listed}
     if not lengths <= {2} and (lengths != {3} or weights is not None):
         raise ValueError("edges must be pairs (i, j), or triples (i, j, weight) without weights")
     if lengths == {3}:
-        weights = [float(edge[2]) for edge in listed]
+        weights = [edge[2] for edge in listed]
     columns = NamedColumns(names, n_features)
     pairs = np.array([[columns(i), columns(j)] for i, j, *_ in listed], dtype=np.intp)
     pairs = pairs.reshape(-1, 2)
     n = columns.count if columns.count is not None else int(pairs.max(initial=-1)) + 1
-    return _merged(Incidence(pairs, n, weights, signs))
+    sizes, signs = _sizes_and_signs(weights, signs, len(pairs))
+    return _merged(Incidence(pairs, n, sizes, signs))
 
 
 def from_adjacency(matrix: Any, *, signed: bool = False) -> Incidence:
@@ -189,7 +216,7 @@ def from_adjacency(matrix: Any, *, signed: bool = False) -> Incidence:
     if not np.isfinite(full.data).all():
         raise ValueError("the adjacency matrix contains NaN or infinity")
     lower, upper = sparse.csr_array(sparse.tril(full, -1)), sparse.csr_array(sparse.triu(full, 1))
-    if lower.nnz and abs(lower.T - upper).max() > 1e-10 * abs(full).max():
+    if lower.nnz and abs(lower.T - upper).max() > SYMMETRIC * abs(full).max():
         raise ValueError(
             "the adjacency matrix is neither symmetric nor upper triangular; "
             "use (A + A.T) / 2, or np.triu(A)"
@@ -199,7 +226,8 @@ def from_adjacency(matrix: Any, *, signed: bool = False) -> Incidence:
     values = edges.data[kept]
     pairs = np.column_stack([edges.coords[0][kept], edges.coords[1][kept]])
     weights = None if (np.abs(values) == 1).all() else np.abs(values)
-    return Incidence(pairs, full.shape[0], weights, np.sign(values) if signed else None)
+    signs = np.sign(values) if signed and (values < 0).any() else None
+    return Incidence(pairs, full.shape[0], weights, signs)
 
 
 def from_networkx(
@@ -220,7 +248,8 @@ def from_networkx(
     names, n_features
         Names or number of the columns.
     weight : str
-        Attribute of the edges used as their weight, 1 where it is missing.
+        Attribute of the edges used as their weight, 1 where it is missing; negative where the two
+        coefficients should be opposite.
 
     Examples
     --------
@@ -278,6 +307,14 @@ def groups(
         if missing:
             raise ValueError(f"weights must name every group; missing: {missing}")
         weights = [weights[name] for name in given]
+    if weights is not None:
+        try:
+            weights = real_array(weights, "weights")
+        except ValueError:
+            raise ValueError(
+                f"the weights of the groups are {weights!r}, expected one number per group, in a "
+                "list or by name; for roots of sizes [len(group) ** 0.5 for group in groups]"
+            ) from None
     largest = max((max(group) for group in members), default=-1)
     return Selection(members, largest + 1 if columns.count is None else columns.count, weights)
 
@@ -329,23 +366,34 @@ def _fitting(operator: Operator, n: int | None) -> Operator:
     return operator
 
 
-def _is_square(array: Array) -> bool:
-    if array.shape == (2, 2):
-        raise ValueError(
-            "a 2 by 2 array may be two edges or an adjacency matrix; "
-            "use from_edges or from_adjacency"
-        )
-    return array.ndim == 2 and array.shape[0] == array.shape[1]
+def _sizes_and_signs(weights: Any, signs: Any, count: int) -> tuple[Array | None, Any]:
+    """Return the sizes of the weights of edges, and signs that are turned by negative weights."""
+    if weights is None:
+        return None, signs
+    values = real_array(weights, "weights")
+    if values.shape != (count,) or not np.isfinite(values).all():
+        raise ValueError(f"weights must be {count} finite numbers, one per edge")
+    if (values >= 0).all():
+        return values, signs
+    return np.abs(values), np.where(values < 0, -1.0, 1.0) * (1.0 if signs is None else signs)
 
 
 def _merged(full: Incidence) -> Incidence:
-    """Join parallel edges: the sum of the weights, one sign."""
-    pairs = np.sort(np.asarray(full.edges), axis=1)
+    """Join parallel edges, the sum of the weights of each sign; drop those of weight zero."""
+    edges = np.asarray(full.edges)
     signs = None if full.signs is None else np.asarray(full.signs)
+    weights = np.ones(len(edges)) if full.weights is None else np.asarray(full.weights)
+    kept = weights > 0
+    if not kept.all():
+        edges, weights = edges[kept], weights[kept]
+        signs = None if signs is None else signs[kept]
+    pairs = np.sort(edges, axis=1)
     keys = pairs if signs is None else np.column_stack([pairs, signs.astype(np.intp)])
     unique, where = np.unique(keys, axis=0, return_inverse=True)
-    if len(unique) == len(pairs):
+    if len(unique) < len(pairs):
+        edges = unique[:, :2]
+        weights = np.bincount(where.ravel(), weights=weights, minlength=len(unique))
+        signs = None if signs is None else unique[:, 2]
+    elif kept.all():
         return full
-    weights = np.ones(len(pairs)) if full.weights is None else np.asarray(full.weights)
-    total = np.bincount(where.ravel(), weights=weights, minlength=len(unique))
-    return Incidence(unique[:, :2], full.n_nodes, total, None if signs is None else unique[:, 2])
+    return Incidence(edges, full.n_nodes, weights, signs)
