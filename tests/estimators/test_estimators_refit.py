@@ -228,6 +228,16 @@ def test_classifiers_as_plain_models_predict_the_same(rows, classes, loss):
         np.testing.assert_allclose(plain.predict_proba(X), model.predict_proba(X), rtol=1e-12)
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+def test_two_classes_with_a_score_each_are_one_score_in_a_plain_model(rows, intercept):
+    X, y = rows
+    model = sa.FusedLassoClassifier(alpha=0.01, loss=sa.Multinomial(2), fit_intercept=intercept)
+    plain = model.fit(X, np.where(y > 0, "a", "b")).to_sklearn()
+    assert plain.coef_.shape == (1, 8)
+    np.testing.assert_array_equal(plain.predict(X), model.predict(X))
+    np.testing.assert_allclose(plain.predict_proba(X), model.predict_proba(X), atol=1e-12)
+
+
 def test_names_of_columns_and_several_targets_travel(rows):
     pd = pytest.importorskip("pandas")
     X, y = rows

@@ -88,6 +88,10 @@ def to_sklearn(model: Any) -> Any:
         )
     plain = _MAKERS[loss](model)
     plain.coef_, plain.intercept_ = model.coef_.copy(), np.copy(model.intercept_)[()]
+    if loss is Multinomial and len(plain.coef_) == 2:  # theirs has one score for two classes
+        plain.coef_, plain.intercept_ = (
+            part[1:] - part[:1] for part in (plain.coef_, plain.intercept_)
+        )
     if model._names is not None:
         plain.feature_names_in_ = model.feature_names_in_
     return plain
