@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Operator
 from ..base.validation import is_whole
+from ..linear_algebra.affine import as_sparse
 from ..operators import Differences, Identity
 from ..penalties import L1
 from ..run.result import Result
@@ -49,9 +48,9 @@ class Analysis(StructuredModel):
             return int(coef.size)
         D: Any = fitting.structure.terms[0][0]
         zero = _vanishing(D, coef)
-        if not offers(D, Has.SPARSE) or coef.shape[0] > LARGEST_RANK:
+        A = as_sparse(D) if coef.shape[0] <= LARGEST_RANK else None
+        if A is None:
             return int(coef.size - zero.sum())
-        A = sparse.csr_array(D.tosparse())
         ranks = [_rank(A[np.flatnonzero(column)]) for column in zero.T]
         return int(coef.size - sum(ranks))
 

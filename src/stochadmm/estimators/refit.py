@@ -17,6 +17,7 @@ from scipy import linalg, sparse
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..data import Rows, checked_rows
+from ..linear_algebra.affine import as_sparse
 from ..penalties import Separable
 from ..problem import Problem
 from ..run.result import Result
@@ -96,7 +97,12 @@ def of_levels(coef: Array, levels: tuple[Array, Array], free: Array, zeros_stay:
 
 def of_kernel(operator: Any, zero: Array) -> Space:
     """Return the coefficients for which the rows ``zero`` of an operator still vanish."""
-    rows = sparse.csr_array(operator.tosparse())
+    rows = as_sparse(operator)
+    if rows is None:
+        raise ValueError(
+            f"refit needs the operator as a matrix, and one of {operator.shape[1]} columns is "
+            "known by its products alone; pass a matrix, or set refit=False"
+        )
     blocks, used = [], []
     outputs = zero.reshape(zero.shape[0], -1).T
     for k, mask in enumerate(outputs):

@@ -19,8 +19,8 @@ from ..base.protocols import Array
 from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
 from ..certificates.null_space import clear_free_directions
-from ..forms.one_block import OneBlock, one_block
-from ..forms.structure import is_diagonal
+from ..forms.one_block import OneBlock, has_one_block, one_block
+from ..forms.structure import as_matrix, is_diagonal
 from ..forms.summary import summarized
 from ..problem import Pair, Problem
 from ..quadratic import Implicit, minimize_quadratic
@@ -130,6 +130,11 @@ def alpha_max(unit: Problem, workspace: Workspace | None = None) -> float:
     1.5
     """
     workspace = workspace or Workspace()
+    if unit.f1 is None and not has_one_block(unit):
+        raise ValueError(
+            "alpha_max needs the structure as a matrix, and an operator of this size is known by "
+            "its products alone; pass alphas instead"
+        )
     _, gradient = null_model(unit, workspace)
     size = float(np.abs(gradient).max(initial=0.0))
     if size == 0:
@@ -176,8 +181,7 @@ def _polyhedral(unit: Problem, direction: Array, low: Array, high: Array) -> flo
         edge = np.where(outputs > 0, high[:, None], -low[:, None])
         with np.errstate(divide="ignore", invalid="ignore"):
             return float(np.where(outputs == 0, 0.0, np.abs(outputs) / edge).max())
-    A: Any = unit.A2
-    rows = sparse.hstack([A.tosparse().T, sparse.eye_array(d)]).tocsc()
+    rows = sparse.hstack([as_matrix(unit.A2, d).T, sparse.eye_array(d)]).tocsc()
     used = (low < 0) | (high > 0)
     rows, low, high = rows[:, np.flatnonzero(used)], low[used], high[used]
     m = rows.shape[1]
