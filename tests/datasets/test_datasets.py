@@ -138,6 +138,13 @@ def test_an_unreachable_server_is_told(source, monkeypatch):
         datasets.fetch(FILES[0])
 
 
+@pytest.mark.parametrize("address", ["foo", "host/folder", "C:\\data"])
+def test_what_is_no_address_is_told(source, monkeypatch, address):
+    monkeypatch.setenv("STOCHADMM_DATA_URL", address)
+    with pytest.raises(ValueError, match="expected an address such as https://host/folder"):
+        datasets.fetch(FILES[0])
+
+
 def test_a_file_that_the_server_lacks_is_told(server, source):
     (source / FILES[0]).unlink()
     with pytest.raises(ConnectionError, match="File not found"):
@@ -443,6 +450,9 @@ def test_generated_dna_has_one_letter_per_position_sparse_or_dense():
         (datasets.make_chain, {"n_levels": 0}, "n_levels is 0, expected 1 to 100"),
         (datasets.make_graph_fused, {"response": "odd"}, "expected 'binary' or 'real'"),
         (datasets.make_low_rank_tasks, {"response": "odd"}, "expected 'real' or 'classes'"),
+        (datasets.make_low_rank_tasks, {"n_tasks": 3, "rank": 9}, "rank is 9, expected 1 to 3"),
+        (datasets.make_low_rank_tasks, {"n_features": 5, "rank": 9}, "rank is 9, expected 1 to 5"),
+        (datasets.make_low_rank_tasks, {"n_active": 2}, "rank is 3, expected 1 to 2"),
         (datasets.make_overlapping_groups, {"overlap": 10}, "overlap is 10"),
         (datasets.make_onehot_dna, {"n_motifs": 99}, "do not fit"),
     ],

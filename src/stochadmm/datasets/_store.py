@@ -84,6 +84,8 @@ def fetch(path: str) -> Path:
     ------
     FileNotFoundError
         The file is nowhere and ``STOCHADMM_DATA_URL`` is not set.
+    ValueError
+        The path is not known, or ``STOCHADMM_DATA_URL`` is no address.
     ConnectionError
         The download failed.
     OSError
@@ -101,6 +103,11 @@ def fetch(path: str) -> Path:
         raise FileNotFoundError(
             f"{path} is not in {places}; put it there, or set STOCHADMM_DATA to a folder that has "
             "it, or STOCHADMM_DATA_URL to an address to download it from"
+        )
+    if urllib.parse.urlsplit(url).scheme not in ("http", "https", "ftp", "file"):
+        raise ValueError(
+            f"STOCHADMM_DATA_URL is {url!r}, expected an address such as https://host/folder; a "
+            "folder of this machine is named by STOCHADMM_DATA"
         )
     target = cache_folder() / path
     with _replacing(target) as temporary:

@@ -245,9 +245,10 @@ def make_low_rank_tasks(
     2
     """
     rng = np.random.default_rng(random_state)
+    _check_count("rank", rank, min(n_features, n_tasks))
     n_active = max(rank, n_features // 2) if n_active is None else n_active
     _check_count("n_active", n_active, n_features)
-    _check_count("rank", rank, min(n_active, n_tasks))
+    _check_count("rank", rank, n_active)
     coef = np.zeros((n_features, n_tasks))
     active = rng.choice(n_features, n_active, replace=False)
     coef[active] = rng.standard_normal((n_active, rank)) @ rng.standard_normal((rank, n_tasks))
