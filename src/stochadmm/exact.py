@@ -159,7 +159,7 @@ def components(ends: Array, values: Array, fixed: Mask) -> tuple[Array, Array, M
     ratio = -values[:, 0] / values[:, 1]  # x_j = ratio x_i
     graph = sparse.csr_array((np.ones(i.size), (i, j)), shape=(d, d))
     count, label = connected_components(graph, directed=False)
-    scale = np.ones(d) if np.all(ratio == 1) else _scales(graph, i, j, ratio, label)
+    scale = np.ones(d) if np.all(ratio == 1) else _scales(i, j, ratio, label)
     dead = np.zeros(count, dtype=bool)
     dead[label[fixed]] = True
     broken = np.abs(scale[j] - ratio * scale[i]) > 1e-9 * np.abs(scale[j])
@@ -167,15 +167,18 @@ def components(ends: Array, values: Array, fixed: Mask) -> tuple[Array, Array, M
     return label, scale, dead
 
 
-def _scales(graph: Any, i: Array, j: Array, ratio: Array, label: Array) -> Array:
+def _scales(i: Array, j: Array, ratio: Array, label: Array) -> Array:
     """Return x up to one factor per component, following a spanning tree of the ties."""
+    d = label.size
     step = {(a, b): r for a, b, r in zip(i.tolist(), j.tolist(), ratio.tolist(), strict=True)}
-    scale = np.ones(label.size)
-    _, roots, sizes = np.unique(label, return_index=True, return_counts=True)
-    for root in roots[sizes > 1]:
-        order, parent = breadth_first_order(graph, int(root), directed=False)
-        for node in order[1:].tolist():
-            above = int(parent[node])
+    _, roots = np.unique(label, return_index=True)
+    # a node above the roots of all components: one search, not one over all nodes for each
+    ends = np.concatenate([i, np.full(roots.size, d)]), np.concatenate([j, roots])
+    graph = sparse.csr_array((np.ones(ends[0].size), ends), shape=(d + 1, d + 1))
+    order, parent = breadth_first_order(graph, d, directed=False)
+    scale = np.ones(d)
+    for node, above in zip(order[1:].tolist(), parent[order[1:]].tolist(), strict=True):
+        if above != d:
             forward = step.get((above, node))
             scale[node] = scale[above] * (
                 forward if forward is not None else 1 / step[node, above]

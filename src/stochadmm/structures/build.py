@@ -373,9 +373,11 @@ def _sizes_and_signs(weights: Any, signs: Any, count: int) -> tuple[Array | None
     values = real_array(weights, "weights")
     if values.shape != (count,) or not np.isfinite(values).all():
         raise ValueError(f"weights must be {count} finite numbers, one per edge")
-    if (values >= 0).all():
-        return values, signs
-    return np.abs(values), np.where(values < 0, -1.0, 1.0) * (1.0 if signs is None else signs)
+    turned = np.where(values < 0, -1.0, 1.0)
+    if signs is None:
+        return np.abs(values), None if (turned > 0).all() else turned
+    given = real_array(signs, "signs")
+    return np.abs(values), given * turned if given.shape == turned.shape else given
 
 
 def _merged(full: Incidence) -> Incidence:
