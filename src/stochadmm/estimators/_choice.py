@@ -106,7 +106,7 @@ def warn_of_gaps(name: str, alphas: Array, scores: Array) -> None:
     if rest.size:
         shown = ", ".join(f"{alpha:.3g}" for alpha in alphas[rest][:3])
         warnings.warn(
-            f"{name} cannot choose {rest.size} of {len(alphas)} alphas ({shown}"
+            f"{name} cannot choose {rest.size} of {len(scores)} alphas ({shown}"
             f"{', ...' if rest.size > 3 else ''}), whose score is no finite number in some fold; "
             "look at score_path_",
             UserWarning,
