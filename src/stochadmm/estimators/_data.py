@@ -266,8 +266,8 @@ def check_classes(classes: Array, codes: Array, weight: Array | None) -> None:
     seen = np.unique(codes[np.asarray(weight) > 0])
     if seen.size == 1:
         raise ValueError(
-            f"all rows with a weight above zero have the class {classes[seen[0]]!r}; at least two "
-            "classes are needed"
+            f"all rows with a weight above zero have the class {classes.tolist()[seen[0]]!r}; at "
+            "least two classes are needed"
         )
 
 
