@@ -62,13 +62,14 @@ def info(
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(show_header=False, box=None)
     for field in ("name", "target", "rows", "features", "structure", "origin", "where"):
         table.add_row(f"[bold]{field}", facts[field])
     table.add_row("[bold]options", ", ".join(("unit_rows", "dtype", *facts["options"])))
     for path, place in facts["files"].items():
-        table.add_row("[bold]file", place or f"{path} (missing)")
+        table.add_row("[bold]file", Text(place or f"{path} (missing)"))
     Console().print(table)
 
 

@@ -185,7 +185,7 @@ def draw(job: Job, results: dict[str, Any], out: Path, console: Any) -> None:
         path = out / f"{job.name}-{name}.png"
         with replacing(path) as temporary:
             figure.savefig(temporary, format="png", dpi=150)
-        console.print(f"Wrote {path}")
+        console.print(f"Wrote {path}", markup=False, emoji=False)
 
 
 def _logistic(X: Any, y: Any, structure: Any, strength: float) -> Any:

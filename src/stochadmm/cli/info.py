@@ -27,12 +27,13 @@ def info(
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(show_header=False, box=None)
     for section, entries in facts.items():
         table.add_row(f"[bold]{section}", "")
-        for name, value in entries.items():
-            table.add_row(f"  {name}", _shown(value))
+        for name, value in entries.items():  # brackets in them are no markup
+            table.add_row(Text(f"  {name}"), Text(_shown(value)))
     Console().print(table)
 
 
@@ -88,22 +89,27 @@ class Summary:
 
         if values.dtype == object:
             self.text = True
+            given = values[values != ""]
+            self.missing += values.size - given.size
             if len(self.levels) <= self.most_levels:
-                self.levels |= {str(value) for value in values}
+                self.levels |= {str(value) for value in given}
             return
         known = values[np.isfinite(values)]
         self.missing += values.size - known.size
         if known.size:
-            self.low, self.high = min(self.low, known.min()), max(self.high, known.max())
+            self.low = min(self.low, float(known.min()))
+            self.high = max(self.high, float(known.max()))
 
     def __str__(self) -> str:
+        gaps = f", {self.missing} missing" if self.missing else ""
+        between = f"{self.low:.6g} to {self.high:.6g}" if self.low <= self.high else "none"
         if self.text:
             count = len(self.levels)
             some = ", ".join(sorted(self.levels)[:4])
             many = f"more than {self.most_levels:,}" if count > self.most_levels else f"{count}"
-            return f"text, {many} levels: {some}{', ...' if count > 4 else ''}"
-        gaps = f", {self.missing} missing" if self.missing else ""
-        return f"number, {self.low:.6g} to {self.high:.6g}{gaps}"
+            numbers = f" beside numbers, {between}" if self.low <= self.high else ""
+            return f"text, {many} levels: {some}{', ...' if count > 4 else ''}{numbers}{gaps}"
+        return f"number, {between}{gaps}"
 
 
 def collect() -> dict[str, dict[str, Any]]:

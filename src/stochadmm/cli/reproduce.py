@@ -130,4 +130,4 @@ class _Bar:
         self.bar.update(self.task, advance=cost, **({"description": doing} if doing else {}))
 
     def say(self, line: str) -> None:
-        self.bar.console.print(line)
+        self.bar.console.print(line, markup=False, emoji=False)
