@@ -479,7 +479,7 @@ def test_predictions_come_part_by_part_and_are_the_same(run, fitted, tmp_path, m
     from stochadmm.cli import _tables, predict
 
     monkeypatch.setattr(
-        predict, "read_chunks", lambda path, texts: _tables.read_chunks(path, 7, texts)
+        predict, "read_chunks", lambda path, expected: _tables.read_chunks(path, 7, expected)
     )
     assert run("predict", "model", "train.csv").stdout == whole
 

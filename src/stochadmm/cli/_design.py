@@ -12,7 +12,7 @@ from scipy import sparse
 from stochadmm.base.protocols import Array
 from stochadmm.base.validation import is_sparse
 
-from ._tables import Table
+from ._columns import Expected, Table, as_texts, is_number
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Design:
 
     sources: dict[str, list[str] | None]
     n_columns: int
+    from_zero: bool | None = None
+    """Whether the columns of libsvm text are counted from zero."""
 
     @classmethod
     def of(cls, table: Table, names: Sequence[str], most_levels: int = 1000) -> Design:
@@ -34,7 +36,7 @@ class Design:
         of rows than categories.
         """
         if table.matrix is not None:
-            return cls({}, int(table.matrix.shape[1]))
+            return cls({}, int(table.matrix.shape[1]), table.from_zero)
         sources: dict[str, list[str] | None] = {}
         for name in names:
             values = table.column(name, "model")
@@ -56,9 +58,10 @@ class Design:
         return found
 
     @property
-    def texts(self) -> frozenset[str]:
-        """Names of the columns of text."""
-        return frozenset(name for name, kinds in self.sources.items() if kinds is not None)
+    def expected(self) -> Expected:
+        """What is known of the files that have these columns."""
+        texts = frozenset(name for name, kinds in self.sources.items() if kinds is not None)
+        return Expected(texts, 0 if self.sources else self.n_columns, self.from_zero)
 
     def rows(self, table: Table) -> Any:
         """Return the model's columns of a table, sparse where categories are many."""
@@ -81,7 +84,7 @@ class Design:
     def _block(self, table: Table, name: str, kinds: list[str] | None) -> Any:
         if kinds is None:
             return table.numbers(name, "model")[:, None]
-        values = np.array([str(value) for value in table.column(name, "model")])
+        values = as_texts(table.column(name, "model"))
         ordered = np.array(kinds)
         place = np.minimum(np.searchsorted(ordered, values), len(kinds) - 1)
         known = np.flatnonzero(ordered[place] == values)  # other levels are all zeros
@@ -94,7 +97,7 @@ class Design:
         for name, kinds in self.sources.items():
             if kinds is not None:
                 known = set(kinds)
-                count = sum(str(v) not in known for v in table.column(name, "model"))
+                count = sum(v not in known for v in as_texts(table.column(name, "model")).tolist())
                 if count:
                     found[name] = count
         return found
@@ -113,27 +116,11 @@ def _check_categories(table: Table, name: str, count: int, most: int, few: int =
 def _check_text(table: Table, name: str, values: Array, few: int = 20) -> None:
     """Raise where a text stands among numbers: more than ``few`` of them are no categories."""
     kinds = {str(value) for value in values} - {""}
-    texts = {kind for kind in kinds if not _is_number(kind)}
-    if len(kinds) - len(texts) <= max(few, len(texts)):
+    texts = {kind for kind in kinds if not is_number(kind)}
+    if not texts or len(kinds) - len(texts) <= max(few, len(texts)):
         return
     place = next(k for k, value in enumerate(values) if str(value) in texts)
     raise ValueError(
         f"column {name!r} of {table.path} has the text {str(values[place])!r} in row {place + 1} "
         "among numbers; mend it, or leave the column out with --drop"
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def as_labels(values: Array) -> Array:
-    """Return labels of a classifier as text: whole numbers without a decimal point."""
-    if values.dtype == object:
-        return np.array([str(value) for value in values])
-    whole = bool((values == np.rint(values)).all())
-    return np.array([str(int(v)) if whole else repr(float(v)) for v in values])

@@ -18,8 +18,8 @@ from stochadmm.base.files import read_arrays, write_arrays
 from stochadmm.base.protocols import Array
 
 from ..losses import FOR_NUMBERS
+from ._columns import Table
 from ._design import Design
-from ._tables import Table
 
 FORMAT = 1
 
@@ -103,7 +103,8 @@ class SavedModel:
         plain = {
             "format": FORMAT, "targets": self.targets, "loss": self.loss, "classes": self.classes,
             "offset": self.offset, "sources": self.design.sources,
-            "n_columns": self.design.n_columns, "facts": self.facts,
+            "n_columns": self.design.n_columns, "from_zero": self.design.from_zero,
+            "facts": self.facts,
         }  # fmt: skip
         (folder / "model.json").write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
         write_arrays(folder / "model.npz", {"coef": self.coef, "intercept": self.intercept})
@@ -144,7 +145,7 @@ class SavedModel:
         try:
             arrays = read_arrays(folder / "model.npz")
             coef, intercept = arrays["coef"], arrays["intercept"]
-            design = Design(plain["sources"], int(plain["n_columns"]))
+            design = Design(plain["sources"], int(plain["n_columns"]), plain["from_zero"])
             model = cls(
                 design, coef, intercept, plain["targets"], plain["loss"], plain["classes"],
                 plain["offset"], plain["facts"],

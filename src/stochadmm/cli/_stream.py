@@ -18,7 +18,7 @@ from stochadmm.penalties import Separable
 from stochadmm.streaming import streams, targets_of
 
 from ._design import Design
-from ._tables import ARROW, LIBSVM, TEXT, Table, column_names, files_of
+from ._tables import ARROW, LIBSVM, TEXT, files_of, heading
 
 GROWTH = {
     **dict.fromkeys(TEXT, 12), **dict.fromkeys(ARROW, 4), **dict.fromkeys(LIBSVM, 6), ".npz": 3,
@@ -61,13 +61,9 @@ def opened(path: str, target: str, weight: str | None, offset: str | None, drop:
             raise ValueError(f"--drop names columns, but {path} has one matrix without names")
         named = None if target == "y" and kind in {".npy", *LIBSVM} else target
         return open_source(path, target=named, weight=weight, offset=offset)
-    names = column_names(file)
-    known = Table(path, dict.fromkeys(names, np.empty(0)))
-    for name in drop:
-        known.column(name, "columns to drop")
+    known = heading(file)
     known.column(target, "target")
-    taken = {target, weight, offset, *drop}
-    kept = [name for name in names if name not in taken]
+    kept = known.features([target, weight, offset], drop)
     return open_source(path, target=target, columns=kept, weight=weight, offset=offset)
 
 

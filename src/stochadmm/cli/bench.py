@@ -9,8 +9,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from ._columns import Table
 from ._design import Design
-from ._tables import Table, read_table, write_table
+from ._tables import read_table
+from ._text import write_table
 from .fit import AsJson, Drop, Edges, Graph, Grid, Groups, L1Ratio, Loss, Setting, Target, prepare
 
 METHODS = "auto,acc-sadmm,svrg-admm,asvrg-admm,admm"
@@ -18,7 +20,7 @@ COLUMNS = ("method", "status", "seconds", "passes", "relative_gap", "objective",
 
 
 def bench(
-    data: Annotated[str, typer.Argument(help="As for `fit`; made-up rows by default.")] = "",
+    data: Annotated[str, typer.Argument(help="As for `path`; made-up rows by default.")] = "",
     target: Target = "y",
     loss: Loss = "",
     alpha: Annotated[float | None, typer.Option(min=0, help="Default: tenth of useful.")] = None,
@@ -40,6 +42,7 @@ def bench(
     if data:
         table = read_table(data)
         setting = prepare(table, target, loss, edges, groups, grid, graph, None, None, drop)
+        setting.tell()
     else:
         setting = _made_up()
     options: dict[str, Any] = {} if l1_ratio is None else {"l1_ratio": l1_ratio}
@@ -114,6 +117,8 @@ def _show(setting: Setting, alpha: float, tol: float, rows: list[dict[str, Any]]
         f"{setting.estimator} on {setting.table.path}: {n:,} rows, {d:,} columns, "
         f"alpha {alpha:.3g}, gap {tol:g}",
         highlight=False,
+        markup=False,
+        emoji=False,
     )
     shown = Shown(box=None, header_style="bold")
     for name in COLUMNS:

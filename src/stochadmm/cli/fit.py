@@ -14,14 +14,16 @@ import typer
 from stochadmm.losses import FOR_LABELS, FOR_NUMBERS
 from stochadmm.structures.given import Kind, given_graph
 
-from ._design import Design, as_labels
+from ._columns import Table, as_texts
+from ._design import Design
 from ._model import SavedModel, check_place
-from ._tables import Table, read_edges, read_groups, read_table
+from ._tables import files_of, heading, read_table
+from ._text import read_edges, read_groups
 
 CLASSIFIER_LOSSES = tuple(FOR_LABELS)
 REGRESSOR_LOSSES = tuple(FOR_NUMBERS)
 
-Data = Annotated[str, typer.Argument(help="CSV, Parquet, Arrow, libsvm, npz, npy; - for stdin.")]
+Data = Annotated[str, typer.Argument(help="CSV, Parquet, Arrow, libsvm or npz; - for stdin.")]
 Target = Annotated[str, typer.Option(help="Target column; several with commas.")]
 Drop = Annotated[str, typer.Option(help="Columns to leave out, with commas.")]
 LOSSES = (*CLASSIFIER_LOSSES, *REGRESSOR_LOSSES)
@@ -84,7 +86,7 @@ def fit(
         if standardize:
             raise ValueError(f"{beyond}; --standardize needs them in memory, raise --memory")
         done, saved, shape = streamed(request, beyond, tol, max_seconds, limit, checkpoint)
-        return _finish(out, saved, done, shape, overwrite, as_json, [])
+        return _finish(out, saved, done, shape, overwrite, as_json)
     table = read_table(data)
     setting = prepare(table, target, loss, edges, groups, grid, graph, weight, offset, drop)
     options: dict[str, Any] = {"standardize": standardize, "tol": tol, "max_seconds": max_seconds}
@@ -99,12 +101,12 @@ def fit(
     )
     saved = _saved(setting, model, notes)
     path = None if alpha is not None else walked(setting, model, options)
-    return _finish(out, saved, model, setting.graph, overwrite, as_json, notes, path)
+    return _finish(out, saved, model, setting.graph, overwrite, as_json, path)
 
 
 def _finish(
     out: Path, saved: SavedModel, model: Any, graph: Any, overwrite: bool, as_json: bool,
-    notes: list[str], path: Any = None,
+    path: Any = None,
 ) -> None:  # fmt: skip
     """Write the folder and say what was found."""
     from ._report import page
@@ -114,7 +116,7 @@ def _finish(
         typer.echo(json.dumps(saved.facts | {"model": str(out)}, indent=2))
         return
     typer.echo(model.summary())
-    for note in notes:
+    for note in saved.facts["notes"]:
         typer.echo(f"Note: {note}")
     typer.echo(f"Wrote {out}: model.json, model.npz, coefficients.csv, report.html")
 
@@ -148,8 +150,12 @@ def streamed(
         raise ValueError(f"{beyond}; pass --alpha (try --cv on a part of the rows), or --memory")
     if request.loss not in _stream.LOSSES:
         raise ValueError(f"{beyond}; pass --loss, one of {', '.join(_stream.LOSSES)}")
-    source = _stream.opened(
-        data, request.target, request.weight, request.offset, _listed(request.drop)
+    drop = _listed(request.drop)
+    if len(_listed(request.target)) > 1:
+        raise ValueError(f"{beyond}; --target is {request.target}, but streamed rows take one")
+    source = _stream.opened(data, request.target, request.weight, request.offset, drop)
+    left = heading(files_of(data)[0]).notes(
+        [request.target, request.weight, request.offset, *drop]
     )
     design = _stream.design_of(source)
     setting = Setting(Table(data, {}), [request.target], request.loss, design, None)
@@ -158,7 +164,7 @@ def streamed(
     classes = None
     if setting.classifies:
         labels = _stream.two_labels(source, data, request.target)
-        classes = as_labels(labels).tolist()
+        classes = as_texts(labels).tolist()
         source = Changed.of(source, Labels(tuple(labels.tolist())))
     operator, *penalties = _stream.parts_of(
         setting.estimator, setting.placed(), design.n_columns, request.alpha, request.l1_ratio
@@ -171,7 +177,7 @@ def streamed(
     facts = {
         "estimator": setting.estimator, "data": data, "rows": source.n_rows,
         "columns": design.n_columns, "alpha": request.alpha, "l1_ratio": request.l1_ratio,
-        **_outcome(result, result.relative_gap), "notes": ["rows were read block by block"],
+        **_outcome(result, result.relative_gap), "notes": ["rows were read block by block", *left],
     }  # fmt: skip
     intercept = np.array([float(result.intercept)])
     saved = SavedModel(
@@ -205,6 +211,13 @@ class Setting:
         self.offset: str | None = None
         self.estimator = ""
         self.options: dict[str, Any] = {}
+        self.notes: list[str] = []
+        """What was done to the table that nobody has asked for."""
+
+    def tell(self) -> None:
+        """Print the notes where they are kept nowhere."""
+        for note in self.notes:
+            typer.echo(f"Note: {note}", err=True)
 
     def model(self, suffix: str = "", **options: Any) -> Any:
         """Return the estimator that the options ask for."""
@@ -226,6 +239,13 @@ class Setting:
         """Return weights and offsets of the rows where there are some."""
         found = {} if self.weight is None else {"sample_weight": self.weight}
         if self.offset is not None:
+            outputs = len(set(self.y.tolist())) if self.classifies else len(self.targets)
+            if outputs > (2 if self.classifies else 1):
+                what = "classes" if self.classifies else "targets"
+                raise ValueError(
+                    f"--offset is one number per row, which {outputs} {what} cannot share; it is "
+                    "for one target or two classes"
+                )
             found["offset"] = self.table.numbers(self.offset, "offset")
         return found
 
@@ -250,7 +270,7 @@ class Setting:
     def y(self) -> Any:
         """Targets as the estimators take them."""
         if self.classifies:
-            return as_labels(self.table.column(self.targets[0], "target"))
+            return self.table.labels(self.targets[0])
         if len(self.targets) == 1:
             return self.table.numbers(self.targets[0], "target")
         columns = [self.table.column(name, "target") for name in self.targets]
@@ -272,18 +292,10 @@ def prepare(
         raise ValueError(f"--loss is {loss!r}, expected one of {', '.join(LOSSES)}")
     if loss in CLASSIFIER_LOSSES and len(targets) > 1:
         raise ValueError(f"--loss {loss} takes one target, not {len(targets)}; use --loss squared")
-    if loss in CLASSIFIER_LOSSES and offset is not None:
-        raise ValueError(f"--offset is for regressors; --loss {loss} has none")
-    dropped = _listed(drop)
-    for name in dropped:
-        table.column(name, "columns to drop")
-    taken = {*targets, *dropped, *(name for name in (weight, offset) if name)}
-    names = [name for name in table.columns if name not in taken]
-    if table.matrix is None and not names:
-        raise ValueError(f"{table.path} has no column beside the target; add some")
-    design = Design.of(table, names)
+    taken, dropped = [*targets, weight, offset], _listed(drop)
+    design = Design.of(table, table.features(taken, dropped))
     setting = Setting(table, targets, loss, design, design.rows(table))
-    setting.offset = offset
+    setting.offset, setting.notes = offset, table.notes([*taken, *dropped])
     if weight is not None:
         setting.weight = table.numbers(weight, "weight")
     _choose(setting, edges, groups, grid, graph)
@@ -379,7 +391,7 @@ def fitted(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(setting.X, setting.y, **setting.beside(), **more)
-    return model, list(dict.fromkeys(str(w.message) for w in caught))
+    return model, list(dict.fromkeys([*setting.notes, *(str(w.message) for w in caught)]))
 
 
 def walked(setting: Setting, model: Any, options: dict[str, Any]) -> Any:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ._tables import read_table, write_table
+from ._tables import read_table
+from ._text import write_table
 from .fit import (
     AsJson,
     Data,
@@ -44,6 +45,7 @@ def path(
     """Fit for many strengths, from the largest useful one down."""
     table = read_table(data)
     setting = prepare(table, target, loss, edges, groups, grid, graph, None, None, drop)
+    setting.tell()
     options: dict[str, Any] = {} if l1_ratio is None else {"l1_ratio": l1_ratio}
     model = setting.model(standardize=standardize, **options)
     found = model.path(setting.X, setting.y, alphas=alphas, eps=eps)

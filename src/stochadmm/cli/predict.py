@@ -14,7 +14,8 @@ import typer
 from stochadmm.base.protocols import Array
 
 from ._model import SavedModel
-from ._tables import read_chunks, write_table
+from ._tables import read_chunks
+from ._text import write_table
 
 
 def predict(
@@ -27,7 +28,9 @@ def predict(
     saved = SavedModel.load(model)
     unseen: Counter[str] = Counter()
     parts = _predicted(saved, data, unseen)
-    first = next(parts)
+    first = next(parts, None)
+    if first is None:
+        raise ValueError(f"{data} has no rows; at least one is needed")
     if as_json:
         whole = [first, *parts]
         typer.echo(
@@ -47,7 +50,7 @@ def predict(
 
 def _predicted(saved: SavedModel, data: str, unseen: Counter[str]) -> Iterator[dict[str, Array]]:
     """Yield predictions part by part, so that files of any size can be read."""
-    for table in read_chunks(data, texts=saved.design.texts):
+    for table in read_chunks(data, expected=saved.design.expected):
         unseen.update(saved.design.unseen(table))
         yield saved.predict(table)
 

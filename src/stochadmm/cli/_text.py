@@ -1,0 +1,170 @@
+"""Text files: tables as CSV, edges and groups of columns; errors name the file and the line."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from stochadmm.base.files import replacing
+
+from ._columns import ANYTHING, Expected, Table, check_names, texts, typed
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[TextIO]:
+    if path == "-":
+        given: Any = sys.stdin
+        given.reconfigure(encoding="utf-8-sig", newline="")  # as files are read, on any system
+        yield given
+        return
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path} is not a file; name a table, or - for standard input")
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        yield file
+
+
+def _records(path: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Yield the line where a record begins, and its cells; empty lines are left out."""
+    line = 1
+    with _opened(path) as file:
+        # Strict: else a quote that is never closed makes one cell of the rest of the file.
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            for cells in reader:
+                if cells:
+                    yield line, cells
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise ValueError(
+                f"line {line} of {path} cannot be read as CSV ({error}); is a quote not closed?"
+            ) from error
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{path} is not UTF-8 text (byte {error.start}); convert it, e.g. with iconv"
+            ) from error
+
+
+def heading(path: str, delimiter: str) -> Table:
+    """Return a table without rows."""
+    return _table(path, _header(path, next(_records(path, delimiter), (1, []))[1]), [], ANYTHING)
+
+
+def chunks(path: str, delimiter: str, rows: int, expected: Expected) -> Iterator[Table]:
+    """Yield the rows of a file as tables of so many rows."""
+    records = _records(path, delimiter)
+    names = _header(path, next(records, (1, []))[1])
+    kept: list[list[str]] = []
+    done = 0
+    for line, row in records:
+        if len(row) != len(names):
+            raise ValueError(
+                f"line {line} of {path} has {len(row)} fields, expected {len(names)} as in the "
+                "header"
+            )
+        kept.append(row)
+        if len(kept) == rows:
+            yield _table(path, names, kept, expected, done)
+            done += rows
+            kept = []
+    if kept:
+        yield _table(path, names, kept, expected, done)
+    elif not done:
+        raise ValueError(f"{path} has no rows; a header and at least one row are needed")
+
+
+def _header(path: str, cells: list[str]) -> list[str]:
+    names = [name.strip() for name in cells]
+    if not names:
+        raise ValueError(f"{path} is empty; a header and at least one row are needed")
+    check_names(path, names)
+    return names
+
+
+def _table(
+    path: str, names: list[str], rows: list[list[str]], expected: Expected, first: int = 0
+) -> Table:
+    cells = zip(*rows, strict=True) if rows else [()] * len(names)
+    columns = {
+        name: texts(cell) if name in expected.texts else typed(cell)
+        for name, cell in zip(names, cells, strict=True)
+    }
+    return Table(path, columns, aside=("",) if "" in columns else (), first=first)
+
+
+# ---------------------------------------------------------------- structures
+
+
+def read_edges(path: str, columns: Collection[str]) -> list[tuple[str, str, float]]:
+    """Read edges between columns: one ``name,name[,weight]`` a line."""
+    edges = []
+    for number, row in _below_heading(path, columns, slice(0, 2)):
+        if len(row) not in (2, 3):
+            raise ValueError(
+                f"line {number} of {path} has {len(row)} fields, expected name,name or "
+                "name,name,weight"
+            )
+        try:
+            weight = float(row[2]) if len(row) == 3 else 1.0
+        except ValueError:
+            raise ValueError(
+                f"line {number} of {path} has the weight {row[2]!r}, expected a number"
+            ) from None
+        edges.append((row[0], row[1], weight))
+    return edges
+
+
+def read_groups(path: str, columns: Collection[str]) -> dict[str, list[str]]:
+    """Read groups: ``group,column[,column ...]`` a line; lines of the same group add up."""
+    groups: dict[str, list[str]] = {}
+    for number, row in _below_heading(path, columns, slice(1, None)):
+        if len(row) < 2:
+            raise ValueError(f"line {number} of {path} names no column; expected group,column")
+        groups.setdefault(row[0], []).extend(row[1:])
+    return groups
+
+
+def _below_heading(
+    path: str, columns: Collection[str], named: slice
+) -> list[tuple[int, list[str]]]:
+    """Return the lines of a file of edges or groups, and say so where the first is a heading.
+
+    It is one where it names no column and all other lines name nothing else.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path} is not a file; name a file of edges or groups")
+    lines = [
+        (number, [cell.strip() for cell in row if cell.strip()]) for number, row in _records(path)
+    ]
+    known = [[name in columns for name in row[named]] for _, row in lines]
+    if len(lines) < 2 or any(known[0]) or not all(map(all, known[1:])):
+        return lines
+    print(f"Line {lines[0][0]} of {path} is taken as a heading.", file=sys.stderr)
+    return lines[1:]
+
+
+# ---------------------------------------------------------------- answers
+
+
+def write_table(out: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write CSV to a file, whole or absent, or to standard output."""
+    if out == "-":
+        _write_rows(sys.stdout, header, rows)
+        return
+    try:
+        with (
+            replacing(out) as temporary,
+            open(temporary, "w", encoding="utf-8", newline="") as file,
+        ):
+            _write_rows(file, header, rows)
+    except OSError as error:
+        raise OSError(f"cannot write {out} ({error.strerror or error}); name another") from error
+
+
+def _write_rows(file: TextIO, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
