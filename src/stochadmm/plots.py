@@ -19,6 +19,11 @@ def _axes(ax: Any) -> Any:
     return plt.subplots()[1]
 
 
+def plain(name: Any) -> str:
+    """Return a name that is drawn as it is: between dollar signs would be mathematics."""
+    return str(name).replace("$", r"\$")
+
+
 def plot_path(path: Any, ax: Any = None, chosen: float | None = None) -> Any:
     """Draw coefficients against alpha on a logarithmic axis, with the chosen one marked.
 
@@ -37,7 +42,7 @@ def plot_path(path: Any, ax: Any = None, chosen: float | None = None) -> Any:
     lines = ax.plot(path.alphas, coefs)
     few = path.feature_names is not None and len(path.feature_names) == len(lines) <= 12
     if few:
-        ax.legend(lines, path.feature_names, fontsize="small")
+        ax.legend(lines, [*map(plain, path.feature_names)], fontsize="small")
     if chosen is not None:
         ax.axvline(chosen, color="0.5", linestyle=":")
     ax.set(xscale="log", xlabel="alpha", ylabel="coefficient")
@@ -151,7 +156,11 @@ def _write_names(ax: Any, places: Array, values: Array, names: Any, most: int = 
     taken: list[Any] = []
     for j in order[values[order] != 0] if values.size > most else order:
         label = ax.annotate(
-            str(names[j]), places[j], xytext=(4, 3), textcoords="offset points", fontsize="x-small"
+            plain(names[j]),
+            places[j],
+            xytext=(4, 3),
+            textcoords="offset points",
+            fontsize="x-small",
         )
         extent = label.get_window_extent()
         if any(extent.overlaps(other) for other in taken):
@@ -207,7 +216,7 @@ def plot_groups(coef: Array, groups: Any, ax: Any = None, most: int = 30) -> Any
     order = sorted((name for name in lengths if lengths[name]), key=lambda name: -lengths[name])
     shown = order[:most][::-1]
     ax.barh(range(len(shown)), [lengths[name] for name in shown])
-    ax.set_yticks(range(len(shown)), [str(name) for name in shown], fontsize="small")
+    ax.set_yticks(range(len(shown)), [plain(name) for name in shown], fontsize="small")
     left = len(order) - len(shown)
     more = f"; {left} shorter ones are left out" if left else ""
     ax.set(xlabel=f"length of the coefficients of a group{more}")

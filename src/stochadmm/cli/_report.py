@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from io import StringIO
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from stochadmm.base.capabilities import has_members
-from stochadmm.plots import plot_coef_graph, plot_path
-from stochadmm.structures import Grid
+from stochadmm.plots import plain, plot_coef_graph, plot_path
 from stochadmm.structures.given import Kind, given_graph
 
 from ._model import SavedModel
@@ -30,9 +31,14 @@ class PageOptions:
     """Names beside the lines of a path: so many lines of text fit."""
     largest_drawing: int = 400
     """Columns up to which a graph is drawn."""
+    most_outputs: int = 6
+    """Classes or targets that have a drawing of their own: more would hide what comes below."""
 
 
 PAGE = PageOptions()
+
+Panels = list[tuple[str, Callable[..., Any]]]
+"""Titles, and who draws below them on ``ax``."""
 
 STYLE = """
 :root { color-scheme: light dark; --soft: #6b7280; --line: #d1d5db; }
@@ -55,8 +61,14 @@ def page(saved: SavedModel, model: Any, graph: Any, path: Any = None) -> str:
     title = f"{facts['estimator']} on {facts['data']}"
     parts = [f"<h1>{escape(title)}</h1>", f"<pre>{escape(model.summary())}</pre>"]
     parts += [f'<p class="soft">Note: {escape(note)}</p>' for note in facts["notes"]]
-    for heading, draw in _pictures(saved, model, graph, path):
-        picture = _svg(draw)
+    left = len(saved.outputs) - PAGE.most_outputs
+    if left > 0:
+        parts.append(
+            f'<p class="soft">Coefficients of the first {PAGE.most_outputs} outputs are drawn; '
+            f"those of the other {left} are in coefficients.csv.</p>"
+        )
+    for heading, panels in _pictures(saved, model, graph, path):
+        picture = _svg(panels)
         if picture:
             parts.append(f"<h2>{escape(heading)}</h2><figure>{picture}</figure>")
     parts.append(_coefficients(saved))
@@ -68,28 +80,40 @@ def page(saved: SavedModel, model: Any, graph: Any, path: Any = None) -> str:
     )
 
 
-def _pictures(
-    saved: SavedModel, model: Any, graph: Any, path: Any
-) -> list[tuple[str, Callable[[Any], Any]]]:
-    """Return headings, and who draws below them."""
-    found: list[tuple[str, Callable[[Any], Any]]] = []
+def _pictures(saved: SavedModel, model: Any, graph: Any, path: Any) -> list[tuple[str, Panels]]:
+    """Return headings, and what is drawn below them."""
+    found: list[tuple[str, Panels]] = []
     names = saved.design.names
     kind = None if graph is None else given_graph(graph).kind
     if kind is Kind.GRID:
-        found.append(("Coefficients on the grid", lambda ax: _grid(ax, saved.coef[0], graph)))
+        none = np.empty((0, 2), dtype=np.intp)
+        on_grid = partial(plot_coef_graph, edges=none, grid=graph)
+        found.append(("Coefficients on the grid", _for_outputs(saved, on_grid)))
     elif kind is Kind.EDGES and saved.design.n_columns <= PAGE.largest_drawing:
-        found.append(
-            ("Coefficients on the graph", lambda ax: model.plot_coef_graph(ax, names=names))
-        )
+        place = {name: j for j, name in enumerate(names)}
+        ends = np.array([(place[a], place[b]) for a, b, _ in graph])
+        on_graph = partial(plot_coef_graph, edges=ends, names=names)
+        found.append(("Coefficients on the graph", _for_outputs(saved, on_graph)))
     if has_members(model, "plot_groups"):
-        found.append(("Groups", lambda ax: model.plot_groups(ax)))
-    found.append(("Largest coefficients", lambda ax: _bars(ax, saved)))
+        found.append(("Groups", [("", model.plot_groups)]))
+    bars = _for_outputs(saved, partial(_bars, names=names))
+    found.append(("Largest coefficients", bars))
     if has_members(model, "score_path_"):
-        found.append(("Cross-validation", lambda ax: model.plot_path(ax)))
+        found.append(("Cross-validation", [("", model.plot_path)]))
     if path is not None:
-        found.append(("Coefficients by strength", lambda ax: _path(ax, path, saved)))
-    found.append(("Convergence", lambda ax: model.plot_convergence(ax)))
+        found.append(("Coefficients by strength", [("", partial(_path, path=path, saved=saved))]))
+    found.append(("Convergence", [("", model.plot_convergence)]))
     return found
+
+
+def _for_outputs(saved: SavedModel, draw: Callable[..., Any]) -> Panels:
+    """Return a drawing for the coefficients of each output, named where there are several."""
+    rows = zip(saved.outputs, saved.coef, strict=True)
+    several = len(saved.outputs) > 1
+    return [
+        (output if several else "", partial(draw, row))
+        for output, row in islice(rows, PAGE.most_outputs)
+    ]
 
 
 def _path(ax: Any, path: Any, saved: SavedModel) -> None:
@@ -108,35 +132,34 @@ def _path(ax: Any, path: Any, saved: SavedModel) -> None:
         if ends[j] and all(abs(ends[j] - other) > room for other in written):
             written.append(float(ends[j]))
             ax.annotate(
-                saved.design.names[j], (path.alphas[-1], ends[j]), xytext=(4, 0), va="center",
-                textcoords="offset points", fontsize="small", annotation_clip=False,
+                plain(saved.design.names[j]), (path.alphas[-1], ends[j]), xytext=(4, 0),
+                va="center", textcoords="offset points", fontsize="small", annotation_clip=False,
             )  # fmt: skip
 
 
-def _svg(draw: Callable[[Any], Any]) -> str:
+def _svg(panels: Panels) -> str:
     try:
         from matplotlib.figure import Figure
     except ImportError:
         return ""
-    figure = Figure(figsize=(6.0, 3.7), layout="constrained")
-    draw(figure.add_subplot())
+    figure = Figure(figsize=(6.0, 3.7 * len(panels)), layout="constrained")
+    places = figure.subplots(len(panels), squeeze=False)[:, 0]
+    for ax, (title, draw) in zip(places, panels, strict=True):
+        draw(ax=ax)
+        if title:
+            ax.set_title(plain(title), fontsize="medium")
     file = StringIO()
     figure.savefig(file, format="svg")
     text = file.getvalue()
     return text[text.index("<svg") :]
 
 
-def _grid(ax: Any, values: Any, grid: Grid) -> None:
-    plot_coef_graph(values, np.empty((0, 2), dtype=np.intp), ax, grid=grid)
-
-
-def _bars(ax: Any, saved: SavedModel) -> None:
-    size = np.abs(saved.coef).max(axis=0)
-    chosen = np.argsort(-size, kind="stable")[: PAGE.most_bars]
-    chosen = chosen[size[chosen] > 0][::-1]
-    names = [saved.design.names[j] for j in chosen]
-    ax.barh(np.arange(len(chosen)), saved.coef[0][chosen], color="tab:blue")
-    ax.set(yticks=np.arange(len(chosen)), yticklabels=names, xlabel="coefficient")
+def _bars(values: Any, ax: Any, names: list[str]) -> None:
+    chosen = np.argsort(-np.abs(values), kind="stable")[: PAGE.most_bars]
+    chosen = chosen[values[chosen] != 0][::-1]
+    places = np.arange(len(chosen))
+    ax.barh(places, values[chosen], color="tab:blue")
+    ax.set(yticks=places, yticklabels=[plain(names[j]) for j in chosen], xlabel="coefficient")
     ax.axvline(0, color="0.5", linewidth=0.8)
 
 

@@ -118,7 +118,6 @@ class StreamedModel:
     kind: str
     alpha: float
     tol: float
-    edges: Array | None
 
     @property
     def history_(self) -> Any:
@@ -138,11 +137,6 @@ class StreamedModel:
     def plot_convergence(self, ax: Any) -> Any:
         """Draw the certified gap."""
         return plots.plot_convergence(self.result, self.tol, ax)
-
-    def plot_coef_graph(self, ax: Any, names: Any = None) -> Any:
-        """Draw coefficients on the graph."""
-        edges = np.empty((0, 2), dtype=np.intp) if self.edges is None else self.edges
-        return plots.plot_coef_graph(self.result.coef, edges, ax, names=names)
 
 
 def fit_streamed(

@@ -173,7 +173,7 @@ def streamed(
         source, request.loss, operator, (penalties[0], penalties[1]), tol, max_seconds, memory,
         checkpoint,
     )  # fmt: skip
-    model = _stream.StreamedModel(result, setting.estimator, request.alpha, tol, setting.edges)
+    model = _stream.StreamedModel(result, setting.estimator, request.alpha, tol)
     facts = {
         "estimator": setting.estimator, "data": data, "rows": source.n_rows,
         "columns": design.n_columns, "alpha": request.alpha, "l1_ratio": request.l1_ratio,
@@ -254,12 +254,6 @@ class Setting:
         """Whether the structure is a list of edges."""
         graph = self.options.get("graph")
         return graph is not None and given_graph(graph).kind is Kind.EDGES
-
-    @property
-    def edges(self) -> Any:
-        """The ends of the edges by number, None where the structure has none."""
-        ends = [edge[:2] for edge in self.placed()["graph"]] if self.has_edges else None
-        return None if ends is None else np.array(ends)
 
     @property
     def classifies(self) -> bool:
