@@ -89,6 +89,7 @@ def plot_convergence(
         what = "KKT residual"
     else:
         scale = result.gap / result.relative_gap if result.relative_gap else abs(result.objective)
+        scale = scale or 1.0  # an objective of zero: a target that is constant
         bound = result.objective - result.gap
         values = [(record.objective - bound) / scale for record in records]
         what = "relative gap to the final lower bound"

@@ -85,3 +85,18 @@ def test_dollar_signs_in_names_are_no_mathematics(run, tmp_path, structure):
     assert done.exit_code == 0, done.output
     assert names[0] in texts(page(tmp_path), "Largest coefficients")
     assert "<b>$x_$" not in re.sub("<!--.*?-->", "", page(tmp_path))
+
+
+@pytest.mark.parametrize("rows", [1, 30])
+def test_a_constant_target_has_a_page(run, tmp_path, rows):
+    X = np.random.default_rng(0).standard_normal((rows, 2))
+    np.savez(tmp_path / "t.npz", X=X, y=np.ones(rows))
+    done = run("fit", "t.npz", "--loss", "squared", "--alpha", "0.1")
+    assert done.exit_code == 0, done.output
+
+
+def test_letters_that_the_font_lacks_are_no_warning(run, tmp_path, recwarn):
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    np.savez(tmp_path / "t.npz", X=X, y=X.sum(axis=1), names=["面积", "价格"])
+    assert run("fit", "t.npz", "--loss", "squared", "--alpha", "0.1").exit_code == 0
+    assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]

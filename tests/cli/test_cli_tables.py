@@ -350,6 +350,60 @@ def test_the_last_columns_of_a_folder_of_arrays_may_be_empty(run, tmp_path):
     assert len(found) == 50
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_number_that_is_missing_in_a_matrix_is_told_with_its_row(run, rows, tmp_path, kind):
+    X, y = rows
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    succeeded(run("fit", "X.npy", *SQUARED, "--target", "y.npy"))
+    bad = X.copy()
+    bad[7, 1] = np.nan
+    parts = {"X": bad} if kind == "dense" else arrays_of(sparse.csr_array(bad))
+    np.savez(tmp_path / "bad.npz", **parts, y=y)
+    for command in (["predict", "model", "bad.npz"], ["fit", "bad.npz", *SQUARED, "--out", "o"]):
+        one_line(run(*command), "the matrix of bad.npz has 1 empty", "row 8")
+    np.save(tmp_path / "bad.npy", bad)
+    one_line(run("predict", "model", "bad.npy"), "the matrix of bad.npy", "row 8")
+    np.save(tmp_path / "text.npy", np.full((3, 2), "a"))
+    one_line(run("predict", "model", "text.npy"), "<U1, expected numbers")
+
+
+def arrays_of(X):
+    return {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
+
+
+def test_arrays_beside_a_matrix_are_weights_offsets_and_targets(run, rows, tmp_path):
+    X, y = rows
+    weight, days = 1 + np.arange(60) % 2, np.arange(60).astype("datetime64[D]")
+    np.savez(tmp_path / "t.npz", X=X, amount=y, w=weight, off=X[:, 0] ** 2, days=days)
+    roles = ["--target", "amount", "--weight", "w", "--offset", "off", "--tol", "1e-9"]
+    own = sa.LassoRegressor(alpha=0.01, tol=1e-9)
+    own.fit(X, y, sample_weight=weight, offset=X[:, 0] ** 2)
+    for named in (whole, streamed):
+        succeeded(run("fit", named("t.npz"), *SQUARED, *roles, "--overwrite"))
+        np.testing.assert_allclose(coef_of("model")[0], own.coef_, rtol=1e-5)
+        found = json.loads(run("predict", "model", "t.npz", "--json").stdout)["amount"]
+        np.testing.assert_allclose(found, own.predict(X, offset=X[:, 0] ** 2), rtol=1e-5)
+
+
+def test_a_damaged_archive_and_an_impossible_column_are_one_line(run, rows, tmp_path):
+    X, y = rows
+    np.savez_compressed(tmp_path / "t.npz", X=X, y=y)
+    damaged = bytearray((tmp_path / "t.npz").read_bytes())
+    damaged[100:160] = bytes(60)
+    (tmp_path / "t.npz").write_bytes(damaged)
+    (tmp_path / "u.npz").write_bytes(b"PK" + bytes(50))
+    (tmp_path / "t.svm").write_text("1 99999999999:2\n")
+    for data in ("t.npz", "u.npz", "t.svm"):
+        one_line(run("fit", data, *SQUARED), f"{data} cannot be read")
+
+
+def test_streamed_targets_of_two_dimensions_are_one_line(run, rows, tmp_path):
+    X, _ = rows
+    np.save(tmp_path / "X.npy", X)
+    one_line(run("fit", "X.npy", *SQUARED, "--target", "X.npy"), "target is a matrix")
+
+
 # ---------------------------------------------------------------- text files
 
 
@@ -473,6 +527,47 @@ def test_the_only_class_with_weights_is_named_plainly(run, rows, tmp_path):
     columns = numbers(rows) | {"y": [k % 2 for k in range(60)], "w": [k % 2 for k in range(60)]}
     csv_of(tmp_path / "t.csv", columns)
     one_line(run("fit", "t.csv", "--alpha", "0.02", "--weight", "w"), "have the class '1'")
+
+
+@pytest.mark.parametrize("target", ["y,y", "", ","])
+def test_targets_are_named_once(run, rows, tmp_path, target):
+    csv_of(tmp_path / "t.csv", numbers(rows))
+    one_line(run("fit", "t.csv", *SQUARED, "--target", target), "--target is", "differ")
+
+
+def test_a_level_that_is_named_like_a_column_is_refused(run, rows, tmp_path):
+    columns = numbers(rows) | {"b": ["u", "v"] * 30, "b=u": [0, 1] * 30}
+    csv_of(tmp_path / "t.csv", columns)
+    one_line(run("fit", "t.csv", *SQUARED), "t.csv has two columns named 'b=u'")
+
+
+@pytest.mark.parametrize(
+    ("structure", "text", "parts"),
+    [
+        ("edges", "", ["s.csv is empty"]),
+        ("groups", "\n\n", ["s.csv is empty"]),
+        ("edges", "a,b\na,b,nan\n", ["line 2 of s.csv", "'nan'", ">= 0"]),
+        ("edges", "a,b,-1\n", ["line 1 of s.csv", "'-1'"]),
+        ("edges", "a,b,1_0\n", ["line 1 of s.csv", "'1_0'"]),
+    ],
+)
+def test_structures_that_say_nothing_sensible_are_one_line(
+    run, rows, tmp_path, structure, text, parts
+):
+    csv_of(tmp_path / "t.csv", numbers(rows))
+    (tmp_path / "s.csv").write_text(text)
+    one_line(run("fit", "t.csv", *SQUARED, f"--{structure}", "s.csv"), *parts)
+
+
+@pytest.mark.parametrize("grid", ["2x2", "99999999999x2"])
+def test_a_grid_of_other_size_than_the_columns_is_one_line(run, rows, tmp_path, grid):
+    csv_of(tmp_path / "t.csv", numbers(rows))
+    one_line(run("fit", "t.csv", *SQUARED, "--grid", grid), f"--grid {grid} has", "2 columns")
+
+
+def test_a_file_is_no_model(run, rows, tmp_path):
+    csv_of(tmp_path / "t.csv", numbers(rows))
+    one_line(run("predict", "t.csv", "t.csv"), "t.csv is not a model")
 
 
 # ---------------------------------------------------------------- help

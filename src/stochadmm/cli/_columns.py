@@ -10,6 +10,7 @@ import numpy as np
 
 from stochadmm.base.names import did_you_mean
 from stochadmm.base.protocols import Array
+from stochadmm.base.validation import is_sparse
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,23 @@ class Table:
         self._refuse_missing(name, values == "" if is_text else ~np.isfinite(values))
         return as_texts(values)
 
+    def check_matrix(self) -> None:
+        """Raise where a number of the matrix is not finite."""
+        X = self.matrix
+        if is_sparse(X):
+            rows = np.repeat(np.arange(self.n_rows), np.diff(X.indptr))[~np.isfinite(X.data)]
+        else:
+            rows = np.nonzero(~np.isfinite(X))[0]
+        self._refuse("the matrix", rows)
+
     def _refuse_missing(self, name: str, is_missing: Array) -> None:
-        missing = np.flatnonzero(is_missing)
-        if missing.size:
+        self._refuse(f"column {name!r}", np.flatnonzero(is_missing))
+
+    def _refuse(self, what: str, rows: Array) -> None:
+        if rows.size:
             raise ValueError(
-                f"column {name!r} of {self.path} has {missing.size} empty or infinite values, the "
-                f"first in row {self.first + missing[0] + 1}; fill or drop these rows"
+                f"{what} of {self.path} has {rows.size} empty or infinite values, the first in "
+                f"row {self.first + rows[0] + 1}; fill or drop these rows"
             )
 
     def features(self, taken: Collection[str | None], drop: Collection[str]) -> list[str]:

@@ -12,7 +12,7 @@ from scipy import sparse
 from stochadmm.base.protocols import Array
 from stochadmm.base.validation import is_sparse
 
-from ._columns import Expected, Table, as_texts, is_number
+from ._columns import Expected, Table, as_texts, check_names, is_number
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ class Design:
                 _check_text(table, name, values)
                 sources[name] = sorted({str(value) for value in values})
                 _check_categories(table, name, len(sources[name] or ()), most_levels)
-        return cls(sources, sum(1 if kind is None else len(kind) for kind in sources.values()))
+        design = cls(sources, sum(1 if kind is None else len(kind) for kind in sources.values()))
+        check_names(f"the model of {table.path}", design.names)
+        return design
 
     @property
     def names(self) -> list[str]:
@@ -75,6 +77,7 @@ class Design:
                 raise ValueError(
                     f"{table.path} has {table.matrix.shape[1]} columns, the model {self.n_columns}"
                 )
+            table.check_matrix()
             return table.matrix
         blocks: list[Any] = [self._block(table, *source) for source in self.sources.items()]
         if any(kinds is not None for kinds in self.sources.values()) and self.n_columns > 50:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,10 @@ from stochadmm.base.protocols import Array
 
 from ._columns import Expected, Table, check_names, listed
 
+COMPRESSED = ("data", "indices", "indptr", "shape")
+PARTS = {"csr": COMPRESSED, "csc": COMPRESSED, "coo": ("data", "row", "col", "shape")}
+"""Members of an archive with a sparse matrix, by format, as ``scipy.sparse.save_npz`` has them."""
+
 
 def read_libsvm(path: str, expected: Expected) -> Table:
     """Read ``label index:value ...`` a line.
@@ -23,7 +29,7 @@ def read_libsvm(path: str, expected: Expected) -> Table:
 
     try:
         X, y = load_svmlight_file(path, zero_based=True)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise ValueError(f"{path} cannot be read as libsvm text: {error}") from error
     least = int(X.indices.min(initial=1))
     from_zero = least == 0 if expected.from_zero is None else expected.from_zero
@@ -41,12 +47,14 @@ def read_npz(path: str) -> Table:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path} cannot be read as a .npz file: {error}") from error
     X = _matrix(path, arrays)
-    beside = {"y": _target(path, arrays["y"], X.shape[0])} if "y" in arrays else {}
     if "names" not in arrays or sparse.issparse(X):
-        return Table(path, beside, X)
+        parts = {"X", "names", "format", *COMPRESSED, *PARTS["coo"]}
+        known = [name for name in arrays if name not in parts]
+        return Table(path, _beside(path, {name: arrays[name] for name in known}, X), X)
+    beside = _beside(path, {"y": arrays["y"]} if "y" in arrays else {}, X)
     names = [str(name) for name in arrays["names"]]
     if len(names) != X.shape[1]:
         raise ValueError(f"{path} has {len(names)} names for {X.shape[1]} columns")
@@ -59,16 +67,14 @@ def _matrix(path: str, arrays: dict[str, Array]) -> Any:
     if "X" in arrays and arrays["X"].ndim == 2:
         return _numeric(path, "X", arrays["X"])
     kind = np.asarray(arrays.get("format", "csr")).astype(str).item()
-    compressed = ("data", "indices", "indptr", "shape")
-    parts = {"csr": compressed, "csc": compressed, "coo": ("data", "row", "col", "shape")}
-    if kind not in parts:
+    if kind not in PARTS:
         raise ValueError(f"{path} holds a sparse matrix as {kind}; save it as csr, csc or coo")
-    if not set(parts[kind]) <= set(arrays):
+    if not set(PARTS[kind]) <= set(arrays):
         raise ValueError(
             f"{path} has {listed(sorted(arrays))}; expected X with two dimensions, or "
-            f"{', '.join(parts[kind])} of a {kind.upper()} matrix"
+            f"{', '.join(PARTS[kind])} of a {kind.upper()} matrix"
         )
-    data, first, second, shape = (arrays[name] for name in parts[kind])
+    data, first, second, shape = (arrays[name] for name in PARTS[kind])
     data = _numeric(path, "data", data)
     try:
         if kind == "coo":
@@ -90,16 +96,25 @@ def _numeric(path: str, name: str, values: Array) -> Array:
     return values if values.dtype.kind == "f" else values.astype(np.float64)
 
 
-def _target(path: str, y: Array, rows: int) -> Array:
-    """Return one number or text per row; a column of them is one too."""
-    if y.shape not in ((rows,), (rows, 1)):
-        raise ValueError(
-            f"y in {path} has the shape {y.shape}, expected one value for {rows} rows"
-        )
-    flat = y.ravel()
+def _beside(path: str, arrays: dict[str, Array], X: Any) -> dict[str, Array]:
+    """Return the arrays with one value per row: targets, weights, offsets."""
+    rows = X.shape[0]
+    if "y" in arrays and arrays["y"].shape not in ((rows,), (rows, 1)):
+        shape = arrays["y"].shape
+        raise ValueError(f"y in {path} has the shape {shape}, expected one value for {rows} rows")
+    return {
+        name: _column(path, name, values)
+        for name, values in arrays.items()
+        if values.shape in ((rows,), (rows, 1)) and (name == "y" or values.dtype.kind in "fiubUS")
+    }
+
+
+def _column(path: str, name: str, values: Array) -> Array:
+    """Return one number, truth or text per row."""
+    flat = values.ravel()
     if flat.dtype.kind in "US":
         return flat.astype(str).astype(object)
-    return flat if flat.dtype.kind == "b" else _numeric(path, "y", flat)
+    return flat if flat.dtype.kind == "b" else _numeric(path, name, flat)
 
 
 def npy_chunks(path: str, file: str, rows: int, expected: Expected) -> Iterator[Table]:
@@ -121,6 +136,7 @@ def npy_chunks(path: str, file: str, rows: int, expected: Expected) -> Iterator[
         raise ValueError(f"{path} cannot be read as .npy: {error}") from error
     if X.ndim != 2 or not X.shape[0]:
         raise ValueError(f"{path} has the shape {X.shape}, expected rows and columns")
+    _numeric(path, "the array", X[:0])
     for first in range(0, X.shape[0], rows):
         part = X[first : first + rows]
         yield Table(path, {}, part if sparse.issparse(part) else np.asarray(part), first=first)

@@ -131,7 +131,7 @@ class SavedModel:
         try:
             plain = json.loads((folder / "model.json").read_text(encoding="utf-8"))
             version = plain["format"]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise FileNotFoundError(
                 f"{folder} is not a model (no model.json); make one with `stochadmm fit`"
             ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -91,7 +92,7 @@ def _pictures(saved: SavedModel, model: Any, graph: Any, path: Any) -> list[tupl
         found.append(("Coefficients on the grid", _for_outputs(saved, on_grid)))
     elif kind is Kind.EDGES and saved.design.n_columns <= PAGE.largest_drawing:
         place = {name: j for j, name in enumerate(names)}
-        ends = np.array([(place[a], place[b]) for a, b, _ in graph])
+        ends = np.array([(place[a], place[b]) for a, b, _ in graph], dtype=np.intp)
         on_graph = partial(plot_coef_graph, edges=ends, names=names)
         found.append(("Coefficients on the graph", _for_outputs(saved, on_graph)))
     if has_members(model, "plot_groups"):
@@ -144,12 +145,14 @@ def _svg(panels: Panels) -> str:
         return ""
     figure = Figure(figsize=(6.0, 3.7 * len(panels)), layout="constrained")
     places = figure.subplots(len(panels), squeeze=False)[:, 0]
-    for ax, (title, draw) in zip(places, panels, strict=True):
-        draw(ax=ax)
-        if title:
-            ax.set_title(plain(title), fontsize="medium")
     file = StringIO()
-    figure.savefig(file, format="svg")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box
+        for ax, (title, draw) in zip(places, panels, strict=True):
+            draw(ax=ax)
+            if title:
+                ax.set_title(plain(title), fontsize="medium")
+        figure.savefig(file, format="svg")
     text = file.getvalue()
     return text[text.index("<svg") :]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any, TextIO
 
 from stochadmm.base.files import replacing
 
-from ._columns import ANYTHING, Expected, Table, check_names, texts, typed
+from ._columns import ANYTHING, Expected, Table, check_names, is_number, texts, typed
 
 
 @contextmanager
@@ -107,13 +108,12 @@ def read_edges(path: str, columns: Collection[str]) -> list[tuple[str, str, floa
                 f"line {number} of {path} has {len(row)} fields, expected name,name or "
                 "name,name,weight"
             )
-        try:
-            weight = float(row[2]) if len(row) == 3 else 1.0
-        except ValueError:
+        weight = row[2] if len(row) == 3 else "1"
+        if not is_number(weight) or not 0 <= float(weight) < math.inf:
             raise ValueError(
-                f"line {number} of {path} has the weight {row[2]!r}, expected a number"
-            ) from None
-        edges.append((row[0], row[1], weight))
+                f"line {number} of {path} has the weight {weight!r}, expected a number >= 0"
+            )
+        edges.append((row[0], row[1], float(weight)))
     return edges
 
 
@@ -139,6 +139,8 @@ def _below_heading(
     lines = [
         (number, [cell.strip() for cell in row if cell.strip()]) for number, row in _records(path)
     ]
+    if not lines:
+        raise ValueError(f"{path} is empty; expected names of columns in every line")
     known = [[name in columns for name in row[named]] for _, row in lines]
     if len(lines) < 2 or any(known[0]) or not all(map(all, known[1:])):
         return lines

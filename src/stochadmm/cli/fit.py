@@ -141,7 +141,7 @@ def streamed(
     checkpoint: Path | None = None,
 ) -> tuple[Any, SavedModel, Any]:  # fmt: skip
     """Return the fitted model, how it is saved, and the graph."""
-    from stochadmm.data import Changed, Labels
+    from stochadmm.data import Changed, Labels, n_outputs
 
     from . import _stream
 
@@ -154,6 +154,8 @@ def streamed(
     if len(_listed(request.target)) > 1:
         raise ValueError(f"{beyond}; --target is {request.target}, but streamed rows take one")
     source = _stream.opened(data, request.target, request.weight, request.offset, drop)
+    if n_outputs(source) is not None:
+        raise ValueError(f"{beyond}; its target is a matrix, but streamed rows take one number")
     left = heading(files_of(data)[0]).notes(
         [request.target, request.weight, request.offset, *drop]
     )
@@ -280,6 +282,8 @@ def prepare(
 ) -> Setting:  # fmt: skip
     """Check the options against the table and choose the estimator."""
     targets = _listed(target)
+    if not targets or len(set(targets)) < len(targets):
+        raise ValueError(f"--target is {target!r}, expected one name, or several that differ")
     values = [table.column(name, "target") for name in targets]
     loss = loss or _default_loss(targets[0], values[0], len(targets))
     if loss not in LOSSES:
@@ -316,7 +320,7 @@ def _choose(
         _check_names([name for edge in pairs for name in edge[:2]], names, edges)
         setting.graph = pairs
     elif grid is not None:
-        setting.graph = _grid(grid)
+        setting.graph = _grid(grid, setting.design.n_columns)
     elif graph is not None:
         if graph not in ("chain", "glasso"):
             raise ValueError(f"--graph is {graph!r}, expected chain or glasso")
@@ -337,8 +341,17 @@ def _check_names(used: list[str], names: list[str], path: str) -> None:
         )
 
 
-def _grid(text: str) -> Any:
+def _grid(text: str, n_columns: int) -> Any:
     """Return the grid of ``28x28``, or of a ``.npy`` mask that is True where columns are."""
+    grid = _given_grid(text)
+    if grid.n_nodes != n_columns:
+        raise ValueError(
+            f"--grid {text} has {grid.n_nodes} cells, but there are {n_columns} columns"
+        )
+    return grid
+
+
+def _given_grid(text: str) -> Any:
     from stochadmm.structures import Grid
 
     if text.lower().endswith(".npy"):
