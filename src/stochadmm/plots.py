@@ -19,9 +19,11 @@ def _axes(ax: Any) -> Any:
     return plt.subplots()[1]
 
 
-def plain(name: Any) -> str:
-    """Return a name that is drawn as it is: between dollar signs would be mathematics."""
-    return str(name).replace("$", r"\$")
+def plain(name: Any, most: int = 40) -> str:
+    """Return a name as it is drawn: dollar signs begin no mathematics, a long one is cut."""
+    text = str(name)
+    short = text if len(text) <= most else text[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return short.replace("$", r"\$")
 
 
 def plot_path(path: Any, ax: Any = None, chosen: float | None = None) -> Any:

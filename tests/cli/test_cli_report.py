@@ -100,3 +100,11 @@ def test_letters_that_the_font_lacks_are_no_warning(run, tmp_path, recwarn):
     np.savez(tmp_path / "t.npz", X=X, y=X.sum(axis=1), names=["面积", "价格"])
     assert run("fit", "t.npz", "--loss", "squared", "--alpha", "0.1").exit_code == 0
     assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
+
+
+def test_long_names_are_cut_in_pictures(run, tmp_path, recwarn):
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    np.savez(tmp_path / "t.npz", X=X, y=X.sum(axis=1), names=["a" * 10_000, "b"])
+    assert run("fit", "t.npz", "--loss", "squared", "--alpha", "0.1").exit_code == 0
+    assert "a" * 39 + "…" in texts(page(tmp_path), "Largest coefficients")
+    assert not [warning for warning in recwarn if "layout" in str(warning.message)]

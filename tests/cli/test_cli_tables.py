@@ -223,6 +223,26 @@ def test_levels_are_known_by_their_text_where_a_file_has_numbers(run, rows, tmp_
     assert first.stderr == second.stderr == ""
 
 
+def test_spaces_around_texts_do_not_count_in_any_format(run, rows, tmp_path):
+    columns = numbers(rows) | {"b": [[" west", "east "][k % 2] for k in range(60)]}
+    csv_of(tmp_path / "t.csv", columns)
+    parquet(tmp_path / "t.parquet", columns)
+    answers = []
+    for data in ("t.csv", "t.parquet", "?.csv", "?.parquet"):
+        succeeded(run("fit", data, *SQUARED, "--tol", "1e-9", "--overwrite"))
+        assert sorted(columns_of("model")) == ["a", "b=east", "b=west"]
+        for other in ("t.csv", "t.parquet"):
+            done = succeeded(run("predict", "model", other, "--json"))
+            assert done.stderr == ""
+            answers.append(json.loads(done.stdout)["y"])
+    np.testing.assert_allclose(answers, [answers[0]] * 8, atol=1e-5)
+    columns["b"][0] = "west"
+    csv_of(tmp_path / "t.csv", columns)
+    one_line(run("fit", "?.csv", *SQUARED, "--out", "o"), "two columns named 'b=west'")
+    csv_of(tmp_path / "t.csv", {f" {name}": values for name, values in columns.items()})
+    one_line(run("fit", "?.csv", *SQUARED, "--out", "o"), "spaces around the column name 'a'")
+
+
 # ---------------------------------------------------------------- types of Parquet columns
 
 
@@ -527,6 +547,20 @@ def test_the_only_class_with_weights_is_named_plainly(run, rows, tmp_path):
     columns = numbers(rows) | {"y": [k % 2 for k in range(60)], "w": [k % 2 for k in range(60)]}
     csv_of(tmp_path / "t.csv", columns)
     one_line(run("fit", "t.csv", "--alpha", "0.02", "--weight", "w"), "have the class '1'")
+
+
+def test_a_target_without_any_value_is_one_line(run, rows, tmp_path):
+    csv_of(tmp_path / "t.csv", numbers(rows) | {"z": [""] * 60})
+    one_line(run("fit", "t.csv", *SQUARED, "--target", "y,z"), "'z'", "60 empty")
+
+
+def test_a_path_of_several_outputs_names_them(run, rows, tmp_path):
+    columns = numbers(rows) | {"c": ["u", "v", "w"] * 20}
+    csv_of(tmp_path / "t.csv", columns)
+    done = succeeded(run("path", "t.csv", "--target", "c", "--drop", "b,y", "--alphas", "3"))
+    assert done.stdout.startswith("alpha,relative_gap,a[u],a[v],a[w]\n")
+    done = run("path", "t.csv", "--target", "y,b", "--drop", "c", "--alphas", "3")
+    assert succeeded(done).stdout.startswith("alpha,relative_gap,a[y],a[b]\n")
 
 
 @pytest.mark.parametrize("target", ["y,y", "", ","])

@@ -11,7 +11,7 @@ import numpy as np
 
 from stochadmm.base.protocols import Array
 
-from ._columns import Table, check_names
+from ._columns import Table, check_names, texts
 
 PARQUET = {".parquet", ".pq"}
 
@@ -83,7 +83,7 @@ def _columns(batch: Any) -> dict[str, Array]:
 
 
 def _values(column: Any) -> Array:
-    """Return numbers, truths, or texts of which a missing one is empty, as in a CSV file."""
+    """Return numbers, truths, or texts as from a CSV file: a missing one is empty."""
     import pyarrow.types as types
 
     if types.is_dictionary(column.type):
@@ -94,5 +94,4 @@ def _values(column: Any) -> Array:
     numeric = (types.is_floating, types.is_integer, types.is_boolean, types.is_decimal)
     if types.is_null(kind) or any(is_kind(kind) for is_kind in numeric):
         return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-    cells = column.to_pylist()
-    return np.array(["" if cell is None else str(cell) for cell in cells], dtype=object)
+    return texts(["" if cell is None else str(cell) for cell in column.to_pylist()])

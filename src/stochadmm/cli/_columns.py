@@ -145,7 +145,7 @@ def _is_plain(text: str) -> bool:
 
 
 def texts(cells: Sequence[str]) -> Array:
-    """Return cells as text."""
+    """Return cells as text; spaces around it are no part of it."""
     return np.array([cell.strip() for cell in cells], dtype=object)
 
 

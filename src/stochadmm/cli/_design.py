@@ -88,9 +88,11 @@ class Design:
         if kinds is None:
             return table.numbers(name, "model")[:, None]
         values = as_texts(table.column(name, "model"))
-        ordered = np.array(kinds)
-        place = np.minimum(np.searchsorted(ordered, values), len(kinds) - 1)
-        known = np.flatnonzero(ordered[place] == values)  # other levels are all zeros
+        given = np.array(kinds)
+        order = np.argsort(given)
+        found = np.searchsorted(given, values, sorter=order)
+        place = order[np.minimum(found, len(kinds) - 1)]
+        known = np.flatnonzero(given[place] == values)  # other levels are all zeros
         cells = (np.ones(known.size), (known, place[known]))
         return sparse.csr_array(cells, shape=(len(values), len(kinds)))
 

@@ -17,6 +17,7 @@ from stochadmm.losses import FOR_LABELS, FOR_NUMBERS
 from stochadmm.penalties import Separable
 from stochadmm.streaming import streams, targets_of
 
+from ._columns import check_names
 from ._design import Design
 from ._tables import ARROW, LIBSVM, TEXT, files_of, heading
 
@@ -72,8 +73,12 @@ def design_of(source: Any) -> Design:
     if not source.names:
         return Design({}, int(source.n_columns))
     pairs = zip(source.roles.columns, source.roles.levels, strict=True)
-    levels = {name: None if kinds is None else list(kinds) for name, kinds in pairs}
-    return Design(levels, int(source.n_columns))
+    levels = {
+        name: None if kinds is None else [kind.strip() for kind in kinds] for name, kinds in pairs
+    }
+    design = Design(levels, int(source.n_columns))
+    check_names("the streamed table", design.names)
+    return design
 
 
 def two_labels(source: Source, path: str, target: str) -> Array:

@@ -50,8 +50,15 @@ def _records(path: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]
 
 
 def heading(path: str, delimiter: str) -> Table:
-    """Return a table without rows."""
-    return _table(path, _header(path, next(_records(path, delimiter), (1, []))[1]), [], ANYTHING)
+    """Return a table without rows, for those that are streamed: names stay as they are there."""
+    cells = next(_records(path, delimiter), (1, []))[1]
+    names = _header(path, cells)
+    spaced = [name for name, cell in zip(names, cells, strict=True) if name != cell]
+    if spaced:
+        raise ValueError(
+            f"{path} has spaces around the column name {spaced[0]!r}; remove them to stream rows"
+        )
+    return _table(path, names, [], ANYTHING)
 
 
 def chunks(path: str, delimiter: str, rows: int, expected: Expected) -> Iterator[Table]:

@@ -241,12 +241,11 @@ class Setting:
         """Return weights and offsets of the rows where there are some."""
         found = {} if self.weight is None else {"sample_weight": self.weight}
         if self.offset is not None:
-            outputs = len(set(self.y.tolist())) if self.classifies else len(self.targets)
-            if outputs > (2 if self.classifies else 1):
+            if len(self.outputs) > (2 if self.classifies else 1):
                 what = "classes" if self.classifies else "targets"
                 raise ValueError(
-                    f"--offset is one number per row, which {outputs} {what} cannot share; it is "
-                    "for one target or two classes"
+                    f"--offset is one number per row, which {len(self.outputs)} {what} cannot "
+                    "share; it is for one target or two classes"
                 )
             found["offset"] = self.table.numbers(self.offset, "offset")
         return found
@@ -263,6 +262,11 @@ class Setting:
         return self.loss in CLASSIFIER_LOSSES
 
     @property
+    def outputs(self) -> list[str]:
+        """The classes or targets."""
+        return np.unique(self.y).tolist() if self.classifies else self.targets
+
+    @property
     def y(self) -> Any:
         """Targets as the estimators take them."""
         if self.classifies:
@@ -271,7 +275,7 @@ class Setting:
             return self.table.numbers(self.targets[0], "target")
         columns = [self.table.column(name, "target") for name in self.targets]
         for name, column in zip(self.targets, columns, strict=True):
-            if column.dtype == object:
+            if column.dtype == object or np.isnan(column).all():
                 self.table.numbers(name, "target")
         return np.column_stack(columns)  # NaN is a missing target
 

@@ -53,7 +53,7 @@ def path(
     outputs = coefs.shape[1] // setting.design.n_columns
     names = setting.design.names
     if outputs > 1:
-        names = [f"{name}[{k}]" for k in range(outputs) for name in names]
+        names = [f"{name}[{output}]" for output in setting.outputs for name in names]
     if as_json:
         rows = [
             {"alpha": a, "relative_gap": g, "coef": c}
