@@ -131,6 +131,13 @@ def listed(names: list[str]) -> str:
 # ---------------------------------------------------------------- cells
 
 
+TRUTHS = {
+    **dict.fromkeys(("true", "True", "TRUE", "1"), True),
+    **dict.fromkeys(("false", "False", "FALSE", "0"), False),
+}
+"""Cells of a column of truths, as pyarrow knows them."""
+
+
 def is_number(text: str) -> bool:
     """Say whether a cell is a number; ``1_000`` and digits of other scripts are text."""
     try:
@@ -171,11 +178,9 @@ def _whole(cell: str) -> int:
 
 
 def _truth(cell: str) -> bool:
-    known = {"true": True, "True": True, "TRUE": True, "1": True}
-    known |= {"false": False, "False": False, "FALSE": False, "0": False}
-    if cell.strip() not in known:
+    if cell.strip() not in TRUTHS:
         raise ValueError(f"{cell!r} is neither true nor false")
-    return known[cell.strip()]
+    return TRUTHS[cell.strip()]
 
 
 def as_texts(values: Array) -> Array:
