@@ -106,7 +106,6 @@ def test_a_missing_label_is_no_class(run, rows, tmp_path, labels, kind):
         (["1_000", "2", "3"], True),
         (["٣", "4", "5"], True),
         (["２", "4", "5"], True),
-        (["0x10", "17", "18"], False),
         (["0x10", "1.5", "18"], True),
         (["1e5", "2", "3E4"], False),
         ([" 1 ", "2", "3.5"], False),
@@ -237,10 +236,10 @@ def test_spaces_around_texts_do_not_count_in_any_format(run, rows, tmp_path):
             answers.append(json.loads(done.stdout)["y"])
     np.testing.assert_allclose(answers, [answers[0]] * 8, atol=1e-5)
     columns["b"][0] = "west"
-    csv_of(tmp_path / "t.csv", columns)
-    one_line(run("fit", "?.csv", *SQUARED, "--out", "o"), "two columns named 'b=west'")
     csv_of(tmp_path / "t.csv", {f" {name}": values for name, values in columns.items()})
-    one_line(run("fit", "?.csv", *SQUARED, "--out", "o"), "spaces around the column name 'a'")
+    for data in ("t.csv", "?.csv"):
+        succeeded(run("fit", data, *SQUARED, "--overwrite"))
+        assert sorted(columns_of("model")) == ["a", "b=east", "b=west"]
 
 
 # ---------------------------------------------------------------- types of Parquet columns

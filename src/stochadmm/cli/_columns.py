@@ -163,18 +163,13 @@ def typed(cells: Sequence[str]) -> Array:
     """
     if not _is_plain(" ".join(cells)):
         return texts(cells)
-    for read in (float, _whole, _truth):
+    for read in (float, _truth):
         try:
             values = np.array([read(cell) if cell.strip() else np.nan for cell in cells])
         except ValueError:
             continue
         return values if values.dtype == bool else values.astype(np.float64)
     return texts(cells)
-
-
-def _whole(cell: str) -> int:
-    """Return a whole number, decimal or hexadecimal."""
-    return int(cell, 16 if cell.strip()[:2] in ("0x", "0X") else 10)
 
 
 def _truth(cell: str) -> bool:

@@ -145,7 +145,7 @@ class SavedModel:
         try:
             arrays = read_arrays(folder / "model.npz")
             coef, intercept = arrays["coef"], arrays["intercept"]
-            design = Design(plain["sources"], int(plain["n_columns"]), plain["from_zero"])
+            design = Design(plain["sources"], int(plain["n_columns"]), plain.get("from_zero"))
             model = cls(
                 design, coef, intercept, plain["targets"], plain["loss"], plain["classes"],
                 plain["offset"], plain["facts"],

@@ -50,14 +50,8 @@ def _records(path: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]
 
 
 def heading(path: str, delimiter: str) -> Table:
-    """Return a table without rows, for those that are streamed: names stay as they are there."""
-    cells = next(_records(path, delimiter), (1, []))[1]
-    names = _header(path, cells)
-    spaced = [name for name, cell in zip(names, cells, strict=True) if name != cell]
-    if spaced:
-        raise ValueError(
-            f"{path} has spaces around the column name {spaced[0]!r}; remove them to stream rows"
-        )
+    """Return a table without rows, for those that are streamed."""
+    names = _header(path, next(_records(path, delimiter), (1, []))[1])
     return _table(path, names, [], ANYTHING)
 
 

@@ -1,8 +1,8 @@
 """CSV and TSV text, read once into Arrow files.
 
 A column holds numbers where every cell is one or empty, and texts otherwise, as in tables that are
-read into memory: words such as ``true`` and dates are texts. Blanks around names and cells are no
-part of them.
+read into memory: ``true`` and ``false`` are 1 and 0, dates are texts. Blanks around names and
+cells are no part of them.
 """
 
 from __future__ import annotations
@@ -82,12 +82,14 @@ def _kinds(asked: Asked, heads: list[Any], origins: Origins) -> Any:
         known = asked.known_levels([name.strip() for name in heads[0].names], origins.paths[0])
 
     def kind(name: str, seen: Any) -> Any:
+        may_be = known is None or name not in known or known[name] is None
+        if may_be and pa.types.is_boolean(seen):
+            return seen
         if known is not None and name in known:
             return pa.float64() if known[name] is None else pa.string()
         if pa.types.is_null(seen):
             return seen
-        is_plain = is_number(seen) and not pa.types.is_boolean(seen)
-        return pa.float64() if is_plain else pa.string()
+        return pa.float64() if is_number(seen) else pa.string()
 
     cleaned = [
         pa.schema(
