@@ -47,6 +47,9 @@ class Has(Enum):
     """Compiled loops know the loss."""
     SQUARE = "square"
     """It is ``square / 2 (z - y)^2``."""
+    BEYOND = "beyond"
+    """It is the loss of its model for predictions in a range only, and tells how far others lie
+    beyond it; ``wider(by)`` is the loss with a wider range."""
     BY_CLASS = "by_class"
     """Targets name one of several classes, each of which has a prediction of its own."""
 

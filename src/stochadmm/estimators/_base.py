@@ -16,12 +16,13 @@ from ..base.validation import is_whole, listed
 from ..base.workspace import Workspace
 from ..data import Source
 from ..problem import Problem
-from ..run.path import Path, alpha_grid, alpha_max, at_strength, carried, solve_path
+from ..run.path import Path, alpha_grid, at_strength, carried, solve_path
 from ..run.result import Result, Status
 from ..structures import NamedColumns
 from . import _reports, refit
 from ._callbacks import CallbackSupportMixin, Epochs
 from ._data import Data, checked_offset, checked_rows
+from ._range import largest_strength
 from ._solve import (
     Budget,
     raise_if_interrupted,
@@ -305,7 +306,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
                 "alphas"
             )
         plain = structure.problem(data, fitting.columns.free, self.positive, ridge=False)
-        return alpha_max(plain, workspace)
+        return largest_strength(plain, workspace)
 
     def path(
         self, X: Any, y: Any = None, *, alphas: Any = 50, eps: float = 1e-3,

@@ -205,9 +205,11 @@ def regression_targets(y: Any, X: Any, weight: Array | None) -> tuple[Array, Arr
     return np.where(missing, 1, y), np.where(missing, 0.0, rows[:, None])
 
 
-def regression_loss(loss: Any, y: Array) -> CompleteLoss:
-    """Return the loss of a name, or the object itself."""
-    return _own(loss) or _named(loss, FOR_NUMBERS).for_targets(y)
+def regression_loss(
+    loss: Any, y: Array, weight: Array | None = None, offset: Array | None = None
+) -> CompleteLoss:
+    """Return the loss of a name, made for the targets, or the object itself."""
+    return _own(loss) or _named(loss, FOR_NUMBERS).for_targets(y, weight, offset)
 
 
 def class_codes(y: Any, X: Any) -> tuple[Array, Array]:

@@ -117,8 +117,8 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
 
     def _targets(self, X: Any, y: Any, weight: Array | None, offset: Any) -> Data:
         y, weight = _data.regression_targets(y, X, weight)
-        self._loss = _data.regression_loss(self.loss, y)
         offset = _data.checked_offset(offset, y.shape, X.dtype)
+        self._loss = _data.regression_loss(self.loss, y, weight, offset)
         return Data(X, y, self._loss, weight, bool(self.fit_intercept), offset, y.ndim == 1)
 
     def _streamed_targets(self, source: Source) -> StreamedData:

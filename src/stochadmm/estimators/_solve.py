@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..base.capabilities import fact
+from ..base.fingerprint import fingerprint
 from ..base.workspace import Workspace
 from ..problem import Problem
 from ..run.limits import Limits
@@ -21,6 +23,7 @@ from ..run.result import Record, Result, Status
 from ..run.stopping import Gap, Polished, Rule
 from ..streaming import loss_of_source
 from ._data import Data
+from ._range import in_range
 
 ROUNDING = {"float64": 1e-14, "float32": 1e-7}  # relative gaps that small problems aim at
 
@@ -97,7 +100,8 @@ def solve(
 
     Without ``last_digits`` small problems are solved well enough to compare strengths. A callback
     has every epoch measured, so there is none unless somebody watches. A run goes on from its
-    ``checkpoint`` where that exists.
+    ``checkpoint`` where that exists. Losses that are exact in a range of predictions only are
+    given a wider one where the answer lies beyond.
     """
     small = _work(problem) <= OPTIONS.small and loss_of_source(problem.f2) is None
     stop: Rule = Gap(tol)
@@ -105,18 +109,26 @@ def solve(
         aim = max(ROUNDING[problem.dtype.name], 0.0 if last_digits else OPTIONS.enough_to_choose)
         stop = Polished(tol, aim) if aim < tol else stop
     passes = OPTIONS.small_passes if small else OPTIONS.passes
-    asked = Request(
-        stop=stop,
-        limits=Limits(passes if max_passes is None else max_passes, budget.max_seconds),
-        start=start,
-        callback=callback,
-        random_state=_generator(random_state),
-        verbose=verbose,
-        resumable=False,
-        checkpoint=checkpoint,
-        resume=checkpoint is not None,
-    )
-    return solve_in(problem, solver, asked, workspace)
+    passes = passes if max_passes is None else max_passes
+
+    def once(problem: Problem, before: Result | None) -> Result:
+        file = checkpoint
+        if checkpoint is not None and before is not None:  # of another problem than the first
+            file = f"{checkpoint}.{fingerprint(fact(problem.f2, 'loss'))[:8]}"
+        asked = Request(
+            stop=stop,
+            limits=Limits(passes, budget.max_seconds),
+            start=start if before is None else (before.pair, before.dual),
+            callback=callback,
+            random_state=_generator(random_state),
+            verbose=verbose,
+            resumable=False,
+            checkpoint=file,
+            resume=file is not None,
+        )
+        return solve_in(problem, solver, asked, workspace)
+
+    return in_range(problem, once, workspace)
 
 
 def _work(problem: Problem) -> int:

@@ -22,6 +22,7 @@ from ..penalties import Separable
 from ..problem import Problem
 from ..run.result import Result
 from ._data import Data
+from ._scores import scored_loss
 from ._solve import Budget, solve
 
 
@@ -311,8 +312,8 @@ def mixed(model: Any, fitting: Any, result: Result, part: float, budget: Budget)
 def mean_loss(data: Data, found: Refit) -> float:
     """Return the data term at the coefficients of a refit."""
     problem = Problem.linear(
-        data.loss, data.X, data.y, intercept=data.intercept, sample_weight=data.weight,
-        offset=data.offset,
+        scored_loss(data.loss), data.X, data.y, intercept=data.intercept,
+        sample_weight=data.weight, offset=data.offset,
     )  # fmt: skip
     x2 = found.coef
     if data.intercept:

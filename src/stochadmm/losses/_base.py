@@ -70,6 +70,13 @@ def weighted_mean(terms: Array, weight: Array | None) -> float:
     return float((weight * terms).sum()) / float(rows.sum())
 
 
+def sums(terms: tuple[Array, ...], weight: Array | None) -> list[Array]:
+    """Return the weighted sum over the rows of each of ``terms``, column by column."""
+    if weight is None:
+        return [np.asarray(term).sum(axis=0, dtype=np.float64) for term in terms]
+    return [(rows(weight, np.asarray(term)) * term).sum(axis=0) for term in terms]
+
+
 def room(u: Array, du: Array, lower: Any, upper: Any) -> Array:
     """Return the largest t in [0, 1], row by row, with ``lower <= u + t du <= upper``.
 
@@ -103,7 +110,9 @@ class Elementwise:
     """Whether no value is below zero, so that a value is a scale of its own."""
 
     @classmethod
-    def for_targets(cls, y: Array) -> Self:
+    def for_targets(
+        cls, y: Array, weight: Array | None = None, offset: Array | None = None
+    ) -> Self:
         """Return the loss with parameters that suit the targets; here the default ones."""
         return cls()
 

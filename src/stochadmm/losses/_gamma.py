@@ -8,9 +8,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import entr, gammaln, polygamma, psi
 
+from ..base.capabilities import Capabilities, Has
 from ..base.protocols import Array
 from ..base.validation import is_between
-from ._base import Elementwise, as_float
+from ._base import Elementwise, as_float, sums
+
+_LARGEST = 1e40  # ratio of a target and its mean: its square is still a number
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,9 @@ class Gamma(Elementwise):
     goes on as the parabola with the same value, slope and curvature at that point. The loss stays
     convex and smooth, its curvature is at most ``max_ratio``, and the conjugate is that of the
     loss as continued. A fit in which no target is more than ``max_ratio`` times its predicted mean
-    is the fit of the Gamma model itself.
+    is the fit of the Gamma model itself. Estimators see to it: where a fit ends beyond, they raise
+    ``max_ratio`` and solve again. ``minimize`` takes the loss as it is: look at
+    ``loss.beyond(z, y).max()``, which is above zero where predictions z left the range.
 
     Parameters
     ----------
@@ -42,17 +47,41 @@ class Gamma(Elementwise):
 
     max_ratio: float = 400.0
     name: ClassVar[str] = "gamma"
+    capabilities: ClassVar[Capabilities] = Elementwise.capabilities | {Has.BEYOND}
     nonnegative: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not is_between(self.max_ratio, 1, 1e40):
+        if not is_between(self.max_ratio, 1, _LARGEST):
             raise ValueError(f"max_ratio must lie between 1 and 1e40, got {self.max_ratio!r}")
 
     @classmethod
-    def for_targets(cls, y: Array, margin: float = 10.0) -> Self:
-        """Return the loss that is exact for means above the smallest target over ``margin``."""
-        low, high = float(np.min(y)), float(np.max(y))
-        return cls(min(margin * high / low, cls.max_ratio) if low > 0 else cls.max_ratio)
+    def for_targets(
+        cls, y: Array, weight: Array | None = None, offset: Array | None = None,
+        *, margin: float = 10.0,
+    ) -> Self:  # fmt: skip
+        """Return the loss that is exact for means above the smallest target over ``margin``.
+
+        That is at most a ratio of 400, or twice the largest at the best constant. With offsets,
+        targets are taken for one unit of exposure.
+        """
+        if not np.min(y) > 0:
+            return cls()
+        logs = np.log(np.asarray(y, dtype=np.float64)) - (0.0 if offset is None else offset)
+        top = logs.max(axis=0)
+        rate, rows = sums((np.exp(logs - top), np.ones_like(logs)), weight)
+        spread = float(min(np.max(top - logs.min(axis=0)), np.log(cls.max_ratio)))
+        reach = min(margin * np.exp(spread), cls.max_ratio)
+        constant = 2.0 * float(np.max(rows / np.maximum(rate, np.finfo(float).tiny)))
+        return cls(float(min(max(reach, constant), 0.1 * _LARGEST)))
+
+    def beyond(self, z: Array, y: Array) -> Array:
+        """Return how far predictions lie below the range, not above zero inside."""
+        return np.asarray(np.log(y) - np.asarray(z) - np.log(self.max_ratio))
+
+    def wider(self, by: float) -> Self:
+        """Return the loss with a range that goes on for ``by`` more, as far as numbers go."""
+        most = np.log(_LARGEST) - np.log(self.max_ratio)
+        return type(self)(self.max_ratio * float(np.exp(by)) if by < most else 0.99 * _LARGEST)
 
     @property
     def curvature_bound(self) -> float:

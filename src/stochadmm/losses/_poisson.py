@@ -8,9 +8,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import entr, gammaln, wrightomega
 
+from ..base.capabilities import Capabilities, Has
 from ..base.protocols import Array
 from ..base.validation import is_between
-from ._base import Elementwise, as_float
+from ._base import Elementwise, as_float, sums
+
+_FARTHEST = 100.0  # of predictions: exp(100) is no count, and its square is still a number
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,10 @@ class Poisson(Elementwise):
     is exactly ``exp(z) - y z``; above, the exponential goes on as the parabola with the same
     value, slope and curvature at that point. The loss stays convex and smooth, its curvature is
     at most ``exp(max_prediction)``, and the conjugate is that of the loss as continued. A fit
-    whose predictions stay below ``max_prediction`` is the fit of the Poisson model itself.
+    whose predictions, offsets included, stay below ``max_prediction`` is the fit of the Poisson
+    model itself. Estimators see to it: where a fit ends beyond, they raise ``max_prediction`` and
+    solve again. ``minimize`` takes the loss as it is: look at ``loss.beyond(z, y).max()``, which
+    is above zero where predictions z left the range.
 
     Parameters
     ----------
@@ -42,19 +48,39 @@ class Poisson(Elementwise):
 
     max_prediction: float = 6.0
     name: ClassVar[str] = "poisson"
+    capabilities: ClassVar[Capabilities] = Elementwise.capabilities | {Has.BEYOND}
     nonnegative: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not is_between(self.max_prediction, -100, 100):
+        if not is_between(self.max_prediction, -_FARTHEST, _FARTHEST):
             raise ValueError(
                 f"max_prediction must lie between -100 and 100, got {self.max_prediction!r}"
             )
 
     @classmethod
-    def for_targets(cls, y: Array, margin: float = 1.0) -> Self:
-        """Return the loss whose range goes ``margin`` beyond the log of the largest count."""
-        largest = float(np.max(y, initial=0.0))
-        return cls(float(np.log(max(largest, 1.0))) + margin)
+    def for_targets(
+        cls, y: Array, weight: Array | None = None, offset: Array | None = None,
+        *, margin: float = 1.0,
+    ) -> Self:  # fmt: skip
+        """Return the loss whose range goes ``margin`` beyond the log of the largest count.
+
+        With offsets also beyond the predictions of the best constant.
+        """
+        largest = float(np.log(max(float(np.max(y, initial=0.0)), 1.0)))
+        if offset is not None:
+            top = offset.max(axis=0)  # taken out first: exposures may be of any size
+            total, exposure = map(np.atleast_1d, sums((y, np.exp(offset - top)), weight))
+            seen = total > 0
+            largest = float(np.max(np.log(total[seen] / exposure[seen]), initial=largest))
+        return cls(largest + margin)
+
+    def beyond(self, z: Array, y: Array) -> Array:
+        """Return how far predictions lie beyond the range, not above zero inside."""
+        return np.asarray(z) - self.max_prediction
+
+    def wider(self, by: float) -> Self:
+        """Return the loss with a range that goes on for ``by`` more, as far as numbers go."""
+        return type(self)(min(self.max_prediction + by, 0.99 * _FARTHEST))
 
     @property
     def _top(self) -> float:

@@ -110,14 +110,16 @@ def null_model(unit: Problem, workspace: Workspace | None = None) -> tuple[Array
     return cleared[0].x, gradient
 
 
-def alpha_max(unit: Problem, workspace: Workspace | None = None) -> float:
+def alpha_max(
+    unit: Problem, workspace: Workspace | None = None, gradient: Array | None = None
+) -> float:
     """Return the smallest strength at which the null model is optimal.
 
     With g the gradient at the null model it is the smallest alpha for which -g is alpha times a
     subgradient of the penalty at zero: a linear program where the penalty is polyhedral, and the
     largest ratio ``-<g, w> / penalty(w)`` otherwise, between bounds from both sides for norms of
     coefficients, climbed by proximal steps for other structures. Runs that follow share what
-    ``workspace`` then knows of the structure.
+    ``workspace`` then knows of the structure. ``gradient`` is g, where it is known.
 
     Examples
     --------
@@ -135,7 +137,8 @@ def alpha_max(unit: Problem, workspace: Workspace | None = None) -> float:
             "alpha_max needs the structure as a matrix, and an operator of this size is known by "
             "its products alone; pass alphas instead"
         )
-    _, gradient = null_model(unit, workspace)
+    if gradient is None:
+        _, gradient = null_model(unit, workspace)
     size = float(np.abs(gradient).max(initial=0.0))
     if size == 0:
         return 0.0
