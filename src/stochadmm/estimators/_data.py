@@ -75,18 +75,23 @@ class Data:
         weight = None if self.weight is None else self.weight
         if weight is not None and weight.ndim == 2:
             weight = weight.max(axis=1)
-        mean, square = moments(self.X, weight)
-        center = mean if self.intercept else np.zeros_like(mean)
-        scale = self._deviations(square, center).astype(self.X.dtype)
         given: Any = self.X
+        mean = moments(given, weight)[0]
+        center = (mean if self.intercept else np.zeros_like(mean)).astype(given.dtype)
+        deviation = deviations(given, weight, center)
+        # values that differ in their last digit are those of a constant column
+        rounding = 4.0 * float(np.finfo(given.dtype).eps)
+        constant = deviation <= rounding * np.abs(center, dtype=np.float64)
+        scale = np.where(constant, 1.0, deviation).astype(given.dtype)
         if is_sparse(given):
             triple = (given.data / scale[given.indices], given.indices, given.indptr)
             X = sparse.csr_array(triple, shape=given.shape, copy=False)
             return replace(self, X=X, scale=scale)
-        center = center.astype(self.X.dtype)
-        if self.intercept:
-            return replace(self, X=(self.X - center) / scale, center=center, scale=scale)
-        return replace(self, X=self.X / scale, scale=scale)
+        if not self.intercept:
+            return replace(self, X=given / scale, scale=scale)
+        scaled = (given - center) / scale
+        scaled[:, constant] = 0.0  # not what rounding has left of them
+        return replace(self, X=scaled, center=center, scale=scale)
 
     @staticmethod
     def _deviations(square: Array, center: Array) -> Array:
@@ -140,6 +145,30 @@ def moments(X: Any, weight: Array | None) -> tuple[Array, Array]:
         first += part @ block
         second += part @ block**2
     return first, second
+
+
+def deviations(X: Any, weight: Array | None, center: Array) -> Array:
+    """Return the weighted root mean square distances of the columns from a center, in float64.
+
+    They are sums of squared differences: a difference of means of squares has no digits left where
+    a column lies far from zero.
+    """
+    n = X.shape[0]
+    share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+    center = center.astype(np.float64)
+    if is_sparse(X):
+        entries = sparse.csr_array(X, dtype=np.float64, copy=True)
+        entries.sum_duplicates()
+        stored = sparse.csr_array((np.ones(entries.nnz), entries.indices, entries.indptr), X.shape)
+        absent = np.where(stored.sum(axis=0) == n, 0.0, np.maximum(1.0 - stored.T @ share, 0.0))
+        entries.data = (entries.data - center[entries.indices]) ** 2
+        return np.sqrt(entries.T @ share + absent * center**2)
+    total = np.zeros(X.shape[1])
+    size = max(1, BLOCK // max(X.shape[1], 1))
+    for start in range(0, n, size):
+        part = slice(start, start + size)
+        total += share[part] @ (X[part] - center) ** 2
+    return np.asarray(np.sqrt(total))
 
 
 def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
