@@ -225,3 +225,21 @@ def test_coefficients_beyond_the_numbers_are_not_called_an_answer(intercept):
     z = X.astype(np.longdouble) @ w + (found.intercept if intercept else 0.0)
     assert abs(np.logaddexp(0, -y * z).mean() - found.objective) <= 1e-9
     assert not found.converged  # the best coefficients are above 3.4e38
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e-12, 2.2e-16, 1e-200])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(
+    "estimator", [sa.FusedLassoRegressor, sa.TrendFilterRegressor, sa.OverlappingGroupRegressor]
+)
+def test_a_column_of_next_to_nothing_does_not_drown_the_ties_of_others(size, intercept, estimator):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 6))
+    y = X[:, 0] + 0.3 * rng.standard_normal(40)
+    X[:, 3] = size
+    model = estimator(0.05, fit_intercept=intercept, max_seconds=20).fit(X, y)
+    X[:, 3] = 0.0
+    zero = estimator(0.05, fit_intercept=intercept, max_seconds=20).fit(X, y)
+    assert model.dual_gap_ < 1e-6
+    assert model.result_.objective == pytest.approx(zero.result_.objective, rel=1e-5)
+    np.testing.assert_allclose(model.predict(X), zero.predict(X), atol=1e-3)

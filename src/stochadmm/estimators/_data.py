@@ -162,7 +162,7 @@ def deviations(X: Any, weight: Array | None, center: Array) -> Array:
         stored = sparse.csr_array((np.ones(entries.nnz), entries.indices, entries.indptr), X.shape)
         absent = np.where(stored.sum(axis=0) == n, 0.0, np.maximum(1.0 - stored.T @ share, 0.0))
         entries.data = (entries.data - center[entries.indices]) ** 2
-        return np.sqrt(entries.T @ share + absent * center**2)
+        return np.asarray(np.sqrt(entries.T @ share + absent * center**2))
     total = np.zeros(X.shape[1])
     size = max(1, BLOCK // max(X.shape[1], 1))
     for start in range(0, n, size):

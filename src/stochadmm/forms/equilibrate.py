@@ -46,6 +46,10 @@ class Equilibration:
     off_center : float
         Ratio of mean to deviation from which on a column is shifted where a free intercept takes
         the shift: squared, a Hessian loses six digits to the nearly dependent pair.
+    most_enlarged : float
+        How many times more than a typical column one that a structure ties to others is
+        enlarged. Its ties grow with it, and beside ties of 1e8 those of the others are rounding;
+        the column itself, which penalized coefficients cannot make up for, may stay small.
     sample : int
         Rows that the decision looks at; units do not hide.
     largest_power : int
@@ -55,6 +59,7 @@ class Equilibration:
     spread: float = 1e4
     extreme: float = 1e8
     off_center: float = 1e3
+    most_enlarged: float = 1e4
     sample: int = 200
     largest_power: int = 500
 
@@ -159,10 +164,15 @@ def equilibrated(
     shift = workspace.rows.once(_shifts, f2, options) if free else None
     if not uneven and shift is None:
         return None
-    # the strengths of a path share their rows
-    data, scale = workspace.rows.once(_scaled_data, f2, shift, options)
-    full = np.append(scale, 1.0) if f2.intercept else scale
-    made = _restated(problem, data, full)
+    made, tied = None, _tied(problem)
+    for _ in range(2):
+        # the strengths of a path share their rows
+        data, scale = workspace.rows.once(_scaled_data, f2, shift, options, tied.tobytes())
+        full = np.append(scale, 1.0) if f2.intercept else scale
+        made = _restated(problem, data, full)
+        if made is None or not made[1]:
+            break
+        tied = np.ones_like(tied)  # a penalty of coefficients has become a structure
     if made is None:
         return None
     if shift is not None and f2.intercept:
@@ -241,12 +251,30 @@ def _exactly(column: Array, number: float) -> float:
     return float(number) if not error.any() and varies else 0.0
 
 
+def _tied(problem: Problem) -> Array:
+    """Return the mask of the columns that the constraint sees."""
+    n = problem.shape2[0] - problem.intercept
+    A2: Any = problem.A2
+    if A2 is None or not offers(A2, Has.SPARSE):
+        return np.full(n, A2 is not None)
+    return np.bincount(sparse.csr_array(A2.tosparse()).indices, minlength=n)[:n] > 0
+
+
 def _scaled_data(
-    f2: FiniteSum, shift: Array | None, options: Equilibration
+    f2: FiniteSum, shift: Array | None, options: Equilibration, tied: bytes
 ) -> tuple[FiniteSum, Array]:
-    """Return the shifted columns divided by powers of two near their sizes, and their inverses."""
+    """Return the shifted columns divided by powers of two near their sizes, and their inverses.
+
+    ``tied`` is the mask of columns that are not enlarged without limit.
+    """
     rows = f2.rows.changed(shift, None)  # only columns without zeros are moved
     size = _columns(rows)[0]
+    seen = np.sort(size[size > 0])
+    if seen.size:
+        usual = min(float(seen[(seen.size - 1) // 2]), 1.0)  # a column of ones is never small
+        least = usual / options.most_enlarged
+        low = np.frombuffer(tied, dtype=bool) & (size > 0)
+        size = np.where(low, np.maximum(size, least), size)
     power = np.where(size > 0, np.round(np.log2(np.where(size > 0, size, 1.0))), 0.0)
     scale = 2.0 ** -np.clip(power, -options.largest_power, options.largest_power)
     return with_rows(f2, rows.changed(None, scale)), scale
