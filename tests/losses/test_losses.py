@@ -13,6 +13,7 @@ from stochadmm.losses import (
     Squared,
     SquaredHinge,
 )
+from stochadmm.risk import FiniteSum
 from stochadmm.testing import check_loss
 
 ELEMENTWISE = [
@@ -253,3 +254,15 @@ def test_losses_are_values():
     assert Huber(1.0) == Huber(1.0) != Huber(2.0)
     assert len({Logistic(), Logistic(), Squared()}) == 2
     assert len({loss.kernel[0] for loss in ALL}) == 7
+
+
+@pytest.mark.parametrize("loss", [Squared(), Huber(), Quantile()])
+def test_missing_entries_count_alike_in_the_loss_and_in_the_sum_over_rows(loss):
+    rng = np.random.default_rng(0)
+    X, Y, w = rng.standard_normal((9, 2)), rng.standard_normal((9, 3)), rng.uniform(0.5, 2, 9)
+    weight = np.where(rng.random((9, 3)) < 0.3, 0.0, w[:, None])
+    B = rng.standard_normal((2, 3))
+    total = FiniteSum(loss, X, Y, weight).value(B)
+    assert total == pytest.approx(loss.value(X @ B, Y, weight), rel=1e-12)
+    by_hand = (weight * loss.values(X @ B, Y)).sum() / weight.max(axis=1).sum()
+    assert total == pytest.approx(by_hand, rel=1e-12)

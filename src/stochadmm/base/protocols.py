@@ -28,7 +28,7 @@ class Loss(Protocol):
         """Bound on the second derivative in ``z``; ``inf`` where there is none."""
 
     def value(self, z: Array, y: Array, weight: Array | None = None) -> float:
-        """Return the weighted mean over the rows given."""
+        """Return the weighted mean over the rows given; a row counts with its largest weight."""
 
     def slope(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``."""

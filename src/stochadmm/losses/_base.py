@@ -56,13 +56,13 @@ def check_finite(y: Array) -> None:
 def weighted_mean(terms: Array, weight: Array | None) -> float:
     """Return the weighted mean over the rows of ``terms``, summed over the columns.
 
-    A weight per entry counts for its row with the mean over the row, so that equal columns of
-    weights do the same as one weight per row.
+    Of weights per entry a row counts with its largest, as in `FiniteSum`: equal columns of weights
+    do the same as one weight per row, and a missing entry takes nothing from its row's weight.
     """
     if weight is None:
         return float(terms.sum(dtype=np.float64)) / len(terms)
     weight = np.asarray(weight, dtype=np.float64)
-    rows = weight if weight.ndim == 1 else weight.mean(axis=1)
+    rows = weight if weight.ndim == 1 else weight.max(axis=1)
     if terms.ndim == 2 and weight.ndim == 1:
         terms = terms.sum(axis=1)
     if weight.shape != terms.shape:
@@ -154,7 +154,7 @@ class Elementwise:
         """Return the weighted mean over the rows, summed over the outputs, in float64.
 
         ``weight`` is one number per row or, for predictions of shape (n, C), one per entry; a
-        row then counts with the mean of its weights.
+        row then counts with the largest of its weights.
         """
         z = np.asarray(z, dtype=np.float64)
         return weighted_mean(self._values(z, np.asarray(y, dtype=np.float64)), weight)

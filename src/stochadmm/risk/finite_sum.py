@@ -47,7 +47,7 @@ class FiniteSum:
     y : array of shape (n,) or (n, C)
         Targets in the domain of the loss.
     sample_weight : array of shape (n,) or (n, C), optional
-        Weights >= 0; one per entry for elementwise losses (0 = entry missing).
+        Weights >= 0; one per entry for elementwise losses (0 = missing, w_i = the row's largest).
     intercept : bool, default=False
         One more, last row of ``x`` that is added to every prediction.
     offset : array, optional
@@ -278,7 +278,7 @@ class FiniteSum:
         if weight is None:
             return self.loss.value(z, y) * len(y)
         q = weight[rows]
-        total = float(q.sum(dtype=np.float64)) / (1 if q.ndim == 1 else q.shape[1])
+        total = float((q if q.ndim == 1 else q.max(axis=1)).sum(dtype=np.float64))
         return self.loss.value(z, y, q) * total if total > 0 else 0.0
 
     def value(self, x: Array) -> float:
