@@ -281,20 +281,28 @@ def class_targets(
         kind = _named(loss, FOR_LABELS)
         several = n_classes > 2 and kind is Logistic
         chosen = cast(CompleteLoss, Multinomial(n_classes) if several else kind())
-    if offers(chosen, Has.BY_CLASS):
-        return chosen, codes
+    if offers(chosen, Has.BY_CLASS) and chosen.n_outputs(codes) != n_classes:
+        raise ValueError(
+            f"loss is for {chosen.n_outputs(codes)} classes, but {n_classes} have rows of a "
+            "weight above zero; use loss='logistic', which counts them"
+        )
+    return chosen, encoded(chosen, codes, n_classes, dtype)
+
+
+def encoded(loss: CompleteLoss, codes: Array, n_classes: int, dtype: Any) -> Array:
+    """Return the targets that a loss takes: class numbers, signs, or a matrix of signs."""
+    if offers(loss, Has.BY_CLASS):
+        return codes
     if n_classes == 2:
-        return chosen, np.where(codes == 1, 1, -1).astype(dtype)
+        return np.where(codes == 1, 1, -1).astype(dtype)
     signs = np.full((len(codes), n_classes), -1, dtype=dtype)
     signs[np.arange(len(codes)), codes] = 1
-    return chosen, signs
+    return signs
 
 
-def check_classes(classes: Array, codes: Array, weight: Array | None) -> None:
+def check_classes(classes: Array, mass: Array) -> None:
     """Raise when the rows that count have one class only: no intercept would be large enough."""
-    if weight is None:
-        return
-    seen = np.unique(codes[np.asarray(weight) > 0])
+    seen = np.flatnonzero(mass > 0)
     if seen.size == 1:
         raise ValueError(
             f"all rows with a weight above zero have the class {classes.tolist()[seen[0]]!r}; at "
@@ -302,31 +310,56 @@ def check_classes(classes: Array, codes: Array, weight: Array | None) -> None:
         )
 
 
-def class_weights(class_weight: Any, classes: Array, codes: Array, weight: Array | None) -> Any:
+def classes_with_weight(classes: Array, codes: Array, weight: Array | None) -> tuple[Array, Array]:
+    """Return classes and class numbers of the rows without the classes that have no weight.
+
+    A row of weight zero is no row, so that a class of such rows is no class; its rows, which keep
+    their weight, are given any number.
+    """
+    if weight is None:
+        return classes, codes
+    mass = np.bincount(codes, weight, len(classes))
+    check_classes(classes, mass)
+    kept = mass > 0
+    if kept.all() or not kept.any():  # no weight at all: said where weights are checked
+        return classes, codes
+    return classes[kept], np.maximum(np.cumsum(kept)[codes] - 1, 0)
+
+
+def class_weights(
+    class_weight: Any, classes: Array, codes: Array, weight: Array | None, part: bool = False
+) -> Any:
     """Return row weights times those of the classes."""
     if class_weight is None:
         return weight
     rows = np.ones(len(codes)) if weight is None else weight
     mass = np.bincount(codes, rows, len(classes))
-    return rows * weights_of_classes(class_weight, classes, mass)[codes]
+    return rows * weights_of_classes(class_weight, classes, mass, part)[codes]
 
 
-def weights_of_classes(class_weight: Any, classes: Array, mass: Array) -> Array:
-    """Return the weight of each class; ``mass`` is the sum of the weights of its rows."""
+def weights_of_classes(
+    class_weight: Any, classes: Array, mass: Array, part: bool = False
+) -> Array:
+    """Return the weight of each class; ``mass`` is the sum of the weights of its rows.
+
+    ``part`` says that other classes may be those of rows that are left out.
+    """
     if not has_members(class_weight, "items"):
         if class_weight != "balanced":
             raise ValueError(f"class_weight is {class_weight!r}, expected 'balanced' or a dict")
-        return np.asarray(mass.sum() / (len(classes) * np.where(mass > 0, mass, 1.0)))
+        seen = max(int(np.count_nonzero(mass)), 1)
+        return np.asarray(mass.sum() / (seen * np.where(mass > 0, mass, 1.0)))
     known = {label: k for k, label in enumerate(classes.tolist())}
     unknown = [label for label in class_weight if label not in known]
-    if unknown:
+    if unknown and not part:
         raise ValueError(
             f"class_weight names {unknown[0]!r}, which is no class of y; classes are "
             f"{', '.join(map(repr, known))}"
         )
     each = np.ones(len(classes))
     for label, value in class_weight.items():
-        each[known[label]] = value
+        if label in known:
+            each[known[label]] = value
     return each
 
 

@@ -31,9 +31,39 @@ class LabelClassifier(Classifier):
         if self.class_weight is not None:
             raise ValueError("class_weight is for one label per row; use sample_weight")
         self.classes_ = np.arange(signs.shape[1])
+        weight = self._without_constants(signs, weight)
         self._loss = _data.label_loss(self.loss)
         offset = _data.checked_offset(offset, signs.shape, X.dtype)
         return Data(X, signs, self._loss, weight, bool(self.fit_intercept), offset, False)
+
+    def _without_constants(self, signs: Array, weight: Array | None) -> Array | None:
+        """Refuse labels that all rows have, or none: no intercept is large enough for them.
+
+        Where rows are left out they may have the other value: entries of such a label then have
+        no weight, neither in the fit nor in its score.
+        """
+        seen = signs if weight is None or not weight.any() else signs[weight > 0]
+        self._constant = (seen == seen[:1]).all(axis=0)
+        if self._constant.any() and not self._fits_part:
+            k = int(np.flatnonzero(self._constant)[0])
+            which = "no row" if seen[0, k] < 0 else "every row"
+            raise ValueError(
+                f"label {k} is the same in all rows that count: {which} has it; a classifier "
+                "needs rows with and without it, leave the column out"
+            )
+        return self._silenced(signs, weight)
+
+    def _silenced(self, signs: Array, weight: Array | None) -> Array | None:
+        """Return weights per entry that leave the labels out that were the same in all rows."""
+        if not self._constant.any():
+            return weight
+        if self._constant.all():
+            raise ValueError(
+                "the rows of a fold have one value of every label; use fewer folds, or folds that "
+                "mix the rows"
+            )
+        each = np.ones(len(signs)) if weight is None else weight
+        return np.where(self._constant, 0.0, each[:, None])
 
     def _labelled(self, z: Array) -> Array:
         return (z > 0).astype(np.int64) if self.multilabel_ else super()._labelled(z)
@@ -52,7 +82,7 @@ class LabelClassifier(Classifier):
         signs, shape = as_signs(y, X), (X.shape[0], len(self.classes_))
         if signs is None or signs.shape != shape:
             raise ValueError(f"y has shape {np.shape(y)}, expected {shape} as in fit")
-        weight = _data.checked_weight(weight, X)
+        weight = self._silenced(signs, _data.checked_weight(weight, X))
         return lambda: float(self._loss.value(self._predictions(X, offset), signs, weight))
 
     def __sklearn_tags__(self) -> Any:

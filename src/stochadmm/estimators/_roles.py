@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..base.capabilities import Has, offers
+from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import Array
 from ..data import Changed, Labels, Source, is_source, n_outputs
 from ..streaming import targets_of
@@ -49,7 +50,8 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
             Targets. With several, an entry that is NaN is missing: it has weight zero. A source
             has its own; for files and Dask frames the name of a column, also below.
         sample_weight : array of shape (n_samples,), optional
-            Weights >= 0; the loss is the weighted mean.
+            Weights >= 0; the loss is the weighted mean over the rows of their losses, which are
+            sums over the targets. A row counts once, with its weight, if it has any target.
         offset : array, optional
             Added to the predictions, such as the log of the exposure for counts.
         checkpoint : path, optional
@@ -197,6 +199,8 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
     loss: Any = "logistic"
     class_weight: Any = None
 
+    _fits_part = False  # of a search: classes and labels may be those of rows left out
+
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, *,
@@ -216,7 +220,8 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
             Labels of any kind, two or more different ones. A source has its own, two numbers;
             for files and Dask frames the name of a column, also below.
         sample_weight : array of shape (n_samples,), optional
-            Weights >= 0; the loss is the weighted mean.
+            Weights >= 0; the loss is the weighted mean. A row of weight zero is no row: a class
+            of such rows is none of ``classes_``.
         offset : array of shape (n_samples,) or (n_samples, n_classes), optional
             Added to the decision function; the second shape for more than two classes.
         checkpoint : path, optional
@@ -346,10 +351,10 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
     def _targets(self, X: Any, y: Any, weight: Array | None, offset: Any) -> Data:
-        self.classes_, codes = _data.class_codes(y, X)
+        classes, codes = _data.class_codes(y, X)
+        weight = _data.class_weights(self.class_weight, classes, codes, weight, self._fits_part)
+        self.classes_, codes = _data.classes_with_weight(classes, codes, weight)
         count = len(self.classes_)
-        weight = _data.class_weights(self.class_weight, self.classes_, codes, weight)
-        _data.check_classes(self.classes_, codes, weight)
         self._loss, targets = _data.class_targets(self.loss, codes, count, X.dtype)
         several = targets.ndim == 2 or offers(self._loss, Has.BY_CLASS)
         shape = (len(codes), count) if several else (len(codes),)
@@ -375,15 +380,20 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
                 "at least"
             )
         assert found.mass is not None
-        _data.check_classes(found.classes, np.arange(count), found.mass)
         self.classes_ = found.classes
         if found.classes.dtype.kind == "f":  # files of numbers often have no others
             whole = bool((found.classes == np.rint(found.classes)).all())
             self.classes_ = found.classes.astype(np.int64) if whole else found.classes
-        weights = None
+        weights, mass = None, found.mass
         if self.class_weight is not None:
-            each = _data.weights_of_classes(self.class_weight, self.classes_, found.mass)
-            weights = tuple(each.tolist())
+            each = _data.weights_of_classes(self.class_weight, self.classes_, mass)
+            weights, mass = tuple(each.tolist()), mass * each
+        _data.check_classes(self.classes_, mass)
+        if not mass.all():
+            raise ValueError(
+                f"no row of the class {self.classes_[mass == 0].tolist()[0]!r} has a weight above zero; "
+                "leave its rows out of the source"
+            )
         self._loss = _data.class_targets(self.loss, np.arange(count), count, np.float64)[0]
         rows = self._encoded(source, weights)
         one = count == 2 and not offers(self._loss, Has.BY_CLASS)
@@ -405,17 +415,34 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
             encoded = self._encoded(X)
             return lambda: mean_loss(self, encoded, self._loss)
         X = _data.checked_rows(self, X, reset=False)
-        labels = np.asarray(y)
-        unknown = np.setdiff1d(labels, self.classes_)
-        if unknown.size:
-            raise ValueError(
-                f"the rows left out have the label {unknown.tolist()[0]!r}, which the other rows "
-                "lack; use stratified folds, or fewer"
-            )
-        codes = np.searchsorted(self.classes_, labels)
-        _, targets = _data.class_targets(self._loss, codes, len(self.classes_), X.dtype)
-        weight = _data.checked_weight(weight, X)
+        weight = self._scored_weight(np.asarray(y), _data.checked_weight(weight, X))
+        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        targets = _data.encoded(self._loss, codes, len(self.classes_), X.dtype)
         return lambda: float(self._loss.value(self._predictions(X, offset), targets, weight))
+
+    def _scored_weight(self, labels: Array, weight: Array | None) -> Array | None:
+        """Return the weights of rows left out; those of a class that was not fitted have none.
+
+        Their loss is infinite whatever alpha is, so that it has no say in the choice.
+        """
+        known = np.isin(labels, self.classes_)
+        if known.all():
+            return weight
+        given = np.ones(len(labels)) if weight is None else weight
+        each = self.class_weight if has_members(self.class_weight, "items") else {}
+        meant = [label for label, value in each.items() if value == 0]
+        lost = ~known & (given > 0) & ~np.isin(labels, meant)
+        kept = np.where(known, given, 0.0)
+        what = (
+            f"the rows left out have the label {labels[~known].tolist()[0]!r}, which the other "
+            "rows lack; "
+        )
+        if not kept.any():
+            raise ValueError(what + "use stratified folds, or fewer")
+        if lost.any():
+            words = what + "they are not scored, use stratified folds, or fewer, to have them"
+            warnings.warn(f"{type(self).__name__}: {words}", UserWarning, stacklevel=2)
+        return kept
 
     def _shaped(self, coef: Array, intercept: Any) -> tuple[Array, Any]:
         if coef.ndim == 1:

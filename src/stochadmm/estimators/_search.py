@@ -302,6 +302,7 @@ def _fold(
             advance(len(alphas))
         return np.full(len(alphas), np.nan)  # rows of weight zero are as good as absent
     routed = {name: part(value, test) for name, value in routed.items()}
+    model._fits_part = True
     fitting = model._prepare(*(part(array, train) for array in rows))
     return _walked(model, fitting, held, alphas, scoring, routed, budget, workspace, advance)
 
