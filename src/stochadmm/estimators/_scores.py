@@ -40,6 +40,9 @@ def explained(
     if y.ndim == 1:
         return _explained(loss, z, y, weight, 0.0 if offset is None else offset)
     several = None if weight is None else np.broadcast_to(weight.T, y.T.shape).T
+    seen = np.arange(y.shape[1])
+    if several is not None and several.any():  # an output without targets has no score
+        seen = seen[several.any(axis=0)]
     return float(
         np.mean(
             [
@@ -47,7 +50,7 @@ def explained(
                     loss, z[:, c], y[:, c], None if several is None else several[:, c],
                     0.0 if offset is None else offset[:, c],
                 )
-                for c in range(y.shape[1])
+                for c in seen
             ]
         )
     )  # fmt: skip
