@@ -15,7 +15,7 @@ from stochadmm.base.protocols import Array
 from stochadmm.data import Source, open_source
 from stochadmm.losses import FOR_LABELS, FOR_NUMBERS
 from stochadmm.penalties import Separable
-from stochadmm.streaming import streams, targets_of
+from stochadmm.streaming import sampled_targets, streams, targets_of
 
 from ._columns import check_names
 from ._design import Design
@@ -151,8 +151,7 @@ def fit_streamed(
     """Return the result of a fit to rows in files, from its checkpoint where that exists."""
     import stochadmm as sa
 
-    ends = targets_of(source)
-    own = LOSSES[loss].for_targets(np.array([ends.low, ends.high]))
+    own = LOSSES[loss].for_targets(*sampled_targets(source))
     problem = sa.Problem.linear(
         own, source, structure=operator, on_structure=penalties[0], on_coefficients=penalties[1],
         intercept=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar, cast
@@ -193,11 +194,15 @@ def checked_offset(offset: Any, shape: tuple[int, ...], dtype: Any) -> Array | N
     """Return offsets in the shape of the predictions, or None."""
     if offset is None:
         return None
+    each = "row" if len(shape) == 1 else "row and output"
+    if np.ndim(offset) == 0:
+        raise ValueError(
+            f"offset is {offset!r}, expected an array of shape {shape}: one number per {each}"
+        )
     given = check_array(
         offset, ensure_2d=False, dtype=dtype, ensure_all_finite=False, input_name="offset"
     )
     if given.shape != shape:
-        each = "row" if len(shape) == 1 else "row and output"
         raise ValueError(
             f"offset has shape {given.shape}, expected {shape}: one number per {each}"
         )
@@ -365,13 +370,16 @@ def weights_of_classes(
 
 def _own(loss: Any) -> CompleteLoss | None:
     """Return a loss that is given as an object, None where it is named."""
+    if inspect.isclass(loss):
+        kind = loss.__name__
+        raise ValueError(f"loss is the class {kind}, expected a name or an object: pass {kind}()")
     return cast(CompleteLoss, loss) if has_members(loss, "value", "slope") else None
 
 
 def _named(name: Any, known: Mapping[str, type[Kind]]) -> type[Kind]:
     """Return the kind of loss of a name."""
-    if name not in known:
-        hint = did_you_mean(name, known)
+    if np.ndim(name) or name not in list(known):  # a list has no hash
+        hint = did_you_mean(str(name), known)
         raise ValueError(
             f"loss is {name!r}, expected one of {', '.join(known)}, or a loss object"
             + (f"; {hint}" if hint else "")

@@ -44,7 +44,12 @@ verbose : bool, default=False
 _LOSS = {
     "regressor": f"""
 loss : {{{", ".join(f'"{name}"' for name in FOR_NUMBERS)}}} or loss object, default="squared"
-    Averaged over the rows; the squared loss is half the square.
+    Averaged over the rows; the squared loss is half the square. A name is a loss made for the
+    targets, so that their unit does not matter: "huber" has ``delta`` 1.35 times, "quantile" (the
+    median) a ``smoothing`` of 0.1 times the deviation of y (less the offset) that its quartiles
+    tell, with several targets the smallest. Objects such as ``Huber(delta)``, in units of y, and
+    ``Quantile(level, smoothing)`` are taken as they are; residuals far smaller than y call for a
+    smaller ``delta``. "poisson" and "gamma" are the log-likelihoods with a log link.
 """.strip("\n"),
     "classifier": """
 loss : {"logistic", "squared_hinge"} or loss object, default="logistic"

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import Array
 from ..data import Changed, Labels, Source, is_source, n_outputs
-from ..streaming import targets_of
+from ..streaming import sampled_targets, targets_of
 from . import _data
 from ._base import StructuredModel
 from ._callbacks import with_callbacks
@@ -100,7 +100,8 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         X : array, CSR matrix or frame of shape (n_samples, n_features)
             Rows.
         y : array of shape (n_samples,) or (n_samples, n_targets)
-            Targets; with several, an entry that is NaN is left out.
+            Targets; with several, an entry that is NaN is left out, and so is a target without
+            any other.
         sample_weight : array of shape (n_samples,), optional
             Weights >= 0.
         offset : array, optional
@@ -124,11 +125,10 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         return Data(X, y, self._loss, weight, bool(self.fit_intercept), offset, y.ndim == 1)
 
     def _streamed_targets(self, source: Source) -> StreamedData:
-        ends = np.zeros(2)
-        if isinstance(self.loss, str) and self.loss != "squared":  # some suit their range
-            found = targets_of(source)
-            ends = np.array([found.low, found.high])
-        self._loss = _data.regression_loss(self.loss, ends)
+        seen: tuple[Any, ...] = (np.zeros(2),)
+        if isinstance(self.loss, str) and self.loss != "squared":  # made for what they are like
+            seen = sampled_targets(source)
+        self._loss = _data.regression_loss(self.loss, *seen)
         one = n_outputs(source) is None
         return StreamedData(source, None, self._loss, None, bool(self.fit_intercept), None, one)
 

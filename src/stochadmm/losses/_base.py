@@ -34,6 +34,8 @@ COMPLETE: Capabilities = frozenset(
 """What every loss of the library offers."""
 
 _MAX_NEWTON = 200
+_NORMAL_QUARTILES = 1.3489795  # their distance, in deviations of a normal distribution
+_NORMAL_DISTANCE = 1.2533141  # deviation over mean distance of a normal distribution
 _BELOW_ONE = 1.0 - 4.0 * float(np.finfo(np.float64).eps)
 
 
@@ -75,6 +77,38 @@ def sums(terms: tuple[Array, ...], weight: Array | None) -> list[Array]:
     if weight is None:
         return [np.asarray(term).sum(axis=0, dtype=np.float64) for term in terms]
     return [(rows(weight, np.asarray(term)) * term).sum(axis=0) for term in terms]
+
+
+def spread(y: Array, weight: Array | None, offset: Array | None) -> float:
+    """Return the deviation of targets as their quartiles tell it, in the unit of the targets.
+
+    Outliers do not change it. Where half of the targets are equal it is the mean distance from
+    them, and where all are, their size. Of several outputs the smallest counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.losses._base import spread
+    >>> round(spread(np.append(np.random.default_rng(0).normal(3, 2, 999), 1e9), None, None), 1)
+    2.0
+    """
+    y = np.asarray(y, dtype=np.float64) - (0.0 if offset is None else offset)
+    columns = y.reshape(len(y), -1)
+    each = np.ones_like(columns) if weight is None else rows(weight, columns) + 0.0 * columns
+    found = [_spread(column, q) for column, q in zip(columns.T, each.T, strict=True) if q.any()]
+    return min(found, default=1.0)
+
+
+def _spread(y: Array, weight: Array) -> float:
+    y, weight = y[weight > 0], weight[weight > 0]
+    order = np.argsort(y, kind="stable")
+    y, share = y[order], np.cumsum(weight[order] / weight.sum())
+    # the first value up to which the share is reached: repeated rows and weights do the same
+    low, middle, high = y[np.searchsorted(share, [0.25 - 1e-12, 0.5 - 1e-12, 0.75 - 1e-12])]
+    if high > low:
+        return float(high - low) / _NORMAL_QUARTILES
+    distance = float(np.average(np.abs(y - middle), weights=weight[order]))
+    return distance * _NORMAL_DISTANCE or abs(float(middle)) or 1.0
 
 
 def room(u: Array, du: Array, lower: Any, upper: Any) -> Array:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ..base.capabilities import Capabilities, Has
 from ..base.protocols import Array
 from ..base.validation import is_between
-from ._base import Elementwise, as_float, rows
+from ._base import Elementwise, as_float, rows, spread
 
 
 class ClippedQuadratic(Elementwise):
@@ -134,6 +134,24 @@ class Huber(ClippedQuadratic):
     delta: float = 1.35
     name: ClassVar[str] = "huber"
 
+    @classmethod
+    def for_targets(
+        cls, y: Array, weight: Array | None = None, offset: Array | None = None
+    ) -> Self:
+        """Return the loss whose delta is 1.35 times the deviation of targets within quartiles.
+
+        It is then in the unit of the targets, and few outliers do not change it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stochadmm.losses import Huber
+        >>> y = np.random.default_rng(0).normal(size=1000)
+        >>> round(Huber.for_targets(1000 * y).delta / Huber.for_targets(y).delta)
+        1000
+        """
+        return cls(cls.delta * spread(y, weight, offset))
+
     def __post_init__(self) -> None:
         if not is_between(self.delta, 0, np.inf):
             raise ValueError(f"delta must be positive, got {self.delta!r}")
@@ -180,6 +198,17 @@ class Quantile(ClippedQuadratic):
     level: float = 0.5
     smoothing: float = 0.1
     name: ClassVar[str] = "quantile"
+
+    @classmethod
+    def for_targets(
+        cls, y: Array, weight: Array | None = None, offset: Array | None = None
+    ) -> Self:
+        """Return the median's loss, smoothed by a tenth of the deviation of targets.
+
+        The deviation is that within the quartiles. The median moves by less than a twentieth of
+        it; with much less smoothing a median that lies between two targets has no curvature.
+        """
+        return cls(smoothing=cls.smoothing * spread(y, weight, offset))
 
     def __post_init__(self) -> None:
         if not is_between(self.level, 0, 1):

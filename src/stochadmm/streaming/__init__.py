@@ -8,6 +8,7 @@ from ._passes import Sample, Sums, Work, by_rows
 from ._reading import counted_reads
 from ._rest import REST, WithRest
 from ._rests import WithRests
+from ._sampled_targets import sampled_targets
 from ._sum import (
     BUDGET,
     Facts,
@@ -51,6 +52,7 @@ __all__ = [
     "loss_of_source",
     "opened",
     "opening",
+    "sampled_targets",
     "streamed_metric",
     "streams",
     "summarize",
