@@ -315,6 +315,16 @@ def check_classes(classes: Array, mass: Array) -> None:
         )
 
 
+def check_every_class(classes: Array, mass: Array) -> None:
+    """Raise when a class has no weight: rows that are not in memory are not left out."""
+    check_classes(classes, mass)
+    if not mass.all():
+        raise ValueError(
+            f"no row of the class {classes[mass == 0].tolist()[0]!r} has a weight above zero; "
+            "leave its rows out of the source"
+        )
+
+
 def classes_with_weight(classes: Array, codes: Array, weight: Array | None) -> tuple[Array, Array]:
     """Return classes and class numbers of the rows without the classes that have no weight.
 

@@ -388,12 +388,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         if self.class_weight is not None:
             each = _data.weights_of_classes(self.class_weight, self.classes_, mass)
             weights, mass = tuple(each.tolist()), mass * each
-        _data.check_classes(self.classes_, mass)
-        if not mass.all():
-            raise ValueError(
-                f"no row of the class {self.classes_[mass == 0].tolist()[0]!r} has a weight above zero; "
-                "leave its rows out of the source"
-            )
+        _data.check_every_class(self.classes_, mass)
         self._loss = _data.class_targets(self.loss, np.arange(count), count, np.float64)[0]
         rows = self._encoded(source, weights)
         one = count == 2 and not offers(self._loss, Has.BY_CLASS)
