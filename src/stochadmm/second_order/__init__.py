@@ -14,14 +14,16 @@ from .full import (
     is_quadratic,
     square_size,
 )
-from .line_search import backtrack, halve, rounding
+from .line_search import backtrack, double, halve, rounding
 from .model import curvature_along, inside, model_value, priced, structured, why_no_form
 from .options import SecondOrderOptions
+from .ray import Ray
 from .sample_size import affordable, begins_with_part, first_sample, part_of
 
 __all__ = [
     "NEEDS",
     "Damping",
+    "Ray",
     "SecondOrderOptions",
     "affordable",
     "backtrack",
@@ -29,6 +31,7 @@ __all__ = [
     "check_dense",
     "check_one_block",
     "curvature_along",
+    "double",
     "first_sample",
     "full_hessian",
     "halve",

@@ -45,3 +45,14 @@ def halve(value: Value, longest: float = 0.5, least: float = 1e-6) -> tuple[floa
             break
         t, best = t / 2, shorter
     return t, best
+
+
+def double(value: Value, now: float, longest: float = 2.0**60) -> float:
+    """Return t of 1, 2, 4, ... where the value is smallest; ``now`` is the value at 1."""
+    t, best = 1.0, now
+    while t < longest:
+        longer = value(2 * t)
+        if not longer < best:
+            break
+        t, best = 2 * t, longer
+    return t

@@ -31,7 +31,7 @@ from ...streaming import loss_of_source
 from .._base import AnySolver, Solver, State, choose_engine, get, register, start_point
 from .coordinate_newton import EntryNewton
 from .few_columns import FewColumns
-from .handover import dual_rows
+from .handover import dual_rows, in_numbers
 from .low_rank_gram import LowRankGram
 from .low_rank_newton import LowRankNewton
 from .sampled_newton import SampledNewton
@@ -214,9 +214,8 @@ class Auto(Solver[State]):
         """Advance the method that takes over where one call was not enough."""
         if state.then is None:
             route, reason = self.choose(problem, state.workspace, small=False, again=True)
-            then = _method(route).start(
-                problem, state.output, state.dual, state.workspace, state.deadline
-            )
+            begin = in_numbers(state.output, state.dual)
+            then = _method(route).start(problem, *begin, state.workspace, state.deadline)
             then.engine, then.n_passes = state.engine, then.n_passes + state.n_passes
             then.n_epochs, then.n_gradients = state.n_epochs, state.n_gradients
             then.notes |= {"route": route, "reason": f"{reason}, after one compiled call"}

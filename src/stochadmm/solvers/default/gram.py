@@ -116,7 +116,9 @@ class Gram(Solver[GramState]):
             s.gram, at.gradient.astype(np.float64), at.x.astype(np.float64), dual=s.mu,
             tol=self.tol, penalty=s.penalty, deadline=s.deadline,
         )  # fmt: skip
-        s.penalty, s.mu = found.penalty, found.dual
+        s.penalty = found.penalty
+        if np.isfinite(found.dual).all():  # bounds that nothing meets leave no multiplier
+            s.mu = found.dual
         s.x = s.output = p.feasible(Pair(s.x.x1, found.w.astype(p.dtype)))
         s.dual = form.to_multiplier(s.mu).astype(p.dtype)
         s.beta = found.penalty / (form.scale1 or 1.0) ** 2

@@ -37,7 +37,8 @@ def take_over(problem: Problem, s: HandsOver, rng: np.random.Generator) -> None:
     solver = get("sdca-admm" if dual_rows(problem) else "acc-sadmm")()
     other = s.other
     if other is None:
-        other = s.other = solver.start(problem, s.output, s.dual, s.workspace, s.deadline)
+        begin = in_numbers(s.output, s.dual)
+        other = s.other = solver.start(problem, *begin, s.workspace, s.deadline)
         other.engine = s.engine if _compiles(problem, s.workspace) else "reference"
         s.notes["then"] = f"its steps stopped helping, {solver.name} took over"
     other.deadline = s.deadline
@@ -48,6 +49,12 @@ def take_over(problem: Problem, s: HandsOver, rng: np.random.Generator) -> None:
     s.x, s.output, s.dual, s.beta = other.x, other.output, other.dual, other.beta
     s.cache = None
     s.n_epochs += 1
+
+
+def in_numbers(x: Pair, dual: Array) -> tuple[Pair | None, Array | None]:
+    """Return what one method leaves to the next: of point and multiplier what is finite."""
+    finite = np.isfinite(x.x1).all() and np.isfinite(x.x2).all()
+    return x if finite else None, dual if np.isfinite(dual).all() else None
 
 
 def dual_rows(problem: Problem) -> bool:

@@ -39,10 +39,12 @@ from ...risk.curvature import LIMITS, RowSample, SampledHessian, shares_curvatur
 from ...risk.metrics import row_sampler, sampler_reads
 from ...risk.parts import as_finite_sum, at_predictions
 from ...second_order import (
+    Ray,
     SecondOrderOptions,
     affordable,
     begins_with_part,
     curvature_along,
+    double,
     first_sample,
     halve,
     inside,
@@ -238,8 +240,12 @@ class SampledNewton(Solver[NewtonState]):
         now = at.value + problem.penalty(s.output)
         hessian = self._hessian(f2, s, at, rng)
         w, mu, s.promised = self._model(problem, s, form, at, hessian, now)
-        if not (np.isfinite(w).all() and np.isfinite(mu).all()):
-            # rows that are all flat leave the model without a minimizer: no step
+        # rows that are all flat leave the model without a minimizer
+        while not _are_numbers(w, mu) and s.damping < 1:
+            s.penalty, s.model_tol, s.damping = None, self.options.first_tol, self._more(s.damping)
+            hessian = hessian.damped(_weight(f2, s.damping))
+            w, mu, s.promised = self._model(problem, s, form, at, hessian, now)
+        if not _are_numbers(w, mu):
             w, mu, s.promised = at.x, s.mu, 0.0
         s.curvature = hessian.along(w - at.x)
         s.settled = hessian.sample.size == f2.n_terms and self._is_rounding(s, now)
@@ -274,8 +280,7 @@ class SampledNewton(Solver[NewtonState]):
             rows, omega = row_sampler(f2, s.workspace).draw(s.sample_size, rng)
             sample = RowSample(f2, at.predictions, at.derivative, rows, omega)
             s.n_passes += rows.size / f2.n_terms
-        damping = s.damping * min(float(f2.loss.curvature_bound), 1e6) if s.damping else 0.0
-        single = f2.n_columns >= self.options.single_columns
+        single, damping = f2.n_columns >= self.options.single_columns, _weight(f2, s.damping)
         return SampledHessian(sample, shares_curvature(f2, at.predictions), damping, single)
 
     def _model(
@@ -367,16 +372,25 @@ class SampledNewton(Solver[NewtonState]):
         s.n_gradients += 1
         value = there.value + penalty
         t, slack, change = 1.0, 1e-14 * abs(now), there.predictions - snapshot.predictions
+        ray = Ray(problem, f2, s.output, x2, snapshot.predictions, change)
         if not value <= now - o.sufficient * max(promised, 0.0) + slack:
-            t, point, value = self._shortened(problem, f2, s.output, x2, snapshot, change)
+            t, value = halve(ray.value, least=o.least_length)
+            point = ray.at(t)[0]
             s.shortened += 1
-            s.damping = min(1.0, max(10 * s.damping, o.first_damping))
+            s.damping = self._more(s.damping)
             if not value <= now + slack:
                 t, point, there = 0.0, s.output, snapshot
             else:
                 there = at_predictions(f2, point.x2, snapshot.predictions + t * change)
                 s.n_passes += 0.5
         else:
+            if s.damping:  # a damped step may be far too short
+                t = double(ray.value, value)
+            if t > 1:
+                point, penalty = ray.at(t)
+                there = f2.evaluate(point.x2)
+                value = there.value + penalty
+                s.n_passes += 1
             s.damping = s.damping / 10 if s.damping > o.least_damping else 0.0
             s.shortened = max(s.shortened - 1, 0)
         brought = now - value
@@ -393,18 +407,15 @@ class SampledNewton(Solver[NewtonState]):
         s.cache = replace(there, x=point.x2)
         return t
 
-    def _shortened(
-        self, problem: Problem, f2: FiniteSum, start: Pair, x2: Array, snapshot: Evaluation,
-        change: Array,
-    ) -> tuple[float, Pair, float]:  # fmt: skip
-        """Minimize along a step that leads too far, on the predictions at hand."""
-        step = (x2 - start.x2).astype(problem.dtype)
+    def _more(self, damping: float) -> float:
+        """Return the damping after a step that failed."""
+        return min(1.0, max(10 * damping, self.options.first_damping))
 
-        def along(t: float) -> tuple[Pair, float]:
-            return priced(problem, Pair(start.x1, start.x2 + problem.dtype.type(t) * step))
 
-        def value(t: float) -> float:
-            return f2.value_at(snapshot.predictions + t * change) + along(t)[1]
+def _are_numbers(*arrays: Array) -> bool:
+    return all(bool(np.isfinite(array).all()) for array in arrays)
 
-        t, best = halve(value, least=self.options.least_length)
-        return t, along(t)[0], best
+
+def _weight(f2: FiniteSum, damping: float) -> float:
+    """Return the curvature that a share of the bound adds."""
+    return damping * min(float(f2.loss.curvature_bound), 1e6) if damping else 0.0

@@ -89,13 +89,19 @@ class Small(Solver[SmallState]):
         """Solve from the point and the multiplier at hand."""
         form = state.workspace.once(small_form, problem, state.workspace)
         at, found = form.solve(state.x.x2, state.dual if problem.constrained else None)
+        if found.bound == -np.inf and state.x.x2.any():
+            # far out all rows may be flat, which nothing is seen from: zero is often nearer
+            again = form.solve(np.zeros_like(state.x.x2), None)
+            if again[1].value + again[1].penalty < found.value + found.penalty:
+                at, found = again
         dtype, bound = problem.dtype, found.bound
         x2 = at.w.astype(dtype)
         x1 = state.x.x1
         if problem.constrained:
             x1 = problem.A2.matvec(x2)  # type: ignore[union-attr]
-            state.dual = form.multiplier(at.dual).astype(dtype)
-            state.beta = found.inner_penalty
+            if np.isfinite(at.dual).all():  # a model without curvature leaves no numbers
+                state.dual = form.multiplier(at.dual).astype(dtype)
+                state.beta = found.inner_penalty
         state.x = state.output = Pair(x1, x2)
         gradient, objective = at.gradient.astype(dtype), found.value + found.penalty
         if dtype == np.float64:
