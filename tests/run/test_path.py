@@ -374,3 +374,37 @@ def test_what_a_path_keeps_does_not_grow_with_the_number_of_strengths(solver):
         found.append(sum(ref() is not None for ref in made))
     assert len(made) == 16 and max(found) <= 4
     assert found[-1] <= found[1]
+
+
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_bounds_stay_when_the_strength_is_zero(outputs):
+    rng = np.random.default_rng(0)
+    X, d = rng.standard_normal((30, 4)), 4
+    y = X @ np.array([1.0, -2.0, 0.0, 1.0]) + 0.3 * rng.standard_normal(30)
+    unit = sa.Problem.linear(
+        sa.Squared(), X, y if outputs is None else np.c_[y, -y],
+        structure=sa.VStack([sa.Differences(d), sa.Identity(d)]),
+        on_structure=sa.Stacked([(sa.L1(1.0), d - 1), (sa.NonNegative(), d)]),
+    )  # fmt: skip
+    none = sa.minimize(at_strength(unit, 0.0))
+    tiny = sa.minimize(at_strength(unit, 1e-9))
+    assert none.coef.min() >= 0.0
+    np.testing.assert_allclose(none.coef, tiny.coef, atol=1e-5)
+
+
+def test_a_ball_and_a_general_constraint_stay_when_the_strength_is_zero():
+    X, y = np.eye(3), np.array([3.0, 4.0, 0.0])
+    ball = sa.Problem.linear(
+        sa.Squared(), X, y, structure=sa.Identity(3), on_structure=sa.L2Ball(1.0)
+    )
+    assert abs(np.linalg.norm(sa.minimize(at_strength(ball, 0.0)).coef) - 1.0) <= 1e-6
+    f2, A = sa.FiniteSum(sa.Squared(), X, y), np.ones((1, 3))
+    sums = sa.Problem(f2, h1=sa.Box(2.0, 2.0), A1=np.array([[-2.0]]), A2=A)
+    assert abs(sa.minimize(at_strength(sums, 0.0)).x2.sum() - 4.0) <= 1e-6
+
+
+def test_penalties_that_vanish_at_strength_zero_leave_nothing_behind():
+    unit = sa.Problem.linear(
+        sa.Squared(), np.eye(4), np.ones(4), structure=sa.Differences(4), on_structure=sa.L1(1.0)
+    )
+    assert not at_strength(unit, 0.0).constrained

@@ -15,11 +15,11 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from ..base.capabilities import Has, offers
-from ..base.protocols import Array
+from ..base.protocols import Array, Shape
 from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
 from ..certificates.null_space import clear_free_directions
-from ..forms.one_block import OneBlock, has_one_block, one_block
+from ..forms.one_block import OneBlock, has_one_block, one_block, project_dual
 from ..forms.structure import as_matrix, is_diagonal
 from ..forms.summary import summarized
 from ..problem import Pair, Problem
@@ -67,9 +67,15 @@ def at_strength(unit: Problem, alpha: float) -> Problem:
     L1(alpha=0.1, weights=None)
     """
     h1, h2 = (_scaled(part, alpha) for part in (unit.h1, unit.h2))
-    if alpha == 0:
+    if alpha == 0 and unit.is_model and _vanishes(h1, unit.shape1):
         return Problem(unit.f2, h2=h2)
     return unit.with_penalties(h1, h2)
+
+
+def _vanishes(penalty: Any, shape: Shape) -> bool:
+    """Say whether a penalty is zero everywhere: its dual set holds nothing but zero."""
+    ends = (np.ones(shape), -np.ones(shape))
+    return penalty is None or not any(project_dual(penalty, end).any() for end in ends)
 
 
 def _scaled(penalty: Any, alpha: float) -> Any:
