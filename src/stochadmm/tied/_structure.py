@@ -106,6 +106,9 @@ class Structure:
     ) -> Structure:  # fmt: skip
         return cls(S, St, sigma, gram, shift, _factor(_whole(gram, shift)), options)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).__made__, self.__recipe__()  # a factor can only be made again
+
     @property
     def n_bytes(self) -> int:
         """Bytes of the factor and of the sparse matrices."""
