@@ -18,6 +18,7 @@ from ..problem import Pair, Problem
 from ..risk import Evaluation, FiniteSum, loss_of_rows
 from .corrected import corrected_point
 from .null_space import clear_free_directions, only_intercept
+from .only_point import only_point
 from .options import OPTIONS, PROOF, CertificateOptions
 from .repair import is_rounding, repaired, wide
 from .residual import kkt_residual
@@ -44,9 +45,9 @@ class Certificate:
     gap : float or None
         ``objective - bound``, at least 0; infinite when no bound was found, None when the problem
         has no certificate: a part without a conjugate.
-    kind : {"scaled", "corrected", "tangent", "kkt"}
-        Where the bound comes from; "tangent" where most rows are replaced by their tangent, "kkt"
-        when there is none.
+    kind : {"scaled", "corrected", "tangent", "only pair", "kkt"}
+        Where the bound comes from; "tangent" where most rows are replaced by their tangent, "only
+        pair" where the constraint leaves no choice, "kkt" when there is none.
     kkt_residual : float
         Relative violation of the optimality conditions.
     candidate : array or None
@@ -165,6 +166,9 @@ def _certify(
     view = Elimination.of(problem, asked.workspace)
     if view is not None and has_certificate(view.reduced):
         return _eliminated(view, point, dual, cache, asked)
+    only = None if view is not None else _determined(problem, asked)
+    if only is not None:
+        return only
     x = repaired(problem, point, workspace=asked.workspace)
     f2 = loss_of_rows(problem.f2)
     if f2 is None or not has_certificate(problem, asked.workspace):
@@ -244,6 +248,19 @@ def _eliminated(
         dual=view.up_dual(found.dual, at_x.gradient),
         n_passes=found.n_passes + 2.0,
     )
+
+
+def _determined(problem: Problem, asked: Asked) -> Certificate | None:
+    """Certify the only pair of a constraint, None where there are several or it is outside."""
+    found = only_point(problem, asked.workspace)
+    if found is None:
+        return None
+    objective, bound = found.objective, found.objective - found.slack
+    return Certificate(
+        objective=objective, point=found.pair, bound=bound, gap=found.slack, kind="only pair",
+        kkt_residual=found.kkt_residual, candidate=None, candidate_dual=None, dual=found.dual,
+        n_passes=found.at.n_passes,
+    )  # fmt: skip
 
 
 def _scaled(

@@ -47,12 +47,15 @@ class EliminationOptions:
         Its condition up to which it is: ten digits of x1 are left.
     invisible : float
         Share of a unit step below which x2 does not move along a direction.
+    units : float
+        Of rounding, times the terms of a row, that a constraint may be off at the only pair.
     """
 
     most_numbers: float = 5e7
     inverse: int = 1000
     condition: float = 1e6
     invisible: float = 1e-10
+    units: float = 8.0
 
 
 OPTIONS = EliminationOptions()
@@ -247,6 +250,29 @@ def _with_null_space(problem: Problem, workspace: Workspace) -> Elimination | No
         A2=Matrix(structure), b=-shift,
     )  # fmt: skip
     return Elimination(problem, reduced, origin, basis, False, parts, shared)
+
+
+def only_pair(problem: Problem, workspace: Workspace) -> tuple[Pair, Pair] | None:
+    """Return the pair that a constraint determines, and how far rounding may put it off.
+
+    Directions that move x1 alone do not count where x1 has no function. None where there is a
+    choice, where the constraint is too large to tell, or contradicts itself.
+    """
+    if problem.is_model or loss_of_rows(problem.f2) is None:
+        return None
+    p, d = problem.shape1[0], problem.shape2[0]
+    affine, sees_x1 = problem.affine_set(workspace), bool(_first_parts(problem)[1])
+    if affine.basis is None or affine.inverse is None:
+        return None
+    basis, z = workspace.shared.once(_coordinates, affine, p, d, problem.shape2[1:], sees_x1)
+    if basis.shape[1] > 0:
+        return None
+    terms = OPTIONS.units * (p + d) * np.finfo(np.float64).eps
+    off = terms * (abs(affine.matrix) @ np.abs(z) + np.abs(affine.right))
+    if not (np.abs(affine.residual(z)) <= off).all():
+        return None
+    moved = np.abs(affine.inverse) @ off
+    return Pair(z[:p], z[p:]), Pair(moved[:p], moved[p:])
 
 
 def _coordinates(
