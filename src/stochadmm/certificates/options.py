@@ -123,6 +123,9 @@ class ProofNumbers:
         Units of rounding by which rows at an edge are pulled inside, tried one after the other.
     repair_columns : int
         Columns up to which the pseudo-inverse of a structure repairs a point.
+    repair_digits, repair_steps : float, int
+        First accuracy of the nearest point inside, which mostly tells the rows at an edge, and
+        steps that look for it.
     """
 
     near: float = 8.0
@@ -151,6 +154,8 @@ class ProofNumbers:
     pulls: tuple[float, ...] = (2.0, 8.0, 32.0, 128.0)
     beyond: float = 1.5
     repair_columns: int = 2000
+    repair_digits: float = 1e-6
+    repair_steps: int = 2000
 
 
 OPTIONS = CertificateOptions()

@@ -12,6 +12,7 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
+from .nearest import nearest_inside
 from .options import PROOF
 
 
@@ -25,7 +26,7 @@ def repaired(problem: Problem, point: Pair, *, workspace: Workspace | None = Non
     x = problem.feasible(wide(point), workspace)
     if _finite(problem, x):
         return x
-    attempts: tuple[Any, ...] = (_by_coordinates, _rounded, _by_least_squares, _shrunk)
+    attempts: tuple[Any, ...] = (_by_coordinates, _rounded, _by_least_squares, _nearest, _shrunk)
     for attempt in attempts if problem.reducible else (_rounded,):
         found: Pair | None = attempt(problem, x, workspace)
         if found is not None:
@@ -149,6 +150,15 @@ def _by_least_squares(problem: Problem, x: Pair, workspace: Workspace) -> Pair |
             near = _rounded(problem, moved)
             if near is not None:
                 return near
+    return None
+
+
+def _nearest(problem: Problem, x: Pair, workspace: Workspace) -> Pair | None:
+    """Move x2 to the nearest point inside, where rows of A2 depend on each other."""
+    for found in nearest_inside(problem, x, workspace):
+        near = found if _finite(problem, found) else _rounded(problem, found)
+        if near is not None:
+            return near
     return None
 
 

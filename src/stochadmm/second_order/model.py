@@ -34,27 +34,31 @@ def why_no_form(problem: Problem, workspace: Workspace | None = None) -> str | N
     return None
 
 
-def inside(problem: Problem, x: Pair) -> Pair:
+def inside(problem: Problem, x: Pair, workspace: Workspace | None = None) -> Pair:
     """Return a feasible pair near x inside the domain of the penalties, where one is found."""
-    return priced(problem, x)[0]
+    return priced(problem, x, workspace)[0]
 
 
-def priced(problem: Problem, x: Pair) -> tuple[Pair, float]:
+def priced(problem: Problem, x: Pair, workspace: Workspace | None = None) -> tuple[Pair, float]:
     """Return the pair that `inside` returns, and its penalty."""
     near = problem.feasible(x)
     penalty = problem.penalty(near)
-    found = None if np.isfinite(penalty) else repaired(problem, near)
+    found = None if np.isfinite(penalty) else repaired(problem, near, workspace=workspace)
     if found is None:
         return near, penalty
     moved = Pair(found.x1.astype(problem.dtype), found.x2.astype(problem.dtype))
     return moved, problem.penalty(moved)
 
 
-def model_value(problem: Problem, at: Evaluation, H: Array | Implicit, w: Array) -> float:
+def model_value(
+    problem: Problem, at: Evaluation, H: Array | Implicit, w: Array,
+    workspace: Workspace | None = None,
+) -> float:  # fmt: skip
     """Return m(w)."""
     step = w - at.x
     value = at.value + float(np.vdot(at.gradient, step)) + 0.5 * quadratic_form(H, step)
-    return value + priced(problem, Pair(problem.zeros().x1, w.astype(problem.dtype)))[1]
+    x = Pair(problem.zeros().x1, w.astype(problem.dtype))
+    return value + priced(problem, x, workspace)[1]
 
 
 def curvature_along(f2: FiniteSum, predictions: Array, change: Array) -> float:

@@ -167,7 +167,8 @@ class SampledNewton(Solver[NewtonState]):
     ) -> NewtonState:  # fmt: skip
         """Return the state before the first epoch: some of the rows may have led somewhere."""
         point, multiplier = start_point(problem, x, dual)
-        point, workspace = inside(problem, point), workspace or Workspace()
+        workspace = workspace or Workspace()
+        point = inside(problem, point, workspace)
         form, f2 = one_block(problem, workspace), as_finite_sum(problem.f2)
         mu = form.from_multiplier(None if dual is None else multiplier, deadline=deadline)
         state = self.start_at(problem, point, mu, workspace)
@@ -296,7 +297,7 @@ class SampledNewton(Solver[NewtonState]):
         def accurate(w: Array) -> bool:
             """Say whether ten times the accuracy no longer changes what is promised."""
             nonlocal promised
-            before, promised = promised, now - model_value(problem, at, H, w)
+            before, promised = promised, now - model_value(problem, at, H, w, s.workspace)
             return 0 < promised <= before * (1 + o.enough) or (rough and promised > 0)
 
         small = model_of(form, s.workspace).minimize(
@@ -316,7 +317,7 @@ class SampledNewton(Solver[NewtonState]):
                 found = self._certify(problem, s, form, at, hessian, now, small.w, small.dual, tol)
                 if found is not None:
                     w, mu = found
-                    return w, mu, now - model_value(problem, at, H, w)
+                    return w, mu, now - model_value(problem, at, H, w, s.workspace)
         return self._structured(form, small), small.dual, promised
 
     def _certify(
@@ -365,14 +366,14 @@ class SampledNewton(Solver[NewtonState]):
     ) -> float:  # fmt: skip
         """Move to w, or as far towards it as the objective falls; return the share taken."""
         o, promised = self.options, s.promised
-        point, penalty = priced(problem, Pair(s.output.x1, w.astype(problem.dtype)))
+        point, penalty = priced(problem, Pair(s.output.x1, w.astype(problem.dtype)), s.workspace)
         x2 = point.x2
         there = f2.evaluate(x2)
         s.n_passes += 1
         s.n_gradients += 1
         value = there.value + penalty
         t, slack, change = 1.0, 1e-14 * abs(now), there.predictions - snapshot.predictions
-        ray = Ray(problem, f2, s.output, x2, snapshot.predictions, change)
+        ray = Ray(problem, f2, s.output, x2, snapshot.predictions, change, s.workspace)
         if not value <= now - o.sufficient * max(promised, 0.0) + slack:
             t, value = halve(ray.value, least=o.least_length)
             point = ray.at(t)[0]

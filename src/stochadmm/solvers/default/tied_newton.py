@@ -327,7 +327,7 @@ class TiedNewton(Solver[TiedState]):
         s.n_passes += 1.0
         while t > 1e-4:
             w = s.w + t * (near - s.w)
-            point = inside(problem, Pair(s.output.x1, w.astype(problem.dtype)))
+            point = inside(problem, Pair(s.output.x1, w.astype(problem.dtype)), s.workspace)
             value = f2.value_at(at.predictions + t * change) + problem.penalty(point)
             if value < now:
                 s.damping = s.damping / 10 if s.damping > 1e-6 else 0.0
@@ -340,7 +340,7 @@ class TiedNewton(Solver[TiedState]):
 
     def _move(self, problem: Problem, f2: FiniteSum, s: TiedState, w: Array) -> None:
         """Make w the output, with its pass over the data."""
-        point = inside(problem, Pair(s.output.x1, w.astype(problem.dtype)))
+        point = inside(problem, Pair(s.output.x1, w.astype(problem.dtype)), s.workspace)
         s.w = point.x2.astype(np.float64)
         s.x = s.output = point
         s.cache = replace(f2.evaluate(point.x2), x=point.x2)
