@@ -189,3 +189,14 @@ def test_bad_numbers_written_into_the_data_are_named():
     p.f2.y[4] = 0.5
     with pytest.raises(ValueError, match="y"):
         sa.minimize(p, max_passes=5)
+
+
+def test_a_run_that_is_resumed_takes_no_start(tmp_path):
+    X, y = rows()
+    p, file = problem(X, y), tmp_path / "run"
+    first = sa.minimize(p, "acc-sadmm", max_passes=3, checkpoint=file)
+    for before in (first, file):
+        with pytest.raises(ValueError, match="resume and start are both given"):
+            sa.minimize(p, "acc-sadmm", resume=before, start=np.ones(D))
+    # True begins at the start where there is no checkpoint yet
+    sa.minimize(p, "acc-sadmm", resume=True, checkpoint=file, start=np.ones(D), max_passes=4)

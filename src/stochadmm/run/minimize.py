@@ -97,7 +97,8 @@ def minimize(
     resume : Result, path or True, optional
         Go on with the run that returned the result or wrote the checkpoint, as if it had not
         stopped. Problem and method must have the same content; stopping rule, limits and engine
-        may be others. True goes on from ``checkpoint`` where that exists, and begins where not.
+        may be others. True goes on from ``checkpoint`` where that exists, and begins, at ``start``
+        if there is one, where not.
     callback : callable, optional
         ``callback(record, state)`` after every measurement; true stops the run.
     random_state : int or Generator, default=0
@@ -174,6 +175,11 @@ class Request:
     def before(self) -> Result | str | Path | None:
         """Return what the run goes on from, None where it begins."""
         if not isinstance(self.resume, bool):
+            if self.resume is not None and self.start is not None:
+                raise ValueError(
+                    "resume and start are both given, but a run goes on where it stopped; leave "
+                    "out resume to begin at start"
+                )
             return self.resume
         if self.resume and self.checkpoint is None:
             raise ValueError("resume=True goes on from a checkpoint; name one by checkpoint=PATH")
