@@ -7,6 +7,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+import stochadmm as sa
+
 from stochadmm.base.capabilities import Has, declared
 from stochadmm.base.terms import Elementwise, GroupNorms, TotalVariation
 from stochadmm.penalties import (
@@ -369,3 +371,13 @@ def test_a_nuclear_norm_leaves_what_is_not_a_number(shape, capfd):
     assert np.isnan(penalty.prox(v, 1.0)).any()
     assert np.isnan(penalty.value(v))
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("empty", [sa.L1(1.0, weights=[]), sa.RowsL21(1.0, weights=[])])
+def test_segments_without_rows_may_have_weights(empty):
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    plain = sa.Problem.linear(sa.Squared(), X, X[:, 0], on_structure=sa.L1(0.1))
+    stacked = sa.Stacked([(sa.L1(0.1), 3), (empty, 0)])
+    found = sa.minimize(sa.Problem.linear(sa.Squared(), X, X[:, 0], on_structure=stacked))
+    np.testing.assert_allclose(found.coef, sa.minimize(plain).coef, atol=1e-9)
+    assert empty.growth == np.inf

@@ -63,7 +63,7 @@ class L1(_Weighted):
     @property
     def growth(self) -> float:
         """A number c with ``h(x) >= c |x|_F``."""
-        return float(np.min(self._strength()))
+        return float(np.min(self._strength(), initial=np.inf))
 
     def _coefficients(self) -> Coefficients:
         return Coefficients(self._strength(), 0.0, -np.inf, np.inf)

@@ -278,7 +278,7 @@ class RowsL21(_RowGroups):
     @property
     def growth(self) -> float:
         """A number c with ``h(x) >= c |x|_F``."""
-        return float(self._strengths(1).min())
+        return float(self._strengths(1).min(initial=np.inf))
 
     def _strengths(self, n_groups: int) -> Floats:
         if self.weights is None:
