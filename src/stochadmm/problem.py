@@ -14,6 +14,7 @@ import numpy as np
 
 from .base.capabilities import Has, fact, offers, require
 from .base.fingerprint import fingerprint
+from .base.immutable import ByValue
 from .base.protocols import Array, Loss, Operator, Penalty, Shape, Smooth, SmoothSum
 from .base.validation import real_array
 from .base.workspace import Workspace
@@ -26,8 +27,8 @@ from .risk import FiniteSum
 from .streaming import BUDGET, StreamedSum, facts_of, loss_of_source, streams
 
 
-@dataclass(frozen=True)
-class Pair:
+@dataclass(frozen=True, eq=False)
+class Pair(ByValue):
     """The two blocks of a point, with the arithmetic that the methods are written in."""
 
     x1: Array
@@ -55,7 +56,7 @@ class Pair:
         return Pair(self.x1.copy(), self.x2.copy())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """Minimize h1(x1) + f1(x1) + h2(x2) + f2(x2) subject to A1 x1 + A2 x2 = b.
 

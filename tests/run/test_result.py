@@ -254,3 +254,19 @@ def test_numbers_of_a_result_are_plain_floats():
         result = sa.minimize(problem)
         numbers = (result.objective, result.feasibility, result.gap, result.relative_gap)
         assert [type(number) for number in numbers] == [float] * 4
+
+
+def test_results_problems_pairs_paths_and_certificates_can_be_compared_and_kept_in_sets():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((20, 4)), rng.standard_normal(20)
+    A1, A2, b = (rng.standard_normal(shape) for shape in ((2, 3), (2, 4), 2))
+    problem = sa.Problem(sa.FiniteSum(sa.Squared(), X, y), h1=sa.L1(0.1), A1=A1, A2=A2, b=b)
+    one, two = sa.minimize(problem), sa.minimize(problem)
+    same = sa.Problem(problem.f2, h1=sa.L1(0.1), A1=A1, A2=A2, b=b)
+    proofs = [sa.certify(problem, result.pair) for result in (one, two)]
+    paths = [sa.LassoRegressor().path(X, y, alphas=2) for _ in range(2)]
+    for a, other in ((one, two), (problem, same), proofs, paths):
+        assert a == a and a != other
+        assert len({a, other}) == 2
+    assert one.pair == two.pair and hash(one.pair) == hash(two.pair)
+    assert one.pair != sa.Pair(one.x1, one.x2 + 1)

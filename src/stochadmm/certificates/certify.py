@@ -27,7 +27,7 @@ from .scaled import DualPoint, feasible_multiplier, scaled_point
 STRENGTHS = ("scaled", "corrected")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Certificate:
     """What is known about a point.
 

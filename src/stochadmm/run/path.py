@@ -373,7 +373,7 @@ def solve_path(
         start, before = result, float(alpha)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Path:
     """Solutions along a grid of strengths.
 

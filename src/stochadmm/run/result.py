@@ -53,7 +53,7 @@ class Record:
     nonzeros: int
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Result:
     """The answer of ``minimize``.
 
