@@ -235,7 +235,7 @@ def _eliminated(
     if not np.isfinite(problem.penalty(x)):  # outside a domain by rounding, or by more
         x = problem.inside(x)
     at_x = cast(FiniteSum, f2).evaluate_exactly(x.x2)
-    near = is_rounding(problem, x, problem.constraint(x))
+    near = is_rounding(problem, x, problem.constraint(x), workspace=asked.workspace)
     objective = problem.penalty(x) + at_x.value if near else np.inf
     gap = None if found.gap is None else max(objective - found.bound, 0.0)
     return replace(

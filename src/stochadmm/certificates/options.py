@@ -121,6 +121,9 @@ class ProofNumbers:
         Reflections that look for a point inside a domain, and how far each goes.
     pulls : tuple of float
         Units of rounding by which rows at an edge are pulled inside, tried one after the other.
+    outside : float
+        Share of what rows are to be by which rounding may take them out of a domain at most; the
+        root of the unit of rounding where that is more.
     repair_columns : int
         Columns up to which the pseudo-inverse of a structure repairs a point.
     repair_digits, repair_steps : float, int
@@ -153,6 +156,7 @@ class ProofNumbers:
     repair_rounds: int = 60
     pulls: tuple[float, ...] = (2.0, 8.0, 32.0, 128.0)
     beyond: float = 1.5
+    outside: float = 1e-6
     repair_columns: int = 2000
     repair_digits: float = 1e-6
     repair_steps: int = 2000

@@ -43,24 +43,49 @@ def _finite(problem: Problem, x: Pair) -> bool:
     return bool(np.isfinite(problem.penalty(x)))
 
 
-def _rounded(problem: Problem, x: Pair, _: Workspace | None = None) -> Pair | None:
+def _rounded(problem: Problem, x: Pair, workspace: Workspace) -> Pair | None:
     """Project both blocks where that is a matter of rounding only."""
     if problem.A1 is None or problem.A2 is None:
         return None
     moved = problem.inside(x)
-    near = is_rounding(problem, x, problem.constraint(moved))
+    near = is_rounding(problem, x, problem.constraint(moved), workspace=workspace)
     return moved if near and _finite(problem, moved) else None
 
 
-def is_rounding(problem: Problem, x: Pair, residual: Array, dtype: DTypeLike = np.float64) -> bool:
-    """Say whether a residual of the constraint at x is a matter of rounding in ``dtype``."""
-    if problem.A1 is None:
+def is_rounding(
+    problem: Problem, x: Pair, residual: Array, dtype: DTypeLike = np.float64,
+    workspace: Workspace | None = None,
+) -> bool:  # fmt: skip
+    """Say whether a residual of the constraint at x is a matter of rounding in ``dtype``.
+
+    It is some units of rounding of what is added up, as long as that leaves most digits of what
+    the rows are to be: coefficients that run off along directions that the rows do not see round
+    by more than any bound, and would excuse everything.
+    """
+    if problem.A1 is None or not residual.any():
         return True
-    size = np.abs(problem.A1.matvec(x.x1)).max(initial=0.0) + np.abs(x.x2).max(initial=0.0)
+    shared = (workspace or Workspace()).shared
+    size = sum(_size(A, v, shared) for A, v in ((problem.A1, x.x1), (problem.A2, x.x2)))
     terms = 1.0 if problem.is_model else float(sum(problem.shape1[:1] + problem.shape2[:1]))
+    unit = float(np.finfo(dtype).eps)
     # rows of a structure, sums of products, are off by some units of rounding
-    allowed = 32 * float(np.finfo(dtype).eps) * terms * size
+    allowed = 32 * unit * terms * size
+    wanted = np.abs(problem.A1.matvec(problem.inside(x).x1)).max(initial=0.0)
+    wanted = max(wanted, 0.0 if problem.b is None else np.abs(problem.b).max(initial=0.0))
+    if wanted > 0:  # else all that is asked for is homogeneous, and has no scale of its own
+        allowed = min(allowed, max(PROOF.outside, np.sqrt(unit)) * float(wanted))
     return bool(np.abs(residual).max(initial=0.0) <= allowed)
+
+
+def _size(A: Any, x: Array, shared: Workspace) -> float:
+    """Return the largest sum of sizes ``|A| |x|``; of A without a matrix as if rows were short."""
+    if not offers(A, Has.SPARSE):
+        return float(max(np.abs(A.matvec(x)).max(initial=0.0), np.abs(x).max(initial=0.0)))
+    return float((shared.once(_sizes, A) @ np.abs(x)).max(initial=0.0))
+
+
+def _sizes(A: Any) -> Any:
+    return abs(sparse.csr_array(A.tosparse()))
 
 
 def pulled_inside(problem: Problem, x2: Array, workspace: Workspace | None = None) -> Pair | None:
@@ -75,7 +100,8 @@ def pulled_inside(problem: Problem, x2: Array, workspace: Workspace | None = Non
     x = problem.feasible(Pair(np.zeros(problem.shape1), np.asarray(x2, np.float64)))
     if _finite(problem, x):
         return x
-    if not is_rounding(problem, x, problem.constraint(problem.inside(x))):
+    missing = problem.constraint(problem.inside(x))
+    if not is_rounding(problem, x, missing, workspace=workspace):
         return None
     unit = float(np.finfo(np.float64).eps)
     size = np.abs(x.x1).max(initial=0.0) + np.abs(x.x2).max(initial=0.0)
@@ -120,7 +146,7 @@ def _by_coordinates(problem: Problem, x: Pair, workspace: Workspace) -> Pair | N
         out = np.asarray(x.x1[row] != wanted[row])
         x2[S.indices[k]] = np.where(out, right[row] / S.data[k], x2[S.indices[k]])
     moved = problem.feasible(Pair(x.x1, x2), workspace)
-    return moved if _finite(problem, moved) else _rounded(problem, moved)
+    return moved if _finite(problem, moved) else _rounded(problem, moved, workspace)
 
 
 def _by_least_squares(problem: Problem, x: Pair, workspace: Workspace) -> Pair | None:
@@ -147,7 +173,7 @@ def _by_least_squares(problem: Problem, x: Pair, workspace: Workspace) -> Pair |
             moved = problem.feasible(Pair(moved.x1, x2))
             if _finite(problem, moved):
                 return moved
-            near = _rounded(problem, moved)
+            near = _rounded(problem, moved, workspace)
             if near is not None:
                 return near
     return None

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..base.protocols import Array
+from ..base.workspace import Workspace
 from ..certificates.repair import is_rounding, repaired, wide
 from ..problem import Pair, Problem
 from ..risk import Evaluation, loss_of_rows
@@ -175,21 +176,26 @@ def value_of(problem: Problem, x2: Array) -> float:
     return float(problem.f2.value(x2))
 
 
-def penalty_of(problem: Problem, x: Pair) -> tuple[float, float]:
+def penalty_of(
+    problem: Problem, x: Pair, workspace: Workspace | None = None
+) -> tuple[float, float]:
     """Return the penalties of a returned pair, and how far it is outside of their domains.
 
     Of a model they are those of x2 and of what follows from it in float64; x1 is rounded to the
     type of the data. Where rounding of x2 has taken x1 out of a domain, the penalties are those
     of the nearest point inside, and the second number is what is missing in the constraint there.
     """
-    if not problem.is_model or not problem.constrained or problem.dtype == np.float64:
+    if not problem.is_model or not problem.constrained:
         return problem.penalty(x), 0.0
+    if problem.dtype == np.float64:  # x1 of its own, as methods have, says nothing about x2
+        own = is_rounding(problem, x, problem.constraint(x), workspace=workspace)
+        return problem.penalty(x if own else problem.feasible(x)), 0.0
     follows = problem.feasible(wide(x))
     value = problem.penalty(follows)
     if np.isfinite(value):
         return value, 0.0
     inside = problem.inside(follows)
     missing = problem.constraint(inside)
-    if not is_rounding(problem, follows, missing, problem.dtype):
+    if not is_rounding(problem, follows, missing, problem.dtype, workspace):
         return value, 0.0
     return problem.penalty(inside), float(np.linalg.norm(missing))

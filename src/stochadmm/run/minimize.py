@@ -13,6 +13,7 @@ import numpy as np
 from ..base import engines
 from ..base.capabilities import Has, offers
 from ..base.workspace import Workspace
+from ..certificates.repair import wide
 from ..cluster import Engine, EngineLost, use
 from ..forms.equilibrate import equilibrated
 from ..forms.summary import summarized
@@ -23,6 +24,7 @@ from ..streaming import as_bytes, counted_reads
 from .checkpoint import Checkpoint
 from .limits import Habits, Limits, Stopwatch
 from .loop import Callback, Run, begin, epochs
+from .measured import infeasibility
 from .restore import result_of, start_in, start_without_rows, summary_result
 from .result import Result
 from .stopping import Rule, as_rule
@@ -215,6 +217,7 @@ def _solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) 
         inside = replace(asked, start=start_without_rows(whole, start))
         found = _solve(whole.problem, solver, inside, workspace)
         return summary_result(whole, found, rule, reads.rows / problem.f2.n_terms)
+    _check_solvable(problem, rule, workspace)
     units = equilibrated(problem, workspace=workspace)
     if units is not None and not method.serves(units.problem) and method.serves(problem):
         units = None  # better units need a constraint here, which this method cannot have
@@ -230,6 +233,20 @@ def _solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) 
         run.rescue()
         raise
     return result if units is None else result_of(units, result, rule)
+
+
+def _check_solvable(problem: Problem, rule: Rule, workspace: Workspace) -> None:
+    """Refuse a constraint whose nearest pair misses it by more than the rule allows."""
+    if problem.reducible or problem.affine_set(workspace).inverse is None:
+        return
+    wanted = rule.wanted_gap()
+    allowed = max(0.0 if wanted is None else wanted.tol, float(np.finfo(problem.dtype).eps) ** 0.5)
+    missing = infeasibility(problem, problem.feasible(wide(problem.zeros()), workspace))[1]
+    if missing > allowed:
+        raise ValueError(
+            f"A1 x1 + A2 x2 = b has no solution: the nearest pair has feasibility {missing:.2e}; "
+            "change b, or leave out rows that contradict others"
+        )
 
 
 def _run(run: Run, asked: Request) -> Result:

@@ -229,7 +229,7 @@ class Monitor:
         same = exact and np.array_equal(point.x1, state.output.x1)
         same = same and np.array_equal(point.x2, state.output.x2)
         strayed = relative if same else infeasibility(problem, state.output)[1]
-        penalty, outside = penalty_of(problem, point)
+        penalty, outside = penalty_of(problem, point, self.workspace)
         objective = value + penalty
         found = Measured(
             point, multiplier, state.beta, objective, relative,
@@ -257,6 +257,8 @@ class Monitor:
     def message(self, m: Measured, state: State) -> str:
         """Return both numbers of the rule, for these arrays, in words."""
         text = self.rule.describe(m.returned(state))
+        if not np.isfinite(m.objective):
+            text += "; no point inside of the domains of all penalties was found"
         return text if self.problem.is_model else f"{text}; feasibility {m.feasibility:.2e}"
 
     def _least(self, bound: float) -> float:
@@ -265,9 +267,9 @@ class Monitor:
 
     def _feasible_enough(self, m: Measured) -> bool:
         """Say whether a pair is near the constraint; what it may gain by that is in its gap."""
-        if self.tol is None or self.problem.is_model:
-            return bool(np.isfinite(m.objective))
-        return bool(m.feasibility <= self.tol)
+        if not np.isfinite(m.objective):
+            return False
+        return self.tol is None or self.problem.is_model or bool(m.feasibility <= self.tol)
 
     def certified(self, m: Measured, state: State) -> Measured:
         """Return a measurement that its method left uncertified, with a certificate.
