@@ -117,7 +117,8 @@ class FreeSpace:
 
     def _bound(self) -> Array:
         """Return a bound on the diagonal of the Hessian."""
-        top = min(float(self.loss.curvature_bound), 1e12)
+        top = float(self.loss.curvature_bound)
+        top = top if top < 1e12 else 1.0  # a loss that bends without limit is straight nowhere
         parts = []
         for (index, _), move in zip(self.directions, self.moves, strict=True):
             energy = np.einsum("ij,ij->j", move, move) / self.f2.n_terms
@@ -129,10 +130,14 @@ class FreeSpace:
         change = self.loss.curvature_apply(z, self.f2.y, self.predictions(c))
         return np.asarray(change if self.active is None else weighted(self.active, change))
 
-    def hessian(self, z: Array) -> Array:
-        """Return ``N' X' (q W) X N / n``."""
+    def hessian(self, z: Array, reach: float = 0.0) -> Array:
+        """Return ``N' X' (q W) X N / n``.
+
+        With a ``reach`` the curvature of a row is its mean over predictions so far from z, both
+        ways; losses that tie outputs are smooth, and have theirs at z.
+        """
         if self.f2.n_outputs is None:
-            curve = weighted(self.q, self.loss.curvature(z, self.f2.y))
+            curve = weighted(self.q, self._curvature(z, self.f2.y, reach))
             root = np.sqrt(curve if self.active is None else self.active * curve)
             return self._weighted_gram(root) / self.f2.n_terms
         if not offers(self.loss, Has.CURVATURE_PARTS):
@@ -141,8 +146,15 @@ class FreeSpace:
             return np.asarray(0.5 * (H + H.T))
         H = np.zeros((self.size, self.size))
         for first in range(0, self.f2.n_terms, PROOF.block):
-            H += self._curvature_of(slice(first, first + PROOF.block), z)
+            H += self._curvature_of(slice(first, first + PROOF.block), z, reach)
         return H / self.f2.n_terms
+
+    def _curvature(self, z: Array, y: Array, reach: float) -> Array:
+        if not reach > 0:
+            return np.asarray(self.loss.curvature(z, y))
+        rise = self.loss.slope(z + reach, y) - self.loss.slope(z - reach, y)
+        mean = rise / (2.0 * reach)
+        return mean if np.isfinite(mean).all() else np.asarray(self.loss.curvature(z, y))
 
     def _weighted_gram(self, root: Array) -> Array:
         """Return ``sum_i root_i^2 m_i m_i'`` of one output's moves, some rows at a time."""
@@ -154,9 +166,11 @@ class FreeSpace:
             total += scaled.T @ scaled
         return total
 
-    def _curvature_of(self, rows: slice, z: Array) -> Array:
+    def _curvature_of(self, rows: slice, z: Array, reach: float = 0.0) -> Array:
         """Return the sum over some rows of the Hessian ``diag(a) - b b'`` in the predictions."""
         a, b = self.loss.curvature_parts(z[rows], self.f2.y[rows])
+        if b is None:
+            a = self._curvature(z[rows], self.f2.y[rows], reach)
         q = np.ones(len(a)) if self.q is None else self.q[rows]
         q = q if self.active is None else weighted(self.active[rows], q)
         moves, outputs = self._coordinates(rows)
@@ -204,13 +218,18 @@ def clear_free_directions(
         return None
     u, z, total = at.derivative, at.predictions, np.zeros(space.size)
     scale = np.abs(space.gradient(np.abs(u))).max() + np.finfo(float).tiny
+    reach = 0.0
     for _ in range(PROOF.most_newton):
         slope = space.gradient(u)
         if np.abs(slope).max() <= 1e-9 * scale or deadline.passed():
             break
-        move = -(_inverse(space.hessian(z), space.bound) @ slope)
+        move = -(_inverse(space.hessian(z, reach), space.bound) @ slope)
         ahead = space.predictions(move)
         step = _step(lambda t, z=z, m=move, a=ahead: space.slope_along(z + t * a, m))
+        # where most rows are straight the few that bend say little: curvature is taken over as far
+        # as steps go, farther where they go nowhere, which is the one at z near the minimum
+        went = 2.0 * step * float(np.abs(ahead).max(initial=0.0))
+        reach = went if went > 0 else 8.0 * max(reach, 1e-3 * float(np.abs(z).max(initial=1.0)))
         total += step * move
         z = z + step * ahead
         u = f2.loss.slope(z, f2.y)
@@ -244,19 +263,26 @@ def _exact_slopes(space: FreeSpace, z: Array, u: Array) -> Array:
 
 
 def _step(slope: Any) -> float:
-    """Return a step at which the slope along a descent direction has lost most of its size."""
+    """Return a step at which the slope along a descent direction has lost most of its size.
+
+    Where none is found it is one at which f2 still falls, and so is lower than at the start: f2
+    is convex.
+    """
     first = slope(0.0)
     low, high, step = 0.0, np.inf, 1.0
-    for _ in range(40):
+    for _ in range(PROOF.most_halvings):
         now = slope(step)
         if abs(now) <= 0.3 * abs(first):
-            break
+            return step
         low, high = (step, high) if now < 0 else (low, step)
         step = 2.0 * step if high == np.inf else 0.5 * (low + high)
-    return step
+    return low
 
 
 def _inverse(H: Array, bound: Array) -> Array:
     """Invert the Hessian, lifted where the loss happens to be straight."""
-    lifted = H + np.diag(1e-14 * np.diag(H) + np.where(np.diag(H) < 1e-8 * bound, bound, 0.0))
-    return np.asarray(linalg.pinvh(lifted))
+    diagonal = np.diag(H)
+    lifted = H + np.diag(1e-14 * diagonal + np.where(diagonal < 1e-8 * bound, bound, 0.0))
+    size = np.sqrt(np.diag(lifted))
+    size[size == 0] = 1.0  # units of directions do not decide about the rank
+    return np.asarray(linalg.pinvh(lifted / np.outer(size, size)) / np.outer(size, size))

@@ -107,8 +107,9 @@ class ProofNumbers:
         Times rounding below which the dual equation is closed but for the model's accuracy.
     idle : float
         Share of the largest change below which rows have nothing to give.
-    most_newton, most_cleared : int
-        Newton steps along free directions, and directions up to which they are taken.
+    most_newton, most_halvings, most_cleared : int
+        Newton steps along free directions, more than a few only for losses that are straight but
+        for a few rows; trials of the length of each; and directions up to which they are taken.
     most_work : float
         Numbers up to which the moves of single directions are added up one by one.
     block : int
@@ -147,7 +148,8 @@ class ProofNumbers:
     run_length: int = 64
     closed: float = 1e6
     idle: float = 1e-12
-    most_newton: int = 30
+    most_newton: int = 100
+    most_halvings: int = 60
     most_cleared: int = 400
     most_work: float = 3e7
     block: int = 1 << 16

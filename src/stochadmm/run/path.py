@@ -48,6 +48,9 @@ class StrengthOptions:
     """Columns up to which a dense identity costs nothing."""
     relaxation: float = 1.7
     """Over-relaxation of the splitting: any below 2 converges, long ones sooner."""
+    left: float = 1e-6
+    """Share of the gradient at zero that may be left along what is unpenalized: above rounding,
+    far below what would make a strength too small."""
     rounded_up: float = 1e-6
     """Relative excess of the strength that is returned: never too small."""
 
@@ -108,11 +111,17 @@ def null_model(unit: Problem, workspace: Workspace | None = None) -> tuple[Array
             "no curvature; pass alphas instead"
         )
     gradient = cleared[1].gradient.copy()
+    size = np.abs(zero.derivative).mean() * f2.longest_row
     for index, basis in directions:  # what rounding has left there
         dense = basis.toarray()
-        gradient[index] -= dense @ np.linalg.lstsq(dense, gradient[index], rcond=None)[0]
-    rounding = 1e-13 * np.abs(zero.derivative).mean() * f2.longest_row
-    gradient[np.abs(gradient) <= rounding] = 0.0
+        left = dense @ np.linalg.lstsq(dense, gradient[index], rcond=None)[0]
+        if not np.abs(left).max(initial=0.0) <= SEARCH.left * size:
+            raise ValueError(
+                "alpha_max is not available: the fit of the unpenalized coefficients was not "
+                "found; pass alphas instead"
+            )
+        gradient[index] -= left
+    gradient[np.abs(gradient) <= 1e-13 * size] = 0.0
     return cleared[0].x, gradient
 
 
