@@ -76,7 +76,11 @@ class Certificate:
     slopes: Array | None = field(default=None, repr=False)
 
     def relative(self, objective_at_zero: float) -> float | None:
-        """Return the gap over ``max(|F|, |F(0)| / 1000)``, None where there is no gap."""
+        """Return the gap over ``max(|F|, |F(0)| / 1000)``, None where there is no gap.
+
+        Where an intercept or other coefficients are unpenalized, pass F of the null model instead,
+        as runs do (`gap_scale`).
+        """
         if self.gap is None:
             return None
         scale = max(abs(self.objective), PROOF.floor * abs(objective_at_zero))

@@ -28,8 +28,6 @@ class FreeSpace:
         """Rows whose slopes may be bent; None for all."""
         # every (output, direction) pair is one coordinate of c
         self.moves = [self._predictions(basis) for _, basis in directions]
-        self.bound = self._bound()
-        """Bound on the diagonal of the Hessian."""
         self.size = sum(basis.shape[1] * self._outputs(index).size for index, basis in directions)
 
     def _outputs(self, index: Any) -> Array:
@@ -115,29 +113,23 @@ class FreeSpace:
         """Return the derivative of f2 along c at predictions z."""
         return float(self.gradient(self.loss.slope(z, self.f2.y)) @ c)
 
-    def _bound(self) -> Array:
-        """Return a bound on the diagonal of the Hessian."""
-        top = float(self.loss.curvature_bound)
-        top = top if top < 1e12 else 1.0  # a loss that bends without limit is straight nowhere
-        parts = []
-        for (index, _), move in zip(self.directions, self.moves, strict=True):
-            energy = np.einsum("ij,ij->j", move, move) / self.f2.n_terms
-            parts.append(np.repeat(top * energy, self._outputs(index).size))
-        return np.concatenate(parts)
-
     def slope_change(self, z: Array, c: Array) -> Array:
         """Return the change of the slopes at z along c, to first order."""
         change = self.loss.curvature_apply(z, self.f2.y, self.predictions(c))
         return np.asarray(change if self.active is None else weighted(self.active, change))
 
-    def hessian(self, z: Array, reach: float = 0.0) -> Array:
+    def hessian(self, z: Array, reach: float | None = None) -> Array:
         """Return ``N' X' (q W) X N / n``.
 
-        With a ``reach`` the curvature of a row is its mean over predictions so far from z, both
-        ways; losses that tie outputs are smooth, and have theirs at z.
+        With a ``reach`` it is one for steps: the curvature of a row is its mean over predictions
+        so far from z, both ways, and at least a small share of the largest one. Losses that tie
+        outputs are smooth, and have theirs at z.
         """
         if self.f2.n_outputs is None:
-            curve = weighted(self.q, self._curvature(z, self.f2.y, reach))
+            curve = self.loss.curvature(z, self.f2.y)
+            if reach is not None:
+                curve = self._lifted(curve, z, self.f2.y, reach)
+            curve = weighted(self.q, curve)
             root = np.sqrt(curve if self.active is None else self.active * curve)
             return self._weighted_gram(root) / self.f2.n_terms
         if not offers(self.loss, Has.CURVATURE_PARTS):
@@ -149,12 +141,13 @@ class FreeSpace:
             H += self._curvature_of(slice(first, first + PROOF.block), z, reach)
         return H / self.f2.n_terms
 
-    def _curvature(self, z: Array, y: Array, reach: float) -> Array:
-        if not reach > 0:
-            return np.asarray(self.loss.curvature(z, y))
-        rise = self.loss.slope(z + reach, y) - self.loss.slope(z - reach, y)
-        mean = rise / (2.0 * reach)
-        return mean if np.isfinite(mean).all() else np.asarray(self.loss.curvature(z, y))
+    def _lifted(self, curve: Array, z: Array, y: Array, reach: float) -> Array:
+        """Return curvatures that a step can rely on where the loss happens to be straight."""
+        if reach > 1e-6 * np.abs(z).max(initial=0.0):  # else differences would be rounding
+            mean = (self.loss.slope(z + reach, y) - self.loss.slope(z - reach, y)) / (2.0 * reach)
+            curve = mean if np.isfinite(mean).all() else curve
+        top = float(curve.max(initial=0.0)) or min(float(self.loss.curvature_bound), 1.0)
+        return curve + PROOF.lift * top
 
     def _weighted_gram(self, root: Array) -> Array:
         """Return ``sum_i root_i^2 m_i m_i'`` of one output's moves, some rows at a time."""
@@ -166,11 +159,11 @@ class FreeSpace:
             total += scaled.T @ scaled
         return total
 
-    def _curvature_of(self, rows: slice, z: Array, reach: float = 0.0) -> Array:
+    def _curvature_of(self, rows: slice, z: Array, reach: float | None) -> Array:
         """Return the sum over some rows of the Hessian ``diag(a) - b b'`` in the predictions."""
         a, b = self.loss.curvature_parts(z[rows], self.f2.y[rows])
-        if b is None:
-            a = self._curvature(z[rows], self.f2.y[rows], reach)
+        if b is None and reach is not None:
+            a = self._lifted(a, z[rows], self.f2.y[rows], reach)
         q = np.ones(len(a)) if self.q is None else self.q[rows]
         q = q if self.active is None else weighted(self.active[rows], q)
         moves, outputs = self._coordinates(rows)
@@ -223,7 +216,7 @@ def clear_free_directions(
         slope = space.gradient(u)
         if np.abs(slope).max() <= 1e-9 * scale or deadline.passed():
             break
-        move = -(_inverse(space.hessian(z, reach), space.bound) @ slope)
+        move = -(_inverse(space.hessian(z, reach)) @ slope)
         ahead = space.predictions(move)
         step = _step(lambda t, z=z, m=move, a=ahead: space.slope_along(z + t * a, m))
         # where most rows are straight the few that bend say little: curvature is taken over as far
@@ -249,7 +242,7 @@ def _exact_slopes(space: FreeSpace, z: Array, u: Array) -> Array:
         return u
     y, loss = space.f2.y, space.loss
     for _ in range(3):
-        inverse, change = _inverse(space.hessian(z), space.bound), np.zeros_like(u)
+        inverse, change = _inverse(space.hessian(z)), np.zeros_like(u)
         for _ in range(2):  # the second time removes what rounding left
             change = change - space.slope_change(z, inverse @ space.gradient(u + change))
         if not offers(loss, Has.DUAL_ROOM):
@@ -279,10 +272,10 @@ def _step(slope: Any) -> float:
     return low
 
 
-def _inverse(H: Array, bound: Array) -> Array:
-    """Invert the Hessian, lifted where the loss happens to be straight."""
-    diagonal = np.diag(H)
-    lifted = H + np.diag(1e-14 * diagonal + np.where(diagonal < 1e-8 * bound, bound, 0.0))
-    size = np.sqrt(np.diag(lifted))
-    size[size == 0] = 1.0  # units of directions do not decide about the rank
-    return np.asarray(linalg.pinvh(lifted / np.outer(size, size)) / np.outer(size, size))
+def _inverse(H: Array) -> Array:
+    """Return the pseudo-inverse of a Hessian; units of directions do not decide about the rank."""
+    size = np.sqrt(np.diag(H))
+    top = float(size.max(initial=0.0)) or 1.0
+    size = np.where(size > PROOF.flat * top, size, top)  # rounding of what no row sees has no unit
+    units = np.outer(size, size)
+    return np.asarray(linalg.pinvh(H / units, rtol=PROOF.live) / units)

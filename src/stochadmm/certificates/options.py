@@ -110,6 +110,9 @@ class ProofNumbers:
     most_newton, most_halvings, most_cleared : int
         Newton steps along free directions, more than a few only for losses that are straight but
         for a few rows; trials of the length of each; and directions up to which they are taken.
+    lift : float
+        Share of the largest curvature that each row has at least in steps along free directions:
+        where all rows are straight steps still have a length, which a line search corrects.
     most_work : float
         Numbers up to which the moves of single directions are added up one by one.
     block : int
@@ -117,7 +120,7 @@ class ProofNumbers:
     block_bytes : int
         Rows of moves that are weighted at a time: a copy of all would double the memory.
     floor : float
-        Share of |F(0)| that a relative gap is relative to at least, for optima at zero.
+        Share of |F(null model)| that a relative gap is relative to at least, for optima at zero.
     repair_rounds, beyond : int, float
         Reflections that look for a point inside a domain, and how far each goes.
     pulls : tuple of float
@@ -151,6 +154,7 @@ class ProofNumbers:
     most_newton: int = 100
     most_halvings: int = 60
     most_cleared: int = 400
+    lift: float = 1e-6
     most_work: float = 3e7
     block: int = 1 << 16
     block_bytes: int = 1 << 22

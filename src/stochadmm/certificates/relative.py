@@ -6,27 +6,34 @@ import numpy as np
 
 from ..base.capabilities import nonnegative
 from ..base.workspace import Workspace
+from ..forms.elimination import Elimination
 from ..forms.one_block import OneBlock, one_block
 from ..problem import Problem, objective_at_zero
 from ..risk import FiniteSum, loss_of_rows
 from .certify import has_certificate
 from .null_space import clear_free_directions
 from .options import PROOF
+from .repair import wide
 
 
 def gap_scale(
     problem: Problem, objective: float, bound: float | None, workspace: Workspace | None = None
 ) -> float:
-    """Return the number that a gap is divided by: ``|F(x)|``, at least a share of ``|F(0)|``.
+    """Return the number that a gap is divided by: ``|F(x)|``, at least a share of ``|F(null)|``.
 
-    The value of a loss that can be negative, such as Poisson's, has an arbitrary constant in it;
-    there ``F(null model) - bound``, what the model can explain at most, takes the place of
-    ``|F(x)|``.
+    F(null) is F of the null model: what is unpenalized, such as an intercept, is fitted, and all
+    else is zero. It is at most F(0), the same where nothing is unpenalized, and it is looked for
+    only where |F(x)| is below that share of |F(0)|. The value of a loss that can be negative,
+    such as Poisson's, has an arbitrary constant in it; there ``F(null) - bound``, what the model
+    can explain at most, takes the place of ``|F(x)|``, and the share is that of |F(0)|.
     """
     workspace = workspace or Workspace()
     floor = PROOF.floor * abs(objective_at_zero(problem, workspace))
     if nonnegative(problem.f2):
-        return max(abs(objective), floor)
+        if not abs(objective) < floor:
+            return max(abs(objective), floor)
+        # the smaller of the two: rounding of a large F(0) must not make the null model worse
+        return max(abs(objective), min(PROOF.floor * abs(null_value(problem, workspace)), floor))
     if bound is None or not np.isfinite(bound):
         return max(floor, np.finfo(float).tiny)
     return max(null_value(problem, workspace) - bound, floor)
@@ -36,14 +43,20 @@ def null_value(problem: Problem, workspace: Workspace | None = None) -> float:
     """Return F where the penalty vanishes: what is unpenalized is fitted, all else is zero."""
     f2, workspace = loss_of_rows(problem.f2), workspace or Workspace()
     at_zero = objective_at_zero(problem, workspace)
-    if f2 is None or not problem.is_model or not has_certificate(problem):
+    if f2 is None or not has_certificate(problem, workspace):
         return at_zero
-    return at_zero - workspace.once(_explained, problem, f2, one_block(problem, workspace))
+    view = Elimination.of(problem, workspace)
+    if view is not None:  # a pair: its feasible set has a zero of its own
+        return min(at_zero, null_value(view.reduced, workspace))
+    return workspace.once(_null_value, problem, f2, one_block(problem, workspace), at_zero)
 
 
-def _explained(problem: Problem, f2: FiniteSum, form: OneBlock) -> float:
-    """Return by how much the data term falls where what is unpenalized is fitted."""
-    at = f2.evaluate_exactly(np.zeros(problem.shape2))
+def _null_value(problem: Problem, f2: FiniteSum, form: OneBlock, at_zero: float) -> float:
+    """Return F at the zero of a model with what is unpenalized fitted: no penalty sees that."""
+    zero = wide(problem.zeros())
+    if problem.b is not None or not np.isfinite(problem.penalty(zero)):
+        zero = problem.feasible(zero)
+    at = f2.evaluate_exactly(zero.x2)
     cleared = clear_free_directions(f2, at, form.null_directions())
     fitted = at.value if cleared is None else cleared[0].value
-    return at.value - fitted
+    return at_zero - (at.value - fitted) if fitted < at.value else at_zero

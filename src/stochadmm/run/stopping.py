@@ -73,8 +73,10 @@ class Gap(Rule):
     Parameters
     ----------
     tol : float
-        With ``relative`` the gap is compared with ``tol * max(|F(x)|, 1e-3 |F(0)|)``; for losses
-        that can be negative (Poisson) ``|F(x)|`` becomes F(null model) minus the lower bound.
+        With ``relative`` the gap is compared with ``tol * max(|F(x)|, 1e-3 |F(null)|)``, F(null)
+        that of the null model, where what is unpenalized (an intercept) is fitted and all else is
+        zero: at most F(0), and F(0) where all is penalized. For losses that can be negative
+        (Poisson) ``|F(x)|`` becomes F(null) minus the lower bound.
     relative : bool, default=True
         Whether ``tol`` is relative.
 

@@ -1,0 +1,61 @@
+"""What a relative gap is relative to: nothing that an intercept can explain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import stochadmm as sa
+from stochadmm.certificates import relative
+
+
+def drawn(mean, loss, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((30, 4))
+    y = X @ np.array([1.0, -2.0, 0.0, 1.0]) + 0.3 * rng.standard_normal(30)
+    return sa.Problem.linear(loss, X, y + mean, on_structure=sa.L1(0.03), **options)
+
+
+@pytest.mark.parametrize("method", ["auto", "acc-sadmm", "admm", "prox-newton"])
+@pytest.mark.parametrize("mean", [1e4, 1e6])
+@pytest.mark.parametrize("loss", [sa.Squared(), sa.Huber(1.0)], ids=str)
+def test_a_large_mean_of_targets_does_not_excuse_a_bad_fit(loss, mean, method):
+    best = sa.minimize(drawn(0.0, loss, intercept=True), stop=1e-9).objective
+    found = sa.minimize(drawn(mean, loss, intercept=True), method)
+    assert found.gap >= found.objective - best - 1e-9 * best
+    if found.converged:
+        assert found.objective <= best * (1 + 2e-6)
+
+
+def test_a_large_offset_does_not_excuse_a_bad_fit():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((30, 4)), np.where(rng.random(30) > 0.5, 1.0, -1.0)
+    options = {"on_structure": sa.L2Ball(1.0), "intercept": True}
+    best = sa.minimize(sa.Problem.linear(sa.SquaredHinge(), X, y, **options), stop=1e-9)
+    far = sa.minimize(
+        sa.Problem.linear(sa.SquaredHinge(), X, y, offset=np.full(30, 1e5), **options)
+    )
+    assert far.converged and far.objective == pytest.approx(best.objective, rel=2e-6)
+
+
+def test_without_free_coefficients_the_floor_is_a_share_of_the_value_at_zero():
+    problem = drawn(0.0, sa.Squared())
+    assert relative.null_value(problem) == problem.objective_at_zero
+    assert relative.gap_scale(problem, 1e-9, None) == 1e-3 * problem.objective_at_zero
+
+
+def test_the_null_model_is_looked_for_only_where_the_floor_acts(monkeypatch):
+    problem = drawn(1e3, sa.Squared(), intercept=True)
+    at_zero = problem.objective_at_zero
+    assert relative.gap_scale(problem, 1.0, None) == 1.0 < 1e-3 * at_zero
+    monkeypatch.setattr(relative, "null_value", None)  # a call would fail
+    assert relative.gap_scale(problem, 1e-2 * at_zero, None) == 1e-2 * at_zero
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_null_model_of_a_pair_is_at_most_its_value_at_zero(seed):
+    rng = np.random.default_rng(seed)
+    f2 = sa.FiniteSum(sa.Squared(), rng.standard_normal((20, 4)), rng.standard_normal(20) + 9)
+    A1, A2 = rng.standard_normal((2, 3)), rng.standard_normal((2, 4))
+    problem = sa.Problem(f2, h1=sa.L1(0.1), A1=A1, A2=A2, b=rng.standard_normal(2))
+    assert 0 <= relative.null_value(problem) <= problem.objective_at_zero
