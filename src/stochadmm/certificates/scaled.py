@@ -12,7 +12,7 @@ from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
 from ..risk.dual import mean_conjugate
-from .charge import charge, least_value, per_row, rounding
+from .charge import UNIT, charge, least_value, per_row, rounding
 from .options import OPTIONS, PROOF
 
 
@@ -32,11 +32,15 @@ def dual_value(
 ) -> float:
     """Return D(u, mu), minus infinity where ``X'(q u)/n + S' mu = 0`` is open beyond rounding.
 
-    ``error`` is the rounding of that equation.
+    ``error`` is the rounding of that equation. Least squares leaves in each entry of mu some
+    rounding of the largest one, which is all there is at a column of zeros. How much may be left
+    is no part of the proof: `charge` pays for what is.
     """
     left = gradient + form.St @ mu
     # outputs are cleared together: what rounds in one shows in all
     scale = error if error.ndim == 1 else error.max(axis=1, keepdims=True)
+    solved = UNIT * float(np.abs(mu).max(initial=0.0)) * abs(form.St).sum(axis=1)
+    scale = scale + (solved if error.ndim == 1 else solved[:, None])
     if not (np.abs(left) <= PROOF.open * scale).all():
         return -np.inf
     total = mean_conjugate(f2, u) + form.conjugate(mu)

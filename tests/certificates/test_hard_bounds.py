@@ -1,0 +1,82 @@
+"""Bounds where parts of the problem say little: dead columns, ties of quantiles, smooth f1."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import stochadmm as sa
+
+OUTPUTS = {
+    "squared": (sa.Squared(), lambda y: np.c_[y, -y]),
+    "logistic": (sa.Logistic(), lambda y: np.sign(np.c_[y, -y])),
+    "huber": (sa.Huber(1.0), lambda y: np.c_[y, -y]),
+    "multinomial": (sa.Multinomial(3), lambda y: np.digitize(y, [-1.0, 1.0])),
+}
+PENALTIES = {
+    "chain": (sa.L1(0.05), 1),
+    "rows": (sa.RowsL21(0.05), 1),
+    "second order": (sa.RowsL21(0.05), 2),
+}
+
+
+def drawn(n=30, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    return X, X @ np.array([1.0, -2.0, 0.0, 1.0])[:d] + 0.3 * rng.standard_normal(n)
+
+
+# ---------------------------------------------------------------- columns of zeros
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", OUTPUTS)
+def test_a_column_of_zeros_at_the_end_of_a_chain_is_certified(loss, penalty, intercept):
+    X, y = drawn()
+    X[:, 0] = 0.0
+    (function, targets), (h, order) = OUTPUTS[loss], PENALTIES[penalty]
+    problem = sa.Problem.linear(
+        function, X, targets(y), structure=sa.Differences(4, order=order), on_structure=h,
+        intercept=intercept,
+    )  # fmt: skip
+    assert sa.minimize(problem).converged
+
+
+@pytest.mark.parametrize("method", ["admm", "prox-newton", "acc-sadmm", "gram", "tied-newton"])
+def test_every_method_certifies_a_column_of_zeros(method):
+    X, y = drawn()
+    X[:, 0] = 0.0
+    problem = sa.Problem.linear(
+        sa.Squared(), X, y, structure=sa.Differences(4), on_structure=sa.L1(0.05)
+    )
+    assert sa.minimize(problem, method).converged
+
+
+def least(problem, X, y, A, alpha, loss):
+    """Return the optimum of a fused fit by a conic solver, in the terms of the definition."""
+    cp = pytest.importorskip("cvxpy")
+    w = cp.Variable(X.shape[1])
+    b = cp.Variable() if problem.intercept else 0.0
+    r = X @ w + b - y
+    value = cp.sum(loss(cp, r)) / len(y) + alpha * cp.norm1(A @ w)
+    made = cp.Problem(cp.Minimize(value))
+    options = {f"tol_gap_{kind}": 1e-11 for kind in ("abs", "rel")} | {"tol_feas": 1e-11}
+    return float(made.solve(solver=cp.CLARABEL, **options))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_bound_exceeds_the_optimum_where_columns_are_dead(seed):
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(3, 20)), 6
+    X, y = rng.standard_normal((n, d)), 3 * rng.standard_normal(n)
+    X[:, rng.random(d) < 0.4] = 0.0
+    A, alpha = sa.Differences(d), 10.0 ** rng.uniform(-3, 0.5)
+    problem = sa.Problem.linear(
+        sa.Squared(), X, y, structure=A, on_structure=sa.L1(alpha), intercept=bool(seed % 2)
+    )
+    best = least(problem, X, y, A.tosparse(), alpha, lambda cp, r: cp.square(r) / 2)
+    for passes in (3, 100):
+        for method in ("auto", "acc-sadmm"):
+            found = sa.minimize(problem, method, max_passes=passes)
+            assert found.objective - found.gap <= best + 1e-8 * (1 + abs(best))
