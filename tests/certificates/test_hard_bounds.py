@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import stochadmm as sa
+from stochadmm.base.workspace import Workspace
+from stochadmm.certificates.charge import charge
+from stochadmm.forms.one_block import one_block
 
 OUTPUTS = {
     "squared": (sa.Squared(), lambda y: np.c_[y, -y]),
@@ -80,3 +83,74 @@ def test_no_bound_exceeds_the_optimum_where_columns_are_dead(seed):
         for method in ("auto", "acc-sadmm"):
             found = sa.minimize(problem, method, max_passes=passes)
             assert found.objective - found.gap <= best + 1e-8 * (1 + abs(best))
+
+
+# ---------------------------------------------------------------- ties of quantiles
+
+TIED = {
+    "median": (sa.Quantile(0.5, 0.1), 30, None),
+    "quantile": (sa.Quantile(0.9, 0.1), 20, None),
+    "huber": (sa.Huber(0.1), 30, None),
+    "two outputs": (sa.Huber(0.1), 30, 2),
+}
+
+
+@pytest.mark.parametrize("method", ["auto", "acc-sadmm"])
+@pytest.mark.parametrize("case", TIED)
+def test_a_plateau_of_the_intercept_is_certified(case, method):
+    loss, n, outputs = TIED[case]
+    X, y = drawn(n)
+    targets = 5 * y if outputs is None else np.c_[5 * y, y + 3]
+    problem = sa.Problem.linear(loss, X, targets, on_structure=sa.L1(10.0), intercept=True)
+    found = sa.minimize(problem, method)
+    assert found.converged and not found.coef.any()
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_no_bound_exceeds_the_optimum_on_plateaus(seed):
+    rng = np.random.default_rng(seed)
+    n, d, delta = 2 * int(rng.integers(2, 8)), 4, 10.0 ** rng.uniform(-3, 0)
+    X, y = rng.standard_normal((n, d)), np.round(4 * rng.standard_normal(n))
+    alpha = delta * 10.0 ** rng.uniform(-1.5, 1)
+    A = sa.Identity(d) if seed % 3 else sa.Differences(d)
+    problem = sa.Problem.linear(
+        sa.Huber(delta), X, y, structure=A, on_structure=sa.L1(alpha), intercept=True
+    )
+    best = least(problem, X, y, A.tosparse(), alpha, lambda cp, r: cp.huber(r, delta) / 2)
+    for passes in (3, 60):
+        for method in ("auto", "acc-sadmm"):
+            found = sa.minimize(problem, method, max_passes=passes)
+            assert found.objective - found.gap <= best + 1e-8 * (1 + abs(best))
+
+
+@pytest.mark.parametrize("outputs", [(), (2,)])
+@pytest.mark.parametrize("seed", range(6))
+def test_far_points_bound_every_point_of_the_level_set(seed, outputs):
+    """The charge of a residual that is far larger than rounding, against points of the set."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((12, 3)), np.round(5 * rng.standard_normal((12, *outputs)))
+    problem = sa.Problem.linear(sa.Huber(0.1), X, y, on_structure=sa.L1(0.5), intercept=True)
+    form, workspace = one_block(problem), Workspace()
+    f2, x = problem.f2, np.zeros((4, *outputs))
+    x[-1] = np.median(y, axis=0)
+    at = f2.evaluate_exactly(x)
+    mu = form.project(form.absorb(-at.gradient))
+    objective = at.value + 1.0
+    error = np.full(x.shape, 1e-4)
+    left = at.gradient + form.St @ mu
+    most = charge(
+        f2, form, at.predictions, at.derivative, mu, left, error, objective, workspace=workspace
+    )
+    assert np.isfinite(most)
+    rho, reached = np.abs(left) + error, 0.0
+    for _ in range(300):
+        step = rng.standard_normal(x.shape)
+        step[:-1] *= rng.random() < 0.5
+        low, high = 0.0, 1e6
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            w = x + middle * step
+            inside = problem.objective(problem.feasible(sa.Pair(w[:-1], w))) <= objective
+            low, high = (middle, high) if inside else (low, middle)
+        reached = max(reached, float(np.vdot(rho, np.abs(x + low * step))))
+    assert reached <= most

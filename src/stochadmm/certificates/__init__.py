@@ -1,13 +1,13 @@
 """Certificates of optimality: duality gaps, or the KKT residual where no conjugate exists."""
 
 from .certify import Certificate, certify, has_certificate
-from .charge import rounding
 from .corrected import Corrected, corrected_point, has_model, model_of
 from .null_space import clear_free_directions
 from .options import CertificateOptions
 from .relative import gap_scale
 from .repair import repaired
 from .residual import kkt_residual
+from .rounding import rounding
 from .scaled import DualPoint, dual_value, lower_bound, scaled_point
 
 __all__ = [

@@ -11,7 +11,8 @@ contains every solution. ``docs/design/certificates.md`` derives what follows:
 - rows of S that a penalty holds (its level set bounds them: ``reach``), or whose multiplier has
   room on both sides, take what they can of r;
 - along the directions that these rows do not see, a second dual point bounds the solution: slopes
-  moved by at most theta along the curvature of the loss, which tilts F by theta in each direction.
+  moved by at most theta along the curvature of the loss, which tilts F by theta in each direction;
+- where no row bends, slopes at points far along these directions do.
 
 Where neither works the charge is infinite: no bound is better than one that is not proved.
 """
@@ -33,47 +34,12 @@ from ..forms.one_block import OneBlock, outputs_by_mask
 from ..forms.structure import StructureSolver, passing_solver
 from ..penalties import segments
 from ..risk import FiniteSum
-from ..risk.dual import dual_margin, has_margins, least_conjugate, mean_conjugate
+from ..risk.dual import dual_margin, has_margins, least_conjugate, mean_conjugate, pull_back
 from ..risk.metrics import column_energies
 from ..risk.weights import sample_weights, weighted
 from .null_space import FreeSpace
 from .options import PROOF
-
-UNIT = 16 * float(np.finfo(np.float64).eps)
-"""Rounding of a sum over rows relative to the sum of sizes, which is added up in blocks."""
-TINY = float(np.finfo(np.float64).tiny)
-
-
-def rounding(
-    f2: FiniteSum, form: OneBlock, u: Array, mu: Array, size: float = 0.0, *,
-    workspace: Workspace,
-) -> Array:  # fmt: skip
-    """Return a bound on the rounding of each entry of ``X'(q u)/n + S' mu``.
-
-    ``size`` is the root mean square of slopes that were added up on the way to u.
-    """
-    columns = np.sqrt(workspace.rows.once(column_energies, f2))
-    slopes = mean_size(f2, u) + size
-    data = columns * slopes if u.ndim == 1 else columns[:, None] * slopes
-    return np.asarray(UNIT * (data + abs(form.St) @ np.abs(mu)))
-
-
-def mean_size(f2: FiniteSum, u: Array) -> Any:
-    """Return the root mean square of the slopes of each output."""
-    q = sample_weights(f2)
-    return np.sqrt(weighted(q, np.square(u)).mean(axis=0))
-
-
-def per_row(form: OneBlock, error: Array) -> Array:
-    """Return the change of each entry of mu that moves ``S' mu`` by rounding only."""
-    S = form.S
-    out = np.zeros((S.shape[0], *error.shape[1:]))
-    filled = np.flatnonzero(np.diff(S.indptr))
-    if filled.size:
-        size = np.abs(S.data)
-        ratio = error[S.indices] / (size if error.ndim == 1 else size[:, None])
-        out[filled] = np.minimum.reduceat(ratio, S.indptr[:-1][filled], axis=0)
-    return out
+from .rounding import TINY, UNIT, mean_size, per_row, rounding
 
 
 def charge(
@@ -231,6 +197,21 @@ class Split:
             free.append(part)
         return rows, free
 
+    def along(self, r: Array, *, sizes: bool = False) -> tuple[Array, Array]:
+        """Return the components of r along the free directions, and the size of what is left.
+
+        With ``sizes`` r are sizes, and the components are the largest that they allow.
+        """
+        found, off = [], np.zeros_like(r)
+        for group in self.groups:
+            N = group.free.toarray()
+            inverse = np.linalg.pinv(N)
+            part = (np.abs(inverse) if sizes else inverse) @ r[group.index]
+            rest = np.abs(r[group.index] - N @ part)
+            off[group.index] = rest + UNIT * (np.abs(N) @ np.abs(part))
+            found.append(part.ravel())
+        return np.concatenate(found), off
+
     def weak(self, rows: Array) -> Array:
         """Return the held entries whose penalty is too small for what they absorb."""
         far = PROOF.strong * rows
@@ -316,14 +297,25 @@ def _along_free(
     free: list[Array], level: float, objective: float, workspace: Workspace,
 ) -> float:  # fmt: skip
     """Return a bound on ``sum_k c_k |<n_k, x>|`` over the level set, n_k the free directions."""
-    loss: Any = f2.loss
-    if not offers(loss, Has.CURVATURE) or not has_margins(loss, u):
-        return np.inf
     kept = [(group, c) for group, c in zip(split.groups, free, strict=True) if len(c)]
     space = FreeSpace(f2, [(group.index, group.free) for group, _ in kept])
-    if space.size > PROOF.most_free:
-        return np.inf
     c = np.concatenate([part.ravel() for _, part in kept])
+    found = _by_curvature(space, form, split, z, u, mu, c, level, objective, workspace)
+    if np.isfinite(found):
+        return found
+    space.active = None
+    return _by_far_points(space, form, split, z, u, mu, c, level, objective, workspace)
+
+
+def _by_curvature(
+    space: FreeSpace, form: OneBlock, split: Split, z: Array, u: Array, mu: Array, c: Array,
+    level: float, objective: float, workspace: Workspace,
+) -> float:  # fmt: skip
+    """Return the bound that slopes near u prove, moved along the curvature of their rows."""
+    f2 = space.f2
+    known = offers(f2.loss, Has.CURVATURE) and has_margins(f2.loss, u)
+    if not known or space.size > PROOF.most_free:
+        return np.inf
     made = _moves(space, z, u, c, np.sqrt(level))
     if made is None:
         return np.inf
@@ -343,6 +335,66 @@ def _along_free(
     if not np.isfinite(left) or not 0.5 * theta > most:
         return np.inf
     return most * max(left, 0.0) / (0.5 * theta - most)
+
+
+def _by_far_points(
+    space: FreeSpace, form: OneBlock, split: Split, z: Array, u: Array, mu: Array, c: Array,
+    level: float, objective: float, workspace: Workspace,
+) -> float:  # fmt: skip
+    """Return the bound that slopes at points far along each direction prove, both ways.
+
+    With slopes v of any point, ``F(x) >= D(v, mu) + <r, x>``. The part of r that rows absorb costs
+    as ever, and what is left is ``<a, y>``, y the components of x along the directions. A point
+    beyond a plateau, along direction k in the sense s, has ``s a_k > 0``; where the components of
+    these slopes along k outweigh those along the others (an M-matrix), all |y_k| are bounded.
+    """
+    f2, K = space.f2, space.size
+    if K > PROOF.most_far or not c.any():
+        return 0.0 if not c.any() else np.inf
+    own, cross, left = np.full(K, np.inf), np.zeros((K, K)), np.zeros(K)
+    for k, unit in enumerate(np.eye(K)):
+        ahead = space.predictions(unit)
+        for sense in (1.0, -1.0):
+            v = _beyond(space, z, u, sense * ahead, sense * unit)
+            if v is None:
+                return np.inf
+            r = pull_back(f2, v) + form.St @ mu
+            error = rounding(f2, form, v, mu, workspace=workspace)
+            a, off = split.along(r)
+            wide = split.along(error, sizes=True)[0]
+            rows, _ = split.absorb(off + error)
+            value = -mean_conjugate(f2, v) - form.conjugate(mu)
+            left[k] = max(left[k], objective - value + split.cost(rows, level))
+            own[k] = min(own[k], sense * a[k] / PROOF.safe - PROOF.safe * wide[k])
+            cross[k] = np.maximum(cross[k], PROOF.safe * (np.abs(a) + wide))
+    np.fill_diagonal(cross, 0.0)
+    if not np.isfinite(left).all() or not (own > 0).all():
+        return np.inf
+    # |y| <= M^-1 left where M is an M-matrix: M^-1 1 > 0 shows that its inverse has no sign
+    try:
+        found = np.linalg.solve(np.diag(own) - cross, np.stack([left, np.ones(K)], axis=1))
+    except np.linalg.LinAlgError:
+        return np.inf
+    if not (found > 0).all():
+        return np.inf
+    return PROOF.safe * float(c @ found[:, 0])
+
+
+def _beyond(space: FreeSpace, z: Array, u: Array, ahead: Array, direction: Array) -> Array | None:
+    """Return slopes so far ahead that F rises there by a share of what single rows do."""
+    top = float(np.abs(ahead).max(initial=0.0))
+    if top == 0.0:
+        return None
+    enough = PROOF.rises * float(np.abs(weighted(space.q, u * ahead)).mean())
+    step = PROOF.nearest * (1.0 + float(np.abs(z).max(initial=0.0))) / top
+    for _ in range(PROOF.often):
+        v = np.asarray(space.loss.slope(z + step * ahead, space.f2.y), dtype=np.float64)
+        if not np.isfinite(v).all():
+            return None
+        if float(space.gradient(v) @ direction) > max(enough, TINY):
+            return v
+        step *= PROOF.farther
+    return None
 
 
 def _moves(

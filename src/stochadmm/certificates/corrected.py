@@ -34,8 +34,8 @@ from ..risk.curvature import (
     shares_curvature,
 )
 from ..risk.sampling import consecutive
-from .charge import mean_size, rounding
 from .options import OPTIONS, PROOF, CertificateOptions
+from .rounding import mean_size, rounding
 from .scaled import DualPoint, scaled_point
 
 

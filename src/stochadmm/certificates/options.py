@@ -101,6 +101,11 @@ class ProofNumbers:
     most_free, largest_new : int
         Free directions whose solution is bounded, and columns of a structure that is factorized
         for one certificate only.
+    most_far : int
+        Free directions whose solution is bounded by far points, which cost two passes for each.
+    rises, nearest : float
+        Share of the mean size of slopes that F must rise by at a far point, and where the first
+        one is looked for, relative to predictions: any choice is proved.
     run_length : int
         Rows are sampled in runs of this length, which memory likes.
     closed : float
@@ -148,6 +153,9 @@ class ProofNumbers:
     small: int = 300
     most_free: int = 2000
     largest_new: int = 1000
+    most_far: int = 20
+    rises: float = 0.1
+    nearest: float = 1e-6
     run_length: int = 64
     closed: float = 1e6
     idle: float = 1e-12

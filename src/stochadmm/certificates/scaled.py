@@ -12,8 +12,9 @@ from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
 from ..risk.dual import mean_conjugate
-from .charge import UNIT, charge, least_value, per_row, rounding
+from .charge import charge, least_value
 from .options import OPTIONS, PROOF
+from .rounding import UNIT, per_row, rounding
 
 
 @dataclass(frozen=True)
