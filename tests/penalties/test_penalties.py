@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import stochadmm as sa
-
 from stochadmm.base.capabilities import Has, declared
 from stochadmm.base.terms import Elementwise, GroupNorms, TotalVariation
 from stochadmm.penalties import (

@@ -182,7 +182,7 @@ def _by_least_squares(problem: Problem, x: Pair, workspace: Workspace) -> Pair |
 def _nearest(problem: Problem, x: Pair, workspace: Workspace) -> Pair | None:
     """Move x2 to the nearest point inside, where rows of A2 depend on each other."""
     for found in nearest_inside(problem, x, workspace):
-        near = found if _finite(problem, found) else _rounded(problem, found)
+        near = found if _finite(problem, found) else _rounded(problem, found, workspace)
         if near is not None:
             return near
     return None
