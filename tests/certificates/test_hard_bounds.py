@@ -154,3 +154,90 @@ def test_far_points_bound_every_point_of_the_level_set(seed, outputs):
             low, high = (middle, high) if inside else (low, middle)
         reached = max(reached, float(np.vdot(rho, np.abs(x + low * step))))
     assert reached <= most
+
+
+# ---------------------------------------------------------------- smooth functions of x1
+
+
+class Linear:
+    lipschitz = 0.0
+
+    def __init__(self, c):
+        self.c = c
+
+    def value(self, x):
+        return float(self.c @ x)
+
+    def gradient(self, x):
+        return self.c + 0 * x
+
+
+class Flat:
+    lipschitz = 1.0
+
+    def value(self, x):
+        return float(0.5 * (np.maximum(np.abs(x) - 1, 0) ** 2).sum())
+
+    def gradient(self, x):
+        return np.sign(x) * np.maximum(np.abs(x) - 1, 0)
+
+
+SMOOTH = {"linear": Linear(np.array([0.3, 0.2, 0.5, 0.1])), "flat": Flat()}
+
+
+@pytest.mark.parametrize("h1", [None, sa.NonNegative(), sa.L1(0.1)], ids=str)
+@pytest.mark.parametrize("f1", SMOOTH)
+def test_a_function_without_a_least_value_or_flat_at_zero_is_certified(f1, h1):
+    X, y = drawn()
+    for b in (None, np.arange(4.0)):
+        problem = sa.Problem(
+            sa.FiniteSum(sa.Squared(), X, y), f1=SMOOTH[f1], h1=h1, A1=np.eye(4), A2=-np.eye(4), b=b
+        )
+        assert sa.minimize(problem).converged
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_bound_exceeds_the_optimum_beside_a_smooth_function(seed):
+    cp = pytest.importorskip("cvxpy")
+    rng = np.random.default_rng(seed)
+    n, unit = int(rng.integers(5, 20)), 10.0 ** rng.integers(0, 4)
+    X, y = rng.standard_normal((n, 4)), unit * rng.standard_normal(n)
+    f1 = Flat() if seed % 2 else Linear(unit * rng.standard_normal(4))
+    problem = sa.Problem(
+        sa.FiniteSum(sa.Squared(), X, y), f1=f1, h1=sa.L1(0.1), A1=np.eye(4), A2=-np.eye(4)
+    )
+    w = cp.Variable(4)
+    smooth = cp.sum_squares(cp.pos(cp.abs(w) - 1)) / 2 if seed % 2 else f1.c @ w
+    value = cp.sum_squares(X @ w - y) / (2 * n) + 0.1 * cp.norm1(w) + smooth
+    best = float(cp.Problem(cp.Minimize(value)).solve(solver=cp.CLARABEL))
+    for method in ("auto", "admm"):
+        found = sa.minimize(problem, method, max_passes=30)
+        assert found.objective - found.gap <= best + 1e-6 * (1 + abs(best))
+
+
+# ---------------------------------------------------------------- losses of the user's own
+
+
+class Own:
+    curvature_bound = 1.0
+
+    def value(self, z, y, weight=None):
+        return float(np.average(0.5 * (z - y) ** 2, weights=weight))
+
+    def slope(self, z, y):
+        return z - y
+
+
+class WithConjugate(Own):
+    def conjugate(self, u, y):
+        return 0.5 * u * u + u * y
+
+
+@pytest.mark.parametrize("structure", [sa.Differences(4), sa.Identity(4)], ids=["chain", "plain"])
+@pytest.mark.parametrize("loss", [Own(), WithConjugate()], ids=["value", "conjugate"])
+def test_a_conjugate_more_does_not_keep_a_loss_from_converging(loss, structure):
+    X, y = drawn()
+    options = {"structure": structure, "on_structure": sa.L1(0.05)}
+    found = sa.minimize(sa.Problem.linear(loss, X, y, **options))
+    best = sa.minimize(sa.Problem.linear(sa.Squared(), X, y, **options), stop=1e-9)
+    assert found.converged and found.objective == pytest.approx(best.objective, rel=1e-5)

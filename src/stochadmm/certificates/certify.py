@@ -199,16 +199,25 @@ def _in_units(units: Units, c: Certificate) -> Certificate:
 
 
 def has_certificate(problem: Problem, workspace: Workspace | None = None) -> bool:
-    """Tell whether every part of a problem offers its conjugate."""
-    if loss_of_rows(problem.f2, Has.CONJUGATE) is None:
+    """Tell whether every part of a problem offers its conjugate.
+
+    Where penalties leave directions free the loss must offer its curvature too: without it slopes
+    cannot be corrected until the gradient vanishes there.
+    """
+    f2 = loss_of_rows(problem.f2, Has.CONJUGATE)
+    if f2 is None:
         return False
     parts = (problem.h1, problem.h2)
     if not all(offers(part, Has.CONJUGATE) for part in parts if part is not None):
         return False
     view = Elimination.of(problem, workspace)
     if view is not None:
-        return has_certificate(view.reduced)
-    return has_one_block(problem)
+        return has_certificate(view.reduced, workspace)
+    if not has_one_block(problem):
+        return False
+    if offers(f2.loss, Has.CURVATURE_APPLY):
+        return True
+    return not one_block(problem, workspace).null_directions()
 
 
 def setup_seconds(problem: Problem, workspace: Workspace) -> float:

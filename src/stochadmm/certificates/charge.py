@@ -52,11 +52,15 @@ def charge(
     bound of at most ``enough`` is not improved.
     """
     rho = np.abs(residual) + error
-    level = objective + workspace.rows.once(least_conjugate, f2) + _rest(form)
-    if not np.isfinite(level) or not np.isfinite(rho).all():
+    if not np.isfinite(objective) or not np.isfinite(rho).all():
         return np.inf
+    least = workspace.rows.once(least_conjugate, f2)
+    level, held = objective + least + _rest(form), two_sided(form)
+    if not np.isfinite(level):
+        # a part without a least value, such as a linear one: no level of the others follows, and
+        # the loss alone bounds a solution; the number is but a scale for how far slopes move
+        level, held = abs(objective) + (abs(least) if np.isfinite(least) else 0.0), held & False
     level = max(level, TINY)
-    held = two_sided(form)
     best = np.inf
     for _ in range(2):
         split = Split(form, mu, rho, held)

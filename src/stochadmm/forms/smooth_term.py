@@ -28,9 +28,14 @@ class Curvature:
     vectors: Array
     first: Array
     """The gradient at zero."""
+    quadratic: bool
+    """Whether gradients elsewhere are those of a quadratic function with this Hessian: only then
+    does the Hessian at zero tell which gradients there are."""
 
     LARGEST = 300
     NEGLIGIBLE = 1e-9
+    ELSEWHERE = (0.1, 3.0, 100.0)
+    """Sizes of points whose gradients are compared: near zero, around one, far out."""
 
     @classmethod
     def at_zero(cls, f1: Smooth, shape: Shape) -> Curvature | None:
@@ -43,9 +48,21 @@ class Curvature:
         H = np.stack([np.ravel(f1.gradient(e.reshape(shape))) - first for e in units], axis=1)
         if not np.isfinite(H).all():
             return None
-        values, vectors = linalg.eigh(0.5 * (H + H.T))
+        H = 0.5 * (H + H.T)
+        values, vectors = linalg.eigh(H)
         values[values <= cls.NEGLIGIBLE * max(values.max(initial=0.0), 0.0)] = 0.0
-        return cls(values, vectors, first)
+        rng, same = np.random.default_rng(0), True
+        for length in cls.ELSEWHERE:
+            x = length * rng.standard_normal(size)
+            found = np.ravel(f1.gradient(x.reshape(shape)))
+            scale = np.abs(first) + np.abs(H) @ np.abs(x)
+            same &= bool((np.abs(found - first - H @ x) <= 1e-7 * scale.max(initial=0.0)).all())
+        return cls(values, vectors, first, same)
+
+    @property
+    def linear(self) -> bool:
+        """Whether the function is linear."""
+        return self.quadratic and not self.values.any()
 
     def solve(self, right: Array, pull: Any) -> Array:
         """Return ``(H + pull)^-1 right``, the smallest where there are many."""
@@ -108,7 +125,10 @@ class SmoothTerm:
         wide = np.asarray(u, dtype=np.float64)
         x, left = self._zero(np.zeros_like(wide), lambda x: -wide, 0.0)
         rest = float(np.linalg.norm(left))
-        if not rest <= self.CLOSED * (1.0 + float(np.linalg.norm(wide))):
+        # a linear function has one gradient, and its maximizer says nothing about a solution's size
+        straight = self.curvature is not None and self.curvature.linear
+        closed = self.ACCURATE if straight else self.CLOSED
+        if not rest <= closed * (1.0 + float(np.linalg.norm(wide))):
             return np.inf
         gradient = wide + left
         charge = self.FARTHEST * rest * (1.0 + float(np.linalg.norm(x)))
@@ -118,7 +138,8 @@ class SmoothTerm:
         """Return the largest t in [0, 1] with finite ``conjugate(t u)``."""
         if np.isfinite(self.conjugate(u)):
             return 1.0
-        if self.curvature is not None:  # outside a subspace no factor helps
+        if self.curvature is not None and self.curvature.quadratic:
+            # outside a subspace no factor helps
             off = float(np.linalg.norm(self.curvature.project(u) - u))
             if off > self.CLOSED * (1.0 + float(np.linalg.norm(u))):
                 return 0.0
@@ -130,8 +151,10 @@ class SmoothTerm:
         return low
 
     def project_dual(self, u: Array) -> Array:
-        """Return the nearest gradient of f1 as far as its Hessian at zero tells, else ``u``."""
-        return u if self.curvature is None else self.curvature.project(u).astype(u.dtype)
+        """Return the nearest gradient of a quadratic f1, else ``u``."""
+        if self.curvature is None or not self.curvature.quadratic:
+            return u
+        return self.curvature.project(u).astype(u.dtype)
 
     def zeros(self, x: Array) -> Array:
         """Return nothing: a smooth function holds no entry at zero."""
@@ -159,7 +182,7 @@ class SmoothTerm:
 
     def _leaves_nothing(self, left: Array, pull: Any) -> bool:
         """Say whether a quadratic function has no other gradient nearer to the one asked for."""
-        if self.curvature is None or np.any(pull):
+        if self.curvature is None or not self.curvature.quadratic or np.any(pull):
             return False
         live = self.curvature.vectors[:, self.curvature.values > 0]
         return bool(np.linalg.norm(live.T @ left.ravel()) <= 1e-6 * np.linalg.norm(left))
