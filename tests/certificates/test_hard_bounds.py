@@ -190,9 +190,8 @@ SMOOTH = {"linear": Linear(np.array([0.3, 0.2, 0.5, 0.1])), "flat": Flat()}
 def test_a_function_without_a_least_value_or_flat_at_zero_is_certified(f1, h1):
     X, y = drawn()
     for b in (None, np.arange(4.0)):
-        problem = sa.Problem(
-            sa.FiniteSum(sa.Squared(), X, y), f1=SMOOTH[f1], h1=h1, A1=np.eye(4), A2=-np.eye(4), b=b
-        )
+        data, eye = sa.FiniteSum(sa.Squared(), X, y), np.eye(4)
+        problem = sa.Problem(data, f1=SMOOTH[f1], h1=h1, A1=eye, A2=-eye, b=b)
         assert sa.minimize(problem).converged
 
 
@@ -238,6 +237,6 @@ class WithConjugate(Own):
 def test_a_conjugate_more_does_not_keep_a_loss_from_converging(loss, structure):
     X, y = drawn()
     options = {"structure": structure, "on_structure": sa.L1(0.05)}
-    found = sa.minimize(sa.Problem.linear(loss, X, y, **options))
+    found = sa.minimize(sa.Problem.linear(loss, X, y, **options), max_passes=2000)
     best = sa.minimize(sa.Problem.linear(sa.Squared(), X, y, **options), stop=1e-9)
     assert found.converged and found.objective == pytest.approx(best.objective, rel=1e-5)

@@ -125,7 +125,7 @@ class SmoothTerm:
         wide = np.asarray(u, dtype=np.float64)
         x, left = self._zero(np.zeros_like(wide), lambda x: -wide, 0.0)
         rest = float(np.linalg.norm(left))
-        # a linear function has one gradient, and its maximizer says nothing about a solution's size
+        # a linear function has one gradient, and its maximizer does not tell a solution's size
         straight = self.curvature is not None and self.curvature.linear
         closed = self.ACCURATE if straight else self.CLOSED
         if not rest <= closed * (1.0 + float(np.linalg.norm(wide))):
