@@ -217,6 +217,8 @@ def clear_free_directions(
         if np.abs(slope).max() <= 1e-9 * scale or deadline.passed():
             break
         move = -(_inverse(space.hessian(z, reach)) @ slope)
+        if not move.any():
+            break
         ahead = space.predictions(move)
         step = _step(lambda t, z=z, m=move, a=ahead: space.slope_along(z + t * a, m))
         # where most rows are straight the few that bend say little: curvature is taken over as far
@@ -275,7 +277,9 @@ def _step(slope: Any) -> float:
 def _inverse(H: Array) -> Array:
     """Return the pseudo-inverse of a Hessian; units of directions do not decide about the rank."""
     size = np.sqrt(np.diag(H))
-    top = float(size.max(initial=0.0)) or 1.0
+    top = float(size.max(initial=0.0))
+    if not np.finfo(float).tiny ** 0.25 < top < np.inf:  # no curvature that could be inverted
+        return np.zeros_like(H)
     size = np.where(size > PROOF.flat * top, size, top)  # rounding of what no row sees has no unit
     units = np.outer(size, size)
     return np.asarray(linalg.pinvh(H / units, rtol=PROOF.live) / units)
