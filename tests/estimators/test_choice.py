@@ -164,6 +164,7 @@ def test_a_picture_before_the_fit_says_that_there_is_none():
 # ---------------------------------------------------------------- one fit after the other
 
 
+@pytest.mark.filterwarnings("ignore:LassoRegressorCV chose alpha")
 def test_a_fit_keeps_nothing_of_the_one_before(rows):
     X, y = rows
     model = sa.LassoRegressorCV(alphas=3, cv=3, refit=True).fit(X, y)

@@ -500,7 +500,7 @@ def test_a_point_without_a_bound_is_not_given_up_for_exact_structure():
     fused = {"structure": sa.Differences(6), "on_structure": sa.L1(0.2)}
     problem = sa.Problem.linear(Absolute(), X, X @ w, **fused)
     result = sa.minimize(problem, sa.SDCAADMM(), start=w, max_passes=20)
-    assert result.gap == np.inf and result.objective <= 0.2
+    assert result.gap is None and not result.converged and result.objective <= 0.2
 
 
 @pytest.mark.parametrize("engine", ["compiled", "reference"])

@@ -130,6 +130,9 @@ class ProofNumbers:
         Reflections that look for a point inside a domain, and how far each goes.
     pulls : tuple of float
         Units of rounding by which rows at an edge are pulled inside, tried one after the other.
+    exact_fit : float
+        Share of the floor of |F(0)| below which F(null) is rounding: squares of some thousand
+        units of it.
     outside : float
         Share of what rows are to be by which rounding may take them out of a domain at most; the
         root of the unit of rounding where that is more.
@@ -171,6 +174,7 @@ class ProofNumbers:
     pulls: tuple[float, ...] = (2.0, 8.0, 32.0, 128.0)
     beyond: float = 1.5
     outside: float = 1e-6
+    exact_fit: float = 1e-22
     repair_columns: int = 2000
     repair_digits: float = 1e-6
     repair_steps: int = 2000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..base.capabilities import nonnegative
+from ..base.capabilities import Has, nonnegative, offers
 from ..base.workspace import Workspace
 from ..forms.elimination import Elimination
 from ..forms.one_block import OneBlock, one_block
@@ -23,7 +23,9 @@ def gap_scale(
 
     F(null) is F of the null model: what is unpenalized, such as an intercept, is fitted, and all
     else is zero. It is at most F(0), the same where nothing is unpenalized, and it is looked for
-    only where |F(x)| is below that share of |F(0)|. The value of a loss that can be negative,
+    only where |F(x)| is below that share of |F(0)|. Where it fits all targets exactly F(0) takes
+    its place, and with probabilities of labels, whose F(0) is that of a guess whatever the data
+    are. The value of a loss that can be negative,
     such as Poisson's, has an arbitrary constant in it; there ``F(null) - bound``, what the model
     can explain at most, takes the place of ``|F(x)|``, and the share is that of |F(0)|.
     """
@@ -32,11 +34,21 @@ def gap_scale(
     if nonnegative(problem.f2):
         if not abs(objective) < floor:
             return max(abs(objective), floor)
+        if _is_of_labels(problem):
+            return max(abs(objective), floor)
+        null = abs(null_value(problem, workspace))
+        if null <= PROOF.exact_fit * floor:  # one row, or equal targets: F* is a zero of rounding
+            return max(abs(objective), floor)
         # the smaller of the two: rounding of a large F(0) must not make the null model worse
-        return max(abs(objective), min(PROOF.floor * abs(null_value(problem, workspace)), floor))
+        return max(abs(objective), min(PROOF.floor * null, floor))
     if bound is None or not np.isfinite(bound):
         return max(floor, np.finfo(float).tiny)
     return max(null_value(problem, workspace) - bound, floor)
+
+
+def _is_of_labels(problem: Problem) -> bool:
+    f2 = loss_of_rows(problem.f2)
+    return f2 is not None and f2.offset is None and offers(f2.loss, Has.PROBABILITY)
 
 
 def null_value(problem: Problem, workspace: Workspace | None = None) -> float:

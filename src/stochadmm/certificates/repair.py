@@ -11,6 +11,7 @@ from scipy import sparse
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
+from ..penalties.bounds import bounds
 from ..problem import Pair, Problem
 from .nearest import nearest_inside
 from .options import PROOF
@@ -70,11 +71,19 @@ def is_rounding(
     unit = float(np.finfo(dtype).eps)
     # rows of a structure, sums of products, are off by some units of rounding
     allowed = 32 * unit * terms * size
-    wanted = np.abs(problem.A1.matvec(problem.inside(x).x1)).max(initial=0.0)
-    wanted = max(wanted, 0.0 if problem.b is None else np.abs(problem.b).max(initial=0.0))
-    if wanted > 0:  # else all that is asked for is homogeneous, and has no scale of its own
+    if not _is_homogeneous(problem):
+        wanted = np.abs(problem.A1.matvec(problem.inside(x).x1)).max(initial=0.0)
+        wanted = max(wanted, 0.0 if problem.b is None else np.abs(problem.b).max(initial=0.0))
         allowed = min(allowed, max(PROOF.outside, np.sqrt(unit)) * float(wanted))
     return bool(np.abs(residual).max(initial=0.0) <= allowed)
+
+
+def _is_homogeneous(problem: Problem) -> bool:
+    """Say whether rows are to be of a sign, or zero: that has no scale of its own."""
+    if problem.b is not None and problem.b.any():
+        return False
+    edges = bounds(problem.h1, problem.shape1)
+    return edges is not None and not any(edge[np.isfinite(edge)].any() for edge in edges)
 
 
 def _size(A: Any, x: Array, shared: Workspace) -> float:
