@@ -143,7 +143,9 @@ class FreeSpace:
 
     def _lifted(self, curve: Array, z: Array, y: Array, reach: float) -> Array:
         """Return curvatures that a step can rely on where the loss happens to be straight."""
-        if reach > 1e-6 * np.abs(z).max(initial=0.0):  # else differences would be rounding
+        if reach > PROOF.least_reach * np.abs(z).max(
+            initial=0.0
+        ):  # else differences would be rounding
             mean = (self.loss.slope(z + reach, y) - self.loss.slope(z - reach, y)) / (2.0 * reach)
             curve = mean if np.isfinite(mean).all() else curve
         top = float(curve.max(initial=0.0)) or min(float(self.loss.curvature_bound), 1.0)
@@ -223,8 +225,9 @@ def clear_free_directions(
         step = _step(lambda t, z=z, m=move, a=ahead: space.slope_along(z + t * a, m))
         # where most rows are straight the few that bend say little: curvature is taken over as far
         # as steps go, farther where they go nowhere, which is the one at z near the minimum
-        went = 2.0 * step * float(np.abs(ahead).max(initial=0.0))
-        reach = went if went > 0 else 8.0 * max(reach, 1e-3 * float(np.abs(z).max(initial=1.0)))
+        went = PROOF.ahead * step * float(np.abs(ahead).max(initial=0.0))
+        start = PROOF.first_reach * float(np.abs(z).max(initial=1.0))
+        reach = went if went > 0 else PROOF.wider_reach * max(reach, start)
         total += step * move
         z = z + step * ahead
         u = f2.loss.slope(z, f2.y)

@@ -130,6 +130,10 @@ class ProofNumbers:
         Reflections that look for a point inside a domain, and how far each goes.
     pulls : tuple of float
         Units of rounding by which rows at an edge are pulled inside, tried one after the other.
+    ahead, wider_reach, first_reach, least_reach : float
+        Curvature along free directions is averaged over so many times the last step; where there
+        was none over so many times the reach before, at first a share of the predictions, and not
+        below another share, where differences of slopes are rounding.
     exact_fit : float
         Share of the floor of |F(0)| below which F(null) is rounding: squares of some thousand
         units of it.
@@ -175,6 +179,10 @@ class ProofNumbers:
     beyond: float = 1.5
     outside: float = 1e-6
     exact_fit: float = 1e-22
+    ahead: float = 2.0
+    wider_reach: float = 8.0
+    first_reach: float = 1e-3
+    least_reach: float = 1e-6
     repair_columns: int = 2000
     repair_digits: float = 1e-6
     repair_steps: int = 2000
