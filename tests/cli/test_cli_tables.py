@@ -612,3 +612,18 @@ def test_help_names_the_files_that_a_command_reads(run, tmp_path):
     for command in ("path", "bench"):
         assert "npy" not in run(command, "--help").stdout.replace(".npy mask", "")
         one_line(run(command, "X.npy"), "'.npy'", "expected one of")
+
+
+@pytest.mark.parametrize("named", [whole, streamed])
+def test_counts_whose_means_reach_far_are_those_of_the_model(run, tmp_path, named):
+    from sklearn.linear_model import PoissonRegressor
+
+    pytest.importorskip("pyarrow")
+    a = np.append(np.repeat([0.0, 1.0, 2.0], 40), 4.0)
+    y = np.append(np.repeat([1.0, 3.0, 9.0], 40), 9.0)  # of the last row the mean is far above
+    csv_of(tmp_path / "t.csv", {"a": a, "y": y})
+    options = ("--loss", "poisson", "--alpha", "1e-9", "--tol", "1e-10")
+    succeeded(run("fit", named("t.csv"), *options))
+    other = PoissonRegressor(alpha=0.0, tol=1e-12, max_iter=1000).fit(a[:, None], y)
+    assert other.predict([[4.0]]) > np.e * y.max()
+    np.testing.assert_allclose(coef_of("model").ravel(), other.coef_, rtol=1e-5)

@@ -12,6 +12,7 @@ import numpy as np
 
 from stochadmm import plots
 from stochadmm.base.protocols import Array
+from stochadmm.base.workspace import Workspace
 from stochadmm.data import Source, open_source
 from stochadmm.losses import FOR_LABELS, FOR_NUMBERS
 from stochadmm.penalties import Separable
@@ -150,13 +151,19 @@ def fit_streamed(
 ) -> Any:  # fmt: skip
     """Return the result of a fit to rows in files, from its checkpoint where that exists."""
     import stochadmm as sa
+    from stochadmm.estimators.prediction_range import in_range
 
     own = LOSSES[loss].for_targets(*sampled_targets(source))
     problem = sa.Problem.linear(
         own, source, structure=operator, on_structure=penalties[0], on_coefficients=penalties[1],
         intercept=True,
     )  # fmt: skip
-    return sa.minimize(
-        problem, stop=sa.Gap(tol), max_passes=500, max_seconds=max_seconds, memory=memory,
-        checkpoint=checkpoint, resume=checkpoint is not None,
-    )  # fmt: skip
+
+    def solve(problem: Any, before: Any) -> Any:
+        file = checkpoint if before is None else None  # it is that of the first range
+        return sa.minimize(
+            problem, stop=sa.Gap(tol), max_passes=500, max_seconds=max_seconds, memory=memory,
+            start=before, checkpoint=file, resume=file is not None,
+        )  # fmt: skip
+
+    return in_range(problem, solve, Workspace())

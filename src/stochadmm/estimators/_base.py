@@ -22,7 +22,6 @@ from ..structures import NamedColumns
 from . import _reports, refit
 from ._callbacks import CallbackSupportMixin, Epochs
 from ._data import Data, checked_offset, checked_rows
-from ._range import largest_strength
 from ._solve import (
     Budget,
     raise_if_interrupted,
@@ -34,6 +33,7 @@ from ._solve import (
 from ._sources import StreamedData, is_lazy, lazily, names_of_fit, read
 from ._strengths import check_number, descending
 from ._structure import Columns, Structure
+from .prediction_range import largest_strength
 from .reading import Readable
 
 

@@ -23,7 +23,7 @@ from ..run.result import Record, Result, Status
 from ..run.stopping import Gap, Polished, Rule
 from ..streaming import loss_of_source
 from ._data import Data
-from ._range import in_range
+from .prediction_range import in_range
 
 ROUNDING = {"float64": 1e-14, "float32": 1e-7}  # relative gaps that small problems aim at
 
