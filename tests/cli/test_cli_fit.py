@@ -449,21 +449,73 @@ def test_a_file_beyond_the_memory_limit_is_streamed(run, numeric, structure, tar
     assert done.exit_code == 0, done.stderr
     facts = json.loads(done.stdout)
     assert facts["rows"] == 8000 and facts["relative_gap"] <= 1e-8
-    assert facts["notes"] == ["rows were read block by block"]
+    assert facts["notes"][0] == "rows were read block by block"
     assert run("fit", *options, "--out", "whole").exit_code == 0
     same_models("streamed", "whole")
     predicted = run("predict", "streamed", "big.csv")
     assert predicted.exit_code == 0 and predicted.stdout.count("\n") == 8001
 
 
+@pytest.mark.parametrize("more", [["--alpha", "0.02"], ["--cv", "2"]])
+def test_texts_and_more_than_two_are_labels_of_streamed_rows_too(run, table, tmp_path, more):
+    pytest.importorskip("pyarrow")
+    lines = (tmp_path / "train.csv").read_text().splitlines()
+    kinds = ["lower", "middle", "up"]  # of different lengths, none of the first in some blocks
+    amount = np.array(
+        [float(line.split(",")[lines[0].split(",").index("amount")]) for line in lines[1:]]
+    )
+    classes = np.digitize(amount, np.quantile(amount, [0.3, 0.7]))
+    order = np.argsort(-classes, kind="stable")
+    text = [f"{lines[1 + k]},{kinds[classes[k]]}" for k in order]
+    (tmp_path / "t.csv").write_text("\n".join([lines[0] + ",kind", *text]) + "\n")
+    options = ["--target", "kind", "--drop", "label,amount,w", "--tol", "1e-8", *more]
+    for data, out in (("t.csv", "whole"), ("t[.]csv", "streamed")):
+        done = run("fit", data, *options, "--out", out, "--json")
+        assert done.exit_code == 0, done.stderr
+        assert json.loads(done.stdout)["status"] == "CONVERGED"
+    shown = json.loads(run("predict", "streamed", "t.csv", "--json").stdout)
+    assert set(shown["kind"]) <= set(kinds) and list(shown)[1:] == [f"p({kind})" for kind in kinds]
+    if "--alpha" in more:  # rows are dealt to other folds in a search
+        same_models("streamed", "whole")
+
+
+def test_streamed_columns_are_scaled_targets_several_and_the_loss_chosen(run, numeric):
+    pytest.importorskip("pyarrow")
+    for options in (
+        ["--target", "amount", "--standardize"], ["--target", "label"], ["--target", "amount,w"],
+    ):  # fmt: skip
+        taken = options[1].split(",")
+        drop = ",".join({"amount", "label", "w"} - set(taken))
+        done = ["fit", "big.csv", *options, "--drop", drop, "--alpha", "0.02", "--tol", "1e-8"]
+        for memory, out in (("4MiB", "streamed"), ("half", "whole")):
+            found = run(*done, "--memory", memory, "--out", out, "--overwrite")
+            assert found.exit_code == 0, found.stderr
+        same_models("streamed", "whole")
+        assert (
+            read("streamed/coefficients.csv")[0].keys() == read("whole/coefficients.csv")[0].keys()
+        )
+
+
+def test_a_path_of_streamed_rows_is_that_in_memory(run, table, tmp_path):
+    pytest.importorskip("pyarrow")
+    options = ["--target", "amount", "--drop", "label,w", "--alphas", "4", "--edges", "edges.csv"]
+    whole, streamed = (
+        run("path", data, *options, "--json") for data in ("train.csv", "train[.]csv")
+    )
+    assert streamed.exit_code == 0, streamed.stderr
+    assert streamed.stderr == "Note: rows were read block by block\n"
+    a, b = (json.loads(done.stdout) for done in (whole, streamed))
+    assert a["columns"] == b["columns"]
+    for one, other in zip(a["path"], b["path"], strict=True):
+        np.testing.assert_allclose(one["alpha"], other["alpha"], rtol=1e-6)
+        np.testing.assert_allclose(one["coef"], other["coef"], rtol=1e-2, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        (["--loss", "logistic"], ["larger than the memory limit", "--alpha"]),
-        (["--alpha", "0.1"], ["larger than the memory limit", "--loss"]),
-        (["--alpha", "0.1", "--loss", "logistic", "--standardize"], ["--standardize", "--memory"]),
         (["--alpha", "0.1", "--loss", "logistic", "--target", "lab"], ["'lab'", "label"]),
-        (["--alpha", "0.1", "--loss", "logistic", "--target", "amount"], ["two labels"]),
+        (["--alpha", "0.1", "--loss", "logistic", "--target", "amount"], ["100 different values"]),
         (["--alpha", "0.1", "--loss", "logistic", "--graph", "glasso"], ["glasso", "--memory"]),
         (["--alpha", "0.1", "--loss", "logistic", "--memory", "much"], ["'much'", "2GB"]),
     ],
@@ -528,10 +580,10 @@ def test_npy_files_a_folder_of_csr_arrays_and_a_pattern_are_streamed(run, tmp_pa
         np.testing.assert_allclose(next(iter(predicted.values())), own.predict(X), atol=1e-5)
 
 
-def test_a_pattern_without_files_and_a_missing_strength_are_one_line(run, tmp_path):
+def test_a_pattern_without_files_and_a_missing_target_are_one_line(run, tmp_path):
     one_line(run("fit", "no*.csv", "--alpha", "1", "--loss", "squared"), "no file matches no*.csv")
     np.save(tmp_path / "X.npy", np.ones((3, 2)))
-    one_line(run("fit", "X.npy", "--loss", "squared"), "X.npy is a .npy file", "--alpha")
+    one_line(run("fit", "X.npy", "--loss", "squared"), "target is missing", ".npy file")
 
 
 @pytest.mark.parametrize("command", ["fit", "path", "bench"])

@@ -507,13 +507,6 @@ def test_no_column_is_left_when_all_are_dropped(run, rows, tmp_path, named):
     )
 
 
-def test_several_targets_are_not_streamed(run, rows, tmp_path):
-    csv_of(tmp_path / "t.csv", numbers(rows))
-    one_line(
-        run("fit", streamed("t.csv"), *SQUARED, "--target", "b,y"), "b,y", "streamed rows", "one"
-    )
-
-
 @pytest.mark.parametrize("strength", [["--alpha", "0.02"], ["--cv", "3"]])
 def test_classifiers_take_an_offset(run, rows, tmp_path, strength):
     X, y = rows
@@ -545,7 +538,7 @@ def test_an_offset_for_several_classes_or_targets_is_one_line(run, rows, tmp_pat
 def test_the_only_class_with_weights_is_named_plainly(run, rows, tmp_path):
     columns = numbers(rows) | {"y": [k % 2 for k in range(60)], "w": [k % 2 for k in range(60)]}
     csv_of(tmp_path / "t.csv", columns)
-    one_line(run("fit", "t.csv", "--alpha", "0.02", "--weight", "w"), "have the class '1'")
+    one_line(run("fit", "t.csv", "--alpha", "0.02", "--weight", "w"), "have the class 1;")
 
 
 def test_a_target_without_any_value_is_one_line(run, rows, tmp_path):
@@ -608,10 +601,10 @@ def test_a_file_is_no_model(run, rows, tmp_path):
 
 def test_help_names_the_files_that_a_command_reads(run, tmp_path):
     np.save(tmp_path / "X.npy", np.ones((3, 2)))
-    assert "npy" in run("fit", "--help").stdout
-    for command in ("path", "bench"):
-        assert "npy" not in run(command, "--help").stdout.replace(".npy mask", "")
-        one_line(run(command, "X.npy"), "'.npy'", "expected one of")
+    for command in ("fit", "path"):
+        assert "npy" in run(command, "--help").stdout.replace(".npy mask", "")
+    assert "npy" not in run("bench", "--help").stdout.replace(".npy mask", "")
+    one_line(run("bench", "X.npy"), "'.npy'", "expected one of")
 
 
 @pytest.mark.parametrize("named", [whole, streamed])

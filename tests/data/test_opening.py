@@ -53,12 +53,13 @@ def test_what_libsvm_text_has_no_use_for_is_refused(given, tmp_path):
 
 
 def test_the_command_line_refuses_weights_of_libsvm_text(tmp_path):
+    from stochadmm.cli._setting import Asked
     from stochadmm.cli._stream import opened
 
     (tmp_path / "a.svm").write_text("1 1:5\n-1 1:2\n")
-    assert opened(str(tmp_path / "a.svm"), "y", None, None, []).n_rows == 2
+    assert opened(str(tmp_path / "a.svm"), Asked()).n_rows == 2
     with pytest.raises(ValueError, match="weight is 'nosuch'"):
-        opened(str(tmp_path / "a.svm"), "y", "nosuch", None, [])
+        opened(str(tmp_path / "a.svm"), Asked(weight="nosuch"))
 
 
 # ---------------------------------------------------------------- scratch folders

@@ -249,3 +249,84 @@ def test_cross_validation_of_a_source_says_what_it_does_not_take():
         sa.LassoRegressorCV(cv=[([0], [1])]).fit(source)
     with pytest.raises(ValueError, match="scoring needs rows in memory"):
         sa.LassoRegressorCV(scoring="r2").fit(source)
+
+
+# ---------------------------------------------------------------- labels that are texts
+
+
+def texts_in_files(folder, kind, labels, X):
+    """Write rows and a column of labels; return the name of the file."""
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import csv, feather, parquet
+
+    table = pa.table({f"x{j}": column for j, column in enumerate(X.T)} | {"label": labels})
+    path = str(folder / f"rows.{kind}")
+    write = {"csv": csv.write_csv, "arrow": feather.write_feather, "parquet": parquet.write_table}
+    write[kind](table, path)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "arrow", "parquet"])
+@pytest.mark.parametrize("names", [["no", "maybe not"], ["b", "a longer one", "ä"]])
+def test_texts_are_labels_of_files(tmp_path, kind, names):
+    X, y, *_ = generated("labels" if len(names) == 2 else "classes")
+    labels = np.array(names)[np.unique(y, return_inverse=True)[1]]
+    order = np.argsort(labels, kind="stable")  # the first rows have the shorter names alone
+    X, labels = X[order], labels[order]
+    path = texts_in_files(tmp_path, kind, labels.tolist(), X)
+    here = sa.SparseLogisticClassifier(alpha=0.01, tol=1e-8).fit(X, labels)
+    there = sa.SparseLogisticClassifier(alpha=0.01, tol=1e-8).fit(path, "label")
+    assert there.classes_.tolist() == here.classes_.tolist() == sorted(names)
+    np.testing.assert_allclose(there.coef_, here.coef_, atol=3e-4)
+    predicted = there.predict(path)
+    predicted.save(tmp_path / "labels.npy")
+    for found in (np.asarray(predicted), np.load(tmp_path / "labels.npy")):
+        assert np.mean(found == here.predict(X)) > 0.999
+    assert there.score(path, "label") == pytest.approx(here.score(X, labels), abs=2e-3)
+    searched = sa.SparseLogisticClassifierCV(alphas=[0.05, 0.01], cv=2)
+    with pytest.warns(UserWarning, match="the smallest of 2"):
+        searched.fit(path, "label")
+    assert searched.classes_.tolist() == sorted(names)
+
+
+@pytest.mark.parametrize("kind", ["csv", "arrow", "parquet"])
+def test_a_missing_text_is_no_class_and_no_target_of_a_regressor(tmp_path, kind):
+    X, y, *_ = generated("labels", n=50)
+    labels = np.where(y == 7, "yes", "no").tolist()
+    path = texts_in_files(tmp_path, kind, labels, X)
+    with pytest.raises(sa.DataError, match=r"rows\..*label.*expected numbers|expected numbers"):
+        sa.LassoRegressor().fit(path, "label")
+    labels[17] = None
+    path = texts_in_files(tmp_path, kind, labels, X)
+    with pytest.raises(sa.DataError, match="'label' has 1 missing values, the first in row 17"):
+        sa.SparseLogisticClassifier().fit(path, "label")
+
+
+def test_texts_are_not_spilled(tmp_path):
+    X, y, *_ = generated("labels", n=50)
+    labels = np.where(y == 7, "yes", "no")
+    with pytest.raises(TypeError, match="y holds"):
+        spill(ArraySource(X, labels), tmp_path)
+
+
+def test_a_fit_keeps_to_the_memory_that_it_is_given(monkeypatch):
+    X, y, *_ = generated("numbers")
+    asked = []
+
+    def noted(self, memory):
+        asked.append(memory)
+        return given(self, memory)
+
+    given = StreamedSum.with_memory
+    monkeypatch.setattr(StreamedSum, "with_memory", noted)
+    source = ArraySource(X, y)
+    few = sa.LassoRegressor(alpha=0.05, tol=1e-8).fit(source, memory="4MiB")
+    assert set(asked) == {4 << 20}
+    many = sa.LassoRegressor(alpha=0.05, tol=1e-8).fit(source)
+    np.testing.assert_allclose(few.coef_, many.coef_, atol=1e-4)
+    asked.clear()
+    with pytest.warns(UserWarning, match="the smallest of 2"):
+        sa.LassoRegressorCV(alphas=[0.1, 0.05], cv=2).fit(source, memory="8MiB")
+    assert set(asked) == {8 << 20}
+    with pytest.raises(ValueError, match="memory is 'much'"):
+        sa.LassoRegressor().fit(source, memory="much")

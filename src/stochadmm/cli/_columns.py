@@ -54,11 +54,13 @@ class Table:
         return np.asarray(values, dtype=np.float64)
 
     def labels(self, name: str) -> Array:
-        """Return the labels of all rows as text; a cell without one is no class of its own."""
+        """Return the labels of all rows; a cell without one is no class of its own."""
         values = self.column(name, "target")
         is_text = values.dtype == object
         self._refuse_missing(name, values == "" if is_text else ~np.isfinite(values))
-        return as_texts(values)
+        if values.dtype.kind == "f" and (values == np.rint(values)).all():
+            return values.astype(np.int64)
+        return as_texts(values) if is_text else values
 
     def check_matrix(self) -> None:
         """Raise where a number of the matrix is not finite."""

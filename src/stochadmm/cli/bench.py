@@ -11,16 +11,17 @@ import typer
 
 from ._columns import Table
 from ._design import Design
+from ._setting import Asked, Setting, TableSetting, prepare
 from ._tables import read_table
 from ._text import write_table
-from .fit import AsJson, Drop, Edges, Graph, Grid, Groups, L1Ratio, Loss, Setting, Target, prepare
+from .fit import AsJson, Drop, Edges, Graph, Grid, Groups, L1Ratio, Loss, Target
 
 METHODS = "auto,acc-sadmm,svrg-admm,asvrg-admm,admm"
 COLUMNS = ("method", "status", "seconds", "passes", "relative_gap", "objective", "nonzero")
 
 
 def bench(
-    data: Annotated[str, typer.Argument(help="As for `path`; made-up rows by default.")] = "",
+    data: Annotated[str, typer.Argument(help="A table; made-up rows by default.")] = "",
     target: Target = "y",
     loss: Loss = "",
     alpha: Annotated[float | None, typer.Option(min=0, help="Default: tenth of useful.")] = None,
@@ -40,8 +41,8 @@ def bench(
     names = [name.strip() for name in methods.split(",") if name.strip()]
     _check_names(names)
     if data:
-        table = read_table(data)
-        setting = prepare(table, target, loss, edges, groups, grid, graph, None, None, drop)
+        asked = Asked(target, loss, edges, groups, grid, graph, drop=drop)
+        setting: Setting = prepare(read_table(data), asked)
         setting.tell()
     else:
         setting = _made_up()
@@ -73,7 +74,7 @@ def _made_up() -> Setting:
     made = sa.datasets.make_graph_fused(20_000, 50)
     assert made.graph is not None
     table = Table("made-up rows", {"y": made.y}, made.X)
-    setting = Setting(table, ["y"], "logistic", Design({}, 50), made.X)
+    setting = TableSetting(table, Asked(), "logistic", Design({}, 50))
     setting.graph = [(f"x{a}", f"x{b}", 1.0) for a, b in np.asarray(made.graph).tolist()]
     setting.estimator, setting.options = "GraphFusedClassifier", {"graph": setting.graph}
     return setting
@@ -90,10 +91,9 @@ def _run(
     model = setting.model(
         alpha=alpha, solver=method, tol=tol, max_seconds=seconds, max_passes=1e5, **options
     )
-    more = {} if setting.weight is None else {"sample_weight": setting.weight}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the status says it
-        model.fit(setting.X, setting.y, **more)
+        model.fit(setting.X, setting.y)
     result = model.result_
     gap = model.dual_gap_
     return {
@@ -114,7 +114,7 @@ def _show(setting: Setting, alpha: float, tol: float, rows: list[dict[str, Any]]
     console = Console()
     n, d = setting.X.shape
     console.print(
-        f"{setting.estimator} on {setting.table.path}: {n:,} rows, {d:,} columns, "
+        f"{setting.estimator} on {setting.path}: {n:,} rows, {d:,} columns, "
         f"alpha {alpha:.3g}, gap {tol:g}",
         highlight=False,
         markup=False,

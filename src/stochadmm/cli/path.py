@@ -8,11 +8,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ._tables import read_table
+from ._setting import Asked
 from ._text import write_table
 from .fit import (
     AsJson,
-    Data,
     Drop,
     Edges,
     Graph,
@@ -22,12 +21,11 @@ from .fit import (
     Loss,
     Standardize,
     Target,
-    prepare,
 )
 
 
 def path(
-    data: Data,
+    data: Annotated[str, typer.Argument(hidden=True)],  # told by the first line of the help
     target: Target = "y",
     loss: Loss = "",
     alphas: Annotated[int, typer.Option(min=2, help="How many strengths.")] = 50,
@@ -42,9 +40,13 @@ def path(
     out: Annotated[str, typer.Option(help="CSV file; - for standard output.")] = "-",
     as_json: AsJson = False,
 ) -> None:
-    """Fit for many strengths, from the largest useful one down."""
-    table = read_table(data)
-    setting = prepare(table, target, loss, edges, groups, grid, graph, None, None, drop)
+    """Fit for many strengths, from the largest useful one down.
+
+    DATA: CSV, Parquet, Arrow, libsvm, npz, npy, folder, pattern; - for stdin.
+    """
+    from ._stream import setting_of
+
+    setting = setting_of(data, Asked(target, loss, edges, groups, grid, graph, drop=drop))
     setting.tell()
     options: dict[str, Any] = {} if l1_ratio is None else {"l1_ratio": l1_ratio}
     model = setting.model(standardize=standardize, **options)

@@ -79,10 +79,10 @@ class Roles:
         whole = np.empty if not any(self.levels) else np.zeros
         X: Array = whole((batch.num_rows, len(self.names)), dtype=self.dtype)
         place = 0
-        for is_text, some in groupby(
+        for of_texts, some in groupby(
             zip(self.columns, self.levels, strict=True), key=lambda column: column[1] is not None
         ):
-            if not is_text:
+            if not of_texts:
                 run = [numbers(name) for name, _ in some]
                 beside(run, X, place)
                 place += len(run)
@@ -91,11 +91,13 @@ class Roles:
                 assert levels is not None
                 _mark(X[:, place : place + len(levels)], held[name], levels)
                 place += len(levels)
-        y = np.empty((batch.num_rows, len(self.targets)))
-        for k, name in enumerate(self.targets):
-            y[:, k] = numbers(name)
-        if self.one_target:
-            y = y[:, 0]
+        if self.one_target and is_text(held[self.targets[0]].type):
+            y = _labels(held[self.targets[0]], self.targets[0], these, first)
+        else:
+            y = np.empty((batch.num_rows, len(self.targets)))
+            for k, name in enumerate(self.targets):
+                y[:, k] = numbers(name)
+            y = y[:, 0] if self.one_target else y
         weight, offset = (
             None if name is None else numbers(name).astype(np.float64)
             for name in (self.weight, self.offset)
@@ -106,15 +108,28 @@ class Roles:
 def _numbers(column: Any, name: str, where: str, first: int) -> Array:
     """Return an Arrow array of numbers as it lies in memory."""
     if column.null_count:
-        missing = first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise DataError(
-            f"{where}: column {name!r} has {column.null_count} missing values, the first in row "
-            f"{missing}; fill or drop them"
-        )
+        _refuse(column.is_null().to_numpy(zero_copy_only=False), name, where, first)
     values = _decoded(column).to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "fiub":
         raise DataError(f"{where}: column {name!r} holds {column.type}, expected numbers")
     return np.asarray(values)
+
+
+def _labels(column: Any, name: str, where: str, first: int) -> Array:
+    """Return an Arrow array of texts that are classes; a missing one is no class of its own."""
+    coded = _decoded(column).dictionary_encode(null_encoding="encode")
+    known: Array = np.array(_texts(coded.dictionary), dtype=object)
+    labels: Array = known[coded.indices.to_numpy()]
+    if (labels == "").any():
+        _refuse(labels == "", name, where, first)
+    return labels
+
+
+def _refuse(missing: Array, name: str, where: str, first: int) -> None:
+    raise DataError(
+        f"{where}: column {name!r} has {np.count_nonzero(missing)} missing values, the first in "
+        f"row {first + int(np.argmax(missing))}; fill or drop them"
+    )
 
 
 def _decoded(column: Any) -> Any:

@@ -55,6 +55,10 @@ class _Writer:
     """Appends to a ``.npy`` file whose length is written at the end."""
 
     def __init__(self, path: Path, like: Array) -> None:
+        if like.dtype.kind not in "fiub":  # the longest text is not known beforehand
+            raise TypeError(
+                f"{path.stem} holds {like.dtype}, expected numbers; number the classes"
+            )
         self.path, self.dtype, self.shape, self.n = path, like.dtype, like.shape[1:], 0
         self.file = open(path, "wb")
         self._header()

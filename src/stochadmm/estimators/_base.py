@@ -123,9 +123,11 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
             if limit is not None:
                 check_number(name, limit, "None or a number > 0", lambda value: value > 0)
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Fitting:
+    def _prepare(
+        self, X: Any, y: Any, sample_weight: Any, offset: Any, memory: Any = None
+    ) -> Fitting:
         """Validate the data and state the problem at alpha = 1."""
-        data = read(self, X, y, sample_weight, offset)
+        data = read(self, X, y, sample_weight, offset, memory)
         if self.standardize:
             data = data.standardized()
         names, n = self._names, self.n_features_in_
@@ -166,11 +168,11 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
 
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, offset: Any, budget: Budget | None = None,
-        checkpoint: Any = None, workspace: Workspace | None = None,
+        checkpoint: Any = None, workspace: Workspace | None = None, memory: Any = None,
     ) -> Any:  # fmt: skip
         self._check_parameters()
         budget, workspace = budget or Budget.after(self.max_seconds), workspace or Workspace()
-        fitting = self._prepare(X, y, sample_weight, offset)
+        fitting = self._prepare(X, y, sample_weight, offset, memory)
         warn_each(type(self).__name__, self._notices(fitting))
         problem = at_strength(fitting.unit, self._strength)
         epochs = Epochs(self, X, y, lambda state: self._attributes(fitting, state.output.x2))

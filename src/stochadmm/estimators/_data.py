@@ -23,6 +23,7 @@ from ..base.names import did_you_mean
 from ..base.protocols import Array, CompleteLoss
 from ..base.validation import check_sparse, is_sparse, refuse_masked
 from ..losses import FOR_LABELS, FOR_NUMBERS, Logistic, Multinomial
+from ..problem import Problem
 
 Kind = TypeVar("Kind")
 """A kind of loss."""
@@ -101,6 +102,10 @@ class Data:
         # a variance within rounding of the mean's square is that of a constant column
         constant = variance <= 1e-12 * np.maximum(square, np.finfo(np.float64).tiny)
         return np.where(constant, 1.0, np.sqrt(variance))
+
+    def within_memory(self, problem: Problem) -> Problem:
+        """Return the problem for runs on these rows."""
+        return problem
 
     def repeated(self, copies: Array) -> Any:
         """Return the rows with columns repeated."""

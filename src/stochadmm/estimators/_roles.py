@@ -34,7 +34,7 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, *,
-        checkpoint: Any = None,
+        checkpoint: Any = None, memory: Any = None,
     ) -> Any:  # fmt: skip
         """Fit the model.
 
@@ -55,15 +55,16 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         offset : array, optional
             Added to the predictions, such as the log of the exposure for counts.
         checkpoint : path, optional
-            A file that the fit is written to every minute. A fit that was killed goes on from it
-            when it is called again, with the same bits; one of other data or parameters is
-            refused.
+            A file that the fit is written to every minute. Called again after a kill it goes on
+            from there, with the same bits; one of other data or parameters is refused.
+        memory : int or str, optional
+            Bytes of memory for rows that are not held, such as ``"2GB"``; 256 MB by default.
 
         Returns
         -------
         self : estimator
         """
-        return self._fit(X, y, sample_weight, offset, checkpoint=checkpoint)
+        return self._fit(X, y, sample_weight, offset, checkpoint=checkpoint, memory=memory)
 
     def predict(self, X: Any, offset: Any = None) -> Array:
         """Return predictions on the scale of the targets.
@@ -204,7 +205,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, *,
-        checkpoint: Any = None,
+        checkpoint: Any = None, memory: Any = None,
     ) -> Any:  # fmt: skip
         """Fit the model.
 
@@ -217,23 +218,24 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
             Rows; float32 and float64 are taken as they are. A source (`stochadmm.open`), the
             name of a file and Dask collections are read in every pass and never held.
         y : array of shape (n_samples,)
-            Labels of any kind, two or more different ones. A source has its own, two numbers;
-            for files and Dask frames the name of a column, also below.
+            Labels of any kind, two or more different ones. A source has its own; for files and
+            Dask frames the name of a column, also below.
         sample_weight : array of shape (n_samples,), optional
             Weights >= 0; the loss is the weighted mean. A row of weight zero is no row: a class
             of such rows is none of ``classes_``.
         offset : array of shape (n_samples,) or (n_samples, n_classes), optional
             Added to the decision function; the second shape for more than two classes.
         checkpoint : path, optional
-            A file that the fit is written to every minute. A fit that was killed goes on from it
-            when it is called again, with the same bits; one of other data or parameters is
-            refused.
+            A file that the fit is written to every minute. Called again after a kill it goes on
+            from there, with the same bits; one of other data or parameters is refused.
+        memory : int or str, optional
+            Bytes of memory for rows that are not held, such as ``"2GB"``; 256 MB by default.
 
         Returns
         -------
         self : estimator
         """
-        return self._fit(X, y, sample_weight, offset, checkpoint=checkpoint)
+        return self._fit(X, y, sample_weight, offset, checkpoint=checkpoint, memory=memory)
 
     def decision_function(self, X: Any, offset: Any = None) -> Array:
         """Return the score of the second class, or of every class where there are more.
@@ -380,7 +382,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
                 "at least"
             )
         assert found.mass is not None
-        self.classes_ = found.classes
+        self.classes_ = np.array(found.classes.tolist())  # texts of one length, not objects
         if found.classes.dtype.kind == "f":  # files of numbers often have no others
             whole = bool((found.classes == np.rint(found.classes)).all())
             self.classes_ = found.classes.astype(np.int64) if whole else found.classes

@@ -60,7 +60,7 @@ class PathCV:
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
         self: Any, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, *,
-        groups: Any = None,
+        groups: Any = None, memory: Any = None,
     ) -> Any:  # fmt: skip
         """Choose alpha by cross-validation and fit the model with it to all rows.
 
@@ -79,6 +79,8 @@ class PathCV:
             Added to the predictions, in the fits and in the scores.
         groups : array of shape (n_samples,), optional
             Groups of rows for ``cv`` splitters such as ``GroupKFold``.
+        memory : int or str, optional
+            Bytes of memory for rows that are not held, such as ``"2GB"``; 256 MB by default.
 
         Returns
         -------
@@ -88,7 +90,7 @@ class PathCV:
         budget = Budget.after(self.max_seconds)
         source = given_source(X, y, sample_weight, offset)
         if source is not None:
-            return self._fit_source(source, groups, budget)
+            return self._fit_source(source, groups, budget, memory)
         X, y, sample_weight, offset, groups = indexable(X, y, sample_weight, offset, groups)
         if _num_samples(X) < 2:
             raise ValueError("cross-validation needs several rows, got n_samples = 1")
@@ -112,7 +114,7 @@ class PathCV:
         super()._check_parameters()  # type: ignore[misc]
         scorer_of(self, self.scoring)
 
-    def _fit_source(self: Any, source: Source, groups: Any, budget: Budget) -> Any:
+    def _fit_source(self: Any, source: Source, groups: Any, budget: Budget, memory: Any) -> Any:
         """Choose alpha where rows are not in memory."""
         count = 5 if self.cv is None else self.cv
         if not is_whole(count) or count < 2:
@@ -124,15 +126,17 @@ class PathCV:
             name = "scoring" if groups is None else "groups"
             raise ValueError(f"{name} needs rows in memory; leave it out")
         model = self._plain()
-        fitting = model._prepare(source, None, None, None)
+        fitting = model._prepare(source, None, None, None, memory)
         shared = Workspace()
         alphas = np.array(model._grid(fitting, self.alphas, self.eps, shared.run(), 1.0))
-        scores = self._search_source(source, alphas, int(count), budget, shared)
-        return self._chosen((source, None, None, None), fitting, alphas, scores, budget, shared)
+        scores = self._search_source(source, alphas, int(count), budget, shared, memory)
+        rows = source, None, None, None
+        return self._chosen(rows, fitting, alphas, scores, budget, shared, memory)
 
     def _search_source(
-        self: Any, source: Source, alphas: Array, count: int, budget: Budget, shared: Workspace
-    ) -> Array:
+        self: Any, source: Source, alphas: Array, count: int, budget: Budget, shared: Workspace,
+        memory: Any,
+    ) -> Array:  # fmt: skip
         """Return the scores of the alphas that all folds had time for."""
         ends, scores = budget.parts(count + 1), []
         with counted(
@@ -143,7 +147,7 @@ class PathCV:
                 if not all(part.n_rows for part in parts):
                     raise ValueError(f"{source.n_rows} rows are too few for {count} folds")
                 model = self._plain()
-                fitting = model._prepare(parts[0], None, None, None)
+                fitting = model._prepare(parts[0], None, None, None, memory)
                 held = parts[1], None, None, None
                 scores.append(
                     _walked(model, fitting, held, alphas, None, {}, ends[k], shared.run(), advance)
@@ -152,7 +156,7 @@ class PathCV:
 
     def _chosen(
         self: Any, rows: Any, fitting: Any, alphas: Array, scores: Array, budget: Budget,
-        shared: Workspace,
+        shared: Workspace, memory: Any = None,
     ) -> Any:  # fmt: skip
         """Choose alpha by the scores and fit the model with it to all rows."""
         best = best_index(scores, self.one_standard_error)
@@ -166,7 +170,7 @@ class PathCV:
         self.best_index_ = best
         self.alpha_ = float(alphas[self.best_index_])
         self._warn_at_the_end(len(alphas))
-        return self._fit(*rows, budget, workspace=shared.run())
+        return self._fit(*rows, budget, workspace=shared.run(), memory=memory)
 
     def _search(
         self: Any, rows: Any, alphas: Array, folds: Any, routed: dict[str, Any],

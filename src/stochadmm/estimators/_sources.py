@@ -30,8 +30,9 @@ from ..data import (
     open_source,
 )
 from ..losses import Logistic, Multinomial, Squared
+from ..problem import Problem
 from ..risk.sampling import Coin
-from ..streaming import BUDGET, Sample, StreamedSum, column_means
+from ..streaming import BUDGET, Sample, StreamedSum, as_bytes, column_means
 from . import refit
 from ._data import Data, checked_offset, checked_rows, checked_weight
 from ._scores import FAR, best_constant, share_explained
@@ -108,6 +109,8 @@ class StreamedData(Data):
     streamed: ClassVar[bool] = True
     y: Any = field(repr=False)
     """None: targets are read together with the rows."""
+    memory: int = BUDGET
+    """Bytes of memory of our own."""
 
     @property
     def source(self) -> Source:
@@ -147,6 +150,11 @@ class StreamedData(Data):
         chosen = sparse.csr_array((ones, (copies, rows)), shape=(n, len(copies)))
         return Changed(self.source, Combined(chosen), len(copies))
 
+    def within_memory(self, problem: Problem) -> Problem:
+        """Return the problem for runs that keep to the memory."""
+        f2: Any = problem.f2
+        return replace(problem, f2=f2.with_memory(self.memory))
+
     def spread_of_columns(self) -> float:
         """Return zero: the norms of the columns are not worth a read."""
         return 0.0
@@ -159,7 +167,7 @@ class StreamedData(Data):
         return float(loss.log_likelihood(total, np.empty(0), self.n_rows * self.outputs))
 
 
-def read(model: Any, X: Any, y: Any, weight: Any, offset: Any) -> Data:
+def read(model: Any, X: Any, y: Any, weight: Any, offset: Any, memory: Any = None) -> Data:
     """Return checked rows and targets of a fit, in memory or not."""
     source = given_source(X, y, weight, offset)
     if source is None:
@@ -169,8 +177,8 @@ def read(model: Any, X: Any, y: Any, weight: Any, offset: Any) -> Data:
     if refit.share(model.refit):
         raise ValueError("refit needs rows in memory; set refit=False")
     remember_columns(model, source)
-    streamed: Data = model._streamed_targets(source)
-    return streamed
+    streamed: StreamedData = model._streamed_targets(source)
+    return streamed if memory is None else replace(streamed, memory=as_bytes(memory))
 
 
 # ---------------------------------------------------------------- predictions
@@ -196,7 +204,8 @@ class Predictions:
         check_origins(self.source)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.concatenate(list(self)).astype(dtype or None, copy=False)
+        whole = np.concatenate(list(self))
+        return whole if dtype is None else whole.astype(dtype, copy=False)
 
     def __repr__(self) -> str:
         return f"Predictions of {len(self):,} rows, made block by block as they are asked for"

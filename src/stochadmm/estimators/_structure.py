@@ -157,7 +157,7 @@ class Structure:
         elif terms:
             operator = VStack([A for A, _ in terms])
             penalty = Stacked([(part, A.shape[0]) for A, part in terms])
-        return Problem.linear(
+        problem = Problem.linear(
             data.loss,
             self.expand(data),
             data.y,
@@ -168,6 +168,7 @@ class Structure:
             sample_weight=data.weight,
             offset=data.offset,
         )
+        return data.within_memory(problem)
 
     def _on_coefficients(self, free: Array, positive: bool, ridge: bool) -> Separable | None:
         l2 = self.l2 if ridge else 0.0
