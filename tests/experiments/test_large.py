@@ -119,6 +119,17 @@ def test_runs_do_not_wait_for_a_reference_that_is_a_long_run(command, tmp_path):
     assert contents(tmp_path / "out")["opt-sadmm-0"] == early
 
 
+def test_a_reference_may_be_longer_than_the_runs(command, tmp_path):
+    longer = LARGE.replace("cut: 2", "cut: 3").replace("reference: 3", "reference: 5")
+    (tmp_path / "large.yaml").write_text(longer)
+    assert command("out").exit_code == 0
+    (kept,) = (tmp_path / "out" / "full" / "optima" / "imagenet" / "features").rglob("*.json")
+    best = json.loads(kept.read_text())
+    assert max(best["long"]["records"]["epoch"]) == 5
+    for content in contents(tmp_path / "out").values():
+        assert max(content["records"]["epoch"]) == 3
+
+
 def test_generated_data_is_deleted_on_request(command, tmp_path):
     assert command("out", "--remove-data").exit_code == 0
     assert list((tmp_path / "cache" / "generated").iterdir()) == []

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..base.protocols import Array
 from ..base.validation import is_sparse
+from ..data import half_rows
 from ..datasets import Dataset, scale_columns, scale_rows
 from ..losses import Logistic, Multinomial, Squared
 from ..operators import GridDifferences, Identity, Incidence, Selection, VStack
@@ -239,7 +240,7 @@ def held_out(experiment: Experiment, rows: Sample) -> FiniteSum:
     data = rows.data
     losses = {"lasso": Squared(half=False)} | dict.fromkeys(LOGISTIC, Logistic())
     loss: Any = losses.get(experiment.problem) or _many(rows)
-    return FiniteSum(loss, data.X_test, data.y_test, rows.weight_test)
+    return FiniteSum(loss, _in_place(data.X_test), data.y_test, rows.weight_test)
 
 
 def _many(rows: Sample) -> Any:
@@ -276,7 +277,13 @@ def measured(problem: Problem, n_rows: int | None) -> Problem:
     if n_rows is None or n_rows >= problem.f2.n_terms:
         return problem
     f2: Any = problem.f2
-    return replace(problem, f2=FiniteSum(f2.loss, f2.X[:n_rows], f2.y[:n_rows]))
+    return replace(problem, f2=FiniteSum(f2.loss, _in_place(f2.X[:n_rows]), f2.y[:n_rows]))
+
+
+def _in_place(X: Any) -> Any:
+    """Return a map of float16 as rows that are widened some at a time, and others as they are."""
+    rows = half_rows(X)
+    return X if rows is None else rows
 
 
 def lower_bound(problem: Problem, x2: Array) -> float:

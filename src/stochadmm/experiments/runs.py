@@ -183,7 +183,7 @@ class Run:
         limit = OPTIONS.hopeless * abs(self.measured.objective_at_zero)
         nothing_left = OPTIONS.small * abs(best.value)
         used, ended = state.n_gradients / self.task.passes, None
-        if used >= 1 or state.n_epochs == spec.cut:
+        if state.n_epochs == spec.cut if spec.cut is not None else used >= 1:
             ended = "passes"
         elif self.watch.solving >= self.piece.experiment.seconds:
             ended = "seconds"
