@@ -206,7 +206,7 @@ class SmoothTerm:
         """Return a zero of ``grad f1 + other`` and what is left of it, by steps of Newton."""
 
         def slope(x: Array) -> Array:
-            return np.asarray(self.f1.gradient(x)) + np.asarray(other(x))
+            return cast(Array, self.f1.gradient(x) + other(x))
 
         left = slope(x)
         best, least, size = x, left, float(np.linalg.norm(left))
