@@ -12,7 +12,10 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_sample_weight_equivalence_on_dense_data,
+    parametrize_with_checks,
+)
 
 import stochadmm as sa
 from stochadmm import estimators
@@ -65,6 +68,16 @@ def test_scikit_learn_contract_of_cross_validation(estimator, check):
 @parametrize_with_checks(searches(name for name in TWIN.values() if name not in QUICK))
 def test_scikit_learn_contract_of_all_cross_validation(estimator, check):
     check_quietly(estimator, check)
+
+
+def test_the_last_digits_of_a_search_do_not_depend_on_how_rows_are_counted():
+    """The last step gains less than F rounds by, and is taken all the same."""
+    (search,) = searches(["SparseGroupLassoClassifierCV"])
+
+    def check(estimator):
+        check_sample_weight_equivalence_on_dense_data("the search", estimator)
+
+    check_quietly(search, check)
 
 
 def check_quietly(estimator, check):

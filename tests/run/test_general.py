@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from benchmarks import general
@@ -257,3 +258,47 @@ class Softplus:
 
     def gradient(self, x):
         return 1 / (1 + np.exp(-x))
+
+
+@pytest.mark.parametrize("columns", [4, 30])
+@pytest.mark.parametrize("h1", [None, sa.L1(0.1)])
+def test_a_function_known_by_its_gradient_is_certified(columns, h1):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, columns))
+    y = X[:, 0] + 0.1 * rng.standard_normal(60)
+    p = two_blocks_of(Softplus(), X, y, h1)
+    result = sa.minimize(p, stop=1e-6)
+    x = cp.Variable(columns)
+    F = cp.sum_squares(X @ x - y) / 120 + cp.sum(cp.logistic(x))
+    best = cp.Problem(cp.Minimize(F if h1 is None else F + 0.1 * cp.norm1(x))).solve(cp.CLARABEL)
+    assert result.converged and result.gap <= 1e-6 * result.objective
+    assert result.objective - best <= result.gap + 1e-7
+
+
+class Shallow:
+    """The logarithm of a hyperbolic cosine, beside a bowl whose middle is far away."""
+
+    lipschitz, slope, far = 1.0, 5e-11, 1e8
+
+    def value(self, x):
+        bowl = self.slope * self.far * np.hypot(1, x[1] / self.far - 1)
+        return float(np.logaddexp(x[0], -x[0]) + bowl)
+
+    def gradient(self, x):
+        t = x[1] / self.far - 1
+        return np.array([np.tanh(x[0]), self.slope * t / np.hypot(1, t)])
+
+
+def test_no_gap_is_told_where_a_solution_may_be_far_beyond_what_a_gradient_shows():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 2)) * [1.0, 0.0]
+    p = two_blocks_of(Shallow(), X, X[:, 0] + 0.1 * rng.standard_normal(30), None)
+    result = sa.minimize(p, stop=1e-6, max_passes=1, max_seconds=2)
+    better = p.objective(sa.Pair(*([np.array([result.x1[0], 1e8])] * 2)))
+    assert result.gap >= result.objective - better > 1e-3
+
+
+def two_blocks_of(f1, X, y, h1):
+    d = X.shape[1]
+    data = sa.FiniteSum(sa.Squared(), X, y)
+    return sa.Problem(data, h1=h1, f1=f1, A1=sa.Identity(d, scale=-1.0), A2=sa.Identity(d))

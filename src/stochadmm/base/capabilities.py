@@ -78,6 +78,8 @@ class Has(Enum):
     """A norm of entries or rows, at least so many times the Frobenius norm."""
     TENSION = "tension"
     REACH = "reach"
+    DUAL_OFF = "dual_off"
+    """The conjugate told is that of a point near the argument."""
 
     # of operators
     SPARSE = "tosparse"

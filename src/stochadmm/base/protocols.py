@@ -162,6 +162,9 @@ class CompletePenalty(Penalty, Protocol):
     def reach(self, size: Array, level: float) -> float:
         """Return a bound on ``<size, |x|>`` over all x with ``h(x) <= level``; ``size >= 0``."""
 
+    def dual_off(self, u: Array) -> Array:
+        """Return how far ``u`` is from the point whose conjugate is told, entry by entry."""
+
 
 class CompleteOperator(Operator, Protocol):
     """An operator with a sparse form."""

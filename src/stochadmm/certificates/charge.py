@@ -39,7 +39,7 @@ from ..risk.metrics import column_energies
 from ..risk.weights import sample_weights, weighted
 from .null_space import FreeSpace
 from .options import PROOF
-from .rounding import TINY, UNIT, mean_size, per_row, rounding
+from .rounding import TINY, UNIT, mean_size, per_row, rounding, unsettled
 
 
 def charge(
@@ -92,6 +92,8 @@ def least_value(f2: FiniteSum, form: OneBlock, *, workspace: Workspace) -> float
 def _rest(form: OneBlock) -> float:
     """Return minus the sum of the infima of the penalties."""
     zero = np.zeros_like(form.offset)
+    if form.off(zero).any():  # the least value found may be that of a slope without an end
+        return np.inf
     return float(sum(float(part.conjugate(zero[rows])) for part, rows in flat(form)))
 
 
@@ -363,7 +365,7 @@ def _by_far_points(
             if v is None:
                 return np.inf
             r = pull_back(f2, v) + form.St @ mu
-            error = rounding(f2, form, v, mu, workspace=workspace)
+            error = rounding(f2, form, v, mu, workspace=workspace) + unsettled(form, mu)
             a, off = split.along(r)
             wide = split.along(error, sizes=True)[0]
             rows, _ = split.absorb(off + error)

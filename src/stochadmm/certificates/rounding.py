@@ -32,6 +32,11 @@ def rounding(
     return np.asarray(UNIT * (data + abs(form.St) @ np.abs(mu)))
 
 
+def unsettled(form: OneBlock, mu: Array) -> Any:
+    """Return what ``S' mu`` may be off because conjugates are those of points near mu."""
+    return abs(form.St) @ form.off(mu)
+
+
 def mean_size(f2: FiniteSum, u: Array) -> Any:
     """Return the root mean square of the slopes of each output."""
     q = sample_weights(f2)

@@ -14,7 +14,7 @@ from ..risk import FiniteSum
 from ..risk.dual import mean_conjugate
 from .charge import charge, least_value
 from .options import OPTIONS, PROOF
-from .rounding import UNIT, per_row, rounding
+from .rounding import UNIT, per_row, rounding, unsettled
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def lower_bound(
         value = dual_value(f2, form, u, gradient, mu, error)
     if not np.isfinite(value):
         return -np.inf
-    left = gradient + form.St @ mu
+    left, error = gradient + form.St @ mu, error + unsettled(form, mu)
     enough = PROOF.small_charge * max(objective - value, 0.0)
     return value - charge(f2, form, z, u, mu, left, error, objective, enough, workspace=workspace)
 

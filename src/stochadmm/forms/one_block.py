@@ -22,7 +22,7 @@ from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..operators import identity_scale
-from ..penalties import Stacked, Zero
+from ..penalties import Stacked, Zero, segments
 from ..problem import Problem
 from .structure import (
     LIMITS,
@@ -197,6 +197,15 @@ class OneBlock:
         """Return ``H*(mu) + <mu, o>``."""
         total = float(np.vdot(mu, self.offset))
         return total + sum(float(part.conjugate(mu[rows])) for part, rows in self.parts)
+
+    def off(self, mu: Array) -> Array:
+        """Return how far mu is from the point whose conjugate is told, entry by entry."""
+        out = np.zeros_like(mu)
+        for part, rows in self.parts:
+            for piece, own in segments(part, rows.stop - rows.start):
+                if offers(piece, Has.DUAL_OFF):
+                    out[rows][own] = piece.dual_off(mu[rows][own])
+        return out
 
     def from_multiplier(self, dual: Array | None, *, deadline: Deadline = NEVER) -> Array:
         """Return mu for a multiplier of the constraint; zero where nothing is known."""

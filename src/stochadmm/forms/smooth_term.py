@@ -59,10 +59,10 @@ class Curvature:
             same &= bool((np.abs(found - first - H @ x) <= 1e-7 * scale.max(initial=0.0)).all())
         return cls(values, vectors, first, same)
 
-    @property
-    def linear(self) -> bool:
-        """Whether the function is linear."""
-        return self.quadratic and not self.values.any()
+    def terms(self, x: Array) -> Array:
+        """Return the sums of sizes that the gradient of a quadratic function is made of."""
+        H = (self.vectors * self.values) @ self.vectors.T
+        return cast(Array, (np.abs(self.first) + np.abs(H) @ np.abs(x.ravel())).reshape(x.shape))
 
     def solve(self, right: Array, pull: Any) -> Array:
         """Return ``(H + pull)^-1 right``, the smallest where there are many."""
@@ -88,21 +88,23 @@ class SmoothTerm:
     """A smooth convex function, known by value, gradient and Lipschitz constant, as a penalty.
 
     Prox and conjugate are minimized by steps with the Hessian at zero, which end a quadratic
-    function at once, and by accelerated gradient steps where these do not help. The conjugate at a
-    gradient g of f1 at x is ``<g, x> - f1(x)`` by Fenchel's equality, whatever led to x; what is
-    left between g and the argument is charged.
+    function at once, and with Hessians from differences of gradients where these do not help. The
+    conjugate at a gradient g of f1 at x is ``<g, x> - f1(x)`` by Fenchel's equality, whatever led
+    to x; how far g is from the argument is told beside it.
     """
 
     f1: Smooth
     curvature: Curvature | None = None
 
-    MAX_NEWTON, MAX_ITER = 20, 500
+    MAX_NEWTON, MAX_PRODUCTS, MAX_TRIALS = 20, 100, 20
+    NEARBY, SOLVED = 1e-7, 1e-3
+    """Relative length of differences of gradients; how accurately steps are solved for."""
     ACCURATE, ROUNDED = 1e-15, 1e3
     """Relative size of a gradient that counts as zero; times this where steps stop to help."""
     CLOSED = 1e-10
     """Relative difference of argument and gradient above which the conjugate counts as unknown."""
-    FARTHEST = 20.0
-    """How many times longer than the maximizer at hand a solution is taken to be at most."""
+    UNITS = 64 * float(np.finfo(np.float64).eps)
+    """Rounding of the gradient of a quadratic function relative to the sum of sizes."""
 
     def value(self, x: Array) -> float:
         """Return f1(x)."""
@@ -121,18 +123,28 @@ class SmoothTerm:
         return out
 
     def conjugate(self, u: Array) -> float:
-        """Return ``sup_x <u, x> - f1(x)``, ``inf`` where no maximizer is found."""
+        """Return ``sup_x <v, x> - f1(x)`` at a gradient v near u, ``inf`` where none is found."""
         wide = np.asarray(u, dtype=np.float64)
-        x, left = self._zero(np.zeros_like(wide), lambda x: -wide, 0.0)
+        x, left = self._maximizer(wide)
         rest = float(np.linalg.norm(left))
-        # a linear function has one gradient, and its maximizer does not tell a solution's size
-        straight = self.curvature is not None and self.curvature.linear
-        closed = self.ACCURATE if straight else self.CLOSED
-        if not rest <= closed * (1.0 + float(np.linalg.norm(wide))):
+        if not rest <= self.CLOSED * (1.0 + float(np.linalg.norm(wide))):
             return np.inf
-        gradient = wide + left
-        charge = self.FARTHEST * rest * (1.0 + float(np.linalg.norm(x)))
-        return float(np.vdot(gradient, x)) - self.value(x) + charge
+        return float(np.vdot(wide + left, x)) - self.value(x)
+
+    def dual_off(self, u: Array) -> Array:
+        """Return the sizes of ``v - u``; of a quadratic function only beyond rounding.
+
+        There the curvature makes up for it: nothing else is known of points far away.
+        """
+        x, left = self._maximizer(np.asarray(u, dtype=np.float64))
+        off = np.abs(left)
+        if self.curvature is None or not self.curvature.quadratic:
+            return off
+        return np.where(off <= self.UNITS * (np.abs(u) + self.curvature.terms(x)), 0.0, off)
+
+    def _maximizer(self, u: Array) -> tuple[Array, Array]:
+        """Return x and ``grad f1(x) - u``, near zero where one is found."""
+        return self._zero(np.zeros_like(u), lambda x: -u, 0.0)
 
     def dual_scale(self, u: Array) -> float:
         """Return the largest t in [0, 1] with finite ``conjugate(t u)``."""
@@ -144,6 +156,8 @@ class SmoothTerm:
             if off > self.CLOSED * (1.0 + float(np.linalg.norm(u))):
                 return 0.0
         low, high = 0.0, 1.0
+        if not np.isfinite(self.conjugate(0.5**30 * u)):  # no factor worth having
+            return 0.0
         for _ in range(30):
             middle = 0.5 * (low + high)
             inside = np.isfinite(self.conjugate(middle * u))
@@ -176,9 +190,10 @@ class SmoothTerm:
             if not now <= 0.5 * size:
                 break
             x, left, size = ahead, slope, now
-        if size <= self.ROUNDED * aim or self._leaves_nothing(left, pull):
+        straight = self.curvature is not None and self.curvature.quadratic
+        if (straight and size <= self.ROUNDED * aim) or self._leaves_nothing(left, pull):
             return x, left
-        return self._descend(x, other, float(np.max(pull)), aim)
+        return self._descend(x, other, pull, aim)
 
     def _leaves_nothing(self, left: Array, pull: Any) -> bool:
         """Say whether a quadratic function has no other gradient nearer to the one asked for."""
@@ -187,23 +202,58 @@ class SmoothTerm:
         live = self.curvature.vectors[:, self.curvature.values > 0]
         return bool(np.linalg.norm(live.T @ left.ravel()) <= 1e-6 * np.linalg.norm(left))
 
-    def _descend(self, x: Array, other: Any, curvature: float, aim: float) -> tuple[Array, Array]:
-        """Return a zero of ``grad f1 + other`` and what is left of it, by accelerated steps."""
-        step = 1.0 / max(float(self.f1.lipschitz) + curvature, 1e-300)
-        gradient = self.f1.gradient
-        y, before, t = x, x, 1.0
-        best, left = x, np.asarray(gradient(x)) + other(x)
-        size = float(np.linalg.norm(left))
-        for _ in range(self.MAX_ITER):
+    def _descend(self, x: Array, other: Any, pull: Any, aim: float) -> tuple[Array, Array]:
+        """Return a zero of ``grad f1 + other`` and what is left of it, by steps of Newton."""
+
+        def slope(x: Array) -> Array:
+            return cast(Array, self.f1.gradient(x) + other(x))
+
+        left = slope(x)
+        best, least, size = x, left, float(np.linalg.norm(left))
+        for _ in range(self.MAX_NEWTON):
             if not size > aim:
                 break
-            x = y - step * (np.asarray(gradient(y)) + other(y))
-            slope = np.asarray(gradient(x)) + other(x)
-            now = float(np.linalg.norm(slope))
+            with np.errstate(all="ignore"):  # far out, where there is no zero
+                x, left = self._along(slope, x, left, self._direction(x, left, pull))
+                now = float(np.linalg.norm(left))
             if now < size:
-                best, left, size = x, slope, now
-            if float(np.vdot(slope, x - before)) > 0:  # the momentum leads uphill
-                t = 1.0
-            ahead = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
-            y, before, t = x + (t - 1.0) / ahead * (x - before), x, ahead
-        return best, left
+                best, least, size = x, left, now
+            elif size <= self.ROUNDED * aim or not np.isfinite(now):
+                break
+        return best, least
+
+    def _direction(self, x: Array, left: Array, pull: Any) -> Array:
+        """Return ``-(H + pull)^-1 left``, by conjugate gradients on differences of gradients."""
+        own = np.asarray(self.f1.gradient(x))
+        near = self.NEARBY * (1.0 + float(np.linalg.norm(x)))
+        found, rest = np.zeros_like(x), -left
+        toward, square = rest, float(np.vdot(left, left))
+        wanted = self.SOLVED**2 * square
+        for _ in range(min(self.MAX_PRODUCTS, x.size)):
+            step = near / float(np.linalg.norm(toward))
+            bent = (np.asarray(self.f1.gradient(x + step * toward)) - own) / step + pull * toward
+            curvature = float(np.vdot(toward, bent))
+            if not curvature > 0:  # flat: as far as there is a slope
+                return found if found.any() else toward
+            found = found + square / curvature * toward
+            rest = rest - square / curvature * bent
+            before, square = square, float(np.vdot(rest, rest))
+            if not square > wanted:
+                break
+            toward = rest + square / before * toward
+        return found
+
+    def _along(self, slope: Any, x: Array, left: Array, ahead: Array) -> tuple[Array, Array]:
+        """Return a point ahead where most of the slope along the way is gone, and what is left."""
+        first = abs(float(np.vdot(left, ahead)))
+        low, high, t = 0.0, np.inf, 1.0
+        point, found = x, left
+        for _ in range(self.MAX_TRIALS):
+            point = x + t * ahead
+            found = slope(point)
+            now = float(np.vdot(found, ahead))
+            if not abs(now) > 0.5 * first:
+                break
+            low, high = (t, high) if now < 0 else (low, t)
+            t = 4.0 * t if np.isinf(high) else 0.5 * (low + high)
+        return point, found

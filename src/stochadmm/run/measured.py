@@ -88,12 +88,16 @@ class Measured:
         return self.objective + 2.0 * max(self.weight, other.weight) * self.residual
 
     def better_than(self, other: Measured) -> bool:
-        """Say whether this point is at least as good: by the rule, by merit, by KKT residual."""
+        """Say whether this later point is at least as good: by rule, by merit, by KKT residual.
+
+        Values that differ by their rounding tell nothing of two points, and steps go forward.
+        """
         if self.meets != other.meets:
             return self.meets
         mine, theirs = self.merit(other), other.merit(self)
         if np.isfinite(mine) or np.isfinite(theirs):  # a number is better than none
-            return bool(np.isfinite(mine) and not mine > theirs)
+            slack = 4.0 * float(np.finfo(np.float64).eps) * abs(theirs)
+            return bool(np.isfinite(mine) and not mine > theirs + slack)
         a, b = self.kkt_residual, other.kkt_residual
         return a is not None and (b is None or bool(a <= b))
 

@@ -73,6 +73,9 @@ class SecondOrderOptions:
     """It is used again where it takes this many multiplications per row of the data: a read."""
     patience: int = 4
     """Steps in a row that may fail before another method goes on."""
+    short_steps: int = 9
+    """Shortened steps, less those in between that are not, before it does: where losses have
+    straight pieces many bring a few percent each, and the last ones, unshortened, all digits."""
     first_damping: float = 1e-2
     """Share of the curvature bound that is added after a failed step, ten times more each time."""
     least_damping: float = 1e-6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -72,3 +73,22 @@ def test_what_is_no_number_is_not_handed_over():
     point, nothing = sa.Pair(np.zeros(2), np.ones(2)), np.full(2, np.nan)
     assert in_numbers(point, nothing) == (point, None)
     assert in_numbers(sa.Pair(np.zeros(2), nothing), np.ones(2))[0] is None
+
+
+@pytest.mark.parametrize("seed", [2, 17])
+def test_shortened_steps_that_bring_something_lead_to_the_end(seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((20, 6)), 2 * rng.standard_t(2, 20)
+    X[rng.random(X.shape) < 0.5] = 0
+    model = sa.OverlappingGroupRegressor(
+        groups=[[0, 1, 2], [3], [4, 5]], group_weights=np.sqrt([3, 1, 2]), alpha=0.02,
+        l1_ratio=0.3, loss=sa.Quantile(0.5, 0.1), fit_intercept=False, max_passes=100,
+    )  # fmt: skip
+    result = model.fit(X, y).result_
+    x, v = cp.Variable(6), cp.Variable(20)  # the smoothed loss is the least over v
+    loss = 0.5 * cp.norm1(v) + cp.sum_squares(y - X @ x - v) / 0.2
+    norms = 3**0.5 * cp.norm2(x[:3]) + cp.abs(x[3]) + 2**0.5 * cp.norm2(x[4:])
+    F = loss / 20 + 0.014 * norms + 0.006 * cp.norm1(x)
+    best = cp.Problem(cp.Minimize(F)).solve(cp.CLARABEL)
+    assert result.converged
+    assert result.objective == pytest.approx(best, rel=1e-6)

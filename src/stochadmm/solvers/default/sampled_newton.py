@@ -228,8 +228,7 @@ class SampledNewton(Solver[NewtonState]):
         """Make one step."""
         s, f2 = own_state(state, NewtonState), as_finite_sum(problem.f2)
         form = one_block(problem, s.workspace)
-        patience = self.options.patience
-        if s.refused >= patience or s.shortened >= patience - 1:
+        if s.refused >= self.options.patience or s.shortened >= self.options.short_steps:
             take_over(problem, s, rng)
             return
         snapshot = s.cache
