@@ -355,7 +355,7 @@ def test_a_large_mean_of_targets_does_not_excuse_a_bad_fit(loss, method):
 
 def test_a_column_of_ones_is_as_honest_as_an_intercept():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((2000, 3)) + [0.0, 0.0, 1e3]
+    X = rng.standard_normal((2000, 3)) + np.array([0.0, 0.0, 1e3])
     y = X @ np.array([1.0, -1.0, 0.0]) + 0.3 * rng.standard_normal(2000)
     best = sa.minimize(
         sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.L1(0.05), intercept=True)

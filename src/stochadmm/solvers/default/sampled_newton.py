@@ -417,6 +417,7 @@ class SampledNewton(Solver[NewtonState]):
 
 
 def are_numbers(*arrays: Array) -> bool:
+    """Say whether all entries are finite."""
     return all(bool(np.isfinite(array).all()) for array in arrays)
 
 
