@@ -71,12 +71,13 @@ def as_files(X, y, folder):
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
 def test_columns_of_files_are_standardized_as_those_in_memory(tmp_path, dtype, intercept):
     X, y = rows(n=300)
-    X[:, :2] = X[:, :2] + 1e4 if dtype == np.float32 else 1e3 * X[:, :2] + [1.7e9, -3e11]
+    far = {np.float64: (1e3, [1.7e9, -3e11]), np.float32: (1.0, 1e4), np.uint8: (20.0, 100.0)}
+    X[:, :2] = far[dtype][0] * X[:, :2] + far[dtype][1]
     X[:, 3] = 0.1
-    X, y = X.astype(dtype), y.astype(dtype)
+    X, y = np.abs(X).astype(dtype) if dtype == np.uint8 else X.astype(dtype), np.round(y, 3)
     options = {"standardize": True, "fit_intercept": intercept}
     held = sa.LassoRegressor(0.05, **options).fit(X, y)
     streamed = sa.LassoRegressor(0.05, **options).fit(as_files(X, y, tmp_path))

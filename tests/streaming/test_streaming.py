@@ -376,3 +376,11 @@ def test_offsets_that_take_all_rows_far_out_are_undone_by_the_intercept():
     plain = sa.minimize(stated("logistic", ArraySource(X, y, weight, offset)))
     found = sa.minimize(stated("logistic", ArraySource(X, y, weight, offset + 1e3)))
     assert found.converged and found.objective == pytest.approx(plain.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_offsets_of_another_shape_are_refused_in_a_line(loss):
+    X, y, weight, offset = generated(loss)
+    source = ArraySource(X, y, weight, np.column_stack([offset, offset]))
+    with pytest.raises(ValueError, match="one per prediction"):
+        sa.minimize(stated(loss, source))

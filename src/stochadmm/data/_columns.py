@@ -91,11 +91,10 @@ class Roles:
                 assert levels is not None
                 _mark(X[:, place : place + len(levels)], held[name], levels)
                 place += len(levels)
-        y = np.empty((batch.num_rows, len(self.targets)))
-        for k, name in enumerate(self.targets):
-            y[:, k] = numbers(name)
-        if self.one_target:
-            y = y[:, 0]
+        targets = [numbers(name) for name in self.targets]
+        y = np.stack(targets, axis=1).astype(np.float64) if targets else np.empty((len(X), 0))
+        if self.one_target:  # truth values are labels of their own
+            y = targets[0] if targets[0].dtype == bool else y[:, 0]
         weight, offset = (
             None if name is None else numbers(name).astype(np.float64)
             for name in (self.weight, self.offset)

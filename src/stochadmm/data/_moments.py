@@ -9,6 +9,7 @@ from scipy import sparse
 
 from ..base.protocols import Array
 from ..base.validation import is_sparse
+from ._protocol import Block
 
 BLOCK = 1 << 20  # entries of X that are converted to float64 at a time
 
@@ -54,3 +55,10 @@ def mean_and_deviation(X: Any, weight: Array | None) -> tuple[Array, Array]:
             apart += share[part] @ moved
             square += share[part] @ moved**2
     return center + apart, np.sqrt(np.maximum(square - apart**2, 0.0))
+
+
+def columns_of(block: Block) -> tuple[Array, Array]:
+    """Return means and deviations of the columns of a block, zeros where no row has a weight."""
+    if not block.weights.any():
+        return np.zeros(block.X.shape[1]), np.zeros(block.X.shape[1])
+    return mean_and_deviation(block.X, block.weights)

@@ -133,8 +133,8 @@ class StreamedData(Data):
     def standardized(self) -> StreamedData:
         """Return the data with columns of unit deviation; a read."""
         means = column_means(self.source)
-        found = (means.mean, means.deviation)
-        center, constant, scale = units(*found, self.intercept, self.source.dtype)
+        kind = np.result_type(self.source.dtype, np.float32)  # integers are read as floats
+        center, constant, scale = units(means.mean, means.deviation, self.intercept, kind)
         if not self.intercept or means.is_sparse:
             return replace(self, X=Changed.of(self.source, Rescaled(None, scale)), scale=scale)
         # a constant column is one of zeros, not what rounding has left of it
@@ -197,7 +197,8 @@ class Predictions:
         check_origins(self.source)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.concatenate(list(self)).astype(dtype or None, copy=False)
+        made = np.concatenate(list(self))
+        return made if dtype is None else made.astype(dtype, copy=False)
 
     def __repr__(self) -> str:
         return f"Predictions of {len(self):,} rows, made block by block as they are asked for"

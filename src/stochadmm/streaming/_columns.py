@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base.protocols import Array
-from ..base.validation import is_sparse
-from ..data import Block, Shard, Source, mean_and_deviation
+from ..data import CSR, Block, Shard, Source, columns_of
 from ._reading import add, over_blocks, over_source
 
 
@@ -46,13 +45,8 @@ class _Sums:
 
 
 def _sums(block: Block) -> ColumnMeans:
-    q, X = block.weights, block.X
-    weight = float(q.sum())
-    if not weight:
-        nothing = np.zeros(X.shape[1])
-        return ColumnMeans(0.0, nothing, nothing, is_sparse(X))
-    mean, deviation = mean_and_deviation(X, q)
-    return ColumnMeans(weight, mean, weight * deviation**2, is_sparse(X))
+    weight, (mean, deviation) = float(block.weights.sum()), columns_of(block)
+    return ColumnMeans(weight, mean, weight * deviation**2, block.rows.storage == CSR)
 
 
 def column_means(source: Source, block_bytes: int = 1 << 24) -> ColumnMeans:

@@ -24,6 +24,7 @@ from scipy.sparse.linalg import LinearOperator, lsqr
 from ..base.protocols import Array
 from ..data import DENSE, Block, Rows, Shard, check_block
 from ..risk import FiniteSum
+from ._passes import check_offset
 from ._reading import add, note_read, over_blocks, over_source
 from ._sum import StreamedSum
 
@@ -80,6 +81,7 @@ class ProductsWork:
         """Return the rows and the targets that are summed up, whose numbers are checked."""
         check_block(block)
         y = np.asarray(self.loss.check_targets(block.y), dtype=np.float64)
+        check_offset(block, y.shape)
         if block.offset is not None:
             y = y - block.offset
         rows = block.rows.as_type(np.float64)
