@@ -196,3 +196,36 @@ def test_texts_where_numbers_are_needed_and_mixed_labels_are_refused():
     mixed = np.where(y, "yes", None)
     with pytest.raises(sa.DataError, match="of several kinds, or some are missing"):
         sa.SparseLogisticClassifier().fit(rows, da.from_array(mixed, chunks=100))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "npy", "dask"])
+def test_truth_values_are_the_same_labels_as_in_memory(tmp_path, ending):
+    pd, rng = pytest.importorskip("pandas"), np.random.default_rng(0)
+    pa = pytest.importorskip("pyarrow")
+    X = rng.standard_normal((300, 3))
+    y = X[:, 0] + 0.5 * rng.standard_normal(300) > 0
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
+    path, target = tmp_path / f"rows.{ending}", "y"
+    if ending == "parquet":
+        frame.to_parquet(path)
+    elif ending == "csv":
+        frame.to_csv(path, index=False)
+    elif ending == "arrow":
+        table = pa.Table.from_pandas(frame)
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as out:
+            out.write_table(table)
+    elif ending == "npy":
+        np.save(path, X)
+        target = tmp_path / "y.npy"
+        np.save(target, y)
+    else:
+        path = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
+    options = {"class_weight": {False: 2.0}}
+    held = sa.SparseGroupLassoClassifier(0.01, **options).fit(X, y)
+    model = sa.SparseGroupLassoClassifier(0.01, **options).fit(path, target)
+    assert model.classes_.tolist() == [False, True] and model.classes_.dtype == bool
+    np.testing.assert_allclose(model.coef_, held.coef_, atol=2e-2)
+    labels = np.asarray(model.predict(path))
+    assert labels.dtype == bool
+    np.testing.assert_array_equal(labels, X @ model.coef_[0] + model.intercept_ > 0)
+    assert model.score(path, target) == pytest.approx(np.mean(labels == y))

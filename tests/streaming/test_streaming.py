@@ -333,3 +333,54 @@ def test_memory_is_read_as_people_write_it(text, bytes_):
 def test_memory_without_meaning_is_refused(text):
     with pytest.raises(ValueError, match="memory is"):
         as_bytes(text)
+
+
+@pytest.mark.parametrize("method", ["auto", "acc-sadmm", "streamed-newton"])
+@pytest.mark.parametrize("loss", [sa.Squared(), sa.Huber(1.0), sa.Quantile(0.5, 0.1)], ids=str)
+def test_a_large_mean_of_targets_does_not_excuse_a_bad_fit(loss, method):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 4))
+    y = X @ np.array([1.0, -2.0, 0.0, 1.0]) + 0.3 * rng.standard_normal(3000)
+    options = {"on_structure": sa.L1(0.03), "intercept": True}
+    best = sa.minimize(sa.Problem.linear(loss, X, y, **options), stop=1e-8)
+    far = sa.Problem.linear(loss, ArraySource(X, y + 1e6), **options)
+    found = sa.minimize(far, method, memory=SMALL, max_passes=20)
+    assert found.gap >= found.objective - best.objective - 1e-8 * best.objective
+    if method == "auto":
+        assert found.converged and found.n_passes <= 5
+    if found.converged:
+        assert found.objective <= best.objective * (1 + 2e-6)
+        np.testing.assert_allclose(found.coef, best.coef, atol=2e-3)
+
+
+def test_a_column_of_ones_is_as_honest_as_an_intercept():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 3)) + np.array([0.0, 0.0, 1e3])
+    y = X @ np.array([1.0, -1.0, 0.0]) + 0.3 * rng.standard_normal(2000)
+    best = sa.minimize(
+        sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.L1(0.05), intercept=True)
+    ).objective
+    rows = np.column_stack([X, np.ones(len(X))])
+    for mean in (1e6, 1e8):
+        source = ArraySource(rows, y + mean)
+        free = sa.L1(0.05, np.array([1.0, 1.0, 1.0, 0.0]))
+        problem = sa.Problem.linear(sa.Squared(), source, on_coefficients=free)
+        found = sa.minimize(problem, max_passes=5)
+        assert found.gap >= found.objective - best - 1e-6 * best
+        assert found.objective <= best * (1 + 1e-4)
+        assert found.converged or mean > 1e6
+
+
+def test_offsets_that_take_all_rows_far_out_are_undone_by_the_intercept():
+    X, y, weight, offset = generated("logistic")
+    plain = sa.minimize(stated("logistic", ArraySource(X, y, weight, offset)))
+    found = sa.minimize(stated("logistic", ArraySource(X, y, weight, offset + 1e3)))
+    assert found.converged and found.objective == pytest.approx(plain.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_offsets_of_another_shape_are_refused_in_a_line(loss):
+    X, y, weight, offset = generated(loss)
+    source = ArraySource(X, y, weight, np.column_stack([offset, offset]))
+    with pytest.raises(ValueError, match="one per prediction"):
+        sa.minimize(stated(loss, source))

@@ -4,7 +4,7 @@ from .certify import Certificate, certify, has_certificate
 from .corrected import Corrected, corrected_point, has_model, model_of
 from .null_space import clear_free_directions
 from .options import CertificateOptions
-from .relative import gap_scale
+from .relative import gap_scale, null_model
 from .repair import repaired
 from .residual import kkt_residual
 from .rounding import rounding
@@ -25,6 +25,7 @@ __all__ = [
     "kkt_residual",
     "lower_bound",
     "model_of",
+    "null_model",
     "repaired",
     "rounding",
     "scaled_point",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..base.capabilities import Has, nonnegative, offers
 from ..base.workspace import Workspace
 from ..forms.elimination import Elimination
 from ..forms.one_block import OneBlock, one_block
-from ..problem import Problem, objective_at_zero
-from ..risk import FiniteSum, loss_of_rows
+from ..problem import Pair, Problem, objective_at_zero
+from ..risk import Evaluation, FiniteSum, loss_of_rows
+from ..streaming import StreamedSum, facts_of, in_memory, loss_of_source
 from .certify import has_certificate
 from .null_space import clear_free_directions
 from .options import PROOF
@@ -32,9 +35,7 @@ def gap_scale(
     workspace = workspace or Workspace()
     floor = PROOF.floor * abs(objective_at_zero(problem, workspace))
     if nonnegative(problem.f2):
-        if not abs(objective) < floor:
-            return max(abs(objective), floor)
-        if _is_of_labels(problem):
+        if not abs(objective) < floor or _is_of_labels(problem, workspace):
             return max(abs(objective), floor)
         null = abs(null_value(problem, workspace))
         if null <= PROOF.exact_fit * floor:  # one row, or equal targets: F* is a zero of rounding
@@ -46,15 +47,23 @@ def gap_scale(
     return max(null_value(problem, workspace) - bound, floor)
 
 
-def _is_of_labels(problem: Problem) -> bool:
-    f2 = loss_of_rows(problem.f2)
+def _is_of_labels(problem: Problem, workspace: Workspace) -> bool:
+    f2, source = loss_of_rows(problem.f2), loss_of_source(problem.f2)
+    if source is not None:
+        offset = facts_of(source, workspace).sample.offset
+        return offset is None and offers(source.loss, Has.PROBABILITY)
     return f2 is not None and f2.offset is None and offers(f2.loss, Has.PROBABILITY)
 
 
 def null_value(problem: Problem, workspace: Workspace | None = None) -> float:
-    """Return F where the penalty vanishes: what is unpenalized is fitted, all else is zero."""
+    """Return F where the penalty vanishes: what is unpenalized is fitted, all else is zero.
+
+    Rows in files have that of the sample of the first pass, which costs no read.
+    """
     f2, workspace = loss_of_rows(problem.f2), workspace or Workspace()
-    at_zero = objective_at_zero(problem, workspace)
+    at_zero, source = objective_at_zero(problem, workspace), loss_of_source(problem.f2)
+    if source is not None:
+        return min(at_zero, workspace.once(_null_of_sample, problem, source, workspace))
     if f2 is None or not has_certificate(problem, workspace):
         return at_zero
     view = Elimination.of(problem, workspace)
@@ -63,12 +72,24 @@ def null_value(problem: Problem, workspace: Workspace | None = None) -> float:
     return workspace.once(_null_value, problem, f2, one_block(problem, workspace), at_zero)
 
 
+def _null_of_sample(problem: Problem, source: StreamedSum, workspace: Workspace) -> float:
+    sample = facts_of(source, workspace).sample
+    if not sample.weight.any():
+        return np.inf
+    return null_value(replace(problem, f2=in_memory(source, sample, sample.weight)))
+
+
 def _null_value(problem: Problem, f2: FiniteSum, form: OneBlock, at_zero: float) -> float:
-    """Return F at the zero of a model with what is unpenalized fitted: no penalty sees that."""
+    zero, fitted = null_model(problem, f2, form)
+    penalty = problem.penalty(zero)  # which does not see what is fitted
+    return min(at_zero, fitted.value + (penalty if np.isfinite(penalty) else 0.0))
+
+
+def null_model(problem: Problem, f2: FiniteSum, form: OneBlock) -> tuple[Pair, Evaluation]:
+    """Return the zero of a model, and the data term with what is unpenalized fitted there."""
     zero = wide(problem.zeros())
     if problem.b is not None or not np.isfinite(problem.penalty(zero)):
         zero = problem.feasible(zero)
     at = f2.evaluate_exactly(zero.x2)
     cleared = clear_free_directions(f2, at, form.null_directions())
-    fitted = at.value if cleared is None else cleared[0].value
-    return at_zero - (at.value - fitted) if fitted < at.value else at_zero
+    return zero, at if cleared is None else cleared[0]

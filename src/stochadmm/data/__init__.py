@@ -14,6 +14,7 @@ from ._dense import DenseRows
 from ._files import NpyFiles
 from ._given import Layout, as_rows, check_finite, checked_rows
 from ._half import HalfRows, half_rows
+from ._moments import columns_of, mean_and_deviation, moments
 from ._open import list_files, open_for, open_source
 from ._origins import Origins, check_origins
 from ._parquet import ArrowFiles
@@ -87,6 +88,7 @@ __all__ = [
     "check_finite",
     "check_origins",
     "checked_rows",
+    "columns_of",
     "cut",
     "decodes",
     "half_rows",
@@ -97,6 +99,8 @@ __all__ = [
     "is_on_dask",
     "is_source",
     "list_files",
+    "mean_and_deviation",
+    "moments",
     "n_outputs",
     "open_for",
     "open_source",

@@ -94,10 +94,10 @@ class Roles:
         if self.one_target and is_text(held[self.targets[0]].type):
             y = _labels(held[self.targets[0]], self.targets[0], these, first)
         else:
-            y = np.empty((batch.num_rows, len(self.targets)))
-            for k, name in enumerate(self.targets):
-                y[:, k] = numbers(name)
-            y = y[:, 0] if self.one_target else y
+            targets = [numbers(name) for name in self.targets]
+            y = np.stack(targets, axis=1).astype(np.float64) if targets else np.empty((len(X), 0))
+            if self.one_target:  # truth values are labels of their own
+                y = targets[0] if targets[0].dtype == bool else y[:, 0]
         weight, offset = (
             None if name is None else numbers(name).astype(np.float64)
             for name in (self.weight, self.offset)

@@ -22,13 +22,12 @@ from ..base.capabilities import Has, has_members, offers
 from ..base.names import did_you_mean
 from ..base.protocols import Array, CompleteLoss
 from ..base.validation import check_sparse, is_sparse, refuse_masked
+from ..data import mean_and_deviation, moments
 from ..losses import FOR_LABELS, FOR_NUMBERS, Logistic, Multinomial
 from ..problem import Problem
 
 Kind = TypeVar("Kind")
 """A kind of loss."""
-
-BLOCK = 1 << 20  # entries of X that are converted to float64 at a time
 
 
 @dataclass(frozen=True)
@@ -78,13 +77,8 @@ class Data:
         if weight is not None and weight.ndim == 2:
             weight = weight.max(axis=1)
         given: Any = self.X
-        mean = moments(given, weight)[0]
-        center = (mean if self.intercept else np.zeros_like(mean)).astype(given.dtype)
-        deviation = deviations(given, weight, center)
-        # values that differ in their last digit are those of a constant column
-        rounding = 4.0 * float(np.finfo(given.dtype).eps)
-        constant = deviation <= rounding * np.abs(center, dtype=np.float64)
-        scale = np.where(constant, 1.0, deviation).astype(given.dtype)
+        found = mean_and_deviation(given, weight)
+        center, constant, scale = units(*found, self.intercept, given.dtype)
         if is_sparse(given):
             triple = (given.data / scale[given.indices], given.indices, given.indptr)
             X = sparse.csr_array(triple, shape=given.shape, copy=False)
@@ -94,14 +88,6 @@ class Data:
         scaled = (given - center) / scale
         scaled[:, constant] = 0.0  # not what rounding has left of them
         return replace(self, X=scaled, center=center, scale=scale)
-
-    @staticmethod
-    def _deviations(square: Array, center: Array) -> Array:
-        """Return the deviations of columns, one for constant columns."""
-        variance = np.maximum(square - center**2, 0.0)
-        # a variance within rounding of the mean's square is that of a constant column
-        constant = variance <= 1e-12 * np.maximum(square, np.finfo(np.float64).tiny)
-        return np.where(constant, 1.0, np.sqrt(variance))
 
     def within_memory(self, problem: Problem) -> Problem:
         """Return the problem for runs on these rows."""
@@ -138,43 +124,18 @@ class Data:
         return coef, intercept
 
 
-def moments(X: Any, weight: Array | None) -> tuple[Array, Array]:
-    """Return weighted means of the columns and of their squares, in float64."""
-    n = X.shape[0]
-    share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
-    if is_sparse(X):
-        return X.T @ share, X.multiply(X).T @ share
-    first, second = np.zeros(X.shape[1]), np.zeros(X.shape[1])
-    size = max(1, BLOCK // max(X.shape[1], 1))
-    for start in range(0, n, size):
-        block, part = X[start : start + size].astype(np.float64), share[start : start + size]
-        first += part @ block
-        second += part @ block**2
-    return first, second
+def units(
+    mean: Array, deviation: Array, intercept: bool, dtype: Any
+) -> tuple[Array, Array, Array]:
+    """Return centers of columns, which of them are constant, and their scales.
 
-
-def deviations(X: Any, weight: Array | None, center: Array) -> Array:
-    """Return the weighted root mean square distances of the columns from a center, in float64.
-
-    They are sums of squared differences: a difference of means of squares has no digits left where
-    a column lies far from zero.
+    Without an intercept centers are zero, and deviations those from zero.
     """
-    n = X.shape[0]
-    share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
-    center = center.astype(np.float64)
-    if is_sparse(X):
-        entries = sparse.csr_array(X, dtype=np.float64, copy=True)
-        entries.sum_duplicates()
-        stored = sparse.csr_array((np.ones(entries.nnz), entries.indices, entries.indptr), X.shape)
-        absent = np.where(stored.sum(axis=0) == n, 0.0, np.maximum(1.0 - stored.T @ share, 0.0))
-        entries.data = (entries.data - center[entries.indices]) ** 2
-        return np.asarray(np.sqrt(entries.T @ share + absent * center**2))
-    total = np.zeros(X.shape[1])
-    size = max(1, BLOCK // max(X.shape[1], 1))
-    for start in range(0, n, size):
-        part = slice(start, start + size)
-        total += share[part] @ (X[part] - center) ** 2
-    return np.asarray(np.sqrt(total))
+    if not intercept:
+        mean, deviation = np.zeros_like(mean), np.hypot(mean, deviation)
+    # values that differ in their last digit are those of a constant column
+    constant = deviation <= 4.0 * float(np.finfo(dtype).eps) * np.abs(mean)
+    return mean.astype(dtype), constant, np.where(constant, 1.0, deviation).astype(dtype)
 
 
 def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:

@@ -34,7 +34,7 @@ from ..problem import Problem
 from ..risk.sampling import Coin
 from ..streaming import BUDGET, Sample, StreamedSum, as_bytes, column_means
 from . import refit
-from ._data import Data, checked_offset, checked_rows, checked_weight
+from ._data import Data, checked_offset, checked_rows, checked_weight, units
 from ._scores import FAR, best_constant, share_explained
 
 BLOCK = 1 << 24  # bytes of rows that predictions and scores read at a time
@@ -136,12 +136,13 @@ class StreamedData(Data):
     def standardized(self) -> StreamedData:
         """Return the data with columns of unit deviation; a read."""
         means = column_means(self.source)
-        center = means.mean if self.intercept else np.zeros_like(means.mean)
-        scale = self._deviations(means.square, center)
-        moved = self.intercept and not means.is_sparse
-        change = Rescaled(center if moved else None, scale)
-        rows = Changed.of(self.source, change)
-        return replace(self, X=rows, center=center if moved else None, scale=scale)
+        kind = np.result_type(self.source.dtype, np.float32)  # integers are read as floats
+        center, constant, scale = units(means.mean, means.deviation, self.intercept, kind)
+        if not self.intercept or means.is_sparse:
+            return replace(self, X=Changed.of(self.source, Rescaled(None, scale)), scale=scale)
+        # a constant column is one of zeros, not what rounding has left of it
+        change = Rescaled(center, np.where(constant, np.inf, scale))
+        return replace(self, X=Changed.of(self.source, change), center=center, scale=scale)
 
     def repeated(self, copies: Array) -> Source:
         """Return the rows with columns repeated."""

@@ -21,19 +21,22 @@ class Summarized:
     original: Problem
     problem: Problem
     shift: Array | None
+    level: Array
 
     def into(self, x: Pair) -> Pair:
         """Return a point in the coordinates of the small problem."""
-        return x if self.shift is None else Pair(x.x1, self._moved(x.x2, self.shift))
+        return Pair(x.x1, self._moved(x.x2, 1.0))
 
     def back(self, x: Pair) -> Pair:
         """Return a point in the coordinates of the user."""
-        return x if self.shift is None else Pair(x.x1, self._moved(x.x2, -self.shift))
+        return Pair(x.x1, self._moved(x.x2, -1.0))
 
-    @staticmethod
-    def _moved(x2: Array, shift: Array) -> Array:
+    def _moved(self, x2: Array, sign: float) -> Array:
         moved = x2.copy()
-        moved[-1] += shift @ x2[:-1]
+        if self.shift is not None:
+            moved[-1] += sign * (self.shift @ x2[:-1])
+        if self.level.any():
+            moved[-1] -= sign * self.level
         return moved
 
 
@@ -70,7 +73,7 @@ def summarized(problem: Problem, workspace: Workspace) -> Summarized | None:
     # the strengths of a path share the read
     made: Summary = workspace.rows.once(summarize, f2, f2.intercept and free_intercept(problem))
     small = replace(problem, f2=made.f2)
-    return Summarized(problem, small, made.shift)
+    return Summarized(problem, small, made.shift, made.level)
 
 
 def checked_against_rows(whole: Summarized, x2: Array) -> tuple[Array, float]:

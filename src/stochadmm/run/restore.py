@@ -95,7 +95,8 @@ def _renewed(found: Result, objective: float, rule: Rule) -> Result:
     if found.gap is None or not found.history:
         return replace(found, objective=objective)
     bound = found.objective - found.gap
-    gap = max(objective - bound, 0.0) if np.isfinite(objective) else np.inf
+    # an objective that is lower by rounding proves nothing that the bound did not
+    gap = max(objective - bound, found.gap) if np.isfinite(objective) else np.inf
     size = found.gap / found.relative_gap if found.relative_gap else abs(found.objective)
     relative = gap / size if size > 0 else (0.0 if gap == 0 else np.inf)
     record = replace(

@@ -160,11 +160,7 @@ class Work:
             self.loss.check_targets(block.y)
         if (q < 0).any():
             raise ValueError(f"weights below zero after row {block.first}; use weights >= 0")
-        if offset is not None and offset.shape != z.shape:
-            raise ValueError(
-                f"the offsets of {len(z)} rows have shape {offset.shape}, expected {z.shape}: one "
-                "per prediction"
-            )
+        check_offset(block, z.shape)
         y, z = self._targets(block.y), z if offset is None else z + offset
         return Sums(
             len(y), float(q.sum()), float(q @ _each(self.loss, z, y)), 0.0, np.zeros(0),
@@ -198,6 +194,15 @@ class Work:
         offset = None if here.offset is None else here.offset[taken]
         rows = stored.take(taken)
         return (Sample(rows, here.y[taken], here.weight[taken], offset, p[taken]),)
+
+
+def check_offset(block: Block, shape: tuple[int, ...]) -> None:
+    """Raise unless the offsets of a block have the shape of its predictions."""
+    if block.offset is not None and block.offset.shape != shape:
+        raise ValueError(
+            f"the offsets of {len(block)} rows have shape {block.offset.shape}, expected {shape}: "
+            "one per prediction"
+        )
 
 
 def _each(loss: Any, z: Array, y: Array) -> Array:

@@ -241,11 +241,11 @@ class SampledNewton(Solver[NewtonState]):
         hessian = self._hessian(f2, s, at, rng)
         w, mu, s.promised = self._model(problem, s, form, at, hessian, now)
         # rows that are all flat leave the model without a minimizer
-        while not _are_numbers(w, mu) and s.damping < 1:
+        while not are_numbers(w, mu) and s.damping < 1:
             s.penalty, s.model_tol, s.damping = None, self.options.first_tol, self._more(s.damping)
-            hessian = hessian.damped(_weight(f2, s.damping))
+            hessian = hessian.damped(damping_weight(f2, s.damping))
             w, mu, s.promised = self._model(problem, s, form, at, hessian, now)
-        if not _are_numbers(w, mu):
+        if not are_numbers(w, mu):
             w, mu, s.promised = at.x, s.mu, 0.0
         s.curvature = hessian.along(w - at.x)
         s.settled = hessian.sample.size == f2.n_terms and self._is_rounding(s, now)
@@ -280,7 +280,10 @@ class SampledNewton(Solver[NewtonState]):
             rows, omega = row_sampler(f2, s.workspace).draw(s.sample_size, rng)
             sample = RowSample(f2, at.predictions, at.derivative, rows, omega)
             s.n_passes += rows.size / f2.n_terms
-        single, damping = f2.n_columns >= self.options.single_columns, _weight(f2, s.damping)
+        single, damping = (
+            f2.n_columns >= self.options.single_columns,
+            damping_weight(f2, s.damping),
+        )
         return SampledHessian(sample, shares_curvature(f2, at.predictions), damping, single)
 
     def _model(
@@ -412,10 +415,11 @@ class SampledNewton(Solver[NewtonState]):
         return min(1.0, max(10 * damping, self.options.first_damping))
 
 
-def _are_numbers(*arrays: Array) -> bool:
+def are_numbers(*arrays: Array) -> bool:
+    """Say whether all entries are finite."""
     return all(bool(np.isfinite(array).all()) for array in arrays)
 
 
-def _weight(f2: FiniteSum, damping: float) -> float:
+def damping_weight(f2: FiniteSum, damping: float) -> float:
     """Return the curvature that a share of the bound adds."""
     return damping * min(float(f2.loss.curvature_bound), 1e6) if damping else 0.0

@@ -24,12 +24,13 @@ from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
-from ...certificates import Certificate, gap_scale, kkt_residual, model_of
+from ...certificates import Certificate, gap_scale, kkt_residual, model_of, null_model
 from ...data import DenseRows
 from ...forms.one_block import OneBlock, one_block
-from ...problem import Pair, Problem, objective_at_zero
+from ...problem import Pair, Problem
 from ...risk import Evaluation, FiniteSum
 from ...risk.curvature import LIMITS, RowSample, SampledHessian, quadratic_form, shares_curvature
+from ...risk.parts import as_finite_sum
 from ...risk.sampling import Coin
 from ...risk.weights import weighted
 from ...second_order import inside, priced
@@ -48,7 +49,7 @@ from ...streaming import (
     loss_of_source,
 )
 from .._base import Solver, State, own_state, register, start_point
-from .sampled_newton import NewtonState, SampledNewton
+from .sampled_newton import NewtonState, SampledNewton, are_numbers, damping_weight
 
 LENGTHS = (0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.005)
 
@@ -136,7 +137,9 @@ class StreamedNewton(Solver[StreamedState]):
         point = inside(problem, point)
         if x is None:
             small = replace(problem, f2=in_memory(f2, facts.sample, facts.sample.weight))
-            found = self._solved(small, None, None, self.first_tol, deadline)
+            # where all rows are flat at zero no model of them would lead to the intercept
+            null = null_model(small, as_finite_sum(small.f2), form)[1].x
+            found = self._solved(small, Pair(point.x1, null), None, self.first_tol, deadline)
             point, mu = inside(problem, found.output), found.mu
         coin = Coin(f2.seed + 1, f2.rate, facts.energy)
         cache, sums = f2.evaluate(point.x2, coin)
@@ -179,16 +182,21 @@ class StreamedNewton(Solver[StreamedState]):
         here = few.evaluate_exactly(s.output.x2)
         sample = RowSample(few, here.predictions, here.derivative)
         shared = shares_curvature(few, here.predictions)
-        H, gradient = SampledHessian(sample, shared).matrix, at.gradient
-        found = model_of(form, s.workspace).minimize(
-            H, gradient, s.output.x2, dual=s.mu, tol=1e-9, penalty=s.penalty, deadline=s.deadline
-        )
+        hessian, gradient = SampledHessian(sample, shared), at.gradient
+        model = model_of(form, s.workspace)
+        for damping in (0.0, 1.0):  # rows that are all flat leave a model without a minimizer
+            H = hessian.damped(damping_weight(few, damping)).matrix
+            found = model.minimize(
+                H, gradient, s.output.x2, dual=s.mu, tol=1e-9, penalty=s.penalty,
+                deadline=s.deadline,
+            )  # fmt: skip
+            if are_numbers(found.w, found.dual):
+                break
         s.penalty = found.penalty if found.residual <= 0.1 else None
         step = found.w - s.output.x2
         linear = at.value + float(np.vdot(gradient, step))
         penalty = priced(problem, Pair(s.output.x1, found.w))[1]
-        model = linear + 0.5 * quadratic_form(H, step) + penalty
-        return found.w, found.dual, now - model
+        return found.w, found.dual, now - (linear + 0.5 * quadratic_form(H, step) + penalty)
 
     def _advance(
         self, problem: Problem, s: StreamedState, w: Array, mu: Array, now: float
@@ -229,8 +237,8 @@ class StreamedNewton(Solver[StreamedState]):
         facts = facts_of(f2, s.workspace)
         tangent = _tangent_problem(f2, s.rows, s.sums, s.output.x2, facts)
         small = replace(problem, f2=tangent)
-        scale = max(abs(objective_at_zero(small)), abs(small.objective(s.output)))
-        tol = self.inner * allowed / max(scale, 1e-300)
+        now = small.objective(s.output)
+        tol = self.inner * allowed / max(gap_scale(small, now, now - allowed), 1e-300)
         found = self._solved(small, s.output, s.dual, tol, s.deadline)
         best = max(-np.inf if each is None else each for each in (s.bound, found.bound))
         s.bound = best
