@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...base.capabilities import Has, offers
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
@@ -139,6 +140,8 @@ class StreamedNewton(Solver[StreamedState]):
             small = replace(problem, f2=in_memory(f2, facts.sample, facts.sample.weight))
             # where all rows are flat at zero no model of them would lead to the intercept
             null = null_model(small, as_finite_sum(small.f2), form)[1].x
+            if offers(f2.loss, Has.BY_CLASS):  # what all classes share is nobody's: as from zero
+                null = null - null.mean(axis=1, keepdims=True)
             found = self._solved(small, Pair(point.x1, null), None, self.first_tol, deadline)
             point, mu = inside(problem, found.output), found.mu
         coin = Coin(f2.seed + 1, f2.rate, facts.energy)
