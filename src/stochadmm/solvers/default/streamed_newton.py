@@ -20,7 +20,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.capabilities import Has, offers
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
@@ -81,6 +80,9 @@ class StreamedNewton(Solver[StreamedState]):
     first_tol : float, default=1e-4
         Relative gap of the sample's own solution, where the run begins: beyond it, the sample
         tells of itself only.
+    far : float, default=0.1
+        The sample's problem is begun at its null model where the loss there is below this share of
+        that at zero: rows far from their targets may all be flat, and no model leads to them.
     reach : float, default=10
         A certificate is tried when the promised decrease is at most this many times the target
         over the share of the rows in the sample: about what the bound loses.
@@ -106,6 +108,7 @@ class StreamedNewton(Solver[StreamedState]):
 
     name: ClassVar[str] = "streamed-newton"
     first_tol: float = 1e-4
+    far: float = 0.1
     reach: float = 10.0
     inner: float = 0.1
     most_inner: int = 30
@@ -138,11 +141,8 @@ class StreamedNewton(Solver[StreamedState]):
         point = inside(problem, point)
         if x is None:
             small = replace(problem, f2=in_memory(f2, facts.sample, facts.sample.weight))
-            # where all rows are flat at zero no model of them would lead to the intercept
-            null = null_model(small, as_finite_sum(small.f2), form)[1].x
-            if offers(f2.loss, Has.BY_CLASS):  # what all classes share is nobody's: as from zero
-                null = null - null.mean(axis=1, keepdims=True)
-            found = self._solved(small, Pair(point.x1, null), None, self.first_tol, deadline)
+            begin = self._begin(small, form)
+            found = self._solved(small, begin, None, self.first_tol, deadline)
             point, mu = inside(problem, found.output), found.mu
         coin = Coin(f2.seed + 1, f2.rate, facts.energy)
         cache, sums = f2.evaluate(point.x2, coin)
@@ -153,6 +153,12 @@ class StreamedNewton(Solver[StreamedState]):
             cache=cache, sums=replace(sums, sample=()), rows=rows, n_passes=2.0, n_gradients=2.0,
             notes={"sample": len(rows.y)},
         )  # fmt: skip
+
+    def _begin(self, small: Problem, form: OneBlock) -> Pair | None:
+        """Return the null model of a sample, None where zero is as good a point to begin at."""
+        f2 = as_finite_sum(small.f2)
+        zero, null = null_model(small, f2, form)
+        return Pair(zero.x1, null.x) if null.value < self.far * f2.value(zero.x2) else None
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make one step; the certificate of the point where it begins goes before it."""
