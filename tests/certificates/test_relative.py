@@ -59,3 +59,23 @@ def test_the_null_model_of_a_pair_is_at_most_its_value_at_zero(seed):
     A1, A2 = rng.standard_normal((2, 3)), rng.standard_normal((2, 4))
     problem = sa.Problem(f2, h1=sa.L1(0.1), A1=A1, A2=A2, b=rng.standard_normal(2))
     assert 0 <= relative.null_value(problem) <= problem.objective_at_zero
+
+
+@pytest.mark.parametrize("method", ["auto", "acc-sadmm", "sampled-newton"])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_unit_of_amounts_does_not_loosen_the_tolerance(method, streamed):
+    if streamed and method == "sampled-newton":
+        pytest.skip("needs rows in memory")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 4))
+    y = np.exp(X @ [0.5, -0.5, 0.3, 0.0]) * rng.gamma(2.0, 0.5, 400)
+    sizes, least = [], []
+    for unit in (1.0, 1e6):
+        rows = (sa.data.ArraySource(X, unit * y), None) if streamed else (X, unit * y)
+        problem = sa.Problem.linear(sa.Gamma(), *rows, on_structure=sa.L1(0.01), intercept=True)
+        found = sa.minimize(problem, method, stop=sa.Gap(1e-5), max_passes=1000)
+        assert found.converged
+        sizes.append(found.gap / found.relative_gap)
+        least.append(found.objective - np.log(unit))
+    assert sizes[1] == pytest.approx(sizes[0], rel=1e-2)
+    assert least[1] == pytest.approx(least[0], abs=2e-5 * sizes[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ..forms.elimination import Elimination
 from ..forms.one_block import OneBlock, one_block
 from ..problem import Pair, Problem, objective_at_zero
 from ..risk import Evaluation, FiniteSum, loss_of_rows
+from ..risk.dual import mean_conjugate
 from ..streaming import StreamedSum, facts_of, in_memory, loss_of_source
 from .certify import has_certificate
 from .null_space import clear_free_directions
@@ -28,9 +30,10 @@ def gap_scale(
     else is zero. It is at most F(0), the same where nothing is unpenalized, and it is looked for
     only where |F(x)| is below that share of |F(0)|. Where it fits all targets exactly F(0) takes
     its place, and with probabilities of labels, whose F(0) is that of a guess whatever the data
-    are. The value of a loss that can be negative,
-    such as Poisson's, has an arbitrary constant in it; there ``F(null) - bound``, what the model
-    can explain at most, takes the place of ``|F(x)|``, and the share is that of |F(0)|.
+    are. The value of a loss that can be negative, such as Poisson's, has an arbitrary constant in
+    it; there ``F(null) - bound``, what the model can explain at most, takes the place of
+    ``|F(x)|``, and the share is that of |F(0)| or of what a model that fits every row would
+    explain, whichever is smaller: far from its minimum such a loss has no natural size.
     """
     workspace = workspace or Workspace()
     floor = PROOF.floor * abs(objective_at_zero(problem, workspace))
@@ -44,7 +47,26 @@ def gap_scale(
         return max(abs(objective), min(PROOF.floor * null, floor))
     if bound is None or not np.isfinite(bound):
         return max(floor, np.finfo(float).tiny)
-    return max(null_value(problem, workspace) - bound, floor)
+    null = null_value(problem, workspace)
+    if null - bound >= floor:
+        return null - bound
+    explained = PROOF.floor * (null - workspace.once(_saturated_value, problem.f2, workspace))
+    return max(null - bound, min(explained, floor) if explained > 0 else floor)
+
+
+def _saturated_value(term: Any, workspace: Workspace) -> float:
+    """Return the mean over the rows of the least value of their loss; -inf where none is known.
+
+    Rows in files have that of the sample of the first pass.
+    """
+    f2, source = loss_of_rows(term), loss_of_source(term)
+    if source is not None:
+        sample = facts_of(source, workspace).sample
+        f2 = in_memory(source, sample, sample.weight) if sample.weight.any() else None
+    if f2 is None or not offers(f2.loss, Has.CONJUGATE):
+        return -np.inf
+    outputs = () if f2.n_outputs is None else (f2.n_outputs,)
+    return -mean_conjugate(f2, np.zeros((f2.n_terms, *outputs)))
 
 
 def _is_of_labels(problem: Problem, workspace: Workspace) -> bool:
