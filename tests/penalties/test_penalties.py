@@ -380,3 +380,9 @@ def test_segments_without_rows_may_have_weights(empty):
     found = sa.minimize(sa.Problem.linear(sa.Squared(), X, X[:, 0], on_structure=stacked))
     np.testing.assert_allclose(found.coef, sa.minimize(plain).coef, atol=1e-9)
     assert empty.growth == np.inf
+
+
+def test_a_square_of_next_to_nothing_has_a_conjugate():
+    u = np.array([1.0, 0.5, 2.0])
+    assert Separable(1.0, 5e-324).conjugate(u[:2]) == 0.0  # on the edge of what the l1 norm holds
+    assert Separable(1.0, 5e-324).conjugate(u) == np.inf

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import typer
 
-from stochadmm.data import is_numeric
 from stochadmm.losses import FOR_LABELS, FOR_NUMBERS
 from stochadmm.structures.given import Kind, given_graph
 
@@ -219,7 +218,8 @@ def check_offset(setting: Setting) -> None:
 def names_of(classes: Any) -> list[str]:
     """Return labels as the texts that predictions show."""
     values = np.asarray(classes)
-    names: list[str] = as_texts(values if is_numeric(values) else values.astype(object)).tolist()
+    is_text = values.dtype.kind in "OUT"
+    names: list[str] = as_texts(values.astype(object) if is_text else values).tolist()
     return names
 
 

@@ -118,7 +118,7 @@ def _numbers(column: Any, name: str, where: str, first: int) -> Array:
 def _labels(column: Any, name: str, where: str, first: int) -> Array:
     """Return an Arrow array of texts that are classes; a missing one is no class of its own."""
     coded = _decoded(column).dictionary_encode(null_encoding="encode")
-    known: Array = np.array(_texts(coded.dictionary), dtype=object)
+    known = np.array(_texts(coded.dictionary), dtype=str)
     labels: Array = known[coded.indices.to_numpy()]
     if (labels == "").any():
         _refuse(labels == "", name, where, first)

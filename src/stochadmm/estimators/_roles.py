@@ -382,7 +382,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
                 "at least"
             )
         assert found.mass is not None
-        self.classes_ = np.array(found.classes.tolist())  # texts of one length, not objects
+        self.classes_ = found.classes
         if found.classes.dtype.kind == "f":  # files of numbers often have no others
             whole = bool((found.classes == np.rint(found.classes)).all())
             self.classes_ = found.classes.astype(np.int64) if whole else found.classes

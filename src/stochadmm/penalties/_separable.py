@@ -104,7 +104,7 @@ class ElementwisePenalty(Part):
         l1, l2, lower, upper = self._for(u)
         pull = np.sign(u) * np.maximum(np.abs(u) - l1, 0.0)
         pull = np.where(np.abs(pull) <= guard * np.asarray(l1), 0.0, pull)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             x = np.where(pull == 0, 0.0, pull / l2)  # infinite where nothing but a bound holds it
         x = np.clip(x, lower, upper)
         if np.isinf(x).any():
@@ -198,7 +198,7 @@ class ElementwisePenalty(Part):
         u = as_float(u)
         l1, _, lower, upper = (np.asarray(number) for number in self._for(u))
         up, down = np.where(upper <= 0, np.inf, l1), np.where(lower >= 0, np.inf, l1)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             size = np.abs(u) / np.where(u > 0, up, down)
         size = np.where(u == 0, 0.0, size)
         found: Array = size if size.ndim == 1 else size.max(axis=1)
