@@ -89,7 +89,9 @@ class StreamedSetting(Setting):
 
     def __init__(self, path: str, asked: Asked, beyond: str) -> None:
         if asked.graph == "glasso":
-            raise ValueError(f"{beyond}; --graph glasso needs them in memory, raise --memory")
+            raise ValueError(
+                f"{beyond}; --graph glasso needs rows in memory: one file, and --memory large enough"
+            )
         source = opened(path, asked)
         if n_outputs(source) is not None and len(asked.targets) == 1:
             raise ValueError(f"{beyond}; its target is a matrix, expected one number per row")
