@@ -90,7 +90,7 @@ class StreamedSetting(Setting):
     def __init__(self, path: str, asked: Asked, beyond: str) -> None:
         if asked.graph == "glasso":
             raise ValueError(
-                f"{beyond}; --graph glasso needs rows in memory: one file, and --memory large enough"
+                f"{beyond}; --graph glasso needs rows in memory: one file, within --memory"
             )
         source = opened(path, asked)
         if n_outputs(source) is not None and len(asked.targets) == 1:
