@@ -473,6 +473,9 @@ def test_texts_and_more_than_two_are_labels_of_streamed_rows_too(run, table, tmp
         done = run("fit", data, *options, "--out", out, "--json")
         assert done.exit_code == 0, done.stderr
         assert json.loads(done.stdout)["status"] == "CONVERGED"
+    for data in ("t.csv", "t[.]csv"):
+        options = ["--target", "kind", "--drop", "label,amount", "--offset", "w", "--alpha", "1"]
+        one_line(run("fit", data, *options, "--out", "no"), "which 3 classes cannot share")
     shown = json.loads(run("predict", "streamed", "t.csv", "--json").stdout)
     assert set(shown["kind"]) <= set(kinds) and list(shown)[1:] == [f"p({kind})" for kind in kinds]
     if "--alpha" in more:  # rows are dealt to other folds in a search

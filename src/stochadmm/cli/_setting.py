@@ -206,8 +206,8 @@ class TableSetting(Setting):
 
 def check_offset(setting: Setting) -> None:
     """Raise where an offset would have to serve several classes or targets."""
-    count = len(setting.outputs)
-    if setting.asked.offset is not None and count > (2 if setting.classifies else 1):
+    count = 1 if setting.asked.offset is None else len(setting.outputs)
+    if count > (2 if setting.classifies else 1):
         what = "classes" if setting.classifies else "targets"
         raise ValueError(
             f"--offset is one number per row, which {count} {what} cannot share; it is for one "

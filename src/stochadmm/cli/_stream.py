@@ -14,7 +14,7 @@ from stochadmm.streaming import as_bytes, targets_of
 
 from ._columns import check_names
 from ._design import Design
-from ._setting import FEW, Asked, Setting, loss_for, prepare
+from ._setting import FEW, Asked, Setting, check_offset, loss_for, prepare
 from ._tables import ARROW, LIBSVM, TEXT, files_of, heading, read_table
 
 GROWTH = {
@@ -99,6 +99,7 @@ class StreamedSetting(Setting):
         super().__init__(path, asked, asked.checked_loss(default), design_of(source), source)
         known = heading(files_of(path)[0]).notes([*asked.taken, *asked.dropped])
         self.notes = ["rows were read block by block", *known]
+        check_offset(self)
 
     @property
     def n_rows(self) -> int:
