@@ -294,7 +294,7 @@ def test_a_missing_text_is_no_class_and_no_target_of_a_regressor(tmp_path, kind)
     X, y, *_ = generated("labels", n=50)
     labels = np.where(y == 7, "yes", "no").tolist()
     path = texts_in_files(tmp_path, kind, labels, X)
-    with pytest.raises(sa.DataError, match=r"rows\..*label.*expected numbers|expected numbers"):
+    with pytest.raises(sa.DataError, match="expected numbers"):
         sa.LassoRegressor().fit(path, "label")
     labels[17] = None
     path = texts_in_files(tmp_path, kind, labels, X)
