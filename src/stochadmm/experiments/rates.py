@@ -56,8 +56,8 @@ class RateOptions:
     """Largest K on the slow problem, ten times that on the random one."""
     quick: int = 300
     """The same in the quick form."""
-    points: int = 7
-    """Values of K, evenly spread in powers."""
+    points: int = 13
+    """Values of K, evenly spread in powers; seven left the interval of LADM-NE undecided."""
     seeds: int = 5
     room: float = 0.15
     """What a finite range of K may take of an exponent."""
@@ -210,9 +210,9 @@ def fitted(grid: list[int], errors: list[Array]) -> Exponent:
 
 
 def grid_of(top: int, times: int) -> list[int]:
-    """Return the values of K up to the largest, in whole epochs."""
+    """Return the values of K up to the largest, in whole epochs, each once."""
     values = np.geomspace(OPTIONS.first * times, top * times, OPTIONS.points)
-    return [round(K / OPTIONS.step) * OPTIONS.step for K in values]
+    return sorted({round(K / OPTIONS.step) * OPTIONS.step for K in values})
 
 
 def errors(name: str, instance: Instance, grid: list[int], seed: int, slowly: bool) -> Any:
