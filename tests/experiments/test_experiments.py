@@ -976,12 +976,24 @@ def test_seeds_that_point_both_ways_decide_nothing_and_say_what_would():
     found = verdicts.compare(fast, slow, "toy", "other")
     assert found.verdict == claims.OPEN
     assert "seeds" in found.missing
-    one = verdicts.compare({0: curve(0.2)}, {0: curve(0.1)}, "toy", "other")
-    assert one.verdict == claims.OPEN
-    assert "more seeds" in one.missing
-    whole = verdicts.claim("x", "X", [found, one])
+    whole = verdicts.claim("x", "X", [found])
     assert "toy, other: by gap" in whole.missing
     assert whole.by_place == {"toy": claims.OPEN}
+
+
+def test_a_single_seed_neither_decides_a_claim_nor_leaves_it_open():
+    three = made(acc_sadmm=0.2, **{name.replace("-", "_"): 0.1 for name in methods.RIVALS})
+    one = verdicts.compare({0: curve(0.1)}, {0: curve(0.2)}, "large", "other")
+    assert one.verdict == verdicts.ALONE
+    assert "more seeds" in one.missing
+    held = next(c for c in claims.decide_all(three, {}) if c.name == "lasso")
+    assert held.verdict == claims.HOLDS
+    whole = verdicts.claim("x", "X", [*held.evidence, one])
+    assert whole.verdict == whole.by_gap == whole.by_time == claims.HOLDS
+    assert whole.by_place == {"toy": claims.HOLDS, "large": verdicts.ALONE}
+    alone = verdicts.claim("x", "X", [one])
+    assert alone.verdict == claims.OPEN
+    assert "large, other" in alone.missing
 
 
 def test_an_interval_is_that_of_student():

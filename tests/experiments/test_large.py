@@ -130,6 +130,21 @@ def test_a_reference_may_be_longer_than_the_runs(command, tmp_path):
         assert max(content["records"]["epoch"]) == 3
 
 
+def test_an_optimum_may_be_certified_as_well_as_a_limit_allows(command, tmp_path):
+    limited = LARGE.replace("measured: 500, reference: 3", "certified_in: 1")
+    (tmp_path / "large.yaml").write_text(limited)
+    assert command("out").exit_code == 0
+    (kept,) = (tmp_path / "out" / "full" / "optima" / "imagenet" / "features").rglob("*.json")
+    best = json.loads(kept.read_text())
+    assert best["certified"]
+    assert 0 <= best["gap"] < best["value"]
+    found = contents(tmp_path / "out")
+    assert set(found) == {"stoc-admm-0", "opt-sadmm-0", "svrg-admm-0", "acc-sadmm-0"}
+    for content in found.values():
+        assert max(content["records"]["epoch"]) == 2  # not ended by the certificate
+        assert min(content["records"]["objective"]) >= best["value"] - best["gap"]
+
+
 def test_generated_data_is_deleted_on_request(command, tmp_path):
     assert command("out", "--remove-data").exit_code == 0
     assert list((tmp_path / "cache" / "generated").iterdir()) == []

@@ -81,7 +81,7 @@ class Bench:
         real = not e.is_quick or recipe.here
         # which runs there are and what they are tuned on, not what they are
         unused = {"without", "only", "seeds", "passes", "tuning_rows", "tuned_on", "mu"}
-        seldom = {"epochs", "cut", "measured", "reference", "light"}
+        seldom = {"epochs", "cut", "measured", "reference", "certified_in", "light"}
         spec = {
             k: v
             for k, v in dataclasses.asdict(piece.spec).items()
@@ -169,7 +169,7 @@ class Bench:
         bare = dataclasses.replace(
             piece.spec, without=[], only=[], seeds=[], passes=None, graph="", batch=1,
             tuning_rows=None, tuned_on=None, mu=None, epochs=None, cut=None, measured=None,
-            reference=None, light=False,
+            reference=None, certified_in=None, light=False,
         )  # fmt: skip
         known = (bare, quick, scaling)
         if self._rows is None or self._rows[0] != known:
@@ -221,11 +221,15 @@ class Bench:
 
     def _optima(self, piece: Piece) -> dict[str, Any]:
         problem = self.problem(piece)
+        if piece.spec.certified_in is not None:  # not a run: what is kept per row does not matter
+            f2: Any = problem.f2
+            problem = dataclasses.replace(problem, f2=f2.with_memory(None))
         more: dict[str, Any] = {}
         if piece.spec.reference is not None:
             found, more = self._long_run(piece, problem)
         else:
-            found = problems.optimum(problem, 2 * piece.experiment.seconds)
+            limit = piece.spec.certified_in or 2 * piece.experiment.seconds
+            found = problems.optimum(problem, limit, piece.spec.certified_in is None)
         self._warm.add((piece.experiment.name, piece.spec.name, "auto"))
         self.watch.advance(piece.cost, f"{piece.spec.name}: optimum")
         return dataclasses.asdict(found) | {

@@ -8,7 +8,18 @@ from dataclasses import replace
 
 from .curves import Curves
 from .methods import METHODS, RIVALS
-from .verdicts import FAILS, HOLDS, OPEN, Claim, Evidence, claim, compare, no_harm, somewhere
+from .verdicts import (
+    ALONE,
+    FAILS,
+    HOLDS,
+    OPEN,
+    Claim,
+    Evidence,
+    claim,
+    compare,
+    no_harm,
+    somewhere,
+)
 
 MAIN = (("fig1", "theory"), ("fig2", "tuned"))
 STRONG = (("fig1", "strong"), ("fig2", "strong"))
@@ -217,10 +228,10 @@ def _auto(curves: Curves, target: float = 1e-4) -> Claim:
         mine = [c.reaches(target, "seconds") for c in ours.values()]
         theirs = [min(r[s].reaches(target, "seconds") for r in rivals) for s in rivals[0]]
         certain = all(c.floor <= target * c.scale for c in ours.values())
-        verdict = OPEN
-        if certain and len(mine) > 1 and max(mine) < min(theirs):
+        verdict = ALONE if len(mine) == 1 else OPEN
+        if verdict == OPEN and certain and max(mine) < min(theirs):
             verdict = HOLDS
-        elif certain and len(mine) > 1 and min(mine) > max(theirs):
+        elif verdict == OPEN and certain and min(mine) > max(theirs):
             verdict = FAILS
         numbers = {"auto": _finite(mine), "best of the others": _finite(theirs)}
         figures = f"{_seconds(mine)}; the others {_seconds(theirs)}"

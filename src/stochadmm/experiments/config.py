@@ -63,6 +63,9 @@ class DataSpec:
         The objective between epochs is that of the first so many rows; of all by default.
     reference : int or None
         Where an optimum cannot be certified: epochs of the best tuned method that gaps are to.
+    certified_in : float or None
+        Seconds that the automatic solver has for a certified optimum, where a tight one would cost
+        more than the runs; curves end at the gap that it reaches.
     light : bool
         Nothing is kept per row, runs are saved on the way, and their memory is measured.
     """
@@ -84,6 +87,7 @@ class DataSpec:
     cut: int | None = None
     measured: int | None = None
     reference: int | None = None
+    certified_in: float | None = None
     light: bool = False
 
 

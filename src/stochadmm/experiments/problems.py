@@ -311,15 +311,15 @@ def lower_bound(problem: Problem, x2: Array) -> float:
     return low * BOUND.shrunk * float(at.value - np.vdot(G, np.asarray(x2, dtype=np.float64)))
 
 
-def optimum(problem: Problem, seconds: float) -> Optimum:
+def optimum(problem: Problem, seconds: float, by_others: bool = True) -> Optimum:
     """Return the optimal value with the gap that certifies it.
 
     By the automatic solver; where that is not enough, methods for coupled outputs go on from its
-    point. What was enough is made better for a while. A lower bound holds for every point, so the
-    best bound certifies the lowest value.
+    point, if ``by_others``. What was enough is made better for a while. A lower bound holds for
+    every point, so the best bound certifies the lowest value.
     """
     clock, value, bound, start = time.perf_counter(), np.inf, -np.inf, None
-    others = ("spdhg", "ladm-ne") if problem.constrained else ()
+    others = ("spdhg", "ladm-ne") if problem.constrained and by_others else ()
     ways = [(solver, OPTIMUM.enough) for solver in ("auto", *others)]
     while ways:
         solver, goal = ways.pop(0)

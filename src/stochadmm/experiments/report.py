@@ -18,7 +18,7 @@ from .curves import Curves
 from .pieces import pieces
 from .store import Store
 from .tables import Table
-from .verdicts import FAILS, HOLDS, OPEN, RULE, Claim, Evidence
+from .verdicts import ALONE, FAILS, HOLDS, OPEN, RULE, Claim, Evidence
 
 if TYPE_CHECKING:
     from .bench import Bench
@@ -270,7 +270,7 @@ def _cell(e: Evidence | None) -> str:
 
 def _counts(verdicts: Iterable[str]) -> str:
     found = list(verdicts)
-    words = {HOLDS: "hold", FAILS: "do not hold", OPEN: "not decidable"}
+    words = {HOLDS: "hold", FAILS: "do not hold", OPEN: "not decidable", ALONE: "of one seed"}
     return ", ".join(f"{found.count(v)} {w}" for v, w in words.items() if v in found)
 
 

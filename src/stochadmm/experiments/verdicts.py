@@ -19,6 +19,8 @@ from ..base.protocols import Array
 from .curves import Curve, advantage, speed_up
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not decidable"
+ALONE = "one seed"
+"""A comparison by a single run each: it is shown, and no claim rests on it or waits for it."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,10 @@ RULE = (
     "the runs, and a diverged run reaches nothing. By one measure A is faster than B when the "
     f"geometric mean over the seeds is above {MARGIN.ratio:.2f} and its 95 percent interval "
     "(Student's, on logarithms) is above 1; it is not when the mean is below "
-    f"1/{MARGIN.ratio:.2f} and the interval below 1; otherwise, or with one seed, it is not "
+    f"1/{MARGIN.ratio:.2f} and the interval below 1; otherwise it is not "
     "decidable, and what would decide it is said. The verdict is what both measures say, and not "
-    "decidable where they differ. At the end: the gap at the last pass that both have made, "
+    "decidable where they differ. What was run with one seed is shown and counts for no verdict, "
+    "in either direction. At the end: the gap at the last pass that both have made, "
     "alone. Gaps are to certified optima; below a certificate they count as equal. A claim about "
     "all data sets does not hold as soon as it fails on one, one that something happens at times "
     "holds as soon as it holds on one. Passes decide; what seconds would decide is said beside. "
@@ -139,10 +142,12 @@ def decide(numbers: Iterable[float], margin: float = MARGIN.ratio) -> str:
     Examples
     --------
     >>> decide([2.0, 2.1, 2.2]), decide([0.5, 0.4, 0.5]), decide([2.0, 0.4, 1.0]), decide([2.0])
-    ('holds', 'does not hold', 'not decidable', 'not decidable')
+    ('holds', 'does not hold', 'not decidable', 'one seed')
     """
     values = list(numbers)
-    if len(values) < 2 or any(map(math.isnan, values)):
+    if len(values) == 1:
+        return ALONE
+    if not values or any(map(math.isnan, values)):
         return OPEN
     found = Interval.of(values)
     if found.mean > margin and found.low > 1:
@@ -190,8 +195,14 @@ def would_decide(numbers: Iterable[float]) -> str:
 
 
 def everywhere(verdicts: Iterable[str]) -> str:
-    """Return the verdict of a claim about all cases."""
-    found = list(verdicts)
+    """Return the verdict of a claim about all cases.
+
+    Examples
+    --------
+    >>> everywhere([HOLDS, HOLDS, ALONE]), everywhere([HOLDS, OPEN]), everywhere([ALONE])
+    ('holds', 'not decidable', 'not decidable')
+    """
+    found = [v for v in verdicts if v != ALONE]
     if FAILS in found:
         return FAILS
     return OPEN if OPEN in found or not found else HOLDS
@@ -199,7 +210,7 @@ def everywhere(verdicts: Iterable[str]) -> str:
 
 def somewhere(verdicts: Iterable[str]) -> str:
     """Return the verdict of a claim that something happens at times."""
-    found = list(verdicts)
+    found = [v for v in verdicts if v != ALONE]
     if HOLDS in found:
         return HOLDS
     return OPEN if OPEN in found or not found else FAILS
@@ -246,9 +257,9 @@ def compare(
     numbers |= {"last gap": list(last[0]), "last gap of the other": list(last[1])}
     plain = {k: [float(x) if math.isfinite(x) else None for x in v] for k, v in numbers.items()}
     missing = ""
-    if verdicts["passes"] == OPEN:
+    if verdicts["passes"] in (OPEN, ALONE):
         decided = dict(zip(found["passes"], single["passes"], strict=True))
-        open_ones = [k for k, v in decided.items() if v == OPEN]
+        open_ones = [k for k, v in decided.items() if v in (OPEN, ALONE)]
         missing = "; ".join(f"by {k}: {would_decide(found['passes'][k])}" for k in open_ones) or (
             "a choice of one measure: gap and speed say opposite things"
         )
@@ -269,16 +280,23 @@ def claim(
         beside[field_name] = rule(single) if single else ""
     verdict = rule(e.verdict for e in evidence)
     places = dict.fromkeys(e.where for e in evidence)
-    by_place = {w: rule(e.verdict for e in evidence if e.where == w) for w in places}
+    by_place = {w: _at(w, evidence, rule) for w in places}
     missing = ""
     if verdict == OPEN:
-        undecided = [e for e in evidence if e.verdict == OPEN and e.missing]
+        waits = OPEN if any(e.verdict != ALONE for e in evidence) else ALONE
+        undecided = [e for e in evidence if e.verdict == waits and e.missing]
         missing = "; ".join(f"{e.where}, {e.against}: {e.missing}" for e in undecided[:6])
         more = len(undecided) - 6
         missing += f"; and {more} more" if more > 0 else ""
     return Claim(
         name, statement, verdict, evidence, note, missing=missing, by_place=by_place, **beside
     )
+
+
+def _at(where: str, evidence: list[Evidence], rule: Callable[[Iterable[str]], str]) -> str:
+    """Return the verdict at one place of a claim."""
+    found = [e.verdict for e in evidence if e.where == where]
+    return ALONE if set(found) == {ALONE} else rule(found)
 
 
 def times(numbers: list[float]) -> str:
