@@ -77,13 +77,16 @@ class CSRRows(Counted):
         return weighted_gram(self.X, weights, ones, single=single, rows=rows)
 
     def row_norms2(self) -> Array:
-        """Return the squared norm of each row."""
+        """Return the squared norm of each row, added up in float64."""
         self.note_all()
-        X = self.X
-        starts = np.minimum(X.indptr[:-1], X.data.size)
-        norms = np.add.reduceat(np.append(X.data**2, 0.0), starts)
-        norms[np.diff(X.indptr) == 0] = 0.0
-        return np.asarray(norms)
+        norms = np.zeros(self.shape[0])
+        for rows in self.ranges():  # squares of all entries would take as much memory as they
+            starts = self.X.indptr[rows.start : rows.stop + 1]
+            squares = self.X.data[starts[0] : starts[-1]] ** 2
+            filled = starts[1:] > starts[:-1]
+            begins = (starts[:-1] - starts[0])[filled]
+            norms[rows][filled] = np.add.reduceat(squares, begins, dtype=np.float64)
+        return norms
 
     def row_sums_of_squares(self, v: Array) -> Array:
         """Return ``sum_j x_ij^2 v_j`` of each row."""
