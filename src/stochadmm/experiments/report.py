@@ -137,6 +137,7 @@ def _page(
     if decided:
         parts.append('<h2 id="claims">Claims</h2>')
         parts.append(f"<p>Of {len(decided)} claims: {_counts(c.verdict for c in decided)}.</p>")
+        parts.append(_overview(decided))
         parts.append(
             '<p class="soft">Gap: how many times smaller after the same passes; speed: how many '
             "times fewer passes to the same gap; means over the seeds, with 95 percent intervals. "
@@ -198,17 +199,41 @@ def _head(
             f'<div class="card"><b>Still to come.</b> Nothing below rests on these:<ul>{items}'
             "</ul></div>"
         )
-    seeds = ", ".join(f"{e.name}: {len(e.seeds)} seeds, {e.passes:g} passes" for e in chosen)
+    seeds = ", ".join(f"{e.name}: {len(e.seeds)} seeds, {_length(e)}" for e in chosen)
     if seeds:
         lines.append(f'<p class="soft">{escape(seeds)}.</p>')
     return "\n".join(lines)
+
+
+def _length(experiment: Experiment) -> str:
+    """Return how long runs are, in words."""
+    counted = {spec.epochs for spec in experiment.datasets}
+    if None in counted:
+        return f"{experiment.passes:g} passes"
+    return f"{max(n for n in counted if n is not None)} epochs at most"
+
+
+def _overview(decided: list[Claim]) -> str:
+    """Return one line per claim, which leads to its evidence."""
+    lines = "".join(
+        f'<tr><td><a href="#claim-{c.name}">{escape(c.statement)}</a></td>'
+        f'<td class="tight text-{_class(c.verdict)}">{MARKS[_class(c.verdict)]} {c.verdict}'
+        f"{' (turned)' if _turned(c) else ''}</td></tr>"
+        for c in decided
+    )
+    return f'<div class="card"><table class="overview"><tbody>{lines}</tbody></table></div>'
+
+
+def _turned(claim: Claim) -> bool:
+    """Say whether a verdict is another one than was published first."""
+    return bool(claim.earlier) and claim.earlier != claim.verdict
 
 
 def _claim(claim: Claim) -> str:
     note = f'<p class="soft">{escape(claim.note)}</p>' if claim.note else ""
     if claim.missing:
         note += f'<p class="soft"><b>What would decide it.</b> {escape(claim.missing)}.</p>'
-    if claim.earlier and claim.earlier != claim.verdict:
+    if _turned(claim):
         note += (
             f'<p class="soft"><b>Turned.</b> First published as: {claim.earlier}. Since then '
             "columns are scaled, knobs are tuned jointly at the full length, and the rule takes "
