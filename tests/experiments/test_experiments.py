@@ -113,6 +113,7 @@ def test_everything_is_written_and_agrees(tiny, tmp_path, run):
     for claim in json.loads((out / "claims.json").read_text()):
         assert verdicts.Claim(**claim).verdict in (claims.HOLDS, claims.FAILS, claims.OPEN)
         assert f'id="claim-{claim["name"]}"' in page
+        assert f'href="#claim-{claim["name"]}"' in page  # one line of the overview
     assert page.count("data:image/png;base64,") == 8
     assert "Still to come" not in page
     assert not re.search(r'(src|href)="(?!data:|#)', page)
