@@ -123,6 +123,24 @@ def test_no_bound_exceeds_the_optimum_on_plateaus(seed):
             assert found.objective - found.gap <= best + 1e-8 * (1 + abs(best))
 
 
+@pytest.mark.parametrize("seed", [1, 5, 8])
+def test_free_columns_that_as_many_rows_bend_for_are_certified(seed):
+    """Of the rows that interpolate a median some lie next to an edge, and none can be spared."""
+    cp = pytest.importorskip("cvxpy")
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((30, 4))
+    Y = X @ rng.standard_normal((4, 3)) + rng.standard_normal((30, 3))
+    loss = sa.Quantile(0.5, 0.1) if seed % 2 else sa.Huber(0.05)
+    found = sa.minimize(sa.Problem.linear(loss, X, Y, intercept=True), max_passes=60)
+    assert found.converged
+    delta = 0.05  # the median's loss is Huber's, smoothing / 2 wide, over its smoothing
+    r = X @ cp.Variable((4, 3)) + np.ones((30, 1)) @ cp.Variable((1, 3)) - Y
+    value = cp.sum(cp.huber(r, delta)) / (2 * 30 * (0.1 if seed % 2 else 1.0))
+    best = float(cp.Problem(cp.Minimize(value)).solve(solver=cp.CLARABEL))
+    assert found.objective - found.gap <= best + 1e-8 * (1 + best)
+    assert found.objective == pytest.approx(best, rel=1e-6)
+
+
 @pytest.mark.parametrize("outputs", [(), (2,)])
 @pytest.mark.parametrize("seed", range(6))
 def test_far_points_bound_every_point_of_the_level_set(seed, outputs):

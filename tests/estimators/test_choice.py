@@ -118,6 +118,20 @@ def test_weights_reach_the_scorers_that_take_them(rows):
     assert takes_weights(get_scorer("roc_auc")) and takes_weights(lambda model, **more: 0.0)
 
 
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed")
+@pytest.mark.parametrize("cuts", [[0.0], [-0.5, 0.5]])
+def test_labels_in_one_column_have_the_scores_of_a_vector(rows, cuts):
+    X, y = rows
+    labels = np.array(["low", "middle", "top"])[np.digitize(y, cuts)]
+    for loss in ("logistic", "squared_hinge"):
+        model = sa.SparseLogisticClassifierCV(alphas=8, cv=3, loss=loss)
+        vector = model.fit(X, labels).score_path_
+        np.testing.assert_allclose(model.fit(X, labels[:, None]).score_path_, vector)
+    own = sa.SparseLogisticClassifierCV(alphas=8, cv=3).fit(X, labels[:, None])
+    theirs = sa.SparseLogisticClassifierCV(alphas=8, cv=3, scoring="neg_log_loss").fit(X, labels)
+    np.testing.assert_allclose(own.score_path_, theirs.score_path_, rtol=1e-6)
+
+
 # ---------------------------------------------------------------- refused, or said, at once
 
 

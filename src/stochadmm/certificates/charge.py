@@ -36,7 +36,7 @@ from ..penalties import segments
 from ..risk import FiniteSum
 from ..risk.dual import dual_margin, has_margins, least_conjugate, mean_conjugate, pull_back
 from ..risk.metrics import column_energies
-from ..risk.weights import sample_weights, weighted
+from ..risk.weights import weighted
 from .null_space import FreeSpace
 from .options import PROOF
 from .rounding import TINY, UNIT, mean_size, per_row, rounding, unsettled
@@ -245,8 +245,7 @@ def _forest(index: Any, S: Any, mask: Array) -> Group | None:
     size = np.abs(used.data.reshape(-1, 2)[:, 0])
     if not (size > 0).all():
         return None
-    ends = used.indices.reshape(-1, 2)
-    d = S.shape[1]
+    ends, d = used.indices.reshape(-1, 2), S.shape[1]
     graph = sparse.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), (d, d))
     _, labels = connected_components(graph, directed=False)
     free = sparse.csc_array((np.ones(d), (np.arange(d), labels)))
@@ -320,9 +319,8 @@ def _by_curvature(
     """Return the bound that slopes near u prove, moved along the curvature of their rows."""
     f2 = space.f2
     known = offers(f2.loss, Has.CURVATURE) and has_margins(f2.loss, u)
-    if not known or space.size > PROOF.most_free:
-        return np.inf
-    made = _moves(space, z, u, c, np.sqrt(level))
+    small = known and space.size <= PROOF.most_free
+    made = _moves(space, z, u, c, np.sqrt(level)) if small else None
     if made is None:
         return np.inf
     most, size, theta = made
@@ -409,34 +407,36 @@ def _moves(
     """Return the largest component in whitened directions, sizes of moved slopes, and theta.
 
     In these directions the Hessian of the rows that may move is the identity: slopes that move by
-    at most ``theta * size`` tilt F by theta in every one of them.
+    at most ``theta * size`` tilt F by theta in every one of them. Rows with little room may move
+    where the others do not bend along every direction.
     """
-    f2, loss = space.f2, space.loss
-    for trial in range(3):
+    found: tuple[float, Array, float] | None = None
+    for _ in range(3):
         H = space.hessian(z)
         scale = np.sqrt(np.diag(H))
         seen = scale > 0
         if c[~seen].any():
-            return None
+            break
         scale = np.where(seen, scale, 1.0)
         values, vectors = np.linalg.eigh(H / np.outer(scale, scale))
         live = values > PROOF.live * max(float(values[-1]), TINY)
-        for vector in vectors[:, ~live].T:
-            if not _is_flat(space, vector / scale, seen):
-                return None
+        if not all(_is_flat(space, v / scale, seen) for v in vectors[:, ~live].T):
+            break
         root = np.sqrt(values[live])
         T = vectors[:, live] / root / scale[:, None]
         most = float((np.abs(vectors[:, live] * root * scale[:, None]).T @ c).max(initial=0.0))
         size = space.spread(z, T)
-        margin = dual_margin(loss, u, length * size, f2.y)
-        q = sample_weights(f2)
+        margin, q = dual_margin(space.loss, u, length * size, space.f2.y), space.q
         if q is not None:
             margin = np.where((q if q.ndim == 1 else q.max(axis=1)) == 0, 1.0, margin)
+        theta = 0.5 * length * float(margin.min())
+        if found is None or theta * found[0] >= found[2] * most:
+            found = most, size, theta
         narrow = margin < PROOF.narrow
-        if not narrow.any() or trial == 2:
+        if not narrow.any():
             break
         space.active = ~narrow if space.active is None else space.active & ~narrow
-    return most, size, 0.5 * length * float(margin.min())
+    return found
 
 
 def _is_flat(space: FreeSpace, direction: Array, seen: Array) -> bool:
@@ -444,7 +444,6 @@ def _is_flat(space: FreeSpace, direction: Array, seen: Array) -> bool:
     if not direction[seen].any():
         return True
     z = space.predictions(direction)
-    if space.coupled:
-        z = z - z.mean(axis=1, keepdims=True)
+    z = z - z.mean(axis=1, keepdims=True) if space.coupled else z
     size = space.predictions_size(np.abs(direction))
     return bool(np.abs(z).max() <= PROOF.flat * size)

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import Array
@@ -411,9 +411,9 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         if is_source(X):
             encoded = self._encoded(X)
             return lambda: mean_loss(self, encoded, self._loss)
-        X = _data.checked_rows(self, X, reset=False)
-        weight = self._scored_weight(np.asarray(y), _data.checked_weight(weight, X))
-        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        X, labels = _data.checked_rows(self, X, reset=False), column_or_1d(y)
+        weight = self._scored_weight(labels, _data.checked_weight(weight, X))
+        codes = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
         targets = _data.encoded(self._loss, codes, len(self.classes_), X.dtype)
         return lambda: float(self._loss.value(self._predictions(X, offset), targets, weight))
 

@@ -85,7 +85,7 @@ def largest_strength(unit: Problem, workspace: Workspace) -> float:
         if excess <= OPTIONS.rounding:
             break
         unit = replace(unit, f2=_widened(unit.f2, excess, wider))
-    return alpha_max(unit, workspace, gradient)
+    return alpha_max(unit, workspace, (x, gradient))
 
 
 def _widened(f2: Any, excess: float, wider: int) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..operators import Identity
-from ..penalties import SparseGroupNorm
+from ..penalties import GroupL2, SparseGroupNorm
 from ._docs import documented
 from ._roles import Classifier, Regressor
 from ._search import PathCV
@@ -35,6 +35,11 @@ class SparseGroups(InGroups):
                     "disjoint, OverlappingGroupRegressor and -Classifier take others"
                 )
             labels[group] = g
+        alone = (labels == len(members)) & ~columns.free
+        if self.positive and self.l1_ratio == 0 and members and alone.any():
+            # what only its sign holds has no row of its own: certificates would not see it free
+            norms = GroupL2(1.0, copies.sizes)
+            return Structure([(copies, norms)], labels=names, members=members)
         found, sizes = np.unique(labels, return_counts=True)
         given = np.ones(len(members)) if copies.weights is None else np.asarray(copies.weights)
         order = np.argsort(labels, kind="stable")

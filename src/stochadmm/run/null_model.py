@@ -16,6 +16,7 @@ from ..problem import Problem
 from ..risk import FiniteSum
 from ..risk.curvature import RowSample, SampledHessian, shares_curvature
 from ..streaming import StreamedSum, first_pass, in_memory
+from .bounded_null import bounds_of, free_but_for_bounds
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,12 @@ def streamed_null_model(
 ) -> tuple[Array, Array]:
     """Return the minimizer of f2 where the penalty vanishes, and the gradient there."""
     options = options or NullOptions()
+    bounds = bounds_of(unit)
+    if bounds is not None and free_but_for_bounds(unit, bounds, workspace):
+        raise ValueError(
+            "alpha_max is not available: bounds hold what no penalty does, which needs rows in "
+            "memory; pass alphas instead"
+        )
     bases = [basis for _, basis in one_block(unit, workspace).null_directions()]
     if f2.n_outputs is not None and len(bases) > 1:
         raise ValueError(

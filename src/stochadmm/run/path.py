@@ -26,6 +26,7 @@ from ..problem import Pair, Problem
 from ..quadratic import Implicit, minimize_quadratic
 from ..risk import loss_of_rows
 from ..streaming import loss_of_source
+from .bounded_null import bounded_null_model, bounds_of
 from .null_model import streamed_null_model
 from .result import Result
 
@@ -102,20 +103,26 @@ def null_model(unit: Problem, workspace: Workspace | None = None) -> tuple[Array
     f2 = loss_of_rows(unit.f2)
     if f2 is None:
         raise TypeError("alpha_max needs a FiniteSum as data term; pass alphas instead")
-    directions = one_block(unit, workspace).null_directions()
     zero = f2.evaluate_exactly(np.zeros(unit.shape2))
-    cleared = clear_free_directions(f2, zero, directions)
+    bounded, at = bounded_null_model(unit, f2, workspace), zero
+    if bounded is None:
+        directions = one_block(unit, workspace).null_directions()
+    else:
+        at, directions = f2.evaluate_exactly(bounded[0]), bounded[1]
+    cleared = clear_free_directions(f2, at, directions)
     if cleared is None:
         raise ValueError(
             "alpha_max is not available: too many coefficients are unpenalized, or the loss has "
             "no curvature; pass alphas instead"
         )
     gradient = cleared[1].gradient.copy()
-    size = np.abs(zero.derivative).mean() * f2.longest_row
+    size = np.full(unit.shape2, np.abs(zero.derivative).mean() * f2.longest_row)
+    if f2.intercept:  # a column of ones, however small the others are
+        size[-1] = max(float(np.abs(zero.derivative).mean()), float(size.max()))
     for index, basis in directions:  # what rounding has left there
         dense = basis.toarray()
         left = dense @ np.linalg.lstsq(dense, gradient[index], rcond=None)[0]
-        if not np.abs(left).max(initial=0.0) <= SEARCH.left * size:
+        if not (np.abs(left) <= SEARCH.left * size[index]).all():
             raise ValueError(
                 "alpha_max is not available: the fit of the unpenalized coefficients was not "
                 "found; pass alphas instead"
@@ -126,7 +133,7 @@ def null_model(unit: Problem, workspace: Workspace | None = None) -> tuple[Array
 
 
 def alpha_max(
-    unit: Problem, workspace: Workspace | None = None, gradient: Array | None = None
+    unit: Problem, workspace: Workspace | None = None, null: tuple[Array, Array] | None = None
 ) -> float:
     """Return the smallest strength at which the null model is optimal.
 
@@ -134,7 +141,8 @@ def alpha_max(
     subgradient of the penalty at zero: a linear program where the penalty is polyhedral, and the
     largest ratio ``-<g, w> / penalty(w)`` otherwise, between bounds from both sides for norms of
     coefficients, climbed by proximal steps for other structures. Runs that follow share what
-    ``workspace`` then knows of the structure. ``gradient`` is g, where it is known.
+    ``workspace`` then knows of the structure. ``null`` is what `null_model` returns, where it is
+    known.
 
     Examples
     --------
@@ -152,13 +160,12 @@ def alpha_max(
             "alpha_max needs the structure as a matrix, and an operator of this size is known by "
             "its products alone; pass alphas instead"
         )
-    if gradient is None:
-        _, gradient = null_model(unit, workspace)
+    x, gradient = null_model(unit, workspace) if null is None else null
     size = float(np.abs(gradient).max(initial=0.0))
     if size == 0:
         return 0.0
     direction = np.where(np.abs(gradient) > 1e-12 * size, -gradient / size, 0.0)
-    edges = _dual_edges(unit)
+    edges = _dual_edges(unit, x)
     if edges is not None:
         strength = _polyhedral(unit, direction, *edges)
     else:
@@ -170,8 +177,11 @@ def alpha_max(
     return size * strength * (1 + SEARCH.rounded_up)
 
 
-def _dual_edges(unit: Problem) -> tuple[Array, Array] | None:
-    """Return the unit dual set as an interval per row, h1 above h2; None when it is no box."""
+def _dual_edges(unit: Problem, x: Array) -> tuple[Array, Array] | None:
+    """Return the unit dual set at the null model as an interval per row and output, h1 above h2.
+
+    None when it is no box.
+    """
     low, high = [], []
     for penalty, rows in ((unit.h1, unit.shape1[0]), (unit.h2, unit.shape2[0])):
         part: Any = penalty
@@ -188,7 +198,18 @@ def _dual_edges(unit: Problem) -> tuple[Array, Array] | None:
                 return None
             low.append(np.where(np.isfinite(lower), -np.inf, -l1))
             high.append(np.where(np.isfinite(upper), np.inf, l1))
-    return np.concatenate(low), np.concatenate(high)
+    outputs = x.reshape(len(x), -1)
+    edges = tuple(
+        np.repeat(np.concatenate(part)[:, None], outputs.shape[1], axis=1) for part in (low, high)
+    )
+    bounds = bounds_of(unit)
+    if bounds is not None:  # a bound pushes only those that are at it
+        for edge, end, sign, there in zip(
+            edges, (bounds.lower, bounds.upper), (-1.0, 1.0), bounds.reached(outputs), strict=True
+        ):
+            own = edge[-len(x) :]
+            own[...] = np.where(np.isfinite(end)[:, None] & ~there, sign * bounds.l1[:, None], own)
+    return edges[0], edges[1]
 
 
 def _polyhedral(unit: Problem, direction: Array, low: Array, high: Array) -> float:
@@ -196,14 +217,20 @@ def _polyhedral(unit: Problem, direction: Array, low: Array, high: Array) -> flo
     d = unit.shape2[0]
     outputs = direction.reshape(d, -1)
     if unit.h1 is None:
-        edge = np.where(outputs > 0, high[:, None], -low[:, None])
+        edge = np.where(outputs > 0, high, -low)
         with np.errstate(divide="ignore", invalid="ignore"):
             return float(np.where(outputs == 0, 0.0, np.abs(outputs) / edge).max())
     rows = sparse.hstack([as_matrix(unit.A2, d).T, sparse.eye_array(d)]).tocsc()
+    ends = zip(outputs.T, low.T, high.T, strict=True)
+    return max(_least_strength(rows, *column) for column in ends)
+
+
+def _least_strength(rows: Any, direction: Array, low: Array, high: Array) -> float:
+    """Return min t with ``rows u = direction``, u in t times the box."""
     used = (low < 0) | (high > 0)
     rows, low, high = rows[:, np.flatnonzero(used)], low[used], high[used]
     m = rows.shape[1]
-    equal = sparse.hstack([rows, sparse.csc_array((d, 1))])
+    equal = sparse.hstack([rows, sparse.csc_array((rows.shape[0], 1))])
     above, below = np.flatnonzero(np.isfinite(high)), np.flatnonzero(np.isfinite(low))
     eye = sparse.eye_array(m, format="csr")
     bounded = sparse.vstack(
@@ -214,15 +241,12 @@ def _polyhedral(unit: Problem, direction: Array, low: Array, high: Array) -> flo
     )
     cost = np.zeros(m + 1)
     cost[-1] = 1.0
-    found = 0.0
-    for column in outputs.T:
-        answer = linprog(  # type: ignore[call-overload]
-            cost, bounded, np.zeros(bounded.shape[0]), equal, column, bounds=(None, None)
-        )
-        if answer.status != 0:
-            raise ValueError(f"alpha_max is not available: {answer.message}; pass alphas instead")
-        found = max(found, float(answer.x[-1]))
-    return found
+    answer = linprog(  # type: ignore[call-overload]
+        cost, bounded, np.zeros(bounded.shape[0]), equal, direction, bounds=(None, None)
+    )
+    if answer.status != 0:
+        raise ValueError(f"alpha_max is not available: {answer.message}; pass alphas instead")
+    return max(0.0, float(answer.x[-1]))
 
 
 def _norms_of_coefficients(unit: Problem, workspace: Workspace | None = None) -> OneBlock | None:
@@ -295,10 +319,11 @@ def _climb(unit: Problem, direction: Array, workspace: Workspace) -> float:
     """
 
     def ratio(w: Array) -> float:
-        value = unit.penalty(unit.feasible(Pair(unit.zeros().x1, w)))
-        return float(np.sum(direction * w)) / value if 0 < value < np.inf else 0.0
+        inside = unit.feasible(Pair(unit.zeros().x1, _projected(unit, w)))
+        value = unit.penalty(inside)
+        return float(np.sum(direction * inside.x2)) / value if 0 < value < np.inf else 0.0
 
-    alpha = ratio(_projected(unit, direction))
+    alpha = ratio(direction)
     H: Any = Implicit(lambda w: w, np.ones(unit.shape2[0]))
     dual, penalty, tol, last = None, None, 1e-3, 1e-6
     if unit.shape2[0] <= SEARCH.small_enough:
