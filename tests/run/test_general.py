@@ -144,6 +144,45 @@ def test_a_smooth_function_of_x1_and_the_same_as_a_penalty_have_the_same_answer(
     assert left.objective == pytest.approx(right.objective, rel=1e-8)
 
 
+def test_a_bound_that_holds_a_smooth_function_back_is_reached():
+    """The rows do not see what the constraint asks for: multipliers of x1 cancel each other."""
+    rng = np.random.default_rng(2)
+    A1, A2, M = (rng.standard_normal(shape) for shape in ((1, 3), (1, 4), (3, 3)))
+    X = rng.standard_normal((60, 4))
+    y = np.sign(X[:, 0] + rng.standard_normal(60))
+    X[:, 3] = 0.0
+    bend = general.Bend(M, M @ np.full(3, 2.0))
+    data = sa.FiniteSum(sa.SquaredHinge(), X, y)
+    result = sa.minimize(
+        sa.Problem(data, h1=sa.Box(-0.4, 0.6), f1=bend, A1=A1, A2=A2), max_passes=20
+    )
+    x1, x2 = cp.Variable(3), cp.Variable(4)
+    F = cp.sum_squares(cp.pos(1 - cp.multiply(y, X @ x2))) / 120
+    F += 0.5 * cp.sum_squares(M @ (x1 - 2))
+    limits = [A1 @ x1 + A2 @ x2 == 0, x1 >= -0.4, x1 <= 0.6]
+    best = cp.Problem(cp.Minimize(F), limits).solve(cp.CLARABEL)
+    assert result.converged and result.objective - best <= result.gap + 1e-7
+
+
+@pytest.mark.parametrize("unseen", [False, True])
+def test_a_constraint_that_leaves_the_data_no_choice_is_solved_for_the_other_block(unseen):
+    """x2 is determined, but for a coefficient that neither rows nor constraint see."""
+    rng = np.random.default_rng(7)
+    A1 = np.vstack([rng.standard_normal((2, 6)), np.zeros((2, 6))])
+    A2 = np.vstack([np.zeros((2, 3)), rng.standard_normal((2, 3))])
+    A2[:, 2] = 0.0
+    b = rng.standard_normal(4)
+    p = two_blocks(A1, A2, b, h1=sa.ElasticNet(0.1, 0.6))
+    X = p.f2.X * [1.0, 1.0, not unseen]
+    p = replace(p, f2=sa.FiniteSum(sa.Logistic(), X, p.f2.y))
+    result = sa.minimize(p, max_seconds=30)
+    x1, x2 = cp.Variable(6), cp.Variable(3)
+    F = cp.sum(cp.logistic(cp.multiply(-p.f2.y, X @ x2))) / 60
+    F += 0.06 * cp.norm1(x1) + 0.02 * cp.sum_squares(x1)
+    best = cp.Problem(cp.Minimize(F), [A1 @ x1 + A2 @ x2 == b]).solve(cp.CLARABEL)
+    assert result.converged and result.objective - best <= result.gap + 1e-7
+
+
 # ---------------------------------------------------------------- verdicts
 
 

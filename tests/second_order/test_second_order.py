@@ -72,3 +72,18 @@ def test_options_change_the_cost_and_not_the_answer():
     other = sa.minimize(problem, whole, stop=sa.Gap(1e-8))
     assert usual.converged and other.converged and other.n_passes != usual.n_passes
     assert abs(usual.objective - other.objective) <= 2e-8 * usual.objective
+
+
+def test_a_start_near_the_answer_leads_to_it_along_a_bound():
+    """A rough model ends outside of the bound, and is worth what the point inside is."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((150, 11))
+        y = np.sign(X @ rng.standard_normal(11) + rng.standard_normal(150))
+        problem = sa.Problem.linear(
+            sa.Logistic(), X, y, structure=sa.VStack([sa.Differences(11), sa.Identity(11)]),
+            on_structure=sa.L1(1e-3), on_coefficients=sa.NonNegative(), intercept=True,
+        )  # fmt: skip
+        near = sa.minimize(problem, sa.SampledNewton(), stop=1e-4)
+        found = sa.minimize(problem, sa.SampledNewton(), start=near, stop=1e-8)
+        assert found.converged and found.n_epochs <= 4 and "then" not in found.info

@@ -73,6 +73,42 @@ def test_streamed_answers_are_those_of_rows_in_memory(loss, intercept):
     assert found.n_passes <= 12
 
 
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+@pytest.mark.parametrize("columns", ["far from zero", "in any units"])
+def test_a_small_file_is_fitted_whatever_the_units_of_its_columns(loss, columns):
+    """Against the same rows centred, or in units of their own, in memory."""
+    X, y, weight, offset = generated(loss, 250)
+    scale, mean = np.ones(12), np.zeros(12)
+    if columns == "in any units":
+        scale = 2.0 ** np.linspace(-20, 20, 12).round()
+    else:
+        X, mean = np.round(X, 6), np.full(12, 1e6)
+    given = {"on_coefficients": sa.L1(2e-3, weights=scale), "intercept": True}
+    source = ArraySource(X * scale + mean, y, weight, offset)
+    found = sa.minimize(sa.Problem.linear(LOSSES[loss], source, **given), max_passes=20)
+    given["on_coefficients"] = sa.L1(2e-3)
+    exact = (X * scale + mean - mean) / scale
+    plain = sa.Problem.linear(LOSSES[loss], exact, y, sample_weight=weight, offset=offset, **given)
+    best = sa.minimize(plain, stop=1e-10).objective
+    assert found.converged
+    assert -1e-9 * best <= found.objective - best <= found.gap + 1e-9 * best
+
+
+def test_coefficients_that_may_not_be_negative_are_certified_over_a_file():
+    """Rough models lead outside: they are worth what the point inside is."""
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((154, 11))
+    y = np.sign(X @ rng.standard_normal(11) + rng.standard_normal(154))
+    given = {
+        "structure": sa.VStack([sa.Differences(11), sa.Identity(11)]), "intercept": True,
+        "on_structure": sa.L1(1e-3), "on_coefficients": sa.NonNegative(),
+    }  # fmt: skip
+    found = sa.minimize(sa.Problem.linear(sa.Logistic(), ArraySource(X, y), **given))
+    best = sa.minimize(sa.Problem.linear(sa.Logistic(), X, y, **given), "acc-sadmm", stop=1e-7)
+    assert found.converged and found.n_passes <= 10
+    assert found.objective <= best.objective + found.gap
+
+
 @pytest.mark.parametrize("kind", ["csr", "npy", "raw csr", "float32", "parquet", "csv"])
 def test_any_source_of_the_same_rows_gives_the_same_coefficients(kind, tmp_path):
     X, y, weight, _ = generated()

@@ -283,7 +283,24 @@ def _coordinates(
     if not sees_x1:
         _, values, turned = linalg.svd(basis[p:], full_matrices=False)
         basis = basis @ turned[values > OPTIONS.invisible].T
+    elif basis.shape[1]:
+        basis = _blocks_apart(basis, p)
     return basis, affine.project(np.zeros((p + d, *outputs)))
+
+
+def _blocks_apart(basis: Array, p: int) -> Array:
+    """Return N turned so that directions of one block alone have zeros in the other.
+
+    There rounding would be all that the data, or a penalty, see of them: models take it for rows
+    of next to no size, and make steps in units of it.
+    """
+    turned = basis @ linalg.svd(basis[p:])[2].T
+    tiny = OPTIONS.units * len(basis) * np.finfo(np.float64).eps
+    still = [np.linalg.norm(block, axis=0) <= tiny for block in (turned[:p], turned[p:])]
+    if not np.any(still):
+        return basis
+    turned[:p, still[0]], turned[p:, still[1]] = 0.0, 0.0
+    return turned
 
 
 def _first_parts(problem: Problem) -> tuple[list[tuple[Any, int]], tuple[str, ...]]:

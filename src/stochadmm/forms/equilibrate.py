@@ -107,6 +107,13 @@ class Units:
         terms = cast(Array, self.shift).reshape(-1, *(1,) * (x2.ndim - 1)) * wide
         return (wide[-1] + sign * terms.sum(axis=0)).astype(x2.dtype)
 
+    def into_gradient(self, gradient: Array) -> Array:
+        """Return a gradient in x2 as one in the units of the solver."""
+        pulled = np.array(gradient, dtype=np.float64)
+        if self.shift is not None:
+            pulled -= self.shift.reshape(-1, *(1,) * (pulled.ndim - 1)) * pulled[-1]
+        return cast(Array, pulled * self._column(pulled))
+
     def into_dual(self, dual: Array) -> Array:
         """Return a multiplier with zeros for the rows that were added."""
         more = self.problem.shape_dual[0] - dual.shape[0]

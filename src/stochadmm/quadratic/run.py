@@ -52,7 +52,8 @@ class Run(Generic[M]):
         self.length = max(top(self.at_center), min(reach, 1.0), 1e-300)
         self.far = o.far * max(top(self.center), top(self.step), min(reach, 1.0))
         self.unbounded = False
-        self.ridge = o.ridge * max(trace, np.finfo(float).tiny) / len(diagonal)
+        size = trace if trace > 0 else model.gram_trace  # no row may see any column
+        self.ridge = o.ridge * max(size, np.finfo(float).tiny) / len(diagonal)
         self.usual = trace / max(model.gram_trace, 1e-300)
 
     def diagonal(self) -> Array:
@@ -143,8 +144,13 @@ class Run(Generic[M]):
         self.stationary = top(self.c + self.times(self.step) + pull) / max(top(pull), self.force)
 
     def balance(self) -> None:
-        """Move the penalty towards equal residuals, each in the unit of its own side."""
-        length, force = top(self.image), top(self.model.St @ self.dual)
+        """Move the penalty towards equal residuals, each in the unit of its own side.
+
+        Multipliers of rows that say the same may cancel: their own size then is the unit.
+        """
+        length, St = top(self.image), self.model.St
+        alone = self.model.options.cancelled * top(abs(St) @ np.abs(self.dual))
+        force = max(top(St @ self.dual), alone)
         primal = self.primal * max(length, self.length) * force
         stationary = self.stationary * max(force, self.force) * length
         if primal > 0 and stationary > 0:

@@ -54,11 +54,12 @@ def model_value(
     problem: Problem, at: Evaluation, H: Array | Implicit, w: Array,
     workspace: Workspace | None = None,
 ) -> float:  # fmt: skip
-    """Return m(w)."""
-    step = w - at.x
+    """Return m(w); outside of a domain that of the point inside, which a step would lead to."""
+    own = w.astype(problem.dtype)
+    point, penalty = priced(problem, Pair(problem.zeros().x1, own), workspace)
+    step = (w if np.array_equal(point.x2, own) else point.x2) - at.x
     value = at.value + float(np.vdot(at.gradient, step)) + 0.5 * quadratic_form(H, step)
-    x = Pair(problem.zeros().x1, w.astype(problem.dtype))
-    return value + priced(problem, x, workspace)[1]
+    return value + penalty
 
 
 def curvature_along(f2: FiniteSum, predictions: Array, change: Array) -> float:

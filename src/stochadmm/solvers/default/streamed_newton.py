@@ -16,7 +16,7 @@ remains, in memory, is solved and certified; its bound holds for the whole probl
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -26,14 +26,15 @@ from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...certificates import Certificate, gap_scale, kkt_residual, model_of, null_model
 from ...data import DenseRows
+from ...forms.equilibrate import equilibrated
 from ...forms.one_block import OneBlock, one_block
 from ...problem import Pair, Problem
 from ...risk import Evaluation, FiniteSum
-from ...risk.curvature import LIMITS, RowSample, SampledHessian, quadratic_form, shares_curvature
+from ...risk.curvature import LIMITS, RowSample, SampledHessian, shares_curvature
 from ...risk.parts import as_finite_sum
 from ...risk.sampling import Coin
 from ...risk.weights import weighted
-from ...second_order import inside, priced
+from ...second_order import inside, model_value, priced
 from ...streaming import (
     REST,
     Facts,
@@ -49,7 +50,7 @@ from ...streaming import (
     loss_of_source,
 )
 from .._base import Solver, State, own_state, register, start_point
-from .sampled_newton import NewtonState, SampledNewton, are_numbers, damping_weight
+from .sampled_newton import SampledNewton, are_numbers, damping_weight
 
 LENGTHS = (0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.005)
 
@@ -143,7 +144,7 @@ class StreamedNewton(Solver[StreamedState]):
             small = replace(problem, f2=in_memory(f2, facts.sample, facts.sample.weight))
             begin = self._begin(small, form)
             found = self._solved(small, begin, None, self.first_tol, deadline)
-            point, mu = inside(problem, found.output), found.mu
+            point, mu = inside(problem, found.point), found.mu
         coin = Coin(f2.seed + 1, f2.rate, facts.energy)
         cache, sums = f2.evaluate(point.x2, coin)
         rows = Sample.joined(sums.sample) if sums.sample else facts.sample
@@ -186,26 +187,39 @@ class StreamedNewton(Solver[StreamedState]):
         self, problem: Problem, s: StreamedState, form: OneBlock, at: Evaluation, now: float
     ) -> tuple[Array, Array, float]:
         """Return the model's minimizer, its multiplier, and the decrease it promises."""
-        f2, rows = _streamed(problem), s.rows
-        few = in_memory(f2, rows, rows.weight / rows.probability)
-        here = few.evaluate_exactly(s.output.x2)
+        rows = s.rows
+        few = in_memory(_streamed(problem), rows, rows.weight / rows.probability)
+        small = replace(problem, f2=few)
+        units = equilibrated(small)
+        if units is None:
+            return self._minimized(small, s, form, at, now, s.workspace)
+        # numbers of a pass are right in any units, the linear algebra of a model is not
+        point, gradient = units.into(s.output).x2, units.into_gradient(at.gradient)
+        own, at = Workspace(), replace(at, x=point, gradient=gradient)
+        form = one_block(units.problem, own)
+        w, mu, promised = self._minimized(units.problem, s, form, at, now, own)
+        return units.back(Pair(s.output.x1, w)).x2, mu, promised
+
+    def _minimized(
+        self, small: Problem, s: StreamedState, form: OneBlock, at: Evaluation, now: float,
+        workspace: Workspace,
+    ) -> tuple[Array, Array, float]:  # fmt: skip
+        """Minimize the model of a sample's rows at a point with the gradient of all of them."""
+        few = as_finite_sum(small.f2)
+        here = few.evaluate_exactly(at.x)
         sample = RowSample(few, here.predictions, here.derivative)
         shared = shares_curvature(few, here.predictions)
-        hessian, gradient = SampledHessian(sample, shared), at.gradient
-        model = model_of(form, s.workspace)
+        hessian, model = SampledHessian(sample, shared), model_of(form, workspace)
         for damping in (0.0, 1.0):  # rows that are all flat leave a model without a minimizer
             H = hessian.damped(damping_weight(few, damping)).matrix
             found = model.minimize(
-                H, gradient, s.output.x2, dual=s.mu, tol=1e-9, penalty=s.penalty,
+                H, at.gradient, at.x, dual=s.mu, tol=1e-9, penalty=s.penalty,
                 deadline=s.deadline,
             )  # fmt: skip
             if are_numbers(found.w, found.dual):
                 break
         s.penalty = found.penalty if found.residual <= 0.1 else None
-        step = found.w - s.output.x2
-        linear = at.value + float(np.vdot(gradient, step))
-        penalty = priced(problem, Pair(s.output.x1, found.w))[1]
-        return found.w, found.dual, now - (linear + 0.5 * quadratic_form(H, step) + penalty)
+        return found.w, found.dual, now - model_value(small, at, H, found.w, workspace)
 
     def _advance(
         self, problem: Problem, s: StreamedState, w: Array, mu: Array, now: float
@@ -285,8 +299,12 @@ class StreamedNewton(Solver[StreamedState]):
     def _solved(
         self, small: Problem, x: Pair | None, dual: Array | None, tol: float,
         deadline: Deadline = NEVER,
-    ) -> NewtonState:  # fmt: skip
+    ) -> Solved:  # fmt: skip
         """Solve a problem in memory to a relative gap, as far as steps on all its rows lead."""
+        units = equilibrated(small)
+        if units is not None:  # bounds are the same numbers in any units
+            small, x = units.problem, None if x is None else units.into(x)
+            dual = None if dual is None else units.into_dual(dual)
         method = SampledNewton()
         s = method.start(small, x, dual, deadline=deadline)
         s.target, s.deadline = tol, deadline
@@ -299,7 +317,15 @@ class StreamedNewton(Solver[StreamedState]):
             now, bound = s.objective, -np.inf if s.bound is None else s.bound
             if now - bound <= tol * gap_scale(small, now, bound, s.workspace):
                 break
-        return s
+        return Solved(s.output if units is None else units.back(s.output), s.mu, s.bound)
+
+
+class Solved(NamedTuple):
+    """What is known of a problem in memory."""
+
+    point: Pair
+    mu: Array
+    bound: float | None
 
 
 def _streamed(problem: Problem) -> StreamedSum:
@@ -315,15 +341,16 @@ def _tangent_problem(
 ) -> FiniteSum:
     """Return the data term of the sample and of one row per output for all the others."""
     loss: Any = f2.loss
+    rest = sums.weight - float(rows.weight.sum())
+    if not rest > 1e-12 * sums.weight:  # the sample is everything
+        return in_memory(f2, rows, rows.weight)
     data = rows.rows.as_type(np.float64)
     own = data.matvec(x[: f2.n_features])
     if f2.intercept:
         own, data = own + x[-1], data.with_ones()
     z = own if rows.offset is None else own + rows.offset
     u = loss.slope(z, rows.y)
-    qu, rest = weighted(rows.weight, u), sums.weight - float(rows.weight.sum())
-    if not rest > 1e-12 * sums.weight:  # the sample is everything
-        return FiniteSum(loss, data, rows.y, rows.weight, offset=rows.offset)
+    qu = weighted(rows.weight, u)
     left = (sums.gradient - data.rmatvec(qu)) / rest
     values = by_rows(loss.values(z, rows.y))
     tangent = sums.conjugate - float(np.vdot(qu, own) - rows.weight @ values)
