@@ -129,7 +129,7 @@ class Plain(Solver[PlainT]):
         return step2(p, s.x.x2, force, gradient, float(plan.steps[k]))
 
     def extras(self, p: Problem, s: PlainT) -> dict[str, Array]:
-        """Return what the compiled loop needs beyond the plan: see ``kernels/stoc_admm.py``."""
+        """Return what the compiled loop needs beyond the plan: see ``kernels.loops.Plain``."""
         return {}
 
     # ---------------------------------------------------------------- the method

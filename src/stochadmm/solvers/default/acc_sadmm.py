@@ -100,7 +100,7 @@ class AccSADMM(Solver[AccState]):
     kappa : float, default=4
         Weight of a data metric. Proved are about 1.3 + 2 l, with l the largest curvature of a
         batch in that metric, 20 to 35 on data with rare columns; 4 works in practice with the lift
-        of ``metrics.lifted``, and restarts keep the best point when it does not.
+        of ``risk.metrics.lifted``, and restarts keep the best point when it does not.
     restart : {"auto", "never"} or int
         Begin anew from the output and its multiplier when progress slows, never, or every so many
         epochs.
