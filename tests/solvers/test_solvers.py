@@ -693,6 +693,24 @@ def test_a_loss_without_curvature_is_refused_by_name():
         sa.minimize(p, "prox-newton")
 
 
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    ["auto", "acc-sadmm", "svrg-admm", "stoc-admm", "linearized-admm", "vr-pddy", "katyusha"],
+)
+def test_rows_of_zeros_leave_the_penalty_alone_in_single_precision(name, tied):
+    if tied and name == "katyusha":
+        pytest.skip("takes no constraint")
+    X, y = np.zeros((40, 3), np.float32), np.ones(40, np.float32)
+    structure = {"structure": sa.Differences(3), "on_structure": sa.L1(0.1)}
+    p = sa.Problem.linear(
+        sa.Squared(), X, y, **structure if tied else {"on_coefficients": sa.L1(0.1)}
+    )
+    start = np.array([1.0, 2.0, 3.0], np.float32)
+    found = sa.minimize(p, name, start=start, stop=1e-4, max_passes=200)
+    assert found.converged and np.ptp(found.coef) == 0
+
+
 def test_exact_first_step_with_a_tight_frame_minimizes_its_subproblem():
     """A1 = [I; -I] / sqrt(2) has A1'A1 = I without being an identity."""
     rng = np.random.default_rng(0)

@@ -119,8 +119,8 @@ class Plain(Solver[PlainT]):
 
     @staticmethod
     def _with_constraint(problem: Problem, s: PlainT, weights: Array) -> Array:
-        pull = s.beta * squared_norm(problem.A2, s.workspace)
-        return np.maximum(weights + pull, 1e-300)
+        total = weights + s.beta * squared_norm(problem.A2, s.workspace)
+        return np.where(total > 0, total, 1.0)
 
     def move(
         self, p: Problem, s: PlainT, force: Array, gradient: Array, plan: Plan, k: int

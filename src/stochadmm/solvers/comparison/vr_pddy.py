@@ -134,7 +134,7 @@ class VRPDDY(Solver[PDDYState]):
         noise = defaults.batch_curvature(problem, runs, workspace)
         mean = defaults.lipschitz_mean(problem, workspace)
         curvature = mean + (6 if self.step == "proved" else 2) * noise
-        return 1 / max(curvature, 1e-300)
+        return 1 / (curvature or 1.0)
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of the points, lambda, the full gradient, and two slopes per row."""

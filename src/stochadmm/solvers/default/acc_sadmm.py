@@ -37,7 +37,6 @@ from ...base.protocols import Array
 from ...base.validation import is_whole
 from ...base.workspace import Workspace
 from ...forms.dense_step import check_exact_step, exact_step
-from ...operators import squared_norm
 from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
 from ...risk.memory import recomputes
@@ -293,11 +292,7 @@ class AccSADMM(Solver[AccState]):
         In an epoch that is left in the middle the sum is of all.
         """
         pull = s.beta / momentum
-        a1, a2 = (squared_norm(A, s.workspace) for A in (p.A1, p.A2))
-        step1 = (
-            1 / ((0.0 if p.f1 is None else p.f1.lipschitz) + pull * a1) if p.constrained else 1.0
-        )
-        step2 = 1 / max(s.curvature + pull * a2, 1e-300)
+        step1, step2 = steps.lengths(p, s.curvature, pull, workspace=s.workspace)
         exact = self.kind(p) != "none"
         inverse = exact_step(p, s.curvature, pull, s.matrix, s.workspace) if exact else None
         lengths = (step1, step2, inverse)
