@@ -6,7 +6,7 @@ C. Fang, F. Cheng, Z. Lin, "Faster and Non-ergodic O(1/K) Stochastic Alternating
 of Multipliers", NIPS 2017, with the corrections listed in ``docs/explain/acc-sadmm.md``.
 
 Code and paper: momentum = theta_1, anchor = theta_2, lead = y (the extrapolated point), snapshot =
-x~, ahead = lambda~, multiplier = lambda, output = x^ (what is returned), pull = beta / theta_1.
+x~, ahead = lambda~, multiplier = lambda, output = x^, pull = beta / theta_1, n_inner = m.
 
 One epoch: a full gradient at the snapshot, then n_inner steps of
 
@@ -18,9 +18,17 @@ One epoch: a full gradient at the snapshot, then n_inner steps of
     lambda~ = lambda + beta (A1 x1+ + A2 x2+ - b)
     y = x+ + (1 - theta_1 - theta_2)(x+ - x)
 
-with v the variance-reduced gradient at y2. The expected objective gap and infeasibility of the
-output, an average over the last epoch only, are O(1/K); without a constraint the other schedule
-gives O(1/S^2) in epochs S.
+with v the variance-reduced gradient at y2, step1 = 1 / (L1 + pull |A1|^2) and step2 = 1 /
+(curvature + pull |A2|^2). At its end, with sum = x^1 + ... + x^(m-1), and ' for the next epoch:
+
+    x^  = (x + (theta_1 + theta_2) sum) / (1 + (m - 1)(theta_1 + theta_2))
+    x~' = ((1 - shift) x + (1 + shift / (m - 1)) sum) / m,   shift = (tau - 1) theta_1' / theta_2
+    lambda~ = lambda + beta (1 - tau)(A1 x1 + A2 x2 - b)
+    y = (1 - theta_2) x + theta_2 x~' + (theta_1' / theta_1)((1 - theta_1) x
+        - (1 - theta_1 - theta_2) x_before - theta_2 x~)
+
+The expected objective gap and infeasibility of x^, an average over the last epoch only, are
+O(1/K); without a constraint the other schedule gives O(1/S^2) in epochs S.
 """
 
 from __future__ import annotations
