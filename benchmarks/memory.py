@@ -15,13 +15,16 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 import stochadmm as sa
+from stochadmm.experiments.claims import readable
+from stochadmm.experiments.memory import IMAGENET, Shapes
 
-ROWS, FEATURES, CLASSES, BATCH = 1_281_167, 4_096, 1_000, 2_000
+ROWS, FEATURES, CLASSES = IMAGENET.rows, IMAGENET.features, IMAGENET.classes
+BATCH = IMAGENET.batch
 FLOAT64 = np.dtype(np.float64)
 SMALL = 1 << 16  # bytes of Python objects
 PAPER = {
@@ -30,26 +33,6 @@ PAPER = {
     "svrg-admm": "<= 250 MB",
     "acc-sadmm": "<= 250 MB",
 }
-
-
-@dataclass(frozen=True)
-class Shapes:
-    """A finite sum that knows its shapes and nothing else."""
-
-    n_terms: int
-    shape: tuple[int, ...]
-    lipschitz_max: float = 1.0
-    lipschitz_mean: float = 0.1
-    dtype: np.dtype = FLOAT64
-    keeps_rows: bool = True
-
-    def with_memory(self, memory):
-        raise NotImplementedError
-
-    def value(self, x):
-        raise NotImplementedError
-
-    gradient = gradient_change = value
 
 
 def methods(batch_size: int) -> dict[str, sa.solvers.Solver]:
@@ -64,15 +47,6 @@ def methods(batch_size: int) -> dict[str, sa.solvers.Solver]:
     return made
 
 
-def readable(n_bytes: float) -> str:
-    """Return a size in binary units."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(n_bytes) < 1024:
-            return f"{n_bytes:.4g} {unit}"
-        n_bytes /= 1024
-    return f"{n_bytes:.4g} TiB"
-
-
 def low_rank_problem(f2: Shapes, h1=None) -> sa.Problem:
     """Return nuclear norm (or another one) + l1 norm in the splitting with one copy."""
     d = f2.shape[0]
@@ -83,8 +57,9 @@ def low_rank_problem(f2: Shapes, h1=None) -> sa.Problem:
 
 def at_imagenet_shape() -> None:
     """Print the first table."""
-    p = low_rank_problem(Shapes(ROWS, (FEATURES, CLASSES)))
-    fewer = low_rank_problem(Shapes(2 * BATCH, (FEATURES, CLASSES)))
+    p, fewer = (
+        low_rank_problem(Shapes(n, (FEATURES, CLASSES), dtype=FLOAT64)) for n in (ROWS, 2 * BATCH)
+    )
     print(f"n = {ROWS:,}, d = {FEATURES:,}, C = {CLASSES:,}, b = {BATCH:,}, float64")
     matrix, table, data = (
         readable(8 * a * b) for a, b in ((FEATURES, CLASSES), (ROWS, CLASSES), (ROWS, FEATURES))

@@ -75,7 +75,7 @@ def _step(problem: Problem, h2: Penalty, x2: Array, slopes: Array, workspace: Wo
         largest = source.trace_bound(facts_of(source, workspace))
     else:
         largest = problem.f2.lipschitz_mean
-    step = 1 / max(largest, 1e-300)
+    step = 1 / (largest or 1.0)
     return h2.prox(x2 - step * slopes.astype(x2.dtype), step)
 
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from tests.sources import stored
 
 import stochadmm as sa
 from stochadmm import cluster
-from stochadmm.data import ArraySource, DataError, Source, open_source, spill
+from stochadmm.data import DataError, Source, open_source
 
 
 @pytest.fixture
@@ -17,27 +18,9 @@ def rows():
 
 
 def make(kind, X, y, w, folder):
-    if kind == "array":
-        return ArraySource(X, y, w)
-    if kind == "csr":
-        return ArraySource(sparse.csr_array(X), y, w)
-    if kind == "memory map":
-        np.save(folder / "X.npy", X)
-        return ArraySource(np.load(folder / "X.npy", mmap_mode="r"), y, w)
-    if kind == "npy":
-        for name, array in {"X": X, "y": y, "w": w}.items():
-            np.save(folder / f"{name}.npy", array)
-        return open_source(folder / "X.npy", folder / "y.npy", weight=folder / "w.npy")
-    if kind.startswith("npz"):
-        save = np.savez if kind == "npz" else np.savez_compressed
-        for name, part in (("a", slice(0, 30)), ("b", slice(30, None))):
-            S = sparse.csr_array(X[part])
-            stored = {name: getattr(S, name) for name in ("data", "indices", "indptr", "shape")}
-            stored = {"X": X[part]} if kind == "npz" else stored
-            save(folder / f"{name}.npz", **stored, y=y[part], w=w[part])
-        return open_source(folder, weight="w")
-    if kind == "raw csr":
-        return spill(ArraySource(sparse.csr_array(X), y, w), folder)
+    source = stored(kind, X, y, w, folder, [(0, 30), (30, None)])
+    if source is not None:
+        return source
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as parquet
 

@@ -12,9 +12,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy import sparse
+from tests.sources import stored
 
 import stochadmm as sa
-from stochadmm.data import ArraySource, Source, _protocol, spill
+from stochadmm.data import ArraySource, Source, _protocol
 from stochadmm.streaming import StreamedSum
 
 ROWS, COLUMNS = 1200, 6
@@ -65,29 +66,11 @@ def ranges(count):
 def made(kind, rows, folder, count):
     """Return the rows as a source of so many shards."""
     X, y, w = rows
-    if kind == "array":
-        return ArraySource(X, y, w)
     if kind == "float32 array":  # the numbers fit
         return ArraySource(X.astype(np.float32), y, w)
-    if kind == "csr":
-        return ArraySource(sparse.csr_array(X), y, w)
-    if kind == "memory map":
-        np.save(folder / "X.npy", X)
-        return ArraySource(np.load(folder / "X.npy", mmap_mode="r"), y, w)
-    if kind == "npy":
-        for name, array in {"X": X, "y": y, "w": w}.items():
-            np.save(folder / f"{name}.npy", array)
-        return sa.open(folder / "X.npy", folder / "y.npy", weight=folder / "w.npy")
-    if kind == "raw csr":
-        return spill(ArraySource(sparse.csr_array(X), y, w), folder)
-    if kind.startswith("npz"):
-        for number, (a, b) in enumerate(ranges(count)):
-            S = sparse.csr_array(X[a:b])
-            parts = {name: getattr(S, name) for name in ("data", "indices", "indptr", "shape")}
-            save = np.savez if kind == "npz" else np.savez_compressed
-            stored = {"X": X[a:b]} if kind == "npz" else parts
-            save(folder / f"{number}.npz", **stored, y=y[a:b], w=w[a:b])
-        return sa.open(folder, weight="w")
+    source = stored(kind, X, y, w, folder, ranges(count))
+    if source is not None:
+        return source
     if kind == "libsvm":
         return text(X, y, folder)
     pa = pytest.importorskip("pyarrow")

@@ -56,10 +56,6 @@ def test_sparse_logistic_regression(classes):
 # ---------------------------------------------------------------- CVXPY
 
 
-def edges_of(graph):
-    return np.array([(j, j + 1) for j in range(5)]) if graph == "chain" else np.array(graph)
-
-
 def difference(w, graph, order=1):
     if graph == "chain":
         return cp.norm1(cp.diff(w, order))

@@ -14,16 +14,10 @@ from sklearn.metrics import (
     d2_tweedie_score,
     r2_score,
 )
+from tests.samples import sample
 
 import stochadmm as sa
 from stochadmm.estimators._data import Data
-
-
-def sample(n=60, d=6, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
-    return X, X @ np.array([1.0, 1.0, 0.0, 0.0, -1.0, -1.0])[:d] + 0.5 * rng.standard_normal(n)
-
 
 # ---------------------------------------------------------------- measuring
 

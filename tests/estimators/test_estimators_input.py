@@ -9,16 +9,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from tests.samples import sample
 
 import stochadmm as sa
 from stochadmm.operators import Differences, GridDifferences
 from stochadmm.structures import Grid, from_labels, graph, groups
-
-
-def sample(n=60, d=6, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
-    return X, X @ np.array([1.0, 1.0, 0.0, 0.0, -1.0, -1.0])[:d] + 0.5 * rng.standard_normal(n)
 
 
 def assert_same(first, second):

@@ -14,17 +14,11 @@ from sklearn.metrics import make_scorer, mean_squared_error
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.samples import sample
 
 import stochadmm as sa
 from stochadmm.estimators import _solve
 from stochadmm.estimators._choice import best_index
-
-
-def sample(n=60, d=6, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
-    return X, X @ np.array([1.0, 1.0, 0.0, 0.0, -1.0, -1.0])[:d] + 0.5 * rng.standard_normal(n)
-
 
 # ---------------------------------------------------------------- interrupts
 

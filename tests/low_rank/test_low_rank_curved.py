@@ -17,7 +17,6 @@ from stochadmm.low_rank import (
     FistaOptions,
     Kronecker,
     read,
-    zero_subgradients,
 )
 from stochadmm.low_rank.dual import split
 from stochadmm.solvers import LowRankNewton
@@ -45,6 +44,11 @@ def stated(X, y, kind="entries", *, loss=None, free=(), a=A, b=B, **given):
         loss, X, y, structure=sa.VStack([one, one]),
         on_structure=sa.Stacked([(sa.Nuclear(a), held.size), (norm, held.size)]), **given,
     )  # fmt: skip
+
+
+def no_subgradients(form, shape):
+    """Return the subgradients of a cold start."""
+    return [np.zeros(shape) for _ in form.terms]
 
 
 def value(problem, W, w0, kind, free=()):
@@ -145,7 +149,7 @@ def test_accelerated_steps_certify_themselves_with_bounds_below_the_optimum(kind
     best = sa.minimize(problem, METHOD, stop=sa.Gap(1e-9), max_passes=1e5).objective
     form = read(problem)
     run = Fista(CurvedLoss(problem.f2, form.rows, form.free), form, FistaOptions(), DualOptions())
-    run.begin(np.zeros((20, 4)), None, zero_subgradients(form, (20, 4)))
+    run.begin(np.zeros((20, 4)), None, no_subgradients(form, (20, 4)))
     done = False
     for _ in range(2000):
         run.step()
@@ -295,7 +299,7 @@ def test_the_prox_of_the_sum_is_optimal_though_held_rows_are_left_out(kind):
         FistaOptions(rounds=5000, accuracy=0.0), DualOptions(),
     )  # fmt: skip
     T = with_held_rows(np.random.default_rng(5), (6, 4), kind, b / L, held)
-    run.begin(np.zeros((6, 4)), None, zero_subgradients(form, (6, 4)))
+    run.begin(np.zeros((6, 4)), None, no_subgradients(form, (6, 4)))
     run.L = L
     Z, (first, second) = run._prox(T)
     assert Z.any() and not Z[held].any()

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.linear_model import LassoCV, enet_path
+from tests.samples import sample
 
 import stochadmm as sa
 from stochadmm.base.workspace import Workspace
@@ -28,12 +29,6 @@ from stochadmm.run.path import (
     null_model,
     solve_path,
 )
-
-
-def sample(n=60, d=6, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
-    return X, X @ np.array([1.0, 1.0, 0.0, 0.0, -1.0, -1.0])[:d] + 0.5 * rng.standard_normal(n)
 
 
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.5])

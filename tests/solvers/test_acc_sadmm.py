@@ -218,6 +218,50 @@ def test_paper_variant_has_the_papers_constants():
     assert solver.curvature(problem, solver.runs(problem), theta2) == pytest.approx(expected)
 
 
+def test_paper_variant_is_the_corrected_algorithm_written_out():
+    rng = np.random.default_rng(3)
+    problem, solver = random_problem(rng, rows=12), sa.AccSADMM.paper(beta=0.3, batch_size=3)
+    A, X, targets = problem.A2.tosparse().toarray(), problem.f2.X, problem.f2.y
+    beta, b, m, tau = 0.3, 3, 8, 2
+    theta2, largest = (m - tau) / (tau * (m - 1)), (X**2).sum(axis=1).max()
+
+    def residual(x):
+        return A @ x.x2 - x.x1
+
+    def gradient(u, rows=slice(None)):
+        return X[rows].T @ (X[rows] @ u - targets[rows]) / len(X[rows])
+
+    x, ahead = random_start(problem, rng), rng.standard_normal(problem.shape_dual)
+    state, y, snapshot = solver.start(problem, x, ahead), x, x
+    for s in range(3):
+        solver.epoch(problem, state, np.random.default_rng(s))
+        theta, following = 1 / (2 + tau * s), 1 / (2 + tau * (s + 1))
+        pull, total, full = beta / theta, problem.zeros(), gradient(snapshot.x2)
+        eta2 = (1 + 1 / (b * theta2)) * largest + pull * problem.A2.norm2
+        for k, rows in enumerate(solver.runs(problem).draw(np.random.default_rng(s), m)):
+            dual = ahead + pull * theta2 * (residual(x) - residual(snapshot))
+            x1 = y.x1 + (dual + pull * residual(y)) / pull  # A1 = -I
+            x1 = np.sign(x1) * np.maximum(np.abs(x1) - 0.02 / pull, 0)
+            v = gradient(y.x2, rows) - gradient(snapshot.x2, rows) + full
+            force = dual + pull * residual(sa.Pair(x1, y.x2))
+            before, x = x, sa.Pair(x1, y.x2 - (v + A.T @ force) / eta2)
+            ahead = dual + beta * residual(x)
+            y = x + (1 - theta - theta2) * (x - before)
+            total = total + x if k < m - 1 else total
+        weight, shift = theta + theta2, (tau - 1) * following / theta2
+        output = (x + weight * total) / (1 + (m - 1) * weight)
+        old, snapshot = snapshot, ((1 - shift) * x + (1 + shift / (m - 1)) * total) / m
+        ahead = dual + beta * (1 - tau) * residual(x)
+        moved = (1 - theta) * x - (1 - theta - theta2) * before - theta2 * old
+        y = (1 - theta2) * x + theta2 * snapshot + following / theta * moved
+        pairs = ((state.output, output), (state.snapshot, snapshot), (state.lead, y))
+        for found, expected in pairs:
+            np.testing.assert_allclose(found.x1, expected.x1, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(found.x2, expected.x2, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(state.ahead, ahead, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(state.dual, dual + pull * residual(x), rtol=0, atol=1e-12)
+
+
 def test_start_is_not_changed_and_odd_parameters_are_refused():
     rng = np.random.default_rng(0)
     problem = random_problem(rng, loss="logistic")

@@ -475,7 +475,36 @@ def inertial_admm_by_hand(D, x, dual, beta, alpha=0.25):
         yield x, dual
 
 
+def ladm_ne_by_hand(D, x, dual, beta, tau=0.8):
+    before, theta, last = x, 1.0, 1.0
+    while True:
+        y = [x[i] + theta * (1 - last) / last * (x[i] - before[i]) for i in (0, 1)]
+        weights = [D.L[i] + beta / theta * D.a[i] for i in (0, 1)]
+        x1 = D.step(0, y[0], y[0], dual + beta / theta * D.residual(y), weights[0])
+        force = dual + beta / theta * D.residual([x1, y[1]])
+        before, x = x, [x1, D.step(1, y[1], y[1], force, weights[1])]
+        dual = dual + beta * tau * D.residual(x)
+        theta, last = 1 / (1 / theta + 1 - tau), theta
+        yield x, dual
+
+
+def aadmm_by_hand(D, x, dual, beta, N=40):
+    mean = x
+    for t in range(1, N + 1):
+        alpha, rho = 2 / (t + 1), beta * N / t
+        middle = [(1 - alpha) * mean[i] + alpha * x[i] for i in (0, 1)]
+        weights = [(2 * D.L[i] + beta * N * D.a[i]) / t for i in (0, 1)]
+        x2 = D.step(1, x[1], middle[1], dual + rho * D.residual(x), weights[1])
+        force = dual + rho * D.residual([x[0], x2])
+        x = [D.step(0, x[0], middle[0], force, weights[0]), x2]
+        mean = [(1 - alpha) * mean[i] + alpha * x[i] for i in (0, 1)]
+        dual = dual + beta * t / N * D.residual(x)
+        yield x, dual
+
+
 BY_HAND = {
+    "ladm-ne": (sa.LADMNE(beta=0.3, n_inner=1, tau=0.8), ladm_ne_by_hand, "multiplier"),
+    "aadmm": (sa.AADMM(beta=0.3, n_inner=1, horizon=40), aadmm_by_hand, "multiplier"),
     "fast-ladmm": (sa.FastLADMM(beta=0.3, n_inner=1), fast_ladmm_by_hand, "multiplier"),
     "ladmpsap": (sa.LADMPSAP(beta=0.3, n_inner=1, growth=1.0), ladmpsap_by_hand, "dual"),
     "inertial-admm": (
@@ -691,6 +720,24 @@ def test_a_loss_without_curvature_is_refused_by_name():
     p = sa.Problem.linear(Bare(), np.eye(3), np.ones(3), on_structure=sa.L1(0.1))
     with pytest.raises(sa.solvers.Unsuitable, match="prox-newton needs `curvature` of f2"):
         sa.minimize(p, "prox-newton")
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    ["auto", "acc-sadmm", "svrg-admm", "stoc-admm", "linearized-admm", "vr-pddy", "katyusha"],
+)
+def test_rows_of_zeros_leave_the_penalty_alone_in_single_precision(name, tied):
+    if tied and name == "katyusha":
+        pytest.skip("takes no constraint")
+    X, y = np.zeros((40, 3), np.float32), np.ones(40, np.float32)
+    structure = {"structure": sa.Differences(3), "on_structure": sa.L1(0.1)}
+    p = sa.Problem.linear(
+        sa.Squared(), X, y, **structure if tied else {"on_coefficients": sa.L1(0.1)}
+    )
+    start = np.array([1.0, 2.0, 3.0], np.float32)
+    found = sa.minimize(p, name, start=start, stop=1e-4, max_passes=200)
+    assert found.converged and np.ptp(found.coef) == 0
 
 
 def test_exact_first_step_with_a_tight_frame_minimizes_its_subproblem():

@@ -66,18 +66,19 @@ coef_ : ndarray
 intercept_ : float or ndarray
     Intercepts, zero without one.
 dual_gap_ : float or None
-    Certified relative duality gap.
+    Certified relative duality gap; None where there is no certificate, then ``result_`` says more.
 status_ : Status
     How the solver ended.
 n_passes_, n_iter_ : float, int
     Reads of the data, and epochs.
 history_ : list of Record
-    One record per epoch.
+    One record per measurement.
 dof_, aic_, bic_ : int, float, float
     Degrees of freedom (intercepts included) and information criteria, NaN where the loss is no
     likelihood or the fit has not converged.
 result_ : Result
-    What the solver returned, for the variable of the solver.
+    What `minimize` returned, in the solver's variables: with ``standardize`` its coefficients are
+    those of the scaled columns.
 penalized_coef_, penalized_intercept_, refit_result_
     With ``refit``: the model before, and what the solver returned for the second fit.
 n_features_in_, feature_names_in_

@@ -98,11 +98,11 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, CSR matrix or frame of shape (n_samples, n_features)
+        X : array, CSR matrix, frame, source, path or Dask collection
             Rows.
         y : array of shape (n_samples,) or (n_samples, n_targets)
-            Targets; with several, an entry that is NaN is left out, and so is a target without
-            any other.
+            Targets, for files and Dask frames the name of a column, as in ``fit``; with several,
+            an entry that is NaN is left out, and so is a target without any other.
         sample_weight : array of shape (n_samples,), optional
             Weights >= 0.
         offset : array, optional
@@ -333,10 +333,10 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, CSR matrix or frame of shape (n_samples, n_features)
+        X : array, CSR matrix, frame, source, path or Dask collection
             Rows.
         y : array of shape (n_samples,)
-            Labels.
+            Labels, for files and Dask frames the name of a column, as in ``fit``.
         sample_weight : array of shape (n_samples,), optional
             Weights >= 0.
         offset : array, optional

@@ -134,9 +134,9 @@ class FusedLassoRegressor(Regressor, Fused):
     Parameters
     ----------
     alpha : float, default=0.01
-        Strength.
+        Strength of the penalty, >= 0.
     l1_ratio : float, default=0.5
-        Share of the l1 norm.
+        Share of the l1 norm in the penalty, between 0 and 1.
     {shared}
 
     Attributes
@@ -168,9 +168,9 @@ class FusedLassoClassifier(Classifier, Fused):
     Parameters
     ----------
     alpha : float, default=0.01
-        Strength.
+        Strength of the penalty, >= 0.
     l1_ratio : float, default=0.5
-        Share of the l1 norm.
+        Share of the l1 norm in the penalty, between 0 and 1.
     {shared}
 
     Attributes
@@ -202,9 +202,9 @@ class GraphFusedRegressor(Regressor, GraphFused):
     Parameters
     ----------
     alpha : float, default=0.01
-        Strength.
+        Strength of the penalty, >= 0.
     l1_ratio : float, default=0.5
-        Share of the l1 norm.
+        Share of the l1 norm in the penalty, between 0 and 1.
     graph : object, default="chain"
         ``"chain"``; edges as pairs of names or indices, or triples with a weight (an edge listed
         twice, in either direction, has the sum of the weights), in a list, an array or a frame; an
@@ -245,9 +245,9 @@ class GraphFusedClassifier(Classifier, GraphFused):
     Parameters
     ----------
     alpha : float, default=0.01
-        Strength.
+        Strength of the penalty, >= 0.
     l1_ratio : float, default=0.5
-        Share of the l1 norm.
+        Share of the l1 norm in the penalty, between 0 and 1.
     graph : object, default="chain"
         ``"chain"``; edges as pairs of names or indices, or triples with a weight (an edge listed
         twice, in either direction, has the sum of the weights), in a list, an array or a frame; an

@@ -88,7 +88,7 @@ class GeneralizedLassoRegressor(Regressor, Generalized):
     Parameters
     ----------
     alpha : float, default=0.01
-        Strength.
+        Strength of the penalty, >= 0.
     operator : array, sparse matrix or LinearOperator, optional
         D, with one column per penalized column of X; the identity by default.
     {shared}
@@ -120,7 +120,7 @@ class GeneralizedLassoClassifier(Classifier, Generalized):
     Parameters
     ----------
     alpha : float, default=0.01
-        Strength.
+        Strength of the penalty, >= 0.
     operator : array, sparse matrix or LinearOperator, optional
         D, with one column per penalized column of X; the identity by default.
     {shared}
@@ -153,7 +153,7 @@ class TrendFilterRegressor(Regressor, Analysis):
     Parameters
     ----------
     alpha : float, default=0.01
-        Strength.
+        Strength of the penalty, >= 0.
     order : int, default=1
         Degree of the pieces.
     {shared}

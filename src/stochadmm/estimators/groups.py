@@ -134,9 +134,9 @@ class OverlappingGroupRegressor(Regressor, Grouped):
     Parameters
     ----------
     alpha : float, default=0.01
-        Strength.
+        Strength of the penalty, >= 0.
     l1_ratio : float, default=0.0
-        Share of the l1 norm.
+        Share of the l1 norm in the penalty, between 0 and 1.
     groups : mapping, list or labels, optional
         Group name to columns, or lists of columns, by name or index, or one label per column. One
         group per column by default. Columns in no group are penalized by the l1 norm only; without
@@ -182,9 +182,9 @@ class OverlappingGroupClassifier(Classifier, Grouped):
     Parameters
     ----------
     alpha : float, default=0.01
-        Strength.
+        Strength of the penalty, >= 0.
     l1_ratio : float, default=0.0
-        Share of the l1 norm.
+        Share of the l1 norm in the penalty, between 0 and 1.
     groups : mapping, list or labels, optional
         Group name to columns, or lists of columns, by name or index, or one label per column. One
         group per column by default. Columns in no group are penalized by the l1 norm only; without

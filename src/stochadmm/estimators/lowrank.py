@@ -130,7 +130,7 @@ class SparseLowRankRegressor(Regressor, SparseLowRank):
     Parameters
     ----------
     alpha : float, default=0.01
-        Strength.
+        Strength of the penalty, >= 0.
     l1_ratio : float, default=0.5
         Share of the sparse part.
     sparsity : {"entries", "rows"}, default="entries"
@@ -173,7 +173,7 @@ class SparseLowRankClassifier(LabelClassifier, SparseLowRank):
     Parameters
     ----------
     alpha : float, default=0.01
-        Strength.
+        Strength of the penalty, >= 0.
     l1_ratio : float, default=0.5
         Share of the sparse part.
     sparsity : {"entries", "rows"}, default="entries"

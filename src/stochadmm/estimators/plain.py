@@ -31,9 +31,9 @@ class LassoRegressor(Regressor, Plain):
     Parameters
     ----------
     alpha : float, default=0.01
-        Strength.
+        Strength of the penalty, >= 0.
     l1_ratio : float, default=1.0
-        Share of the l1 norm.
+        Share of the l1 norm in the penalty, between 0 and 1.
     {shared}
 
     Attributes
@@ -62,9 +62,9 @@ class SparseLogisticClassifier(Classifier, Plain):
     Parameters
     ----------
     alpha : float, default=0.01
-        Strength.
+        Strength of the penalty, >= 0.
     l1_ratio : float, default=1.0
-        Share of the l1 norm.
+        Share of the l1 norm in the penalty, between 0 and 1.
     {shared}
 
     Attributes

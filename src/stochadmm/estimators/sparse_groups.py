@@ -63,9 +63,9 @@ class SparseGroupLassoRegressor(Regressor, SparseGroups):
     Parameters
     ----------
     alpha : float, default=0.01
-        Strength.
+        Strength of the penalty, >= 0.
     l1_ratio : float, default=0.5
-        Share of the l1 norm: 0 is the group lasso, 1 the lasso.
+        Share of the l1 norm in the penalty: 0 is the group lasso, 1 the lasso.
     groups : mapping, list or labels, optional
         Group name to columns, or lists of columns, by name or index, or one label per column. One
         group per column by default. Columns in no group are penalized by the l1 norm only.
@@ -107,9 +107,9 @@ class SparseGroupLassoClassifier(Classifier, SparseGroups):
     Parameters
     ----------
     alpha : float, default=0.01
-        Strength.
+        Strength of the penalty, >= 0.
     l1_ratio : float, default=0.5
-        Share of the l1 norm: 0 is the group lasso, 1 the lasso.
+        Share of the l1 norm in the penalty: 0 is the group lasso, 1 the lasso.
     groups : mapping, list or labels, optional
         Group name to columns, or lists of columns, by name or index, or one label per column. One
         group per column by default. Columns in no group are penalized by the l1 norm only.

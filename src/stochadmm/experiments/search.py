@@ -98,7 +98,6 @@ class Found:
     """Standard error of the score over the seeds."""
     sides: list[Side]
     n_halving: int
-    n_walk: int
     n_walks: int
 
 
@@ -121,8 +120,7 @@ class Search:
         best, n_walks = self._walks(ranked)
         scores = self._scores(best)
         return Found(
-            best, _mean(scores), _error(scores), self._sides(best), halving,
-            len(self.known) - halving, n_walks,
+            best, _mean(scores), _error(scores), self._sides(best), halving, n_walks,
         )  # fmt: skip
 
     # ---------------------------------------------------------------- halving

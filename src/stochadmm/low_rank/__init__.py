@@ -8,7 +8,7 @@ from .eigenbasis import EigenQuadratic, reduced
 from .fista import Fista
 from .form import Form, NotLowRank, read, why_not
 from .metric import Diagonal, Kronecker, Metric
-from .newton import ProximalNewton, zero_subgradients
+from .newton import ProximalNewton
 from .options import (
     BlockOptions,
     DualOptions,
@@ -51,5 +51,4 @@ __all__ = [
     "reduced",
     "spectral_norm",
     "why_not",
-    "zero_subgradients",
 ]

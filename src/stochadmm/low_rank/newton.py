@@ -315,8 +315,3 @@ class ProximalNewton:
 def _lowest(model: Model, points: list[Array]) -> int:
     """Return which point has the lowest value: of low rank, or with zeros."""
     return int(np.argmin([model.value(Z) for Z in points]))
-
-
-def zero_subgradients(form: Form, shape: Any) -> list[Array]:
-    """Return the subgradients of a cold start."""
-    return [np.zeros(shape) for _ in form.terms]

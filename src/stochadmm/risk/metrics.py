@@ -148,5 +148,6 @@ def lifted(metric: Array, worst: Array, options: MetricOptions = OPTIONS) -> Arr
     result = metric.copy()
     diagonal = result.diagonal().copy()
     result.flat[:: len(result) + 1] = np.maximum(diagonal, worst / options.worst_block)
-    result.flat[:: len(result) + 1] += options.ridge * max(float(diagonal.mean()), 1e-300)
+    mean = float(diagonal.mean())
+    result.flat[:: len(result) + 1] += options.ridge * mean if mean > 0 else 1.0  # a flat loss
     return result

@@ -95,7 +95,8 @@ def minimize(
         Budget in seconds of waiting. A certificate that would outlast it is not begun: the gap may
         then be infinite.
     start : array, Pair, (Pair, dual) or Result, optional
-        Where to begin; it is copied.
+        Where to begin: x2 (coefficients, the intercept last), or both blocks, with a multiplier or
+        without; it is copied.
     resume : Result, path or True, optional
         Go on with the run that returned the result or wrote the checkpoint, as if it had not
         stopped. Problem and method must have the same content; stopping rule, limits and engine
@@ -106,7 +107,8 @@ def minimize(
     random_state : int or Generator, default=0
         Source of the row order.
     engine : {"auto", "compiled", "reference"}
-        Compiled where every part allows, compiled loops, or readable Python and NumPy only.
+        Compiled loops where every part allows them; compiled, or an error that names the part;
+        readable Python and NumPy only.
     verbose : bool, default=False
         Show a progress bar: passes, objective, gap, about how long it will take.
     resumable : bool, default=True

@@ -21,7 +21,12 @@ FORMAT = 1
 
 
 class Status(enum.Enum):
-    """How a run ended."""
+    """How a run ended.
+
+    ``CONVERGED``: the stopping rule holds for what is returned. ``MAX_PASSES``, ``MAX_TIME``: a
+    limit came first. ``STOPPED``: by a callback. ``INTERRUPTED``: by Ctrl-C. ``DIVERGED``: numbers
+    ceased to be finite.
+    """
 
     CONVERGED = "converged"
     MAX_PASSES = "max_passes"

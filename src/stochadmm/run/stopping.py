@@ -70,18 +70,18 @@ class _Own(Rule):
 class Gap(Rule):
     """Stop when the certified gap is small.
 
+    Where no certificate exists the KKT residual, a relative number, takes the place of the
+    relative gap.
+
     Parameters
     ----------
-    tol : float
+    tol : float, default=1e-6
         With ``relative`` the gap is compared with ``tol * max(|F(x)|, 1e-3 |F(null)|)``, F(null)
         that of the null model, where what is unpenalized (an intercept) is fitted and all else is
         zero: at most F(0), and F(0) where all is penalized. For losses that can be negative
         (Poisson) ``|F(x)|`` becomes F(null) minus the lower bound.
     relative : bool, default=True
         Whether ``tol`` is relative.
-
-    Where no certificate exists the KKT residual, a relative number, takes the place of the
-    relative gap.
 
     Examples
     --------

@@ -213,7 +213,7 @@ def beta(problem: Problem, requested: float | str, workspace: Workspace | None =
     if problem.A2 is None:
         return 1.0
     workspace = workspace or Workspace()
-    curvature = max(lipschitz_mean(problem, workspace), 1e-300)
+    curvature = lipschitz_mean(problem, workspace) or 1.0  # a flat loss sets no scale
     step = -gradient_at_zero(problem, workspace) / curvature
     moved = problem.A2.matvec(step.astype(problem.dtype))
     fallback = float(curvature / max(squared_norm(problem.A2, workspace), 1e-300))
@@ -238,7 +238,7 @@ def _general_beta(problem: Problem, fallback: float, workspace: Workspace) -> fl
     g2 = problem.f2.gradient(near[p:])
     g1 = np.zeros(problem.shape1) if problem.f1 is None else problem.f1.gradient(near[:p])
     dual = _rms(affine.multiplier(-np.concatenate([g1, g2]).astype(np.float64)))
-    step = -g2 / max(lipschitz_mean(problem, workspace), 1e-300)
+    step = -g2 / (lipschitz_mean(problem, workspace) or 1.0)
     A2: Any = problem.A2
     primal = max(_rms(A2.matvec(x.astype(problem.dtype))) for x in (near[p:], step))
     ratio = dual / primal if primal > 0 else 0.0

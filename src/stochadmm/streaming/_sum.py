@@ -211,7 +211,7 @@ class StreamedSum:
         return self.evaluate(x)[0]
 
     def gradient_change(self, rows: Any, x: Array, anchor: Any) -> Array:
-        """Refuse: rows are drawn from windows (`streaming.windows`), not one by one."""
+        """Refuse: rows are drawn from windows (`windows`), not one by one."""
         raise TypeError(
             "this method draws single rows, which a source of files does not serve; use 'auto', "
             "'acc-sadmm' or 'svrg-admm'"

@@ -1,6 +1,6 @@
 """Columns tied by a sparse structure: one factor of it, few rows as a correction, levels.
 
-The parts of ``solvers.tied_newton``; the mathematics is in ``docs/design/wide.md``.
+The parts of ``solvers.default.tied_newton``; the mathematics is in ``docs/design/wide.md``.
 """
 
 from ._dual import Mixing, dual_point

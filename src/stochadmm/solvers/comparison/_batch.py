@@ -81,6 +81,6 @@ class FullGradient(Solver[StateT]):
     def _check_constant(self) -> None:
         if as_schedule(self.beta) is self.beta:
             raise ValueError(
-                f"beta is a Continuation, expected a number or 'auto'; {self.name} raises its "
-                "penalty by itself"
+                f"beta is a Continuation, expected a number or 'auto'; {self.name} has a rule "
+                "of its own for the penalty"
             )

@@ -24,8 +24,8 @@ from ...risk import FiniteSum
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, StateT, choose_engine
-from .._steps import check_count, n_outputs, sizes
-from ._primal_dual import check_split, pull_back
+from .._steps import check_count, check_exact_x1, n_outputs, sizes
+from ._primal_dual import pull_back
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class DualBlocks(Solver[StateT]):
     def check(self, problem: Problem) -> None:
         """Raise when a step is not a prox: of h1, or of the conjugate of the loss."""
         super().check(problem)
-        check_split(problem, self.name)
+        check_exact_x1(problem, self.name)
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of one dual number per row and output, and of the small vectors."""

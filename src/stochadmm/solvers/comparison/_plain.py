@@ -119,8 +119,8 @@ class Plain(Solver[PlainT]):
 
     @staticmethod
     def _with_constraint(problem: Problem, s: PlainT, weights: Array) -> Array:
-        pull = s.beta * squared_norm(problem.A2, s.workspace)
-        return np.maximum(weights + pull, 1e-300)
+        total = weights + s.beta * squared_norm(problem.A2, s.workspace)
+        return np.where(total > 0, total, 1.0)
 
     def move(
         self, p: Problem, s: PlainT, force: Array, gradient: Array, plan: Plan, k: int
@@ -129,7 +129,7 @@ class Plain(Solver[PlainT]):
         return step2(p, s.x.x2, force, gradient, float(plan.steps[k]))
 
     def extras(self, p: Problem, s: PlainT) -> dict[str, Array]:
-        """Return what the compiled loop needs beyond the plan: see ``kernels/stoc_admm.py``."""
+        """Return what the compiled loop needs beyond the plan: see ``kernels.loops.Plain``."""
         return {}
 
     # ---------------------------------------------------------------- the method

@@ -1,4 +1,4 @@
-"""What the primal-dual methods share: the step of the multiplier and its capability check.
+"""What the primal-dual methods share: the step of the multiplier.
 
 H(v) = min h1(x1)  s.t.  A1 x1 + v = b        lambda+ = prox_{sigma H*}(lambda + sigma A2 x2)
 """
@@ -9,7 +9,7 @@ from ...base.protocols import Array
 from ...base.validation import is_number
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from .._steps import check_exact_x1, solve_x1
+from .._steps import solve_x1
 
 
 def dual_step(
@@ -21,11 +21,6 @@ def dual_step(
     """
     x1 = solve_x1(problem, x2, dual, sigma, workspace)
     return x1, dual + sigma * problem.constraint(Pair(x1, x2))
-
-
-def check_split(problem: Problem, name: str) -> None:
-    """Raise unless the multiplier's step is a prox of h1: f1 absent and A1' A1 = s I."""
-    check_exact_x1(problem, name)
 
 
 def pull_back(problem: Problem, dual: Array) -> Array | float:

@@ -57,7 +57,7 @@ class AADMM(FullGradient[AADMMState]):
     Parameters
     ----------
     beta : float or "auto"
-        Penalty of the constraint in the middle of its schedule, at t = N.
+        Penalty of the constraint at the end of its schedule, at t = N.
     n_inner : int, default=5
         Iterations, each one pass over the data, per epoch.
     horizon : int, optional

@@ -148,7 +148,7 @@ class Katyusha(Solver[KatyushaState]):
         return KatyushaState(
             workspace=workspace,
             x=point, output=point, dual=multiplier, beta=1.0, ahead=point.x2, snapshot=point.x2,
-            n_inner=n_inner, curvature=max(curvature, 1e-300),
+            n_inner=n_inner, curvature=curvature or 1.0,
             notes={"batch_size": runs.batch_size, "n_inner": n_inner, "step": self.step,
                    "sampling": self.sampling},
         )  # fmt: skip

@@ -42,8 +42,8 @@ from ...risk.gradients_loopless import Loopless
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, register, start_point
-from .._steps import Average, check_returns, pass_size, sizes, tightness
-from ._primal_dual import check_positive, check_split, dual_step, pull_back
+from .._steps import Average, check_exact_x1, check_returns, pass_size, sizes, tightness
+from ._primal_dual import check_positive, dual_step, pull_back
 
 STEPS = ("proved", "practical")
 """Names of step lengths."""
@@ -120,7 +120,7 @@ class VRPDDY(Solver[PDDYState]):
     def check(self, problem: Problem) -> None:
         """Raise when the multiplier's step is not a prox or a part lacks something."""
         super().check(problem)
-        check_split(problem, self.name)
+        check_exact_x1(problem, self.name)
 
     def runs(self, problem: Problem, workspace: Workspace | None = None) -> Runs:
         """Return how batches are drawn."""
@@ -134,7 +134,7 @@ class VRPDDY(Solver[PDDYState]):
         noise = defaults.batch_curvature(problem, runs, workspace)
         mean = defaults.lipschitz_mean(problem, workspace)
         curvature = mean + (6 if self.step == "proved" else 2) * noise
-        return 1 / max(curvature, 1e-300)
+        return 1 / (curvature or 1.0)
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of the points, lambda, the full gradient, and two slopes per row."""

@@ -6,7 +6,7 @@ C. Fang, F. Cheng, Z. Lin, "Faster and Non-ergodic O(1/K) Stochastic Alternating
 of Multipliers", NIPS 2017, with the corrections listed in ``docs/explain/acc-sadmm.md``.
 
 Code and paper: momentum = theta_1, anchor = theta_2, lead = y (the extrapolated point), snapshot =
-x~, ahead = lambda~, multiplier = lambda, output = x^ (what is returned), pull = beta / theta_1.
+x~, ahead = lambda~, multiplier = lambda, output = x^, pull = beta / theta_1, n_inner = m.
 
 One epoch: a full gradient at the snapshot, then n_inner steps of
 
@@ -18,9 +18,17 @@ One epoch: a full gradient at the snapshot, then n_inner steps of
     lambda~ = lambda + beta (A1 x1+ + A2 x2+ - b)
     y = x+ + (1 - theta_1 - theta_2)(x+ - x)
 
-with v the variance-reduced gradient at y2. The expected objective gap and infeasibility of the
-output, an average over the last epoch only, are O(1/K); without a constraint the other schedule
-gives O(1/S^2) in epochs S.
+with v the variance-reduced gradient at y2, step1 = 1 / (L1 + pull |A1|^2) and step2 = 1 /
+(curvature + pull |A2|^2). At its end, with sum = x^1 + ... + x^(m-1), and ' for the next epoch:
+
+    x^  = (x + (theta_1 + theta_2) sum) / (1 + (m - 1)(theta_1 + theta_2))
+    x~' = ((1 - shift) x + (1 + shift / (m - 1)) sum) / m,   shift = (tau - 1) theta_1' / theta_2
+    lambda~ = lambda + beta (1 - tau)(A1 x1 + A2 x2 - b)
+    y = (1 - theta_2) x + theta_2 x~' + (theta_1' / theta_1)((1 - theta_1) x
+        - (1 - theta_1 - theta_2) x_before - theta_2 x~)
+
+The expected objective gap and infeasibility of x^, an average over the last epoch only, are
+O(1/K); without a constraint the other schedule gives O(1/S^2) in epochs S.
 """
 
 from __future__ import annotations
@@ -37,7 +45,6 @@ from ...base.protocols import Array
 from ...base.validation import is_whole
 from ...base.workspace import Workspace
 from ...forms.dense_step import check_exact_step, exact_step
-from ...operators import squared_norm
 from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
 from ...risk.memory import recomputes
@@ -100,7 +107,7 @@ class AccSADMM(Solver[AccState]):
     kappa : float, default=4
         Weight of a data metric. Proved are about 1.3 + 2 l, with l the largest curvature of a
         batch in that metric, 20 to 35 on data with rare columns; 4 works in practice with the lift
-        of ``metrics.lifted``, and restarts keep the best point when it does not.
+        of ``risk.metrics.lifted``, and restarts keep the best point when it does not.
     restart : {"auto", "never"} or int
         Begin anew from the output and its multiplier when progress slows, never, or every so many
         epochs.
@@ -293,11 +300,7 @@ class AccSADMM(Solver[AccState]):
         In an epoch that is left in the middle the sum is of all.
         """
         pull = s.beta / momentum
-        a1, a2 = (squared_norm(A, s.workspace) for A in (p.A1, p.A2))
-        step1 = (
-            1 / ((0.0 if p.f1 is None else p.f1.lipschitz) + pull * a1) if p.constrained else 1.0
-        )
-        step2 = 1 / max(s.curvature + pull * a2, 1e-300)
+        step1, step2 = steps.lengths(p, s.curvature, pull, workspace=s.workspace)
         exact = self.kind(p) != "none"
         inverse = exact_step(p, s.curvature, pull, s.matrix, s.workspace) if exact else None
         lengths = (step1, step2, inverse)
