@@ -79,3 +79,21 @@ def test_the_unit_of_amounts_does_not_loosen_the_tolerance(method, streamed):
         least.append(found.objective - np.log(unit))
     assert sizes[1] == pytest.approx(sizes[0], rel=1e-2)
     assert least[1] == pytest.approx(least[0], abs=2e-5 * sizes[0])
+
+
+@pytest.mark.parametrize("mean", [1e3, 1e6, 1e9])
+def test_the_null_model_is_the_mean_to_the_digits_that_targets_have(mean):
+    problem = drawn(mean, sa.Squared(), intercept=True)
+    variance = 0.5 * float(np.var(problem.f2.y))
+    assert relative.null_value(problem) == pytest.approx(variance, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("rows", [1, 5])
+def test_targets_that_an_intercept_explains_are_fitted_at_once(seed, rows):
+    """F* is zero, and so is F of the null model but for rounding: nothing is relative to that."""
+    rng = np.random.default_rng(seed)
+    X, y = 3 * rng.random((rows, 10)), np.full(rows, rng.uniform(0.1, 10))
+    model = sa.FusedLassoRegressor(max_passes=100).fit(X, y)
+    assert model.result_.converged
+    np.testing.assert_allclose(model.predict(X), y, rtol=1e-12)

@@ -112,6 +112,10 @@ def null_model(problem: Problem, f2: FiniteSum, form: OneBlock) -> tuple[Pair, E
     zero = wide(problem.zeros())
     if problem.b is not None or not np.isfinite(problem.penalty(zero)):
         zero = problem.feasible(zero)
-    at = f2.evaluate_exactly(zero.x2)
-    cleared = clear_free_directions(f2, at, form.null_directions())
-    return zero, at if cleared is None else cleared[0]
+    best, directions = f2.evaluate_exactly(zero.x2), form.null_directions()
+    for _ in range(2):  # the first is right to digits of what zero leaves, the second of its own
+        cleared = clear_free_directions(f2, best, directions)
+        if cleared is None or not cleared[0].value < best.value:
+            break
+        best = cleared[0]
+    return zero, best
