@@ -23,7 +23,7 @@ from .methods import METHODS, Guide, Setting, Task
 from .pieces import Piece, Watch
 from .problems import Optimum, Sample
 from .recipes import RECIPES
-from .runs import Run, Saved, run, traced
+from .runs import OPTIONS, Run, Saved, run, traced
 from .store import Store, columns, fingerprint, finite
 from .store import records as records_of
 from .trials import TrialLog
@@ -342,18 +342,17 @@ class Bench:
         return Task(fresh, piece.spec.batch, piece.length, setting, Workspace(), guide)
 
     def _warm_up(self, piece: Piece, problem: Problem) -> None:
-        """Compile: work that does not count, once per method and data set.
+        """Load what is loaded on first use: work that does not count, once per method and data.
 
-        One epoch, or a whole solve by the automatic solver, which changes its method on the way.
+        One epoch, or the beginning of a solve by the automatic solver.
         """
         key = (piece.experiment.name, piece.spec.name, piece.method)
-        if key in self._warm or piece.spec.light:  # nothing is compiled there
+        if key in self._warm or piece.spec.light:  # steps of seconds do not show it
             return
         if piece.method == "auto":
             found = minimize(
-                problem, "auto", stop=Gap(problems.OPTIMUM.tolerance),
-                max_passes=piece.length,
-                max_seconds=piece.experiment.seconds,
+                problem, "auto", stop=Gap(problems.OPTIMUM.tolerance), max_passes=piece.length,
+                max_seconds=OPTIONS.warm_up,
             )  # fmt: skip
             if found.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt

@@ -48,6 +48,8 @@ class RunOptions:
     """Steps between two looks at the clock: about a minute at ImageNet's shape."""
     every: float = 120.0
     """Seconds between two saves: what a kill may cost."""
+    warm_up: float = 2.0
+    """Seconds of a first solve that does not count: modules are loaded then, nothing compiled."""
 
 
 OPTIONS = RunOptions()
