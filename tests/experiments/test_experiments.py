@@ -855,6 +855,19 @@ def test_every_problem_has_a_certified_optimum(problem, data):
     assert loss > 0
 
 
+def test_a_column_in_no_group_is_a_group_by_itself():
+    experiment = config.load("overlap", quick=True)
+    spec, variant = experiment.datasets[0], experiment.variants[0]
+    rows = problems.sample(spec, quick=True)
+    first = dict([next(iter(rows.data.groups.items()))])
+    few = dataclasses.replace(rows, data=dataclasses.replace(rows.data, groups=first))
+    built = problems.build(experiment, spec, variant, few)
+    seen = abs(built.A2.tosparse()).sum(axis=0)
+    assert seen.tolist() == [1.0] * rows.data.X.shape[1]
+    x = np.ones(built.shape2)  # no column is free
+    assert built.h1.value(built.A2.matvec(x)) == pytest.approx(experiment.mu * len(x))
+
+
 def test_an_optimum_that_is_known_well_enough_is_not_searched_for_ever(problem, monkeypatch):
     asked = []
     real = problems.minimize

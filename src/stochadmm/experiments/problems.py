@@ -204,7 +204,10 @@ def build(
         structure = VStack([differences(spec, data, edges), Identity(d)])
         return Problem.linear(Logistic(), data.X, data.y, structure=structure, on_structure=L1(mu))
     if experiment.problem == "overlap":
-        chosen: Any = Selection(list((data.groups or {}).values()), d)
+        groups = [*(data.groups or {}).values()]
+        alone = np.setdiff1d(np.arange(d), np.concatenate(groups))
+        # a column in no group is one by itself: unpenalized, some would tell all rows apart
+        chosen: Any = Selection([*groups, *alone[:, None]], d)
         sizes = chosen.sizes
         return Problem.linear(
             Logistic(), data.X, data.y, structure=chosen,
