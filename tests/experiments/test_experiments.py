@@ -15,6 +15,7 @@ import pytest
 from scipy import sparse
 from typer.testing import CliRunner
 
+import stochadmm as sa
 from stochadmm import experiments
 from stochadmm.base.workspace import Workspace
 from stochadmm.cli.main import app
@@ -40,6 +41,7 @@ from stochadmm.experiments.curves import Curve, Curves, advantage, speed_up
 from stochadmm.experiments.methods import METHODS, Setting
 from stochadmm.experiments.pieces import pieces
 from stochadmm.experiments.store import Store
+from stochadmm.run.loop import epochs
 
 pytest.importorskip("yaml")
 
@@ -853,6 +855,18 @@ def test_every_problem_has_a_certified_optimum(problem, data):
     assert best.gap <= 1e-6 * best.value
     loss, _ = problems.test_losses(problems.held_out(experiment, rows), built.zeros().x2)
     assert loss > 0
+
+
+def test_the_automatic_solver_starts_on_every_route():
+    """What is tuned is a factor of a method's curvature, which its states need not have."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 800)), np.where(rng.random(60) > 0.5, 1.0, -1.0)
+    structure = sa.VStack([sa.Differences(800), sa.Identity(800)])
+    wide = sa.Problem.linear(sa.Logistic(), X, y, structure=structure, on_structure=sa.L1(1e-3))
+    solver, state = starts.start("auto", wide, 10, Setting(), 5.0, rng)
+    assert state.notes["route"] == "tied-newton"
+    next(epochs(wide, solver, state, rng))
+    assert np.isfinite(wide.objective(state.output))
 
 
 def test_a_column_in_no_group_is_a_group_by_itself():

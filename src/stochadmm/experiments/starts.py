@@ -51,7 +51,8 @@ def first(task: Task, method: Method, solver: AnySolver, before: State | None) -
     if method.curvature is not None:
         largest = defaults.lipschitz_max(task.problem, task.workspace)
         state.curvature = method.curvature(task.batch) * largest
-    _scale(state, task.setting)
+    if method.tuned_as is not None:
+        _scale(state, task.setting)
     if before is not None:
         state.n_gradients += before.n_gradients
         state.n_passes += before.n_passes
