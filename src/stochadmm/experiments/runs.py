@@ -192,10 +192,8 @@ class Run:
         late = ended is not None or used >= OPTIONS.late
         if not np.isfinite(value) or (late and value > limit):
             return "diverged"
-        # runs that are counted in epochs make them all: a certificate may be a loose one there
-        if spec.cut is None and best.certified:
-            if value - best.value <= max(best.floor, nothing_left):
-                return "solved"
+        if best.certified and value - best.value <= max(best.floor, nothing_left):
+            return "solved"
         return ended
 
     # ---------------------------------------------------------------- long epochs

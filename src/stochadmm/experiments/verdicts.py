@@ -335,4 +335,4 @@ def _ends(a: dict[int, Curve], b: dict[int, Curve], seeds: list[int]) -> str:
     """Return the number of seeds, and of runs that have diverged."""
     lost = [sum(c[s].status == "diverged" for s in seeds) for c in (a, b)]
     words = f", diverged: {lost[0]} and {lost[1]}" if any(lost) else ""
-    return f"{len(seeds)} seeds{words}"
+    return f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}{words}"
