@@ -94,7 +94,9 @@ def _faster(
         for method in RIVALS
         if (rival := curves.get(figure, variant, dataset, method, "last"))
     ]  # fmt: skip
-    statement = f"ACC-SADMM is faster than STOC-, OPT-, SVRG- and SAG-ADMM on {what}"
+    *others, last = list(dict.fromkeys(e.against for e in evidence)) or [""]
+    rivals = f"{', '.join(others)} and {last}" if others else last
+    statement = f"ACC-SADMM is faster than {rivals} on {what}"
     if at_end:
         name, statement = f"{name}-end", f"At the end, ACC-SADMM has the smallest gap on {what}"
     return claim(name, statement, evidence)

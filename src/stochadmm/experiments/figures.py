@@ -13,6 +13,7 @@ from ..base.files import replacing
 from .config import Experiment, Variant
 from .curves import Curve, Curves, Key
 from .methods import METHODS
+from .recipes import RECIPES
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,6 @@ LOOKS = {
 }
 COLUMNS = 4
 """Data sets beside each other, as in the paper; more of them begin a new pair of rows."""
-KNOWN_AS = {"protein": "protein (the paper's a9a)", "a9a": "a9a of LIBSVM"}
-"""Titles of panels that are not the name of the data set."""
 BESIDE = ("svrg-admm", "acc-sadmm")
 """Methods of the paper that stand in the figure of the others too."""
 AXES = {
@@ -147,7 +146,7 @@ def _figure(
         top.sharex(bottom)
         mine = {key: list(curves.runs[key].values()) for key in keys if key[2] == dataset}
         lines |= _panels(top, bottom, mine, experiment, axis)
-        _dress(top, bottom, KNOWN_AS.get(dataset, dataset), axis)
+        _dress(top, bottom, RECIPES[dataset].words or dataset, axis)
         shown = [run for key, runs in mine.items() if METHODS[key[3]].in_paper for run in runs]
         if shown:
             _limits(top, bottom, shown, experiment, axis)
@@ -282,8 +281,9 @@ def _limits(top: Any, bottom: Any, runs: list[Curve], experiment: Experiment, ax
         start = 3 * runs[0].height("gap")[0]
         top.set_ylim(max(gaps.min() / 5, 1e-14), min(2 * gaps.max(), start))
     if runs[0].within:
-        known = f"within {runs[0].within:.0e}" if np.isfinite(runs[0].within) else "not bounded"
-        top.text(0.03, 0.04, f"F* {known}", transform=top.transAxes, fontsize=7, color=INK)
+        known = np.isfinite(runs[0].within)
+        words = f"optimum at most {runs[0].within:.2g} lower" if known else "optimum not bounded"
+        top.text(0.03, 0.04, words, transform=top.transAxes, fontsize=7, color=INK)
     what = _second(experiment, runs)
     ends = np.array([v for run in runs for v in run.height(what)[1:] if np.isfinite(v)])
     if ends.size:

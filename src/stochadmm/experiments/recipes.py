@@ -44,6 +44,8 @@ class Recipe:
     """Whether the rows come scaled: those that are generated on the disk do."""
     shape: str = ""
     """What else generated rows depend on; work on others is not taken for finished."""
+    words: str = ""
+    """What the data set is called in figures, where that is not its name."""
 
     @property
     def here(self) -> bool:
@@ -190,9 +192,11 @@ RECIPES = {
     "protein": Recipe(
         partial(_file, "protein"), "protein", partial(_shipped, "breast cancer"),
         "scikit-learn's breast cancer data", "72,876 + 72,875 x 74, called a9a",
+        words="protein (the paper's a9a)",
     ),
     "a9a": Recipe(
         partial(_file, "a9a"), "a9a", partial(_fused, 6000, 123), "a generated set", "",
+        words="a9a of LIBSVM",
     ),
     "covertype": Recipe(
         partial(_file, "covtype", split=True), "covtype", partial(_fused, 20_000, 54),
@@ -201,14 +205,19 @@ RECIPES = {
     "mnist": Recipe(
         partial(_file, "mnist", task="even-odd"), "mnist", partial(_shipped, "digits"),
         "scikit-learn's digits", "60,000 + 10,000 x 784",
+        words="mnist, even or odd",
     ),
     "dna": Recipe(_dna, paper="2,400,000 + 600,000 x 800"),
-    "dna-full": Recipe(_dna_full, paper="2,400,000 + 600,000 x 800", scaled=True),
+    "dna-full": Recipe(
+        _dna_full, paper="2,400,000 + 600,000 x 800", scaled=True, words="dna, all rows"
+    ),
     "dna-methylation": Recipe(
         partial(_file, "dna-methylation"), "dna-methylation", _dna, "generated sequences",
+        words="methylation (real DNA)",
     ),
     "dna-statlog": Recipe(
-        partial(_file, "dna-statlog"), "dna-statlog", _digits, "scikit-learn's digits"
+        partial(_file, "dna-statlog"), "dna-statlog", _digits, "scikit-learn's digits",
+        words="splice sites (real DNA)",
     ),
     "usps": Recipe(partial(_file, "usps"), "usps", _digits, "scikit-learn's digits"),
     "coil20": Recipe(partial(_file, "coil20"), "coil20", _digits, "scikit-learn's digits"),
@@ -218,30 +227,44 @@ RECIPES = {
     "school": Recipe(partial(_file, "school"), "school", _classes, "a generated set"),
     "mnist-ten": Recipe(
         _one_against_rest, "mnist", _digits_ten, "scikit-learn's digits", "60,000 + 10,000 x 784",
+        words="mnist, one against rest",
     ),
-    "mnist-features": Recipe(_random_features, "mnist", _digits, "scikit-learn's digits"),
-    "dna-promoters": Recipe(partial(_file, "dna-gue"), "dna-gue", _dna, "generated sequences"),
+    "mnist-features": Recipe(
+        _random_features, "mnist", _digits, "scikit-learn's digits",
+        words="mnist, random features",
+    ),
+    "dna-promoters": Recipe(
+        partial(_file, "dna-gue"), "dna-gue", _dna, "generated sequences",
+        words="promoters (real DNA)",
+    ),
     "20news": Recipe(
         partial(_file, "20news", words=1000), "20news", _classes, "a generated set",
+        words="20 newsgroups",
     ),
     "breast-cancer": Recipe(
         partial(_file, "breast-cancer-graph", standardize=True), "breast-cancer-graph", _groups,
         "a generated set",
+        words="breast cancer",
     ),
     "p53": Recipe(
         partial(_file, "p53-pathways", standardize=True), "p53-pathways", _groups,
         "a generated set",
     ),
-    "overlapping-groups": Recipe(_groups),
+    "overlapping-groups": Recipe(_groups, words="generated groups"),
     "digits": Recipe(_digits),
     "features": Recipe(
         partial(_features, 1.0), paper="1,281,167 + 50,000 x 4,096, 1,000 classes: ImageNet",
         scaled=True, shape=f"distance {OVERLAP}",
+        words="all rows",
     ),
     "features-twentieth": Recipe(
-        partial(_features, 0.05), scaled=True, shape=f"distance {OVERLAP}"
+        partial(_features, 0.05), scaled=True, shape=f"distance {OVERLAP}",
+        words="a twentieth of the rows",
     ),
-    "features-small": Recipe(partial(_features, 0.01), scaled=True, shape=f"distance {OVERLAP}"),
+    "features-small": Recipe(
+        partial(_features, 0.01), scaled=True, shape=f"distance {OVERLAP}",
+        words="a sixteenth of the shape",
+    ),
     "many-classes": Recipe(_classes),
     "generated": Recipe(partial(_fused, 2000, 20)),
 }  # fmt: skip

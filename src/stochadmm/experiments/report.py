@@ -214,11 +214,12 @@ def _length(experiment: Experiment) -> str:
 
 
 def _overview(decided: list[Claim]) -> str:
-    """Return one line per claim, which leads to its evidence."""
+    """Return one line per claim: its verdict, those of its comparisons, a link to them."""
     lines = "".join(
         f'<tr><td><a href="#claim-{c.name}">{escape(c.statement)}</a></td>'
         f'<td class="tight text-{_class(c.verdict)}">{MARKS[_class(c.verdict)]} {c.verdict}'
-        f"{' (turned)' if _turned(c) else ''}</td></tr>"
+        f"{' (turned)' if _turned(c) else ''}</td>"
+        f'<td class="soft">{_counts(e.verdict for e in c.evidence)}</td></tr>'
         for c in decided
     )
     return f'<div class="card"><table class="overview"><tbody>{lines}</tbody></table></div>'

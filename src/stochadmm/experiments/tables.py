@@ -57,7 +57,6 @@ def sizes_table(quick: bool, optima: dict[str, dict[str, Any]], every: bool = Tr
         used = optima.get(name)
         if used is None and not every:
             continue
-        here = "yes" if RECIPES[name].here else "no"
         cells = ("not loaded", "", "", "")
         if used is not None:
             cells = (
@@ -66,11 +65,12 @@ def sizes_table(quick: bool, optima: dict[str, dict[str, Any]], every: bool = Tr
                 f"{n_inner(used['n'], spec.batch):,}",
                 used["note"] or ("files" if RECIPES[name].files_of else "generated or shipped"),
             )
-        rows.append((name, *cells[:2], f"{spec.batch}", cells[2], RECIPES[name].paper, here,
-                     cells[3]))  # fmt: skip
+        rows.append((name, RECIPES[name].words, *cells[:2], f"{spec.batch}", cells[2],
+                     RECIPES[name].paper, cells[3]))  # fmt: skip
     return Table(
         "table2", "Data sets",
-        ("name", "rows, train + test", "features", "b", "m", "in the paper", "here", "source"),
+        ("name", "in figures", "rows, train + test", "features", "b", "m", "in the paper",
+         "source"),
         rows,
         "Columns are scaled to a root mean square of one, then rows to unit norm; the variant raw "
         "scales rows only. The paper's a9a has the sizes of the protein set of KDD Cup "
