@@ -166,3 +166,15 @@ def test_free_coefficients_keep_their_predictions():
     found = sa.minimize(problem, ALWAYS, stop=sa.Gap(1e-6))
     assert found.status.name == "CONVERGED" and "again" not in ALWAYS.plan(problem)
     assert "again" in ALWAYS.plan(stated(X, y, sa.L1(0.005)))
+
+
+def test_a_loss_that_may_keep_nothing_per_row_is_added_up_by_blocks():
+    X, y = rows_and_labels()
+    problem = stated(X, y, sa.L1(0.005))
+    light = replace(problem, f2=problem.f2.with_memory(0))
+    plan = "predictions made again at every read"
+    assert plan in LowRankNewton().plan(light)
+    assert plan not in LowRankNewton().plan(problem)
+    found = [sa.minimize(p, "low-rank-newton", stop=sa.Gap(1e-6)) for p in (problem, light)]
+    assert all(r.status is sa.Status.CONVERGED for r in found)
+    assert found[1].objective == pytest.approx(found[0].objective, rel=2e-6)

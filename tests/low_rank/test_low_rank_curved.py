@@ -18,8 +18,8 @@ from stochadmm.low_rank import (
     Kronecker,
     read,
 )
-from stochadmm.low_rank.dual import split
-from stochadmm.solvers import LowRankNewton
+from stochadmm.low_rank.dual import shrunk, split
+from stochadmm.solvers import LowRankNewton, LowRankNewtonOptions
 
 A, B = 0.03, 0.01
 METHOD = "low-rank-newton"
@@ -352,3 +352,49 @@ def test_blocks_of_held_coefficients_are_those_of_the_dense_hessian():
         where = int(np.flatnonzero(np.flatnonzero(held[:, k]) == j)[0])
         block = loss.columns.blocks(held, c - s * s)[k]
         np.testing.assert_allclose(block[where, where], whole, atol=1e-14)
+
+
+def by_scaling(problem, W, kind):
+    """Return the bound of gradients times a scale at which both norms hold them, by NumPy.
+
+    A mean conjugate is convex and zero at zero, so that of t slopes is t times that of the slopes
+    at most, which is <G, W> - loss.
+    """
+    G = problem.f2.gradient(W)
+    lengths = np.linalg.norm(G, axis=1, keepdims=True)
+    for t in np.linspace(1, 0, 1000, endpoint=False):
+        held = {"alone": 0.0, "entries": np.clip(t * G, -B, B)}
+        held["rows"] = t * G * np.minimum(1, B / (t * lengths))
+        if np.linalg.norm(t * G - held[kind], 2) <= A:
+            return t * (problem.f2.value(W) - np.vdot(G, W))
+    return 0.0
+
+
+@pytest.mark.parametrize("kind", ["alone", "entries", "rows"])
+@pytest.mark.parametrize("limit", [{"max_seconds": 1e-9}, {"max_passes": 1}])
+@pytest.mark.parametrize("cheap", [0.0, 10.0])
+def test_a_run_that_a_limit_ends_has_a_bound_of_its_last_point(kind, limit, cheap):
+    problem = stated(*classes(), kind)
+    best = sa.minimize(problem, METHOD, stop=sa.Gap(1e-10))
+    few = LowRankNewton(LowRankNewtonOptions(steps=2, cheap_steps=4, cheap=cheap))
+    ended = sa.minimize(problem, few, stop=sa.Gap(1e-10), **limit)
+    assert ended.status in (sa.Status.MAX_TIME, sa.Status.MAX_PASSES)
+    lower = ended.objective - ended.gap
+    assert lower <= best.objective
+    assert lower >= by_scaling(problem, ended.coef, kind) - 1e-9
+
+
+@pytest.mark.parametrize("kind", ["alone", "entries", "rows"])
+def test_slopes_far_from_a_solution_are_scaled_until_both_norms_hold_them(kind):
+    problem = stated(*classes(), kind)
+    form = read(problem)
+    target = np.random.default_rng(3).standard_normal((6, 4))
+    for size in (1e-3, 0.05, 0.3, 5.0):
+        t = shrunk(form, size * target, 20)
+        pull = t * size * target
+        rest = pull if kind == "alone" else pull - form.others[0].project_dual(pull)
+        assert 0 < t <= 1
+        assert np.linalg.norm(rest, 2) <= A * (1 + 1e-12)
+        more = 1.01 * pull
+        rest = more if kind == "alone" else more - form.others[0].project_dual(more)
+        assert t == 1 or np.linalg.norm(rest, 2) > A

@@ -13,6 +13,7 @@ from ..base.validation import is_sparse
 from ..data import half_rows
 from ..datasets import Dataset, scale_columns, scale_rows
 from ..losses import Logistic, Multinomial, Squared
+from ..low_rank import read, shrunk
 from ..operators import GridDifferences, Identity, Incidence, Selection, VStack
 from ..penalties import L1, GroupL2, Nuclear, Ridge, RowsL21
 from ..problem import Pair, Problem
@@ -294,24 +295,14 @@ def lower_bound(problem: Problem, x2: Array) -> float:
 
     With the slopes u of the rows at X and G the gradient, the mean conjugate of the loss at u is
     <G, X> - f(X), that at zero is zero, and a conjugate is convex: slopes t u that the norms admit
-    prove F* >= t (f(X) - <G, X>). They admit those with t G = U1 + U2, |U1|_2 <= a, |U2|_inf <= b;
-    U2 is t G cut off, and t is found by bisection.
+    prove F* >= t (f(X) - <G, X>). They admit those with t G = U1 + U2, |U1|_2 <= a, |U2|_inf <= b
+    (``low_rank.shrunk``).
     """
     f2: Any = problem.f2
-    h1: Any = problem.h1
-    h2: Any = problem.h2
     at = f2.evaluate(x2, rows=False)
     G = np.asarray(at.gradient, dtype=np.float64)
-
-    def admitted(t: float) -> bool:
-        rest = t * G - np.clip(t * G, -h2.alpha, h2.alpha)
-        return bool(np.linalg.eigvalsh(rest.T @ rest)[-1] <= h1.alpha**2)
-
-    low, high = (1.0, 1.0) if admitted(1.0) else (0.0, 1.0)
-    for _ in range(BOUND.steps if low < high else 0):
-        middle = (low + high) / 2 if low else high / 4
-        low, high = (middle, high) if admitted(middle) else (low, middle)
-    return low * BOUND.shrunk * float(at.value - np.vdot(G, np.asarray(x2, dtype=np.float64)))
+    scale = BOUND.shrunk * shrunk(read(problem), -G, BOUND.steps)
+    return scale * float(at.value - np.vdot(G, np.asarray(x2, dtype=np.float64)))
 
 
 def optimum(problem: Problem, seconds: float, by_others: bool = True) -> Optimum:

@@ -4,6 +4,7 @@ from ..risk.moments import Moments, moments
 from .blockwise import BlockwiseLoss, is_block_by_block
 from .bound import QuadraticBound
 from .curved import CurvedLoss, Point
+from .dual import shrunk
 from .eigenbasis import EigenQuadratic, reduced
 from .fista import Fista
 from .form import Form, NotLowRank, read, why_not
@@ -49,6 +50,7 @@ __all__ = [
     "nuclear_norm",
     "read",
     "reduced",
+    "shrunk",
     "spectral_norm",
     "why_not",
 ]

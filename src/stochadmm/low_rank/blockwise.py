@@ -30,7 +30,7 @@ def is_block_by_block(f2: FiniteSum, form: Form, options: BlockOptions) -> bool:
     That asks for labels instead of targets, dense rows and no free coefficients.
     """
     by_label = offers(f2.loss, Has.BY_CLASS) and f2.offset is None and f2.storage != CSR
-    many = f2.n_terms * (f2.n_outputs or 1) > options.most_predictions
+    many = not f2.keeps_rows or f2.n_terms * (f2.n_outputs or 1) > options.most_predictions
     return many and by_label and not form.free.size
 
 

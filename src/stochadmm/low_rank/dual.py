@@ -3,8 +3,9 @@
 Dual numbers u of the predictions with X_f'(q u) = 0 and -X_p'(q u)/n = U + V, U and V in the
 dual balls of the norms, give F >= -mean conjugate(u). In rising cost:
 
-split       u = t slopes, U + V = t (-gradient): U and V by alternating projections, t what
-            is left to scale
+shrunk      u = t slopes, U + V = t (-gradient): V as much of it as its ball holds, U the rest, t
+            by bisection; for points far from the solution
+split       the same with U and V by alternating projections at t = 1, then t what is left to scale
 corrected   u moved so that the gradient becomes -(u_1 + u_2) of the last model, by conjugate
             gradients on the Hessian, cut to stay in the conjugate's domain; then split
 """
@@ -67,6 +68,30 @@ def split(
     whole = np.zeros_like(target)
     whole[rows] = best
     return Split(_scale(form, target, whole), whole)  # the spectral norm is verified
+
+
+def shrunk(form: Form, target: Array, steps: int) -> float:
+    """Return a scale at which the other norm holds what it can, and the nuclear norm the rest.
+
+    Far from a solution, where no split of the whole target is near, it is larger than that of
+    ``split``. Bisection; the spectral norm is verified at what is returned, zero where none was.
+    """
+    alpha = float(form.nuclear.alpha)
+    if not form.others:
+        return _nuclear_scale(target, alpha)
+    other = form.others[0]
+
+    def fits(t: float) -> bool:
+        pull = t * target
+        return _nuclear_scale(pull - np.asarray(other.project_dual(pull)), alpha) == 1.0
+
+    if fits(1.0):
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(steps):
+        middle = (low + high) / 2 if low else high / 4
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 
 
 def _scale(form: Form, target: Array, first: Array) -> float:

@@ -20,7 +20,7 @@ from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from .blockwise import block_bound, block_scale
 from .curved import CurvedLoss, Point
-from .dual import Split, bound, corrected, split
+from .dual import Split, bound, corrected, shrunk, split
 from .form import Form
 from .metric import Metric
 from .options import NewtonOptions
@@ -129,7 +129,7 @@ class ProximalNewton:
         self.ended: Point | None = None
         """Where the search for the last certificate has ended."""
         self.settled: Point | None = None
-        """The last point that was read in float64 and has given a bound."""
+        """The last point of an epoch's end that has given a bound."""
         self.n_tries = self.next_try = 0
         self.rho: float | None = None
         self.subgradients: list[Array] = []
@@ -297,12 +297,28 @@ class ProximalNewton:
         return self.upper - self.lower <= target
 
     def settle(self, first: Array | None = None, deadline: Deadline = NEVER) -> None:
-        """Read the point in float64 and bound the optimum by it, unless that has been done."""
-        if self.loss.keeps_rows or self.settled is self.point:
+        """Bound the optimum by the point of an epoch's end, unless that has been done.
+
+        Where nothing is kept per row the point is read in float64 for it.
+        """
+        if self.settled is self.point:
+            return
+        o = self.options.dual
+        if self.loss.keeps_rows:
+            self.settled = point = self.point
+            scale = self._far(split(self.form, -point.gradient, self.subgradients[0], o.rounds))
+            self._take(bound(self.loss, point.V, point.slopes, scale, o))
             return
         self.point = self.settled = self.loss.exact(self.point)
         parts = self._patient_split(self.subgradients[0] if first is None else first, deadline)
-        self._take(block_bound(self.point, parts.scale))
+        self._take(block_bound(self.point, self._far(parts)))
+
+    def _far(self, parts: Split) -> float:
+        """Return the scale of a split, or a larger one where the point is far from a solution."""
+        o = self.options.dual
+        if parts.scale >= o.close:
+            return parts.scale
+        return max(parts.scale, shrunk(self.form, -self.point.gradient, o.halvings))
 
     def _patient_split(self, first: Array, deadline: Deadline, least: float = 0.0) -> Split:
         o, pull = self.options.dual, -self.point.gradient

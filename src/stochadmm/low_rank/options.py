@@ -66,6 +66,10 @@ class DualOptions:
     """Rounds of these after which a bound is given up"""
     far: float = 100.0
     """whose gap is still so many targets: the others bring up to half of that."""
+    close: float = 0.9
+    """Scale of a split above which the point is near a solution, and no other is better;"""
+    halvings: int = 10
+    """of that of slopes far from it otherwise: a percent of the scale is one of the bound."""
     products: int = 30
     """Products with the Hessian in a first corrected certificate, twice as many in each next."""
     near: float = 0.9

@@ -235,6 +235,8 @@ class LowRankNewton(Solver[CurvedState]):
         s.second = self._second(run.loss, form)
         s.second.begin_at(run.point, run.subgradients)
         s.second.lower = run.lower
+        if s.deadline.passed():
+            s.second.settle()
         self._count(s, run.loss.reads - reads)
         return run if goes_on and s.target is not None else None
 
@@ -242,13 +244,15 @@ class LowRankNewton(Solver[CurvedState]):
         self, s: CurvedState, second: ProximalNewton, floor: float
     ) -> ProximalNewton:
         run = second.copy()
-        reads = run.loss.reads - run.certificate_reads
+        reads, certified = run.loss.reads - run.certificate_reads, False
         for _ in range(self.options.steps if run.loss.keeps_rows else self.options.block_steps):
             run.step(s.deadline)
             target = 0.0 if s.target is None else s.target * max(abs(run.upper), floor)
-            if run.certify(target, s.deadline) or s.deadline.passed():
+            certified = run.certify(target, s.deadline)
+            if certified or s.deadline.passed():
                 break
-        run.settle(deadline=s.deadline)
+        if not (certified and run.loss.keeps_rows):  # a limit may end the run here
+            run.settle(deadline=s.deadline)
         self._count(s, run.loss.reads - run.certificate_reads - reads)
         s.notes["passes of certificates"] = run.certificate_reads
         s.notes["model iterations"] = run.n_inner
