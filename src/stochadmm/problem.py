@@ -29,7 +29,20 @@ from .streaming import BUDGET, StreamedSum, facts_of, loss_of_source, streams
 
 @dataclass(frozen=True, eq=False)
 class Pair(ByValue):
-    """The two blocks of a point, with the arithmetic that the methods are written in."""
+    """The two blocks x1, x2 of a point, with the arithmetic that the methods are written in.
+
+    Attributes
+    ----------
+    x1, x2 : ndarray
+        The blocks; ``x1`` is empty where the problem has no constraint.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> point = sa.Pair(np.zeros(0), np.array([1.0, 2.0]))
+    >>> (2.0 * point).x2
+    array([2., 4.])
+    """
 
     x1: Array
     x2: Array
@@ -59,6 +72,8 @@ class Pair(ByValue):
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Minimize h1(x1) + f1(x1) + h2(x2) + f2(x2) subject to A1 x1 + A2 x2 = b.
+
+    The convex two-block problem of ADMM. `Problem.linear` states a structured linear model.
 
     Parameters
     ----------
@@ -169,9 +184,9 @@ class Problem:
         sample_weight: Any = None,
         offset: Any = None,
     ) -> Problem:
-        """State a linear model.
+        """Return the problem of a structured linear model.
 
-        Minimized is mean loss + on_structure(structure @ coef) + on_coefficients(coef).
+        Minimized is ``mean loss + on_structure(structure @ coef) + on_coefficients(coef)``.
 
         Parameters
         ----------

@@ -29,7 +29,7 @@ STRENGTHS = ("scaled", "corrected")
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """What is known about a point.
+    """A certificate of a point: a lower bound on the optimal value, and the duality gap.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Certificate:
         penalties leave directions free (an intercept, the mean of a signal), f2 is minimized along
         them, and the better of the two points is returned.
     bound : float
-        Lower bound on the optimal value, minus infinity when none was found.
+        Lower bound on the optimal value (a dual objective), minus infinity when none was found.
     gap : float or None
         ``objective - bound``, at least 0; infinite when no bound was found, None when the problem
         has no certificate: a part without a conjugate.
@@ -55,10 +55,10 @@ class Certificate:
     candidate_dual : array or None
         Its multiplier.
     dual : array
-        The multiplier of the bound.
+        The dual variable (multiplier) of the constraint that belongs to the bound.
     slopes : array or None
-        The dual numbers of the predictions that belong to the bound, one per row and output: with
-        ``dual`` they make it reproducible.
+        The dual variables of the predictions that belong to the bound, one per row and output:
+        with ``dual`` they make it reproducible.
     n_passes : float
         Passes over the data beyond the cache.
     """
@@ -100,7 +100,7 @@ def certify(
     workspace: Workspace | None = None,
     deadline: Deadline = NEVER,
 ) -> Certificate:
-    """Bound the distance of a point's objective from the optimal value.
+    """Compute a certificate: an upper bound on a point's distance from the optimal value.
 
     Everything is evaluated in float64, also for float32 data. Nothing that is passed in changes.
 
@@ -115,8 +115,9 @@ def certify(
     cache : Evaluation, optional
         A pass over the data at ``point.x2``; without one, a pass is made.
     strength : {"scaled", "corrected"}
-        The dual point: the slopes at the point, scaled until they are feasible, which is first
-        order in the error; or these moved by a second-order model of some of the rows.
+        The dual point: the derivatives of the losses at the point, scaled until they are feasible,
+        whose gap is of first order in the error; or these corrected by a second-order model of
+        some of the rows, which is tighter and costs more.
     options : CertificateOptions, optional
         How hard the bound is looked for.
     workspace : Workspace, optional

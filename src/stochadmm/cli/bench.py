@@ -21,10 +21,12 @@ COLUMNS = ("method", "status", "seconds", "passes", "relative_gap", "objective",
 
 
 def bench(
-    data: Annotated[str, typer.Argument(help="A table; made-up rows by default.")] = "",
+    data: Annotated[str, typer.Argument(help="A table; generated rows by default.")] = "",
     target: Target = "y",
     loss: Loss = "",
-    alpha: Annotated[float | None, typer.Option(min=0, help="Default: tenth of useful.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(min=0, help="Strength; else a tenth of alpha_max.")
+    ] = None,
     methods: Annotated[str, typer.Option(help="Names, with commas.")] = METHODS,
     edges: Edges = None,
     groups: Groups = None,
@@ -32,9 +34,9 @@ def bench(
     graph: Graph = None,
     l1_ratio: L1Ratio = None,
     drop: Drop = "",
-    tol: Annotated[float, typer.Option(help="Relative duality gap.")] = 1e-4,
+    tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-4,
     max_seconds: Annotated[float, typer.Option(help="Limit of each method.")] = 10.0,
-    out: Annotated[str, typer.Option(help="CSV file as well.")] = "",
+    out: Annotated[str, typer.Option(help="Write a CSV file too.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Compare the methods on one problem: seconds to the same certified gap."""

@@ -31,10 +31,12 @@ def fit(
     data: Annotated[str, typer.Argument(hidden=True)],  # told by the first line of the help
     target: Target = "y",
     loss: Loss = "",
-    alpha: Annotated[float | None, typer.Option(min=0, help="Strength; else by --cv.")] = None,
-    cv: Annotated[int, typer.Option(min=2, help="Folds that choose it.")] = 5,
+    alpha: Annotated[
+        float | None, typer.Option(min=0, help="Strength; else chosen by --cv.")
+    ] = None,
+    cv: Annotated[int, typer.Option(min=2, help="Folds that choose alpha.")] = 5,
     simplest: Annotated[
-        bool, typer.Option("--one-standard-error", help="Simplest model near the best.")
+        bool, typer.Option("--one-standard-error", help="Strongest penalty near the best.")
     ] = False,
     edges: Edges = None,
     groups: Groups = None,
@@ -45,14 +47,14 @@ def fit(
     offset: Offset = None,
     drop: Drop = "",
     standardize: Standardize = False,
-    tol: Annotated[float, typer.Option(help="Relative duality gap.")] = 1e-4,
-    max_seconds: Annotated[float | None, typer.Option(help="Budget in seconds.")] = None,
-    memory: Annotated[str, typer.Option(help="Beyond it rows are streamed.")] = "half",
+    tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-4,
+    max_seconds: Annotated[float | None, typer.Option(help="Limit in seconds.")] = None,
+    memory: Annotated[str, typer.Option(help="Larger files are streamed.")] = "half",
     checkpoint: Annotated[
         Path | None, typer.Option(help="File to go on from after a crash; with --alpha.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the model.")] = Path("model"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace it.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace that folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a structured linear model to a table.

@@ -28,8 +28,8 @@ def path(
     data: Annotated[str, typer.Argument(hidden=True)],  # told by the first line of the help
     target: Target = "y",
     loss: Loss = "",
-    alphas: Annotated[int, typer.Option(min=2, help="How many strengths.")] = 50,
-    eps: Annotated[float, typer.Option(help="Smallest over largest strength.")] = 1e-2,
+    alphas: Annotated[int, typer.Option(min=2, help="Number of strengths alpha.")] = 50,
+    eps: Annotated[float, typer.Option(help="Smallest over largest alpha.")] = 1e-2,
     edges: Edges = None,
     groups: Groups = None,
     grid: Grid = None,

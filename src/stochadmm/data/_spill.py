@@ -22,6 +22,27 @@ def spill(source: Source, folder: str | Path) -> Source:
 
     Dense rows become one row-major ``.npy`` file, sparse ones the three arrays of CSR; targets,
     weights and offsets a file each. It takes one read of the source.
+
+    Parameters
+    ----------
+    source : Source
+        What ``stochadmm.open`` returns, or any other source of rows.
+    folder : path
+        Where the files are written; it is made where it is missing.
+
+    Returns
+    -------
+    Source
+        The same rows, read from the files.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> import stochadmm as sa
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     source = sa.data.spill(sa.data.ArraySource(np.ones((5, 2)), np.zeros(5)), folder)
+    ...     source.n_rows, source.n_columns
+    (5, 2)
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

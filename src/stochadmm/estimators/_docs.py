@@ -8,35 +8,45 @@ from typing import Any, TypeVar
 
 from ..losses import FOR_NUMBERS
 
+_ALPHA = """
+alpha : float, default=0.01
+    Strength of the penalty, >= 0: its weight beside the *mean* of the losses, so that it need not
+    change with the number of rows. Zero is no penalty; from ``alpha_max(X, y)`` on, the fit is the
+    null model. In between it depends on the units of X and, for the squared loss, of y: try
+    fractions of ``alpha_max``, or let the ``...CV`` class choose.
+""".strip("\n")
+
 _SHARED = """
 fit_intercept : bool, default=True
-    Add an unpenalized intercept.
+    Add an intercept, which is never penalized.
 standardize : bool, default=False
-    Penalize the coefficients of columns of unit deviation; needs a scaled copy of X. ``coef_`` is
-    for the columns as they are.
+    Divide the columns by their standard deviations before they are penalized; needs a scaled copy
+    of X. ``coef_`` is for the columns as they are given.
 unpenalized : sequence of column names or indices, or a mask, default=()
-    Columns that no penalty and no sign constraint touches. Chains, grids and operators run over
+    Columns that no penalty and no sign constraint acts on. Chains, grids and operators run over
     the other columns; edges that touch an unpenalized column are dropped.
 positive : bool, default=False
-    Coefficients >= 0.
+    Constrain the coefficients to be >= 0.
 refit : bool or float, default=False
     Fit again, without the penalty, on the structure found (zeros, ties, groups, rank), to undo the
     shrinkage; a number between 0 and 1 is its share in the coefficients. Cross-validation then
     scores the refitted models. ``dual_gap_`` and ``result_`` are those of the penalized fit.
 solver : str or solver object, default="auto"
-    A name from ``stochadmm.solvers.names()`` or an object.
+    "auto" chooses the method from the problem. Others: a name from ``stochadmm.solvers.names()``,
+    or an object such as ``AccSADMM(batch_size=10)``.
 tol : float, default=1e-4
-    Relative duality gap to reach. Small problems (columns times targets times rows or columns, at
+    Relative duality gap to reach: the objective is then certified to be within this fraction of
+    the optimal one. Small problems (columns times targets times the larger of rows and columns, at
     most 200,000) are solved to rounding error, in the folds of a cross-validation to 1e-9, because
-    that costs little; with ``tol`` above 1e-4 they stop there too.
+    that costs little; with ``tol`` above 1e-4 they stop at ``tol`` too.
 max_passes : float, optional
-    Budget in reads of the data; 500 by default, 1000 for small data.
+    Limit in effective passes over the data; 500 by default, 1000 for small problems.
 max_seconds : float, optional
-    Budget in seconds: of a fit, or of a whole path or cross-validation.
+    Limit in seconds, of a fit or of a whole path or cross-validation; none by default.
 warm_start : bool, default=False
-    Start from the last fit: coefficients and multipliers.
+    Start from the coefficients and dual variables of the last fit of this object.
 random_state : int, Generator, RandomState or None, default=0
-    Order of the rows in stochastic methods.
+    Seed of what methods draw at random: mini-batches, samples of rows.
 verbose : bool, default=False
     Show a progress bar.
 """.strip("\n")
@@ -44,66 +54,72 @@ verbose : bool, default=False
 _LOSS = {
     "regressor": f"""
 loss : {{{", ".join(f'"{name}"' for name in FOR_NUMBERS)}}} or loss object, default="squared"
-    Averaged over the rows; the squared loss is half the square. A name is a loss made for the
-    targets, so that their unit does not matter: "huber" has ``delta`` 1.35 times, "quantile" (the
-    median) a ``smoothing`` of 0.1 times the deviation of y (less the offset) that its quartiles
-    tell, with several targets the smallest. Objects such as ``Huber(delta)``, in units of y, and
-    ``Quantile(level, smoothing)`` are taken as they are; residuals far smaller than y call for a
-    smaller ``delta``. "poisson" and "gamma" are the log-likelihoods with a log link.
+    Averaged over the rows; the squared loss is ``1/2 (z - y)^2``. "poisson" and "gamma" are
+    negative log-likelihoods with a log link. The parameters of "huber" and "quantile" (the median)
+    follow the targets, so that their unit does not matter: ``delta`` is 1.35 times and
+    ``smoothing`` 0.1 times the standard deviation of y (less the offset), estimated from its
+    quartiles; with several targets the smallest one. Objects such as ``Huber(delta)`` and
+    ``Quantile(level, smoothing)``, in units of y, are taken as they are: residuals far smaller
+    than y call for a smaller ``delta``.
 """.strip("\n"),
     "classifier": """
 loss : {"logistic", "squared_hinge"} or loss object, default="logistic"
     Averaged over the rows. Several classes: the multinomial loss for "logistic", one against the
     rest for others.
 class_weight : dict, "balanced" or None, default=None
-    Weights of the classes.
+    Weights of the classes, by label; "balanced" gives all classes the same total weight, None
+    every row the same weight.
 """.strip("\n"),
 }
 
 _ATTRIBUTES = """
 coef_ : ndarray
-    Coefficients with exact zeros and ties, in scikit-learn's shapes.
+    Coefficients with exact zeros and exact ties, in scikit-learn's shapes: ``(n_features,)`` for
+    one target, ``(n_targets, n_features)`` for several, ``(1, n_features)`` for two classes,
+    ``(n_classes, n_features)`` for more.
 intercept_ : float or ndarray
     Intercepts, zero without one.
 dual_gap_ : float or None
-    Certified relative duality gap; None where there is no certificate, then ``result_`` says more.
+    Certified relative duality gap: an upper bound on how much lower, relative to it, the objective
+    could be. None where there is no certificate; then see ``result_.kkt_residual``.
 status_ : Status
-    How the solver ended.
+    How the solver ended: ``CONVERGED``, or the limit that came first.
 n_passes_, n_iter_ : float, int
-    Reads of the data, and epochs.
+    Effective passes over the data, and epochs of the solver.
 history_ : list of Record
-    One record per measurement.
+    Objective, gap, passes and seconds of every measurement.
 dof_, aic_, bic_ : int, float, float
-    Degrees of freedom (intercepts included) and information criteria, NaN where the loss is no
+    Degrees of freedom (intercepts included) and information criteria, NaN where the loss is not a
     likelihood or the fit has not converged.
 result_ : Result
     What `minimize` returned, in the solver's variables: with ``standardize`` its coefficients are
     those of the scaled columns.
 penalized_coef_, penalized_intercept_, refit_result_
-    With ``refit``: the model before, and what the solver returned for the second fit.
+    With ``refit``: the coefficients and intercepts before it, and what the solver returned for it.
 n_features_in_, feature_names_in_
     Number and names of the columns.
 """.strip("\n")
 
 _CLASSES = """
 classes_ : ndarray
-    The labels.
+    The labels, sorted.
 """.strip("\n")
 
 _CV = """
 alphas : int or array-like, default=50
-    How many strengths to try, from the largest useful one down, or the strengths themselves.
+    How many strengths to try, from ``alpha_max`` down, or the strengths themselves.
 eps : float, default=1e-3
-    Smallest over largest alpha of the grid. There is a warning where an end of the grid is chosen.
+    Ratio of the smallest to the largest alpha of the grid. There is a warning where an end of the
+    grid is chosen.
 cv : int, splitter or iterable, optional
-    As in scikit-learn; five folds by default, stratified for classifiers.
+    Folds, as in scikit-learn; five by default, stratified for classifiers.
 scoring : str or callable, optional
-    As in scikit-learn. By default minus the mean loss of the rows left out; for the squared loss
+    As in scikit-learn. By default minus the mean loss of the held-out rows; for the squared loss
     minus the mean squared error.
 one_standard_error : bool, default=False
-    Choose the largest alpha within one standard error of the best score.
+    Choose the largest alpha whose mean score is within one standard error of the best one.
 n_jobs : int, optional
-    Folds in parallel.
+    Folds to fit in parallel, as in joblib; one by default.
 """.strip("\n")
 
 _CV_ATTRIBUTES = """
@@ -114,7 +130,7 @@ best_index_ : int
 alphas_ : ndarray of shape (n_alphas,)
     Strengths tried, from the largest down.
 score_path_ : ndarray of shape (n_alphas, n_folds)
-    Scores of the rows left out, larger is better.
+    Scores of the held-out rows, larger is better.
 mse_path_ : ndarray of shape (n_alphas, n_folds)
     Mean squared errors; only for the squared loss and default scoring.
 """.strip("\n")
@@ -123,21 +139,25 @@ T = TypeVar("T", bound=type)
 
 
 def documented(cls: T) -> T:
-    """Fill the places ``{shared}``, ``{attributes}``, ``{cv}`` of a class's docstring."""
+    """Fill the places ``{alpha}``, ``{shared}``, ``{attributes}``, ``{cv}`` of a docstring."""
     role = "classifier" if "class_weight" in _fields(cls) else "regressor"
     attributes = _ATTRIBUTES + ("\n" + _CLASSES if role == "classifier" else "")
     places = {
+        "{alpha}": _ALPHA,
         "{shared}": _LOSS[role] + "\n" + _SHARED,
         "{attributes}": attributes,
         "{cv}": _CV,
-        "{cv_attributes}": _CV_ATTRIBUTES,
+        "{cv_attributes}\n": _CV_ATTRIBUTES + "\n",
     }
     text = inspect.cleandoc(cls.__doc__ or "")
     own = text.partition("----------\n")[2].partition("{shared}")[0]
+    learned = text.partition("Attributes\n----------\n")[2].partition("{attributes}")[0]
     if "{cv}" in own:
         places["{own}\n"] = cls._own_parameters  # type: ignore[attr-defined]
-    else:  # all but alpha, which is the first and has one line of words
-        cls._own_parameters = "".join(own.splitlines(keepends=True)[2:])  # type: ignore[attr-defined]
+        places["{cv_attributes}\n"] += cls._own_attributes  # type: ignore[attr-defined]
+    else:
+        cls._own_parameters = own.replace("{alpha}\n", "")  # type: ignore[attr-defined]
+        cls._own_attributes = learned  # type: ignore[attr-defined]
     for place, words in places.items():
         text = text.replace(place, words)
     cls.__doc__ = text

@@ -127,16 +127,15 @@ class GraphFused(Fused):
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class FusedLassoRegressor(Regressor, Fused):
-    """Linear regression whose coefficients are piecewise constant along the columns.
+    """Fused lasso: linear regression with coefficients piecewise constant along the columns.
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_j |w_{j+1} - w_j| + l1_ratio |w|_1)``.
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty, >= 0.
+    {alpha}
     l1_ratio : float, default=0.5
-        Share of the l1 norm in the penalty, between 0 and 1.
+        Share of the l1 norm in the penalty: 0 is fusion alone, 1 the lasso.
     {shared}
 
     Attributes
@@ -161,16 +160,15 @@ class FusedLassoRegressor(Regressor, Fused):
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class FusedLassoClassifier(Classifier, Fused):
-    """Linear classification whose coefficients are piecewise constant along the columns.
+    """Linear classification with the fused lasso penalty: piecewise constant along the columns.
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_j |w_{j+1} - w_j| + l1_ratio |w|_1)``.
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty, >= 0.
+    {alpha}
     l1_ratio : float, default=0.5
-        Share of the l1 norm in the penalty, between 0 and 1.
+        Share of the l1 norm in the penalty: 0 is fusion alone, 1 the lasso.
     {shared}
 
     Attributes
@@ -194,25 +192,30 @@ class FusedLassoClassifier(Classifier, Fused):
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class GraphFusedRegressor(Regressor, GraphFused):
-    """Linear regression whose coefficients are piecewise constant along a graph.
+    """Graph-guided fused lasso: linear regression with coefficients equal along edges.
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_e c_e |w_i - s_e w_j| + l1_ratio |w|_1)``.
     The penalty ``mu |[G; I] w|_1`` is ``alpha = 2 mu`` with ``l1_ratio = 0.5``.
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty, >= 0.
+    {alpha}
     l1_ratio : float, default=0.5
-        Share of the l1 norm in the penalty, between 0 and 1.
+        Share of the l1 norm in the penalty: 0 is fusion alone, 1 the lasso.
     graph : object, default="chain"
-        ``"chain"``; edges as pairs of names or indices, or triples with a weight (an edge listed
-        twice, in either direction, has the sum of the weights), in a list, an array or a frame; an
-        adjacency matrix, an array as large as X has columns; a networkx graph; what
-        ``stochadmm.structures.from_edges`` returns; a grid shape such as ``(28, 28)`` or a
-        ``Grid`` with a mask; ``"glasso"`` for the edges that the graphical lasso finds in X (see
-        ``stochadmm.structures.glasso_edges``). A negative weight or entry is an edge with
-        ``s_e = -1``, of that size: its two coefficients are drawn to opposite values.
+        Which coefficients are drawn together:
+
+        * ``"chain"``: neighboring columns;
+        * edges: pairs of column names or indices, or triples with a weight, in a list, an array or
+          a frame; an edge listed twice, in either direction, has the sum of the weights;
+        * an adjacency matrix with as many rows and columns as X has columns;
+        * a networkx graph, or what ``stochadmm.structures.from_edges`` returns;
+        * a grid shape such as ``(28, 28)``, or a ``Grid`` with a mask;
+        * ``"glasso"``: the edges that the graphical lasso finds in X (see
+          ``stochadmm.structures.glasso_edges``).
+
+        A negative weight is an edge with ``s_e = -1`` and ``c_e`` its size: the two coefficients
+        are drawn to opposite values.
     {shared}
 
     Attributes
@@ -237,25 +240,30 @@ class GraphFusedRegressor(Regressor, GraphFused):
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class GraphFusedClassifier(Classifier, GraphFused):
-    """Linear classification whose coefficients are piecewise constant along a graph.
+    """Linear classification with the graph-guided fused lasso penalty: equal along the edges.
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_e c_e |w_i - s_e w_j| + l1_ratio |w|_1)``.
     The penalty ``mu |[G; I] w|_1`` is ``alpha = 2 mu`` with ``l1_ratio = 0.5``.
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty, >= 0.
+    {alpha}
     l1_ratio : float, default=0.5
-        Share of the l1 norm in the penalty, between 0 and 1.
+        Share of the l1 norm in the penalty: 0 is fusion alone, 1 the lasso.
     graph : object, default="chain"
-        ``"chain"``; edges as pairs of names or indices, or triples with a weight (an edge listed
-        twice, in either direction, has the sum of the weights), in a list, an array or a frame; an
-        adjacency matrix, an array as large as X has columns; a networkx graph; what
-        ``stochadmm.structures.from_edges`` returns; a grid shape such as ``(28, 28)`` or a
-        ``Grid`` with a mask; ``"glasso"`` for the edges that the graphical lasso finds in X (see
-        ``stochadmm.structures.glasso_edges``). A negative weight or entry is an edge with
-        ``s_e = -1``, of that size: its two coefficients are drawn to opposite values.
+        Which coefficients are drawn together:
+
+        * ``"chain"``: neighboring columns;
+        * edges: pairs of column names or indices, or triples with a weight, in a list, an array or
+          a frame; an edge listed twice, in either direction, has the sum of the weights;
+        * an adjacency matrix with as many rows and columns as X has columns;
+        * a networkx graph, or what ``stochadmm.structures.from_edges`` returns;
+        * a grid shape such as ``(28, 28)``, or a ``Grid`` with a mask;
+        * ``"glasso"``: the edges that the graphical lasso finds in X (see
+          ``stochadmm.structures.glasso_edges``).
+
+        A negative weight is an edge with ``s_e = -1`` and ``c_e`` its size: the two coefficients
+        are drawn to opposite values.
     {shared}
 
     Attributes

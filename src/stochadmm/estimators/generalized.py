@@ -81,14 +81,13 @@ def _rank(rows: Any) -> int:
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class GeneralizedLassoRegressor(Regressor, Generalized):
-    """Linear regression with few non-zero entries of ``D w``.
+    """Generalized lasso: linear regression with few non-zero entries of ``D w``.
 
     Minimizes ``mean loss + alpha |D w|_1``.
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty, >= 0.
+    {alpha}
     operator : array, sparse matrix or LinearOperator, optional
         D, with one column per penalized column of X; the identity by default.
     {shared}
@@ -113,14 +112,13 @@ class GeneralizedLassoRegressor(Regressor, Generalized):
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class GeneralizedLassoClassifier(Classifier, Generalized):
-    """Linear classification with few non-zero entries of ``D w``.
+    """Linear classification with the generalized lasso penalty: few non-zero entries of ``D w``.
 
     Minimizes ``mean loss + alpha |D w|_1``.
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty, >= 0.
+    {alpha}
     operator : array, sparse matrix or LinearOperator, optional
         D, with one column per penalized column of X; the identity by default.
     {shared}
@@ -145,15 +143,14 @@ class GeneralizedLassoClassifier(Classifier, Generalized):
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class TrendFilterRegressor(Regressor, Analysis):
-    """Linear regression whose coefficients are a piecewise polynomial of the column number.
+    """Trend filtering: regression with coefficients piecewise polynomial in the column number.
 
     Minimizes ``mean loss + alpha |D^(order + 1) w|_1`` with D the differences of neighbors: order
     0 gives steps, order 1 broken lines, order 2 parabolas that meet smoothly.
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty, >= 0.
+    {alpha}
     order : int, default=1
         Degree of the pieces.
     {shared}

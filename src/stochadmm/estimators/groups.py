@@ -124,7 +124,7 @@ def _latent(columns: Columns, labels: list[Any], copies: Selection, share: float
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class OverlappingGroupRegressor(Regressor, Grouped):
-    """Linear regression with groups of coefficients that are zero or not together.
+    """Overlapping group lasso: linear regression with whole groups of zero coefficients.
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_g c_g |w_g|_2 + l1_ratio |w|_1)``. The
     coefficients that remain are those in no vanished group. With ``latent=True`` the norms are
@@ -133,18 +133,17 @@ class OverlappingGroupRegressor(Regressor, Grouped):
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty, >= 0.
+    {alpha}
     l1_ratio : float, default=0.0
         Share of the l1 norm in the penalty, between 0 and 1.
     groups : mapping, list or labels, optional
         Group name to columns, or lists of columns, by name or index, or one label per column. One
-        group per column by default. Columns in no group are penalized by the l1 norm only; without
-        one they are not, which is warned of.
+        group per column by default. Columns in no group are penalized by the l1 norm only; with
+        ``l1_ratio=0`` they are not penalized, and there is a warning.
     group_weights : array or mapping, optional
-        The c_g, all ones by default.
+        The c_g, all ones by default; the square root of the size is the other usual choice.
     latent : bool, default=False
-        Whether groups are switched on (union of groups) instead of off.
+        The latent group lasso: groups are switched on (a union of groups) instead of off.
     {shared}
 
     Attributes
@@ -172,7 +171,7 @@ class OverlappingGroupRegressor(Regressor, Grouped):
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class OverlappingGroupClassifier(Classifier, Grouped):
-    """Linear classification with groups of coefficients that are zero or not together.
+    """Linear classification with the overlapping group lasso penalty: whole groups are zero.
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_g c_g |w_g|_2 + l1_ratio |w|_1)``. The
     coefficients that remain are those in no vanished group. With ``latent=True`` the norms are
@@ -181,18 +180,17 @@ class OverlappingGroupClassifier(Classifier, Grouped):
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty, >= 0.
+    {alpha}
     l1_ratio : float, default=0.0
         Share of the l1 norm in the penalty, between 0 and 1.
     groups : mapping, list or labels, optional
         Group name to columns, or lists of columns, by name or index, or one label per column. One
-        group per column by default. Columns in no group are penalized by the l1 norm only; without
-        one they are not, which is warned of.
+        group per column by default. Columns in no group are penalized by the l1 norm only; with
+        ``l1_ratio=0`` they are not penalized, and there is a warning.
     group_weights : array or mapping, optional
-        The c_g, all ones by default.
+        The c_g, all ones by default; the square root of the size is the other usual choice.
     latent : bool, default=False
-        Whether groups are switched on (union of groups) instead of off.
+        The latent group lasso: groups are switched on (a union of groups) instead of off.
     {shared}
 
     Attributes

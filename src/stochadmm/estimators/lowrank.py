@@ -121,7 +121,7 @@ def _rank(coef: Any) -> int:
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseLowRankRegressor(Regressor, SparseLowRank):
-    """Linear regression of several targets whose coefficients are sparse and of low rank.
+    """Multi-task regression with coefficients that are sparse and of low rank (nuclear norm).
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) |W|_* + l1_ratio |W|_1)``, with
     ``sparsity="rows"`` the sum of the norms of the rows of W, one per column of X, in place of
@@ -129,12 +129,11 @@ class SparseLowRankRegressor(Regressor, SparseLowRank):
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty, >= 0.
+    {alpha}
     l1_ratio : float, default=0.5
-        Share of the sparse part.
+        Share of the sparse part in the penalty: 0 is the nuclear norm alone.
     sparsity : {"entries", "rows"}, default="entries"
-        What is sparse.
+        What is sparse: single entries of W, or its rows as a whole.
     {shared}
 
     Attributes
@@ -162,7 +161,7 @@ class SparseLowRankRegressor(Regressor, SparseLowRank):
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseLowRankClassifier(LabelClassifier, SparseLowRank):
-    """Linear classification whose coefficients are sparse and of low rank.
+    """Linear classification with coefficients that are sparse and of low rank (nuclear norm).
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) |W|_* + l1_ratio |W|_1)``, with
     ``sparsity="rows"`` the sum of the norms of the rows of W, one per column of X, in place of
@@ -172,12 +171,11 @@ class SparseLowRankClassifier(LabelClassifier, SparseLowRank):
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty, >= 0.
+    {alpha}
     l1_ratio : float, default=0.5
-        Share of the sparse part.
+        Share of the sparse part in the penalty: 0 is the nuclear norm alone.
     sparsity : {"entries", "rows"}, default="entries"
-        What is sparse.
+        What is sparse: single entries of W, or its rows as a whole.
     {shared}
 
     Attributes

@@ -23,17 +23,16 @@ class Plain(StructuredModel):
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class LassoRegressor(Regressor, Plain):
-    """Linear regression with few non-zero coefficients.
+    """Lasso and elastic net: linear regression with few non-zero coefficients.
 
     Minimizes ``mean loss + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)``, with the squared
     loss the objective of scikit-learn's ElasticNet.
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty, >= 0.
+    {alpha}
     l1_ratio : float, default=1.0
-        Share of the l1 norm in the penalty, between 0 and 1.
+        Share of the l1 norm in the penalty: 1 is the lasso, 0 ridge regression.
     {shared}
 
     Attributes
@@ -55,16 +54,15 @@ class LassoRegressor(Regressor, Plain):
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseLogisticClassifier(Classifier, Plain):
-    """Linear classification with few non-zero coefficients.
+    """Linear classification with the lasso or elastic net penalty: few non-zero coefficients.
 
     Minimizes ``mean loss + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)``.
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty, >= 0.
+    {alpha}
     l1_ratio : float, default=1.0
-        Share of the l1 norm in the penalty, between 0 and 1.
+        Share of the l1 norm in the penalty: 1 is the lasso, 0 ridge regression.
     {shared}
 
     Attributes

@@ -54,7 +54,7 @@ class SparseGroups(InGroups):
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseGroupLassoRegressor(Regressor, SparseGroups):
-    """Linear regression with sparse groups of coefficients.
+    """Sparse group lasso: linear regression with few groups, and few coefficients in them.
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_g c_g |w_g|_2 + l1_ratio |w|_1)`` over
     disjoint groups: whole groups vanish, and single coefficients within those that remain. Groups
@@ -62,8 +62,7 @@ class SparseGroupLassoRegressor(Regressor, SparseGroups):
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty, >= 0.
+    {alpha}
     l1_ratio : float, default=0.5
         Share of the l1 norm in the penalty: 0 is the group lasso, 1 the lasso.
     groups : mapping, list or labels, optional
@@ -98,7 +97,7 @@ class SparseGroupLassoRegressor(Regressor, SparseGroups):
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseGroupLassoClassifier(Classifier, SparseGroups):
-    """Linear classification with sparse groups of coefficients.
+    """Linear classification with the sparse group lasso penalty: few groups, and few in them.
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_g c_g |w_g|_2 + l1_ratio |w|_1)`` over
     disjoint groups: whole groups vanish, and single coefficients within those that remain. Groups
@@ -106,8 +105,7 @@ class SparseGroupLassoClassifier(Classifier, SparseGroups):
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty, >= 0.
+    {alpha}
     l1_ratio : float, default=0.5
         Share of the l1 norm in the penalty: 0 is the group lasso, 1 the lasso.
     groups : mapping, list or labels, optional

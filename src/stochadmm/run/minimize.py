@@ -38,7 +38,29 @@ def iterate(
     start: Any = None,
     engine: str = "auto",
 ) -> Iterator[State]:
-    """Yield the state after every epoch, for ever.
+    """Run a method epoch by epoch, and yield its state after each, without end.
+
+    Nothing is measured and nothing certified: it is for looking at the iterates of a method.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to minimize.
+    solver : str or solver object, default="auto"
+        As in ``minimize``.
+    random_state : int or Generator, default=0
+        Seed of what the method draws at random.
+    start : array, Pair, (Pair, dual) or Result, optional
+        Where to begin, as in ``minimize``; at zero by default.
+    engine : {"auto", "compiled", "reference"}
+        As in ``minimize``.
+
+    Yields
+    ------
+    State
+        Iterate ``x``, ``output`` (the point the method would return), dual variable ``dual``, and
+        the counts ``n_epochs``, ``n_passes``. It is the same object every time: copy what you
+        keep.
 
     Examples
     --------
@@ -75,7 +97,7 @@ def minimize(
     checkpoint: str | Path | None = None,
     checkpoint_every: float = 60.0,
 ) -> Result:
-    """Solve a problem.
+    """Minimize a problem to a certified duality gap.
 
     Ctrl-C ends the run with what it has: the best point measured so far, or the start where none
     was, with the status ``INTERRUPTED``. A certificate of that point may still be computed; Ctrl-C
@@ -90,34 +112,35 @@ def minimize(
     stop : stopping rule or float, optional
         ``Gap(1e-6)`` by default; a number is a relative gap.
     max_passes : float, default=100
-        Budget in reads of the data.
+        Limit in effective passes over the data.
     max_seconds : float, optional
-        Budget in seconds of waiting. A certificate that would outlast it is not begun: the gap may
-        then be infinite.
+        Limit in seconds of wall time; none by default. A certificate that would outlast it is not
+        begun: the gap may then be infinite.
     start : array, Pair, (Pair, dual) or Result, optional
-        Where to begin: x2 (coefficients, the intercept last), or both blocks, with a multiplier or
-        without; it is copied.
+        Where to begin: x2 (coefficients, the intercept last), or both blocks, with a dual variable
+        or without; it is copied. At zero by default.
     resume : Result, path or True, optional
         Go on with the run that returned the result or wrote the checkpoint, as if it had not
         stopped. Problem and method must have the same content; stopping rule, limits and engine
         may be others. True goes on from ``checkpoint`` where that exists, and begins, at ``start``
         if there is one, where not.
     callback : callable, optional
-        ``callback(record, state)`` after every measurement; true stops the run.
+        ``callback(record, state)`` is called after every measurement; true stops the run.
     random_state : int or Generator, default=0
-        Source of the row order.
+        Seed of what methods draw at random: mini-batches, samples of rows.
     engine : {"auto", "compiled", "reference"}
-        Compiled loops where every part allows them; compiled, or an error that names the part;
-        readable Python and NumPy only.
+        "auto" takes compiled loops where every part allows them, "compiled" raises an error that
+        names the part which does not, "reference" is readable Python and NumPy only.
     verbose : bool, default=False
         Show a progress bar: passes, objective, gap, about how long it will take.
     resumable : bool, default=True
         Let the result be resumed. It then holds a copy of the method's state, and rows in memory
         are read once more before the run, for their fingerprint.
     memory : int or str, optional
-        Bytes beyond the data, such as ``"2GB"``. For rows that are read from a source 256 MiB by
-        default. With rows in memory, methods with snapshots keep the derivatives of all rows
-        where they fit (always by default), and compute those of a batch again where not.
+        Memory that the run may take beside the data, in bytes or such as ``"2GB"``; 256 MiB by
+        default for rows that are read from a source. With rows in memory, methods with snapshots
+        keep the derivatives of all rows where they fit (always by default), and compute those of a
+        batch again where not.
     cluster : Engine, optional
         Where passes over a source run: ``stochadmm.cluster.Local()``, ``Processes(4)``,
         ``Dask(client)``, ``Ray()``; threads of this process by default.

@@ -23,9 +23,13 @@ FORMAT = 1
 class Status(enum.Enum):
     """How a run ended.
 
-    ``CONVERGED``: the stopping rule holds for what is returned. ``MAX_PASSES``, ``MAX_TIME``: a
-    limit came first. ``STOPPED``: by a callback. ``INTERRUPTED``: by Ctrl-C. ``DIVERGED``: numbers
-    ceased to be finite.
+    * ``CONVERGED``: the stopping rule holds for what is returned.
+    * ``MAX_PASSES``, ``MAX_TIME``: ``max_passes`` or ``max_seconds`` came first. The point is the
+      best one so far, with its own certificate: see ``relative_gap``. Go on with ``resume=``, or
+      raise the limit.
+    * ``STOPPED``: by a callback.
+    * ``INTERRUPTED``: by Ctrl-C.
+    * ``DIVERGED``: numbers ceased to be finite.
     """
 
     CONVERGED = "converged"
@@ -38,10 +42,24 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True)
 class Record:
-    """One measurement: plain numbers.
+    """One measurement of a run: plain numbers.
 
-    ``feasibility`` is that of the pair of the method; everything else belongs to the point that
+    ``feasibility`` is that of the method's iterates; everything else belongs to the point that
     would be returned.
+
+    Attributes
+    ----------
+    epoch, passes, gradients : int, float, float
+        Epochs, effective passes over the data, and gradients of single rows over the number of
+        rows, so far.
+    seconds, seconds_measuring : float
+        Time of the method, and of the measurements (objective, certificate), so far.
+    objective, feasibility : float
+        F, and ``|A1 x1 + A2 x2 - b| / (1 + |b|)``.
+    gap, relative_gap, kkt_residual : float or None
+        As in ``Result``.
+    nonzeros : int
+        Coefficients that are not zero.
     """
 
     epoch: int
@@ -67,19 +85,20 @@ class Result:
     coef, intercept
         The model; ``intercept`` is None without one.
     x1, x2, dual
-        The pair that is the answer, and a multiplier of the constraint. In a model x2 holds
-        ``coef`` and x1 follows from it.
+        The pair that is the answer, and a dual variable (multiplier) of the constraint. In a
+        linear model x2 holds ``coef`` and the intercept, and x1 follows from it.
     objective, feasibility
         F of this pair, and ``|A1 x1 + A2 x2 - b| / (1 + |b|)`` at it.
     gap, relative_gap
-        Certified upper bound on F - F*, ``None`` where no certificate exists; then
-        ``kkt_residual`` is what is known.
+        Certified upper bound on F - F*, and the same over the scale that ``Gap`` describes;
+        ``None`` where no certificate exists. Then ``kkt_residual``, the relative violation of the
+        optimality conditions, is what is known.
     status, message
         How the run ended, and both numbers of the stopping rule in words.
     n_epochs, n_passes, n_gradients, seconds
-        Work done; ``seconds`` is what the user waited, certificates included. A pass is as many
-        rows read as there are. Of rows in memory those count that the method's steps read, as in
-        papers. Of rows that are read from a source, where a read is what costs, all count: for
+        Work done; ``seconds`` is wall time, certificates included. An effective pass is as many
+        rows read as there are. With rows in memory those count that the method's steps read, as in
+        papers. With rows that are read from a source, where a read is what costs, all count: for
         constants before the first step, for certificates, and for the last look at the answer. A
         stochastic method that starts from zero takes its constants and its first snapshot from
         the same read, so that its epochs count the same in memory and from a source.
@@ -88,7 +107,18 @@ class Result:
     history
         One ``Record`` per measurement.
     info
-        What was chosen and why; times of solving, measuring and compiling.
+        What was chosen and why (``"solver"``, ``"route"``, ``"reason"``, ``"engine"``); times of
+        solving, measuring and compiling.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), np.eye(2), np.array([3.0, 0.0]), on_coefficients=sa.L1(0.5)
+    ... )
+    >>> result = sa.minimize(problem)
+    >>> result.status.name, round(result.objective, 6), result.gap < 1e-6
+    ('CONVERGED', 1.25, True)
     """
 
     coef: Array

@@ -68,20 +68,20 @@ class _Own(Rule):
 
 @dataclass(frozen=True)
 class Gap(Rule):
-    """Stop when the certified gap is small.
+    """Stop when the certified duality gap is small.
 
-    Where no certificate exists the KKT residual, a relative number, takes the place of the
-    relative gap.
+    Where a part has no conjugate, and there is no certificate, the KKT residual, a relative
+    number, takes the place of the relative gap.
 
     Parameters
     ----------
     tol : float, default=1e-6
-        With ``relative`` the gap is compared with ``tol * max(|F(x)|, 1e-3 |F(null)|)``, F(null)
-        that of the null model, where what is unpenalized (an intercept) is fitted and all else is
-        zero: at most F(0), and F(0) where all is penalized. For losses that can be negative
+        With ``relative`` the gap is compared with ``tol * max(|F(x)|, 1e-3 |F(null)|)``. The null
+        model has what is unpenalized (an intercept) fitted and all else at zero, so that F(null)
+        is at most F(0), and F(0) where everything is penalized. For losses that can be negative
         (Poisson) ``|F(x)|`` becomes F(null) minus the lower bound.
     relative : bool, default=True
-        Whether ``tol`` is relative.
+        Whether ``tol`` is relative; False compares the gap itself, in units of the objective.
 
     Examples
     --------
@@ -179,10 +179,22 @@ class Polished(Rule):
 class Residuals(Rule):
     """Stop when feasibility and KKT residual are both at most ``tol``.
 
+    Both are relative numbers. Unlike a gap they do not bound the distance of the objective from
+    its optimum.
+
     Parameters
     ----------
     tol : float, default=1e-6
         Bound on both.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), np.eye(2), np.array([3.0, 0.0]), on_coefficients=sa.L1(0.5)
+    ... )
+    >>> sa.minimize(problem, stop=sa.Residuals(1e-8)).converged
+    True
     """
 
     tol: float = 1e-6
@@ -202,7 +214,17 @@ class Residuals(Rule):
 
 @dataclass(frozen=True)
 class Never(Rule):
-    """Run until a limit is reached."""
+    """Never stop by a rule: run until ``max_passes`` or ``max_seconds`` is reached.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), np.eye(4), np.arange(4.0), on_structure=sa.L1(0.1)
+    ... )
+    >>> sa.minimize(problem, "acc-sadmm", stop=sa.Never(), max_passes=9).status.name
+    'MAX_PASSES'
+    """
 
     def __call__(self, record: Record) -> bool:
         """Say no."""
@@ -225,7 +247,23 @@ class _Several(Rule):
 
 
 class AnyOf(_Several):
-    """Stop when one of several rules says so."""
+    """Stop when one of several rules says so.
+
+    Parameters
+    ----------
+    *rules : stopping rules or floats
+        A number is a relative gap, as in ``minimize``.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), np.eye(2), np.array([3.0, 0.0]), on_coefficients=sa.L1(0.5)
+    ... )
+    >>> either = sa.AnyOf(sa.Gap(1e-6), sa.Residuals(1e-4))
+    >>> sa.minimize(problem, stop=either).converged
+    True
+    """
 
     def __call__(self, record: Record) -> bool:
         """Say whether any rule holds."""
@@ -249,7 +287,23 @@ class AnyOf(_Several):
 
 
 class AllOf(_Several):
-    """Stop when all of several rules say so."""
+    """Stop when all of several rules say so.
+
+    Parameters
+    ----------
+    *rules : stopping rules or floats
+        A number is a relative gap, as in ``minimize``.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> problem = sa.Problem.linear(
+    ...     sa.Squared(), np.eye(2), np.array([3.0, 0.0]), on_coefficients=sa.L1(0.5)
+    ... )
+    >>> both = sa.AllOf(sa.Gap(1e-6), sa.Gap(1e-8, relative=False))
+    >>> sa.minimize(problem, stop=both).converged
+    True
+    """
 
     def __call__(self, record: Record) -> bool:
         """Say whether all rules hold."""

@@ -227,19 +227,19 @@ def _towards(value: Pair, x: Pair, share: float) -> Pair:
 
 @dataclass(frozen=True)
 class Continuation:
-    """A growing penalty of the constraint: beta_s = min(cap, rho^s beta_0) in epoch s.
+    """A growing penalty parameter: beta_s = min(cap, rho^s beta_0) in epoch s.
 
-    Pass it as ``beta`` of the methods with a constant penalty inside an epoch. The multiplier is
-    kept as it is when the penalty changes.
+    Pass it as ``beta`` to methods whose penalty parameter is constant inside an epoch. The dual
+    variable is kept as it is when the penalty parameter changes.
 
     Parameters
     ----------
     beta0 : float or "auto"
-        Penalty of the first epoch.
+        Penalty parameter of the first epoch; "auto" estimates it from the data.
     rho : float, default=1.5
         Factor from one epoch to the next, at least 1.
     cap : float, default=10
-        Largest penalty.
+        Largest penalty parameter.
 
     Examples
     --------

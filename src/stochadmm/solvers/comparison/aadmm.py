@@ -52,12 +52,12 @@ class AADMMState(State):
 @register
 @dataclass(frozen=True)
 class AADMM(FullGradient[AADMMState]):
-    """Accelerated ADMM with full gradients.
+    """AADMM: accelerated linearized ADMM with full gradients (Ouyang et al., 2015).
 
     Parameters
     ----------
     beta : float or "auto"
-        Penalty of the constraint at the end of its schedule, at t = N.
+        Penalty parameter of the augmented Lagrangian at t = N, the end of its schedule.
     n_inner : int, default=5
         Iterations, each one pass over the data, per epoch.
     horizon : int, optional

@@ -62,20 +62,22 @@ class ADMMState(State):
 @register
 @dataclass(frozen=True)
 class ADMM(Solver[ADMMState]):
-    """ADMM with exact steps.
+    """ADMM with exact steps, over-relaxation and a dual step size (Boyd et al., 2011).
 
     Parameters
     ----------
     beta : float, "auto" or Continuation
-        Penalty of the constraint; "auto" balances the residuals after the first 30 epochs each.
+        Penalty parameter of the augmented Lagrangian; "auto" starts from an estimate and balances
+        primal and dual residuals after each of the first 30 epochs.
     relaxation : float, default=1.6
-        In (0, 2); 1 is plain ADMM.
+        Over-relaxation parameter in (0, 2); 1 is plain ADMM.
     dual_step : float, default=1
-        In (0, 1.618); other values than 1 only without relaxation.
+        Step size of the dual variable over beta, in (0, 1.618); values other than 1 only with
+        ``relaxation=1``.
     n_inner : int, default=10
         Iterations per epoch.
     returns : {"last", "ergodic"}
-        Which point is returned: the last iterate, or the mean of all, which has the better proof.
+        Which point is returned: the last iterate, or the mean of all, which has the better rate.
     first_block : {"auto", "exact", "linearized"}
         The x1 step where it is not one prox. "exact" needs the fewest iterations, each with the
         factor of a matrix of A1's columns; "linearized" needs products with A1 only. "auto" is

@@ -59,18 +59,21 @@ class ASVRGState(SVRGState):
 @register
 @dataclass(frozen=True)
 class ASVRGADMM(Reduced[ASVRGState]):
-    """Stochastic ADMM with snapshots and momentum.
+    """ASVRG-ADMM: SVRG-ADMM with momentum (Liu, Shang and Cheng, 2017).
 
     Parameters
     ----------
     beta : float, "auto" or Continuation
-        Penalty of the constraint.
+        Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
     batch_size : int or "auto"
-        Rows in a mini-batch.
+        Rows in a mini-batch; "auto" follows 2 Lmax / Lf, beyond which steps gain nothing.
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
     curvature : float or "auto"
-        Weight of the x2 step that is due to the loss; by default Lf + delta(b) Lmax / (1 - theta).
+        The x2 step size is ``1 / (theta curvature + beta |A2|^2)``; by default
+        Lf + delta(b) Lmax / (1 - theta).
+        Lf and Lmax are Lipschitz constants of the gradient, of the mean loss and of the worst row;
+        delta(b) is the variance factor of a mini-batch, 1 / b for single rows.
     sampling : {"blocks", "rows"}
         Batches of consecutive runs of rows, or of single rows as in the paper.
     warm_start_passes : float, default=0

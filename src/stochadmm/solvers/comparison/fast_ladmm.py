@@ -45,12 +45,12 @@ class FastState(State):
 @register
 @dataclass(frozen=True)
 class FastLADMM(FullGradient[FastState]):
-    """Linearized ADMM with an accelerated smooth part and both blocks in parallel.
+    """Fast PL-ADMM-PS: accelerated linearized ADMM, blocks in parallel (Lu et al., 2016).
 
     Parameters
     ----------
     beta : float or "auto"
-        Penalty of the constraint.
+        Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
     n_inner : int, default=5
         Iterations, each one pass over the data, per epoch.
     slack : float, default=2.02

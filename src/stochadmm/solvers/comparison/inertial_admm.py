@@ -46,18 +46,20 @@ class InertialState(State):
 @register
 @dataclass(frozen=True)
 class InertialADMM(FullGradient[InertialState]):
-    """Linearized ADMM with inertia.
+    """Inertial linearized ADMM (Chen, Chan, Ma and Yang, 2015).
 
     Parameters
     ----------
     beta : float, "auto" or Continuation
-        Penalty of the constraint; "auto" balances the residuals after the first 30 epochs each.
+        Penalty parameter of the augmented Lagrangian; "auto" starts from an estimate and balances
+        primal and dual residuals after each of the first 30 epochs.
     n_inner : int, default=5
         Iterations, each one pass over the data, per epoch.
     inertia : float, default=0.2
         In [0, 1/3): share of the last move that is added before a step.
     smooth : float, default=1.5
-        Weight of the Lipschitz constants in the steps, at least 1; see above for why.
+        Weight of the Lipschitz constants in the step sizes ``1 / (smooth L_i + beta |A_i|^2)``, at
+        least 1; 1.5 is enough for the convergence proof with ``inertia=0.2``.
 
     Examples
     --------

@@ -55,19 +55,21 @@ class KatyushaState(State):
 @register
 @dataclass(frozen=True)
 class Katyusha(Solver[KatyushaState]):
-    """Katyusha, for problems without a constraint.
+    """Katyusha: accelerated SVRG for problems without a constraint (Allen-Zhu, 2017).
 
     Parameters
     ----------
     batch_size : int or "auto"
-        Rows in a mini-batch.
+        Rows in a mini-batch; "auto" follows 2 Lmax / Lf, beyond which steps gain nothing.
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
     strong_convexity : float, default=0
         Modulus of strong convexity of h2, e.g. the weight of the squares of an elastic net; a
         positive value chooses the weights with the linear rate.
     step : {"expected", "paper"}
-        L = Lf + 2 delta(b) Lmax, or the paper's 3 Lmax.
+        Smoothness constant L in the step sizes: Lf + 2 delta(b) Lmax, or the paper's 3 Lmax.
+        Lf and Lmax are Lipschitz constants of the gradient, of the mean loss and of the worst row;
+        delta(b) is the variance factor of a mini-batch, 1 / b for single rows.
     sampling : {"blocks", "rows"}
         Batches of consecutive runs of rows, or of single rows as in the paper.
 

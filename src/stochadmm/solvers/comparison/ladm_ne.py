@@ -45,12 +45,12 @@ class LADMState(State):
 @register
 @dataclass(frozen=True)
 class LADMNE(FullGradient[LADMState]):
-    """Accelerated linearized ADMM with full gradients; the last iterate converges like 1/K.
+    """LADM-NE: accelerated linearized ADMM with a non-ergodic O(1/K) rate (Li and Lin, 2019).
 
     Parameters
     ----------
     beta : float or "auto"
-        Penalty of the constraint; in iteration k it is beta (1 + k (1 - tau)).
+        Penalty parameter of the augmented Lagrangian; in iteration k it is beta (1 + k (1 - tau)).
     n_inner : int, default=5
         Iterations, each one pass over the data, per epoch.
     tau : float, default=0.8

@@ -55,25 +55,25 @@ class LADMPSAPState(State):
 @register
 @dataclass(frozen=True)
 class LADMPSAP(FullGradient[LADMPSAPState]):
-    """Linearized ADMM with both blocks in parallel and a penalty that grows.
+    """LADMPSAP: linearized ADM, parallel splitting, adaptive penalty (Liu, Lin and Su, 2013).
 
     Parameters
     ----------
     beta : float or "auto"
-        Penalty of the constraint at first.
+        Penalty parameter of the augmented Lagrangian at the start.
     n_inner : int, default=5
         Iterations, each one pass over the data, per epoch.
     slack : float, default=2.02
         Weight of a step over ``beta |A_i|^2``. Two blocks that do not see each other's step
         need more than 2; a little more keeps rounding out.
     growth : float, default=1.5
-        Factor of the penalty when the blocks hardly move; 1 keeps it.
+        Factor of the penalty parameter when the blocks hardly move; 1 keeps it constant.
     still : float, default=1e-4
         Relative move below which a block hardly moves.
     cap : float, default=100
-        Largest penalty, relative to the first: without a bound late steps would vanish.
+        Largest penalty parameter relative to the first: without a bound late steps would vanish.
     returns : {"last", "ergodic"}
-        Which point is returned: the last iterate, or the mean of all, which has the better proof.
+        Which point is returned: the last iterate, or the mean of all, which has the better rate.
 
     Examples
     --------

@@ -50,16 +50,17 @@ class LinearizedState(State):
 @register
 @dataclass(frozen=True)
 class LinearizedADMM(FullGradient[LinearizedState]):
-    """Linearized ADMM with full gradients.
+    """Linearized ADMM (inexact Uzawa) with full gradients (Zhang, Burger and Osher, 2011).
 
     Parameters
     ----------
     beta : float, "auto" or Continuation
-        Penalty of the constraint; "auto" balances the residuals after the first 30 epochs each.
+        Penalty parameter of the augmented Lagrangian; "auto" starts from an estimate and balances
+        primal and dual residuals after each of the first 30 epochs.
     n_inner : int, default=5
         Iterations, each one pass over the data, per epoch.
     returns : {"last", "ergodic"}
-        Which point is returned: the last iterate, or the mean of all, which has the better proof.
+        Which point is returned: the last iterate, or the mean of all, which has the better rate.
 
     Examples
     --------

@@ -29,19 +29,19 @@ from ._plain import Plain, PlainState
 @register
 @dataclass(frozen=True)
 class OPGADMM(Plain[PlainState]):
-    """Online proximal gradient ADMM.
+    """OPG-ADMM: online proximal gradient ADMM (Suzuki, 2013).
 
     Parameters
     ----------
     beta : float, "auto" or Continuation
-        Penalty of the constraint.
+        Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
     batch_size : int or "auto"
-        Rows in a mini-batch.
+        Rows in a mini-batch; "auto" follows 2 Lmax / Lf, beyond which steps gain nothing.
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
     growth : float or "auto"
-        1 / eta_0; by default sqrt(2) M / R, with M the size of a batch's gradient at 0 and R an
-        estimate of the distance to a solution.
+        1 / eta_0 of the step sizes eta_k = eta_0 / sqrt(k); by default sqrt(2) M / R, with M the
+        size of a batch's gradient at 0 and R an estimate of the distance to a solution.
     curvature : float or "auto"
         L, whose inverse no step exceeds; by default Lf + 4 delta(b) Lmax.
     sampling : {"blocks", "rows"}

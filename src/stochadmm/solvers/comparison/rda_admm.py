@@ -46,20 +46,23 @@ class RDAState(PlainState):
 @register
 @dataclass(frozen=True)
 class RDAADMM(Plain[RDAState]):
-    """Regularized dual averaging ADMM.
+    """RDA-ADMM: regularized dual averaging ADMM (Suzuki, 2013).
 
     Parameters
     ----------
     beta : float, "auto" or Continuation
-        Penalty of the constraint.
+        Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
     batch_size : int or "auto"
-        Rows in a mini-batch.
+        Rows in a mini-batch; "auto" follows 2 Lmax / Lf, beyond which steps gain nothing.
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
     growth : float or "auto"
-        c in the step above; by default noise / distance, both estimated from the data.
+        c in the step size ``k / (L + c sqrt(k) + beta |A2|^2)`` of step k; by default the noise of
+        the gradients over the distance to a solution, both estimated from the data.
     curvature : float or "auto"
-        L in the step above; by default Lf + 4 delta(b) Lmax.
+        L in the step size; by default Lf + 4 delta(b) Lmax.
+        Lf and Lmax are Lipschitz constants of the gradient, of the mean loss and of the worst row;
+        delta(b) is the variance factor of a mini-batch, 1 / b for single rows.
     sampling : {"blocks", "rows"}
         Batches of consecutive runs of rows, or of single rows.
     returns : {"ergodic", "last"}

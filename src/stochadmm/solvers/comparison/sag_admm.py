@@ -60,19 +60,21 @@ class SAGState(ReducedState):
 @register
 @dataclass(frozen=True)
 class SAGADMM(Reduced[SAGState]):
-    """Stochastic ADMM with a table of gradients.
+    """SAG-ADMM: stochastic average gradient ADMM (Zhong and Kwok, 2014).
 
     Parameters
     ----------
     beta : float, "auto" or Continuation
-        Penalty of the constraint.
+        Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
     batch_size : int or "auto"
-        Rows in a mini-batch.
+        Rows in a mini-batch; "auto" follows 2 Lmax / Lf, beyond which steps gain nothing.
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
     curvature : float or "auto"
         L in the x2 step; by default Lmax in the form "points", as in the paper, and
         Lf + 4 delta(b) Lmax in the form "gradients". Experiments often tune it.
+        Lf and Lmax are Lipschitz constants of the gradient, of the mean loss and of the worst row;
+        delta(b) is the variance factor of a mini-batch, 1 / b for single rows.
     sampling : {"blocks", "rows"}
         Batches of consecutive runs of rows, or of single rows as in the paper.
     warm_start_passes : float, default=0

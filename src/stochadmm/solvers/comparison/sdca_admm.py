@@ -67,7 +67,7 @@ class SDCAState(State):
 @register
 @dataclass(frozen=True)
 class SDCAADMM(DualBlocks[SDCAState]):
-    """Stochastic dual coordinate ascent with ADMM.
+    """SDCA-ADMM: stochastic dual coordinate ascent with ADMM (Suzuki, 2014).
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ class SDCAADMM(DualBlocks[SDCAState]):
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
     rho : "auto", "search" or float
-        Penalty of the dual constraint, in the paper's units: from the data, the best of five after
-        a short run of each, or a number.
+        Penalty parameter of the dual problem, in the paper's units: estimated from the data, the
+        best of five after a short run of each, or a number.
 
     Examples
     --------

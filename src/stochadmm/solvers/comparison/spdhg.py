@@ -68,7 +68,7 @@ class SPDHGState(State):
 @register
 @dataclass(frozen=True)
 class SPDHG(DualBlocks[SPDHGState]):
-    """Stochastic primal-dual hybrid gradient.
+    """SPDHG: stochastic primal-dual hybrid gradient (Chambolle et al., 2018).
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ class SPDHG(DualBlocks[SPDHGState]):
     n_inner : int, optional
         Steps per epoch, half of them on the structure; by default two passes over the data.
     balance : "auto", "search" or float
-        Ratio of dual and primal steps, gamma: from the data, the best of five after a short run
-        of each, or a number.
+        Ratio gamma of dual to primal step sizes: estimated from the data, the best of five after a
+        short run of each, or a number.
     returns : {"last", "ergodic"}
         Which point is returned: the last, or the mean of all.
 

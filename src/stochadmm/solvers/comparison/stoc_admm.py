@@ -43,29 +43,34 @@ STEPS = ("smooth", "sqrt", "strong")
 @register
 @dataclass(frozen=True)
 class StocADMM(Plain[PlainState]):
-    """Stochastic ADMM without variance reduction.
+    """STOC-ADMM: stochastic ADMM without variance reduction (Ouyang et al., 2013).
 
     Parameters
     ----------
     beta : float, "auto" or Continuation
-        Penalty of the constraint.
+        Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
     batch_size : int or "auto"
-        Rows in a mini-batch.
+        Rows in a mini-batch; "auto" follows 2 Lmax / Lf, beyond which steps gain nothing.
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
     growth : float or "auto"
-        c in the steps above; by default noise / distance, both estimated from the data.
+        c in the weights w_k below; by default the noise of the gradients over the distance to a
+        solution, both estimated from the data.
     curvature : float or "auto"
-        L in the steps above; by default Lf + 4 delta(b) Lmax, safe for any noise that the loss
-        itself makes. Experiments often tune it.
+        L in the weights w_k below; by default Lf + 4 delta(b) Lmax, safe for any noise that the
+        loss itself makes. Experiments often tune it.
+        Lf and Lmax are Lipschitz constants of the gradient, of the mean loss and of the worst row;
+        delta(b) is the variance factor of a mini-batch, 1 / b for single rows.
     sampling : {"blocks", "rows"}
         Batches of consecutive runs of rows, or of single rows as in the paper.
     returns : {"ergodic", "last"}
         Which point is the output: the uniform average of all iterates, or the last one.
     step : {"smooth", "sqrt", "strong"}
-        How the steps shrink.
+        How step sizes shrink: ``1 / (w_k + beta |A2|^2)`` in step k, with w_k = L + c sqrt(k) for
+        smooth losses, max(L, c sqrt(k)), or L + c k for losses strongly convex with modulus c.
     form : {"linearized", "exact"}
-        How the x2 step treats the constraint.
+        Whether the x2 step linearizes the quadratic penalty of the constraint, or solves for it
+        with A2'A2 as in the paper.
 
     Examples
     --------

@@ -55,19 +55,21 @@ class SVRGState(ReducedState):
 @register
 @dataclass(frozen=True)
 class SVRGADMM(Reduced[SVRGState]):
-    """Stochastic ADMM with snapshots.
+    """SVRG-ADMM: stochastic variance-reduced gradient ADMM (Zheng and Kwok, 2016).
 
     Parameters
     ----------
     beta : float, "auto" or Continuation
-        Penalty of the constraint.
+        Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
     batch_size : int or "auto"
-        Rows in a mini-batch.
+        Rows in a mini-batch; "auto" follows 2 Lmax / Lf, beyond which steps gain nothing.
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
     curvature : float or "auto"
-        Weight of the x2 step that is due to the loss; by default Lf + 8 delta(b) Lmax. Experiments
-        often tune it.
+        The x2 step size is ``1 / (curvature + beta |A2|^2)``; by default Lf + 8 delta(b) Lmax.
+        Experiments often tune it.
+        Lf and Lmax are Lipschitz constants of the gradient, of the mean loss and of the worst row;
+        delta(b) is the variance factor of a mini-batch, 1 / b for single rows.
     sampling : {"blocks", "rows"}
         Batches of consecutive runs of rows, or of single rows as in the paper.
     warm_start_passes : float, default=0

@@ -63,17 +63,17 @@ class PDDYState(State):
 @register
 @dataclass(frozen=True)
 class VRPDDY(Solver[PDDYState]):
-    """Variance-reduced primal-dual splitting without a penalty parameter.
+    """VR-PDDY: variance-reduced primal-dual splitting, no penalty parameter (Salim et al., 2022).
 
     Parameters
     ----------
     batch_size : int or "auto"
-        Rows in a mini-batch.
+        Rows in a mini-batch; "auto" follows 2 Lmax / Lf, beyond which steps gain nothing.
     step : {"proved", "practical"} or float
-        Primal step: 1 / (Lf + 6 delta(b) Lmax), inside the proved range; 1 / (Lf + 2 delta(b)
+        Primal step size: 1 / (Lf + 6 delta(b) Lmax), inside the proved range; 1 / (Lf + 2 delta(b)
         Lmax), beyond it but usually stable and faster; or a number.
     sigma : "auto" or float
-        Dual step; by default ``1 / (step |A2|^2)``, the largest allowed.
+        Dual step size; by default ``1 / (step |A2|^2)``, the largest allowed.
     refresh : float, optional
         Probability that the anchor moves after a step; by default b / n, one pass per pass.
     n_inner : int, optional

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Schedule:
-    """The weights of an epoch: theta_1(s), theta_2, and the shift of the next snapshot.
+    """Extrapolation weights of ACC-SADMM in epoch s: theta_1(s) and theta_2.
 
-    ``Schedule.constrained(m)`` is the paper's, ``Schedule.unconstrained()`` the one for problems
-    without a constraint, where dividing by theta_1^2 instead of theta_1 gives the faster rate.
+    ``Schedule.constrained(m)``, with m steps per epoch, is the paper's;
+    ``Schedule.unconstrained()`` is for problems without a constraint, where dividing by theta_1^2
+    instead of theta_1 gives the faster rate.
 
     Parameters
     ----------
@@ -18,6 +19,12 @@ class Schedule:
         theta_2, the weight of the snapshot.
     tau, c, slope : float
         theta_1(s) = slope / (c + tau s).
+
+    Examples
+    --------
+    >>> import stochadmm as sa
+    >>> [sa.Schedule.unconstrained().momentum(s) for s in (0, 1, 4)]
+    [0.5, 0.4, 0.25]
     """
 
     anchor: float

@@ -84,19 +84,21 @@ class AccState(State):
 @register
 @dataclass(frozen=True)
 class AccSADMM(Solver[AccState]):
-    """Accelerated variance-reduced stochastic ADMM.
+    """ACC-SADMM: accelerated variance-reduced stochastic ADMM (Fang, Cheng and Lin, 2017).
 
     Parameters
     ----------
     beta : float or "auto"
-        Penalty of the constraint.
+        Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
     batch_size : int or "auto"
-        Rows in a mini-batch.
+        Rows in a mini-batch; "auto" follows 2 Lmax / Lf, beyond which steps gain nothing.
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
     step : {"expected", "paper"}
-        Curvature of the x2 step: Lf + delta(b) Lmax / theta_2, or the paper's
-        (1 + 1/(b theta_2)) Lmax, which is never smaller.
+        Inverse of the x2 step size, as far as the loss goes: Lf + delta(b) Lmax / theta_2, or the
+        paper's (1 + 1/(b theta_2)) Lmax, which is never smaller.
+        Lf and Lmax are Lipschitz constants of the gradient, of the mean loss and of the worst row;
+        delta(b) is the variance factor of a mini-batch, 1 / b for single rows.
     sampling : {"blocks", "rows"}
         Batches of consecutive runs of rows, or of single rows as in the paper.
     metric : {"auto", "none", "identity", "data", "hessian"}

@@ -79,17 +79,24 @@ class EliminatedState(State):
 @register
 @dataclass(frozen=True)
 class Auto(Solver[State]):
-    """Choose the method, its parameters and its certificate from the problem.
+    """The automatic solver: chooses the method and its parameters from the problem.
 
     Parameters
     ----------
     route : str, default="auto"
-        "small": one compiled call; "newton": second-order steps from samples of rows; "gram": the
-        Gram matrix of a quadratic loss; "low-rank-gram", "low-rank-newton": both with a nuclear
-        norm; "coordinate-newton": sparse rows, many outputs and an l1 norm; "few-columns" and
-        "working-set": a few of many columns at a time, in one compiled call and in Newton steps;
-        "tied-newton": a factor of the structure and the levels it leaves; "sdca-admm": steps in
-        the dual variables of few rows; "acc-sadmm".
+        Another one than "auto" insists on a method:
+
+        * "small": small problems, one compiled call;
+        * "newton": proximal Newton steps, the Hessian from a sample of rows;
+        * "gram": the Gram matrix of a quadratic loss;
+        * "low-rank-gram", "low-rank-newton": the same two with a nuclear norm;
+        * "coordinate-newton": sparse rows, many outputs and an l1 norm;
+        * "few-columns", "working-set": a working set of columns, in one compiled call or in Newton
+          steps;
+        * "tied-newton": one factorization of a sparse structure, and the levels of tied columns;
+        * "streamed-newton": Newton steps on rows that are read from a source;
+        * "sdca-admm": steps in the dual variables of few rows;
+        * "acc-sadmm": variance-reduced mini-batches.
     options : AutoOptions
         Sizes at which one method becomes cheaper than another.
 

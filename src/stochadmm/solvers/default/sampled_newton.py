@@ -111,7 +111,7 @@ def newton_memory(f2: FiniteSum) -> NewtonMemory:
 @register
 @dataclass(frozen=True)
 class SampledNewton(Solver[NewtonState]):
-    """Proximal Newton steps whose Hessian comes from a sample of rows.
+    """Subsampled proximal Newton: exact gradients, the Hessian from a sample of rows.
 
     Parameters
     ----------

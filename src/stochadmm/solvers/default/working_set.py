@@ -111,7 +111,7 @@ def last_pass(f2: FiniteSum) -> LastPass:
 @register
 @dataclass(frozen=True)
 class WorkingSet(Solver[WorkingState]):
-    """Second-order steps on the columns that matter.
+    """Proximal Newton steps on a working set of columns, which grows as needed.
 
     Parameters
     ----------
