@@ -1,6 +1,7 @@
 """Claims: measures, intervals, verdicts, memory and rates."""
 
 import csv
+import dataclasses
 import json
 import re
 
@@ -205,3 +206,17 @@ def test_memory_is_compared_with_the_stated_figures():
     found = {e.where: e.verdict for e in claim.evidence}
     assert found["SAG-ADMM"] == found["SDCA-ADMM"] == found["SVRG-ADMM"] == claims.HOLDS
     assert found["ACC-SADMM"] == claims.FAILS
+
+
+def test_runs_that_end_at_a_rough_certificate_ask_for_a_tighter_one():
+    rough = dataclasses.replace(curve(0.05, floor=0.3), within=0.3)
+    other = dataclasses.replace(curve(0.06, floor=0.3), within=0.3)
+    found = verdicts.compare(
+        dict.fromkeys(range(5), rough), dict.fromkeys(range(5), other), "", ""
+    )
+    assert found.verdict == verdicts.OPEN
+    assert found.missing == verdicts.TIGHTER
+    tight = verdicts.compare(
+        dict.fromkeys(range(5), curve(0.05)), dict.fromkeys(range(5), curve(0.0501)), "", ""
+    )
+    assert "longer runs" in tight.missing

@@ -53,6 +53,10 @@ RULE = (
 )
 
 
+TIGHTER = "an optimum that is certified below the gaps that were reached"
+"""What would decide where the optimum is known too roughly."""
+
+
 @dataclass(frozen=True)
 class Interval:
     """Geometric mean of ratios with its interval of confidence."""
@@ -178,7 +182,7 @@ def would_decide(numbers: Iterable[float]) -> str:
     """
     values = list(numbers)
     if any(map(math.isnan, values)):
-        return "an optimum that is certified below the gaps that were reached"
+        return TIGHTER
     if len(values) < 2:
         return "more seeds: there is one"
     found = Interval.of(values)
@@ -263,10 +267,17 @@ def compare(
         missing = "; ".join(f"by {k}: {would_decide(found['passes'][k])}" for k in open_ones) or (
             "a choice of one measure: gap and speed say opposite things"
         )
+        if any(_at_certificate(a[s]) or _at_certificate(b[s]) for s in seeds):
+            missing = TIGHTER
     return Evidence(
         where, against, verdicts["passes"], words["passes"], text, verdicts["seconds"],
         single["passes"][0], "" if at_end else single["passes"][1], missing, plain,
     )  # fmt: skip
+
+
+def _at_certificate(curve: Curve) -> bool:
+    """Say whether a run ends where a rough certificate can tell no gap from another."""
+    return bool(curve.within) and bool(curve.gap[-1] <= curve.floor)
 
 
 def claim(
