@@ -10,7 +10,7 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
-from ..streaming import StreamedSum, Summary, loss_of_source, summarize
+from ..streaming import Rounding, StreamedSum, Summary, loss_of_source, summarize
 from .equilibrate import free_intercept
 
 
@@ -22,6 +22,7 @@ class Summarized:
     problem: Problem
     shift: Array | None
     level: Array
+    rounding: Rounding
 
     def into(self, x: Pair) -> Pair:
         """Return a point in the coordinates of the small problem."""
@@ -73,7 +74,7 @@ def summarized(problem: Problem, workspace: Workspace) -> Summarized | None:
     # the strengths of a path share the read
     made: Summary = workspace.rows.once(summarize, f2, f2.intercept and free_intercept(problem))
     small = replace(problem, f2=made.f2)
-    return Summarized(problem, small, made.shift, made.level)
+    return Summarized(problem, small, made.shift, made.level, made.rounding)
 
 
 def checked_against_rows(whole: Summarized, x2: Array) -> tuple[Array, float]:

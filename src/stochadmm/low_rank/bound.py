@@ -70,7 +70,8 @@ class QuadraticBound:
         feasible = feasible_subgradients(self.form, subgradients)
         found = self.estimate(feasible, upper)
         E, radius = self.quadratic, upper / self.growth
-        unit = 1e-15  # relative error of an entry of a Gram matrix beyond the root of its size
+        # relative error of an entry of a Gram matrix beyond the root of its size
+        unit = 1e-15 * E.doubt
         error = unit * np.sqrt(E.values.size) * float(E.values.max(initial=0.0))
         return float(found - 0.5 * error * radius**2 - 100 * unit * abs(E.constant))
 

@@ -4,7 +4,8 @@
 
 V (an intercept, unpenalized columns) is found by Newton's method on the predictions, without
 reading the other columns. phi is as smooth as the loss, its gradient is that of the loss in W at
-the best V, and the slopes there satisfy the dual constraint of the free rows.
+the best V, and the slopes there satisfy the dual constraint of the free rows. Where the free
+columns nearly depend on each other, V are the coefficients of a basis (`risk.free_columns`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Point:
 
     W: Array
     V: Array
-    """Free rows."""
+    """Free rows, in the basis of `SplitColumns.free`."""
     base: Array
     """Predictions of the penalized rows (and the offset)."""
     z: Array

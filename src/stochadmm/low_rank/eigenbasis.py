@@ -30,6 +30,8 @@ class EigenQuadratic:
     constant: float
     back: list[tuple[Array, Array]] = field(repr=False)
     """Free rows of each pattern as ``level - slope @ W``."""
+    doubt: float = 1.0
+    """Times by which the elimination of the free rows may have enlarged rounding."""
     _inverse: tuple[float, Array] | None = field(default=None, repr=False, metadata=CACHE)
 
     @property
@@ -88,37 +90,48 @@ class EigenQuadratic:
         return out
 
 
-def reduced(moments: Moments, rows: Array, free: Array) -> EigenQuadratic:
-    """Eliminate the free rows and diagonalize what is left."""
+def reduced(
+    moments: Moments, rows: Array, free: Array, turns: list[Array] | None = None
+) -> EigenQuadratic:
+    """Eliminate the free rows and diagonalize what is left.
+
+    ``turns`` are the matrices, one per pattern, that the free rows are to be multiplied by
+    (`risk.moments.in_free_bases`).
+    """
     p, m = rows.size, len(moments.matrices)
     matrices, linear = np.empty((m, p, p)), moments.linear[rows].copy()
     constant = moments.constant
     back: list[tuple[Array, Array]] = []
+    doubt = 1.0
     for k, (B, those) in enumerate(zip(moments.matrices, moments.outputs, strict=True)):
         matrices[k] = B[np.ix_(rows, rows)]
         own = moments.linear[np.ix_(free, those)]
-        inverse = _pseudo_inverse(B[np.ix_(free, free)])
+        inverse, least = _pseudo_inverse(B[np.ix_(free, free)])
+        doubt = max(doubt, 1 / least)
         level, slope = inverse @ own, inverse @ B[np.ix_(free, rows)]
         matrices[k] -= B[np.ix_(rows, free)] @ slope
         matrices[k] = 0.5 * (matrices[k] + matrices[k].T)
         linear[:, those] -= slope.T @ own
         constant -= 0.5 * float(np.vdot(own, level))
-        back.append((level, slope))
+        turn = np.eye(free.size) if turns is None else turns[k]
+        back.append((turn @ level, turn @ slope))
     values, vectors = np.linalg.eigh(matrices)
     return EigenQuadratic(
         matrices, vectors, np.maximum(values, 0.0), moments.outputs, linear, max(constant, 0.0),
-        back,
+        back, doubt,
     )  # fmt: skip
 
 
-def _pseudo_inverse(matrix: Array) -> Array:
-    """Return the pseudo-inverse of a symmetric matrix, judged at a unit diagonal."""
+def _pseudo_inverse(matrix: Array) -> tuple[Array, float]:
+    """Return the pseudo-inverse of a symmetric matrix, and its least eigenvalue above rounding.
+
+    Eigenvalues are those at a unit diagonal.
+    """
     if not matrix.size:
-        return matrix
+        return matrix, 1.0
     scale = 1 / np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), 1.0))
     values, vectors = np.linalg.eigh(matrix * np.outer(scale, scale))
     # of a unit diagonal, what is left of nothing by rounding is below this
     kept = values > 1e-13 * max(float(values[-1]), 0.0)
     half = scale[:, None] * vectors[:, kept] / np.sqrt(values[kept])
-    inverse: Array = half @ half.T
-    return inverse
+    return half @ half.T, float(values[kept].min(initial=1.0))

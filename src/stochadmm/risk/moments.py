@@ -4,12 +4,13 @@
 
 Outputs with the same weights share a matrix; missing targets (weight zero) make patterns. With an
 intercept, rows and targets are first shifted towards their means: a mere change of the intercept,
-after which nothing cancels when it is eliminated. Everything is added up in float64.
+after which nothing cancels when it is eliminated. Everything is added up in float64. Squares of
+unpenalized columns that nearly depend on each other have no digits left: bases take their place.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..base.protocols import Array
 from ..data import CSR
 from ..linear_algebra.dense import weighted_gram
 from .finite_sum import FiniteSum
+from .free_columns import free_basis
 from .weights import sample_weights
 
 
@@ -68,10 +70,7 @@ def patterns(f2: FiniteSum) -> list[tuple[Array, Array]]:
 def moments(f2: FiniteSum) -> Moments:
     """Return the moments of all rows, in one read."""
     factor = float(f2.loss.curvature_bound)
-    found = patterns(f2)
-    targets = f2.y.astype(np.float64)
-    if f2.offset is not None:
-        targets = targets - f2.offset
+    found, targets = patterns(f2), _targets(f2)
     origin, level = np.zeros(f2.n_features), np.zeros(targets.shape[1])
     if f2.intercept:
         for weight, those in found:
@@ -90,6 +89,52 @@ def moments(f2: FiniteSum) -> Moments:
         [scale * B for B in matrices], [those for _, those in found], scale * linear,
         scale * constant, origin, level,
     )  # fmt: skip
+
+
+def _targets(f2: FiniteSum) -> Array:
+    """Return what the predictions without offset are to be."""
+    targets = f2.y.astype(np.float64)
+    return targets if f2.offset is None else targets - f2.offset
+
+
+def in_free_bases(f2: FiniteSum, of: Moments, free: Array) -> tuple[Moments, list[Array]] | None:
+    """Return moments with bases in place of the free columns, and what leads back from them.
+
+    The second are matrices T, one per pattern: the free rows of coefficients are T times those
+    that belong to the bases. None where the columns serve as they are.
+    """
+    inside = free[free < f2.n_features]
+    columns = np.hstack([
+        f2.rows.columns(inside).dense() - of.origin[inside],
+        np.ones((f2.n_terms, free.size - inside.size)),
+    ])  # fmt: skip
+    weights = [np.sqrt(weight)[:, None] for weight, _ in patterns(f2)]
+    bases = [free_basis(root * columns) for root in weights]
+    if all(basis is None for basis in bases):
+        return None
+    targets, scale = _targets(f2) - of.level, float(f2.loss.curvature_bound) / f2.n_terms
+    matrices, linear, turns = list(of.matrices), of.linear.copy(), []
+    for k, (root, basis, those) in enumerate(zip(weights, bases, of.outputs, strict=True)):
+        turns.append(np.eye(free.size) if basis is None else basis.out)
+        if basis is None:
+            continue
+        Q, B = basis.columns, of.matrices[k].copy()
+        cross = scale * _pulled_back(f2, root * Q, of.origin)
+        B[:, free], B[free] = cross, cross.T
+        B[np.ix_(free, free)] = scale * (Q.T @ Q)
+        matrices[k] = B
+        linear[np.ix_(free, those)] = scale * (Q.T @ (root * targets[:, those]))
+    return replace(of, matrices=matrices, linear=linear), turns
+
+
+def _pulled_back(f2: FiniteSum, u: Array, origin: Array) -> Array:
+    """Return the shifted columns, transposed, times u."""
+    total = np.zeros((f2.n_columns, u.shape[1]))
+    for rows in f2.chunks():
+        total += f2.pull_back(u[rows], rows)
+    if origin.any():  # only beside an intercept, whose row is the last
+        total[:-1] -= origin[:, None] * total[-1]
+    return total
 
 
 def _dense_moments(

@@ -1,7 +1,8 @@
 """Products with two groups of columns in float64: those under a penalty, and free ones.
 
 The free columns (an intercept's ones among them) are few and kept as a dense matrix; the others
-are multiplied with, rows in float32 by small wide copies.
+are multiplied with, rows in float32 by small wide copies. Free columns that nearly depend on each
+other, or differ in their units, are replaced by a basis of their space.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..base.protocols import Array
 from ..data import CSR
 from ..linear_algebra.dense import weighted_gram
 from .finite_sum import FiniteSum
+from .free_columns import free_basis
 
 
 class SplitColumns:
@@ -38,11 +40,26 @@ class SplitColumns:
         self._narrow = f2.storage != CSR and f2.dtype != np.float64
         self._X, self._XT = X, sparse.csr_array(X.T) if f2.storage == CSR else X.T
         inside = free[free < f2.n_features]
-        columns = f2.X[:, inside]
-        dense = columns.toarray() if f2.storage == CSR else columns
+        chosen = f2.X[:, inside]
+        dense = chosen.toarray() if f2.storage == CSR else chosen
         ones = np.ones((self.n, free.size - inside.size))
-        self.free: Array = np.hstack([dense.astype(np.float64), ones])
-        """The free columns."""
+        columns = np.hstack([dense.astype(np.float64), ones])
+        self.basis = free_basis(columns)
+        """Of the free columns, None where they serve as they are."""
+        self.free: Array = columns if self.basis is None else self.basis.columns
+        """The free columns, or the basis in their place."""
+
+    def inner_free(self, V: Array) -> Array:
+        """Return coefficients of the free columns as those of their basis."""
+        return V if self.basis is None else self.basis.into @ V
+
+    def outer_free(self, V: Array) -> Array:
+        """Return coefficients of the basis as those of the free columns."""
+        return V if self.basis is None else self.basis.out @ V
+
+    def outer_gradient(self, gradient: Array) -> Array:
+        """Return a gradient in the coefficients of the basis as one in those of the columns."""
+        return gradient if self.basis is None else self.basis.into.T @ gradient
 
     def __recipe__(self) -> tuple[Any, ...]:
         return self.f2, *self._groups

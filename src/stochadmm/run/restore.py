@@ -15,6 +15,7 @@ from ..risk.finite_sum import FiniteSum
 from ..solvers import start_point
 from ..streaming import StreamedSum
 from .answer import split_off
+from .limits import Habits
 from .monitor import final_status
 from .result import Result, point_and_dual
 from .stopping import Rule
@@ -87,16 +88,22 @@ def summary_result(whole: Summarized, found: Result, rule: Rule, reads: float) -
             "data": list(cast(StreamedSum, problem.f2).notes),
         },
     )  # fmt: skip
-    return _renewed(found, objective, rule)
+    # sums of products are those of rows that differ from the user's by rounding
+    return _renewed(found, objective, rule, whole.rounding.most(objective))
 
 
-def _renewed(found: Result, objective: float, rule: Rule) -> Result:
-    """Return a result with another objective, and the gap and verdict that follow from it."""
+def _renewed(found: Result, objective: float, rule: Rule, slack: float = 0.0) -> Result:
+    """Return a result with another objective, and the gap and verdict that follow from it.
+
+    ``slack`` is how much lower than the bound of the run the optimum may be.
+    """
     if found.gap is None or not found.history:
         return replace(found, objective=objective)
-    bound = found.objective - found.gap
+    bound = found.objective - found.gap - slack
     # an objective that is lower by rounding proves nothing that the bound did not
-    gap = max(objective - bound, found.gap) if np.isfinite(objective) else np.inf
+    gap = max(objective - bound, found.gap + slack) if np.isfinite(objective) else np.inf
+    if objective < bound - Habits.disproved * (1.0 + abs(bound)):
+        gap = np.inf  # a bound that a feasible point refutes
     size = found.gap / found.relative_gap if found.relative_gap else abs(found.objective)
     relative = gap / size if size > 0 else (0.0 if gap == 0 else np.inf)
     record = replace(

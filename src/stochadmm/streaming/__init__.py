@@ -18,7 +18,7 @@ from ._sum import (
     loss_of_source,
     streams,
 )
-from ._summary import Summary, summarize
+from ._summary import Rounding, Summary, summarize
 from ._targets import Targets, targets_of
 from ._windows import Drawn, Window, WindowOptions, WindowRuns, windows
 
@@ -30,6 +30,7 @@ __all__ = [
     "Drawn",
     "Facts",
     "Opening",
+    "Rounding",
     "Sample",
     "StreamedSum",
     "Summary",

@@ -120,7 +120,8 @@ class EntryNewton(Solver[EntryState]):
         loss = CurvedLoss(f2, form.rows, form.free, self.options.free_steps)
         run = CoordinateNewton(loss, form, self.options)
         x2 = point.x2.astype(np.float64)
-        run.begin(np.clip(x2[form.rows], form.lo, form.hi), x2[form.free])
+        free = loss.columns.inner_free(x2[form.free])
+        run.begin(np.clip(x2[form.rows], form.lo, form.hi), free)
         state = EntryState(
             x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf, workspace=workspace,
             run=run, n_passes=loss.reads, n_gradients=loss.reads,
@@ -157,7 +158,8 @@ class EntryNewton(Solver[EntryState]):
         at = run.point
         gradient = np.zeros(problem.shape2)
         gradient[form.rows] = at.gradient
-        gradient[form.free] = run.loss.pull_back_free(at.slopes)
+        left = run.loss.pull_back_free(at.slopes)
+        gradient[form.free] = run.loss.columns.outer_gradient(left)
         found = scaled_point(
             f2, form.composite, at.z, at.slopes, gradient, form.pull(at.gradient), run.upper,
             rounds=1, deadline=s.deadline, workspace=s.workspace,
@@ -169,7 +171,7 @@ class EntryNewton(Solver[EntryState]):
         """Write the point, its pass and its multiplier where the driver finds them."""
         at, form, dtype = s.run.point, s.run.form, problem.dtype
         x2, gradient = np.zeros(problem.shape2), np.zeros(problem.shape2)
-        x2[form.rows], x2[form.free] = at.W, at.V
+        x2[form.rows], x2[form.free] = at.W, s.run.loss.columns.outer_free(at.V)
         gradient[form.rows] = at.gradient
         x2 = x2.astype(dtype)
         s.x = s.output = problem.feasible(Pair(problem.zeros().x1, x2))
@@ -178,3 +180,6 @@ class EntryNewton(Solver[EntryState]):
         s.cache = Evaluation(
             x2, at.value, gradient.astype(dtype), at.z.astype(dtype), at.slopes.astype(dtype)
         )
+        if s.run.loss.columns.basis is not None:  # whose coefficients round on their way back
+            s.cache = as_finite_sum(problem.f2).evaluate(x2)
+            s.n_passes += 1.0

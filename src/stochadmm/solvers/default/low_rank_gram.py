@@ -43,7 +43,7 @@ from ...low_rank import (
 from ...low_rank import why_not as why_not_low_rank
 from ...problem import Pair, Problem, objective_at_zero
 from ...risk import Evaluation, FiniteSum, loss_of_rows
-from ...risk.moments import patterns
+from ...risk.moments import in_free_bases, patterns
 from ...risk.parts import as_finite_sum
 from .._base import Solver, State, own_state, register, start_point
 
@@ -157,8 +157,8 @@ class LowRankGram(Solver[LowRankState]):
         point, workspace = problem.feasible(point), workspace or Workspace()
         f2, form = as_finite_sum(problem.f2), workspace.once(read, problem)
         made_of = f2, form.rows.tobytes(), form.free.tobytes()
-        passes = 0.0 if workspace.rows.holds(reduced_moments, *made_of) else 1.0
-        known, quadratic = workspace.rows.once(reduced_moments, *made_of)
+        new = not workspace.rows.holds(reduced_moments, *made_of)
+        known, quadratic, passes = workspace.rows.once(reduced_moments, *made_of)
         at = known.shifted(point.x2.astype(np.float64))[form.rows]
         splitting = self._splitting(form, quadratic)
         splitting.begin(at, form.subgradients(None if dual is None else multiplier))
@@ -166,7 +166,7 @@ class LowRankGram(Solver[LowRankState]):
             x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf,
             workspace=workspace, moments=known, quadratic=quadratic, splitting=splitting,
             best=at, upper=quadratic.value(at) + form.penalty(at),
-            floor=1e-3 * abs(objective_at_zero(problem, workspace)), n_passes=passes,
+            floor=1e-3 * abs(objective_at_zero(problem, workspace)), n_passes=new * passes,
         )  # fmt: skip
         state.cache = self._first_pass(f2, state, point.x2)
         bounds = QuadraticBound(quadratic, form)
@@ -292,14 +292,19 @@ class LowRankGram(Solver[LowRankState]):
         s.notes["iterations"] = split.n_steps
 
 
-def reduced_moments(f2: FiniteSum, rows: bytes, free: bytes) -> tuple[Moments, EigenQuadratic]:
-    """Return the moments of all rows, and the quadratic that is left without the free ones.
+def reduced_moments(
+    f2: FiniteSum, rows: bytes, free: bytes
+) -> tuple[Moments, EigenQuadratic, float]:
+    """Return the moments of all rows, the quadratic that is left without the free ones, and reads.
 
     Indices are bytes, so that a workspace knows them by value.
     """
     made = moments(f2)
-    index = np.frombuffer(rows, dtype=np.intp), np.frombuffer(free, dtype=np.intp)
-    return made, reduced(made, *index)
+    own, others = np.frombuffer(rows, dtype=np.intp), np.frombuffer(free, dtype=np.intp)
+    turned = in_free_bases(f2, made, others) if others.size else None
+    if turned is None:
+        return made, reduced(made, own, others), 1.0
+    return made, reduced(turned[0], own, others, turned[1]), 2.0
 
 
 def _projected(form: Form, given: Sequence[Array]) -> list[Any]:

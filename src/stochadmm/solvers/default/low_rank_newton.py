@@ -170,6 +170,7 @@ class LowRankNewton(Solver[CurvedState]):
             else CurvedLoss(f2, form.rows, form.free, self.options.newton.free_steps)
         )  # fmt: skip
         x2 = point.x2.astype(np.float64)
+        free = loss.columns.inner_free(x2[form.free])
         given = form.subgradients(None if dual is None else multiplier)
         state = CurvedState(
             x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf,
@@ -177,10 +178,10 @@ class LowRankNewton(Solver[CurvedState]):
         )  # fmt: skip
         if self._passes_are_cheap(f2) and x is None and not blocks:
             state.first = Fista(loss, form, self.options.fista, self.options.newton.dual)
-            state.first.begin(x2[form.rows], x2[form.free], given)
+            state.first.begin(x2[form.rows], free, given)
         else:
             state.second = self._second(loss, form)
-            state.second.begin(x2[form.rows], x2[form.free], given)
+            state.second.begin(x2[form.rows], free, given)
         if state.second is not None and blocks:
             state.cache = _snapshot(form, state.second, point.x2)
             state.n_passes = state.n_gradients = loss.reads
@@ -266,13 +267,16 @@ class LowRankNewton(Solver[CurvedState]):
         """Write the point, its pass, its multiplier and the bound where the driver finds them."""
         point, dtype = run.point, problem.dtype
         x2 = np.zeros(problem.shape2)
-        x2[form.rows], x2[form.free] = point.W, point.V
+        x2[form.rows], x2[form.free] = point.W, run.loss.columns.outer_free(point.V)
         x2 = x2.astype(dtype)
         s.x = s.output = problem.feasible(Pair(problem.zeros().x1, x2))
         s.dual = form.multiplier(problem.shape_dual, run.subgradients).astype(dtype)
         s.beta = 1.0 if run.rho is None else run.rho
         s.bound = run.lower if s.bound is None else max(s.bound, run.lower)
         s.cache = _snapshot(form, run, x2)
+        if run.loss.columns.basis is not None:  # whose coefficients round on their way back
+            s.cache = as_finite_sum(problem.f2).evaluate(x2)
+            self._count(s, 1.0)
         s.n_epochs += 1
 
 

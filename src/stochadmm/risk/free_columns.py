@@ -1,0 +1,82 @@
+"""A basis of columns that no penalty sees: their units and how nearly they depend are arbitrary.
+
+Whatever is made of squares of such columns, a Gram matrix or a Hessian, loses twice the digits
+that their condition number has: of a column in units of 1e-7 beside an intercept, or of two that
+differ by 1e-8 of their size, nothing is left, and no certificate made of the same squares would
+miss it. In an orthonormal basis of the same space, found from the columns themselves, it is the
+same problem with nothing to lose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from ..base.protocols import Array
+
+
+@dataclass(frozen=True)
+class BasisOptions:
+    """When free columns are turned.
+
+    Parameters
+    ----------
+    least : float
+        Ratio of the singular values of the columns down to which they stay as they are: squared
+        it costs four digits of sixteen.
+    flat : float
+        The same, of columns of length one, below which one depends on the others: some hundred
+        units of rounding.
+    """
+
+    least: float = 1e-2
+    flat: float = 1e-13
+
+
+OPTIONS = BasisOptions()
+
+
+@dataclass(frozen=True)
+class FreeBasis:
+    """Columns ``Q = X T`` of mean square one, as many as before: zeros for those that depend."""
+
+    columns: Array
+    """Q."""
+    out: Array
+    """T: coefficients of X are T times those of Q."""
+    into: Array
+    """Coefficients of Q from those of X."""
+
+
+def free_basis(X: Array, options: BasisOptions = OPTIONS) -> FreeBasis | None:
+    """Return an orthonormal basis of columns, None where they serve as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([1.0, -1.0, 2.0, 0.0])
+    >>> free_basis(np.column_stack([x, np.ones(4)])) is None
+    True
+    >>> basis = free_basis(np.column_stack([x, 1e-9 * np.arange(4)]))
+    >>> np.round(basis.columns.T @ basis.columns / 4, 12)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    if not X.size:
+        return None
+    values = linalg.eigvalsh(X.T @ X)
+    if values[0] > options.least**2 * values[-1]:
+        return None
+    size = np.sqrt(np.einsum("ij,ij->j", X, X))
+    size = np.where(size > 0, size, 1.0)
+    U, s, Wt = linalg.svd(X / size, full_matrices=False)
+    n, f = X.shape
+    Q, out, into = np.zeros((n, f)), np.zeros((f, f)), np.zeros((f, f))
+    k = int(np.count_nonzero(s > options.flat * s[0]))
+    root = np.sqrt(float(n))
+    Q[:, :k] = root * U[:, :k]
+    out[:, :k] = root * (Wt[:k].T / s[:k]) / size[:, None]
+    into[:k] = s[:k, None] * Wt[:k] * size / root
+    return FreeBasis(Q, out, into)
