@@ -236,6 +236,59 @@ def test_wrong_unpenalized_columns_are_named(given, words):
         sa.LassoRegressor(unpenalized=given).fit(*sample())
 
 
+# ---------------------------------------------------------------- weights
+
+
+def weighing(role):
+    """Return everything that takes weights, as functions of them, and rows to pass."""
+    X, y = sample()
+    names = {"Regressor": "LassoRegressor", "Classifier": "SparseLogisticClassifier"}
+    cls, search = (getattr(sa, names[role] + suffix) for suffix in ("", "CV"))
+    y = y if role == "Regressor" else y > 0
+    model = cls().fit(X, y)
+    scored = "neg_mean_squared_error" if role == "Regressor" else "accuracy"
+    return [
+        lambda weight: cls().fit(X, y, sample_weight=weight).coef_,
+        lambda weight: cls().path(X, y, alphas=2, sample_weight=weight).coefs,
+        lambda weight: cls().alpha_max(X, y, sample_weight=weight),
+        lambda weight: search(alphas=3, cv=2).fit(X, y, sample_weight=weight).score_path_,
+        lambda weight: (
+            search(alphas=3, cv=2, scoring=scored).fit(X, y, sample_weight=weight).score_path_
+        ),
+        lambda weight: model.score(X, y, sample_weight=weight),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.*chose alpha")
+@pytest.mark.parametrize("role", ["Regressor", "Classifier"])
+def test_one_weight_for_all_rows_is_none_wherever_it_is_passed(role):
+    for call in weighing(role):
+        without = call(None)
+        for weight in (2, 0.5, np.float32(3)):
+            np.testing.assert_array_equal(call(weight), without)
+
+
+@pytest.mark.parametrize("role", ["Regressor", "Classifier"])
+def test_wrong_weights_are_told_alike_wherever_they_are_passed(role):
+    missing, text = np.ones(60), ["heavy"] * 60
+    missing[3] = np.nan
+    for wrong, words in (
+        (0.0, "sample_weight is 0.0, expected a finite number > 0"),
+        (-1, "sample_weight is -1, expected a finite number > 0"),
+        (np.nan, "sample_weight is nan, expected a finite number > 0"),
+        (-np.ones(60), "Negative values in data passed to `sample_weight`"),
+        (np.zeros(60), "at least one non-zero number"),
+        (missing, "sample_weight contains NaN"),
+        (np.ones(59), r"sample_weight.shape == \(59,\), expected \(60,\)"),
+        (np.ones((60, 1)), "1D array or scalar, got 2D array"),
+        (text, "could not convert string to float: 'heavy'"),
+        (np.ma.masked_equal(missing, 1.0), "sample_weight has 59 masked entries"),
+    ):
+        for call in weighing(role):
+            with pytest.raises(ValueError, match=words):
+                call(wrong)
+
+
 # ---------------------------------------------------------------- offsets
 
 
@@ -253,6 +306,9 @@ def test_wrong_offsets_are_named_wherever_they_are_passed(role):
         (missing, "offset contains NaN or infinity; drop or impute"),
         (infinite, "offset contains NaN or infinity; drop or impute"),
         (np.zeros((60, 2)), r"offset has shape \(60, 2\), expected \(60,\): one number per row"),
+        (np.zeros(59), r"offset has shape \(59,\), expected \(60,\): one number per row"),
+        (0.5, r"offset is 0.5, expected an array of shape \(60,\): one number per row"),
+        (np.ma.masked_equal(np.arange(60.0), 3.0), "offset has 1 masked entries"),
     ):
         for call in (
             lambda offset: cls().fit(X, y, offset=offset),
@@ -264,5 +320,3 @@ def test_wrong_offsets_are_named_wherever_they_are_passed(role):
         ):
             with pytest.raises(ValueError, match=words):
                 call(wrong)
-    with pytest.raises(ValueError, match=r"offset has shape \(59,\), expected \(60,\)"):
-        cls().fit(X, y, offset=np.zeros(59))
