@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from tests.samples import sample
 
 import stochadmm as sa
+from stochadmm.data import ArraySource
 from stochadmm.operators import Differences, GridDifferences
 from stochadmm.structures import Grid, from_labels, graph, groups
 
@@ -236,6 +237,45 @@ def test_wrong_unpenalized_columns_are_named(given, words):
         sa.LassoRegressor(unpenalized=given).fit(*sample())
 
 
+# ---------------------------------------------------------------- parameters
+
+
+@pytest.mark.parametrize("name", ["fit_intercept", "standardize", "positive", "warm_start"])
+@pytest.mark.parametrize("wrong", ["False", None, 1, np.array([True, False])])
+def test_switches_are_true_or_false_as_in_scikit_learn(name, wrong):
+    with pytest.raises(ValueError, match=f"{name} is .*, expected True or False"):
+        sa.LassoRegressor(**{name: wrong}).fit(*sample())
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (sa.LassoRegressor(verbose="no"), "verbose is 'no', expected True, False or a whole"),
+        (sa.LassoRegressor(random_state="a"), "random_state is 'a', expected a whole number >= 0"),
+        (sa.LassoRegressor(random_state=-1), "random_state is -1, expected a whole number >= 0"),
+        (sa.OverlappingGroupRegressor(latent="no"), "latent is 'no', expected True or False"),
+    ],
+)
+def test_wrong_parameters_are_named(model, words):
+    with pytest.raises(ValueError, match=words):
+        model.fit(*sample())
+
+
+def test_switches_of_numpy_and_levels_of_verbosity_are_taken():
+    X, y = sample()
+    given = sa.LassoRegressor(fit_intercept=np.False_, positive=np.True_, verbose=0).fit(X, y)
+    assert_same(given, sa.LassoRegressor(fit_intercept=False, positive=True).fit(X, y))
+
+
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, None, "heavy"])
+@pytest.mark.parametrize("cuts", [[0.0], [-0.5, 0.5]])
+def test_wrong_weights_of_classes_are_named(value, cuts):
+    X, y = sample()
+    model = sa.SparseLogisticClassifier(class_weight={0: value})
+    with pytest.raises(ValueError, match=r"class_weight of 0 is .*, expected a finite number"):
+        model.fit(X, np.digitize(y, cuts))
+
+
 # ---------------------------------------------------------------- weights
 
 
@@ -287,6 +327,13 @@ def test_wrong_weights_are_told_alike_wherever_they_are_passed(role):
         for call in weighing(role):
             with pytest.raises(ValueError, match=words):
                 call(wrong)
+
+
+@pytest.mark.parametrize("name", ["y", "weight", "offset"])
+def test_one_number_for_the_rows_of_a_source_is_refused_by_its_name(name):
+    X, y = sample()
+    with pytest.raises(ValueError, match=f"{name} is 0.5, X has 60; pass one per row"):
+        ArraySource(X, **{"y": y} | {name: 0.5})
 
 
 # ---------------------------------------------------------------- offsets

@@ -358,6 +358,10 @@ def weights_of_classes(
         )
     each = np.ones(len(classes))
     for label, value in class_weight.items():
+        if not is_number(value) or not 0 <= value < np.inf:
+            raise ValueError(
+                f"class_weight of {label!r} is {value!r}, expected a finite number >= 0"
+            )
         if label in known:
             each[known[label]] = value
     return each

@@ -37,7 +37,7 @@ warm_start : bool, default=False
     Start from the last fit: coefficients and multipliers.
 random_state : int, Generator, RandomState or None, default=0
     Order of the rows in stochastic methods.
-verbose : bool, default=False
+verbose : bool or int, default=False
     Show a progress bar.
 """.strip("\n")
 

@@ -35,6 +35,7 @@ from ._choice import (
     warn_of_gaps,
 )
 from ._data import checked_weight
+from ._parameters import check_jobs
 from ._solve import Budget, warn_out_of_time
 from ._sources import given_source
 
@@ -114,6 +115,7 @@ class PathCV:
 
     def _check_parameters(self: Any) -> None:
         super()._check_parameters()  # type: ignore[misc]
+        check_jobs(self.n_jobs)
         scorer_of(self, self.scoring)
 
     def _fit_source(self: Any, source: Source, groups: Any, budget: Budget, memory: Any) -> Any:
