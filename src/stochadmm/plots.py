@@ -173,9 +173,9 @@ def _write_names(ax: Any, places: Array, values: Array, names: Any, most: int = 
 
 
 def _tiles(image: Array) -> Array:
-    """Return an image as it is, and a volume as its slices side by side."""
-    if image.ndim == 2:
-        return image
+    """Return an image as it is, a line as one row, and a volume as its slices side by side."""
+    if image.ndim <= 2:
+        return np.atleast_2d(image)
     slices = image.reshape(-1, *image.shape[-2:])
     across = int(np.ceil(np.sqrt(len(slices))))
     gap = np.full((image.shape[-2], 1), np.nan)

@@ -39,6 +39,7 @@ def several(tmp_path, n_classes):
 @pytest.mark.parametrize(
     ("structure", "heading"),
     [([], None), (["--grid", "2x3"], "Coefficients on the grid"),
+     (["--grid", "6"], "Coefficients on the grid"),
      (["--edges", "edges.csv"], "Coefficients on the graph")],
 )  # fmt: skip
 def test_every_class_has_a_drawing_with_its_name(run, tmp_path, structure, heading):

@@ -561,6 +561,53 @@ def test_targets_are_named_once(run, rows, tmp_path, target):
     one_line(run("fit", "t.csv", *SQUARED, "--target", target), "--target is", "differ")
 
 
+def test_targets_and_columns_to_drop_that_are_named_one_by_one_add_up(run, rows, tmp_path):
+    csv_of(tmp_path / "t.csv", numbers(rows) | {"c": [0, 1] * 30, "d": [1, 0] * 30})
+    listed = ["--target", "y,a", "--drop", "c,d"]
+    apart = ["--target", "y", "--target", "a", "--drop", "c", "--drop", "d"]
+    for out, options in (("listed", listed), ("apart", apart)):
+        succeeded(run("fit", "t.csv", *SQUARED, *options, "--out", out))
+    assert columns_of("apart") == ["b"] and coef_of("apart").shape == (2, 1)
+    np.testing.assert_array_equal(coef_of("apart"), coef_of("listed"))
+    paths = [run("path", "t.csv", *options, "--alphas", "2") for options in (listed, apart)]
+    assert succeeded(paths[0]).stdout == succeeded(paths[1]).stdout
+
+
+@pytest.mark.parametrize("named", [whole, streamed])
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--offset", "y"], ["'y'", "--target and by --offset"]),
+        (["--weight", "y"], ["'y'", "--target and by --weight"]),
+        (["--weight", "a", "--offset", "a"], ["'a'", "--weight and by --offset"]),
+    ],
+)
+def test_a_column_has_one_role(run, rows, tmp_path, named, options, parts):
+    csv_of(tmp_path / "t.csv", numbers(rows))
+    one_line(run("fit", named("t.csv"), *SQUARED, *options), *parts)
+
+
+def test_a_weight_below_zero_is_told_with_column_and_row(run, rows, tmp_path):
+    csv_of(tmp_path / "t.csv", numbers(rows) | {"w": [1, 1, -2, *[1] * 57]})
+    one_line(
+        run("fit", "t.csv", *SQUARED, "--weight", "w"), "column 'w'", "weight -2 in row 3", ">= 0"
+    )
+
+
+@pytest.mark.parametrize("named", [whole, streamed])
+@pytest.mark.parametrize(
+    ("mark", "point", "word"),
+    [(";", ".", "semicolons"), (";", ",", "semicolons"), ("\t", ".", "tabs")],
+)
+def test_fields_that_are_not_divided_by_commas_are_told(
+    run, rows, tmp_path, named, mark, point, word
+):
+    columns = numbers(rows)
+    lines = [columns, *(map(str, row) for row in zip(*columns.values(), strict=True))]
+    (tmp_path / "t.csv").write_text("\n".join(map(mark.join, lines)).replace(".", point))
+    one_line(run("fit", named("t.csv"), *SQUARED), "t.csv has one column", word, "expected commas")
+
+
 def test_a_level_that_is_named_like_a_column_is_refused(run, rows, tmp_path):
     columns = numbers(rows) | {"b": ["u", "v"] * 30, "b=u": [0, 1] * 30}
     csv_of(tmp_path / "t.csv", columns)

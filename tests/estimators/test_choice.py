@@ -151,6 +151,12 @@ def test_an_alpha_of_zero_has_none_below_it(rows):
         ({"scoring": lambda model, X, y: {"a": 1.0}}, r"scoring returned \{'a': 1.0\}, expected"),
         ({"eps": "a"}, "eps is 'a', expected a number between 0 and 1"),
         ({"eps": 1.0}, "eps is 1.0, expected a number between 0 and 1"),
+        ({"alphas": 0}, "alphas is 0, expected at least one alpha"),
+        ({"alphas": 1e2}, "non-negative numbers, .* in a list, .* how many to try; got 100.0"),
+        ({"alphas": np.array(0.1)}, "non-negative numbers, .* in a list"),
+        ({"one_standard_error": "False"}, "one_standard_error is 'False', expected True or False"),
+        ({"n_jobs": 1.5}, "n_jobs is 1.5, expected None or a whole number"),
+        ({"n_jobs": 0}, "n_jobs is 0, expected None or a whole number"),
     ],
 )
 def test_wrong_options_are_named(rows, options, message):

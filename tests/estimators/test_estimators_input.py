@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from tests.samples import sample
 
 import stochadmm as sa
+from stochadmm.data import ArraySource
 from stochadmm.operators import Differences, GridDifferences
 from stochadmm.structures import Grid, from_labels, graph, groups
 
@@ -236,6 +237,105 @@ def test_wrong_unpenalized_columns_are_named(given, words):
         sa.LassoRegressor(unpenalized=given).fit(*sample())
 
 
+# ---------------------------------------------------------------- parameters
+
+
+@pytest.mark.parametrize("name", ["fit_intercept", "standardize", "positive", "warm_start"])
+@pytest.mark.parametrize("wrong", ["False", None, 1, np.array([True, False])])
+def test_switches_are_true_or_false_as_in_scikit_learn(name, wrong):
+    with pytest.raises(ValueError, match=f"{name} is .*, expected True or False"):
+        sa.LassoRegressor(**{name: wrong}).fit(*sample())
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (sa.LassoRegressor(verbose="no"), "verbose is 'no', expected True, False or a whole"),
+        (sa.LassoRegressor(random_state="a"), "random_state is 'a', expected a whole number >= 0"),
+        (sa.LassoRegressor(random_state=-1), "random_state is -1, expected a whole number >= 0"),
+        (sa.OverlappingGroupRegressor(latent="no"), "latent is 'no', expected True or False"),
+    ],
+)
+def test_wrong_parameters_are_named(model, words):
+    with pytest.raises(ValueError, match=words):
+        model.fit(*sample())
+
+
+def test_switches_of_numpy_and_levels_of_verbosity_are_taken():
+    X, y = sample()
+    given = sa.LassoRegressor(fit_intercept=np.False_, positive=np.True_, verbose=0).fit(X, y)
+    assert_same(given, sa.LassoRegressor(fit_intercept=False, positive=True).fit(X, y))
+
+
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, None, "heavy"])
+@pytest.mark.parametrize("cuts", [[0.0], [-0.5, 0.5]])
+def test_wrong_weights_of_classes_are_named(value, cuts):
+    X, y = sample()
+    model = sa.SparseLogisticClassifier(class_weight={0: value})
+    with pytest.raises(ValueError, match=r"class_weight of 0 is .*, expected a finite number"):
+        model.fit(X, np.digitize(y, cuts))
+
+
+# ---------------------------------------------------------------- weights
+
+
+def weighing(role):
+    """Return everything that takes weights, as functions of them, and rows to pass."""
+    X, y = sample()
+    names = {"Regressor": "LassoRegressor", "Classifier": "SparseLogisticClassifier"}
+    cls, search = (getattr(sa, names[role] + suffix) for suffix in ("", "CV"))
+    y = y if role == "Regressor" else y > 0
+    model = cls().fit(X, y)
+    scored = "neg_mean_squared_error" if role == "Regressor" else "accuracy"
+    return [
+        lambda weight: cls().fit(X, y, sample_weight=weight).coef_,
+        lambda weight: cls().path(X, y, alphas=2, sample_weight=weight).coefs,
+        lambda weight: cls().alpha_max(X, y, sample_weight=weight),
+        lambda weight: search(alphas=3, cv=2).fit(X, y, sample_weight=weight).score_path_,
+        lambda weight: (
+            search(alphas=3, cv=2, scoring=scored).fit(X, y, sample_weight=weight).score_path_
+        ),
+        lambda weight: model.score(X, y, sample_weight=weight),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.*chose alpha")
+@pytest.mark.parametrize("role", ["Regressor", "Classifier"])
+def test_one_weight_for_all_rows_is_none_wherever_it_is_passed(role):
+    for call in weighing(role):
+        without = call(None)
+        for weight in (2, 0.5, np.float32(3)):
+            np.testing.assert_array_equal(call(weight), without)
+
+
+@pytest.mark.parametrize("role", ["Regressor", "Classifier"])
+def test_wrong_weights_are_told_alike_wherever_they_are_passed(role):
+    missing, text = np.ones(60), ["heavy"] * 60
+    missing[3] = np.nan
+    for wrong, words in (
+        (0.0, "sample_weight is 0.0, expected a finite number > 0"),
+        (-1, "sample_weight is -1, expected a finite number > 0"),
+        (np.nan, "sample_weight is nan, expected a finite number > 0"),
+        (-np.ones(60), "Negative values in data passed to `sample_weight`"),
+        (np.zeros(60), "at least one non-zero number"),
+        (missing, "sample_weight contains NaN"),
+        (np.ones(59), r"sample_weight.shape == \(59,\), expected \(60,\)"),
+        (np.ones((60, 1)), "1D array or scalar, got 2D array"),
+        (text, "could not convert string to float: 'heavy'"),
+        (np.ma.masked_equal(missing, 1.0), "sample_weight has 59 masked entries"),
+    ):
+        for call in weighing(role):
+            with pytest.raises(ValueError, match=words):
+                call(wrong)
+
+
+@pytest.mark.parametrize("name", ["y", "weight", "offset"])
+def test_one_number_for_the_rows_of_a_source_is_refused_by_its_name(name):
+    X, y = sample()
+    with pytest.raises(ValueError, match=f"{name} is 0.5, X has 60; pass one per row"):
+        ArraySource(X, **{"y": y} | {name: 0.5})
+
+
 # ---------------------------------------------------------------- offsets
 
 
@@ -253,6 +353,9 @@ def test_wrong_offsets_are_named_wherever_they_are_passed(role):
         (missing, "offset contains NaN or infinity; drop or impute"),
         (infinite, "offset contains NaN or infinity; drop or impute"),
         (np.zeros((60, 2)), r"offset has shape \(60, 2\), expected \(60,\): one number per row"),
+        (np.zeros(59), r"offset has shape \(59,\), expected \(60,\): one number per row"),
+        (0.5, r"offset is 0.5, expected an array of shape \(60,\): one number per row"),
+        (np.ma.masked_equal(np.arange(60.0), 3.0), "offset has 1 masked entries"),
     ):
         for call in (
             lambda offset: cls().fit(X, y, offset=offset),
@@ -264,5 +367,3 @@ def test_wrong_offsets_are_named_wherever_they_are_passed(role):
         ):
             with pytest.raises(ValueError, match=words):
                 call(wrong)
-    with pytest.raises(ValueError, match=r"offset has shape \(59,\), expected \(60,\)"):
-        cls().fit(X, y, offset=np.zeros(59))

@@ -76,6 +76,32 @@ def is_number(value: object) -> TypeGuard[float]:
     return value is not True and value is not False and isinstance(value, Real)
 
 
+def is_truth(value: object) -> TypeGuard[bool]:
+    """Say whether an argument is True or False, Python's or NumPy's."""
+    return isinstance(value, (bool, np.bool_))
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Return the numbers that a seed starts; a generator is taken as it is.
+
+    Examples
+    --------
+    >>> from stochadmm.base.validation import generator
+    >>> generator(0)
+    Generator(PCG64) at ...
+    >>> generator("first")
+    Traceback (most recent call last):
+    ...
+    ValueError: random_state is 'first', expected a whole number >= 0, a Generator or None
+    """
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"random_state is {random_state!r}, expected a whole number >= 0, a Generator or None"
+        ) from None
+
+
 def is_between(
     value: object, low: float, high: float, *, below: bool = False, above: bool = False
 ) -> bool:

@@ -53,6 +53,17 @@ class Table:
         self._refuse_missing(name, ~np.isfinite(values))
         return np.asarray(values, dtype=np.float64)
 
+    def weights(self, name: str) -> Array:
+        """Return one column of numbers >= 0."""
+        values = self.numbers(name, "weight")
+        below = np.flatnonzero(values < 0)
+        if below.size:
+            raise ValueError(
+                f"column {name!r} of {self.path} has the weight {values[below[0]]:g} in row "
+                f"{self.first + below[0] + 1}, expected numbers >= 0; mend it, or name another"
+            )
+        return values
+
     def labels(self, name: str) -> Array:
         """Return the labels of all rows; a cell without one is no class of its own."""
         values = self.column(name, "target")

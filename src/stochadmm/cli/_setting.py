@@ -35,6 +35,18 @@ class Asked:
     offset: str | None = None
     drop: str = ""
 
+    def __post_init__(self) -> None:
+        """Refuse a column in two places: an offset that is the target explains all of it."""
+        roles = [(name, "--target") for name in self.targets]
+        roles += [(self.weight or "", "--weight"), (self.offset or "", "--offset")]
+        found: dict[str, str] = {}
+        for name, role in roles:
+            if name and found.setdefault(name, role) != role:
+                raise ValueError(
+                    f"column {name!r} is named by {found[name]} and by {role}, expected different "
+                    "columns; name another"
+                )
+
     @property
     def targets(self) -> list[str]:
         """Names of the targets."""
@@ -197,7 +209,7 @@ class TableSetting(Setting):
         """Return weights and offsets of the rows where there are some."""
         found, asked = {}, self.asked
         if asked.weight is not None:
-            found["sample_weight"] = self.table.numbers(asked.weight, "weight")
+            found["sample_weight"] = self.table.weights(asked.weight)
         if asked.offset is not None:
             check_offset(self)
             found["offset"] = self.table.numbers(asked.offset, "offset")
@@ -291,6 +303,11 @@ def _given_grid(text: str) -> Any:
             f"--grid is {text!r}, expected sizes such as 28x28 or 10x12x10, or a .npy mask"
         )
     return Grid(shape)
+
+
+def together(given: list[str] | None, default: str = "") -> str:
+    """Return an option that may be given several times as one list with commas."""
+    return ",".join(given) if given else default
 
 
 def listed(text: str) -> list[str]:

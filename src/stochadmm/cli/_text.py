@@ -14,6 +14,9 @@ from stochadmm.base.files import replacing
 
 from ._columns import ANYTHING, Expected, Table, check_names, is_number, texts, typed
 
+OTHERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+"""What divides the fields of text files in place of commas, which names may have in them."""
+
 
 @contextmanager
 def _opened(path: str) -> Iterator[TextIO]:
@@ -51,14 +54,14 @@ def _records(path: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]
 
 def heading(path: str, delimiter: str) -> Table:
     """Return a table without rows, for those that are streamed."""
-    names = _header(path, next(_records(path, delimiter), (1, []))[1])
+    names = _header(path, next(_records(path, delimiter), (1, []))[1], delimiter)
     return _table(path, names, [], ANYTHING)
 
 
 def chunks(path: str, delimiter: str, rows: int, expected: Expected) -> Iterator[Table]:
     """Yield the rows of a file as tables of so many rows."""
     records = _records(path, delimiter)
-    names = _header(path, next(records, (1, []))[1])
+    names = _header(path, next(records, (1, []))[1], delimiter)
     kept: list[list[str]] = []
     done = 0
     for line, row in records:
@@ -78,10 +81,16 @@ def chunks(path: str, delimiter: str, rows: int, expected: Expected) -> Iterator
         raise ValueError(f"{path} has no rows; a header and at least one row are needed")
 
 
-def _header(path: str, cells: list[str]) -> list[str]:
+def _header(path: str, cells: list[str], delimiter: str) -> list[str]:
     names = [name.strip() for name in cells]
     if not names:
         raise ValueError(f"{path} is empty; a header and at least one row are needed")
+    other = [word for mark, word in OTHERS.items() if mark != delimiter and mark in cells[0]]
+    if len(names) == 1 and other:  # a table of one column hardly has such a name
+        raise ValueError(
+            f"{path} has one column, {names[0]!r}: its fields are divided by {other[0]}, expected "
+            f"{'tabs' if delimiter in OTHERS else 'commas'}; convert it (.tsv files have tabs)"
+        )
     check_names(path, names)
     return names
 

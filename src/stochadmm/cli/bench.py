@@ -11,7 +11,7 @@ import typer
 
 from ._columns import Table
 from ._design import Design
-from ._setting import Asked, Setting, TableSetting, prepare
+from ._setting import Asked, Setting, TableSetting, prepare, together
 from ._tables import read_table
 from ._text import write_table
 from .fit import AsJson, Drop, Edges, Graph, Grid, Groups, L1Ratio, Loss, Target
@@ -22,7 +22,7 @@ COLUMNS = ("method", "status", "seconds", "passes", "relative_gap", "objective",
 
 def bench(
     data: Annotated[str, typer.Argument(help="A table; generated rows by default.")] = "",
-    target: Target = "y",
+    target: Target = None,
     loss: Loss = "",
     alpha: Annotated[
         float | None, typer.Option(min=0, help="Strength; else a tenth of alpha_max.")
@@ -33,7 +33,7 @@ def bench(
     grid: Grid = None,
     graph: Graph = None,
     l1_ratio: L1Ratio = None,
-    drop: Drop = "",
+    drop: Drop = None,
     tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-4,
     max_seconds: Annotated[float, typer.Option(help="Limit of each method.")] = 10.0,
     out: Annotated[str, typer.Option(help="Write a CSV file too.")] = "",
@@ -43,7 +43,8 @@ def bench(
     names = [name.strip() for name in methods.split(",") if name.strip()]
     _check_names(names)
     if data:
-        asked = Asked(target, loss, edges, groups, grid, graph, drop=drop)
+        fitted = together(target, "y")
+        asked = Asked(fitted, loss, edges, groups, grid, graph, drop=together(drop))
         setting: Setting = prepare(read_table(data), asked)
         setting.tell()
     else:

@@ -11,10 +11,12 @@ import numpy as np
 import typer
 
 from ._model import SavedModel, check_place
-from ._setting import Asked, Setting, names_of
+from ._setting import Asked, Setting, names_of, together
 
-Target = Annotated[str, typer.Option(help="Target column; several with commas.")]
-Drop = Annotated[str, typer.Option(help="Columns to leave out, with commas.")]
+Target = Annotated[
+    list[str] | None, typer.Option(help="Target column, y if absent; several with commas.")
+]
+Drop = Annotated[list[str] | None, typer.Option(help="Columns to leave out, with commas.")]
 Loss = Annotated[str, typer.Option(help="E.g. logistic, squared, huber, poisson.")]
 Edges = Annotated[str | None, typer.Option(help="File of edges: name,name[,weight] a line.")]
 Groups = Annotated[str | None, typer.Option(help="File of groups: group,column[,...] a line.")]
@@ -29,7 +31,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 
 def fit(
     data: Annotated[str, typer.Argument(hidden=True)],  # told by the first line of the help
-    target: Target = "y",
+    target: Target = None,
     loss: Loss = "",
     alpha: Annotated[
         float | None, typer.Option(min=0, help="Strength; else chosen by --cv.")
@@ -45,7 +47,7 @@ def fit(
     l1_ratio: L1Ratio = None,
     weight: Weight = None,
     offset: Offset = None,
-    drop: Drop = "",
+    drop: Drop = None,
     standardize: Standardize = False,
     tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-4,
     max_seconds: Annotated[float | None, typer.Option(help="Limit in seconds.")] = None,
@@ -66,7 +68,9 @@ def fit(
     check_place(out, overwrite)
     if checkpoint is not None and alpha is None:
         raise ValueError("--checkpoint is for one fit, not for a search; pass --alpha")
-    asked = Asked(target, loss, edges, groups, grid, graph, weight, offset, drop)
+    asked = Asked(
+        together(target, "y"), loss, edges, groups, grid, graph, weight, offset, together(drop)
+    )
     setting = setting_of(data, asked, memory)
     options: dict[str, Any] = {"standardize": standardize, "tol": tol, "max_seconds": max_seconds}
     if l1_ratio is not None:

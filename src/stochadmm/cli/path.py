@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ._setting import Asked
+from ._setting import Asked, together
 from ._text import write_table
 from .fit import (
     AsJson,
@@ -26,7 +26,7 @@ from .fit import (
 
 def path(
     data: Annotated[str, typer.Argument(hidden=True)],  # told by the first line of the help
-    target: Target = "y",
+    target: Target = None,
     loss: Loss = "",
     alphas: Annotated[int, typer.Option(min=2, help="Number of strengths alpha.")] = 50,
     eps: Annotated[float, typer.Option(help="Smallest over largest alpha.")] = 1e-2,
@@ -35,7 +35,7 @@ def path(
     grid: Grid = None,
     graph: Graph = None,
     l1_ratio: L1Ratio = None,
-    drop: Drop = "",
+    drop: Drop = None,
     standardize: Standardize = False,
     out: Annotated[str, typer.Option(help="CSV file; - for standard output.")] = "-",
     as_json: AsJson = False,
@@ -46,7 +46,8 @@ def path(
     """
     from ._stream import setting_of
 
-    setting = setting_of(data, Asked(target, loss, edges, groups, grid, graph, drop=drop))
+    asked = Asked(together(target, "y"), loss, edges, groups, grid, graph, drop=together(drop))
+    setting = setting_of(data, asked)
     setting.tell()
     options: dict[str, Any] = {} if l1_ratio is None else {"l1_ratio": l1_ratio}
     model = setting.model(standardize=standardize, **options)

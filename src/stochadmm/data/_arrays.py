@@ -82,10 +82,10 @@ class ArraySource:
             check_csr(self.X, "X")
         arrays = {"y": self.y, "weight": self.weight, "offset": self.offset}
         for name, array in arrays.items():
-            if array is not None and len(array) != self.X.shape[0]:
-                raise ValueError(
-                    f"{name} has {len(array)} rows, X has {self.X.shape[0]}; pass one per row"
-                )
+            rows = np.shape(array)[:1]
+            if array is not None and rows != self.X.shape[:1]:
+                given = f"has {rows[0]} rows" if rows else f"is {array}"
+                raise ValueError(f"{name} {given}, X has {self.X.shape[0]}; pass one per row")
 
     @property
     def n_rows(self) -> int:

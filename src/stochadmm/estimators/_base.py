@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..base.protocols import Array
-from ..base.validation import is_whole, listed
+from ..base.validation import is_truth, is_whole, listed
 from ..base.workspace import Workspace
 from ..data import Source
 from ..problem import Problem
@@ -22,6 +22,7 @@ from ..structures import NamedColumns
 from . import _reports, refit
 from ._callbacks import CallbackSupportMixin, Epochs
 from ._data import Data, checked_offset, checked_rows
+from ._parameters import check_number, check_truths, check_verbose
 from ._solve import (
     Budget,
     raise_if_interrupted,
@@ -31,7 +32,7 @@ from ._solve import (
     warn_unless_converged,
 )
 from ._sources import StreamedData, is_lazy, lazily, names_of_fit, read
-from ._strengths import check_number, descending
+from ._strengths import descending
 from ._structure import Columns, Structure
 from .prediction_range import largest_strength
 from .reading import Readable
@@ -71,7 +72,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
     max_seconds: float | None = None
     warm_start: bool = False
     random_state: Any = 0
-    verbose: bool = False
+    verbose: bool | int = False
 
     _top = 1.0  # first alpha of a grid over the largest useful one
     _last_digits = True  # whether small fits go on to rounding error
@@ -115,6 +116,8 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
     def _check_parameters(self) -> None:
         check_number("alpha", self.alpha, "a number >= 0", lambda value: value >= 0)
         check_number("tol", self.tol, f"a number > 0, {_SMALLEST}", lambda value: value > 0)
+        check_truths(self)
+        check_verbose(self.verbose)
         refit.share(self.refit)
         ratio = self.get_params(deep=False).get("l1_ratio", 0.0)
         check_number("l1_ratio", ratio, "a number between 0 and 1", lambda value: 0 <= value <= 1)
@@ -150,7 +153,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
             raise ValueError(
                 f"unpenalized is {self.unpenalized!r}; pass a list of columns, or a mask of them"
             )
-        if given and all(isinstance(column, (bool, np.bool_)) for column in given):
+        if given and all(map(is_truth, given)):
             if len(given) != n:
                 raise ValueError(
                     f"unpenalized is a mask of {len(given)} columns, expected {n}: one per "
@@ -366,6 +369,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         ``otherwise`` is the first one where all alphas give the same model; 0 raises.
         """
         if is_whole(alphas):
+            check_number("alphas", alphas, "at least one alpha", lambda value: value >= 1)
             check_number("eps", eps, "a number between 0 and 1", lambda value: 0 < value < 1)
             largest = self._largest(fitting, workspace) or otherwise
             alphas = alpha_grid(self._top * largest, int(alphas), eps)

@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 from ..base.capabilities import Has, has_members, offers
 from ..base.names import did_you_mean
 from ..base.protocols import Array, CompleteLoss
-from ..base.validation import check_sparse, is_sparse, refuse_masked
+from ..base.validation import check_sparse, is_number, is_sparse, refuse_masked
 from ..data import mean_and_deviation, moments
 from ..losses import FOR_LABELS, FOR_NUMBERS, Logistic, Multinomial
 from ..problem import Problem
@@ -148,8 +148,21 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     )
 
 
+def several_weights(weight: Any) -> Any:
+    """Return weights as they were given, None for one positive number: a mean is as without it."""
+    if not is_number(weight):
+        return weight
+    if not 0 < weight < np.inf:
+        raise ValueError(
+            f"sample_weight is {weight!r}, expected a finite number > 0 for all rows, or one "
+            "number >= 0 per row"
+        )
+    return None
+
+
 def checked_weight(weight: Any, X: Any) -> Array | None:
-    """Return weights >= 0, one per row, or None."""
+    """Return weights >= 0, one per row, or None where all rows have the same."""
+    weight = several_weights(weight)
     if weight is None:
         return None
     refuse_masked(weight, "sample_weight")
@@ -160,6 +173,7 @@ def checked_offset(offset: Any, shape: tuple[int, ...], dtype: Any) -> Array | N
     """Return offsets in the shape of the predictions, or None."""
     if offset is None:
         return None
+    refuse_masked(offset, "offset")
     each = "row" if len(shape) == 1 else "row and output"
     if np.ndim(offset) == 0:
         raise ValueError(
@@ -226,11 +240,16 @@ def class_codes(y: Any, X: Any) -> tuple[Array, Array]:
     check_array(y, ensure_2d=False, dtype=None, input_name="y")
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
+    check_several(classes)
+    return classes, codes
+
+
+def check_several(classes: Array) -> None:
+    """Raise when all rows have the same label."""
     if len(classes) < 2:
         raise ValueError(
             f"y has one class, {classes.tolist()[0]!r}; a classifier needs two classes at least"
         )
-    return classes, codes
 
 
 def label_loss(loss: Any) -> CompleteLoss:
@@ -339,6 +358,10 @@ def weights_of_classes(
         )
     each = np.ones(len(classes))
     for label, value in class_weight.items():
+        if not is_number(value) or not 0 <= value < np.inf:
+            raise ValueError(
+                f"class_weight of {label!r} is {value!r}, expected a finite number >= 0"
+            )
         if label in known:
             each[known[label]] = value
     return each

@@ -47,7 +47,7 @@ warm_start : bool, default=False
     Start from the coefficients and dual variables of the last fit of this object.
 random_state : int, Generator, RandomState or None, default=0
     Seed of what methods draw at random: mini-batches, samples of rows.
-verbose : bool, default=False
+verbose : bool or int, default=False
     Show a progress bar.
 """.strip("\n")
 

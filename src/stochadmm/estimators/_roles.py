@@ -49,7 +49,7 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets. With several, an entry that is NaN is missing: it has weight zero. A source
             has its own; for files and Dask frames the name of a column, also below.
-        sample_weight : array of shape (n_samples,), optional
+        sample_weight : float or array of shape (n_samples,), optional
             Weights >= 0; the loss is the weighted mean over the rows of their losses, which are
             sums over the targets. A row counts once, with its weight, if it has any target.
         offset : array, optional
@@ -103,7 +103,7 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets, for files and Dask frames the name of a column, as in ``fit``; with several,
             an entry that is NaN is left out, and so is a target without any other.
-        sample_weight : array of shape (n_samples,), optional
+        sample_weight : float or array of shape (n_samples,), optional
             Weights >= 0.
         offset : array, optional
             Added to the predictions, as in ``fit``.
@@ -220,7 +220,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         y : array of shape (n_samples,)
             Labels of any kind, two or more different ones. A source has its own; for files and
             Dask frames the name of a column, also below.
-        sample_weight : array of shape (n_samples,), optional
+        sample_weight : float or array of shape (n_samples,), optional
             Weights >= 0; the loss is the weighted mean. A row of weight zero is no row: a class
             of such rows is none of ``classes_``.
         offset : array of shape (n_samples,) or (n_samples, n_classes), optional
@@ -337,7 +337,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
             Rows.
         y : array of shape (n_samples,)
             Labels, for files and Dask frames the name of a column, as in ``fit``.
-        sample_weight : array of shape (n_samples,), optional
+        sample_weight : float or array of shape (n_samples,), optional
             Weights >= 0.
         offset : array, optional
             Added to the scores of the classes, as in ``fit``.
@@ -350,7 +350,9 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         source = scored_source(self, X, y, sample_weight, offset)
         if source is not None:
             return accuracy(self, source, self._labelled)
-        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
+        predicted = self.predict(X, offset)
+        weight = _data.checked_weight(sample_weight, predicted)
+        return float(accuracy_score(y, predicted, sample_weight=weight))
 
     def _targets(self, X: Any, y: Any, weight: Array | None, offset: Any) -> Data:
         classes, codes = _data.class_codes(y, X)
@@ -375,12 +377,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
                 f"the targets have more than {MOST_CLASSES} different values; that many classes "
                 "need rows in memory"
             )
-        count = len(found.classes)
-        if count < 2:
-            raise ValueError(
-                f"y has one class, {found.classes.tolist()[0]!r}; a classifier needs two classes "
-                "at least"
-            )
+        _data.check_several(found.classes)
         assert found.mass is not None
         self.classes_ = found.classes
         if found.classes.dtype.kind == "f":  # files of numbers often have no others
@@ -391,6 +388,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
             each = _data.weights_of_classes(self.class_weight, self.classes_, mass)
             weights, mass = tuple(each.tolist()), mass * each
         _data.check_every_class(self.classes_, mass)
+        count = len(found.classes)
         self._loss = _data.class_targets(self.loss, np.arange(count), count, np.float64)[0]
         rows = self._encoded(source, weights)
         one = count == 2 and not offers(self._loss, Has.BY_CLASS)

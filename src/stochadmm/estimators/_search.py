@@ -34,6 +34,8 @@ from ._choice import (
     takes_weights,
     warn_of_gaps,
 )
+from ._data import checked_weight
+from ._parameters import check_jobs
 from ._solve import Budget, warn_out_of_time
 from ._sources import given_source
 
@@ -73,7 +75,7 @@ class PathCV:
             to ``cv`` folds by a coin for every row number, and read again for every fit.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets or labels.
-        sample_weight : array of shape (n_samples,), optional
+        sample_weight : float or array of shape (n_samples,), optional
             Weights >= 0, in the fits and in the scores.
         offset : array, optional
             Added to the predictions, in the fits and in the scores.
@@ -91,11 +93,12 @@ class PathCV:
         source = given_source(X, y, sample_weight, offset)
         if source is not None:
             return self._fit_source(source, groups, budget, memory)
-        X, y, sample_weight, offset, groups = indexable(X, y, sample_weight, offset, groups)
+        model = self._plain()
+        fitting = model._prepare(X, y, sample_weight, offset)  # what is wrong is told as by a fit
         if _num_samples(X) < 2:
             raise ValueError("cross-validation needs several rows, got n_samples = 1")
-        model = self._plain()
-        fitting = model._prepare(X, y, sample_weight, offset)
+        weight = checked_weight(sample_weight, X)
+        X, y, sample_weight, offset, groups = indexable(X, y, weight, offset, groups)
         routed = self._routed(sample_weight, groups)
         cv = check_cv(self.cv, y, classifier=is_classifier(self))
         folds = list(cv.split(X, y, **routed["split"]))
@@ -112,6 +115,7 @@ class PathCV:
 
     def _check_parameters(self: Any) -> None:
         super()._check_parameters()  # type: ignore[misc]
+        check_jobs(self.n_jobs)
         scorer_of(self, self.scoring)
 
     def _fit_source(self: Any, source: Source, groups: Any, budget: Budget, memory: Any) -> Any:

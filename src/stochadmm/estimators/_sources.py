@@ -34,7 +34,7 @@ from ..problem import Problem
 from ..risk.sampling import Coin
 from ..streaming import BUDGET, Sample, StreamedSum, as_bytes, column_means
 from . import refit
-from ._data import Data, checked_offset, checked_rows, checked_weight, units
+from ._data import Data, checked_offset, checked_rows, checked_weight, several_weights, units
 from ._scores import FAR, best_constant, share_explained
 
 BLOCK = 1 << 24  # bytes of rows that predictions and scores read at a time
@@ -45,6 +45,7 @@ def given_source(X: Any, y: Any, weight: Any, offset: Any) -> Source | None:
 
     For names of files and Dask frames ``y``, ``weight`` and ``offset`` may name columns.
     """
+    weight = several_weights(weight)
     if _is_name(X):
         return open_source(X, y, weight=weight, offset=offset)
     if is_dask(X):
@@ -58,6 +59,7 @@ def scored_source(model: Any, X: Any, y: Any, weight: Any, offset: Any) -> Sourc
         X, y, weight, offset = _columns_of(X, y, weight, offset)
         X = _of_fit(model, X)
     if _is_name(X):
+        weight = several_weights(weight)
         source: Source | None = open_for(X, _fitted(model, True), y, weight, offset)
     else:
         source = given_source(X, y, weight, offset)

@@ -19,6 +19,7 @@ from ..base import engines
 from ..base.capabilities import fact, has_members
 from ..base.clock import NEVER, Deadline
 from ..base.fingerprint import Unidentified, fingerprint
+from ..base.validation import generator
 from ..base.workspace import Workspace
 from ..forms.dense_step import LARGEST_DENSE
 from ..problem import Problem
@@ -106,7 +107,7 @@ class Run:
 
     def set_up(self, random_state: Any, resumable: bool) -> None:
         """Make the first state."""
-        self.rng = np.random.default_rng(random_state)
+        self.rng = generator(random_state)
         if resumable or self.checkpoint is not None:
             self._identify()
         if self.checkpoint is not None and not self.identity:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..base import engines
 from ..base.capabilities import Has, offers
+from ..base.validation import generator
 from ..base.workspace import Workspace
 from ..certificates.repair import wide
 from ..cluster import Engine, EngineLost, use
@@ -75,7 +76,7 @@ def iterate(
     method = as_solver(solver)
     with engines.engine(engine):
         state = begin(problem, method, start, engine, Workspace())
-    yield from epochs(problem, method, state, np.random.default_rng(random_state), engine=engine)
+    yield from epochs(problem, method, state, generator(random_state), engine=engine)
 
 
 def minimize(

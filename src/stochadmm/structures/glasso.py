@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from ..base.protocols import Array
-from ..base.validation import is_sparse
+from ..base.validation import generator, is_sparse
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def glasso_edges(
     if rows.ndim != 2 or rows.shape[0] < 2:
         raise ValueError(f"X must have two dimensions and two rows at least, got {rows.shape}")
     if rows.shape[0] > max_rows:
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state)
         chosen = np.sort(rng.choice(rows.shape[0], max_rows, replace=False))
         rows = rows[chosen]
     covariance = _covariance(rows)
