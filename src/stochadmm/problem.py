@@ -31,16 +31,11 @@ from .streaming import BUDGET, StreamedSum, facts_of, loss_of_source, streams
 class Pair(ByValue):
     """The two blocks x1, x2 of a point, with the arithmetic that the methods are written in.
 
-    Attributes
-    ----------
-    x1, x2 : ndarray
-        The blocks; ``x1`` is empty where the problem has no constraint.
+    ``x1`` is empty where the problem has no constraint.
 
     Examples
     --------
-    >>> import numpy as np, stochadmm as sa
-    >>> point = sa.Pair(np.zeros(0), np.array([1.0, 2.0]))
-    >>> (2.0 * point).x2
+    >>> (2.0 * Pair(np.zeros(0), np.array([1.0, 2.0]))).x2
     array([2., 4.])
     """
 

@@ -96,9 +96,8 @@ class AccSADMM(Solver[AccState]):
         Steps per epoch; by default two passes over the data.
     step : {"expected", "paper"}
         Inverse of the x2 step size, as far as the loss goes: Lf + delta(b) Lmax / theta_2, or the
-        paper's (1 + 1/(b theta_2)) Lmax, which is never smaller.
-        Lf and Lmax are Lipschitz constants of the gradient, of the mean loss and of the worst row;
-        delta(b) is the variance factor of a mini-batch, 1 / b for single rows.
+        paper's (1 + 1/(b theta_2)) Lmax, which is never smaller. Lf and Lmax are Lipschitz
+        constants of the gradients of the mean and of the worst row, delta(b) is 1 / b for rows.
     sampling : {"blocks", "rows"}
         Batches of consecutive runs of rows, or of single rows as in the paper.
     metric : {"auto", "none", "identity", "data", "hessian"}
