@@ -341,3 +341,17 @@ def two_blocks_of(f1, X, y, h1):
     d = X.shape[1]
     data = sa.FiniteSum(sa.Squared(), X, y)
     return sa.Problem(data, h1=h1, f1=f1, A1=sa.Identity(d, scale=-1.0), A2=sa.Identity(d))
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-11, 1e-15])
+@pytest.mark.parametrize("penalty", [None, sa.L1(0.05)])
+def test_an_x1_without_a_function_sets_x2_free_whatever_its_units(unit, penalty):
+    A1 = np.array([[unit, 0.0], [0.0, 1.0], [2.0 * unit, 1.0]])
+    A2 = np.array([[1.0, 0.1, 0.0], [0.0, 1.0, 0.5], [2.0, 1.2, 1.0]])
+    problem = two_blocks(A1, A2, np.array([1.0, 0.0, 2.5]), h1=None, h2=penalty)
+    same = two_blocks(A1 / np.array([unit, 1.0]), A2, problem.b, h1=None, h2=penalty)
+    found, best = (sa.minimize(each, stop=sa.Gap(1e-8)) for each in (problem, same))
+    assert best.converged
+    assert found.converged
+    assert found.objective == pytest.approx(best.objective, rel=1e-7)
+    np.testing.assert_allclose(found.x2, best.x2, atol=1e-4)

@@ -7,7 +7,8 @@ Every pair with ``A1 x1 + A2 x2 = b`` is ``(x1; x2) = o + N c``, so that
 is the same problem in the form of a model: data ``X N2`` with the offset ``X o2``, structure
 ``[N1; N1; N2]``. What solves and certifies models then solves and certifies this. Where A1 can be
 inverted c is x2 itself and the data stay as they are; otherwise the columns of N are an
-orthonormal basis of the null space of ``[A1, A2]``.
+orthonormal basis of the null space of ``[A1, A2]``. Where x1 has no function, only which x2 it
+allows for counts, whatever the units of its columns: those of N2 alone are orthonormal then.
 
 A dual point of the model has subgradients mu1 of h1 + f1 and mu2 of h2 with
 ``N1' mu1 + N2' (grad f2 + mu2) = 0``. Then ``(mu1; grad f2 + mu2)`` is orthogonal to the null
@@ -45,8 +46,6 @@ class EliminationOptions:
         Side of a matrix A1 up to which it is inverted: a fraction of a second.
     condition : float
         Its condition up to which it is: ten digits of x1 are left.
-    invisible : float
-        Share of a unit step below which x2 does not move along a direction.
     units : float
         Of rounding, times the terms of a row, that a constraint may be off at the only pair.
     """
@@ -54,7 +53,6 @@ class EliminationOptions:
     most_numbers: float = 5e7
     inverse: int = 1000
     condition: float = 1e6
-    invisible: float = 1e-10
     units: float = 8.0
 
 
@@ -118,6 +116,9 @@ class Elimination:
         x2 = np.asarray(x.x2, dtype=np.float64)
         if self.keeps_x2:
             return x2
+        p = self.problem.shape1[0]
+        if not {"h1", "f1"} & set(self.parts):
+            return cast(Array, self.basis[p:].T @ (x2 - self.origin[p:]))
         z = np.concatenate([np.asarray(x.x1, dtype=np.float64), x2])
         return cast(Array, self.basis.T @ (z - self.origin))
 
@@ -279,13 +280,39 @@ def _coordinates(
     affine: AffineSet, p: int, d: int, outputs: Shape, sees_x1: bool
 ) -> tuple[Array, Array]:
     """Return N and o; where only x2 is seen, none of the directions that move x1 alone."""
-    basis = cast(Array, affine.basis)
     if not sees_x1:
-        _, values, turned = linalg.svd(basis[p:], full_matrices=False)
-        basis = basis @ turned[values > OPTIONS.invisible].T
-    elif basis.shape[1]:
+        return _of_x2(affine, p)
+    basis = cast(Array, affine.basis)
+    if basis.shape[1]:
         basis = _blocks_apart(basis, p)
     return basis, affine.project(np.zeros((p + d, *outputs)))
+
+
+def _of_x2(affine: AffineSet, p: int) -> tuple[Array, Array]:
+    """Return N and o of the x2 for which there is an x1, whatever the units of its columns.
+
+    What A1 reaches is taken out of the rows; those that are left are a constraint of x2 alone.
+    """
+    A = np.asarray(affine.matrix.toarray())
+    length = np.linalg.norm(A, axis=1)
+    length[length == 0] = 1.0
+    A, b = A / length[:, None], (affine.right.T / length).T
+    size = np.linalg.norm(A[:, :p], axis=0)
+    size[size == 0] = 1.0
+    tiny = max(A.shape) * np.finfo(np.float64).eps
+    left, values, right = linalg.svd(A[:, :p] / size, full_matrices=False)
+    kept = values > tiny * values.max(initial=0.0)
+    reached = left[:, kept]
+    solve1 = (right[kept].T / values[kept]) @ reached.T / size[:, None]
+    A2 = A[:, p:]
+    rows, rest = (part - reached @ (reached.T @ part) for part in (A2, b))
+    left, values, right = linalg.svd(rows)
+    rank = int((values > tiny * np.linalg.norm(A2)).sum())
+    N2 = right[rank:].T
+    x2 = (right[:rank].T / values[:rank]) @ (left[:, :rank].T @ rest)
+    x2 = x2 + (right[:rank].T / values[:rank]) @ (left[:, :rank].T @ (rest - rows @ x2))
+    first = -solve1 @ (A2 @ N2), solve1 @ (b - A2 @ x2)
+    return np.concatenate([first[0], N2]), np.concatenate([first[1], x2])
 
 
 def _blocks_apart(basis: Array, p: int) -> Array:
