@@ -177,7 +177,7 @@ def test_a_search_goes_on_where_it_was_stopped(problem, tmp_path):
     assert rows[:cut] == lines[:cut]
     kept = ("setting", "score", "sides", "n_trials", "passes")
     assert [getattr(again, k) for k in kept] == [getattr(whole, k) for k in kept]
-    assert tuning.Tuned.fromfrom_text(json.loads(json.dumps(whole.plain()))) == whole
+    assert tuning.Tuned.from_plain(json.loads(json.dumps(whole.plain()))) == whole
 
 
 def test_more_candidates_take_over_the_trials_that_there_are(tiny, tmp_path, no_figures):
