@@ -1,7 +1,6 @@
 """Claims: measures, intervals, verdicts, memory and rates."""
 
 import csv
-import dataclasses
 import json
 import re
 
@@ -9,8 +8,9 @@ import numpy as np
 import pytest
 from tests.experiments.tiny import curve
 
-from stochadmm.experiments import claims, memory, methods, rates, verdicts
+from stochadmm.experiments import claims, curves, memory, methods, rates, verdicts
 from stochadmm.experiments.curves import Curve, Curves, advantage, speed_up
+from stochadmm.experiments.problems import Optimum
 
 pytest.importorskip("yaml")
 
@@ -208,15 +208,34 @@ def test_memory_is_compared_with_the_stated_figures():
     assert found["ACC-SADMM"] == claims.FAILS
 
 
-def test_runs_that_end_at_a_rough_certificate_ask_for_a_tighter_one():
-    rough = dataclasses.replace(curve(0.05, floor=0.3), within=0.3)
-    other = dataclasses.replace(curve(0.06, floor=0.3), within=0.3)
-    found = verdicts.compare(
-        dict.fromkeys(range(5), rough), dict.fromkeys(range(5), other), "", ""
-    )
-    assert found.verdict == verdicts.OPEN
-    assert found.missing == verdicts.TIGHTER
-    tight = verdicts.compare(
-        dict.fromkeys(range(5), curve(0.05)), dict.fromkeys(range(5), curve(0.0501)), "", ""
-    )
-    assert "longer runs" in tight.missing
+def with_rough_optimum(rate, best, within):
+    """Return a run whose objective falls towards ``best``, the optimum being ``within`` of it."""
+    passes = np.arange(0.0, 42.0, 2.0)
+    records = [
+        {"passes": p, "seconds": p / 10, "objective": best + 10.0 ** (-rate * p), "test_loss": 1.0,
+         "test_error": None, "epoch": k}
+        for k, p in enumerate(passes)
+    ]  # fmt: skip
+    return curves.curve(records, Optimum(best, within, 1.0, True), "passes")
+
+
+def test_a_rough_certificate_decides_what_holds_wherever_the_optimum_is():
+    def verdict(within, at_end):
+        pair = [
+            {s: with_rough_optimum(rate + 1e-4 * s, 1.0, within) for s in range(5)}
+            for rate in (0.05, 0.02)
+        ]
+        return verdicts.compare(*pair, "", "", at_end=at_end)
+
+    # at the end the gaps are 0.01 and 0.16 above the best value, 16 times, or 1.1 above the bound
+    assert verdict(1e-9, True).verdict == verdicts.HOLDS
+    assert verdict(0.1, True).verdict == verdicts.HOLDS
+    rough = verdict(1.0, True)
+    assert rough.verdict == verdicts.OPEN
+    assert rough.missing == verdicts.TIGHTER
+    assert verdict(1.0, False).missing == verdicts.TIGHTER
+
+
+def test_methods_alike_ask_for_longer_runs():
+    alike = [dict.fromkeys(range(5), curve(rate)) for rate in (0.05, 0.0501)]
+    assert "longer runs" in verdicts.compare(*alike, "", "").missing

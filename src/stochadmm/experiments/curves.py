@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,6 +64,16 @@ class Curve:
         """Return the vertical axis: "gap", "test_loss" or "test_error"."""
         gap = self.gap if self.drawn is None else self.drawn
         return {"gap": gap, "test_loss": self.test_loss, "test_error": self.test_error}[what]
+
+    def possible(self) -> list[Curve]:
+        """Return the curve at both ends of what a rough certificate leaves of the optimal value.
+
+        One that is tight leaves nothing, and one that is none is no end.
+        """
+        if not self.within or not np.isfinite(self.within) or self.drawn is None:
+            return [self]
+        ends = (self.drawn, self.drawn + self.within)
+        return [replace(self, gap=gap, drawn=None, floor=0.0, within=0.0) for gap in ends]
 
     def reaches(self, relative_gap: float, axis: str) -> float:
         """Return where the gap first falls to a share of the optimum, inf when it never does."""

@@ -46,7 +46,9 @@ RULE = (
     "decidable, and what would decide it is said. The verdict is what both measures say, and not "
     "decidable where they differ. What was run with one seed is shown and counts for no verdict, "
     "in either direction. At the end: the gap at the last pass that both have made, "
-    "alone. Gaps are to certified optima; below a certificate they count as equal. A claim about "
+    "alone. Gaps are to certified optima; below a certificate they count as equal. Where the "
+    "certificate is rough, both measures are taken with the optimum at either end of what it "
+    "leaves, and what they differ in is not decidable. A claim about "
     "all data sets does not hold as soon as it fails on one, one that something happens at times "
     "holds as soon as it holds on one. Passes decide; what seconds would decide is said beside. "
     "Intervals are per comparison; nothing is corrected for their number."
@@ -220,15 +222,15 @@ def somewhere(verdicts: Iterable[str]) -> str:
     return OPEN if OPEN in found or not found else FAILS
 
 
-def agreed(first: str, second: str) -> str:
-    """Return what two measures say together.
+def agreed(first: str, *others: str) -> str:
+    """Return what several measures, or several possible optima, say together.
 
     Examples
     --------
     >>> agreed(HOLDS, HOLDS), agreed(HOLDS, FAILS), agreed(HOLDS, OPEN)
     ('holds', 'not decidable', 'not decidable')
     """
-    return first if first == second else OPEN
+    return first if all(each == first for each in others) else OPEN
 
 
 Rule = Callable[[Iterable[float]], str]
@@ -242,13 +244,17 @@ def compare(
     seeds = sorted(set(a) & set(b))
     if not seeds:
         return Evidence(where, against, OPEN, "not run")
-    found: dict[str, dict[str, list[float]]] = {}
-    for axis in ("passes", "seconds"):
-        gaps = [10 ** advantage(a[s], b[s], axis, at_end=at_end) for s in seeds]
-        found[axis] = {"gap": gaps}
-        if not at_end:
-            found[axis]["speed"] = [speed_up(a[s], b[s], axis) for s in seeds]
-    single = {axis: [rule(x) for x in by.values()] for axis, by in found.items()}
+    pairs = [(a[s].possible(), b[s].possible()) for s in seeds]
+    ends = [
+        _measured([(x[k], y[k]) for x, y in pairs], at_end)
+        for k in range(min(len(x) for x, _ in pairs))
+    ]
+    found = ends[-1]  # where the optimum is known roughly, as low as it may be
+    by_end = [{axis: [rule(x) for x in by.values()] for axis, by in end.items()} for end in ends]
+    single = {
+        axis: [agreed(*v) for v in zip(*(end[axis] for end in by_end), strict=True)]
+        for axis in found
+    }
     verdicts = {axis: v[0] if at_end else agreed(*v) for axis, v in single.items()}
     last = [np.array([c[s].gap[-1] for s in seeds]) for c in (a, b)]
     words = {axis: ", ".join(f"{k} {times(v)}" for k, v in by.items())
@@ -267,7 +273,7 @@ def compare(
         missing = "; ".join(f"by {k}: {would_decide(found['passes'][k])}" for k in open_ones) or (
             "a choice of one measure: gap and speed say opposite things"
         )
-        if any(_at_certificate(a[s]) or _at_certificate(b[s]) for s in seeds):
+        if len(ends) > 1:
             missing = TIGHTER
     return Evidence(
         where, against, verdicts["passes"], words["passes"], text, verdicts["seconds"],
@@ -275,9 +281,14 @@ def compare(
     )  # fmt: skip
 
 
-def _at_certificate(curve: Curve) -> bool:
-    """Say whether a run ends where a rough certificate can tell no gap from another."""
-    return bool(curve.within) and bool(curve.gap[-1] <= curve.floor)
+def _measured(pairs: list[tuple[Curve, Curve]], at_end: bool) -> dict[str, dict[str, list[float]]]:
+    """Return both measures over both axes, a ratio per seed; at the end gaps alone."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for axis in ("passes", "seconds"):
+        found[axis] = {"gap": [10 ** advantage(a, b, axis, at_end=at_end) for a, b in pairs]}
+        if not at_end:
+            found[axis]["speed"] = [speed_up(a, b, axis) for a, b in pairs]
+    return found
 
 
 def claim(
