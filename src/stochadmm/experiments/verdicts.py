@@ -256,7 +256,7 @@ def compare(
         for axis in found
     }
     verdicts = {axis: v[0] if at_end else agreed(*v) for axis, v in single.items()}
-    last = [np.array([c[s].gap[-1] for s in seeds]) for c in (a, b)]
+    last = [np.array([c[s].height("gap")[-1] for s in seeds]) for c in (a, b)]
     words = {axis: ", ".join(f"{k} {times(v)}" for k, v in by.items())
              for axis, by in found.items()}  # fmt: skip
     text = (
