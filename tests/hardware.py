@@ -22,8 +22,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 # files, names, pages and foreign packages: no number in them depends on the processor
 OTHER = (
-    "cli", "cli_fit", "datasets", "docs", "estimators_ecosystem", "examples", "experiments",
-    "files", "fingerprint", "peers", "report", "result", "search", "validation",
+    "claims", "cli", "cli_fit", "configs", "datasets", "docs", "estimators_ecosystem", "examples",
+    "experiments", "files", "fingerprint", "peers", "published", "report", "result", "search",
+    "tuning", "validation",
 )  # fmt: skip
 # what most of the rest is made of, within the ten minutes of continuous integration
 SHORT = (
