@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+LOST = 1e-5  # of a deviation that rounding may take: a tenth of the tolerance of estimators
 
 
 class Unsuitable(ValueError):
@@ -56,6 +59,33 @@ def real_array(given: Any, name: str, dtype: Any = np.float64) -> NDArray[Any]:
         return np.array(array, dtype=dtype)
     except (TypeError, ValueError):
         raise ValueError(f"{name} holds {array.dtype}s, expected real numbers") from None
+
+
+def too_coarse(dtype: Any, parts: Sequence[NDArray[Any]], where: Any = True) -> bool:
+    """Say whether numbers of a type are too far apart to tell the entries of a column apart.
+
+    Parts are columns that are added up: the distance of numbers of their size is compared with the
+    standard deviation of the sum. A constant column has nothing to tell apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.linspace(0.0, 1.0, 9)
+    >>> too_coarse(np.float32, [y]), too_coarse(np.float32, [y + 1e6])
+    (False, True)
+    >>> too_coarse(np.float32, [y + 1e6, np.full(9, -1e6)]), too_coarse(np.float64, [y + 1e6])
+    (True, False)
+    """
+    kind, best = np.finfo(dtype), np.finfo(np.float64)
+    if kind.eps <= best.eps or not parts[0].size:
+        return False
+    where = np.broadcast_to(where, parts[0].shape)
+    where = where | ~where.any(axis=0)  # a column without entries that count: all of them
+    size = sum(np.max(np.abs(part), axis=0, where=where, initial=0.0) for part in parts)
+    spread = np.std(sum(parts), axis=0, dtype=np.float64, where=where)
+    varies = spread > 4.0 * float(best.eps) * size
+    far = (float(kind.eps) * size > 2.0 * LOST * spread) | (size > float(kind.max))
+    return bool(np.any(varies & far))
 
 
 def is_whole(value: object) -> TypeGuard[int]:

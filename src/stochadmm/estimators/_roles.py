@@ -44,8 +44,9 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         Parameters
         ----------
         X : array, CSR matrix, frame, source, path or Dask collection
-            Rows; float32 and float64 are taken as they are. A source (`stochadmm.open`), the
-            name of a file and Dask collections are read in every pass and never held.
+            Rows; float64 is taken as it is, and so is float32 unless the targets are hundreds of
+            deviations from zero. A source (`stochadmm.open`), the name of a file and Dask
+            collections are read in every pass and never held.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets. With several, an entry that is NaN is missing: it has weight zero. A source
             has its own; for files and Dask frames the name of a column, also below.
@@ -121,7 +122,8 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
 
     def _targets(self, X: Any, y: Any, weight: Array | None, offset: Any) -> Data:
         y, weight = _data.regression_targets(y, X, weight)
-        offset = _data.checked_offset(offset, y.shape, X.dtype)
+        offset = _data.checked_offset(offset, y.shape, np.float64)
+        X, y, offset = _data.in_one_type(X, y, weight, offset)
         self._loss = _data.regression_loss(self.loss, y, weight, offset)
         return Data(X, y, self._loss, weight, bool(self.fit_intercept), offset, y.ndim == 1)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, cast
 
 import numpy as np
 
 from ..base.capabilities import Has, offers, require
 from ..base.protocols import Array, CompleteLoss, Shape
-from ..base.validation import real_array, refuse_masked
+from ..base.validation import real_array, refuse_masked, too_coarse
 
 
 def check_loss(loss: Any) -> CompleteLoss:
@@ -32,7 +33,16 @@ def check_targets(loss: Any, y: Any, n_rows: int, dtype: np.dtype[Any]) -> Array
         raise ValueError("y contains NaN or infinite values; remove these rows")
     elif np.issubdtype(y.dtype, np.integer):
         y = y.astype(dtype)
-    return np.asarray(y.astype(dtype, copy=False) if np.issubdtype(y.dtype, np.floating) else y)
+    if not np.issubdtype(y.dtype, np.floating):
+        return np.asarray(y)
+    if too_coarse(dtype, [y]):
+        warnings.warn(
+            f"y is far from zero beside its deviation, and too coarse in {dtype}, the type of X; "
+            "pass X as float64, or subtract a constant from y",
+            UserWarning,
+            stacklevel=2,
+        )
+    return np.asarray(y.astype(dtype, copy=False))
 
 
 def n_outputs(loss: Any, y: Array) -> int | None:
