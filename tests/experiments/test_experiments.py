@@ -99,7 +99,7 @@ def test_another_machine_goes_on_from_the_archive(tiny, tmp_path, monkeypatch, r
     archive = ("--archive", pieces_)
     tuned = run(tiny, "--stages", "optima,references,tuning", "--out", first, *archive)
     assert tuned.exit_code == 0, tuned.output
-    assert "new pieces in" in tuned.stderr
+    assert "new pieces in" in tuned.stderr and "is not there yet" in tuned.stderr
     before = {path.name: path.read_bytes() for path in pieces_.iterdir()}
     assert {name.split(".")[0] for name in before} == {
         f"full-fig1-{kind}" for kind in ("optima", "references", "tuning", "trials")
@@ -120,6 +120,9 @@ def test_another_machine_goes_on_from_the_archive(tiny, tmp_path, monkeypatch, r
     assert rows_of(third) == rows_of(kept)
     (pieces_ / "full-fig1-runs.jsonl.xz").write_bytes(b"nothing")
     assert_one_line(run(tiny, "--out", third, *archive), "holds no finished pieces", "remove it")
+    nowhere = run(tiny, "--stages", "report", "--out", third, "--archive", tmp_path / "pices")
+    assert_one_line(nowhere, "there is no archive", "pices", "docs/reproduction/pieces")
+    assert not (tmp_path / "pices").exists()
 
 
 def test_a_search_that_was_cut_goes_on_from_the_archive(tiny, tmp_path, monkeypatch):

@@ -64,6 +64,13 @@ def reproduce(
     chosen, tables, with_runs = _chosen(targets, quick, datasets)
     wanted = _stages(stages)
     kept = None if archive is None else Archive(Path(archive))
+    if kept is not None and not kept.folder.is_dir():
+        if wanted == ["report"]:
+            raise ValueError(
+                f"there is no archive {archive}; name a folder of finished pieces, such as "
+                "docs/reproduction/pieces"
+            )
+        watch.say(f"{archive} is not there yet: everything is done, and kept in it")
     store = Store(Path(out), kept)
     if not quick and wanted != ["report"]:
         _fetch(chosen)
