@@ -6,6 +6,7 @@ import os
 import sys
 from importlib.metadata import version as installed
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_extensions"))
@@ -42,6 +43,7 @@ templates_path = ["_templates"]
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 # No network is needed to build: names of other packages are linked only where inventories are.
@@ -81,3 +83,16 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "reference_url": {"stochadmm": None},
 }
+
+
+def _report_opens(app: Any, docname: str, source: list[str]) -> None:
+    """Link to the report of ``html_extra_path``, which opens; one beside the page is downloaded."""
+    if docname == "reproduction":
+        link, page = "[The full report](reproduction/report.html)", Path(html_extra_path[0]).name
+        assert link in source[0]
+        source[0] = source[0].replace(link, f'<a href="{page}">The full report</a>')
+
+
+def setup(app: Any) -> None:
+    """Connect what the pages need."""
+    app.connect("source-read", _report_opens)
