@@ -86,7 +86,7 @@ sphinx_gallery_conf = {
 
 
 def _report_opens(app: Any, docname: str, source: list[str]) -> None:
-    """Link to the report of ``html_extra_path``, which opens; one beside the page is downloaded."""
+    """Link to the report of ``html_extra_path``: it opens, other files are downloaded."""
     if docname == "reproduction":
         link, page = "[The full report](reproduction/report.html)", Path(html_extra_path[0]).name
         assert link in source[0]
