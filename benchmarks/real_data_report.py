@@ -161,9 +161,9 @@ METHOD = """
 * **Stability.** Mean Dice coefficient of the supports of two splits; 1 means the same support
   every time. It grows with the size of the support, so every model is compared with plain l1
   models of equal size: for every split the one of {finer} strengths with the nearest number of
-  non-zero coefficients. Standard errors by the jackknife over the splits; no value (-) where all or no
-  coefficients are non-zero. Columns without a penalty (two genes of p53-pathways are in no group)
-  are in every support.
+  non-zero coefficients. Standard errors by the jackknife over the splits; no value (-) where all
+  or no coefficients are non-zero. Columns without a penalty (two genes of p53-pathways are in no
+  group) are in every support.
 * **Ties.** Mean adjusted Rand index of the partitions into equal coefficients; the zeros are one
   part.
 * **Verdicts.** Better or worse (bold) means outside the 95 % interval of Student's t over the
