@@ -143,7 +143,8 @@ def _page(
             "after the same passes, <b>speed</b> how many times fewer passes the same gap takes: "
             "geometric means over the seeds, with 95 percent intervals. "
             '<span class="text-holds">✓ holds</span>, <span class="text-fails">✗ does not '
-            'hold</span>, <span class="text-open">– not decidable</span>.</p>'
+            'hold</span>, <span class="text-open">– not decidable</span>; (changed): it was '
+            "published with another verdict at first.</p>"
         )
         rule = "".join(f"<li>{escape(line)}</li>" for line in RULE)
         parts.append(
@@ -226,7 +227,11 @@ def _overview(decided: list[Claim]) -> str:
         f'<td class="soft">{_counts(e.verdict for e in c.evidence)}</td></tr>'
         for c in decided
     )
-    return f'<div class="card"><table class="overview"><tbody>{lines}</tbody></table></div>'
+    head = "<tr><th>claim</th><th>verdict</th><th>comparisons behind it</th></tr>"
+    return (
+        f'<div class="card"><table class="overview"><thead>{head}</thead><tbody>{lines}</tbody>'
+        "</table></div>"
+    )
 
 
 def _changed(claim: Claim) -> bool:
