@@ -2,8 +2,8 @@
 Many tasks with a few common factors
 ====================================
 
-Twenty related regressions, each with few rows' worth of information: a penalty on the rank lets
-them borrow strength from each other, and norms of whole columns leave out what serves no task.
+Twenty related regressions with little information each: a penalty on the rank lets them borrow
+strength from each other, and norms of whole columns leave out columns that no task needs.
 """
 
 # %%
@@ -40,8 +40,8 @@ axes[0].set_ylabel("task")
 plt.show()
 
 # %%
-# Both are about as close to the truth. What the rank is worth is the size of the answer: r (k +
-# tasks - r) numbers describe a matrix of rank r on k columns.
+# Both are about equally close to the truth. What the low rank gains is a smaller model:
+# r (k + tasks - r) numbers describe a matrix of rank r on k columns.
 used, planted, plain = (int(v.any(axis=0).sum()) for v in (low.coef_, W.T, rows.coef_))
 numbers = low.rank_ * (used + tasks - low.rank_)
 print(f"rank {low.rank_} (planted {rank}), {used} columns (planted {planted}): {numbers} numbers,")
