@@ -30,13 +30,17 @@ low = sa.SparseLowRankRegressorCV(
 rows = MultiTaskLassoCV(cv=3).fit(X, Y)
 
 # %%
-figure, axes = plt.subplots(1, 3, figsize=(9, 3.6), layout="constrained")
-shown = {"truth": W.T, "low rank, columns at zero": low.coef_, "columns at zero only": rows.coef_}
+figure, axes = plt.subplots(1, 3, figsize=(9, 3.6), sharey=True, layout="constrained")
+shown = {
+    "truth": W.T,
+    "low rank and column sparsity": low.coef_,
+    "column sparsity only": rows.coef_,
+}
 for ax, (name, values) in zip(axes, shown.items(), strict=True):
     ax.imshow(values, cmap="RdBu_r", vmin=-4, vmax=4, aspect="auto")
     error = np.linalg.norm(values - W.T) / np.linalg.norm(W)
     ax.set(title=name if name == "truth" else f"{name}\nerror {error:.2f}", xlabel="column")
-axes[0].set_ylabel("task")
+axes[0].set(ylabel="task", yticks=range(0, tasks, 5))
 plt.show()
 
 # %%
