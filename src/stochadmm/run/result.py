@@ -181,7 +181,7 @@ class Result:
     def save(self, path: str | Path) -> Path:
         """Write the result as one ``.npz`` file of arrays and one JSON text; no pickle inside.
 
-        An older file of that name is replaced at once, when the new one is whole.
+        An older file of that name is replaced only when the new one is complete.
         """
         path = Path(path)
         path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
