@@ -129,40 +129,49 @@ TITLES = {
 
 HEAD = """# Real data
 
-Structured models against plain ones: how well they predict, how large they are, and how much of
-them stays when the training rows change; before and after refitting on the structure found.
+Is structure worth it? Structured models are compared with plain ones on real data: how well they
+predict, how large they are, and how much of them stays the same when the training rows change,
+before and after refitting on the structure that was found.
+"""
+
+METHOD = """
+## How it was measured
 
     STOCHADMM_DATA=... python benchmarks/real_data.py --page docs/real-data.md
 
-* **Splits.** Genes: five stratified folds, repeated. Others: training rows drawn anew for every
-  repetition, the same number of each class; the test rows stay the same (school: all pupils that
-  were not drawn).
-* **Strengths.** Every model chooses among {strengths} on the same inner folds of the training
-  rows, by held-out log loss or squared error. Grids begin at the smallest strength whose model is
-  null and end at {eps:g} of it; for squares they span {decades:.0f} powers of ten.
-* **Plain.** scikit-learn's logistic regression with an l1 or a squared l2 penalty; for school
-  lasso and ridge for every school, and one ridge for all. "Refitted" is ours with `refit=True`.
-* **Ours.** Default settings; the mix of the two penalties is fixed, not searched. After refitting
-  the inner folds score the refitted models, so that another strength may be chosen.
-* **Score.** Share of correct labels; for school the explained variance. Compared, split by split,
-  with the plain model of the best mean score, chosen with hindsight in favour of the plain side;
-  after refitting the refitted l1 model is among the plain ones.
-* **Size.** Median of the different numbers in a model: levels where coefficients are tied, r (d +
-  C - r) for rank r, else coefficients that are not zero. Compared with the plain l1 model by the
-  logarithm of one plus the size.
-* **Stability.** Mean Dice coefficient of the supports of two splits: 1 is the same support every
-  time. It grows with the size of a support, so every model is compared with plain l1 models of
-  equal size: for every split the one of {finer} strengths that uses the nearest number of
-  coefficients. Standard errors by the jackknife over the splits; no value (-) where all or no
-  coefficients are used. Columns that no penalty touches (two genes of p53-pathways are in no
-  group) are in every support. *Ties* is the mean adjusted Rand index of the partitions into equal
-  coefficients, zeros being one part.
-* **Verdicts.** Better or worse is beyond the 95 % interval of Student's t over the splits (with
-  Nadeau and Bengio's correction for the folds of genes); everything else is undecided. Among so
-  many comparisons one or two are beyond by chance.
-* **Seconds.** CPU time of one search with its last fit, one thread.
-* **Not here.** One or two sizes of training rows, two mixes of the penalties, no clinc150. A
-  [longer run](real-data-scores.md) of scores alone has more cases.
+* **Splits.** Gene data: five stratified folds, repeated. Others: training rows are drawn anew for
+  every repetition, the same number of each class; the test rows stay the same (school: all pupils
+  that were not drawn).
+* **Strengths.** Every model chooses among {strengths} strengths on the same inner folds of the
+  training rows, by held-out log loss or squared error. Grids begin at the smallest strength of the
+  null model and end at {eps:g} of it; for squared l2 penalties they span {decades:.0f} powers of
+  ten.
+* **Plain models.** scikit-learn's logistic regression with an l1 or a squared l2 penalty; for
+  school lasso and ridge for every school, and one ridge for all. "plain l1, refitted" is ours,
+  with `refit=True`.
+* **Structured models.** Default settings; the mix of the two penalties is fixed, not searched.
+  With refitting, the inner folds score the refitted models, so that another strength may be
+  chosen.
+* **Score.** Share of correct labels; for school the explained variance. It is compared, split by
+  split, with the plain model of the best mean score, which is chosen in hindsight and thus favours
+  the plain side. After refitting, the refitted l1 model is among the plain ones.
+* **Size.** Median of the number of different numbers in a model: levels where coefficients are
+  tied, r (d + C - r) for rank r, else non-zero coefficients. It is compared with the plain l1
+  model by the logarithm of one plus the size, so that negative differences are better.
+* **Stability.** Mean Dice coefficient of the supports of two splits; 1 means the same support
+  every time. It grows with the size of the support, so every model is compared with plain l1
+  models of equal size: for every split the one of {finer} strengths with the nearest number of
+  non-zero coefficients. Standard errors by the jackknife over the splits; no value (-) where all
+  or no coefficients are non-zero. Columns without a penalty (two genes of p53-pathways are in no
+  group) are in every support.
+* **Ties.** Mean adjusted Rand index of the partitions into equal coefficients; the zeros are one
+  part.
+* **Verdicts.** Better or worse (bold) means outside the 95 % interval of Student's t over the
+  splits, with Nadeau and Bengio's correction for the folds of gene data; everything else is
+  undecided. Among so many comparisons one or two are outside by chance.
+* **Seconds.** Processor time of one search with its last fit, one thread.
+* **Not covered.** There are one or two sizes of training rows and two mixes of the penalties, and
+  no clinc150. A [longer run](real-data-scores.md) of scores alone has more cases.
 """
 
 ASPECTS = (
@@ -184,12 +193,13 @@ def page(
     finer: int,
 ) -> None:
     """Write the Markdown page; ``missing`` names data sets with too few finished splits."""
-    head = HEAD.format(strengths=strengths, eps=eps, decades=-np.log10(ridge), finer=finer)
+    method = METHOD.format(strengths=strengths, eps=eps, decades=-np.log10(ridge), finer=finer)
     draw(lines, path.with_suffix(".png"))
     if missing:
-        head += f"* **Not finished.** Too few splits to be compared: {', '.join(missing)}.\n"
-    text = [head, *summary(lines), f"\n![scores against sizes]({path.stem}.png)\n"]
+        method += f"* **Not finished.** Too few splits to be compared: {', '.join(missing)}.\n"
+    text = [HEAD, *summary(lines), f"\n![scores against sizes]({path.stem}.png)\n"]
     text += ["Hollow marks are plain models, and a model without coefficients is drawn at 0.7."]
+    text += [method.rstrip()]
     for dataset, part in lines.groupby("dataset", sort=False):
         notes = " / ".join(dict.fromkeys(part.notes))
         text += [f"\n## {TITLES[str(dataset)]}\n", notes[:1].upper() + notes[1:] + ".\n"]
@@ -205,7 +215,8 @@ def page(
             for _, row in part[part.at_end > 0].iterrows()
         ]
         if ends:
-            text.append(f"\nThe weakest strength of the grid was chosen: {'; '.join(ends)}.")
+            text.append("\nThe weakest strength of the grid was chosen in some splits:\n")
+            text += [f"* {end}" for end in ends]
     path.write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
@@ -241,7 +252,10 @@ def summary(lines: pd.DataFrame) -> list[str]:
     """Return in how many comparisons structured models are better, worse or undecided."""
     own = lines[~lines.plain]
     cases = len(own.groupby(["dataset", "case"]))
-    text = [f"## In short\n\n{cases} cases, {int((~own.refitted).sum())} structured models.\n"]
+    text = [
+        f"## What was found\n\n{cases} cases, {int((~own.refitted).sum())} structured models, "
+        "each against a plain model:\n"
+    ]
     text += ["| | aspect | better | worse | undecided |", "|---|---|---|---|---|"]
     named = []
     for refitted, when in ((False, "before refitting"), (True, "after refitting")):
@@ -257,8 +271,9 @@ def summary(lines: pd.DataFrame) -> list[str]:
                     if v == side
                 ]
                 if which and aspect == "score":
-                    named.append(f"* {aspect} {when}, {word}: {', '.join(which)}.")
-    return [*text, "", *named]
+                    named.append(f"\nThe score {when} is {word} in\n")
+                    named += [f"* {each}" for each in which]
+    return [*text, *named]
 
 
 def draw(lines: pd.DataFrame, path: Path) -> None:

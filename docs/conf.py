@@ -6,6 +6,7 @@ import os
 import sys
 from importlib.metadata import version as installed
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_extensions"))
@@ -42,6 +43,7 @@ templates_path = ["_templates"]
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 # No network is needed to build: names of other packages are linked only where inventories are.
@@ -58,7 +60,7 @@ html_theme_options = {
     "navbar_align": "left",
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
@@ -70,7 +72,7 @@ sphinx_gallery_conf = {
     "examples_dirs": ["../examples/gallery"],
     "gallery_dirs": ["gallery"],
     "filename_pattern": r"plot_",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.Order",
     "remove_config_comments": True,
     "download_all_examples": False,
     "show_memory": False,
@@ -81,3 +83,16 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "reference_url": {"stochadmm": None},
 }
+
+
+def _report_opens(app: Any, docname: str, source: list[str]) -> None:
+    """Link to the report of ``html_extra_path``: it opens, other files are downloaded."""
+    if docname == "reproduction":
+        link, page = "[The full report](reproduction/report.html)", Path(html_extra_path[0]).name
+        assert link in source[0]
+        source[0] = source[0].replace(link, f'<a href="{page}">The full report</a>')
+
+
+def setup(app: Any) -> None:
+    """Connect what the pages need."""
+    app.connect("source-read", _report_opens)

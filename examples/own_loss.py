@@ -2,7 +2,7 @@
 
 A loss is any object with ``value``, ``slope`` and ``curvature_bound``. Each further member unlocks
 something: ``conjugate`` and ``dual_room`` the duality gap, ``curvature`` and ``curvature_apply``
-second-order steps and the tight certificate. Nothing is inherited and nothing is registered.
+second-order steps and the tight certificate. There is no base class and nothing to register.
 
     python examples/own_loss.py
 """

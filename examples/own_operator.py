@@ -1,7 +1,7 @@
 """An operator of your own: differences of all pairs of columns of the same kind.
 
 An operator is any object with ``shape``, ``matvec``, ``rmatvec`` (on vectors and on matrices) and
-``norm2``, a bound on its squared norm; no matrix is ever formed by a method. ``tosparse`` is
+``norm2``, a bound on its squared norm; methods never form a matrix. ``tosparse`` is
 optional: it unlocks compiled loops, exact ties in the answer and second-order steps on many
 columns.
 

@@ -1,7 +1,7 @@
 """A data source of your own: rows in an SQLite table, read block by block.
 
-A source says how many rows and columns there are, and cuts them into shards; a shard yields its
-rows as ``sa.data.Block`` objects, as often as it is asked. Shards are small and can be pickled,
+A source says how many rows and columns there are, and divides them into shards; a shard yields its
+rows as ``sa.data.Block`` objects, as often as needed. Shards are small and can be pickled,
 because other processes may read them.
 
     python examples/own_source.py

@@ -91,7 +91,8 @@ def verdicts(frame: pd.DataFrame) -> list[str]:
         mine = to_gap[AUTO]
         peers = [name for name in to_gap if not name.startswith("stochadmm")]
         peer = min(peers, key=to_gap.__getitem__)
-        numbers = f"{mine:.2g} | {peer} | {to_gap[peer]:.2g} | {to_gap[peer] / mine:.2g}"
+        ratio = float(f"{to_gap[peer] / mine:.2g}")  # two digits, without an exponent
+        numbers = f"{mine:.2g} | {peer} | {to_gap[peer]:.2g} | {ratio:g}"
         lines.append(f"| {problem} | {numbers} |")
     return [*lines, ""]
 

@@ -1,13 +1,13 @@
 """
-Watching a run, and ending it
+Watch a run and stop it early
 =============================
 
-A callback sees every epoch: the record that goes into the history, and the state of the method.
-What it returns decides whether the run goes on.
+A callback is called after every epoch with the record that goes into the history and the state of
+the method. If it returns true, the run stops.
 """
 
 # %%
-# Stop when rows that were set aside have not improved for five epochs, long before the optimum of
+# Stop when the loss on held-out rows has not improved for five epochs, long before the optimum of
 # the training rows.
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,7 +25,7 @@ problem = sa.Problem.linear(
 
 
 class Watch:
-    """Keep the loss on other rows, and say when it has stopped to improve."""
+    """Record the loss on other rows, and stop when it no longer improves."""
 
     def __init__(self, patience):
         self.patience, self.losses, self.passes = patience, [], []
@@ -50,7 +50,7 @@ for name, patience in (("to the optimum", 10**9), ("stopped early", 5)):
 figure, ax = plt.subplots(figsize=(7.5, 3.8), layout="constrained")
 for (name, (watch, result)), style in zip(runs.items(), ("-", "o-"), strict=True):
     ax.plot(watch.passes, watch.losses, style, ms=4, label=f"{name}: {result.status.name}")
-ax.set(xlabel="passes over the data", ylabel="loss of the rows set aside", xscale="log")
+ax.set(xlabel="passes over the data", ylabel="loss on held-out rows", xscale="log")
 ax.legend()
 plt.show()
 

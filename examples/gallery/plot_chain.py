@@ -7,7 +7,7 @@ sensors, the fused lasso finds the stretches.
 """
 
 # %%
-# Data with a known answer: sensors next to each other measure nearly the same.
+# Data with known coefficients; neighbouring sensors measure nearly the same.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LassoCV
@@ -43,6 +43,6 @@ axes[1].set_xlabel("sensor")
 plt.show()
 
 # %%
-# How good is the answer? No other coefficients can lower the objective by more than this share.
+# How good is the answer? No other coefficients can lower the objective by more than this fraction.
 levels = len(np.unique(fused.levels_))
 print(f"certified gap {fused.dual_gap_:.1e}, {levels} levels of {d} columns")

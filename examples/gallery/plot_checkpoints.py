@@ -1,9 +1,9 @@
 """
-A run that is killed and goes on
-================================
+Resume a run that was killed
+============================
 
 Long runs meet time limits, full disks and power cuts. With ``checkpoint=`` a run leaves a file
-from which another process goes on, and ends with the same bits as if nothing had happened.
+from which another process can continue, and it ends with the same bits as if nothing had happened.
 """
 
 # %%
@@ -49,7 +49,7 @@ child = subprocess.run([sys.executable, "-c", script, str(file)])
 print(f"the process ended with code {child.returncode} and left {file.stat().st_size:,} bytes")
 
 # %%
-# We take up its file; for comparison, a run that nobody stopped.
+# Resume from its file; for comparison, a run that was never stopped.
 resumed = sa.minimize(problem, "acc-sadmm", resume=file, **asked)
 whole = sa.minimize(problem, "acc-sadmm", **asked)
 
@@ -59,11 +59,11 @@ figure, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
 for records, style in (
     (whole.history, {"color": "0.85", "linewidth": 7, "label": "never stopped"}),
     (resumed.history[:6], {"marker": ".", "label": "before it was killed"}),
-    (resumed.history[5:], {"marker": ".", "label": "taken up"}),
+    (resumed.history[5:], {"marker": ".", "label": "resumed"}),
 ):
     ax.plot([r.passes for r in records], [r.objective - bound for r in records], **style)
 ax.axvline(resumed.history[5].passes, color="0.5", linestyle=":")
-ax.set(yscale="log", xlabel="passes over the data", ylabel="objective above the proved bound")
+ax.set(yscale="log", xlabel="passes over the data", ylabel="objective minus the proved bound")
 ax.legend(frameon=False)
 plt.show()
 

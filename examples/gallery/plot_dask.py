@@ -2,8 +2,9 @@
 Rows on a Dask cluster
 ======================
 
-Dask arrays stand where NumPy arrays stand. Partitions are computed where they are; only sums of
-the size of the coefficients travel, and the number of workers does not change a bit of the answer.
+Dask arrays can be passed in place of NumPy arrays. Partitions are processed where they are; only
+sums of the size of the coefficients are sent, and the number of workers does not change a bit of
+the answer.
 """
 
 # %%

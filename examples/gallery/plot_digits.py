@@ -20,7 +20,7 @@ X, y = images[chosen] / 16.0, labels[chosen]
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0, stratify=y)
 
 # %%
-# The same strength, shared differently between the grid and the l1 norm.
+# The same strength, divided differently between the grid and the l1 norm.
 models = {
     "l1 norm alone": sa.SparseLogisticClassifier(alpha=0.005),
     "grid, some l1": sa.GraphFusedClassifier(graph=(8, 8), alpha=0.01, l1_ratio=0.2),
@@ -38,6 +38,6 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %%
-# Every one of them is certified:
+# Each of them is certified:
 for name, model in models.items():
     print(f"{name:15} within {model.dual_gap_:.1e} of its optimum")

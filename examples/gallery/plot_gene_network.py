@@ -25,7 +25,7 @@ X = 0.5 * common[:, member] + rng.standard_normal((120, member.size))
 y = rng.random(120) < 1 / (1 + np.exp(-X @ effect / 2))
 
 # %%
-# Strengths by cross-validation on log loss, both sides alike.
+# Both strengths are chosen by cross-validation on the log loss.
 edges = list(network.edges)
 joined = sa.GraphFusedClassifierCV(graph=edges, l1_ratio=0.1, alphas=20, cv=4).fit(X, y)
 plain = LogisticRegressionCV(

@@ -2,8 +2,8 @@
 Methods side by side
 ====================
 
-ACC-SADMM, methods it is compared with, and the default on one graph-guided problem: the true gap
-against reads of the data.
+ACC-SADMM, methods that it is compared with, and the default solver on one graph-guided problem:
+the true gap against passes over the data.
 """
 
 # %%

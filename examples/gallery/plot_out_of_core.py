@@ -3,7 +3,7 @@ More rows than memory
 =====================
 
 Rows in a file are read block by block, a handful of times. The answer and its certificate are
-those of a fit in memory; what the process holds does not grow with the file.
+those of a fit in memory; the memory of the process does not grow with the file.
 """
 
 # %%
@@ -24,7 +24,7 @@ data = sa.datasets.make_graph_fused(max(sizes), 20, random_state=0)
 structure = sa.VStack([sa.Incidence(data.graph, 20), sa.Identity(20)])
 
 # %%
-# The same problem for more and more rows. Python's own count of the memory in use:
+# The same problem with more and more rows; memory as counted by Python:
 megabytes, peaks, gaps = [], [], []
 for n in sizes:
     np.save(place / "X.npy", data.X[:n].astype(np.float32))
@@ -43,7 +43,7 @@ for n in sizes:
 # %%
 figure, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
 ax.loglog(megabytes, megabytes, "o--", color="0.6", label="rows on disk")
-ax.loglog(megabytes, peaks, "o-", label="memory of the fit, at most")
+ax.loglog(megabytes, peaks, "o-", label="peak memory of the fit")
 for axis, ticks in ((ax.xaxis, megabytes), (ax.yaxis, (1, 3, 10, 30))):
     axis.set_ticks(ticks, [f"{tick:.0f}" for tick in ticks])
     axis.set_ticks([], minor=True)

@@ -3,8 +3,8 @@ A penalty of your own
 =====================
 
 A response that should rise with the dose, but need not: falling steps cost, rising ones are free.
-The library has no such penalty. It is an object with a value and a prox, registered nowhere, and
-with its conjugate the answer is certified like any other.
+The library has no such penalty. You write it as an object with a value and a prox; there is
+nothing to register. With a conjugate, its answers are certified like any other.
 """
 
 # %%

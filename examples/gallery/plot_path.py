@@ -2,8 +2,8 @@
 The path, and the simplest good model
 =====================================
 
-Solutions for thirty strengths, each started from the one before, and the choice by the rule of one
-standard error.
+Solutions for thirty strengths, each started from the previous one, and a choice by the
+one-standard-error rule.
 """
 
 # %%

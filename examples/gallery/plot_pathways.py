@@ -2,9 +2,9 @@
 Pathways that overlap
 =====================
 
-A gene may belong to several pathways. With ``latent=True`` a gene is used where one of its
-pathways is, so that the answer is a union of pathways; the simplest model within one standard
-error is taken.
+A gene may belong to several pathways. With ``latent=True`` a gene is used if one of its
+pathways is, so that the selected genes form a union of pathways. The simplest model within one
+standard error of the best is chosen.
 """
 
 # %%

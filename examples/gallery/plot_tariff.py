@@ -3,8 +3,8 @@ A tariff whose levels merge
 ===========================
 
 Claims of an insurer depend on the driver's age (ordered) and the region (unordered). Fusing
-neighboring ages, and all pairs of regions, merges what need not be told apart: a tariff with few
-classes, and exposures as an offset.
+neighboring ages, and all pairs of regions, merges levels that the data do not tell apart. The
+result is a tariff with few classes; exposures enter as an offset.
 """
 
 # %%
@@ -43,7 +43,7 @@ model = sa.GraphFusedRegressorCV(
 model.fit(X, claims, offset=np.log(exposure))
 
 # %%
-# Every level by itself, and the tariff that the fusion leaves.
+# Each level by itself, and the merged tariff.
 base = np.log(claims.sum() / exposure.sum())
 alone = np.log((X.T @ claims) / (X.T @ exposure)) - base
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained", width_ratios=(2, 1))

@@ -2,8 +2,8 @@
 Many tasks with a few common factors
 ====================================
 
-Twenty related regressions, each with few rows' worth of information: a penalty on the rank lets
-them borrow strength from each other, and norms of whole columns leave out what serves no task.
+Twenty related regressions with little information each: a penalty on the rank lets them borrow
+strength from each other, and norms of whole columns leave out columns that no task needs.
 """
 
 # %%
@@ -30,18 +30,22 @@ low = sa.SparseLowRankRegressorCV(
 rows = MultiTaskLassoCV(cv=3).fit(X, Y)
 
 # %%
-figure, axes = plt.subplots(1, 3, figsize=(9, 3.6), layout="constrained")
-shown = {"truth": W.T, "low rank, columns at zero": low.coef_, "columns at zero only": rows.coef_}
+figure, axes = plt.subplots(1, 3, figsize=(9, 3.6), sharey=True, layout="constrained")
+shown = {
+    "truth": W.T,
+    "low rank and column sparsity": low.coef_,
+    "column sparsity only": rows.coef_,
+}
 for ax, (name, values) in zip(axes, shown.items(), strict=True):
     ax.imshow(values, cmap="RdBu_r", vmin=-4, vmax=4, aspect="auto")
     error = np.linalg.norm(values - W.T) / np.linalg.norm(W)
     ax.set(title=name if name == "truth" else f"{name}\nerror {error:.2f}", xlabel="column")
-axes[0].set_ylabel("task")
+axes[0].set(ylabel="task", yticks=range(0, tasks, 5))
 plt.show()
 
 # %%
-# Both are about as close to the truth. What the rank is worth is the size of the answer: r (k +
-# tasks - r) numbers describe a matrix of rank r on k columns.
+# Both are about equally close to the truth. What the low rank gains is a smaller model:
+# r (k + tasks - r) numbers describe a matrix of rank r on k columns.
 used, planted, plain = (int(v.any(axis=0).sum()) for v in (low.coef_, W.T, rows.coef_))
 numbers = low.rank_ * (used + tasks - low.rank_)
 print(f"rank {low.rank_} (planted {rank}), {used} columns (planted {planted}): {numbers} numbers,")

@@ -2,8 +2,8 @@
 A masked volume: regions of a brain
 ===================================
 
-Columns are the voxels inside a mask, as in brain imaging. The grid joins voxels that touch, across
-the borders of slices; what lies outside the mask is no column.
+Columns are the voxels inside a mask, as in brain imaging. The grid joins neighbouring voxels,
+also across slices; cells outside the mask are not columns.
 """
 
 # %%

@@ -2,8 +2,8 @@
 Weights and offsets
 ===================
 
-Rows that stand for many: a table of counts is as good as the rows it counts, and exposures enter
-as an offset. Both give the optimum of the single rows, not an approximation.
+A weighted row stands for many: a table of counts gives the same fit as the rows that it counts,
+and exposures enter as an offset. Both give the optimum of the single rows, not an approximation.
 """
 
 # %%

@@ -181,18 +181,18 @@ class Problem:
     ) -> Problem:
         """Return the problem of a structured linear model.
 
-        Minimized is ``mean loss + on_structure(structure @ coef) + on_coefficients(coef)``.
+        It minimizes ``mean loss + on_structure(structure @ coef) + on_coefficients(coef)``.
 
         Parameters
         ----------
         loss : Loss
             Loss of a prediction against a target.
         X : ndarray, CSR or Source of shape (n, d)
-            Data; a source (`stochadmm.open`) is read again in every pass and never held.
+            Data; a source (`stochadmm.open`) is read in every pass and never loaded as a whole.
         y : array of shape (n,) or (n, C)
             Targets; a source has its own.
         structure : Operator, sparse matrix, LinearOperator or ndarray, optional
-            What ``on_structure`` sees of the coefficients; the identity when absent.
+            Linear map whose output ``on_structure`` penalizes; the identity by default.
         on_structure, on_coefficients : Penalty, optional
             Penalties of ``structure @ coef`` and of ``coef``.
         intercept : bool, default=False

@@ -59,7 +59,7 @@ def test_everything_is_written_and_agrees(tiny, tmp_path, run):
         assert f'id="claim-{claim["name"]}"' in page
         assert f'href="#claim-{claim["name"]}"' in page  # one line of the overview
     assert page.count("data:image/png;base64,") == 8
-    assert "Still to come" not in page
+    assert "Not run yet" not in page
     assert not re.search(r'(src|href)="(?!data:|#)', page)
     drawn = {path.name for path in (out / "figures").iterdir() if path.stat().st_size > 1000}
     assert drawn == {

@@ -18,8 +18,8 @@ Target = Annotated[
 ]
 Drop = Annotated[list[str] | None, typer.Option(help="Columns to leave out, with commas.")]
 Loss = Annotated[str, typer.Option(help="E.g. logistic, squared, huber, poisson.")]
-Edges = Annotated[str | None, typer.Option(help="File of edges: name,name[,weight] a line.")]
-Groups = Annotated[str | None, typer.Option(help="File of groups: group,column[,...] a line.")]
+Edges = Annotated[str | None, typer.Option(help="File of edges: name,name[,weight] per line.")]
+Groups = Annotated[str | None, typer.Option(help="File of groups: group,column[,...] per line.")]
 Grid = Annotated[str | None, typer.Option(help="Pixels: 28x28, or a .npy mask.")]
 Graph = Annotated[str | None, typer.Option(help="chain, or glasso to find edges in the data.")]
 L1Ratio = Annotated[float | None, typer.Option(min=0, max=1, help="Share of the l1 norm.")]
@@ -38,7 +38,10 @@ def fit(
     ] = None,
     cv: Annotated[int, typer.Option(min=2, help="Folds that choose alpha.")] = 5,
     simplest: Annotated[
-        bool, typer.Option("--one-standard-error", help="Strongest penalty near the best.")
+        bool,
+        typer.Option(
+            "--one-standard-error", help="Strongest penalty within one s.e. of the best."
+        ),
     ] = False,
     edges: Edges = None,
     groups: Groups = None,
@@ -51,9 +54,9 @@ def fit(
     standardize: Standardize = False,
     tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-4,
     max_seconds: Annotated[float | None, typer.Option(help="Limit in seconds.")] = None,
-    memory: Annotated[str, typer.Option(help="Larger files are streamed.")] = "half",
+    memory: Annotated[str, typer.Option(help="Stream files larger than this.")] = "half",
     checkpoint: Annotated[
-        Path | None, typer.Option(help="File to go on from after a crash; with --alpha.")
+        Path | None, typer.Option(help="File to resume from after a crash; with --alpha.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the model.")] = Path("model"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace that folder.")] = False,

@@ -56,7 +56,7 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: one line per option
-    help="Linear models whose coefficients have a structure, fitted to a certificate.",
+    help="Structured sparse and low-rank linear models, with certified optimality.",
 )
 for name, does, command in (
     ("demo", "Fit two models, compare methods, draw the answers.", demo.demo),

@@ -63,7 +63,7 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments and write table, figures and report.html.
 
-    What is finished is kept: the same command goes on after an interrupt.
+    Finished work is kept: after an interruption the same command continues.
     """
     from rich.console import Console
 

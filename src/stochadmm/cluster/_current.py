@@ -17,7 +17,7 @@ _current: ContextVar[Engine | None] = ContextVar("engine", default=None)
 
 @contextmanager
 def use(engine: Engine) -> Iterator[Engine]:
-    """Let passes over files inside the block run on an engine.
+    """Run passes over files inside the ``with`` block on an engine.
 
     Examples
     --------

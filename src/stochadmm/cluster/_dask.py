@@ -20,7 +20,7 @@ from ._tree import EngineLost, Node, add_node, tasks_of
 class Dask:
     """A Dask cluster: shards are read where the workers are, sums come back.
 
-    Partitions that the cluster holds (``X.persist()``) are worked on one by one, where they are;
+    Partitions that the cluster holds (``X.persist()``) are processed one by one, where they are;
     other shards in about four tasks per worker. Dask repeats the tasks of workers that die.
 
     Parameters
@@ -28,11 +28,11 @@ class Dask:
     client : dask.distributed.Client
         Connected to the cluster.
     timeout : float, default=600
-        Seconds without any task ending after which a pass is begun again.
+        Seconds without any finished task after which a pass starts again.
     patience : float, default=60
         Seconds without any worker after which the cluster counts as lost.
     tries : int, default=3
-        How often a pass is begun.
+        How often a pass is tried.
     """
 
     client: Any

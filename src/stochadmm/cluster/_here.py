@@ -38,7 +38,7 @@ class _Watched:
 
 @dataclass(frozen=True)
 class Local:
-    """Threads of this process; Ctrl-C is answered within a block.
+    """Threads of this process; Ctrl-C takes effect within a block.
 
     Parameters
     ----------
@@ -68,14 +68,14 @@ class Local:
 
 @dataclass(frozen=True)
 class Processes:
-    """Processes on this machine; one that dies is replaced, and its pass begun again.
+    """Processes on this machine; if one dies, it is replaced and its pass starts again.
 
     Parameters
     ----------
     workers : int
         How many.
     tries : int, default=3
-        How often a pass is begun.
+        How often a pass is tried.
     """
 
     workers: int = 2

@@ -22,7 +22,7 @@ class Ray:
     Parameters
     ----------
     timeout : float, default=600
-        Seconds without any task ending after which the cluster counts as lost.
+        Seconds without any finished task after which the cluster counts as lost.
     """
 
     timeout: float = 600.0

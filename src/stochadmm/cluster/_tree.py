@@ -17,7 +17,7 @@ TASKS_PER_WORKER = 4
 
 
 class EngineLost(RuntimeError):
-    """The engine could not finish a pass; the message says where the run can be taken up."""
+    """The engine could not finish a pass; the message says how the run can be resumed."""
 
 
 class Engine(Protocol):

@@ -19,7 +19,7 @@ def open_source(
     path: Any, target: Any = None, columns: Sequence[str] | None = None, weight: Any = None,
     offset: Any = None, *, scratch: str | Path | None = None,
 ) -> Source:  # fmt: skip
-    """Describe rows in files; nothing but headers (and columns of texts) is read.
+    """Describe rows in files; only headers (and columns of text) are read.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ SHARDING = Sharding()
 
 
 class DataError(ValueError):
-    """Rows that cannot be worked on; the message names the file and the rows."""
+    """Rows that cannot be used; the message names the file and the rows."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def spill(source: Source, folder: str | Path) -> Source:
     source : Source
         What ``stochadmm.open`` returns, or any other source of rows.
     folder : path
-        Where the files are written; it is made where it is missing.
+        Where the files are written; it is created if it does not exist.
 
     Returns
     -------

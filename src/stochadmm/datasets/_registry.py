@@ -236,7 +236,7 @@ def load(
 
         * ``sparse`` (a9a, 20news, dna sets): CSR, the default, or dense;
         * ``binary`` (covtype): class 2 against the rest, the default, or seven classes;
-          (20news): the name of the class told from the rest;
+          (20news): the name of the class to separate from the rest;
         * ``split`` and ``seed`` (covtype, protein): two random halves in random order, the default
           for protein; otherwise all rows in the order of the file;
         * ``standardize`` (covtype, protein, gene sets): columns of mean 0 and deviation 1 on the

@@ -286,7 +286,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
     def alpha_max(
         self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None
     ) -> float:
-        """Return the smallest alpha whose fit is the null model: only what is unpenalized.
+        """Return the smallest alpha at which the fit is the null model: only unpenalized parts.
 
         Parameters
         ----------
@@ -317,7 +317,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         self, X: Any, y: Any = None, *, alphas: Any = 50, eps: float = 1e-3,
         sample_weight: Any = None, offset: Any = None,
     ) -> Path:  # fmt: skip
-        """Solve for many alphas, from the largest down, each started from the one before.
+        """Solve for many alphas, from the largest down, each started from the previous solution.
 
         Parameters
         ----------
@@ -326,13 +326,13 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         alphas : int or array-like, default=50
             How many strengths, from ``alpha_max`` down, or the strengths themselves.
         eps : float, default=1e-3
-            Smallest over largest alpha of the grid.
+            Ratio of the smallest to the largest alpha of the grid.
 
         Returns
         -------
         Path
-            The estimator itself stays as it is. ``max_seconds`` is for all alphas together; those
-            that there was no time for are left out, with a warning.
+            The estimator itself is not changed. ``max_seconds`` limits all alphas together; those
+            that were not reached are left out, with a warning.
         """
         model = self._plain()
         model._check_parameters()

@@ -10,8 +10,8 @@ from ..losses import FOR_NUMBERS
 
 _ALPHA = """
 alpha : float, default=0.01
-    Strength of the penalty, >= 0: its weight beside the *mean* of the losses, so that it need not
-    change with the number of rows. Zero is no penalty; from ``alpha_max(X, y)`` on, the fit is the
+    Strength of the penalty, >= 0, relative to the *mean* of the losses, so that it need not change
+    with the number of rows. Zero means no penalty; from ``alpha_max(X, y)`` on, the fit is the
     null model. In between it depends on the units of X and, for the squared loss, of y: try
     fractions of ``alpha_max``, or let the ``...CV`` class choose.
 """.strip("\n")
@@ -20,8 +20,8 @@ _SHARED = """
 fit_intercept : bool, default=True
     Add an intercept, which is never penalized.
 standardize : bool, default=False
-    Divide the columns by their standard deviations before they are penalized; needs a scaled copy
-    of X. ``coef_`` is for the columns as they are given.
+    Divide the columns by their standard deviations before they are penalized; this makes a scaled
+    copy of X. ``coef_`` refers to the columns as given.
 unpenalized : sequence of column names or indices, or a mask, default=()
     Columns that no penalty and no sign constraint acts on. Chains, grids and operators run over
     the other columns; edges that touch an unpenalized column are dropped.
@@ -46,7 +46,7 @@ max_seconds : float, optional
 warm_start : bool, default=False
     Start from the coefficients and dual variables of the last fit of this object.
 random_state : int, Generator, RandomState or None, default=0
-    Seed of what methods draw at random: mini-batches, samples of rows.
+    Seed of the random choices of methods: mini-batches, samples of rows.
 verbose : bool or int, default=False
     Show a progress bar.
 """.strip("\n")
@@ -83,7 +83,7 @@ dual_gap_ : float or None
     Certified relative duality gap: an upper bound on how much lower, relative to it, the objective
     could be. None where there is no certificate; then see ``result_.kkt_residual``.
 status_ : Status
-    How the solver ended: ``CONVERGED``, or the limit that came first.
+    How the solver ended: ``CONVERGED``, or the limit that was reached.
 n_passes_, n_iter_ : float, int
     Effective passes over the data, and epochs of the solver.
 history_ : list of Record
@@ -109,8 +109,8 @@ _CV = """
 alphas : int or array-like, default=50
     How many strengths to try, from ``alpha_max`` down, or the strengths themselves.
 eps : float, default=1e-3
-    Ratio of the smallest to the largest alpha of the grid. There is a warning where an end of the
-    grid is chosen.
+    Ratio of the smallest to the largest alpha of the grid. A warning is given if an end of
+    the grid is chosen.
 cv : int, splitter or iterable, optional
     Folds, as in scikit-learn; five by default, stratified for classifiers.
 scoring : str or callable, optional

@@ -38,15 +38,16 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
     ) -> Any:  # fmt: skip
         """Fit the model.
 
-        An interrupt (Ctrl-C) leaves the model at the last measured point, with ``status_`` set to
-        ``Status.INTERRUPTED``, and goes on as ``KeyboardInterrupt``, so that loops around it end.
+        Ctrl-C leaves the model at the last measured point, with ``status_`` set to
+        ``Status.INTERRUPTED``, and is raised again as ``KeyboardInterrupt``, so that loops around
+        it end.
 
         Parameters
         ----------
         X : array, CSR matrix, frame, source, path or Dask collection
-            Rows; float64 is taken as it is, and so is float32 unless the targets are hundreds of
-            deviations from zero. A source (`stochadmm.open`), the name of a file and Dask
-            collections are read in every pass and never held.
+            Rows; float64 is used as it is, and so is float32 unless the targets are hundreds of
+            deviations from zero. A source (`stochadmm.open`), files given by name and Dask
+            collections are read in every pass and never loaded as a whole.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets. With several, an entry that is NaN is missing: it has weight zero. A source
             has its own; for files and Dask frames the name of a column, also below.
@@ -56,10 +57,11 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         offset : array, optional
             Added to the predictions, such as the log of the exposure for counts.
         checkpoint : path, optional
-            A file that the fit is written to every minute. Called again after a kill it goes on
-            from there, with the same bits; one of other data or parameters is refused.
+            File to which the fit is written every minute. If the fit is killed and called again,
+            it continues from there, with the same bits; a file of other data or parameters is
+            refused.
         memory : int or str, optional
-            Bytes of memory for rows that are not held, such as ``"2GB"``; 256 MB by default.
+            Memory for rows that are not in memory, in bytes or as ``"2GB"``; 256 MB by default.
 
         Returns
         -------
@@ -73,9 +75,9 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         Parameters
         ----------
         X : array, CSR matrix, frame, source, path or Dask collection
-            Rows; files have the columns of the fit by name, and need no targets.
+            Rows; in files, columns are matched by name and no target is needed.
         offset : array, optional
-            Added before the loss's link.
+            Added to the linear predictor, before the link.
 
         Returns
         -------
@@ -94,8 +96,8 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         """Return D2, the share of the deviance that the model explains.
 
         It is 1 for perfect predictions and 0 for the best constant (plus the offset). With the
-        squared loss D2 is R2, with others it is what ``d2_tweedie_score`` (Poisson) and
-        ``d2_pinball_score`` (quantiles) of scikit-learn say. Several targets: the mean of theirs.
+        squared loss D2 is R2; with others it agrees with scikit-learn's ``d2_tweedie_score``
+        (Poisson) and ``d2_pinball_score`` (quantiles). For several targets it is the mean.
 
         Parameters
         ----------
@@ -211,8 +213,9 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
     ) -> Any:  # fmt: skip
         """Fit the model.
 
-        An interrupt (Ctrl-C) leaves the model at the last measured point, with ``status_`` set to
-        ``Status.INTERRUPTED``, and goes on as ``KeyboardInterrupt``, so that loops around it end.
+        Ctrl-C leaves the model at the last measured point, with ``status_`` set to
+        ``Status.INTERRUPTED``, and is raised again as ``KeyboardInterrupt``, so that loops around
+        it end.
 
         Parameters
         ----------
@@ -228,10 +231,11 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         offset : array of shape (n_samples,) or (n_samples, n_classes), optional
             Added to the decision function; the second shape for more than two classes.
         checkpoint : path, optional
-            A file that the fit is written to every minute. Called again after a kill it goes on
-            from there, with the same bits; one of other data or parameters is refused.
+            File to which the fit is written every minute. If the fit is killed and called again,
+            it continues from there, with the same bits; a file of other data or parameters is
+            refused.
         memory : int or str, optional
-            Bytes of memory for rows that are not held, such as ``"2GB"``; 256 MB by default.
+            Memory for rows that are not in memory, in bytes or as ``"2GB"``; 256 MB by default.
 
         Returns
         -------
@@ -240,12 +244,12 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         return self._fit(X, y, sample_weight, offset, checkpoint=checkpoint, memory=memory)
 
     def decision_function(self, X: Any, offset: Any = None) -> Array:
-        """Return the score of the second class, or of every class where there are more.
+        """Return the score of the second class, or of every class if there are more than two.
 
         Parameters
         ----------
         X : array, CSR matrix, frame, source, path or Dask collection
-            Rows; files have the columns of the fit by name, and need no targets.
+            Rows; in files, columns are matched by name and no target is needed.
         offset : array, optional
             Added to the scores.
 
@@ -262,7 +266,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         Parameters
         ----------
         X : array, CSR matrix, frame, source, path or Dask collection
-            Rows; files have the columns of the fit by name, and need no targets.
+            Rows; in files, columns are matched by name and no target is needed.
         offset : array, optional
             Added to the scores of the classes.
 
@@ -282,12 +286,12 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
     def predict_proba(self, X: Any, offset: Any = None) -> Array:
         """Return the probability of every class.
 
-        There is no such method with a loss without probabilities, as the squared hinge.
+        The method does not exist for losses without probabilities, such as the squared hinge.
 
         Parameters
         ----------
         X : array, CSR matrix, frame, source, path or Dask collection
-            Rows; files have the columns of the fit by name, and need no targets.
+            Rows; in files, columns are matched by name and no target is needed.
         offset : array, optional
             Added to the scores of the classes.
 
@@ -314,7 +318,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         Parameters
         ----------
         X : array, CSR matrix, frame, source, path or Dask collection
-            Rows; files have the columns of the fit by name, and need no targets.
+            Rows; in files, columns are matched by name and no target is needed.
         offset : array, optional
             Added to the scores of the classes.
 
@@ -331,7 +335,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         return logs
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
-        """Return the share of rows whose label is predicted.
+        """Return the accuracy: the share of rows whose label is predicted correctly.
 
         Parameters
         ----------

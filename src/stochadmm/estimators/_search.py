@@ -66,13 +66,13 @@ class PathCV:
     ) -> Any:  # fmt: skip
         """Choose alpha by cross-validation and fit the model with it to all rows.
 
-        An interrupt ends the whole search.
+        Ctrl-C ends the whole search.
 
         Parameters
         ----------
         X : array, CSR matrix, frame, source, path or Dask collection
-            Rows; float32 and float64 are taken as they are. Rows that are not in memory are dealt
-            to ``cv`` folds by a coin for every row number, and read again for every fit.
+            Rows; float32 and float64 are used as they are. Rows that are not in memory are
+            assigned to ``cv`` folds at random by row number, and read again for every fit.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets or labels.
         sample_weight : float or array of shape (n_samples,), optional
@@ -82,7 +82,7 @@ class PathCV:
         groups : array of shape (n_samples,), optional
             Groups of rows for ``cv`` splitters such as ``GroupKFold``.
         memory : int or str, optional
-            Bytes of memory for rows that are not held, such as ``"2GB"``; 256 MB by default.
+            Memory for rows that are not in memory, in bytes or as ``"2GB"``; 256 MB by default.
 
         Returns
         -------
@@ -221,7 +221,7 @@ class PathCV:
         return {"split": split, "score": score}
 
     def get_metadata_routing(self: Any) -> Any:
-        """Return who asks for which metadata: the model, the splitter, the scorer.
+        """Return which metadata the model, the splitter and the scorer request.
 
         Returns
         -------

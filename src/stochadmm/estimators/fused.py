@@ -76,8 +76,8 @@ class Fused(StructuredModel):
         ax : matplotlib axes, optional
             Where to draw; returned.
         positions : array of shape (n_features, 2), optional
-            Places of the columns; a layout by networkx, or a line, when absent. Grids, also
-            masked ones, are drawn as images.
+            Positions of the columns; by default a layout by networkx, or a line. Grids, masked
+            ones too, are drawn as images.
         names : sequence of str, optional
             Names to write beside the nodes; those of the columns of a frame by default.
 

@@ -71,8 +71,8 @@ class Readable:
     def to_sklearn(self) -> Any:
         """Return a plain scikit-learn model with the same predictions.
 
-        It holds coefficients only, so that everything that reads scikit-learn's linear models
-        (ONNX, skops, MLflow, PMML) can use it.
+        It holds coefficients only, so that tools that read scikit-learn's linear models (ONNX,
+        skops, MLflow, PMML) can use it.
 
         Returns
         -------

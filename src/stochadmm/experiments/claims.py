@@ -158,10 +158,10 @@ def _growth(curves: Curves) -> Claim:
         if (growing := curves.get(figure, variant, dataset, "acc-sadmm-momentum", "last"))
     ]  # fmt: skip
     return claim(
-        "growth", "The growth of the penalty in ACC-SADMM has no bad influence", evidence,
-        "Two methods whose momentum begins anew every five epochs are compared: in one the "
-        "penalty goes on growing, in the other it is reset too. They differ in the growth alone; "
-        "it holds when the growing one is not behind by more than the margin.",
+        "growth", "The growth of the penalty parameter in ACC-SADMM does no harm", evidence,
+        "Two methods that restart their momentum every five epochs are compared: in one the "
+        "penalty parameter goes on growing, in the other it is reset too. They differ in nothing "
+        "else; the claim holds when the growing one is not behind by more than the margin.",
     )  # fmt: skip
 
 
@@ -178,7 +178,7 @@ def _katyusha(curves: Curves) -> Claim:
         "katyusha",
         "Without a constraint ACC-SADMM is as fast as Katyusha",
         evidence,
-        "It holds when ACC-SADMM is not behind by more than the margin.",
+        "The claim holds when ACC-SADMM is not behind by more than the margin.",
     )
 
 
@@ -202,16 +202,16 @@ def _memory(memory: dict[str, float], peaks: dict[str, float]) -> Claim:
             label = METHODS[name].label
             if label in peaks:
                 text += (
-                    f"; measured, with nothing kept per row, batches and the work of the nuclear "
-                    f"norm included: {readable(peaks[label])} in single precision"
+                    f"; measured, with nothing kept per row, batches and the workspace of the "
+                    f"nuclear norm included: {readable(peaks[label])} in single precision"
                 )
             evidence.append(Evidence(label, "at most 250 MB", verdict, readable(size), text))
     return claim(
         "memory", "Memory at ImageNet's size: 38.2 TB, 9.6 GB, at most 250 MB", evidence,
-        "The paper's units are binary and its numbers double precision. The tables of SAG- and "
-        "SDCA-ADMM are the solvers' own counts, within ten percent; the two others are counted by "
-        "the arrays of the method as it is written. By the solvers' own counts, which decided at "
-        "first, neither of these two holds.",
+        "The paper's units are binary and its numbers double precision. For SAG- and SDCA-ADMM "
+        "the solvers' own counts have to agree within ten percent; for the two others the arrays "
+        "of the method as it is written are counted. By the solvers' own counts, which decided "
+        "at first, neither of these two figures holds.",
     )  # fmt: skip
 
 
@@ -243,8 +243,8 @@ def _auto(curves: Curves, target: float = 1e-4) -> Claim:
     return claim(
         "auto", f"(ours) auto reaches a relative gap of {target:g} before the paper's methods",
         evidence,
-        "Processor seconds of solving, tuning of the others not counted; holds when the slowest "
-        "seed of auto is before the fastest seed of every other method.",
+        "Processor seconds of solving; the tuning of the others is not counted. The claim holds "
+        "when the slowest seed of auto is faster than the fastest seed of every other method.",
     )  # fmt: skip
 
 

@@ -240,12 +240,12 @@ def memory_table(found: dict[str, list[dict[str, Any]]]) -> Table:
     return Table(
         "memory", "Memory beyond the data",
         ("method", *largest, "ImageNet, 1,281,167 rows", "paper"), rows,
-        "Peak of a process beyond the problem in it, in single precision, and in brackets the "
-        "method's own count; features x classes, batches in proportion, four thousand rows at "
-        "most, nothing kept per row where a method can do without. ImageNet: what the method "
-        "counts there, and what peak and count differ by at the largest size, in proportion to "
-        "features x classes. The paper's numbers are double precision in binary units: eight "
-        "matrices of one number per feature and class are 250 MB.",
+        "Peak memory of a process beyond the problem itself, in single precision; in brackets the "
+        "method's own count. Columns are features x classes, with batches in proportion, at most "
+        "four thousand rows, and nothing kept per row where a method can do without. ImageNet: "
+        "the method's count there plus the difference of peak and count at the largest size, in "
+        "proportion to features x classes. The paper's numbers are double precision in binary "
+        "units: eight matrices of one number per feature and class are 250 MB.",
     )  # fmt: skip
 
 
@@ -264,9 +264,9 @@ def peaks_table(bench: Bench, chosen: list[Experiment]) -> Table | None:
     return None if not rows else Table(
         "peaks", "Memory of the steps beyond the rows in a memory map",
         ("figure", "data", "method", "peak", "paper"), rows,
-        "Arrays of the steps at most, as Python's allocator saw them, over all seeds: batches and "
-        "the work of the nuclear norm included, measuring and the map left out. Single precision; "
-        "the paper's figure is double.",
+        "Peak of the arrays of the steps as seen by Python's allocator, the largest over all "
+        "seeds. Batches and the workspace of the nuclear norm are included, measuring and the map "
+        "are not. Single precision; the paper's figure is for double.",
     )  # fmt: skip
 
 

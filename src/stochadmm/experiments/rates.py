@@ -354,11 +354,10 @@ def rates_claim(found: dict[str, dict[str, Any]]) -> Claim:
                 where = f"{row.label}, {row.rate}"
                 evidence.append(Evidence(where, kind, verdict, str(exponent)))
     return claim(
-        "rates", "The rates of Table 1 are seen", evidence,
-        f"It holds where the interval of the exponent lies above theory's less {OPTIONS.room:g}, "
-        "which a finite range of K may take; a rate that is called tight also needs one on the "
-        "slow "
-        f"problem that is within {OPTIONS.room:g} of it.",
+        "rates", "The rates of Table 1 are observed", evidence,
+        "A rate holds where the interval of the measured exponent lies above theory's exponent "
+        f"less {OPTIONS.room:g}, an allowance for a finite range of K. A rate called tight must "
+        f"also be within {OPTIONS.room:g} of theory's exponent on the slow problem.",
     )  # fmt: skip
 
 

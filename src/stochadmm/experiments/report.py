@@ -64,7 +64,7 @@ def write(
         pictures = _figures(curves, chosen, store)
     found_claims = claims.decide_all(curves, sizes, at_shape)
     decided = [c for c in found_claims if c.evidence] + decided
-    if quick:  # which decides nothing, so that nothing has turned
+    if quick:  # which decides nothing, so that nothing has changed
         decided = [dataclasses.replace(c, earlier="") for c in decided]
     if decided:
         text = json.dumps([dataclasses.asdict(c) for c in decided], indent=2)
@@ -139,21 +139,26 @@ def _page(
         parts.append(f"<p>Of {len(decided)} claims: {_counts(c.verdict for c in decided)}.</p>")
         parts.append(_overview(decided))
         parts.append(
-            '<p class="soft">Gap: how many times smaller after the same passes; speed: how many '
-            "times fewer passes to the same gap; means over the seeds, with 95 percent intervals. "
+            '<p class="soft">In the tables, <b>gap</b> says how many times smaller the gap is '
+            "after the same passes, <b>speed</b> how many times fewer passes the same gap takes: "
+            "geometric means over the seeds, with 95 percent intervals. "
             '<span class="text-holds">✓ holds</span>, <span class="text-fails">✗ does not '
-            'hold</span>, <span class="text-open">– not decidable</span>.</p>'
+            'hold</span>, <span class="text-open">– not decidable</span>; (changed): it was '
+            "published with another verdict at first.</p>"
+        )
+        rule = "".join(f"<li>{escape(line)}</li>" for line in RULE)
+        parts.append(
+            f'<details class="card"><summary>When a claim holds</summary><ul>{rule}</ul></details>'
         )
         parts += [_claim(claim) for claim in decided]
-        parts.append(f'<p class="soft"><b>Rule.</b> {escape(RULE)}</p>')
     if pictures:
         parts.append('<h2 id="figures">Figures</h2>')
         parts.append(
             '<p class="soft">Lines are means over the seeds (geometric for gaps), bands their '
-            "range; dotted lines are averages of the iterates (-ERG); a triangle at the lower "
-            "edge marks a method that leaves the picture there. Passes count component "
-            "gradients, full gradients and warm starts included; seconds are those of the "
-            "processor, without measuring and tuning.</p>"
+            "range, dotted lines averages of the iterates (-ERG). A triangle at the lower edge "
+            "marks a method that leaves the picture there. Passes are component gradients divided "
+            "by n, full gradients and warm starts included; seconds are processor seconds, "
+            "without measuring and tuning.</p>"
         )
         parts += [_picture(title, path) for title, path in pictures]
     if made:
@@ -179,7 +184,7 @@ def _head(
     links = [("claims", has_claims), ("figures", has_figures), ("tables", True), ("machine", True)]
     shown = "".join(f'<a href="#{name}">{name}</a>' for name, there in links if there)
     lines = [
-        "<h1>Accelerated stochastic ADMM: the experiments again</h1>",
+        "<h1>Accelerated stochastic ADMM: the experiments reproduced</h1>",
         '<p class="soft">C. Fang, F. Cheng, Z. Lin, “Faster and Non-ergodic O(1/K) Stochastic '
         "Alternating Direction Method of Multipliers”, NIPS 2017, reproduced with stochadmm "
         f"{escape(facts['stochadmm'])}.</p>",
@@ -188,7 +193,7 @@ def _head(
     if quick:
         lines.append(
             '<div class="card"><b>Quick form.</b> Fewer seeds and passes, samples of the rows: it '
-            "shows that everything runs and where it points; the full form decides.</div>"
+            "shows that everything runs and what to expect; only the full form decides.</div>"
         )
     if notes:
         items = "".join(f"<li>{escape(note)}</li>" for note in notes)
@@ -196,7 +201,7 @@ def _head(
     if to_come:
         items = "".join(f"<li>{escape(line)}</li>" for line in to_come)
         lines.append(
-            f'<div class="card"><b>Still to come.</b> Nothing below rests on these:<ul>{items}'
+            f'<div class="card"><b>Not run yet.</b> Nothing below rests on these:<ul>{items}'
             "</ul></div>"
         )
     seeds = ", ".join(f"{e.name}: {len(e.seeds)} seeds, {_length(e)}" for e in chosen)
@@ -218,15 +223,19 @@ def _overview(decided: list[Claim]) -> str:
     lines = "".join(
         f'<tr><td><a href="#claim-{c.name}">{escape(c.statement)}</a></td>'
         f'<td class="tight text-{_class(c.verdict)}">{MARKS[_class(c.verdict)]} {c.verdict}'
-        f"{' (turned)' if _turned(c) else ''}</td>"
+        f"{' (changed)' if _changed(c) else ''}</td>"
         f'<td class="soft">{_counts(e.verdict for e in c.evidence)}</td></tr>'
         for c in decided
     )
-    return f'<div class="card"><table class="overview"><tbody>{lines}</tbody></table></div>'
+    head = "<tr><th>claim</th><th>verdict</th><th>comparisons behind it</th></tr>"
+    return (
+        f'<div class="card"><table class="overview"><thead>{head}</thead><tbody>{lines}</tbody>'
+        "</table></div>"
+    )
 
 
-def _turned(claim: Claim) -> bool:
-    """Say whether a verdict is another one than was published first."""
+def _changed(claim: Claim) -> bool:
+    """Say whether a verdict differs from the first publication."""
     return bool(claim.earlier) and claim.earlier != claim.verdict
 
 
@@ -234,11 +243,11 @@ def _claim(claim: Claim) -> str:
     note = f'<p class="soft">{escape(claim.note)}</p>' if claim.note else ""
     if claim.missing:
         note += f'<p class="soft"><b>What would decide it.</b> {escape(claim.missing)}.</p>'
-    if _turned(claim):
+    if _changed(claim):
         note += (
-            f'<p class="soft"><b>Turned.</b> First published as: {claim.earlier}. Since then '
-            "columns are scaled, knobs are tuned jointly at the full length, and the rule takes "
-            "intervals over the seeds.</p>"
+            f'<p class="soft"><b>Changed.</b> First published as: {claim.earlier}. Since then '
+            "columns are scaled, parameters are tuned jointly at the full length of the runs, and "
+            "the rule uses intervals over the seeds.</p>"
         )
     others = {
         "by gap alone": claim.by_gap, "by speed alone": claim.by_speed,
@@ -265,7 +274,7 @@ def _claim(claim: Claim) -> str:
 
 
 def _missing(e: Evidence) -> str:
-    return f"; to decide: {escape(e.missing)}" if e.missing else ""
+    return f"; what would decide it: {escape(e.missing)}" if e.missing else ""
 
 
 def _matrix(evidence: list[Evidence]) -> str:
@@ -296,7 +305,7 @@ def _cell(e: Evidence | None) -> str:
 
 def _counts(verdicts: Iterable[str]) -> str:
     found = list(verdicts)
-    words = {HOLDS: "hold", FAILS: "do not hold", OPEN: "not decidable", ALONE: "of one seed"}
+    words = {HOLDS: "hold", FAILS: "do not hold", OPEN: "not decidable", ALONE: "with one seed"}
     return ", ".join(f"{found.count(v)} {w}" for v, w in words.items() if v in found)
 
 

@@ -99,17 +99,18 @@ def tuning_table(bench: Bench, chosen: list[Experiment]) -> Table:
                     _power(side["below"]), _power(t["score"]), _power(side["above"]), *cost,
                 ))  # fmt: skip
     return Table(
-        "tuning", "Tuning: knobs chosen jointly at the full length, and what lies beside them",
+        "tuning", "Tuning: parameters chosen jointly at the full length, and their neighbours",
         ("figure", "data", "method", "knob", "chosen", "at the edge", "gap below", "gap",
          "gap above", "runs of halving", "runs in all", "passes", "seconds"), rows,
-        "Every knob is a factor: factor of the curvature of theory (smaller is a longer step), "
-        "first of the automatic penalty (of rho or the balance where a method has that), rise the "
-        "last penalty over the first, noise of the automatic noise weight, warm of curvature and "
-        "noise weight of the warm start. Gaps at the end, geometric means over the seeds of "
-        "tuning: at the choice and one step of the grid below and above. At the edge: empty, both "
-        "neighbours are worse; flat, one is within what seeds vary; bound, there is no neighbour "
-        "(a penalty that grows cannot fall, and has a cap); yes, a better value may lie outside "
-        "of what was tried. Cost in runs, passes and processor seconds; curves do not contain it.",
+        "Every knob is a factor. factor: of the curvature of theory (smaller means longer steps); "
+        "first: of the automatic penalty parameter (of rho, or of the balance, where a method has "
+        "that); rise: the last penalty parameter over the first; noise: of the automatic noise "
+        "weight; warm: of curvature and noise weight of the warm start. Gaps are those at the end "
+        "of the runs, geometric means over the seeds of tuning, at the choice and one grid step "
+        "below and above. At the edge: empty if both neighbours are worse; flat if one is within "
+        "the variation over seeds; bound if there is no neighbour (a growing penalty parameter "
+        "cannot fall, and has a cap); yes if a better value may lie outside of what was tried. "
+        "The cost, in runs, passes and processor seconds, is not part of the curves.",
     )  # fmt: skip
 
 
@@ -130,10 +131,10 @@ def cost_table(bench: Bench, chosen: list[Experiment]) -> Table:
                     f"{processor / 60:.1f}",
                 ))  # fmt: skip
     return Table(
-        "cost", "What it has cost",
+        "cost", "What it cost",
         ("figure", "work", "pieces", "minutes", "processor minutes"), rows,
-        "Of tuning all trials count; other pieces that were interrupted count from where they "
-        "were taken up. Loading data counts with the piece that needed them first.",
+        "For tuning all trials count; other pieces that were interrupted count from where they "
+        "were resumed. Loading data counts with the piece that needed it first.",
     )  # fmt: skip
 
 
@@ -178,9 +179,10 @@ def optima_table(optima: dict[tuple[str, str], dict[str, Any]]) -> Table:
     return Table(
         "optima", "Certified optima",
         ("figure", "data", "F*", "certified within", "tight", "seconds", "Lmax", "Lf"), rows,
-        "By the automatic solver with its duality gap. Curves end at the certificate: what lies "
-        f"below cannot be told from zero. Tight: within {OPTIONS.tight:g} of the optimum; where "
-        "it is not, what the claims say of this data set rests on larger gaps only.",
+        "Computed by the automatic solver, with its duality gap. Curves end at the accuracy of "
+        "the certificate: smaller gaps cannot be told from zero. Tight: certified within "
+        f"{OPTIONS.tight:g} of the optimum, relative to it; where it is not, the claims about "
+        "this data set rest on larger gaps only.",
     )  # fmt: skip
 
 

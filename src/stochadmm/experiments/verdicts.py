@@ -28,34 +28,37 @@ class Margin:
     """When a ratio of two methods says something."""
 
     ratio: float = 10**0.1
-    """A tenth of a decade, about a quarter: less is of no use to anybody."""
+    """A tenth of a power of ten, about a quarter: less makes no difference in practice."""
     confidence: float = 0.95
     """Of the interval for the mean over the seeds."""
 
 
 MARGIN = Margin()
 RULE = (
-    "Two measures, one number per seed. Gap: the gap of B over that of A after the same passes, "
-    "as the geometric mean over their common range. Speed: the passes that B needs to a gap over "
-    "those that A needs, as the geometric mean over gaps from the end of the first epochs down to "
-    "the smallest that either reaches; a gap that is not reached counts as reached at the end of "
-    "the runs, and a diverged run reaches nothing. By one measure A is faster than B when the "
-    f"geometric mean over the seeds is above {MARGIN.ratio:.2f} and its 95 percent interval "
-    "(Student's, on logarithms) is above 1; it is not when the mean is below "
-    f"1/{MARGIN.ratio:.2f} and the interval below 1; otherwise it is not "
-    "decidable, and what would decide it is said. The verdict is what both measures say, and not "
-    "decidable where they differ. What was run with one seed is shown and counts for no verdict, "
-    "in either direction. At the end: the gap at the last pass that both have made, "
-    "alone. Gaps are to certified optima; below a certificate they count as equal. Where the "
-    "certificate is rough, both measures are taken with the optimum at either end of what it "
-    "leaves, and what they differ in is not decidable. A claim about "
-    "all data sets does not hold as soon as it fails on one, one that something happens at times "
-    "holds as soon as it holds on one. Passes decide; what seconds would decide is said beside. "
-    "Intervals are per comparison; nothing is corrected for their number."
+    "A is compared with B by two measures, each one number per seed.",
+    "Gap: B's gap divided by A's after the same passes, geometric mean over their common range.",
+    "Speed: the passes that B needs to reach a gap divided by those that A needs, geometric mean "
+    "over gaps from the end of the first epochs down to the smallest that either reaches. A gap "
+    "that is not reached counts as reached at the end of the runs; diverged runs reach nothing.",
+    "By one measure A is faster than B when the geometric mean over the seeds is above "
+    f"{MARGIN.ratio:.2f} and its 95 percent interval (Student's, on logarithms) is above 1. It is "
+    f"not faster when the mean is below 1/{MARGIN.ratio:.2f} and the interval below 1. Otherwise "
+    "it is not decidable, and the report says what would decide it.",
+    "The verdict is what both measures say; where they differ it is not decidable.",
+    "At the end: the gap at the last pass that both methods have made, alone.",
+    "Gaps are to certified optima; below the accuracy of a certificate they count as equal. Where "
+    "the optimum is only known to lie in an interval, both measures are taken with the optimum at "
+    "either end of it, and what the two ends disagree on is not decidable.",
+    "Runs with a single seed are shown and count for no verdict, in either direction.",
+    "A claim about all data sets fails as soon as it fails on one. A claim that something happens "
+    "sometimes holds as soon as it holds on one.",
+    "Passes decide; what seconds would decide is said beside every claim.",
+    "Intervals are per comparison and not corrected for the number of comparisons.",
 )
+"""The rule in words, a line per point."""
 
 
-TIGHTER = "an optimum that is certified below the gaps that were reached"
+TIGHTER = "an optimum certified more tightly than the gaps that were reached"
 """What would decide where the optimum is known too roughly."""
 
 

@@ -21,12 +21,12 @@ class Gamma(Elementwise):
     """Gamma loss of positive amounts with the log link, ``z + y exp(-z)``.
 
     The second derivative ``y exp(-z)`` has no bound where predictions are far too small. From
-    ``z = log(y / max_ratio)`` on, the loss is exactly ``z + y exp(-z)``; below, the exponential
-    goes on as the parabola with the same value, slope and curvature at that point. The loss stays
-    convex and smooth, its curvature is at most ``max_ratio``, and the conjugate is that of the
-    loss as continued. A fit in which no target is more than ``max_ratio`` times its predicted mean
-    is the fit of the Gamma model itself. Estimators see to it: where a fit ends beyond, they raise
-    ``max_ratio`` and solve again. ``minimize`` takes the loss as it is: look at
+    ``z = log(y / max_ratio)`` on, the loss is exactly ``z + y exp(-z)``; below, the exponential is
+    continued by the parabola with the same value, slope and curvature at that point. The loss
+    stays convex and smooth, its curvature is at most ``max_ratio``, and the conjugate is that of
+    the loss as continued. A fit in which no target is more than ``max_ratio`` times its predicted
+    mean is the fit of the Gamma model itself. Estimators ensure this: if a fit ends outside the
+    range, they raise ``max_ratio`` and solve again. ``minimize`` uses the loss as it is: check
     ``loss.beyond(z, y).max()``, which is above zero where predictions z left the range.
 
     Parameters

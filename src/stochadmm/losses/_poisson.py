@@ -20,13 +20,13 @@ _FARTHEST = 100.0  # of predictions: exp(100) is no count, and its square is sti
 class Poisson(Elementwise):
     """Poisson loss of counts with the log link, ``exp(z) - y z``.
 
-    The second derivative of the exponential has no bound. Up to ``z = max_prediction`` the loss
-    is exactly ``exp(z) - y z``; above, the exponential goes on as the parabola with the same
-    value, slope and curvature at that point. The loss stays convex and smooth, its curvature is
-    at most ``exp(max_prediction)``, and the conjugate is that of the loss as continued. A fit
-    whose predictions, offsets included, stay below ``max_prediction`` is the fit of the Poisson
-    model itself. Estimators see to it: where a fit ends beyond, they raise ``max_prediction`` and
-    solve again. ``minimize`` takes the loss as it is: look at ``loss.beyond(z, y).max()``, which
+    The second derivative of the exponential has no bound. Up to ``z = max_prediction`` the loss is
+    exactly ``exp(z) - y z``; above, the exponential is continued by the parabola with the same
+    value, slope and curvature at that point. The loss stays convex and smooth, its curvature is at
+    most ``exp(max_prediction)``, and the conjugate is that of the loss as continued. A fit whose
+    predictions, offsets included, stay below ``max_prediction`` is the fit of the Poisson model
+    itself. Estimators ensure this: if a fit ends outside the range, they raise ``max_prediction``
+    and solve again. ``minimize`` uses the loss as it is: check ``loss.beyond(z, y).max()``, which
     is above zero where predictions z left the range.
 
     Parameters

@@ -28,7 +28,7 @@ class Incidence(SparseMap):
     edges : array of int, shape (m, 2)
         Pairs (i, j) of nodes.
     n_nodes : int
-        Number of columns; nodes without edges are fine.
+        Number of columns; nodes may have no edges.
     weights : array of shape (m,), optional
         Non-negative c_e, ones by default.
     signs : array of shape (m,), optional
@@ -99,9 +99,9 @@ class Selection(SparseMap):
     Parameters
     ----------
     groups : sequence of int arrays
-        Columns of each group; groups may overlap, not be empty.
+        Columns of each group; groups may overlap but must not be empty.
     n : int
-        Number of columns; columns in no group are fine.
+        Number of columns; columns may be in no group.
     weights : array, optional
         Non-negative c_g, one per group. Ones by default.
 

@@ -42,8 +42,8 @@ class FiniteSum:
     loss : Loss
         The loss of one row.
     X : ndarray or CSR matrix of shape (n, d)
-        The rows; float32 or float64, taken without a copy where the layout allows. Change it
-        between runs if you must: the next run works on the numbers it then finds in ``self.X``.
+        The rows; float32 or float64, not copied where the layout allows. If you change it between
+        runs, the next run uses the numbers that it then finds in ``self.X``.
     y : array of shape (n,) or (n, C)
         Targets in the domain of the loss.
     sample_weight : array of shape (n,) or (n, C), optional

@@ -33,7 +33,7 @@ CHUNK = 1 << 20
 
 
 class CheckpointError(ValueError):
-    """A file that a run cannot go on from; the message says why in one line."""
+    """A run cannot be resumed from this file; the message says why in one line."""
 
 
 class _Damaged(CheckpointError):

@@ -41,7 +41,7 @@ def iterate(
 ) -> Iterator[State]:
     """Run a method epoch by epoch, and yield its state after each, without end.
 
-    Nothing is measured and nothing certified: it is for looking at the iterates of a method.
+    Nothing is measured or certified: use it to look at the iterates of a method.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def iterate(
     solver : str or solver object, default="auto"
         As in ``minimize``.
     random_state : int or Generator, default=0
-        Seed of what the method draws at random.
+        Seed of the random choices of the method.
     start : array, Pair, (Pair, dual) or Result, optional
         Where to begin, as in ``minimize``; at zero by default.
     engine : {"auto", "compiled", "reference"}
@@ -100,9 +100,9 @@ def minimize(
 ) -> Result:
     """Minimize a problem to a certified duality gap.
 
-    Ctrl-C ends the run with what it has: the best point measured so far, or the start where none
-    was, with the status ``INTERRUPTED``. A certificate of that point may still be computed; Ctrl-C
-    again leaves it out.
+    Ctrl-C ends the run and returns the best point measured so far, or the start if there is none,
+    with the status ``INTERRUPTED``. A certificate of that point may still be computed; a second
+    Ctrl-C skips it.
 
     Parameters
     ----------
@@ -121,34 +121,35 @@ def minimize(
         Where to begin: x2 (coefficients, the intercept last), or both blocks, with a dual variable
         or without; it is copied. At zero by default.
     resume : Result, path or True, optional
-        Go on with the run that returned the result or wrote the checkpoint, as if it had not
+        Continue the run that returned the result or wrote the checkpoint, as if it had not
         stopped. Problem and method must have the same content; stopping rule, limits and engine
-        may be others. True goes on from ``checkpoint`` where that exists, and begins, at ``start``
-        if there is one, where not.
+        may differ. True continues from ``checkpoint`` if that exists, and otherwise begins a new
+        run (at ``start``, if given).
     callback : callable, optional
-        ``callback(record, state)`` is called after every measurement; true stops the run.
+        ``callback(record, state)`` is called after every measurement; the run stops if it returns
+        true.
     random_state : int or Generator, default=0
-        Seed of what methods draw at random: mini-batches, samples of rows.
+        Seed of the random choices of methods: mini-batches, samples of rows.
     engine : {"auto", "compiled", "reference"}
-        "auto" takes compiled loops where every part allows them, "compiled" raises an error that
-        names the part which does not, "reference" is readable Python and NumPy only.
+        "auto" uses compiled loops if every part allows them, "compiled" raises an error that
+        names the part which does not, "reference" uses readable Python and NumPy only.
     verbose : bool, default=False
-        Show a progress bar: passes, objective, gap, about how long it will take.
+        Show a progress bar: passes, objective, gap, estimated time left.
     resumable : bool, default=True
         Let the result be resumed. It then holds a copy of the method's state, and rows in memory
         are read once more before the run, for their fingerprint.
     memory : int or str, optional
-        Memory that the run may take beside the data, in bytes or such as ``"2GB"``; 256 MiB by
-        default for rows that are read from a source. With rows in memory, methods with snapshots
-        keep the derivatives of all rows where they fit (always by default), and compute those of a
-        batch again where not.
+        Memory that the run may use in addition to the data, in bytes or as in ``"2GB"``; 256 MiB
+        by default for rows that are read from a source. With rows in memory, methods with
+        snapshots keep the derivatives of all rows if they fit (by default always), and otherwise
+        compute those of a batch again.
     cluster : Engine, optional
         Where passes over a source run: ``stochadmm.cluster.Local()``, ``Processes(4)``,
         ``Dask(client)``, ``Ray()``; threads of this process by default.
     checkpoint : path, optional
-        A file that the run is written to between epochs and at its end, so that it can be taken
-        up after a crash. It is replaced when the next one is whole, and the one before it kept as
-        ``NAME.old``; a disk that is full is a warning.
+        File to which the run is written between epochs and at its end, so that it can be resumed
+        after a crash. It is replaced only when the next one is complete, and the one before is
+        kept as ``NAME.old``. If the disk is full, there is a warning.
     checkpoint_every : float, default=60
         Seconds between two checkpoints; 0 writes one before every epoch.
 

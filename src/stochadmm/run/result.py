@@ -23,13 +23,13 @@ FORMAT = 1
 class Status(enum.Enum):
     """How a run ended.
 
-    * ``CONVERGED``: the stopping rule holds for what is returned.
-    * ``MAX_PASSES``, ``MAX_TIME``: ``max_passes`` or ``max_seconds`` came first. The point is the
-      best one so far, with its own certificate: see ``relative_gap``. Go on with ``resume=``, or
-      raise the limit.
+    * ``CONVERGED``: what is returned meets the stopping rule.
+    * ``MAX_PASSES``, ``MAX_TIME``: the limit ``max_passes`` or ``max_seconds`` was reached. The
+      point is the best one so far, with its own certificate: see ``relative_gap``. Continue with
+      ``resume=``, or raise the limit.
     * ``STOPPED``: by a callback.
     * ``INTERRUPTED``: by Ctrl-C.
-    * ``DIVERGED``: numbers ceased to be finite.
+    * ``DIVERGED``: numbers are no longer finite.
     """
 
     CONVERGED = "converged"
@@ -181,7 +181,7 @@ class Result:
     def save(self, path: str | Path) -> Path:
         """Write the result as one ``.npz`` file of arrays and one JSON text; no pickle inside.
 
-        An older file of that name is replaced at once, when the new one is whole.
+        An older file of that name is replaced only when the new one is complete.
         """
         path = Path(path)
         path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")

@@ -142,7 +142,7 @@ def from_edges(
     """Return differences along a list of edges.
 
     An edge listed twice, in either direction, is one edge with the sum of the weights; edges of
-    opposite signs stay apart. An edge of weight zero is none. Features without edges are fine.
+    opposite signs stay apart. Edges of weight zero are ignored. Features may have no edges.
 
     Parameters
     ----------

@@ -41,9 +41,9 @@ def glasso_edges(
     """Return pairs of features that depend on each other given all the others.
 
     The graphical lasso on the correlations of the features; an edge is a partial correlation
-    above ``threshold`` in size. Constant features have no edges. Collinear features are no
-    special case: with a strength above zero the problem has one solution, whatever the rows, and
-    the method that finds it converges to it.
+    above ``threshold`` in size. Constant features have no edges. Collinear features need
+    no special treatment: with a strength above zero the problem has exactly one solution, and the
+    method converges to it for any rows.
 
     Parameters
     ----------
@@ -52,11 +52,11 @@ def glasso_edges(
     alpha : float
         Strength of the graphical lasso, between 0 (all edges) and 1 (none).
     max_rows : int
-        A random sample of so many rows is used when there are more.
+        If there are more rows, a random sample of this size is used.
     max_degree : int or None
-        At most so many edges per feature are kept, the strongest first.
+        Largest number of edges per feature; the strongest are kept.
     threshold : float
-        Partial correlations up to this size are no edge.
+        Partial correlations up to this size are not edges.
     random_state : int, Generator or None
         For the sample of rows.
 

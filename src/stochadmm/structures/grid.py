@@ -26,7 +26,7 @@ class Grid(ByValue):
     shape : int or tuple of int
         Cells along each axis; one axis is a chain.
     mask : boolean array of that shape, optional
-        Cells that are features; all by default. It may fall into several parts.
+        Cells that are features; all by default. It may consist of several parts.
 
     Examples
     --------

@@ -66,7 +66,7 @@ class AADMM(FullGradient[AADMMState]):
         The x1 step where it is not one prox: products with A1 only, f1 accelerated as well; or the
         paper's, solved anew with a factor in every iteration because the penalty changes in each.
     most_inner : int, default=100
-        Most inner steps of an exact x1 step along f1; the next iteration goes on where they end.
+        Limit of inner steps in an exact x1 step along f1; the next iteration continues from there.
 
     Examples
     --------

@@ -83,7 +83,7 @@ class ADMM(Solver[ADMMState]):
         factor of a matrix of A1's columns; "linearized" needs products with A1 only. "auto" is
         exact up to 500 columns of A1.
     most_inner : int, default=100
-        Most inner steps of an exact x1 step along f1; the next iteration goes on where they end.
+        Limit of inner steps in an exact x1 step along f1; the next iteration continues from there.
 
     Examples
     --------

@@ -55,7 +55,7 @@ class FastLADMM(FullGradient[FastState]):
         Iterations, each one pass over the data, per epoch.
     slack : float, default=2.02
         Weight of a step over ``beta |A_i|^2``. Two blocks that do not see each other's step
-        need more than 2; a little more keeps rounding out.
+        need more than 2; the rest is a margin for rounding.
 
     Examples
     --------

@@ -60,7 +60,7 @@ class Katyusha(Solver[KatyushaState]):
     Parameters
     ----------
     batch_size : int or "auto"
-        Rows in a mini-batch; "auto" follows 2 Lmax / Lf, beyond which steps gain nothing.
+        Rows in a mini-batch; "auto" takes about 2 Lmax / Lf: more rows allow no longer steps.
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
     strong_convexity : float, default=0

@@ -65,7 +65,7 @@ class LADMPSAP(FullGradient[LADMPSAPState]):
         Iterations, each one pass over the data, per epoch.
     slack : float, default=2.02
         Weight of a step over ``beta |A_i|^2``. Two blocks that do not see each other's step
-        need more than 2; a little more keeps rounding out.
+        need more than 2; the rest is a margin for rounding.
     growth : float, default=1.5
         Factor of the penalty parameter when the blocks hardly move; 1 keeps it constant.
     still : float, default=1e-4

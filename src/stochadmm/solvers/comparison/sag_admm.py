@@ -67,7 +67,7 @@ class SAGADMM(Reduced[SAGState]):
     beta : float, "auto" or Continuation
         Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
     batch_size : int or "auto"
-        Rows in a mini-batch; "auto" follows 2 Lmax / Lf, beyond which steps gain nothing.
+        Rows in a mini-batch; "auto" takes about 2 Lmax / Lf: more rows allow no longer steps.
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
     curvature : float or "auto"

@@ -68,7 +68,7 @@ class VRPDDY(Solver[PDDYState]):
     Parameters
     ----------
     batch_size : int or "auto"
-        Rows in a mini-batch; "auto" follows 2 Lmax / Lf, beyond which steps gain nothing.
+        Rows in a mini-batch; "auto" takes about 2 Lmax / Lf: more rows allow no longer steps.
     step : {"proved", "practical"} or float
         Primal step size: 1 / (Lf + 6 delta(b) Lmax), inside the proved range; 1 / (Lf + 2 delta(b)
         Lmax), beyond it but usually stable and faster; or a number.

@@ -91,7 +91,7 @@ class AccSADMM(Solver[AccState]):
     beta : float or "auto"
         Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
     batch_size : int or "auto"
-        Rows in a mini-batch; "auto" follows 2 Lmax / Lf, beyond which steps gain nothing.
+        Rows in a mini-batch; "auto" takes about 2 Lmax / Lf: more rows allow no longer steps.
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
     step : {"expected", "paper"}

@@ -84,7 +84,7 @@ class Auto(Solver[State]):
     Parameters
     ----------
     route : str, default="auto"
-        Another one than "auto" insists on a method:
+        Any value other than "auto" forces a method:
 
         * "small": small problems, one compiled call;
         * "newton": proximal Newton steps, the Hessian from a sample of rows;

@@ -79,10 +79,10 @@ class StreamedNewton(Solver[StreamedState]):
     Parameters
     ----------
     first_tol : float, default=1e-4
-        Relative gap of the sample's own solution, where the run begins: beyond it, the sample
-        tells of itself only.
+        Relative gap to which the sample's own problem is solved, where the run begins: more
+        accuracy would only describe the sample.
     far : float, default=0.1
-        The sample's problem is begun at its null model where the loss there is below this share of
+        The sample's problem starts at its null model if the loss there is below this share of
         that at zero: rows far from their targets may all be flat, and no model leads to them.
     reach : float, default=10
         A certificate is tried when the promised decrease is at most this many times the target

@@ -118,7 +118,7 @@ class WorkingSet(Solver[WorkingState]):
     first : int, default=100
         Columns of the first set, where that many are held by a penalty: their steps cost little.
     most : float, default=0.5
-        Share of the columns from which on all are taken: copying them costs what they save.
+        Share of the columns above which all are used: copying them would cost what a set saves.
     enough : float, default=0.3
         The set grows when the columns outside promise this share of what the last step brought.
     options : SecondOrderOptions
