@@ -13,8 +13,8 @@ from sklearn.utils.multiclass import is_multilabel
 from ..base.protocols import Array
 from ..base.validation import refuse_masked
 from . import _data
+from ._classifier import Classifier
 from ._data import Data
-from ._roles import Classifier
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -14,8 +14,9 @@ from ..penalties import L1
 from ..problem import Problem
 from ..run.result import Result
 from ._base import Fitting, StructuredModel
+from ._classifier import Classifier
 from ._docs import documented
-from ._roles import Classifier, Regressor
+from ._regressor import Regressor
 from ._structure import Columns, Structure, as_grid, tied
 from .refit import Space, of_levels
 

@@ -14,8 +14,9 @@ from ..operators import Differences, Identity
 from ..penalties import L1
 from ..run.result import Result
 from ._base import Fitting, StructuredModel
+from ._classifier import Classifier
 from ._docs import documented
-from ._roles import Classifier, Regressor
+from ._regressor import Regressor
 from ._structure import Columns, Structure
 from .refit import Space, of_kernel, of_support
 

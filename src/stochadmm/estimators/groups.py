@@ -15,8 +15,9 @@ from ..plots import plot_groups
 from ..problem import Problem
 from ..run.result import Result
 from ._base import Fitting, StructuredModel
+from ._classifier import Classifier
 from ._docs import documented
-from ._roles import Classifier, Regressor
+from ._regressor import Regressor
 from ._structure import Columns, Structure
 
 

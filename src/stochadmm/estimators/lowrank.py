@@ -15,7 +15,7 @@ from ..run.result import Result
 from ._base import Fitting, StructuredModel
 from ._docs import documented
 from ._labels import LabelClassifier
-from ._roles import Regressor
+from ._regressor import Regressor
 from ._structure import Columns, Structure
 from .refit import Space, of_rank, of_support
 

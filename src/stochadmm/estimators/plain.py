@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ._base import StructuredModel
+from ._classifier import Classifier
 from ._docs import documented
-from ._roles import Classifier, Regressor
+from ._regressor import Regressor
 from ._structure import Columns, Structure
 
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from ..operators import Identity
 from ..penalties import GroupL2, SparseGroupNorm
+from ._classifier import Classifier
 from ._docs import documented
-from ._roles import Classifier, Regressor
+from ._regressor import Regressor
 from ._search import PathCV
 from ._structure import Columns, Structure
 from .groups import InGroups
