@@ -277,8 +277,8 @@ class PathCV:
         what, sign = ("score", 1.0) if self.scoring is not None else ("mean loss", -1.0)
         null = sign * scores[0].mean()
         chosen = (
-            f"alpha chosen among {len(scores)} by {scores.shape[1]} folds: {what} of rows left "
-            f"out {sign * best:.4g} +- {error:.2g}, {null:.4g} with the largest alpha"
+            f"alpha chosen among {len(scores)} by {scores.shape[1]} folds: held-out {what} "
+            f"{sign * best:.4g} +- {error:.2g}, with the largest alpha {null:.4g}"
         )
         return [chosen, *super()._found()]  # type: ignore[misc]
 
