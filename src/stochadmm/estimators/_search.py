@@ -82,7 +82,7 @@ class PathCV:
         groups : array of shape (n_samples,), optional
             Groups of rows for ``cv`` splitters such as ``GroupKFold``.
         memory : int or str, optional
-            Memory for rows that are not in memory, in bytes or as ``"2GB"``; 256 MB by default.
+            Memory budget for streamed rows, in bytes or as in ``"2GB"``; 256 MB by default.
 
         Returns
         -------
