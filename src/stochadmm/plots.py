@@ -61,7 +61,7 @@ def plot_scores(
     ax.plot(alphas, mean)
     ax.fill_between(alphas, mean - error, mean + error, alpha=0.2)
     ax.axvline(chosen, color="0.5", linestyle=":")
-    ax.set(xscale="log", xlabel="alpha", ylabel=f"{what} of rows left out")
+    ax.set(xscale="log", xlabel="alpha", ylabel=f"{what} of held-out rows")
     ax.invert_xaxis()
     return ax
 

@@ -626,7 +626,7 @@ def test_the_report_of_a_search_shows_scores_path_and_convergence(run, table, tm
         "3",
     )
     assert done.exit_code == 0, done.stderr
-    assert "alpha chosen among 50 by 3 folds: mean loss of rows left out" in done.stdout
+    assert "alpha chosen among 50 by 3 folds: held-out mean loss" in done.stdout
     page = (tmp_path / "model" / "report.html").read_text()
     for heading in ("Coefficients on the graph", "Cross-validation", "Coefficients by strength",
                     "Convergence"):  # fmt: skip

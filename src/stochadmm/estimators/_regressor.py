@@ -34,8 +34,7 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         """Fit the model.
 
         Ctrl-C leaves the model at the last measured point, with ``status_`` set to
-        ``Status.INTERRUPTED``, and is raised again as ``KeyboardInterrupt``, so that loops around
-        it end.
+        ``Status.INTERRUPTED``, and raises ``KeyboardInterrupt``, so that loops around it end.
 
         Parameters
         ----------
@@ -52,11 +51,10 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         offset : array, optional
             Added to the predictions, such as the log of the exposure for counts.
         checkpoint : path, optional
-            File to which the fit is written every minute. If the fit is killed and called again,
-            it continues from there, with the same bits; a file of other data or parameters is
-            refused.
+            File to which the fit is written every minute. A fit that was killed continues from it
+            when called again, with the same bits; other data or parameters are refused.
         memory : int or str, optional
-            Memory for rows that are not in memory, in bytes or as ``"2GB"``; 256 MB by default.
+            Memory budget for streamed rows, in bytes or as in ``"2GB"``; 256 MB by default.
 
         Returns
         -------

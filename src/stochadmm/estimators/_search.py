@@ -82,7 +82,7 @@ class PathCV:
         groups : array of shape (n_samples,), optional
             Groups of rows for ``cv`` splitters such as ``GroupKFold``.
         memory : int or str, optional
-            Memory for rows that are not in memory, in bytes or as ``"2GB"``; 256 MB by default.
+            Memory budget for streamed rows, in bytes or as in ``"2GB"``; 256 MB by default.
 
         Returns
         -------
@@ -277,8 +277,8 @@ class PathCV:
         what, sign = ("score", 1.0) if self.scoring is not None else ("mean loss", -1.0)
         null = sign * scores[0].mean()
         chosen = (
-            f"alpha chosen among {len(scores)} by {scores.shape[1]} folds: {what} of rows left "
-            f"out {sign * best:.4g} +- {error:.2g}, {null:.4g} with the largest alpha"
+            f"alpha chosen among {len(scores)} by {scores.shape[1]} folds: held-out {what} "
+            f"{sign * best:.4g} +- {error:.2g}, with the largest alpha {null:.4g}"
         )
         return [chosen, *super()._found()]  # type: ignore[misc]
 
