@@ -174,6 +174,38 @@ def test_far_points_bound_every_point_of_the_level_set(seed, outputs):
     assert reached <= most
 
 
+STRAIGHT = (sa.Huber(0.05), sa.Huber(1e-3), sa.Quantile(0.4, smoothing=1e-3))
+
+
+@pytest.mark.parametrize("rows", [3, 10, 40])
+@pytest.mark.parametrize("loss", STRAIGHT, ids=str)
+def test_coefficients_of_zero_where_no_row_bends_are_certified(loss, rows):
+    """Squares on the structure ask for their own multiplier, which no slope tells."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((rows, 4)), 3.0 + rng.random(rows)
+        A2 = rng.integers(-2, 3, (2, 4)).astype(float)
+        problem = sa.Problem(
+            sa.FiniteSum(loss, X, y), h1=sa.ElasticNet(1e-3, 0.3), h2=sa.L1(5.0),
+            A1=sa.Identity(2, scale=2.0), A2=A2, b=np.array([1.0, 9.0]),
+        )  # fmt: skip
+        found = sa.minimize(problem)
+        assert found.converged and not found.x2.any()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_rows_that_are_sure_of_their_class_leave_no_negative_curvature():
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((2, 12)), rng.integers(0, 3, 2)
+        problem = sa.Problem.linear(
+            sa.Multinomial(3), X, y, structure=sa.Differences(12, order=2),
+            on_structure=sa.RowsL21(1e-3 * (seed % 2)), intercept=True,
+            sample_weight=10.0 ** rng.uniform(-6, 6, 2),
+        )  # fmt: skip
+        assert sa.minimize(problem, max_passes=20).gap >= 0
+
+
 # ---------------------------------------------------------------- smooth functions of x1
 
 
