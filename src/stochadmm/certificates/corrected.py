@@ -56,9 +56,7 @@ class Corrected:
 
 def has_model(f2: FiniteSum, form: OneBlock, predictions: Array) -> bool:
     """Say whether the second-order model can be made: a matrix that fits, or its products."""
-    if form.is_through or not form.parts:
-        return False
-    if not offers(f2.loss, Has.CURVATURE_APPLY):
+    if form.is_through or not offers(f2.loss, Has.CURVATURE_APPLY):
         return False
     if not is_implicit(f2, shares_curvature(f2, predictions)):
         return True
