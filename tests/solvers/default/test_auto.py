@@ -109,7 +109,7 @@ UNPENALIZED = {
     "poisson": (sa.Poisson(), lambda z, rng: rng.poisson(np.exp(0.3 * z))),
     "gamma": (sa.Gamma(), lambda z, rng: rng.gamma(2.0, np.exp(0.3 * z))),
     "huber": (sa.Huber(0.3), lambda z, rng: z + rng.standard_t(3, len(z))),
-    "classes": (sa.Multinomial(3), lambda z, rng: np.digitize(z + rng.normal(size=len(z)), [-1, 1])),
+    "classes": (sa.Multinomial(3), lambda z, rng: np.digitize(z + rng.normal(size=600), [-1, 1])),
 }  # fmt: skip
 
 
