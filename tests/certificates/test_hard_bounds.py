@@ -174,6 +174,94 @@ def test_far_points_bound_every_point_of_the_level_set(seed, outputs):
     assert reached <= most
 
 
+BENT = {
+    "squared": (sa.Squared(), lambda y: y),
+    "logistic": (sa.Logistic(), np.sign),
+    "huber": (sa.Huber(3.0), lambda y: y),
+}
+
+
+@pytest.mark.parametrize("unit", [1e-2, 1.0, 1e2])
+@pytest.mark.parametrize("apart", [1e-1, 1.0], ids=["near", "apart"])
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("loss", BENT)
+def test_curvature_bounds_every_point_of_the_level_set_in_any_units(loss, fused, apart, unit):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
+    X[:, 1] = X[:, 0] + apart * X[:, 1]
+    function, targets = BENT[loss]
+    h = {"structure": sa.Differences(3), "on_structure": sa.L1(0.5)} if fused else {}
+    problem = sa.Problem.linear(function, unit * X, targets(y), **h)
+    found = sa.minimize(problem, stop=1e-12)
+    form, at = one_block(problem), problem.f2.evaluate_exactly(found.x2)
+    mu = form.project(form.absorb(-at.gradient))
+    left, error = at.gradient + form.St @ mu, np.full(3, 1e-3 * unit)
+    level = 1.3 * found.objective
+    most = charge(
+        problem.f2, form, at.predictions, at.derivative, mu, left, error, level,
+        workspace=Workspace(),
+    )  # fmt: skip
+    assert np.isfinite(most) or apart < 1
+    steps = [rng.standard_normal(3) for _ in range(100)] + [np.ones(3), np.array([1, -1, 0.0])]
+    assert _farthest(problem, found.x2, np.abs(left) + error, level, steps) <= most
+
+
+def _farthest(problem, x, rho, level, steps):
+    """Return the largest <rho, |w|> found over w of a level set, by bisection along steps."""
+    reached = 0.0
+    for step in steps:
+        low, high = 0.0, 1e9
+        for _ in range(90):
+            middle = 0.5 * (low + high)
+            point = problem.feasible(sa.Pair(np.zeros(problem.shape1), x + middle * step))
+            inside = problem.objective(point) <= level
+            low, high = (middle, high) if inside else (low, middle)
+        reached = max(reached, float(np.vdot(rho, np.abs(x + low * step))))
+    return reached
+
+
+@pytest.mark.parametrize("size", [1.0, 1e5, 1e8])
+def test_a_free_column_of_any_size_is_certified_for_several_outputs(size):
+    rng = np.random.default_rng(1)
+    X, Y = size + rng.standard_normal((10, 1)), rng.standard_normal((10, 3))
+    best = np.square(X @ np.linalg.lstsq(X, Y, rcond=None)[0] - Y).sum() / 20
+    found = sa.minimize(sa.Problem.linear(sa.Squared(), X, Y), max_passes=20)
+    assert found.converged
+    assert found.objective - found.gap <= best * (1 + 1e-14)
+
+
+STRAIGHT = (sa.Huber(0.05), sa.Huber(1e-3), sa.Quantile(0.4, smoothing=1e-3))
+
+
+@pytest.mark.parametrize("rows", [3, 10, 40])
+@pytest.mark.parametrize("loss", STRAIGHT, ids=str)
+def test_coefficients_of_zero_where_no_row_bends_are_certified(loss, rows):
+    """Squares on the structure ask for their own multiplier, which no slope tells."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((rows, 4)), 3.0 + rng.random(rows)
+        A2 = rng.integers(-2, 3, (2, 4)).astype(float)
+        problem = sa.Problem(
+            sa.FiniteSum(loss, X, y), h1=sa.ElasticNet(1e-3, 0.3), h2=sa.L1(5.0),
+            A1=sa.Identity(2, scale=2.0), A2=A2, b=np.array([1.0, 9.0]),
+        )  # fmt: skip
+        found = sa.minimize(problem)
+        assert found.converged and not found.x2.any()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_rows_that_are_sure_of_their_class_leave_no_negative_curvature():
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((2, 12)), rng.integers(0, 3, 2)
+        problem = sa.Problem.linear(
+            sa.Multinomial(3), X, y, structure=sa.Differences(12, order=2),
+            on_structure=sa.RowsL21(1e-3 * (seed % 2)), intercept=True,
+            sample_weight=10.0 ** rng.uniform(-6, 6, 2),
+        )  # fmt: skip
+        assert sa.minimize(problem, max_passes=20).gap >= 0
+
+
 # ---------------------------------------------------------------- smooth functions of x1
 
 

@@ -266,3 +266,13 @@ def test_missing_entries_count_alike_in_the_loss_and_in_the_sum_over_rows(loss):
     assert total == pytest.approx(loss.value(X @ B, Y, weight), rel=1e-12)
     by_hand = (weight * loss.values(X @ B, Y)).sum() / weight.max(axis=1).sum()
     assert total == pytest.approx(by_hand, rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6, 1e9])
+def test_small_losses_of_classes_do_not_round_away_beside_large_predictions(size):
+    z = size + np.array([[0.0, -22.0, -30.0], [-25.0, 0.0, 3.0]])
+    wide = z.astype(np.longdouble)
+    own = wide[[0, 1], [0, 1]]
+    sums = np.log(np.exp(wide - wide.max(axis=1, keepdims=True)).sum(axis=1))
+    loss = sums + (wide.max(axis=1) - own)
+    np.testing.assert_allclose(Multinomial(3).values(z, np.array([0, 1])), loss, rtol=1e-6)

@@ -349,3 +349,16 @@ def test_an_iteration_at_rest_has_the_zeros_and_rank_of_one_that_went_on(seed, a
     np.testing.assert_array_equal(found.coef_ == 0, longer.coef_ == 0)
     np.testing.assert_allclose(found.coef_, longer.coef_, rtol=1e-9, atol=1e-11)
     assert found.result_.info["iterations"] <= longer.result_.info["iterations"]
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_single_row_of_weight_beside_an_intercept_is_fitted_without_a_word():
+    rng = np.random.default_rng(0)
+    X, Y, weight = rng.standard_normal((60, 1)), 1e-6 * rng.standard_normal((60, 3)), np.zeros(60)
+    weight[0] = 1.0
+    problem = sa.Problem.linear(
+        sa.Squared(), X, Y, on_coefficients=sa.Nuclear(4e-7), intercept=True, sample_weight=weight
+    )
+    found = sa.minimize(problem)
+    assert found.converged and not found.coef.any()
+    np.testing.assert_allclose(found.intercept, Y[0])

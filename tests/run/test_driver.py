@@ -654,3 +654,20 @@ def test_long_runs_of_short_epochs_are_measured_at_growing_intervals():
     )
     assert len(watched.history) >= watched.n_epochs
     assert watched.objective <= quiet.objective
+
+
+@pytest.mark.parametrize("method", ["acc-sadmm", "admm", "svrg-admm"])
+def test_a_run_that_a_limit_ends_knows_how_far_its_last_point_is(method):
+    """Steps may be too long for the tight certificate while a run goes on, not at its end."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 6))
+    y = np.where(X[:, 0] - X[:, 1] + rng.standard_normal(80) > 0, 1.0, -1.0)
+    problem = sa.Problem.linear(
+        sa.Logistic(), X, y, structure=sa.Differences(6), on_structure=sa.L1(0.02),
+        on_coefficients=sa.Box(-0.5, 0.6), intercept=True,
+    )  # fmt: skip
+    best = sa.minimize(problem, stop=1e-11)
+    found = sa.minimize(problem, method, max_passes=10)
+    distance = found.objective - best.objective
+    assert best.converged and not found.converged
+    assert distance <= found.gap <= 2 * distance

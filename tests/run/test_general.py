@@ -355,3 +355,14 @@ def test_an_x1_without_a_function_sets_x2_free_whatever_its_units(unit, penalty)
     assert found.converged
     assert found.objective == pytest.approx(best.objective, rel=1e-7)
     np.testing.assert_allclose(found.x2, best.x2, atol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e2, 1e3, 1e4])
+def test_directions_of_x2_alone_are_told_apart_whatever_the_units_of_the_constraint(unit):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((40, 5))
+    X[:, 0] = X[:, 4]
+    data = sa.FiniteSum(sa.Squared(), X, X @ rng.standard_normal(5) + rng.standard_normal(40))
+    A1, A2 = unit * np.array([[1.0, 2.0, 2.0, 0.0, -1.0]]), np.array([[1.0, 2.0, -1.0, -1.0, 1.0]])
+    problem = sa.Problem(data, h1=sa.ElasticNet(0.01 * unit, 0.3), A1=A1, A2=A2)
+    assert sa.minimize(problem).converged

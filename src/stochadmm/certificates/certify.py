@@ -338,7 +338,8 @@ def _corrected(
     lam = form.to_multiplier(found.mu)
     passes = at.n_passes + found.n_passes
     # free directions make the scaled point as costly as the corrected one
-    if not np.isfinite(found.point.bound) or not form.null_directions():
+    failed = not np.isfinite(found.point.bound) or found.point.factor == 0.0
+    if failed or not form.null_directions():
         other = _scaled(problem, f2, form, x, at, start, asked)
         if other.bound >= found.point.bound:
             passes = other.n_passes + found.n_passes

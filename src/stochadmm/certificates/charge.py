@@ -305,7 +305,8 @@ def _along_free(
     kept = [(group, c) for group, c in zip(split.groups, free, strict=True) if len(c)]
     space = FreeSpace(f2, [(group.index, group.free) for group, _ in kept])
     c = np.concatenate([part.ravel() for _, part in kept])
-    found = _by_curvature(space, form, split, z, u, mu, c, level, objective, workspace)
+    pulls = np.concatenate([(abs(g.free.T @ g.free) @ part).ravel() for g, part in kept])
+    found = _by_curvature(space, form, split, z, u, mu, pulls, level, objective, workspace)
     if np.isfinite(found):
         return found
     space.active = None
@@ -316,7 +317,7 @@ def _by_curvature(
     space: FreeSpace, form: OneBlock, split: Split, z: Array, u: Array, mu: Array, c: Array,
     level: float, objective: float, workspace: Workspace,
 ) -> float:  # fmt: skip
-    """Return the bound that slopes near u prove, moved along the curvature of their rows."""
+    """Return the bound that slopes near u prove, moved along their curvature; c is N'N of r's."""
     f2 = space.f2
     known = offers(f2.loss, Has.CURVATURE) and has_margins(f2.loss, u)
     small = known and space.size <= PROOF.most_free
@@ -424,7 +425,7 @@ def _moves(
             break
         root = np.sqrt(values[live])
         T = vectors[:, live] / root / scale[:, None]
-        most = float((np.abs(vectors[:, live] * root * scale[:, None]).T @ c).max(initial=0.0))
+        most = float((np.abs(T).T @ c).max(initial=0.0))
         size = space.spread(z, T)
         margin, q = dual_margin(space.loss, u, length * size, space.f2.y), space.q
         if q is not None:

@@ -56,9 +56,7 @@ class Corrected:
 
 def has_model(f2: FiniteSum, form: OneBlock, predictions: Array) -> bool:
     """Say whether the second-order model can be made: a matrix that fits, or its products."""
-    if form.is_through or not form.parts:
-        return False
-    if not offers(f2.loss, Has.CURVATURE_APPLY):
+    if form.is_through or not offers(f2.loss, Has.CURVATURE_APPLY):
         return False
     if not is_implicit(f2, shares_curvature(f2, predictions)):
         return True
@@ -187,7 +185,7 @@ def _in_domains(
                 hessian.over(free), gradient, at.x, start=w, dual=mu, penalty=first.penalty
             )
             if not again.residual < options.holds:  # the rows left do not hold the model
-                return found._replace(reads=reads)
+                break
             w, mu = again.w, again.dual
             reads += 2.0
         change = np.where(by_row(free, held), hessian.slope_change(w - at.x), held)
@@ -200,11 +198,14 @@ def _in_domains(
         out &= ~idle
         if not out.any():
             return found._replace(change=change, mu=mu, reads=reads)
-        if not np.isfinite(change).all() or out.mean() > options.most_capped:
+        if not np.isfinite(change).all():
             return found._replace(reads=reads)
+        if out.mean() > options.most_capped:
+            break
         held[out] = change[out] * by_row(options.edge * room, change)[out]
         free &= ~out
-    # what is still outside makes the whole change smaller, and least squares fills the gap
+    # what is still outside makes the whole change smaller, and least squares fills the gap: where
+    # all rows are at an edge, slopes stay as they are, and the multiplier is what the model tells
     return found._replace(change=change * float(room[out].min()), mu=mu, reads=reads)
 
 

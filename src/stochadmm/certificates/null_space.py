@@ -139,6 +139,8 @@ class FreeSpace:
         H = np.zeros((self.size, self.size))
         for first in range(0, self.f2.n_terms, PROOF.block):
             H += self._curvature_of(slice(first, first + PROOF.block), z, reach)
+        # rows that are sure of their class leave differences of equal numbers
+        np.fill_diagonal(H, np.maximum(np.diag(H), 0.0))
         return H / self.f2.n_terms
 
     def _lifted(self, curve: Array, z: Array, y: Array, reach: float) -> Array:

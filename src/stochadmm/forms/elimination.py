@@ -319,15 +319,19 @@ def _blocks_apart(basis: Array, p: int) -> Array:
     """Return N turned so that directions of one block alone have zeros in the other.
 
     There rounding would be all that the data, or a penalty, see of them: models take it for rows
-    of next to no size, and make steps in units of it.
+    of next to no size, and make steps in units of it. Directions that a block does not move are
+    told by the sizes in that block, where they are the only ones near zero: in the other one they
+    differ from directions that move it a little by the square of that only.
     """
-    turned = basis @ linalg.svd(basis[p:])[2].T
     tiny = OPTIONS.units * len(basis) * np.finfo(np.float64).eps
-    still = [np.linalg.norm(block, axis=0) <= tiny for block in (turned[:p], turned[p:])]
-    if not np.any(still):
-        return basis
-    turned[:p, still[0]], turned[p:, still[1]] = 0.0, 0.0
-    return turned
+    mixed, apart = basis, list[Array]()
+    for block in (slice(0, p), slice(p, None)):
+        turned = mixed @ np.linalg.svd(mixed[block])[2].T
+        still = np.linalg.norm(turned[block], axis=0) <= tiny
+        if still.any():
+            turned[block, still] = 0.0
+            mixed, apart = turned[:, ~still], [*apart, turned[:, still]]
+    return np.concatenate([mixed, *apart], axis=1)
 
 
 def _first_parts(problem: Problem) -> tuple[list[tuple[Any, int]], tuple[str, ...]]:

@@ -98,8 +98,6 @@ def has_one_block(problem: Problem) -> bool:
 
 def _as_one(sizes: list[tuple[Any, int]]) -> Any:
     """Return penalties with their numbers of rows as one penalty."""
-    if not sizes:
-        return Zero()
     return sizes[0][0] if len(sizes) == 1 else Stacked(sizes)
 
 
@@ -122,7 +120,6 @@ class OneBlock:
         """The rows of h1 as differences of those of A2, where it is a total variation."""
         self.parts: list[tuple[Any, slice]] = []
         """The penalties that are summed in H, with their rows of S."""
-        d, outputs = self.shape[0], self.shape[1:]
         blocks, offsets, start = [], [], 0
         for matrix, offset, part in self._blocks(problem):
             stop = start + matrix.shape[0]
@@ -130,10 +127,9 @@ class OneBlock:
             blocks.append(matrix)
             offsets.append(offset)
             start = stop
-        S = sparse.vstack(blocks) if blocks else sparse.csr_array((0, d))
-        self.structure = structure(S, shared)
+        self.structure = structure(sparse.vstack(blocks), shared)
         self.S, self.St = self.structure.S, self.structure.St
-        self.offset = np.concatenate(offsets) if offsets else np.zeros((0, *outputs))
+        self.offset = np.concatenate(offsets)
         self.rows1 = self.parts[0][1] if problem.constrained else slice(0, 0)
         self.is_through = problem.constrained and self.scale1 is None
         """Whether the first rows are A2 itself, and h1 is reached through A1."""
@@ -166,8 +162,8 @@ class OneBlock:
                 found.append((-(T @ A2) / s, -(T @ b) / s, h1))
             else:
                 found.append((A2, b, Through(h1, problem.A1)))
-        if problem.h2 is not None:
-            T, h2 = unfold(problem.h2, d)
+        if problem.h2 is not None or not found:  # nothing is penalized: every coefficient is free
+            T, h2 = unfold(Zero() if problem.h2 is None else problem.h2, d)
             found.append((T, np.zeros((T.shape[0], *outputs)), h2))
         return found
 

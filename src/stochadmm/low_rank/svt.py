@@ -39,8 +39,9 @@ class SingularValueThreshold:
 
     def _above(self, gram: Array, threshold: float) -> tuple[Array, Array]:
         """Return the eigenpairs of a Gram matrix whose root is above a threshold."""
-        side, least = len(gram), threshold**2
-        if self.rank is not None and side >= self.side and self.rank <= self.few * side:
+        side, least = len(gram), float(threshold) * float(threshold)  # may be infinite
+        few = self.rank is not None and self.rank <= self.few * side
+        if few and side >= self.side and least < np.inf:
             try:
                 some = linalg.eigh(gram, subset_by_value=(least, np.inf), check_finite=False)
                 return some[0], some[1]

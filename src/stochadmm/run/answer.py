@@ -61,8 +61,7 @@ def finish(
     ``as_it_is`` leaves out whatever takes time.
     """
     problem = monitor.problem
-    # the run ended before its method asked for a certificate
-    if best.gap == np.inf and monitor.certifies and not as_it_is:
+    if not as_it_is and monitor.could_know_more(best):
         best = monitor.certified(best, state)
     best = monitor.judged(best, state)
     best = best if as_it_is else inside(structured(best, monitor, state), monitor, state)

@@ -48,4 +48,4 @@ class Pieces:
 
 def pieces(form: OneBlock) -> list[tuple[Any, slice]]:
     """Return the penalties of the stacked structure with their rows, stacks taken apart."""
-    return segments(form.stacked_penalty, form.S.shape[0]) if form.parts else []
+    return segments(form.stacked_penalty, form.S.shape[0])

@@ -102,3 +102,37 @@ def test_damping_keeps_the_slopes_of_coupled_outputs_in_their_domain():
     change = hessian.slope_change(rng.standard_normal((5, 4)))
     np.testing.assert_allclose(change.sum(axis=1), 0.0, atol=1e-14)
     assert hessian.damped(0.0).damping == 0.0 and hessian.damping == 0.3
+
+
+UNPENALIZED = {
+    "logistic": (sa.Logistic(), lambda z, rng: np.where(z + rng.logistic(size=len(z)) > 0, 1, -1)),
+    "poisson": (sa.Poisson(), lambda z, rng: rng.poisson(np.exp(0.3 * z))),
+    "gamma": (sa.Gamma(), lambda z, rng: rng.gamma(2.0, np.exp(0.3 * z))),
+    "huber": (sa.Huber(0.3), lambda z, rng: z + rng.standard_t(3, len(z))),
+    "classes": (sa.Multinomial(3), lambda z, rng: np.digitize(z + rng.normal(size=600), [-1, 1])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("name", UNPENALIZED)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_problems_without_a_penalty_are_certified_where_rows_live(name, streamed, intercept):
+    rng = np.random.default_rng(0)
+    loss, targets = UNPENALIZED[name]
+    X = rng.standard_normal((600, 4))
+    y = targets(X @ np.array([1.0, -1.0, 0.5, 0.0]), rng)
+    rows = (sa.data.ArraySource(X, y),) if streamed else (X, y)
+    found = sa.minimize(sa.Problem.linear(loss, *rows, intercept=intercept), max_passes=20)
+    whole = sa.Problem.linear(loss, X, y, intercept=intercept)
+    assert found.converged
+    assert np.abs(whole.f2.gradient(found.x2)).max() < 1e-3
+
+
+def test_hundreds_of_columns_without_a_penalty_take_second_order_steps():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 300))
+    y = np.where(X[:, 0] + rng.logistic(size=2000) > 0, 1.0, -1.0)
+    problem = sa.Problem.linear(sa.Logistic(), X, y, intercept=True)
+    found = sa.minimize(problem, max_passes=20)
+    assert found.converged
+    assert np.abs(problem.f2.gradient(found.x2)).max() < 1e-4

@@ -142,8 +142,6 @@ class SampledNewton(Solver[NewtonState]):
             return "the loss offers no curvature"
         if f2.n_columns > LIMITS.products:
             return f"{f2.n_columns} columns are too many for a model"
-        if problem.h1 is None and problem.h2 is None:
-            return "no penalty"
         reason = why_no_form(problem, workspace)
         if reason is not None:
             return reason
