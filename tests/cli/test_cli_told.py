@@ -85,6 +85,14 @@ def test_json_has_no_numbers_that_are_not_finite(run, rows, tmp_path):
     assert found[0] > 0 and {found[1], found[2]} == {None, 0.0}
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell that closes files")
+def test_a_closed_output_is_one_line(run, rows):
+    command = f"{sys.executable} -m stochadmm path t.csv --alphas 2 >&-"
+    done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "stochadmm: standard output is closed; name a file with --out\n"
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device")
 def test_a_full_disk_is_one_line(run, rows):
     assert run("fit", "t.csv", "--alpha", "0.05").exit_code == 0

@@ -195,6 +195,8 @@ def _below_heading(
 def write_table(out: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write CSV to a file, whole or absent, or to standard output."""
     if out == "-":
+        if sys.stdout is None:
+            raise OSError("standard output is closed; name a file with --out")
         _write_rows(sys.stdout, header, rows)
         return
     try:
