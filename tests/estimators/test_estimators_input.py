@@ -276,6 +276,17 @@ def test_wrong_weights_of_classes_are_named(value, cuts):
         model.fit(X, np.digitize(y, cuts))
 
 
+@pytest.mark.parametrize("other", [None, 7, float("nan")])
+@pytest.mark.parametrize("kind", ["SparseLogisticClassifier", "SparseLogisticClassifierCV"])
+def test_labels_without_an_order_are_named_with_their_row(kind, other):
+    X, y = sample()
+    labels = np.where(y > 0, "up", "down").astype(object)
+    labels[3] = other
+    said = "NaN" if other != other else f"{other!r} in row 3, expected labels of one kind"
+    with pytest.raises(ValueError, match=said):
+        getattr(sa, kind)().fit(X, labels)
+
+
 # ---------------------------------------------------------------- weights
 
 

@@ -46,6 +46,17 @@ def test_groups_are_drawn_with_their_names_the_longest_first(frame, latent):
     assert list(drawn.values()) == sorted(drawn.values())
 
 
+def test_probabilities_are_those_of_the_loss_that_was_fitted(frame):
+    X, y = frame
+    labels = y > 0
+    model = sa.SparseLogisticClassifier().fit(X, labels)
+    before = model.predict_proba(X)
+    np.testing.assert_array_equal(model.set_params(loss="squared_hinge").predict_proba(X), before)
+    assert not hasattr(model.fit(X, labels), "predict_proba")
+    assert not hasattr(model.set_params(loss="logistic"), "predict_proba")
+    assert hasattr(model.fit(X, labels), "predict_proba")
+
+
 def test_a_gamma_model_becomes_a_plain_one(frame):
     X, y = frame
     model = sa.FusedLassoRegressor(loss="gamma", alpha=0.01).fit(X, np.exp(y))

@@ -10,7 +10,7 @@ from tests.variants import by_variant
 import stochadmm as sa
 from stochadmm import structures
 from stochadmm.base.workspace import Workspace
-from stochadmm.forms.small import SmallLimits, small_form
+from stochadmm.forms.small import SmallLimits, small_forms
 from stochadmm.kernels.extension import available, core
 from stochadmm.penalties import SparseGroupNorm
 
@@ -69,7 +69,7 @@ def penalty(kind: str, d: int, strength: float):
 
 def solved(problem: sa.Problem, x2=None, dual=None):
     assert SmallLimits().why_not(problem) is None
-    form = small_form(problem, Workspace())
+    (form,) = small_forms(problem, Workspace())
     return form.solve(np.zeros(problem.shape2) if x2 is None else x2, dual)
 
 

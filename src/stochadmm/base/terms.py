@@ -76,6 +76,12 @@ class Term:
         """Return the term without an l1 norm that it adds to groups, and that norm."""
         return self, None
 
+    def of_output(self, output: int, outputs: int) -> Term:
+        """Return the part of one column of its rows, where the columns do not share a norm."""
+        if outputs > 1:
+            raise ValueError(f"{type(self).__name__} joins the outputs of a row")
+        return self
+
 
 @dataclass(frozen=True)
 class Elementwise(Term):
@@ -115,6 +121,11 @@ class Elementwise(Term):
         """Return the same term of the entries."""
         wide = (n if n.size != self.size else np.repeat(n, outputs) for n in self.per_row())
         return Elementwise(self.size * outputs, *wide)
+
+    def of_output(self, output: int, outputs: int) -> Elementwise:
+        """Return the numbers of one column."""
+        own = (n if n.size == self.size else n[output::outputs] for n in self.per_row())
+        return Elementwise(self.size, *own)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from scipy import sparse
 from stochadmm.base.protocols import Array
 
 from ._columns import Expected, Table, check_names, listed
+from ._text import DAMAGED, opened_bytes
 
 COMPRESSED = ("data", "indices", "indptr", "shape")
 PARTS = {"csr": COMPRESSED, "csc": COMPRESSED, "coo": ("data", "row", "col", "shape")}
@@ -28,8 +29,9 @@ def read_libsvm(path: str, expected: Expected) -> Table:
     from sklearn.datasets import load_svmlight_file
 
     try:
-        X, y = load_svmlight_file(path, zero_based=True)
-    except (ValueError, OverflowError) as error:
+        with opened_bytes(path) as file:
+            X, y = load_svmlight_file(file, zero_based=True)
+    except (ValueError, OverflowError, *DAMAGED) as error:
         raise ValueError(f"{path} cannot be read as libsvm text: {error}") from error
     least = int(X.indices.min(initial=1))
     from_zero = least == 0 if expected.from_zero is None else expected.from_zero

@@ -20,6 +20,7 @@ from stochadmm.base.protocols import Array
 from ..losses import FOR_NUMBERS
 from ._columns import Table
 from ._design import Design
+from ._told import json_text
 
 FORMAT = 1
 
@@ -68,7 +69,8 @@ class SavedModel:
         """Return columns of predictions by name; for classifiers also probabilities."""
         z = self.decision(table)
         if self.classes is None:
-            values = FOR_NUMBERS[self.loss]().mean(z)
+            with np.errstate(over="ignore"):  # an infinite mean is shown as one
+                values = FOR_NUMBERS[self.loss]().mean(z)
             return {name: values[:, k] for k, name in enumerate(self.targets)}
         labels = np.array(self.classes)
         if z.shape[1] == 1:
@@ -106,7 +108,7 @@ class SavedModel:
             "n_columns": self.design.n_columns, "from_zero": self.design.from_zero,
             "facts": self.facts,
         }  # fmt: skip
-        (folder / "model.json").write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+        (folder / "model.json").write_text(json_text(plain, indent=2) + "\n", encoding="utf-8")
         write_arrays(folder / "model.npz", {"coef": self.coef, "intercept": self.intercept})
         with open(folder / "coefficients.csv", "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import typer
 
 from stochadmm.losses import FOR_LABELS, FOR_NUMBERS
 from stochadmm.structures.given import Kind, given_graph
@@ -108,11 +107,6 @@ class Setting:
     def beside(self) -> dict[str, Any]:
         """Return weights and offsets of the rows where they do not come with them."""
         return {}
-
-    def tell(self) -> None:
-        """Print the notes where they are kept nowhere."""
-        for note in self.notes:
-            typer.echo(f"Note: {note}", err=True)
 
     def model(self, suffix: str = "", **options: Any) -> Any:
         """Return the estimator that the options ask for."""

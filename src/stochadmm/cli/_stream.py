@@ -16,11 +16,14 @@ from ._columns import check_names
 from ._design import Design
 from ._setting import FEW, Asked, Setting, check_offset, loss_for, prepare
 from ._tables import ARROW, LIBSVM, TEXT, files_of, heading, read_table
+from ._text import is_packed, kind_of
 
 GROWTH = {
     **dict.fromkeys(TEXT, 12), **dict.fromkeys(ARROW, 4), **dict.fromkeys(LIBSVM, 6), ".npz": 3,
 }  # fmt: skip
 """Bytes in memory per byte of a file, about: cells of text are read as Python objects first."""
+UNPACKED = 4
+"""Bytes of text per packed byte, about."""
 HALF = "half"
 """The default of ``--memory``."""
 
@@ -41,12 +44,18 @@ def why_streamed(path: str, memory: str) -> str | None:
         return None
     if Path(path).is_dir() or (has_magic(path) and not Path(path).is_file()):
         return f"{path} stands for a folder or several files, which are streamed"
-    kind = Path(path).suffix.lower()
+    kind = kind_of(path)
     if kind == ".npy":
         return f"{path} is a .npy file, which is streamed"
     if kind not in GROWTH or not Path(path).is_file():
         return None
-    if GROWTH[kind] * Path(path).stat().st_size > limit_of(memory):
+    growth = GROWTH[kind] * (UNPACKED if is_packed(path) else 1)
+    if growth * Path(path).stat().st_size > limit_of(memory):
+        if is_packed(path):
+            raise ValueError(
+                f"{path} is larger than the memory limit, and packed rows are not streamed; "
+                "unpack it first"
+            )
         return f"{path} is larger than the memory limit, so its rows are streamed"
     return None
 

@@ -18,25 +18,29 @@ LIBSVM = {".svm", ".libsvm", ".svmlight"}
 def read_table(path: str, expected: Expected = ANYTHING) -> Table:
     """Read a file by the end of its name; ``-`` is CSV on standard input.
 
-    CSV and TSV with a header, Parquet and Arrow files, libsvm text, and NumPy ``.npz`` files with
+    CSV and TSV with a header, Parquet and Arrow files, libsvm text (text also as ``.gz``, ``.bz2``
+    or ``.xz``), and NumPy ``.npz`` files with
     ``X`` (dense, or the parts of a sparse matrix) and optionally ``y`` and ``names``.
     """
     from . import _matrices
 
-    kind = Path(path).suffix.lower()
+    kind = _text.kind_of(path)
     if path == "-" or kind in TEXT:
         table = next(_text.chunks(path, TEXT.get(kind, ","), sys.maxsize, expected))
     elif not Path(path).is_file():
         raise FileNotFoundError(f"{path} is not a file; name a table, or - for standard input")
-    elif kind in ARROW:
+    elif kind in ARROW and not _text.is_packed(path):
         table = _arrow.read(path)
     elif kind in LIBSVM:
         table = _matrices.read_libsvm(path, expected)
-    elif kind == ".npz":
+    elif kind == ".npz" and not _text.is_packed(path):
         table = _matrices.read_npz(path)
     else:
         known = ", ".join(sorted([*TEXT, *ARROW, *LIBSVM, ".npz"]))
-        raise ValueError(f"{path} ends in {kind!r}, expected one of {known}")
+        raise ValueError(
+            f"{path} ends in {Path(path).suffix!r}, expected one of {known}; text may be packed, "
+            "such as .csv.gz"
+        )
     if not table.n_rows:
         raise ValueError(f"{path} has no rows; a header and at least one row are needed")
     return table
@@ -44,7 +48,7 @@ def read_table(path: str, expected: Expected = ANYTHING) -> Table:
 
 def heading(path: str) -> Table:
     """Return the columns of a text or Arrow file without rows; other files name none."""
-    kind = Path(path).suffix.lower()
+    kind = _text.kind_of(path)
     if kind in ARROW:
         return _arrow.heading(path)
     return _text.heading(path, TEXT[kind]) if kind in TEXT else Table(path, {})
@@ -53,10 +57,10 @@ def heading(path: str) -> Table:
 def read_chunks(path: str, rows: int = 1 << 16, expected: Expected = ANYTHING) -> Iterator[Table]:
     """Yield the rows of a file as tables of so many rows; other files come as one table."""
     for file in files_of(path):
-        kind = Path(file).suffix.lower()
+        kind = _text.kind_of(file)
         if file == "-" or kind in TEXT:
             yield from _text.chunks(file, TEXT.get(kind, ","), rows, expected)
-        elif kind in ARROW and Path(file).is_file():
+        elif kind in ARROW and not _text.is_packed(file) and Path(file).is_file():
             yield from _arrow.chunks(file, rows)
         elif kind == ".npy":
             from . import _matrices

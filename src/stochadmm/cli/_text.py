@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
+import io
+import lzma
 import math
 import sys
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +23,23 @@ OTHERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 """What divides the fields of text files in place of commas, which names may have in them."""
 
 
+PACKED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+"""What opens text that is compressed, by the end of its name."""
+DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)
+"""Errors of reading what is compressed."""
+
+
+def kind_of(path: str) -> str:
+    """Return the end of a name that tells the format: ``.csv`` of ``rows.csv.gz``."""
+    name = Path(path)
+    return Path(name.stem if is_packed(path) else name).suffix.lower()
+
+
+def is_packed(path: str) -> bool:
+    """Say whether a file is compressed."""
+    return Path(path).suffix.lower() in PACKED
+
+
 @contextmanager
 def _opened(path: str) -> Iterator[TextIO]:
     if path == "-":
@@ -27,8 +49,17 @@ def _opened(path: str) -> Iterator[TextIO]:
         return
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path} is not a file; name a table, or - for standard input")
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        yield file
+    with opened_bytes(path) as file:
+        try:
+            yield io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+        except DAMAGED as error:
+            raise ValueError(f"{path} cannot be read ({error}); is it damaged?") from error
+
+
+def opened_bytes(path: str) -> Any:
+    """Open a file that may be compressed."""
+    opening: Any = PACKED.get(Path(path).suffix.lower(), open)
+    return opening(path, "rb")
 
 
 def _records(path: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
@@ -164,6 +195,8 @@ def _below_heading(
 def write_table(out: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write CSV to a file, whole or absent, or to standard output."""
     if out == "-":
+        if sys.stdout is None:
+            raise OSError("standard output is closed; name a file with --out")
         _write_rows(sys.stdout, header, rows)
         return
     try:

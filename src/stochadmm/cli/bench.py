@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from ._design import Design
 from ._setting import Asked, Setting, TableSetting, prepare, together
 from ._tables import read_table
 from ._text import write_table
+from ._told import json_text, tell
 from .fit import AsJson, Drop, Edges, Graph, Grid, Groups, L1Ratio, Loss, Target
 
 METHODS = "auto,acc-sadmm,svrg-admm,asvrg-admm,admm"
@@ -46,7 +46,7 @@ def bench(
         fitted = together(target, "y")
         asked = Asked(fitted, loss, edges, groups, grid, graph, drop=together(drop))
         setting: Setting = prepare(read_table(data), asked)
-        setting.tell()
+        tell(setting.notes)
     else:
         setting = _made_up()
     options: dict[str, Any] = {} if l1_ratio is None else {"l1_ratio": l1_ratio}
@@ -56,7 +56,7 @@ def bench(
     if out:
         write_table(out, COLUMNS, [[row[name] for name in COLUMNS] for row in rows])
     if as_json:
-        typer.echo(json.dumps({"alpha": alpha, "tol": tol, "methods": rows}, indent=2))
+        typer.echo(json_text({"alpha": alpha, "tol": tol, "methods": rows}, indent=2))
         return
     _show(setting, alpha, tol, rows)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,8 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+
+from ._told import json_text
 
 # The default, the method of the paper, and one of each kind that the paper compares with: more
 # would only mean more waiting.
@@ -93,7 +94,7 @@ def demo(
             console.print(_table(report[job.name]))
         draw(job, results, out, console)
     if as_json:
-        typer.echo(json.dumps(report, indent=2))
+        typer.echo(json_text(report, indent=2))
         return
     console.print(
         "\nNext: your own table with `stochadmm fit --help`, `sa.GraphFusedClassifier` from "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ import typer
 
 from ._model import SavedModel, check_place
 from ._setting import Asked, Setting, names_of, together
+from ._told import json_text, noted, shows_progress
 
 Target = Annotated[
     list[str] | None, typer.Option(help="Target column, y if absent; several with commas.")
@@ -36,7 +36,9 @@ def fit(
     alpha: Annotated[
         float | None, typer.Option(min=0, help="Strength; else chosen by --cv.")
     ] = None,
-    cv: Annotated[int, typer.Option(min=2, help="Folds that choose alpha.")] = 5,
+    cv: Annotated[
+        int | None, typer.Option(min=2, help="Folds that choose alpha; 5 if absent.")
+    ] = None,
     simplest: Annotated[
         bool,
         typer.Option(
@@ -71,6 +73,11 @@ def fit(
     check_place(out, overwrite)
     if checkpoint is not None and alpha is None:
         raise ValueError("--checkpoint is for one fit, not for a search; pass --alpha")
+    if alpha is not None and (cv is not None or simplest):
+        unused = "--one-standard-error" if cv is None else "--cv"
+        raise ValueError(
+            f"--alpha and {unused} exclude each other; leave --alpha out to choose it"
+        )
     asked = Asked(
         together(target, "y"), loss, edges, groups, grid, graph, weight, offset, together(drop)
     )
@@ -79,11 +86,13 @@ def fit(
     if l1_ratio is not None:
         options["l1_ratio"] = l1_ratio
     if alpha is None:
-        options |= {"cv": cv, "one_standard_error": simplest}
+        options |= {"cv": 5 if cv is None else cv, "one_standard_error": simplest}
     else:
         options["alpha"] = alpha
     more = {"checkpoint": checkpoint, "memory": None if memory == HALF else memory}
-    model, notes = fitted(setting, "CV" if alpha is None else "", options, more, not as_json)
+    model, notes = fitted(
+        setting, "CV" if alpha is None else "", options, more, not as_json and shows_progress()
+    )
     saved = _saved(setting, model, notes)
     # strengths are compared once more, on all rows, where that is no read of files each
     path = None if alpha is not None or setting.streamed else walked(setting, model, options)
@@ -99,7 +108,7 @@ def _finish(
 
     saved.save(out, page(saved, model, graph, path), overwrite)
     if as_json:
-        typer.echo(json.dumps(saved.facts | {"model": str(out)}, indent=2))
+        typer.echo(json_text(saved.facts | {"model": str(out)}, indent=2))
         return
     typer.echo(model.summary())
     for note in saved.facts["notes"]:
@@ -113,10 +122,9 @@ def fitted(
     """Return the fitted estimator, and what it warned of; ``more`` is for its ``fit``."""
     model = setting.model(suffix, verbose=progress, **options)
     given = {name: value for name, value in more.items() if value is not None}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with noted() as notes:
         model.fit(setting.X, setting.y, **setting.beside(), **given)
-    return model, list(dict.fromkeys([*setting.notes, *(str(w.message) for w in caught)]))
+    return model, list(dict.fromkeys([*setting.notes, *notes]))
 
 
 def walked(setting: Setting, model: Any, options: dict[str, Any]) -> Any:

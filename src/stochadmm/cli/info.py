@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import platform
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from ._told import json_text
 
 _REQUIRED = ("stochadmm", "numpy", "scipy", "scikit-learn", "rich", "typer")
 _OPTIONAL = ("matplotlib", "networkx", "pandas", "pyarrow", "dask", "distributed")
@@ -23,7 +24,7 @@ def info(
     """Describe a data file or a model; without one: versions, threads and folders."""
     facts = described(what) if what else collect()
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        typer.echo(json_text(facts, indent=2))
         return
     from rich.console import Console
     from rich.table import Table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -41,12 +42,13 @@ class OneLineErrors(TyperGroup):
             code = run()
         except typer.Abort:
             code = 130
+        except OSError as error:
+            code = _failed(_message_of_files(error))
         except Exception as error:
             message = _message(error)
             if message is None:
                 raise
-            print(f"stochadmm: {message}", file=sys.stderr)
-            code = 2
+            code = _failed(message)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -103,6 +105,21 @@ def _message(error: Exception) -> str | None:
         command = context.command_path if context else "stochadmm"
         text = " ".join(format_message().split()).rstrip(".")
         return f"{text}; see `{command} --help`"
-    if isinstance(error, (ValueError, OSError)):
-        return " ".join(str(error).split())
-    return None
+    return _in_one_line(error) if isinstance(error, ValueError) else None
+
+
+def _message_of_files(error: OSError) -> str:
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return _in_one_line(error)
+    what = error.filename or "the answer"
+    return f"no space is left to write {what}; make room, or name another --out"
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _failed(message: str) -> int:
+    """Print what went wrong; return the exit code."""
+    print(f"stochadmm: {message}", file=sys.stderr)
+    return 2

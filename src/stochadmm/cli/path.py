@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import typer
 
 from ._setting import Asked, together
 from ._text import write_table
+from ._told import json_text, noted, tell
 from .fit import (
     AsJson,
     Drop,
@@ -29,7 +29,7 @@ def path(
     target: Target = None,
     loss: Loss = "",
     alphas: Annotated[int, typer.Option(min=2, help="Number of strengths alpha.")] = 50,
-    eps: Annotated[float, typer.Option(help="Smallest over largest alpha.")] = 1e-2,
+    eps: Annotated[float, typer.Option(help="Smallest over largest alpha.")] = 1e-3,
     edges: Edges = None,
     groups: Groups = None,
     grid: Grid = None,
@@ -48,10 +48,11 @@ def path(
 
     asked = Asked(together(target, "y"), loss, edges, groups, grid, graph, drop=together(drop))
     setting = setting_of(data, asked)
-    setting.tell()
     options: dict[str, Any] = {} if l1_ratio is None else {"l1_ratio": l1_ratio}
     model = setting.model(standardize=standardize, **options)
-    found = model.path(setting.X, setting.y, alphas=alphas, eps=eps)
+    with noted() as notes:
+        found = model.path(setting.X, setting.y, alphas=alphas, eps=eps)
+    tell([*setting.notes, *notes])
     coefs = found.coefs.reshape(len(found.alphas), -1)
     outputs = coefs.shape[1] // setting.design.n_columns
     names = setting.design.names
@@ -64,7 +65,7 @@ def path(
                 found.alphas.tolist(), found.gaps.tolist(), coefs.tolist(), strict=True
             )
         ]
-        typer.echo(json.dumps({"columns": names, "path": rows}))
+        typer.echo(json_text({"columns": names, "path": rows}))
         return
     header = ["alpha", "relative_gap", *names]
     numbers = np.column_stack([found.alphas, found.gaps, coefs]).tolist()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
@@ -16,6 +15,7 @@ from stochadmm.base.protocols import Array
 from ._model import SavedModel
 from ._tables import read_chunks
 from ._text import write_table
+from ._told import json_text
 
 
 def predict(
@@ -34,9 +34,7 @@ def predict(
     if as_json:
         whole = [first, *parts]
         typer.echo(
-            json.dumps(
-                {name: [v for part in whole for v in part[name].tolist()] for name in first}
-            )
+            json_text({name: [v for part in whole for v in part[name].tolist()] for name in first})
         )
         parts = iter(whole[1:])
     if not as_json or out != "-":

@@ -27,9 +27,10 @@ MOST_CLASSES = 100  # different labels that are looked for before a source is re
 
 
 def _has_probabilities(model: Any) -> bool:
-    if model.loss == "logistic" or offers(model.loss, Has.PROBABILITY):
+    loss = vars(model).get("_loss", model.loss)  # what was fitted, whatever was set since
+    if loss == "logistic" or offers(loss, Has.PROBABILITY):
         return True
-    raise AttributeError(f"loss {model.loss!r} has no probabilities; use loss='logistic'")
+    raise AttributeError(f"loss {loss!r} has no probabilities; use loss='logistic'")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -112,8 +113,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
     def _labelled(self, z: Array) -> Array:
         """Return the labels of scores."""
         chosen = (z > 0).astype(np.intp) if z.ndim == 1 else z.argmax(axis=1)
-        labels: Array = self.classes_[chosen]
-        return labels
+        return np.asarray(self.classes_[chosen])
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, offset: Any = None) -> Array:

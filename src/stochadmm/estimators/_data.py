@@ -262,9 +262,19 @@ def class_codes(y: Any, X: Any) -> tuple[Array, Array]:
             f"X has {X.shape[0]} rows and y has {len(y)}; found input variables with "
             "inconsistent numbers of samples, pass one label per row"
         )
-    check_array(y, ensure_2d=False, dtype=None, input_name="y")
-    check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
+    try:
+        check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        check_classification_targets(y)
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError as error:  # labels without an order
+        kinds = [type(label) for label in y]
+        other = next((row for row, kind in enumerate(kinds) if kind is not kinds[0]), None)
+        if other is None:
+            raise
+        raise ValueError(
+            f"y has the labels {y[0]!r} in row 0 and {y[other]!r} in row {other}, expected labels "
+            "of one kind; make all of them texts or numbers, and drop rows without one"
+        ) from error
     check_several(classes)
     return classes, codes
 

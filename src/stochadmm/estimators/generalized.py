@@ -10,6 +10,7 @@ import numpy as np
 from ..base.protocols import Array, Operator
 from ..base.validation import is_whole
 from ..linear_algebra.affine import as_sparse
+from ..linear_algebra.rank import rank
 from ..operators import Differences, Identity
 from ..penalties import L1
 from ..run.result import Result
@@ -52,7 +53,7 @@ class Analysis(StructuredModel):
         A = as_sparse(D) if coef.shape[0] <= LARGEST_RANK else None
         if A is None:
             return int(coef.size - zero.sum())
-        ranks = [_rank(A[np.flatnonzero(column)]) for column in zero.T]
+        ranks = [rank(A[np.flatnonzero(column)]) for column in zero.T]
         return int(coef.size - sum(ranks))
 
 
@@ -73,10 +74,6 @@ def _vanishing(operator: Any, coef: Array) -> Array:
     image = np.abs(operator.matvec(coef))
     size = max(float(image.max(initial=0.0)), float(np.abs(coef).max(initial=0.0)))
     return np.asarray(image <= 1e-9 * size)
-
-
-def _rank(rows: Any) -> int:
-    return int(np.linalg.matrix_rank(rows.toarray())) if rows.shape[0] else 0
 
 
 @documented

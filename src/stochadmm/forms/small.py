@@ -1,11 +1,14 @@
 """Problems as the small route takes them: one stack of rows S with its penalty, as arrays.
 
 ``mean loss + h(S x2)``, S the structure on top of the identity, for a single output and penalties
-that compiled loops know. See ``docs/design/small.md``.
+that compiled loops know. Several outputs are one such problem each, where neither the loss nor a
+penalty joins them. See ``docs/design/small.md``.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,7 +24,7 @@ from ..kernels.views import DataView, PenaltyView
 from ..operators import csr_parts, identity_scale
 from ..problem import Problem
 from ..risk import FiniteSum, loss_of_rows
-from ..risk.views import dense_view
+from ..risk.views import dense_view, in_single_outputs, single_views
 from .compiled import terms_view
 
 
@@ -39,11 +42,14 @@ class SmallLimits:
         while a dozen passes read them, and more rows are better sampled.
     rows : int
         Rows of the structure and the identity together, per column.
+    products : float
+        Multiplications of a Hessian, times outputs: beyond, an epoch would take more than seconds.
     """
 
     columns: int = 256
     numbers: int = 524_288
     rows: int = 12
+    products: float = 4e9
 
     def admits(self, n: int, p: int, structure: int = 0) -> bool:
         """Say whether n rows of p columns, with so many rows of a structure, are small."""
@@ -51,7 +57,7 @@ class SmallLimits:
 
     def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return what keeps a problem from the small route, in words."""
-        reason = why_not_one_call(problem)
+        reason = why_not_one_call(problem, in_single_outputs)
         if reason is not None:
             return reason
         n, p = problem.f2.n_terms, problem.shape2[0]
@@ -59,17 +65,32 @@ class SmallLimits:
             return "it is not small"
         if not self.admits(n, p, problem.shape1[0]):
             return "the structure is not small"
-        if all_terms(problem, workspace or Workspace()) is None:
+        terms = all_terms(problem, workspace or Workspace())
+        if terms is None:
             return "a penalty without rows of its own"
+        outputs = _count(problem)
+        if outputs > 1 and not all(term.separable for term in terms):
+            return "a penalty that joins the outputs"
+        if outputs * max(n, p) * p * p > self.products:
+            return "outputs are many"
         return None
 
 
-def why_not_one_call(problem: Problem) -> str | None:
-    """Return what keeps a problem from any solve in one compiled call, in words."""
+def _compiled(f2: FiniteSum) -> bool:
+    return f2.compiled
+
+
+def why_not_one_call(
+    problem: Problem, takes: Callable[[FiniteSum], bool] = _compiled
+) -> str | None:
+    """Return what keeps a problem from any solve in one compiled call, in words.
+
+    ``takes`` says which rows and losses are taken: by default those of a single output.
+    """
     f2 = loss_of_rows(problem.f2)
     if not available():
         return "no compiled kernels"
-    if f2 is None or not f2.compiled:
+    if f2 is None or not takes(f2):
         return "rows or loss have no compiled form"
     if problem.f1 is not None or problem.b is not None:
         return "f1 or b"
@@ -177,8 +198,8 @@ def minimize_in_columns(
     return form.solve(w, dual)[0].w
 
 
-def small_form(problem: Problem, workspace: Workspace) -> SmallForm:
-    """Return the form of a problem that `SmallLimits` admits."""
+def small_forms(problem: Problem, workspace: Workspace) -> list[SmallForm]:
+    """Return the forms of a problem that `SmallLimits` admits, one per output."""
     p, rows = problem.shape2[0], problem.shape1[0]
     terms = all_terms(problem, workspace) or []
     own = p if problem.h2 is not None else 0
@@ -186,9 +207,18 @@ def small_form(problem: Problem, workspace: Workspace) -> SmallForm:
     terms, again = _taken_apart(terms)
     if again.size:
         parts = _with_rows(*parts, again)
-    h = terms_view(terms, rows + own + again.size, 1, np.dtype(np.float64))
-    f2 = cast(FiniteSum, problem.f2)
-    return SmallForm(f2.view, h, *parts, rows, workspace.shared.once(Hessian.of, f2), again)
+    f2, outputs = cast(FiniteSum, problem.f2), _count(problem)
+    hessian = workspace.shared.once(Hessian.of, f2)
+    forms = []
+    for k, view in enumerate(workspace.shared.once(single_views, f2)):
+        own_terms = [term.of_output(k, outputs) for term in terms]
+        h = terms_view(own_terms, rows + own + again.size, 1, np.dtype(np.float64))
+        forms.append(SmallForm(view, h, *parts, rows, hessian, again))
+    return forms
+
+
+def _count(problem: Problem) -> int:
+    return math.prod(problem.shape2[1:])
 
 
 def _taken_apart(terms: list[Term]) -> tuple[list[Term], Array]:

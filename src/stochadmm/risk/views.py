@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +45,28 @@ def pass_view(f2: FiniteSum) -> DataView | None:
         f2.rows.has_view and f2.n_outputs is None and (f2.weight is None or f2.weight.ndim == 1)
     )
     return data_view(f2) if plain and offers(f2.loss, Has.KERNEL) and available() else None
+
+
+def in_single_outputs(f2: FiniteSum) -> bool:
+    """Say whether compiled passes know the loss of each output by itself: a sum of them is f2."""
+    if f2.compiled:
+        return True
+    each = f2.y.ndim == 2 and (f2.weight is None or f2.weight.ndim == 1)
+    return each and f2.rows.has_view and offers(f2.loss, Has.KERNEL) and available()
+
+
+def single_views(f2: FiniteSum) -> list[DataView]:
+    """Return the rows with the targets of one output after the other; X is not copied."""
+    if f2.n_outputs is None:
+        return [f2.view]
+    every = data_view(f2)
+    return [
+        replace(
+            every, outputs=1, y=np.ascontiguousarray(every.y[:, [k]]),
+            offset=np.ascontiguousarray(every.offset[:, k]) if every.offset.size else every.offset,
+        )
+        for k in range(f2.n_outputs)
+    ]  # fmt: skip
 
 
 def data_view(f2: FiniteSum) -> DataView:

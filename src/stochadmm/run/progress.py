@@ -70,6 +70,7 @@ def bar(
 
     ``read_bytes`` are those of a read of all rows, 0 where they are in memory.
     """
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
@@ -81,7 +82,7 @@ def bar(
     total = max_passes if math.isfinite(max_passes) else None
     forecast = Forecast(rule)
     first = f"first reads of {read_bytes / 1e9:.3g} GB" if read_bytes else ""
-    with Progress(*layout, transient=False) as progress:
+    with Progress(*layout, console=Console(stderr=True)) as progress:
         task = progress.add_task(name, total=total, state=first)
 
         def show(record: Record) -> None:
@@ -97,6 +98,7 @@ def counted(name: str, total: int, shown: bool) -> Iterator[Callable[[int], None
     if not shown:
         yield lambda done: None
         return
+    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -110,6 +112,6 @@ def counted(name: str, total: int, shown: bool) -> Iterator[Callable[[int], None
         TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(),
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*layout, transient=False) as progress:
+    with Progress(*layout, console=Console(stderr=True)) as progress:
         task = progress.add_task(name, total=total)
         yield lambda done: progress.advance(task, done)

@@ -7,6 +7,7 @@ measurement, and nothing is computed before it is needed.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -15,7 +16,8 @@ import numpy as np
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
-from ...forms.small import SmallLimits, small_form
+from ...forms.small import SmallForm, SmallLimits, small_forms
+from ...kernels.small import SmallFound, SmallProblem
 from ...problem import Pair, Problem
 from ...risk.evaluation import Evaluation
 from .._base import Solver, State, register, start_point
@@ -72,7 +74,8 @@ class Small(Solver[SmallState]):
     def memory(self, problem: Problem) -> int:
         """Return the bytes of the rows, numbers per row and the matrices."""
         n, p, rows = problem.f2.n_terms, problem.shape2[0], problem.shape1[0] + problem.shape2[0]
-        return 8 * (n * p + 16 * n + 8 * p * p + 16 * rows)
+        outputs = math.prod(problem.shape2[1:])
+        return 8 * (n * p + (14 + 2 * outputs) * n + 8 * p * p + 16 * rows * outputs)
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
@@ -86,30 +89,54 @@ class Small(Solver[SmallState]):
         )  # fmt: skip
 
     def epoch(self, problem: Problem, state: SmallState, rng: np.random.Generator) -> None:
-        """Solve from the point and the multiplier at hand."""
-        form = state.workspace.once(small_form, problem, state.workspace)
-        at, found = form.solve(state.x.x2, state.dual if problem.constrained else None)
-        if found.bound == -np.inf and state.x.x2.any():
-            # far out all rows may be flat, which nothing is seen from: zero is often nearer
-            again = form.solve(np.zeros_like(state.x.x2), None)
-            if again[1].value + again[1].penalty < found.value + found.penalty:
-                at, found = again
-        dtype, bound = problem.dtype, found.bound
-        x2 = at.w.astype(dtype)
+        """Solve from the point and the multiplier at hand, one output after the other."""
+        forms = state.workspace.once(small_forms, problem, state.workspace)
+        dtype, count = problem.dtype, len(forms)
+        start, dual = (x.reshape(len(x), count) for x in (state.x.x2, state.dual))
+        solved = [
+            _solve(form, start[:, k], dual[:, k] if problem.constrained else None)
+            for k, form in enumerate(forms)
+        ]
+        at, found = (list(part) for part in zip(*solved, strict=True))
+        x2 = _joined([one.w for one in at], problem.shape2).astype(dtype)
         x1 = state.x.x1
         if problem.constrained:
             x1 = problem.A2.matvec(x2)  # type: ignore[union-attr]
-            if np.isfinite(at.dual).all():  # a model without curvature leaves no numbers
-                state.dual = form.multiplier(at.dual).astype(dtype)
-                state.beta = found.inner_penalty
+            if all(
+                np.isfinite(one.dual).all() for one in at
+            ):  # a model without curvature has none
+                own = [form.multiplier(one.dual) for form, one in zip(forms, at, strict=True)]
+                state.dual = _joined(own, state.dual.shape).astype(dtype)
+                state.beta = max(one.inner_penalty for one in found)
         state.x = state.output = Pair(x1, x2)
-        gradient, objective = at.gradient.astype(dtype), found.value + found.penalty
+        value, bound = sum(one.value for one in found), sum(one.bound for one in found)
+        objective = value + sum(one.penalty for one in found)
         if dtype == np.float64:
-            state.cache = Evaluation(x2, found.value, gradient, at.z, at.u)
+            shape = (len(at[0].z), *problem.shape2[1:])
+            gradient = _joined([one.gradient for one in at], problem.shape2)
+            z, u = (_joined(rows, shape) for rows in ([o.z for o in at], [o.u for o in at]))
+            state.cache = Evaluation(x2, value, gradient, z, u)
         state.bound = bound if state.bound is None else max(state.bound, bound)
         state.settled = objective - bound <= self.rounding * abs(objective)
         # split between two rows, a multiplier may lie on the edge where their sum does not
-        state.exact = found.exact and not form.again.size
+        state.exact = all(one.exact for one in found) and not forms[0].again.size
         state.n_epochs += 1
-        state.n_passes += found.n_passes
-        state.n_gradients += found.n_passes
+        passes = sum(one.n_passes for one in found) / count  # one of all rows is for all outputs
+        state.n_passes += passes
+        state.n_gradients += passes
+
+
+def _solve(form: SmallForm, x2: Array, dual: Array | None) -> tuple[SmallProblem, SmallFound]:
+    """Return arrays and numbers of the answer of one output."""
+    at, found = form.solve(x2, dual)
+    if found.bound > -np.inf or not x2.any():
+        return at, found
+    # far out all rows may be flat, which nothing is seen from: zero is often nearer
+    other, again = form.solve(np.zeros_like(x2), None)
+    better = again.value + again.penalty < found.value + found.penalty
+    return (other, again) if better else (at, found)
+
+
+def _joined(columns: list[Array], shape: tuple[int, ...]) -> Array:
+    """Return columns of the outputs as a block."""
+    return np.column_stack(columns).reshape(shape)
