@@ -3,19 +3,135 @@
 // docs/design/small.md.
 #pragma once
 #include "descent.hpp"
+#include "passes.hpp"
 #include "small.hpp"
 
 namespace VARIANT {
 namespace {
 
-INLINE idx square(idx k) { return k * k; }
+INLINE idx square_of(idx k) { return k * k; }
 
-struct FewColumns {
+// The rows as they are given: read one after the other for products, and single columns of them
+// copied where they are worked on.
+template <class T> struct Table : RowLosses {
+  const Data<T> &f;
+  Buffer<double> energy, part;
+  Buffer<idx> place;
+
+  explicit Table(const Data<T> &f) : RowLosses(f), f(f), energy(p), part(p), place(p) {
+    column_energies(f, 1, f.weight != nullptr, part, energy);
+    const double scale = f.weight ? q_over_weight() : 1.0;
+    for (idx j = 0; j < p; ++j) energy[j] = sqrt(scale * energy[j]);
+  }
+  double q_over_weight() const {  // weights of mean one over those that are given
+    for (idx i = 0; i < n; ++i)
+      if (f.weight[i] != 0) return q[i] / (double)f.weight[i];
+    return 1;
+  }
+  void predict(const double *w, double *z) const {  // without offset
+    for (idx i = 0; i < n; ++i) z[i] = f.intercept ? w[f.d] : 0.0;
+    with_rows(f, [&](auto rows) {
+      for (idx i = 0; i < n; ++i) z[i] += product(rows, i, w);
+      return 0;
+    });
+  }
+  // X'(q u) / n in blocks, so that rounding is at most `unit` times the sizes of the terms
+  double unit() const { return 2.3e-16 * (double)(block / 4 + 8 + n / block); }
+  void pull_back(const double *u, double *room, double *out) {
+    for (idx i = 0; i < n; ++i) room[i] = q[i] * u[i];
+    clear(out, p);
+    for (idx at = 0; at < n; at += block) {
+      idx stop = least(at + block, n);
+      clear(part.at, p);
+      with_rows(f, [&](auto rows) {
+        add_rows(rows, at, stop, room, part);
+        return 0;
+      });
+      if (f.intercept)
+        for (idx i = at; i < stop; ++i) part[f.d] += room[i];
+      for (idx j = 0; j < p; ++j) out[j] += part[j];
+    }
+    for (idx j = 0; j < p; ++j) out[j] /= (double)n;
+  }
+  // columns set[from..to) into lines of n numbers
+  void take(const idx *set, idx from, idx to, double *lines) {
+    if (f.sparse) clear(lines + from * n, (to - from) * n);
+    for (idx a = from; a < to; ++a) {
+      place[set[a]] = a + 1;
+      if (set[a] == f.d)  // the intercept
+        for (idx i = 0; i < n; ++i) lines[a * n + i] = 1;
+    }
+    with_rows(f, [&](auto rows) {
+      pick(rows, set, from, to, lines);
+      return 0;
+    });
+    for (idx a = from; a < to; ++a) place[set[a]] = 0;
+  }
+
+ private:
+  static double product(const Dense<T> &rows, idx i, const double *w) {
+    const T *a = rows.X + i * rows.d;
+    Vec<double> even = spread(0.0), odd = even;
+    double rest = 0;
+    idx j = 0;
+    for (; j + 8 <= rows.d; j += 8) {
+      even += widened(a + j) * load(w + j);
+      odd += widened(a + j + 4) * load(w + j + 4);
+    }
+    for (; j < rows.d; ++j) rest += (double)a[j] * w[j];
+    return total(even + odd) + rest;
+  }
+  template <class I> static double product(const Csr<T, I> &rows, idx i, const double *w) {
+    double sum = 0;
+    for (idx k = (idx)rows.indptr[i], end = (idx)rows.indptr[i + 1]; k < end; ++k)
+      sum += (double)rows.data[k] * w[rows.indices[k]];
+    return sum;
+  }
+  // out += sum_i u_i a_i over rows lo..hi, four at a time
+  static NOINLINE void add_rows(const Dense<T> &rows, idx lo, idx hi, const double *u,
+                                double *RESTRICT out) {
+    idx d = rows.d, i = lo;
+    for (; i + 4 <= hi; i += 4) {
+      const T *RESTRICT a = rows.X + i * d, *RESTRICT b = a + d;
+      const T *RESTRICT c = b + d, *RESTRICT e = c + d;
+      double t = u[i], v = u[i + 1], x = u[i + 2], y = u[i + 3];
+      for (idx j = 0; j < d; ++j)
+        out[j] += (t * (double)a[j] + v * (double)b[j]) + (x * (double)c[j] + y * (double)e[j]);
+    }
+    for (; i < hi; ++i)
+      for (idx j = 0; j < d; ++j) out[j] += u[i] * (double)rows.X[i * d + j];
+  }
+  template <class I>
+  static void add_rows(const Csr<T, I> &rows, idx lo, idx hi, const double *u,
+                       double *RESTRICT out) {
+    for (idx i = lo; i < hi; ++i)
+      for (idx k = (idx)rows.indptr[i], end = (idx)rows.indptr[i + 1]; k < end; ++k)
+        out[rows.indices[k]] += u[i] * (double)rows.data[k];
+  }
+  void pick(const Dense<T> &rows, const idx *set, idx from, idx to, double *lines) const {
+    const idx side = 32;  // rows of a square that stays in the first cache
+    for (idx start = 0; start < n; start += side)
+      for (idx a = from; a < to; ++a)
+        if (set[a] < f.d)
+          for (idx i = start; i < least(start + side, n); ++i)
+            lines[a * n + i] = (double)rows.X[i * f.d + set[a]];
+  }
+  template <class I>
+  void pick(const Csr<T, I> &rows, const idx *, idx, idx, double *lines) const {
+    for (idx i = 0; i < n; ++i)
+      for (idx k = (idx)rows.indptr[i], end = (idx)rows.indptr[i + 1]; k < end; ++k) {
+        idx a = place[rows.indices[k]];
+        if (a) lines[(a - 1) * n + i] += (double)rows.data[k];
+      }
+  }
+};
+
+template <class T> struct FewColumns {
   const double slack = 1.4e-14;  // rounding of a value: 64 units
   const double settled = 1e-11;  // violation, relative to the largest slope at zero or at the start
   const idx most_steps = 100;
   const ColumnsRoute &s;
-  Lines f;
+  Table<T> f;
   Single h;
   idx n, p, k = 0;  // k columns in the set
   Buffer<double> z, u, c, g, zn, un, gn, wn, losses, room, pull;
@@ -25,14 +141,15 @@ struct FewColumns {
   Buffer<char> chosen;
   double value = 0, penalty = 0, share = 0;
   idx passes = 0, steps = 0;
-  bool full = false;  // more columns are needed than the set may have
+  bool full = false;    // more columns are needed than the set may have
+  bool covered = true;  // all columns that are not at zero are in the set
   double until, work = 0;  // when to leave, and the products so far
   bool late = false, rests = false;
 
-  template <class T> FewColumns(const ColumnsRoute &s, const Data<T> &data)
+  FewColumns(const ColumnsRoute &s, const Data<T> &data)
       : s(s), f(data), h{s.l1, s.l2, s.lo, s.hi}, n(f.n), p(f.p), z(n), u(n), c(n), g(p), zn(n),
         un(n), gn(p), wn(p), losses(n), room(n), pull(p), lines(least(p, s.most) * n, false),
-        H(square(least(p, s.most)), false), H_before(square(least(p, s.most)), false), set(p),
+        H(square_of(least(p, s.most)), false), H_before(square_of(least(p, s.most)), false), set(p),
         chosen(p) {
     if (f.loss.kinked) share = 1e-3;
     until = s.now() + s.seconds;
@@ -42,10 +159,18 @@ struct FewColumns {
   double evaluate(const double *w, double *z_, double *u_, double &pen) {
     pen = 0;
     for (idx j = 0; j < p; ++j) pen += h.value(j, w[j]);
-    f.predict(w, z_);
+    predict(w, z_);
     for (idx i = 0; i < n; ++i) z_[i] += f.offset[i];
     f.loss.values(f.p0, f.p1, z_, f.y, n, u_, losses);
     return f.mean(losses);
+  }
+
+  // By the columns of the set; by the rows before there is one.
+  void predict(const double *w, double *z_) const {
+    if (n_lines == 0 || !covered) return f.predict(w, z_);
+    clear(z_, n);
+    for (idx a = 0; a < n_lines; ++a)
+      if (w[set[a]] != 0) add(w[set[a]], lines + a * n, z_, n);
   }
 
   double violation(const double *w, const double *slopes) const {
@@ -110,6 +235,7 @@ struct FewColumns {
       if (w[j] != 0 || h.l1[j] == 0) {
         support++;
         if (!chosen[j]) choose(j);
+        covered &= chosen[j] || w[j] == 0;
       }
     return support;
   }
@@ -129,7 +255,7 @@ struct FewColumns {
 
   // The Hessian of the columns in the set; that of a quadratic loss only grows.
   void model() {
-    for (idx a = n_lines; a < k; ++a) copy(f.X + set[a] * n, n, lines + a * n);
+    f.take(set, n_lines, k, lines);
     n_lines = k;
     f.loss.curvatures(f.p0, f.p1, z, f.y, n, c);
     for (idx i = 0; i < n; ++i) room[i] = f.q[i] * ((1 - share) * c[i] + share * f.cap) / (double)n;
@@ -202,7 +328,7 @@ struct FewColumns {
 };
 
 template <class T> ColumnsFound few_columns(const ColumnsRoute &s, const Data<T> &data) {
-  FewColumns route(s, data);
+  FewColumns<T> route(s, data);
   route.run();
   copy(route.z.at, route.n, s.z);
   copy(route.u.at, route.n, s.u);

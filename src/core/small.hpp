@@ -9,24 +9,20 @@
 namespace VARIANT {
 namespace {
 
-// The rows, transposed and in double: one line of n numbers per coefficient, the intercept last.
-struct Lines {
-  idx n, p;
+// The loss of every row, in double: weights of mean one, targets, offsets, ranges of derivatives.
+struct RowLosses {
+  static constexpr idx block = 64;  // rows whose terms are added up before the sums of blocks are
+  idx n, p;                         // p coefficients, that of the intercept included
   const EntryLoops &loss;
   double p0, p1;
-  Buffer<double> X, y, q, offset, low, high, energy;
+  Buffer<double> y, q, offset, low, high;
   double cap;  // of the second derivative
 
-  template <class T> explicit Lines(const Data<T> &f)
-      : n(f.n), p(f.d + f.intercept), loss(entry_loops(f.loss)), p0(f.p0), p1(f.p1),
-        X(n * p), y(n), q(n), offset(n), low(n), high(n), energy(p),
-        cap(loss.cap(p0, p1)) {
-    if (f.sparse && f.wide) spread_rows<T, int64_t>(f);
-    else if (f.sparse) spread_rows<T, int32_t>(f);
-    else transpose(f);
+  template <class T> explicit RowLosses(const Data<T> &f)
+      : n(f.n), p(f.d + f.intercept), loss(entry_loops(f.loss)), p0(f.p0), p1(f.p1), y(n), q(n),
+        offset(n), low(n), high(n), cap(loss.cap(p0, p1)) {
     double total = 0;
     for (idx i = 0; i < n; ++i) {
-      if (f.intercept) X[f.d * n + i] = 1;
       y[i] = (double)f.y[i];
       q[i] = f.weight ? (double)f.weight[i] : 1.0;
       offset[i] = f.offset ? (double)f.offset[i] : 0.0;
@@ -35,6 +31,27 @@ struct Lines {
     if (f.weight)
       for (idx i = 0; i < n; ++i) q[i] *= (double)n / total;
     loss.ranges(p0, p1, y, n, low, high);
+  }
+  double mean(const double *values) const {
+    double sum = 0, part;
+    for (idx at = 0; at < n; at += block) {
+      dot(values + at, least(block, n - at), q + at, &part);
+      sum += part;
+    }
+    return sum / (double)n;
+  }
+};
+
+// The rows, transposed and in double: one line of n numbers per coefficient, the intercept last.
+struct Lines : RowLosses {
+  Buffer<double> X, energy;
+
+  template <class T> explicit Lines(const Data<T> &f) : RowLosses(f), X(n * p), energy(p) {
+    if (f.sparse && f.wide) spread_rows<T, int64_t>(f);
+    else if (f.sparse) spread_rows<T, int32_t>(f);
+    else transpose(f);
+    if (f.intercept)
+      for (idx i = 0; i < n; ++i) X[f.d * n + i] = 1;
     Buffer<double> room(n);
     for (idx j = 0; j < p; ++j) {
       for (idx i = 0; i < n; ++i) room[i] = q[i] * X[j * n + i];
@@ -62,7 +79,6 @@ struct Lines {
       if (w[j] != 0) add(w[j], X + j * n, z, n);
   }
   // X'(q u) / n in blocks, so that rounding is at most `unit` times the sizes of the terms
-  static constexpr idx block = 64;
   double unit() const { return 2.3e-16 * (double)(block / 8 + 8 + n / block); }
   void pull_back(const double *u, double *room, double *out) const {
     for (idx i = 0; i < n; ++i) room[i] = q[i] * u[i];
@@ -74,14 +90,6 @@ struct Lines {
       }
       out[j] = sum / (double)n;
     }
-  }
-  double mean(const double *values) const {
-    double sum = 0, part;
-    for (idx at = 0; at < n; at += block) {
-      dot(values + at, least(block, n - at), q + at, &part);
-      sum += part;
-    }
-    return sum / (double)n;
   }
   // X' diag(q c) X / n, both triangles
   void hessian(const double *c, double *out) const {

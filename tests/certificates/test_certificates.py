@@ -592,6 +592,26 @@ def test_options_cost_tightness_and_never_truth():
     assert scaled[0] <= scaled[1] <= truth.objective + 1e-12
 
 
+def test_rounding_that_a_waited_for_gap_does_not_notice_takes_no_further_read():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 40))
+    y = X[:, :4].sum(axis=1) + 3 * rng.standard_normal(3000)
+    weak = 1e-5 * np.abs(X.T @ y).max() / 3000  # its level set is wide: rounding costs more
+    problem = Problem.linear(Squared(), X, y, on_structure=L1(weak))
+    truth = sa.minimize(problem, stop=sa.Gap(1e-12))
+
+    def certified(options):
+        before = problem.f2.rows.tally.rows
+        found = certify(problem, Pair(truth.x1, truth.x2), truth.dual, options=options)
+        return found, problem.f2.rows.tally.rows - before
+
+    patient, reads = certified(CertificateOptions())
+    hasty, fewer = certified(CertificateOptions().towards(1e-4))
+    assert fewer < reads
+    assert hasty.bound <= patient.bound <= truth.objective + 1e-12
+    assert hasty.gap <= 0.1 * 1e-4 * truth.objective
+
+
 @pytest.mark.parametrize(("name", "value"), [("rounds", 0), ("model_rounds", 1.5), ("edge", 0.0)])
 def test_options_that_would_leave_nothing_to_do_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name} is {value}, expected"):
@@ -614,4 +634,4 @@ def test_methods_that_certify_their_own_steps_take_the_options(monkeypatch):
     mine = CertificateOptions(corrected_rounds=2)
     method = sa.SampledNewton(SecondOrderOptions(certificate=mine))
     assert sa.minimize(problem, method, stop=sa.Gap(1e-6)).converged
-    assert seen and all(options is mine for options in seen)
+    assert seen and all(options == mine.towards(1e-6) for options in seen)

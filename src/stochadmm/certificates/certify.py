@@ -296,7 +296,7 @@ def _scaled(
         moved, exact = cleared
         found = scaled_point(
             f2, form, exact.predictions, exact.derivative, exact.gradient, start, objective,
-            asked.options.rounds, most_times=asked.options.most_times, deadline=deadline,
+            asked.options.rounds, options=asked.options, deadline=deadline,
             workspace=asked.workspace,
         )  # fmt: skip
         passes = exact.n_passes

@@ -118,7 +118,7 @@ def _point(
     size = float(np.max(mean_size(f2, at.derivative)))
     return scaled_point(
         f2, form, at.predictions, u, gradient, mu, objective, options.corrected_rounds, size,
-        most_times=options.most_times, deadline=deadline, workspace=workspace,
+        options=options, deadline=deadline, workspace=workspace,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..base.immutable import field_values
 from ..base.validation import is_whole
@@ -32,6 +32,10 @@ class CertificateOptions:
         a held derivative goes.
     damping : float
         Share of the curvature bound that a model without a minimum is damped by.
+    charge, charge_share : float
+        Share of the objective that rounding may cost a bound before a smaller price is proved in
+        more directions, which may take longer than all else; and share of a gap that a run waits
+        for up to which it is not asked for.
 
     Examples
     --------
@@ -60,6 +64,8 @@ class CertificateOptions:
     most_capped: float = 0.3
     edge: float = 0.99
     damping: float = 0.01
+    charge: float = 1e-11
+    charge_share: float = 0.1
 
     def __post_init__(self) -> None:
         counts = ("rounds", "most_times", "corrected_rounds", "model_rounds", "model_iter")
@@ -68,6 +74,12 @@ class CertificateOptions:
             if not value > 0 or (whole and not is_whole(value)):
                 wanted = "an integer >= 1" if whole else "a number > 0"
                 raise ValueError(f"{name} is {value!r}, expected {wanted}")
+
+    def towards(self, target: float | None) -> CertificateOptions:
+        """Return how hard to look for a bound where a relative gap is waited for."""
+        if target is None:
+            return self
+        return replace(self, charge=max(self.charge, self.charge_share * target))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
 from ..risk.dual import mean_conjugate
 from .charge import charge, least_value
-from .options import OPTIONS, PROOF
+from .options import OPTIONS, PROOF, CertificateOptions
 from .rounding import UNIT, per_row, rounding, unsettled
 
 
@@ -50,19 +50,20 @@ def dual_value(
 
 def lower_bound(
     f2: FiniteSum, form: OneBlock, z: Array, u: Array, gradient: Array, mu: Array, error: Array,
-    objective: float, value: float | None = None, *, workspace: Workspace,
+    objective: float, value: float | None = None, *, enough: float = 0.0, workspace: Workspace,
 ) -> float:  # fmt: skip
     """Return D(u, mu) less what is left of ``X'(q u)/n + S' mu = 0`` costs at most.
 
     It is minus infinity where that is more than a matter of rounding, or its cost is not known.
-    ``objective`` is F at some feasible point, ``value`` the `dual_value` where it is known.
+    ``objective`` is F at some feasible point, ``value`` the `dual_value` where it is known. A cost
+    of at most ``enough`` is not looked at more closely.
     """
     if value is None:
         value = dual_value(f2, form, u, gradient, mu, error)
     if not np.isfinite(value):
         return -np.inf
     left, error = gradient + form.St @ mu, error + unsettled(form, mu)
-    enough = PROOF.small_charge * max(objective - value, 0.0)
+    enough = max(enough, PROOF.small_charge * max(objective - value, 0.0))
     return value - charge(f2, form, z, u, mu, left, error, objective, enough, workspace=workspace)
 
 
@@ -101,8 +102,9 @@ def feasible_multiplier(
 
 def scaled_point(
     f2: FiniteSum, form: OneBlock, z: Array, u: Array, gradient: Array, start: Array,
-    objective: float, rounds: int, size: float = 0.0, *, most_times: int = OPTIONS.most_times,
-    deadline: Deadline = NEVER, workspace: Workspace | None = None,
+    objective: float, rounds: int, size: float = 0.0, *,
+    options: CertificateOptions = OPTIONS, deadline: Deadline = NEVER,
+    workspace: Workspace | None = None,
 ) -> DualPoint:  # fmt: skip
     """Return the bound of slopes ``u`` whose gradient vanishes along the free directions.
 
@@ -113,7 +115,7 @@ def scaled_point(
     error = rounding(f2, form, u, start, size, workspace=workspace)
     tiny = PROOF.near * per_row(form, error)
     t, mu = feasible_multiplier(
-        form, gradient, start, tiny, rounds, most_times=most_times, deadline=deadline
+        form, gradient, start, tiny, rounds, most_times=options.most_times, deadline=deadline
     )
     error = rounding(f2, form, u, mu, size, workspace=workspace)
     # a point on the edge may fall outside by rounding when scaled
@@ -121,7 +123,7 @@ def scaled_point(
         shrunk = u if factor == 1.0 else factor * u
         bound = lower_bound(
             f2, form, z, shrunk, factor * gradient, factor * mu, error, objective,
-            workspace=workspace,
+            enough=options.charge * abs(objective), workspace=workspace,
         )  # fmt: skip
         if np.isfinite(bound):
             break

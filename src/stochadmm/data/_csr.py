@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ..base.protocols import Array
 from ..linear_algebra.dense import weighted_gram
-from .rows import ALL, CSR, ColumnMoments, Counted
+from .rows import ALL, CSR, Blocking, ColumnMoments, Counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +20,8 @@ class CSRRows(Counted):
     """A CSR array of shape (n, d) without duplicate entries."""
 
     storage: ClassVar[str] = CSR
+    # calls of SciPy for a block cost more than a cache of the second level saves
+    blocking: Blocking = field(default=Blocking(block_bytes=1 << 21), repr=False)
 
     @property
     def n_bytes(self) -> int:

@@ -15,6 +15,7 @@ from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.terms import Elementwise
 from ..base.workspace import Workspace
+from ..data import CSR
 from ..kernels.few_columns import ColumnsFound, ColumnsProblem, few_columns
 from ..kernels.views import DataView
 from ..problem import Problem
@@ -29,7 +30,11 @@ class ColumnLimits:
     Parameters
     ----------
     numbers : int
-        Entries of X, which are copied as dense float64 columns: 64 MB.
+        Entries of the columns of the largest set, which are copied one after the other as they are
+        needed: half a gigabyte, which is rarely taken.
+    sparse_numbers : int
+        Entries of X, zeros included, where it is sparse: beyond, dense copies of its columns cost
+        as much as the call saves.
     first : int
         Columns of the first set: their square matrix costs next to nothing.
     most : int
@@ -38,7 +43,8 @@ class ColumnLimits:
         Products of one call, some tenths of a second: between calls a run can be interrupted.
     """
 
-    numbers: int = 8_388_608
+    numbers: int = 67_108_864
+    sparse_numbers: int = 8_388_608
     first: int = 64
     most: int = 2048
     work: float = 4e9
@@ -50,8 +56,9 @@ class ColumnLimits:
             return reason
         f2 = loss_of_rows(problem.f2)
         assert f2 is not None
-        if f2.n_terms * f2.n_columns > self.numbers:
-            return "its columns are too many to be copied"
+        sparse = f2.storage == CSR and f2.n_terms * f2.n_columns > self.sparse_numbers
+        if sparse or f2.n_terms * min(f2.n_columns, self.most) > self.numbers:
+            return "its columns are too long to be copied"
         if workspace.once(column_form, problem, workspace) is None:
             return "a penalty that does not hold columns one by one"
         return None

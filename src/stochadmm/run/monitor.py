@@ -144,7 +144,8 @@ class Monitor:
         else:
             found = certify(
                 self.problem, x, dual, cache, strength=strength,
-                options=self.habits.certificate, workspace=workspace, deadline=state.deadline,
+                options=self.habits.certificate.towards(target), workspace=workspace,
+                deadline=state.deadline,
             )  # fmt: skip
         self.took[strength] = time.perf_counter() - began
         self.count(state, found.n_passes)

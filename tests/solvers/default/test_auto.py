@@ -65,12 +65,17 @@ def test_the_route_follows_the_shape(n, d, route):
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "route"),
-    [(300, 1000, "few-columns"), (4500, 2000, "working-set"), (3000, 250, "newton")],
+    ("n", "d", "kind", "route"),
+    [
+        (300, 1000, np.asarray, "few-columns"),
+        (4500, 2000, np.asarray, "few-columns"),
+        (4500, 2000, sparse.csr_array, "working-set"),
+        (3000, 250, np.asarray, "newton"),
+    ],
 )
-def test_columns_held_one_by_one_are_worked_on_a_few_at_a_time(n, d, route):
+def test_columns_held_one_by_one_are_worked_on_a_few_at_a_time(n, d, kind, route):
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((n, d)), np.where(rng.random(n) > 0.5, 1.0, -1.0)
+    X, y = kind(rng.standard_normal((n, d))), np.where(rng.random(n) > 0.5, 1.0, -1.0)
     problem = sa.Problem.linear(sa.Logistic(), X, y, on_coefficients=sa.L1(0.01))
     assert sa.Auto().choose(problem)[0] == route
 

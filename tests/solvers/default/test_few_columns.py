@@ -223,6 +223,40 @@ def test_no_step_begins_after_a_deadline():
     assert found.late and found.n_steps == 0 and not at.w.any()
 
 
+@pytest.mark.parametrize("most", [8, 2048])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_rows_of_every_kind_are_read_as_they_are(as_sparse, dtype, intercept, most):
+    rng = np.random.default_rng(0)
+    n, d = 131, 67  # neither a whole number of blocks nor of vectors
+    X = np.where(rng.random((n, d)) < 0.3, rng.standard_normal((n, d)), 0.0).astype(dtype)
+    y, weight, offset = rng.standard_normal(n), rng.integers(0, 3, n), rng.standard_normal(n)
+    rows = sparse.csr_array(X) if as_sparse else X
+    problem = sa.Problem.linear(
+        sa.Squared(), rows, y.astype(dtype), intercept=intercept, offset=offset.astype(dtype),
+        sample_weight=weight.astype(dtype), on_coefficients=sa.L1(0.01),
+    )  # fmt: skip
+    form = column_form(problem, Workspace())
+    start = rng.standard_normal(problem.shape2)  # more columns than a small set may have
+
+    def once():
+        at, found = form.solve(start, ColumnLimits(first=4, most=most))
+        return (*(a.tobytes() for a in (at.w, at.z, at.u, at.gradient)), found)
+
+    answers = by_variant(once)
+    assert all(answer == answers[0] for answer in answers)
+    at, found = form.solve(start, ColumnLimits(first=4, most=most))
+    table = np.column_stack([X, np.ones(n)]) if intercept else X
+    table, q = table.astype(float), weight / weight.mean()
+    z = table @ at.w + offset.astype(dtype)
+    u = z - y.astype(dtype)
+    np.testing.assert_allclose(at.z, z, atol=1e-12)
+    np.testing.assert_allclose(at.gradient, table.T @ (q * u) / n, atol=1e-12)
+    np.testing.assert_allclose(found.value, 0.5 * np.mean(q * u**2), rtol=1e-12)
+    assert found.rests == (most == 2048)
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
@@ -269,7 +303,12 @@ def test_what_it_cannot_serve():
         assert reason is not None and word in reason
     problem = sa.Problem.linear(f, X, y, on_coefficients=sa.L1(0.1))
     reason = replace(FewColumns(), limits=ColumnLimits(numbers=1000)).why_not(problem)
-    assert reason is not None and "too many" in reason
+    assert reason is not None and "too long" in reason
+    rows = sa.Problem.linear(f, sparse.csr_array(X), y, on_coefficients=sa.L1(0.1))
+    fewer = replace(FewColumns(), limits=ColumnLimits(sparse_numbers=1000))
+    assert fewer.why_not(problem) is None
+    reason = fewer.why_not(rows)
+    assert reason is not None and "too long" in reason
 
 
 @pytest.mark.parametrize("tol", [1e-4, 1e-10])

@@ -20,7 +20,7 @@ from ...base.capabilities import Has
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
-from ...certificates import gap_scale, scaled_point
+from ...certificates import CertificateOptions, gap_scale, scaled_point
 from ...coordinates import CoordinateNewton, CoordinateOptions, EntryForm, read
 from ...coordinates import why_not as why_not_entrywise
 from ...data import CSR
@@ -162,7 +162,8 @@ class EntryNewton(Solver[EntryState]):
         gradient[form.free] = run.loss.columns.outer_gradient(left)
         found = scaled_point(
             f2, form.composite, at.z, at.slopes, gradient, form.pull(at.gradient), run.upper,
-            rounds=1, deadline=s.deadline, workspace=s.workspace,
+            rounds=1, options=CertificateOptions().towards(s.target), deadline=s.deadline,
+            workspace=s.workspace,
         )  # fmt: skip
         if s.bound is None or found.bound > s.bound:
             s.bound = found.bound

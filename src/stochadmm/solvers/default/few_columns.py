@@ -56,7 +56,7 @@ class FewColumns(Solver[SmallState]):
         """Return the bytes of the columns, numbers per row and the matrices of the largest set."""
         n, p = problem.f2.n_terms, problem.shape2[0]
         most = min(p, self.limits.most)
-        return 8 * (n * (p + most) + 12 * n + 2 * most * most + 12 * p)
+        return 8 * (n * most + 12 * n + 3 * most * most + 14 * p)
 
     def start(
         self, problem: Problem, x: Pair | None = None, dual: Array | None = None,

@@ -330,7 +330,8 @@ class SampledNewton(Solver[NewtonState]):
         own = hessian.damped(0.0) if hessian.sample.coupled else hessian
         found = corrected_point(
             f2, form, at, start, now, own, near, tol, s.penalty,
-            options=self.options.certificate, workspace=s.workspace, deadline=s.deadline,
+            options=self.options.certificate.towards(s.target), workspace=s.workspace,
+            deadline=s.deadline,
         )  # fmt: skip
         if found is None or found.model is None:
             return None

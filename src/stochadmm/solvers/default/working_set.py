@@ -26,6 +26,7 @@ from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...certificates import (
+    CertificateOptions,
     DualPoint,
     gap_scale,
     scaled_point,
@@ -254,7 +255,8 @@ class WorkingSet(Solver[WorkingState]):
         mu = form.multiplier(s.columns, found.mu, gradient)
         point = scaled_point(
             f2, form.composite, at.predictions, found.slopes, gradient, mu, now, rounds=1,
-            deadline=s.deadline, workspace=s.workspace,
+            options=CertificateOptions().towards(s.target), deadline=s.deadline,
+            workspace=s.workspace,
         )  # fmt: skip
         if s.bound is None or point.bound > s.bound:
             s.bound = point.bound
