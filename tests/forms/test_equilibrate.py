@@ -243,3 +243,17 @@ def test_a_column_of_next_to_nothing_does_not_drown_the_ties_of_others(size, int
     assert model.dual_gap_ < 1e-6
     assert model.result_.objective == pytest.approx(zero.result_.objective, rel=1e-5)
     np.testing.assert_allclose(model.predict(X), zero.predict(X), atol=1e-3)
+
+
+def test_one_tiny_entry_among_the_rows_that_are_looked_at_is_no_matter_of_units():
+    rng = np.random.default_rng(0)
+    n, every = 8000, 8000 // Equilibration().sample
+    X = sparse.random_array((n, 30), density=0.05, format="lil", rng=rng)
+    X[::every, 0] = 0.0
+    X[every, 0] = 1e-9  # all that a look at some of the rows finds of this column
+    X = sparse.csr_array(X)
+    y = np.asarray(X[:, [1]].toarray()).ravel() + 0.1 * rng.standard_normal(n)
+    problem = sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.L1(1e-4))
+    units = equilibrated(problem)
+    assert units is None or equilibrated(units.problem) is None
+    assert sa.minimize(problem, stop=sa.Gap(1e-8)).converged

@@ -176,6 +176,8 @@ def equilibrated(
         # the strengths of a path share their rows
         data, scale = workspace.rows.once(_scaled_data, f2, shift, options, tied.tobytes())
         full = np.append(scale, 1.0) if f2.intercept else scale
+        if shift is None and (full == 1).all():  # the rows that were looked at are not like all
+            return None
         made = _restated(problem, data, full)
         if made is None or not made[1]:
             break
