@@ -51,7 +51,7 @@ def no_subgradients(form, shape):
     return [np.zeros(shape) for _ in form.terms]
 
 
-def value(problem, W, w0, kind, free=()):
+def value(problem, W, w0, kind, free=(), a=A, b=B):
     """Return the objective by NumPy."""
     f2 = problem.f2
     X = f2.X.toarray() if sparse.issparse(f2.X) else f2.X
@@ -65,10 +65,10 @@ def value(problem, W, w0, kind, free=()):
         each = np.where(r <= f2.loss.delta, r**2 / 2, f2.loss.delta * (r - f2.loss.delta / 2))
     V = W[np.setdiff1d(np.arange(len(W)), free)]
     norms = {"alone": 0.0, "entries": np.abs(V).sum(), "rows": np.linalg.norm(V, axis=1).sum()}
-    return float((q.T * each.T).sum() / n + A * np.linalg.norm(V, "nuc") + B * norms[kind])
+    return float((q.T * each.T).sum() / n + a * np.linalg.norm(V, "nuc") + b * norms[kind])
 
 
-def optimum(problem, kind, free=()):
+def optimum(problem, kind, free=(), a=A, b=B):
     """Return the objective, by NumPy, at the point of a conic solver: never below the optimum."""
     f2 = problem.f2
     X = f2.X.toarray() if sparse.issparse(f2.X) else f2.X
@@ -87,10 +87,10 @@ def optimum(problem, kind, free=()):
     norms = {"alone": 0, "entries": cp.sum(cp.abs(V)), "rows": cp.sum(cp.norm(V, 2, axis=1))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cp.Problem(cp.Minimize(loss / n + A * cp.normNuc(V) + B * norms[kind])).solve(
+        cp.Problem(cp.Minimize(loss / n + a * cp.normNuc(V) + b * norms[kind])).solve(
             solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10
         )
-    return value(problem, W.value, w0.value if f2.intercept else 0.0, kind, free)
+    return value(problem, W.value, w0.value if f2.intercept else 0.0, kind, free, a, b)
 
 
 def huber(seed=2):
@@ -133,6 +133,24 @@ def test_the_certified_answer_agrees_with_a_conic_solver(case, kind):
     assert result.status.name == "CONVERGED"
     assert result.objective - result.gap <= best * (1 + 1e-12)  # the bound is a bound
     assert abs(result.objective - best) <= 2e-6 * best
+
+
+@pytest.mark.parametrize("kind", ["entries", "rows", "alone"])
+@pytest.mark.parametrize("share", [1 / 30, 1 / 1000])
+def test_weak_norms_are_certified_on_rows_with_a_common_mean(share, kind):
+    rng = np.random.default_rng(4)
+    X = np.maximum(rng.standard_normal((400, 10)) + 0.5, 0.0)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    z = 4 * X @ rng.standard_normal((10, 2)) @ rng.standard_normal((2, 5))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    strength = share * np.abs(X.T @ (1 / 5 - np.eye(5)[y])).max() / len(X)
+    problem = stated(X, y, kind, a=strength, b=strength)
+    best = optimum(problem, kind, a=strength, b=strength)
+    for tol in (1e-3, 1e-6):
+        result = sa.minimize(problem, METHOD, stop=sa.Gap(tol), max_passes=1e4)
+        assert result.status.name == "CONVERGED"
+        assert result.objective - result.gap <= best * (1 + 1e-12)
+        assert result.objective <= best * (1 + 2 * tol)
 
 
 def test_every_bound_on_the_way_is_below_the_optimum():

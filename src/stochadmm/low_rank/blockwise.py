@@ -148,9 +148,3 @@ def block_bound(point: Point, scale: float) -> float:
     likes.
     """
     return -scale * added_up(point).conjugate
-
-
-def block_scale(point: Point, bound: float) -> float:
-    """Return the scale of a point's slopes that gives a bound, zero where each does."""
-    conjugate = added_up(point).conjugate
-    return max(bound, 0.0) / -conjugate if conjugate < 0 else 0.0

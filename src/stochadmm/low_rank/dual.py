@@ -12,6 +12,7 @@ corrected   u moved so that the gradient becomes -(u_1 + u_2) of the last model,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,13 +37,9 @@ class Split:
 
 
 def split(
-    form: Form, target: Array, first: Array, rounds: int, deadline: Deadline = NEVER,
-    hopeful: tuple[int, float] = (0, 0.0),
-) -> Split:  # fmt: skip
-    """Divide ``target`` between the norms; the largest scale found (accelerated projections).
-
-    ``hopeful``: rounds after which they go on only from a scale of at least so much.
-    """
+    form: Form, target: Array, first: Array, rounds: int, deadline: Deadline = NEVER
+) -> Split:
+    """Divide ``target`` between the norms; the largest scale found (accelerated projections)."""
     alpha = float(form.nuclear.alpha)
     if not form.others:
         return Split(_nuclear_scale(target, alpha), target)
@@ -54,8 +51,8 @@ def split(
     pull, known = target[rows], first[rows]
     scale, best = min(_nuclear_scale(known, alpha), float(other.dual_scale(pull - known))), known
     ahead, momentum = known, 1.0
-    for k in range(rounds):
-        if scale == 1.0 or deadline.passed() or (k == hopeful[0] and scale < hopeful[1]):
+    for _ in range(rounds):
+        if scale == 1.0 or deadline.passed():
             break
         rest = pull - np.asarray(other.project_dual(pull - ahead))
         new = rest - threshold(rest, alpha)[0]
@@ -68,6 +65,20 @@ def split(
     whole = np.zeros_like(target)
     whole[rows] = best
     return Split(_scale(form, target, whole), whole)  # the spectral norm is verified
+
+
+def patient_split(
+    form: Form, target: Array, first: Array, bound_of: Callable[[float], float], upper: float,
+    gap: float, options: DualOptions, deadline: Deadline = NEVER,
+) -> tuple[Split, float]:  # fmt: skip
+    """Divide ``target`` as long as that may bring a gap; return the bound of its scale too."""
+    o = options
+    for rounds, worth in ((o.early, o.far), (o.rounds, o.hopeful), (o.more_rounds, 1.0)):
+        parts = split(form, target, first, rounds, deadline)
+        found, first = bound_of(parts.scale), parts.first
+        if not gap < upper - found <= worth * gap or deadline.passed():
+            break
+    return parts, found
 
 
 def shrunk(form: Form, target: Array, steps: int) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from .curved import CurvedLoss, Point
-from .dual import bound, split
+from .dual import bound, patient_split
 from .form import Form
 from .options import DualOptions, FistaOptions
 from .svt import SingularValueThreshold, nuclear_norm
@@ -152,13 +152,12 @@ class Fista:
         if self.slow_from is None or self.n_steps < self.next_try:
             return self.upper - self.lower <= target
         self.next_try = self.n_steps + 1 + int(o.next_try * self.n_steps)
-        first = self.subgradients[0]
-        for rounds in (self.dual.rounds, o.split_rounds):
-            parts = split(self.form, -self.gradient, first, rounds, deadline)
-            found = bound(self.loss, self.free, self.slopes, parts.scale, self.dual)
-            self.lower, first = max(self.lower, found), parts.first
-            if not target < self.upper - self.lower <= o.near * target:
-                break
+        found = patient_split(
+            self.form, -self.gradient, self.subgradients[0],
+            lambda scale: bound(self.loss, self.free, self.slopes, scale, self.dual),
+            self.upper, target, self.dual, deadline,
+        )[1]  # fmt: skip
+        self.lower = max(self.lower, found)
         return self.upper - self.lower <= target
 
     @property

@@ -144,8 +144,6 @@ class Metric:
 class Kronecker(Metric):
     """The Gram matrix of the rows times the mean curvature of the outputs."""
 
-    by_direction: bool = False
-    """Whether B_0 is scaled for each eigenvector of the rows, instead of once."""
     _values: Array | None = field(default=None, init=False, repr=False)
     _vectors: Array | None = field(default=None, init=False, repr=False)
     _outputs: Array | None = field(default=None, init=False, repr=False)
@@ -186,8 +184,6 @@ class Kronecker(Metric):
         The product of means cannot know in which directions the rows of an output that curve
         most lie; the steps tell. Where they say little of a direction, it is scaled as all are.
         """
-        if not self.by_direction:
-            return super()._scaled(S, Y)
         b, o = self.diagonal, self.options
         curved = np.einsum("kij,kij->ki", S, Y).astype(np.float64)
         modelled = np.array([np.einsum("ij,ij->i", s, b * s) for s in S], dtype=np.float64)

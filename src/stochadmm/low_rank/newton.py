@@ -18,9 +18,9 @@ import numpy as np
 
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
-from .blockwise import block_bound, block_scale
+from .blockwise import block_bound
 from .curved import CurvedLoss, Point
-from .dual import Split, bound, corrected, shrunk, split
+from .dual import Split, bound, corrected, patient_split, shrunk, split
 from .form import Form
 from .metric import Metric
 from .options import NewtonOptions
@@ -249,13 +249,10 @@ class ProximalNewton:
         """Look for a bound as far as it may succeed; say whether the gap is below the target."""
         if not self.loss.keeps_rows:
             return self._certify_by_split(target, deadline)
-        o, point, reads = self.options, self.point, self.loss.reads
+        o, reads = self.options, self.loss.reads
         if self.upper - self.lower > target and self.decrease <= o.split_from * target:
-            parts = split(
-                self.form, -point.gradient, self.subgradients[0], o.dual.rounds, deadline
-            )
-            self._take(bound(self.loss, point.V, point.slopes, parts.scale, o.dual))
-        due = self.decrease <= o.correct_from * target and self.n_steps >= self.next_try
+            self._take(self._split(target, deadline)[1])
+        due = self.decrease <= self._small(target) * target and self.n_steps >= self.next_try
         if self.upper - self.lower > target and due and not deadline.passed():
             before = self.loss.reads
             found, self.ended = self._searched(self.upper - target, target, deadline)
@@ -264,6 +261,14 @@ class ProximalNewton:
             self.next_try = self.n_steps + max(2, int(o.rest * (self.loss.reads - before)))
         self.certificate_reads += self.loss.reads - reads
         return self.upper - self.lower <= target
+
+    def _small(self, target: float) -> float:
+        """Return the gain of a step, in targets, from which on a corrected bound is tried."""
+        o = self.options
+        if self.metric.can_be_masked:
+            return o.correct_from_sparse
+        far = self.upper - self.lower > o.dual.far * target
+        return o.correct_at_last if far else o.correct_from
 
     def _searched(self, needed: float, target: float, deadline: Deadline) -> tuple[float, Point]:
         """Return the bound of a search from the subgradients of an accurate model."""
@@ -290,9 +295,8 @@ class ProximalNewton:
     def _certify_by_split(self, target: float, deadline: Deadline) -> bool:
         """Look for a bound where a product with the Hessian would cost as much as a step."""
         if self.upper - self.lower > target and self.decrease <= self.options.split_from * target:
-            least = block_scale(self.point, self.upper - self.options.dual.far * target)
-            parts = self._patient_split(self.subgradients[0], deadline, least)
-            if self.upper - block_bound(self.point, parts.scale) <= target:
+            parts, found = self._split(target, deadline)
+            if self.upper - found <= target:
                 self.settle(parts.first, deadline)
         return self.upper - self.lower <= target
 
@@ -307,11 +311,12 @@ class ProximalNewton:
         if self.loss.keeps_rows:
             self.settled = point = self.point
             scale = self._far(split(self.form, -point.gradient, self.subgradients[0], o.rounds))
-            self._take(bound(self.loss, point.V, point.slopes, scale, o))
+            self._take(self._bound(scale))
             return
         self.point = self.settled = self.loss.exact(self.point)
-        parts = self._patient_split(self.subgradients[0] if first is None else first, deadline)
-        self._take(block_bound(self.point, self._far(parts)))
+        first = self.subgradients[0] if first is None else first
+        parts = split(self.form, -self.point.gradient, first, o.patient_rounds, deadline)
+        self._take(self._bound(self._far(parts)))
 
     def _far(self, parts: Split) -> float:
         """Return the scale of a split, or a larger one where the point is far from a solution."""
@@ -320,9 +325,18 @@ class ProximalNewton:
             return parts.scale
         return max(parts.scale, shrunk(self.form, -self.point.gradient, o.halvings))
 
-    def _patient_split(self, first: Array, deadline: Deadline, least: float = 0.0) -> Split:
-        o, pull = self.options.dual, -self.point.gradient
-        return split(self.form, pull, first, o.patient_rounds, deadline, (o.early, least))
+    def _split(self, target: float, deadline: Deadline) -> tuple[Split, float]:
+        """Return the gradient divided between the norms and the bound that it gives."""
+        o, first = self.options.dual, self.subgradients[0]
+        pull, upper = -self.point.gradient, self.upper
+        return patient_split(self.form, pull, first, self._bound, upper, target, o, deadline)
+
+    def _bound(self, scale: float) -> float:
+        """Return the bound of the point's slopes times a scale."""
+        point = self.point
+        if not self.loss.keeps_rows:
+            return block_bound(point, scale)
+        return bound(self.loss, point.V, point.slopes, scale, self.options.dual)
 
     def _take(self, found: float) -> None:
         self.lower = max(self.lower, found)

@@ -61,11 +61,15 @@ class DualOptions:
     rounds: int = 15
     """Alternating projections that divide a gradient between the norms."""
     patient_rounds: int = 30
-    """The same where nothing is kept per row: a read costs as much as some dozens of them."""
+    """The same at the end of an epoch where nothing is kept per row: a read costs as much."""
     early: int = 6
-    """Rounds of these after which a bound is given up"""
+    """Rounds after which a bound is given up"""
     far: float = 100.0
     """whose gap is still so many targets: the others bring up to half of that."""
+    hopeful: float = 10.0
+    """Gap in targets up to which a split is worth more projections,"""
+    more_rounds: int = 60
+    """namely so many."""
     close: float = 0.9
     """Scale of a split above which the point is near a solution, and no other is better;"""
     halvings: int = 10
@@ -120,8 +124,14 @@ class NewtonOptions:
     """Steps at which the Gram matrix is weighted anew: the curvature has settled by then."""
     split_from: float = 1.0
     """A bound by splitting is tried when the last decrease is at most this many targets,"""
-    correct_from: float = 0.3
-    """a corrected one at this many: it costs some products with the Hessian."""
+    correct_from: float = 3e-3
+    """a corrected one at this many where that by splitting is not far: steps that cost as much as
+    its products bring slopes that need no correction nearly as soon, and from farther away a
+    search is lost,"""
+    correct_at_last: float = 1e-4
+    """at this many where it is: then steps do not bring what it lacks,"""
+    correct_from_sparse: float = 0.3
+    """and for sparse rows, whose products cost little beside a model, at this many."""
     worth: float = 0.1
     """Share of the gap that a corrected bound may leave: of more, its products do not see what is
     left (columns with next to no curvature), and another search takes over where there is one."""
@@ -129,8 +139,8 @@ class NewtonOptions:
     """Steps between two corrected bounds, per read of the last: a step costs a read and a model,
     so that neither takes much more than the other."""
     single_until: float = 1e-6
-    """Relative gain of a step up to which products in float32 are trusted, where nothing is kept
-    per row: their rounding changes an objective by some 1e-8."""
+    """Relative gain of a step up to which models in float32 are trusted, and where nothing is kept
+    per row products are: their rounding changes an objective by some 1e-8."""
     free_steps: int = 30
     """Newton steps for the free rows: they converge in a handful."""
     metric: MetricOptions = field(default_factory=MetricOptions)
@@ -158,7 +168,3 @@ class FistaOptions:
     """Steps in all, relative to those after which they gain little, before Newton steps go on."""
     next_try: float = 0.1
     """Steps until the next certificate, as a share of those made."""
-    near: float = 10.0
-    """Gap in targets up to which a certificate is worth more projections,"""
-    split_rounds: int = 60
-    """namely so many."""

@@ -200,8 +200,7 @@ class LowRankNewton(Solver[CurvedState]):
         if _sparse(loss.f2):
             search = EntrySearch.of(loss, form, options.dual)
             return ProximalNewton(loss, form, Diagonal(loss, options.metric), options, search)
-        large = not loss.keeps_rows
-        metric = Kronecker(loss, options.metric, single=large, by_direction=large)
+        metric = Kronecker(loss, options.metric, single=True)
         return ProximalNewton(loss, form, metric, options)
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
