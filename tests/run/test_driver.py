@@ -289,6 +289,15 @@ def test_callback_gets_record_and_state_and_may_stop():
     assert not np.array_equal(seen[0][2], seen[1][2])
 
 
+@pytest.mark.parametrize("method", ["auto", "acc-sadmm", "sampled-newton"])
+def test_a_callback_that_changes_the_state_is_told(method):
+    def callback(record, state):
+        state.output.x2[:] = 3.0
+
+    with pytest.raises(ValueError, match="the callback changed the state"):
+        sa.minimize(problem(), method, stop=sa.Never(), max_passes=5, callback=callback)
+
+
 def test_an_error_in_a_callback_is_not_swallowed():
     def callback(record, state):
         raise RuntimeError("mine")

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..base import engines
 from ..base.capabilities import fact, has_members
 from ..base.clock import NEVER, Deadline
 from ..base.fingerprint import Unidentified, fingerprint
+from ..base.protocols import Array
 from ..base.validation import generator
 from ..base.workspace import Workspace
 from ..forms.dense_step import LARGEST_DENSE
@@ -298,7 +300,15 @@ class Run:
         record = self.history[-1]
         if self.show is not None:
             self.show(record)
-        stop = self.callback is not None and bool(self.callback(record, self.state))
+        stop = False
+        if self.callback is not None:
+            before = _arrays(self.state)
+            stop = bool(self.callback(record, self.state))
+            if not all(map(np.array_equal, before, _arrays(self.state), repeat(True))):
+                raise ValueError(
+                    "the callback changed the state of the run, which is no longer what was "
+                    "measured; work on copies, such as state.output.x2.copy()"
+                )
         return self._ending(record, stop)
 
     def _ending(self, record: Record, stop: bool = False) -> Status | None:
@@ -372,6 +382,12 @@ def generator_of(state: Any) -> np.random.Generator:
     generator = np.random.Generator(kind())
     generator.bit_generator.state = state
     return generator
+
+
+def _arrays(state: State) -> list[Array]:
+    """Return copies of what a method stands on, for callbacks, which may only look."""
+    x, output = state.x, state.output
+    return [a.copy() for a in (x.x1, x.x2, output.x1, output.x2, state.dual)]
 
 
 def _bytes(state: State) -> int:

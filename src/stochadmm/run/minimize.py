@@ -127,7 +127,7 @@ def minimize(
         run (at ``start``, if given).
     callback : callable, optional
         ``callback(record, state)`` is called after every measurement; the run stops if it returns
-        true.
+        true. It may look at the state, not change it.
     random_state : int or Generator, default=0
         Seed of the random choices of methods: mini-batches, samples of rows.
     engine : {"auto", "compiled", "reference"}
