@@ -320,16 +320,16 @@ def _by_curvature(
     """Return the bound that slopes near u prove, moved along their curvature; c is N'N of r's."""
     f2 = space.f2
     known = offers(f2.loss, Has.CURVATURE) and has_margins(f2.loss, u)
-    small = known and space.size <= PROOF.most_free
-    made = _moves(space, z, u, c, np.sqrt(level)) if small else None
+    energies, small = workspace.rows.once(column_energies, f2), space.size <= PROOF.most_free
+    flat = space.cancelled(energies) if known and small else None
+    made = None if flat is None else _moves(space, z, u, c, np.sqrt(level), flat)
     if made is None:
         return np.inf
     most, size, theta = made
     if most == 0.0 or theta == 0.0:
         return 0.0 if most == 0.0 else np.inf
     # what the moved slopes do to the coordinates that penalties hold
-    columns = np.sqrt(workspace.rows.once(column_energies, f2))
-    pulled = mean_size(f2, theta * size)
+    columns, pulled = np.sqrt(energies), mean_size(f2, theta * size)
     rows, _ = split.absorb(columns * pulled if u.ndim == 1 else columns[:, None] * pulled)
     with np.errstate(divide="ignore", invalid="ignore"):
         fits = np.where(rows > 0, split.room / rows, np.inf).min(initial=np.inf)
@@ -403,7 +403,7 @@ def _beyond(space: FreeSpace, z: Array, u: Array, ahead: Array, direction: Array
 
 
 def _moves(
-    space: FreeSpace, z: Array, u: Array, c: Array, length: float
+    space: FreeSpace, z: Array, u: Array, c: Array, length: float, flat: Array
 ) -> tuple[float, Array, float] | None:
     """Return the largest component in whitened directions, sizes of moved slopes, and theta.
 
@@ -412,8 +412,10 @@ def _moves(
     where the others do not bend along every direction.
     """
     found: tuple[float, Array, float] | None = None
+    c = np.where(flat, 0.0, c)  # a solution has no part in them
     for _ in range(3):
         H = space.hessian(z)
+        H[flat], H[:, flat] = 0.0, 0.0
         scale = np.sqrt(np.diag(H))
         seen = scale > 0
         if c[~seen].any():
@@ -421,7 +423,7 @@ def _moves(
         scale = np.where(seen, scale, 1.0)
         values, vectors = np.linalg.eigh(H / np.outer(scale, scale))
         live = values > PROOF.live * max(float(values[-1]), TINY)
-        if not all(_is_flat(space, v / scale, seen) for v in vectors[:, ~live].T):
+        if not all(space.is_flat(v / scale, seen) for v in vectors[:, ~live].T):
             break
         root = np.sqrt(values[live])
         T = vectors[:, live] / root / scale[:, None]
@@ -438,13 +440,3 @@ def _moves(
             break
         space.active = ~narrow if space.active is None else space.active & ~narrow
     return found
-
-
-def _is_flat(space: FreeSpace, direction: Array, seen: Array) -> bool:
-    """Say whether F does not change along a direction, so that a solution has no part in it."""
-    if not direction[seen].any():
-        return True
-    z = space.predictions(direction)
-    z = z - z.mean(axis=1, keepdims=True) if space.coupled else z
-    size = space.predictions_size(np.abs(direction))
-    return bool(np.abs(z).max() <= PROOF.flat * size)

@@ -70,6 +70,29 @@ class FreeSpace:
         """Return the largest ``|X N| c`` over the rows, ``c >= 0``."""
         return float(self._spread(c, [np.abs(move) for move in self.moves]).max(initial=0.0))
 
+    def is_flat(self, direction: Array, seen: Array) -> bool:
+        """Say whether F does not change along a direction: a solution has no part in it then."""
+        if not direction[seen].any():
+            return True
+        z = self.predictions(direction)
+        z = z - z.mean(axis=1, keepdims=True) if self.coupled else z
+        size = self.predictions_size(np.abs(direction))
+        return bool(np.abs(z).max() <= PROOF.flat * size)
+
+    def cancelled(self, columns: Array) -> Array:
+        """Say of every coordinate of c whether its columns cancel up to rounding.
+
+        ``columns`` are the mean squares of all columns: no prediction changes where that of a sum
+        is nothing beside that of what is added.
+        """
+        weight, found = self.f2.row_weight, []
+        for (index, basis), move in zip(self.directions, self.moves, strict=True):
+            added = np.square(np.asarray(basis.toarray())) * columns[:, None]
+            squares = np.average(np.square(move), axis=0, weights=weight)
+            flat = squares < PROOF.flat**2 * added.max(axis=0)
+            found.append(np.repeat(flat, self._outputs(index).size))
+        return np.concatenate(found)
+
     @property
     def coupled(self) -> bool:
         """Whether the slope of an output depends on the predictions of others."""

@@ -61,7 +61,7 @@ def finish(
     ``as_it_is`` leaves out whatever takes time.
     """
     problem = monitor.problem
-    if not as_it_is and monitor.could_know_more(best):
+    if not as_it_is and monitor.could_know_more(best, state):
         best = monitor.certified(best, state)
     best = monitor.judged(best, state)
     best = best if as_it_is else inside(structured(best, monitor, state), monitor, state)

@@ -272,16 +272,17 @@ class Monitor:
             return False
         return self.tol is None or self.problem.is_model or bool(m.feasibility <= self.tol)
 
-    def could_know_more(self, m: Measured) -> bool:
+    def could_know_more(self, m: Measured, state: State) -> bool:
         """Say whether the tight certificate may show that a last point is better than known.
 
         A run may end before its method asked for a certificate, or while steps were too long for
-        the tight one. That of a source is always as tight as it can be.
+        the tight one. Methods with bounds of their own, and sources, have looked as far as they
+        can.
         """
         if not self.certifies or m.meets:
             return False
-        in_memory = loss_of_source(self.problem.f2) is None
-        return m.gap == np.inf or (in_memory and not self._satisfied(m))
+        plain = state.bound is None and loss_of_source(self.problem.f2) is None
+        return m.gap == np.inf or (plain and not self._satisfied(m))
 
     def certified(self, m: Measured, state: State) -> Measured:
         """Return a measurement that its method left without a tight certificate, with one.
