@@ -1,4 +1,4 @@
-"""Which problems are "loss of several outputs + penalties of single entries"."""
+"""Which problems are "loss + penalties of single entries"."""
 
 from __future__ import annotations
 
@@ -92,7 +92,10 @@ class TiltedEntries:
 
 @dataclass(frozen=True)
 class EntryForm:
-    """``f2(W) + sum l1 |W_jc| + l2/2 W_jc^2`` within bounds, over the penalized rows of W."""
+    """``f2(W) + sum l1 |W_jc| + l2/2 W_jc^2`` within bounds, over the penalized rows of W.
+
+    One output is a matrix of one column.
+    """
 
     composite: OneBlock = field(repr=False)
     rows: Indices
@@ -125,8 +128,8 @@ class EntryForm:
 def read(problem: Problem, workspace: Workspace | None = None) -> EntryForm:
     """Return the form of a problem; raise `NotEntrywise` where it has another."""
     f2, workspace = loss_of_rows(problem.f2), workspace or Workspace()
-    if f2 is None or f2.n_outputs is None:
-        raise NotEntrywise("there is no matrix of coefficients")
+    if f2 is None:
+        raise NotEntrywise("rows are not in memory")
     if problem.f1 is not None or not has_certificate(problem, workspace):
         raise NotEntrywise("f1 is given, or a part has no conjugate")
     form = one_block(problem, workspace)
@@ -135,7 +138,7 @@ def read(problem: Problem, workspace: Workspace | None = None) -> EntryForm:
         raise NotEntrywise("the structure ties columns, or has an offset")
     if np.unique(S.indices).size < S.shape[0]:
         raise NotEntrywise("a coefficient has several penalties")
-    numbers = _numbers(form, problem.shape2[1])
+    numbers = _numbers(form, f2.n_outputs or 1)
     factor = S.data.astype(np.float64)
     l1, l2, lo, hi = _of_coefficients(factor, numbers)
     held = (l1 > 0) | (l2 > 0)

@@ -19,7 +19,10 @@ class CoordinateOptions:
     """at least, where the violation is that small a share of the strength: steps are then
     quadratic."""
     sweeps: int = 60
-    """Most sweeps of a model: it is worked out again where they are not enough."""
+    """Most sweeps of a model: it is worked out again where they are not enough,"""
+    exact_sweeps: int = 1000
+    """and where the loss is squared, so that a model is the problem itself: another read would
+    bring nothing new."""
     inner: int = 8
     """Sweeps over entries other than zero between two sweeps over all."""
     flat: float = 1e-6

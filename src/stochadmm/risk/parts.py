@@ -51,6 +51,16 @@ def some_rows(f2: FiniteSum, rows: NDArray[np.intp]) -> FiniteSum:
     )
 
 
+def as_matrix(f2: FiniteSum) -> FiniteSum:
+    """Return the same mean loss of a matrix of coefficients: one column where it had a vector."""
+    if f2.n_outputs is not None:
+        return f2
+    offset = None if f2.offset is None else f2.offset[:, None]
+    return FiniteSum(
+        f2.loss, f2.rows, f2.y[:, None], f2.weight, intercept=f2.intercept, offset=offset
+    )
+
+
 def some_columns(f2: FiniteSum, columns: NDArray[np.intp]) -> FiniteSum:
     """Return the mean loss where all coefficients but those of some columns are zero.
 

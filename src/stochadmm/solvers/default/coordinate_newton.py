@@ -1,17 +1,18 @@
-"""Sparse rows and many coupled outputs, with an l1 norm or another penalty of single entries.
+"""Sparse rows, with an l1 norm or another penalty of single entries.
 
-    min over W   mean loss + alpha |W|_1            (150 classes of short texts)
+    min over W   mean loss + alpha |W|_1            (short texts, of two classes or of 150)
 
-Newton steps with the exact Hessian of all outputs, whose models are minimized coordinate by
-coordinate in compiled code (``stochadmm.coordinates``): a sweep over sparse columns costs a small
-part of a pass. Such steps converge quadratically, so that the slopes at the point, scaled into the
+Newton steps with the exact Hessian, coupled outputs included, whose models are minimized
+coordinate by coordinate in compiled code (``stochadmm.coordinates``): a sweep over sparse columns
+costs a small part of a pass. Such steps converge quadratically, so that the slopes at the point, scaled into the
 dual set, are certificate enough.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -28,7 +29,7 @@ from ...kernels.extension import available
 from ...low_rank import CurvedLoss
 from ...problem import Pair, Problem
 from ...risk import Evaluation, loss_of_rows
-from ...risk.parts import as_finite_sum
+from ...risk.parts import as_finite_sum, as_matrix
 from ...second_order import is_quadratic
 from .._base import Solver, State, own_state, register, start_point
 from .handover import take_over
@@ -46,7 +47,7 @@ class EntryState(State):
 @register
 @dataclass(frozen=True)
 class EntryNewton(Solver[EntryState]):
-    """Newton steps for sparse rows, several outputs and penalties of single entries.
+    """Newton steps for sparse rows and penalties of single entries.
 
     Parameters
     ----------
@@ -86,14 +87,12 @@ class EntryNewton(Solver[EntryState]):
         f2 = loss_of_rows(problem.f2, Has.CURVATURE_PARTS)
         if f2 is None:
             return "the loss offers no curvature"
-        if f2.n_outputs is None or f2.storage != CSR:
-            return "rows are not sparse, or there is one output"
-        if f2.n_entries > self.densest * f2.n_terms * f2.n_features:
+        if f2.storage != CSR or f2.n_entries > self.densest * f2.n_terms * f2.n_features:
             return "rows are not sparse"
         if not available():
             return "there is no compiled code"
-        if is_quadratic(problem):
-            return "the loss is squared: its Gram matrix does not change"
+        if is_quadratic(problem) and f2.n_outputs is not None:
+            return "the loss is squared: its outputs share a Gram matrix"
         reason = why_not_entrywise(problem, workspace)
         if reason is not None:
             return reason
@@ -115,11 +114,11 @@ class EntryNewton(Solver[EntryState]):
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
-        point, f2 = problem.feasible(point), as_finite_sum(problem.f2)
+        point, f2 = problem.feasible(point), as_matrix(as_finite_sum(problem.f2))
         form = workspace.once(read, problem, workspace)
         loss = CurvedLoss(f2, form.rows, form.free, self.options.free_steps)
-        run = CoordinateNewton(loss, form, self.options)
-        x2 = point.x2.astype(np.float64)
+        run = CoordinateNewton(loss, form, self._options(problem))
+        x2 = point.x2.astype(np.float64).reshape(f2.shape)
         free = loss.columns.inner_free(x2[form.free])
         run.begin(np.clip(x2[form.rows], form.lo, form.hi), free)
         state = EntryState(
@@ -128,6 +127,10 @@ class EntryNewton(Solver[EntryState]):
         )  # fmt: skip
         self._publish(problem, state)
         return state
+
+    def _options(self, problem: Problem) -> CoordinateOptions:
+        o = self.options
+        return replace(o, sweeps=o.exact_sweeps) if is_quadratic(problem) else o
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make some steps, until the target is certified or the epoch is over."""
@@ -154,15 +157,16 @@ class EntryNewton(Solver[EntryState]):
 
     def _certify(self, problem: Problem, s: EntryState, form: EntryForm) -> None:
         """Scale the slopes at the point into the dual set."""
-        run, f2 = s.run, as_finite_sum(problem.f2)
-        at = run.point
-        gradient = np.zeros(problem.shape2)
+        run, at = s.run, s.run.point
+        gradient = np.zeros(run.loss.f2.shape)
         gradient[form.rows] = at.gradient
         left = run.loss.pull_back_free(at.slopes)
         gradient[form.free] = run.loss.columns.outer_gradient(left)
+        shaped = partial(_shaped, problem)
         found = scaled_point(
-            f2, form.composite, at.z, at.slopes, gradient, form.pull(at.gradient), run.upper,
-            rounds=1, options=CertificateOptions().towards(s.target), deadline=s.deadline,
+            as_finite_sum(problem.f2), form.composite, shaped(at.z), shaped(at.slopes),
+            shaped(gradient), shaped(form.pull(at.gradient)), run.upper, rounds=1,
+            options=CertificateOptions().towards(s.target), deadline=s.deadline,
             workspace=s.workspace,
         )  # fmt: skip
         if s.bound is None or found.bound > s.bound:
@@ -171,16 +175,23 @@ class EntryNewton(Solver[EntryState]):
     def _publish(self, problem: Problem, s: EntryState) -> None:
         """Write the point, its pass and its multiplier where the driver finds them."""
         at, form, dtype = s.run.point, s.run.form, problem.dtype
-        x2, gradient = np.zeros(problem.shape2), np.zeros(problem.shape2)
-        x2[form.rows], x2[form.free] = at.W, s.run.loss.columns.outer_free(at.V)
+        W, gradient = np.zeros(s.run.loss.f2.shape), np.zeros(s.run.loss.f2.shape)
+        W[form.rows], W[form.free] = at.W, s.run.loss.columns.outer_free(at.V)
         gradient[form.rows] = at.gradient
-        x2 = x2.astype(dtype)
+        shaped = partial(_shaped, problem)
+        x2 = shaped(W).astype(dtype)
         s.x = s.output = problem.feasible(Pair(problem.zeros().x1, x2))
-        mu = form.composite.project(form.pull(at.gradient))
+        mu = form.composite.project(shaped(form.pull(at.gradient)))
         s.dual = form.composite.to_multiplier(mu).astype(dtype)
         s.cache = Evaluation(
-            x2, at.value, gradient.astype(dtype), at.z.astype(dtype), at.slopes.astype(dtype)
-        )
+            x2, at.value, shaped(gradient).astype(dtype), shaped(at.z).astype(dtype),
+            shaped(at.slopes).astype(dtype),
+        )  # fmt: skip
         if s.run.loss.columns.basis is not None:  # whose coefficients round on their way back
             s.cache = as_finite_sum(problem.f2).evaluate(x2)
             s.n_passes += 1.0
+
+
+def _shaped(problem: Problem, array: Array) -> Array:
+    """Return rows of all outputs in the shape of a problem: a vector where there is one."""
+    return array.reshape(len(array), *problem.shape2[1:])
