@@ -4,8 +4,8 @@
 
 Newton steps with the exact Hessian, coupled outputs included, whose models are minimized
 coordinate by coordinate in compiled code (``stochadmm.coordinates``): a sweep over sparse columns
-costs a small part of a pass. Such steps converge quadratically, so that the slopes at the point, scaled into the
-dual set, are certificate enough.
+costs a small part of a pass. Such steps converge quadratically, so that the slopes at the point,
+scaled into the dual set, are certificate enough.
 """
 
 from __future__ import annotations
