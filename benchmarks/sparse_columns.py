@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 import warnings
 
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
 import numpy as np  # noqa: E402 - after the number of threads
+from few_columns import least  # noqa: E402
 from scipy import sparse  # noqa: E402
 
 import stochadmm as sa  # noqa: E402
@@ -44,18 +44,6 @@ def public(name: str):
     data = sa.datasets.load(name)
     labels = np.unique(data.y)
     return sparse.csr_array(data.X), np.where(np.isin(data.y, labels[::2]), 1.0, -1.0)
-
-
-def least(run, repeats: int):
-    """Return the least processor seconds, and the last answer."""
-    best = np.inf
-    for _ in range(repeats):
-        start = time.process_time()
-        found = run()
-        best = min(best, time.process_time() - start)
-        if best > 5:  # one is enough to see
-            break
-    return best, found
 
 
 def peers(loss: str, alpha: float, n: int):
