@@ -222,9 +222,12 @@ class Worker:
     def __init__(self, tree: Path) -> None:
         path = os.pathsep.join([str(tree / "src"), str(tree / "benchmarks")])
         self.process = subprocess.Popen(
-            [sys.executable, "-P", __file__, "--work"], env={**os.environ, "PYTHONPATH": path},
-            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
+            [sys.executable, "-P", __file__, "--work"],
+            env={**os.environ, "PYTHONPATH": path},
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
 
     def seconds(self, name: str) -> float | None:
         """Return the processor seconds of a cell, None where the process ended."""
@@ -322,8 +325,10 @@ def main() -> int:
         slow += [name] if ratio > options.limit else []
     for worker in workers.values():
         worker.close()
-    print(f"{len(wanted) - len(missing)} of {len(wanted)} cells, {len(slow)} slower by more than "
-          f"{100 * (options.limit - 1):.0f} %")  # fmt: skip
+    print(
+        f"{len(wanted) - len(missing)} of {len(wanted)} cells, {len(slow)} slower by more than "
+        f"{100 * (options.limit - 1):.0f} %"
+    )
     return int(bool(slow or missing))
 
 

@@ -108,10 +108,14 @@ def run(name: str, strengths: tuple[float, ...]) -> None:
     """Print the table of one data set."""
     X, y, A = load(name)
     unit = one_pass(X, y)
-    print(f"\n{name} {X.shape[0]} x {X.shape[1]}, {A.shape[0]} rows of structure, "
-          f"one pass {1e3 * unit:.1f} ms, at most {MOST[name]:g} passes")  # fmt: skip
-    print(f"{'mu':>8} {'true':>9} {'scaled':>9} {'corrected':>9} {'ratio':>6} {'passes':>7}"
-          f" {'scaled':>7} {'blind':>9} {'passes':>7}")  # fmt: skip
+    print(
+        f"\n{name} {X.shape[0]} x {X.shape[1]}, {A.shape[0]} rows of structure, "
+        f"one pass {1e3 * unit:.1f} ms, at most {MOST[name]:g} passes"
+    )
+    print(
+        f"{'mu':>8} {'true':>9} {'scaled':>9} {'corrected':>9} {'ratio':>6} {'passes':>7}"
+        f" {'scaled':>7} {'blind':>9} {'passes':>7}"
+    )
     for mu in strengths:
         problem = Problem.linear(sa.Logistic(), X, y, structure=A, on_structure=sa.L1(mu))
         result = sa.minimize(problem, "acc-sadmm", max_passes=6, stop=sa.Gap(1e-12))
@@ -129,9 +133,11 @@ def run(name: str, strengths: tuple[float, ...]) -> None:
             args = (problem, point, None, cache)
             blind, alone = timed(partial(certify, *args, strength="corrected"))
             certified = tight.gap / optimal
-            print(f"{mu:8.0e} {true:9.2e} {scaled.gap / optimal:9.2e} {certified:9.2e}"
-                  f" {certified / true:6.1f} {dear / unit:7.2f} {cheap / unit:7.2f}"
-                  f" {blind.gap / optimal:9.2e} {alone / unit:7.2f}")  # fmt: skip
+            print(
+                f"{mu:8.0e} {true:9.2e} {scaled.gap / optimal:9.2e} {certified:9.2e}"
+                f" {certified / true:6.1f} {dear / unit:7.2f} {cheap / unit:7.2f}"
+                f" {blind.gap / optimal:9.2e} {alone / unit:7.2f}"
+            )
 
 
 if __name__ == "__main__":

@@ -26,8 +26,17 @@ CLAIMS = {
     "multitask-end": ("fig3", "tuned"),
 }
 MARGIN, WORST = 0.1, 10.0  # powers of ten; times the first gap that a diverged run counts for
-STUDENT = {1: 12.7062, 2: 4.3027, 3: 3.1824, 4: 2.7764, 5: 2.5706, 6: 2.4469, 7: 2.3646,
-           8: 2.3060, 9: 2.2622}  # 97.5 percent, by degrees of freedom  # fmt: skip
+STUDENT = {
+    1: 12.7062,
+    2: 4.3027,
+    3: 3.1824,
+    4: 2.7764,
+    5: 2.5706,
+    6: 2.4469,
+    7: 2.3646,
+    8: 2.3060,
+    9: 2.2622,
+}  # 97.5 percent, by degrees of freedom
 
 
 def read(folder: Path) -> pd.DataFrame:

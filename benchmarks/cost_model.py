@@ -29,8 +29,15 @@ import stochadmm as sa
 from stochadmm.risk.curvature import RowSample, SampledHessian
 from stochadmm.streaming import StreamedSum
 
-SIZES = ((50_000, 20), (200_000, 20), (800_000, 20), (50_000, 100), (200_000, 100),
-         (20_000, 500), (60_000, 500))  # fmt: skip
+SIZES = (
+    (50_000, 20),
+    (200_000, 20),
+    (800_000, 20),
+    (50_000, 100),
+    (200_000, 100),
+    (20_000, 500),
+    (60_000, 500),
+)
 ROWS, COLUMNS, WORKERS, PASSES, PER_COLUMN = 1e9, 1e3, 100, 6, 100
 
 
@@ -78,9 +85,11 @@ def main() -> None:
         table.row(f"{n:,}", d, cpu, float(row @ found), row[2] / cpu / 1e6)
     m, d = 20_000, 500
     square = of_the_driver(m, d) / (m * d * d)
-    print(f"\na = {1e3 * found[0]:.2f} ms a shard, b = {1e9 * found[1]:.0f} ns a row, "
-          f"c = {1e9 * found[2]:.2f} s a GB; the driver's Hessian {1e-9 / square:.1f} "
-          "thousand million products per second")  # fmt: skip
+    print(
+        f"\na = {1e3 * found[0]:.2f} ms a shard, b = {1e9 * found[1]:.0f} ns a row, "
+        f"c = {1e9 * found[2]:.2f} s a GB; the driver's Hessian {1e-9 / square:.1f} "
+        "thousand million products per second"
+    )
     own = 4 * ROWS * COLUMNS / WORKERS
     computing = float(np.array([own / 2**26, ROWS / WORKERS, own]) @ found)
     between = PER_COLUMN * COLUMNS**3 * square

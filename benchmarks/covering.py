@@ -48,22 +48,57 @@ class Case:
 
 LEVELS: dict[str, tuple[str, ...]] = {
     "loss": (
-        "squared", "unhalved", "huber", "logistic", "hinge", "poisson", "quantile", "multinomial",
-        "squared-outputs", "logistic-outputs", "huber-outputs",
+        "squared",
+        "unhalved",
+        "huber",
+        "logistic",
+        "hinge",
+        "poisson",
+        "quantile",
+        "multinomial",
+        "squared-outputs",
+        "logistic-outputs",
+        "huber-outputs",
     ),
     "penalty": (
-        "l1", "weighted-l1", "elastic-net", "ridge", "group-l2", "weighted-group-l2", "rows-l21",
-        "nuclear", "non-negative", "box", "ball", "zero", "tv", "separable", "stacked",
+        "l1",
+        "weighted-l1",
+        "elastic-net",
+        "ridge",
+        "group-l2",
+        "weighted-group-l2",
+        "rows-l21",
+        "nuclear",
+        "non-negative",
+        "box",
+        "ball",
+        "zero",
+        "tv",
+        "separable",
+        "stacked",
     ),
     "operator": (
-        "coefficients", "identity", "dense", "csr", "incidence", "differences",
-        "second-differences", "grid", "selection", "scaled", "composed", "vstack",
-        "linear-operator", "pylops", "with-h2", "shifted",
+        "coefficients",
+        "identity",
+        "dense",
+        "csr",
+        "incidence",
+        "differences",
+        "second-differences",
+        "grid",
+        "selection",
+        "scaled",
+        "composed",
+        "vstack",
+        "linear-operator",
+        "pylops",
+        "with-h2",
+        "shifted",
     ),
     "weights": ("none", "rows", "some-zero", "entries"),
     "intercept": ("no", "yes", "offset"),
     "storage": ("dense", "csr"),
-}  # fmt: skip
+}
 OUTPUTS = ("multinomial", "squared-outputs", "logistic-outputs", "huber-outputs")
 SINGLE = tuple(name for name in LEVELS["loss"] if name not in OUTPUTS)
 MEANINGLESS: dict[tuple[str, str], tuple[tuple[str, ...], str]] = {
@@ -99,9 +134,10 @@ def table(seed: int = 0, candidates: int = 20) -> list[Case]:
             chosen = dict(first)
             for name in rng.permutation([n for n in names if n not in chosen]):
                 levels = [
-                    level for level in rng.permutation(LEVELS[name])
+                    level
+                    for level in rng.permutation(LEVELS[name])
                     if not {frozenset({(name, level), old}) for old in chosen.items()} & forbidden
-                ]  # fmt: skip
+                ]
                 if not levels:
                     break
                 new = [
@@ -450,9 +486,14 @@ def solve(
         except Exception as error:  # a conic solver that gives up is a fact to report
             note = f"conic: {error}"
     return Outcome(
-        result.status.name, str(result.info.get("route", "")), certified_gap(problem, result),
-        result.n_passes, seconds, difference, note,
-    )  # fmt: skip
+        result.status.name,
+        str(result.info.get("route", "")),
+        certified_gap(problem, result),
+        result.n_passes,
+        seconds,
+        difference,
+        note,
+    )
 
 
 def main() -> int:

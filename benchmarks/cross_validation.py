@@ -96,9 +96,17 @@ def images(n_images: int = 200, side: int = 25) -> None:
 
     mask = nibabel.Nifti1Image(np.ones((side, side, 1), dtype=np.int8), np.eye(4))
     net = SpaceNetClassifier(
-        penalty="tv-l1", mask=mask, cv=3, n_alphas=10, l1_ratios=0.5, standardize=False,
-        screening_percentile=100, n_jobs=1, verbose=0, memory_level=0,
-    )  # fmt: skip
+        penalty="tv-l1",
+        mask=mask,
+        cv=3,
+        n_alphas=10,
+        l1_ratios=0.5,
+        standardize=False,
+        screening_percentile=100,
+        n_jobs=1,
+        verbose=0,
+        memory_level=0,
+    )
     _, theirs, _ = timed(lambda: net.fit(volume(X[train]), y[train]))
     accuracy = float(np.mean(net.predict(volume(X[test])) == y[test]))
     print(f"SpaceNet tv-l1, the same: {theirs:.2f} s of processors, accuracy {accuracy:.3f}")

@@ -169,12 +169,19 @@ def measured(source: Any, workers: int, memory: str) -> dict[str, Any]:
         own = time.process_time() - own
         busy = sum(client.run(time.process_time).values()) - busy
     return {
-        "workers": workers, "seconds": seconds, "CPU s of workers": busy, "of client": own,
+        "workers": workers,
+        "seconds": seconds,
+        "CPU s of workers": busy,
+        "of client": own,
         "status": found.status.name,
-        "passes": found.n_passes, "relative gap": float(found.relative_gap),
-        "bits": found.coef.tobytes().hex(), "client MB above start": watch.most,
-        "empty pass ms": 1e3 * empty, "tasks": watched.tasks, "bytes of tasks": watched.bytes,
-    }  # fmt: skip
+        "passes": found.n_passes,
+        "relative gap": float(found.relative_gap),
+        "bits": found.coef.tobytes().hex(),
+        "client MB above start": watch.most,
+        "empty pass ms": 1e3 * empty,
+        "tasks": watched.tasks,
+        "bytes of tasks": watched.bytes,
+    }
 
 
 def speed(asked: argparse.Namespace) -> int:
@@ -185,8 +192,10 @@ def speed(asked: argparse.Namespace) -> int:
     try:
         source = made(folder, asked.rows or 10_000_000, 100)
         size = os.path.getsize(folder / "X.npy") / 1e9
-        print(f"{source.n_rows} x {source.n_columns}, {size:.2f} GB, {len(source.shards)} shards, "
-              f"memory={asked.memory!r}")  # fmt: skip
+        print(
+            f"{source.n_rows} x {source.n_columns}, {size:.2f} GB, {len(source.shards)} shards, "
+            f"memory={asked.memory!r}"
+        )
         for workers in (1, 2, 1, 2):
             name = f"{workers} workers, {sum(k.startswith(str(workers)) for k in done)}"
             if len([k for k in done if k.startswith(str(workers))]) < 2:
@@ -197,14 +206,26 @@ def speed(asked: argparse.Namespace) -> int:
         if asked.folder is None:
             shutil.rmtree(folder)
     for name, one in done.items():
-        print(f"{name}: " + ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}"
-                                      for k, v in one.items() if k != "bits"))  # fmt: skip
+        print(
+            f"{name}: "
+            + ", ".join(
+                f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}"
+                for k, v in one.items()
+                if k != "bits"
+            )
+        )
     best = {w: min(one["seconds"] for one in done.values() if one["workers"] == w) for w in (1, 2)}
     same = len({one["bits"] for one in done.values()}) == 1
     most = max(one["client MB above start"] for one in done.values())
     ratio = best[1] / best[2]
-    cpu = {w: min(one["CPU s of workers"] / w + one["of client"]
-                  for one in done.values() if one["workers"] == w) for w in (1, 2)}  # fmt: skip
+    cpu = {
+        w: min(
+            one["CPU s of workers"] / w + one["of client"]
+            for one in done.values()
+            if one["workers"] == w
+        )
+        for w in (1, 2)
+    }
     print(f"by CPU seconds on a machine with nothing else to do: {cpu[1] / cpu[2]:.2f} times")
     print(f"two workers are {ratio:.2f} times faster, same bits: {same}, client {most:.0f} MB")
     return 0 if same and ratio >= 1.5 and most <= 200 else 1
@@ -262,9 +283,13 @@ def killed(
     bits, error = "", ""
     try:
         found = sa.minimize(
-            stated(columns, *data), stop=sa.Gap(1e-8), memory="16MiB",
-            cluster=sa.cluster.Dask(client), checkpoint=path, checkpoint_every=0.0,
-        )  # fmt: skip
+            stated(columns, *data),
+            stop=sa.Gap(1e-8),
+            memory="16MiB",
+            cluster=sa.cluster.Dask(client),
+            checkpoint=path,
+            checkpoint_every=0.0,
+        )
         bits = found.coef.tobytes().hex()
     except Hung:
         error = "hangs"
@@ -274,8 +299,14 @@ def killed(
     seconds = time.perf_counter() - began
     ended.set()
     killer.join()
-    return {"bits": bits, "error": error, "named": str(path) in error, "seconds": seconds,
-            "moment": moment, "during the fit": struck[0]}  # fmt: skip
+    return {
+        "bits": bits,
+        "error": error,
+        "named": str(path) in error,
+        "seconds": seconds,
+        "moment": moment,
+        "during the fit": struck[0],
+    }
 
 
 def kills(asked: argparse.Namespace) -> int:
@@ -305,9 +336,11 @@ def some_kills(
     for name, data in sources.items():
         began = time.perf_counter()
         here = sa.minimize(
-            stated(columns, *data), stop=sa.Gap(1e-8), memory="16MiB",
+            stated(columns, *data),
+            stop=sa.Gap(1e-8),
+            memory="16MiB",
             cluster=sa.cluster.Dask(client),
-        )  # fmt: skip
+        )
         wholes[name] = here.coef.tobytes().hex(), time.perf_counter() - began
         print(f"{name}: {wholes[name][1]:.1f} s, {here.n_passes:.0f} passes", flush=True)
     for number in range(len(done), asked.moments):

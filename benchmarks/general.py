@@ -39,9 +39,16 @@ STEADY = ("sag-admm", "linearized-admm", "ladm-ne", "admm")
 """Methods asked for feasibility 1e-4 and |F - F*| <= 3e-4 (1 + |F*|)."""
 SHARE = 0.95
 KINDS = (
-    "minus-identity", "scaled-identity", "negative-identity-matrix", "sparse-identity",
-    "dense", "sparse", "tall", "wide", "rank-deficient",
-)  # fmt: skip
+    "minus-identity",
+    "scaled-identity",
+    "negative-identity-matrix",
+    "sparse-identity",
+    "dense",
+    "sparse",
+    "tall",
+    "wide",
+    "rank-deficient",
+)
 
 # ---------------------------------------------------------------- the problems
 
@@ -107,10 +114,18 @@ def case(number: int) -> Case:
     optimum, multiplier = _truth(problem, _dense(A1), _dense(A2))
     label = "/".join(
         (
-            type(loss).__name__, kind1, kind2, shown1, shown2, type(f1).__name__ if f1 else "-",
-            "b" if b is not None else "0", f"{n}x{d}", f"{q}x{p}", str(outputs),
+            type(loss).__name__,
+            kind1,
+            kind2,
+            shown1,
+            shown2,
+            type(f1).__name__ if f1 else "-",
+            "b" if b is not None else "0",
+            f"{n}x{d}",
+            f"{q}x{p}",
+            str(outputs),
         )
-    )  # fmt: skip
+    )
     return Case(number, label, problem, optimum, multiplier)
 
 
@@ -370,12 +385,22 @@ def run(found: Case, method: str, max_seconds: float = SECONDS) -> Run | None:
         raise AssertionError(f"objective {result.objective} is not that of the pair, {value}")
     nan = float("nan")
     return Run(
-        found.number, method, result.status.name, found.optimum, found.multiplier, value, residual,
+        found.number,
+        method,
+        result.status.name,
+        found.optimum,
+        found.multiplier,
+        value,
+        residual,
         nan if result.gap is None else result.gap,
         nan if result.relative_gap is None else result.relative_gap,
         nan if result.kkt_residual is None else result.kkt_residual,
-        result.n_passes, result.seconds, found.label, result.message, right,
-    )  # fmt: skip
+        result.n_passes,
+        result.seconds,
+        found.label,
+        result.message,
+        right,
+    )
 
 
 def runs(

@@ -34,9 +34,19 @@ ROOT = Path(__file__).resolve().parent.parent
 LAST_NUMBA_FILE = "src/stochadmm/kernels/_jit.py"
 FASTER = {"pass", "small"}  # kinds that must be 1.5 times faster
 METHODS = (
-    "acc-sadmm", "svrg-admm", "asvrg-admm", "sag-admm", "stoc-admm", "opg-admm", "rda-admm",
-    "opt-sadmm", "sdca-admm", "spdhg", "vr-pddy", "katyusha",
-)  # fmt: skip
+    "acc-sadmm",
+    "svrg-admm",
+    "asvrg-admm",
+    "sag-admm",
+    "stoc-admm",
+    "opg-admm",
+    "rda-admm",
+    "opt-sadmm",
+    "sdca-admm",
+    "spdhg",
+    "vr-pddy",
+    "katyusha",
+)
 
 
 # -------------------------------------------------------------------- tasks, in either version
@@ -209,9 +219,13 @@ def epoch(name: str, storage: str, dtype: str, n: int, d: int, outputs: int | No
     free = name == "katyusha"
     A = None if free else sa.VStack([sa.Incidence(edges, d), sa.Identity(d)])
     problem = sa.Problem.linear(
-        loss, X, y, structure=A, on_structure=None if free else sa.L1(1e-5),
+        loss,
+        X,
+        y,
+        structure=A,
+        on_structure=None if free else sa.L1(1e-5),
         on_coefficients=sa.L1(1e-5) if free else None,
-    )  # fmt: skip
+    )
     solver = get(name)()
     known = {field.name for field in dataclasses.fields(solver)}
     given = {"batch_size": 100, "metric": "none", "restart": "never", "warm_start_passes": 0}
@@ -236,9 +250,23 @@ def tasks() -> dict:
             args = ("dense", dtype, 40_000, 50)
             made[f"pass {loss} dense 40,000 x 50 {dtype}"] = ("pass", whole, loss, *args)
         made[f"pass logistic dense 4,000 x 50 {dtype}"] = (
-            "pass", whole, "logistic", "dense", dtype, 4_000, 50)  # fmt: skip
+            "pass",
+            whole,
+            "logistic",
+            "dense",
+            dtype,
+            4_000,
+            50,
+        )
         made[f"pass logistic CSR 20,000 x 1,000 {dtype}"] = (
-            "pass", whole, "logistic", "csr", dtype, 20_000, 1_000)  # fmt: skip
+            "pass",
+            whole,
+            "logistic",
+            "csr",
+            dtype,
+            20_000,
+            1_000,
+        )
     for what in ("gram", "energies", "scores"):
         made[f"{what} dense 40,000 x 50"] = (
             "other",
@@ -250,9 +278,23 @@ def tasks() -> dict:
             50,
         )
         made[f"{what} CSR 20,000 x 1,000"] = (
-            "other", constants, what, "csr", "float64", 20_000, 1_000)  # fmt: skip
+            "other",
+            constants,
+            what,
+            "csr",
+            "float64",
+            20_000,
+            1_000,
+        )
     made["Gram matrix CSR 20,000 x 1,000"] = (
-        "other", constants, "matrix", "csr", "float64", 20_000, 1_000)  # fmt: skip
+        "other",
+        constants,
+        "matrix",
+        "csr",
+        "float64",
+        20_000,
+        1_000,
+    )
     made["sparse copy 20,000 x 1,000"] = ("other", sparse_copy, "csr", "float64", 20_000, 1_000)
     made["total variation 100,000"] = ("other", fused, 100_000)
     for d in (10, 50, 200):
@@ -265,12 +307,34 @@ def tasks() -> dict:
         made[f"{name} CSR 20,000 x 500"] = ("other", epoch, name, "csr", "float64", 20_000, 500)
     for name in ("acc-sadmm", "sdca-admm"):
         made[f"{name} dense 20,000 x 54 float32"] = (
-            "other", epoch, name, "dense", "float32", 20_000, 54)  # fmt: skip
+            "other",
+            epoch,
+            name,
+            "dense",
+            "float32",
+            20_000,
+            54,
+        )
         for storage in ("dense", "csr"):
             made[f"{name} {storage} 5,000 x 54, 5 classes"] = (
-                "other", epoch, name, storage, "float64", 5_000, 54, 5)  # fmt: skip
+                "other",
+                epoch,
+                name,
+                storage,
+                "float64",
+                5_000,
+                54,
+                5,
+            )
     made["pass logistic dense 200,000 x 54 float64"] = (
-        "pass", whole, "logistic", "dense", "float64", 200_000, 54)  # fmt: skip
+        "pass",
+        whole,
+        "logistic",
+        "dense",
+        "float64",
+        200_000,
+        54,
+    )
     made["X.sum() dense 200,000 x 54 float64"] = ("read", read, 200_000, 54)
     return made
 
@@ -303,9 +367,12 @@ class Worker:
         path = os.pathsep.join([str(source), *extra])
         environment = {**os.environ, "PYTHONPATH": path, "STOCHADMM_KERNELS": kernels}
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "--work"], env=environment, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
+            [sys.executable, __file__, "--work"],
+            env=environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
 
     def seconds(self, name: str) -> float:
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -371,8 +438,10 @@ def report(repeats: int, only: str) -> bool:
         share = least["X.sum() dense 200,000 x 54 float64"]["avx2"] / full["avx2"]
         met = share >= 0.7
         good &= met
-        print(f"full pass: {100 * share:.0f} % of the bandwidth of X.sum(), wanted 70 %  "
-              f"{'ok' if met else 'MISSED'}")  # fmt: skip
+        print(
+            f"full pass: {100 * share:.0f} % of the bandwidth of X.sum(), wanted 70 %  "
+            f"{'ok' if met else 'MISSED'}"
+        )
     return good
 
 

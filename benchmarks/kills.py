@@ -61,12 +61,22 @@ def bits(result: sa.Result) -> str:
     for array in (result.coef, result.x1, result.x2, result.dual):
         total.update(array.tobytes())
     records = [
-        [float("nan") if v is None else float(v)
-         for k, v in vars(record).items() if not k.startswith("seconds")]
+        [
+            float("nan") if v is None else float(v)
+            for k, v in vars(record).items()
+            if not k.startswith("seconds")
+        ]
         for record in result.history
-    ]  # fmt: skip
-    told = [float(result.objective), float(result.gap), result.status, result.message,
-            result.n_epochs, result.n_passes, result.n_gradients]  # fmt: skip
+    ]
+    told = [
+        float(result.objective),
+        float(result.gap),
+        result.status,
+        result.message,
+        result.n_epochs,
+        result.n_passes,
+        result.n_gradients,
+    ]
     said = {k: v for k, v in result.info.items() if not k.startswith("seconds")}
     total.update(repr((records, told, said)).encode())
     return total.hexdigest()
@@ -137,8 +147,10 @@ def trial(
         moment = {"seconds": whole["seconds"] * float(rng.random())}
         if rng.random() < 0.4:
             most = whole["writes"] if not inside else max(1, whole["writes"] // 2)
-            moment = {"write": int(rng.integers(1, most + 1)),
-                      "seconds": whole["write"] * float(rng.random())}  # fmt: skip
+            moment = {
+                "write": int(rng.integers(1, most + 1)),
+                "seconds": whole["write"] * float(rng.random()),
+            }
         seen, writing = killed(task, path, moment)
         if seen is None:
             inside.append(writing)

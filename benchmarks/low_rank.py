@@ -181,9 +181,16 @@ def squared(lines, names, limit):
                     plain = lines.measured(f"{label} {tol} plain", plain_squared, *given)
                     allowed = (2 if tol == 1e-4 else 3) * plain["seconds"] + 0.1
                     table.row(
-                        name, "rows" if rows else "entries", f, f"{tol:.0e}", own["seconds"],
-                        plain["seconds"], allowed, f"{own['gap']:.1e}", own["status"],
-                    )  # fmt: skip
+                        name,
+                        "rows" if rows else "entries",
+                        f,
+                        f"{tol:.0e}",
+                        own["seconds"],
+                        plain["seconds"],
+                        allowed,
+                        f"{own['gap']:.1e}",
+                        own["status"],
+                    )
 
 
 def own_school(ratio, sparsity, alpha):
@@ -208,9 +215,15 @@ def school(lines):
                 given = ratio, sparsity, alpha
                 own = lines.measured(f"school {given}", own_school, *given)
                 table.row(
-                    sparsity, ratio, alpha, own["seconds"], 10, own["rank"], f"{own['gap']:.1e}",
+                    sparsity,
+                    ratio,
+                    alpha,
+                    own["seconds"],
+                    10,
+                    own["rank"],
+                    f"{own['gap']:.1e}",
                     own["status"],
-                )  # fmt: skip
+                )
 
 
 # ---------------------------------------------------------------- multinomial losses
@@ -372,9 +385,18 @@ def stochastic(X, y, a, b, target, limit):
 def multinomial(lines, names, limit, shares, times):
     """Print a row per problem and strength: certified 1e-4 beside the true 1e-4."""
     table = Table(
-        "problem", "f", "auto s", "first order s", "which", "ratio", "passes + certificates",
-        "gap", "status", "route", "MB",
-    )  # fmt: skip
+        "problem",
+        "f",
+        "auto s",
+        "first order s",
+        "which",
+        "ratio",
+        "passes + certificates",
+        "gap",
+        "status",
+        "route",
+        "MB",
+    )
     for name in names:
         for f in shares:
             label = f"multinomial {name} {f}"
@@ -385,11 +407,18 @@ def multinomial(lines, names, limit, shares, times):
             plain = lines.measured(f"{label} plain", first_order, name, f, known, most)
             reached = plain["seconds"] < np.inf
             table.row(
-                name, f, own["seconds"], plain["seconds"] if reached else f"> {most:.3g}",
-                plain["method"], own["seconds"] / plain["seconds"] if reached else "",
-                f"{own['passes']:.1f} + {own['certificates']:.1f}", f"{own['gap']:.1e}",
-                own["status"], own["route"], round(own["MB"]),
-            )  # fmt: skip
+                name,
+                f,
+                own["seconds"],
+                plain["seconds"] if reached else f"> {most:.3g}",
+                plain["method"],
+                own["seconds"] / plain["seconds"] if reached else "",
+                f"{own['passes']:.1f} + {own['certificates']:.1f}",
+                f"{own['gap']:.1e}",
+                own["status"],
+                own["route"],
+                round(own["MB"]),
+            )
 
 
 # ---------------------------------------------------------------- many classes, l1 alone
@@ -413,9 +442,14 @@ def saga_entries(alpha, best, seconds):
     X, y = CLASSES["clinc150"]()
     problem = sa.Problem.linear(sa.Multinomial(), X, y, on_coefficients=sa.L1(alpha))
     model = LogisticRegression(
-        penalty="l1", C=1 / (alpha * len(y)), solver="saga", fit_intercept=False, tol=0.0,
-        max_iter=10, warm_start=True,
-    )  # fmt: skip
+        penalty="l1",
+        C=1 / (alpha * len(y)),
+        solver="saga",
+        fit_intercept=False,
+        tol=0.0,
+        max_iter=10,
+        warm_start=True,
+    )
     spent, gap = 0.0, np.inf
     while spent < seconds and gap > 1e-4:
         began = time.process_time()
@@ -434,9 +468,15 @@ def entries(lines, limit):
         given = alpha, own["objective"], 20 * limit
         saga = lines.measured(f"entries {alpha} saga", saga_entries, *given)
         table.row(
-            alpha, own["seconds"], f"{own['gap']:.1e}", own["status"], own["passes"],
-            own["nonzeros"], saga["seconds"], f"{saga['gap']:.1e}",
-        )  # fmt: skip
+            alpha,
+            own["seconds"],
+            f"{own['gap']:.1e}",
+            own["status"],
+            own["passes"],
+            own["nonzeros"],
+            saga["seconds"],
+            f"{saga['gap']:.1e}",
+        )
 
 
 # ---------------------------------------------------------------- 4,096 x 1,000 on the disk
@@ -480,10 +520,14 @@ def own_large(folder, n, d, classes, f, tol, seconds):
     X, y, a, b = large_problem(folder, n, d, classes, f)
     began, memory = time.process_time(), Anonymous()
     result = sa.minimize(
-        stated(sa.Multinomial(), X, y, a, b), stop=sa.Gap(tol), max_passes=1e4,
-        max_seconds=seconds, checkpoint=folder / f"run-{f}.checkpoint", resume=True,
+        stated(sa.Multinomial(), X, y, a, b),
+        stop=sa.Gap(tol),
+        max_passes=1e4,
+        max_seconds=seconds,
+        checkpoint=folder / f"run-{f}.checkpoint",
+        resume=True,
         callback=partial(show_large, began),
-    )  # fmt: skip
+    )
     memory.ended.set()
     values = np.linalg.svd(result.x2, compute_uv=False)
     found = shown(result, time.process_time() - began)
@@ -494,8 +538,11 @@ def own_large(folder, n, d, classes, f, tol, seconds):
 def show_large(began, record, state):
     """Print where a run is."""
     spent = time.process_time() - began
-    print(f"{spent:.0f} CPU s, {record.passes} passes, F {record.objective:.6f}, "
-          f"gap {record.relative_gap}", flush=True)  # fmt: skip
+    print(
+        f"{spent:.0f} CPU s, {record.passes} passes, F {record.objective:.6f}, "
+        f"gap {record.relative_gap}",
+        flush=True,
+    )
 
 
 def large(lines, folder, n, d, classes, shares, hours):
@@ -509,9 +556,17 @@ def large(lines, folder, n, d, classes, shares, hours):
         given = str(place), n, d, classes, f, 1e-3, 3600 * hours
         own = lines.measured(label, own_large, *given, seconds=3600 * hours + 1800)
         table.row(
-            n, d, classes, f, own["seconds"], own["passes"], f"{own['gap']:.1e}", own["rank"],
-            round(own["MB beyond the map"]), own["status"],
-        )  # fmt: skip
+            n,
+            d,
+            classes,
+            f,
+            own["seconds"],
+            own["passes"],
+            f"{own['gap']:.1e}",
+            own["rank"],
+            round(own["MB beyond the map"]),
+            own["status"],
+        )
 
 
 def main() -> None:

@@ -74,8 +74,10 @@ def at_imagenet_shape() -> None:
             continue
         per_row = (total - small) / (ROWS - 2 * BATCH)
         rest = total - per_row * ROWS
-        print(f"{name:18} {readable(total):>11} {readable(rest):>13} "
-              f"{rest / (8 * FEATURES * CLASSES):>9.1f}   {PAPER.get(name, '')}")  # fmt: skip
+        print(
+            f"{name:18} {readable(total):>11} {readable(rest):>13} "
+            f"{rest / (8 * FEATURES * CLASSES):>9.1f}   {PAPER.get(name, '')}"
+        )
     print(
         "\n'without rows' leaves out what grows with n: dual variables, tables, and predictions\n"
         "and slopes at a snapshot, kept so that a step reads its rows once, not twice.\n"
@@ -168,9 +170,11 @@ def without_rows() -> bool:
             held = abs(peak - formula) <= 0.1 * formula and large <= limit
             fine &= held
             shape = f"{n} x {d} x {C}"
-            print(f"{solver.name:18} {shape:>17} {readable(formula):>11} {readable(peak):>11} "
-                  f"{peak / formula:>6.2f} {large:>9.0f} MB  {limit} MB"
-                  f"{'' if held else '  <- off'}")  # fmt: skip
+            print(
+                f"{solver.name:18} {shape:>17} {readable(formula):>11} {readable(peak):>11} "
+                f"{peak / formula:>6.2f} {large:>9.0f} MB  {limit} MB"
+                f"{'' if held else '  <- off'}"
+            )
     print(
         "\nThe readable loops, which a run takes here. The work of a prox other than that of l1\n"
         "comes on top: the SVD of a nuclear norm copies its matrix and has two factors.\n"

@@ -188,9 +188,12 @@ def stated(source) -> sa.Problem:
     """Return the problem of the benchmark."""
     graph = sa.Incidence(edges(), COLUMNS)
     return sa.Problem.linear(
-        sa.Logistic(), source, structure=sa.VStack([graph, sa.Identity(COLUMNS)]),
-        on_structure=sa.L1(ALPHA), intercept=True,
-    )  # fmt: skip
+        sa.Logistic(),
+        source,
+        structure=sa.VStack([graph, sa.Identity(COLUMNS)]),
+        on_structure=sa.L1(ALPHA),
+        intercept=True,
+    )
 
 
 def opened(folder: Path, kind: str):
@@ -218,12 +221,17 @@ def fit(folder: Path, kind: str, limit: int, total: int) -> dict[str, object]:
     seconds = time.perf_counter() - began
     size = 4.0 * total * COLUMNS
     return {
-        "converged": found.converged, "objective": found.objective, "gap": found.relative_gap,
-        "passes": len(engine.passes), "seconds": seconds, "memory": own_memory(),
-        "before": before, "each": [size / wall for wall, _ in engine.passes],
+        "converged": found.converged,
+        "objective": found.objective,
+        "gap": found.relative_gap,
+        "passes": len(engine.passes),
+        "seconds": seconds,
+        "memory": own_memory(),
+        "before": before,
+        "each": [size / wall for wall, _ in engine.passes],
         "per CPU second": [size / cpu for _, cpu in engine.passes],
         "coef": np.append(found.coef, found.intercept).tolist(),
-    }  # fmt: skip
+    }
 
 
 def sgd(folder: Path, limit: int) -> dict[str, object]:
@@ -293,9 +301,18 @@ def report(lines: dict[str, dict[str, object]], total: int) -> None:
     if "decoding" in lines:
         decoded = max(v for k, v in lines["decoding"].items() if "CPU" in k)
         print(f"pyarrow's own decoding: {decoded / 1e6:.0f} MB per CPU second (best way)")
-    table = Table("rows in", "objective", "certified gap", "passes", "s", "peak MB", "first pass",
-                  "other passes, MB/s", "of the disk",
-                  "first pass per CPU s, of pyarrow")  # fmt: skip
+    table = Table(
+        "rows in",
+        "objective",
+        "certified gap",
+        "passes",
+        "s",
+        "peak MB",
+        "first pass",
+        "other passes, MB/s",
+        "of the disk",
+        "first pass per CPU s, of pyarrow",
+    )
     best = np.inf
     for kind in ("npy", "parquet"):
         if kind not in lines:
@@ -306,10 +323,17 @@ def report(lines: dict[str, dict[str, object]], total: int) -> None:
         own = found["per CPU second"][0] / decoded if kind == "parquet" and decoded else np.nan
         best = min(best, found["objective"])
         table.row(
-            kind, f"{found['objective']:.10f}", found["gap"], found["passes"],
-            f"{found['seconds']:.0f}", f"{found['memory'] / 1e6:.0f}", f"{first / 1e6:.0f}",
-            f"{middle / 1e6:.0f}", f"{100 * middle / streaming:.0f} %", f"{100 * own:.0f} %",
-        )  # fmt: skip
+            kind,
+            f"{found['objective']:.10f}",
+            found["gap"],
+            found["passes"],
+            f"{found['seconds']:.0f}",
+            f"{found['memory'] / 1e6:.0f}",
+            f"{first / 1e6:.0f}",
+            f"{middle / 1e6:.0f}",
+            f"{100 * middle / streaming:.0f} %",
+            f"{100 * own:.0f} %",
+        )
     others = {"sgd": "SGDClassifier.partial_fit, one epoch"} | {
         f"dask-ml {solver}": f"dask-ml LogisticRegression, penalty l1, {solver}, {n} iterations"
         for solver, n in ITERATIONS.items()
@@ -323,9 +347,11 @@ def report(lines: dict[str, dict[str, object]], total: int) -> None:
             print(f"  left out, {found.get('skipped', 'too late')}")
             continue
         above = (found["objective"] - best) / best
-        print(f"  {found['seconds']:.0f} s, {found['memory'] / 1e6:.0f} MB, objective "
-              f"{found['objective']:.6f}, {100 * above:.2g} % above the optimum, without knowing "
-              "it")  # fmt: skip
+        print(
+            f"  {found['seconds']:.0f} s, {found['memory'] / 1e6:.0f} MB, objective "
+            f"{found['objective']:.6f}, {100 * above:.2g} % above the optimum, without knowing "
+            "it"
+        )
 
 
 def main() -> None:
@@ -354,7 +380,7 @@ def main() -> None:
     } | {
         f"dask-ml {solver}": (dask_ml, asked.folder, solver, limits, asked.python, asked.cap)
         for solver in ITERATIONS
-    }  # fmt: skip
+    }
     for name in asked.only.split(","):
         if name in ("decoding", "parquet"):
             encoded(asked.folder, asked.rows)

@@ -140,9 +140,13 @@ def conic(X, y, groups, alpha, limit: float):
     built = time.perf_counter() - start
     start = time.perf_counter()
     problem.solve(
-        cp.CLARABEL, tol_gap_rel=TOL, tol_gap_abs=1e-9, tol_feas=TOL, time_limit=limit,
+        cp.CLARABEL,
+        tol_gap_rel=TOL,
+        tol_gap_abs=1e-9,
+        tol_feas=TOL,
+        time_limit=limit,
         max_threads=1,
-    )  # fmt: skip
+    )
     seconds = time.perf_counter() - start
     return built, seconds, problem.status, w.value, b.value
 

@@ -63,9 +63,11 @@ def cross_validation(values: int, tol: float) -> None:
     seconds = time.perf_counter() - start
     start = time.perf_counter()
     cold = GridSearchCV(
-        sa.GraphFusedClassifier(graph=graph, tol=tol), {"alpha": list(warm.alphas_)}, cv=folds,
+        sa.GraphFusedClassifier(graph=graph, tol=tol),
+        {"alpha": list(warm.alphas_)},
+        cv=folds,
         scoring="neg_log_loss",
-    )  # fmt: skip
+    )
     cold.fit(X, y)
     slow = time.perf_counter() - start
     print(

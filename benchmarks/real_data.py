@@ -236,11 +236,16 @@ def p53() -> Iterator[Case]:
     weights = {name: np.sqrt(len(group)) for name, group in groups.items()}
     shared = {"groups": groups, "group_weights": weights}
     yield Case(
-        "p53-pathways", "mutated or not", folds(data.X[:, keep], data.y),
+        "p53-pathways",
+        "mutated or not",
+        folds(data.X[:, keep], data.y),
         both("pathways", "OverlappingGroupClassifier", **shared),
-        repetitions=4, per_repetition=5, scale=True, references=PLAIN,
+        repetitions=4,
+        per_repetition=5,
+        scale=True,
+        references=PLAIN,
         notes=f"50 rows, the 500 genes of largest variance, {len(groups)} pathways",
-    )  # fmt: skip
+    )
 
 
 def breast() -> Iterator[Case]:
@@ -250,13 +255,18 @@ def breast() -> Iterator[Case]:
         keep, edges = np.unique(data.graph, return_inverse=True)
         graph = edges.reshape(-1, 2)
         yield Case(
-            "breast-cancer-graph", words, folds(data.X[:, keep], data.y),
+            "breast-cancer-graph",
+            words,
+            folds(data.X[:, keep], data.y),
             both("network", "GraphFusedClassifier", graph=graph, l1_ratio=0.5)
             | both("network, more fusion", "GraphFusedClassifier", graph=graph, l1_ratio=0.2),
-            repetitions=4, per_repetition=5, scale=True, references=PLAIN,
+            repetitions=4,
+            per_repetition=5,
+            scale=True,
+            references=PLAIN,
             notes=f"{len(data.y)} rows, the {len(keep)} genes with a neighbour in the network, "
             f"{len(graph)} edges",
-        )  # fmt: skip
+        )
 
 
 def digits(dataset: str, pair: tuple[int, int], sizes: tuple[int, ...]) -> Iterator[Case]:
@@ -274,12 +284,15 @@ def digits(dataset: str, pair: tuple[int, int], sizes: tuple[int, ...]) -> Itera
     parts = *two(data.X, data.y), *two(data.X_test, data.y_test)
     for rows in sizes:
         yield Case(
-            dataset, f"{pair[0]} or {pair[1]}, {rows} rows", draws(*parts, rows),
+            dataset,
+            f"{pair[0]} or {pair[1]}, {rows} rows",
+            draws(*parts, rows),
             both("pixel grid", "GraphFusedClassifier", graph=grid, l1_ratio=0.1)
             | both("pixel grid + l1", "GraphFusedClassifier", graph=grid, l1_ratio=0.5),
-            repetitions=10, references=PLAIN,
+            repetitions=10,
+            references=PLAIN,
             notes=f"{grid[0]} x {grid[1]} pixels, {len(parts[3]):,} test rows",
-        )  # fmt: skip
+        )
 
 
 def dna() -> Iterator[Case]:
@@ -290,13 +303,15 @@ def dna() -> Iterator[Case]:
     groups = {name: group.tolist() for name, group in data.groups.items()}
     for rows in (200, 1000):
         yield Case(
-            "dna-methylation", f"6mA, {rows} rows",
+            "dna-methylation",
+            f"6mA, {rows} rows",
             draws(data.X, data.y, data.X_test[test], data.y_test[test], rows),
             both("position chain", "GraphFusedClassifier", graph=data.graph, l1_ratio=0.5)
             | both("letter groups", "OverlappingGroupClassifier", groups=groups),
-            repetitions=10, references=PLAIN,
+            repetitions=10,
+            references=PLAIN,
             notes=f"{data.X.shape[1]} columns: 41 positions, 4 letters; 10,000 test rows",
-        )  # fmt: skip
+        )
 
 
 def school() -> Iterator[Case]:
@@ -328,16 +343,24 @@ def school() -> Iterator[Case]:
     shared: dict[str, Any] = {"fit_intercept": False}
     for share in (0.1,):
         yield Case(
-            "school", f"{share:.0%} of the pupils", splits(share),
+            "school",
+            f"{share:.0%} of the pupils",
+            splits(share),
             both("low rank", "SparseLowRankRegressor", l1_ratio=0.0, **shared)
             | both(
-                "low rank + rows", "SparseLowRankRegressor", l1_ratio=0.3, sparsity="rows",
+                "low rank + rows",
+                "SparseLowRankRegressor",
+                l1_ratio=0.3,
+                sparsity="rows",
                 **shared,
             ),
-            repetitions=10, inner=3, scale=True, references=plain_models,
+            repetitions=10,
+            inner=3,
+            scale=True,
+            references=plain_models,
             notes=f"the 30 largest schools, {len(y):,} pupils, {int(varied.sum())} columns, "
             "scores centered per school; explained variance within schools",
-        )  # fmt: skip
+        )
 
 
 def restricted(groups: Any, keep: Any, at_least: int) -> dict[str, list[int]]:
@@ -430,16 +453,23 @@ def run(case: Case, split: int) -> list[dict[str, Any]]:
         seconds, found = time.process_time() - start, described(model)
         rows.append(
             {
-                "dataset": case.dataset, "case": case.case, "notes": case.notes,
-                "model": name, "refitted": name.endswith(REFITTED),
-                "plain": name in case.references, "split": split,
-                "rows": X.shape[0], "test_rows": X_test.shape[0], "columns": X.shape[1],
-                **judged(model, X_test, y_test), **found,
+                "dataset": case.dataset,
+                "case": case.case,
+                "notes": case.notes,
+                "model": name,
+                "refitted": name.endswith(REFITTED),
+                "plain": name in case.references,
+                "split": split,
+                "rows": X.shape[0],
+                "test_rows": X_test.shape[0],
+                "columns": X.shape[1],
+                **judged(model, X_test, y_test),
+                **found,
                 "equal_support": packed(of_equal_size(path, found["nonzeros"])),
                 "seconds": seconds,
                 "warnings": sum("onverge" in str(w.category) for w in caught),
             }
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -468,9 +498,11 @@ def run_all(names: list[str], minutes: float) -> pd.DataFrame:
     parts = [pd.read_csv(path, dtype=texts) for path in sorted(folder.glob("*.csv"))]
     table = pd.concat(parts, ignore_index=True)
     order = {name: k for k, name in enumerate(CASES)}
-    table = table.sort_values(["dataset", "case", "split"], kind="stable", key=lambda column: (
-        column.map(order) if column.name == "dataset" else column
-    ))  # fmt: skip
+    table = table.sort_values(
+        ["dataset", "case", "split"],
+        kind="stable",
+        key=lambda column: column.map(order) if column.name == "dataset" else column,
+    )
     table.to_csv(OUT / "table.csv", index=False)
     return table
 
@@ -502,8 +534,15 @@ def main() -> None:
     lines.to_csv(OUT / "compared.csv", index=False)
     draw(lines, OUT / "sizes.png")
     if options.page:
-        page(lines, options.page, missing, strengths=STRENGTHS, eps=EPS, ridge=RIDGE_EPS,
-             finer=FINER)  # fmt: skip
+        page(
+            lines,
+            options.page,
+            missing,
+            strengths=STRENGTHS,
+            eps=EPS,
+            ridge=RIDGE_EPS,
+            finer=FINER,
+        )
     hidden = ["notes", "plain", "refitted", "rival", "splits"]
     print(lines.drop(columns=hidden).to_string(index=False, float_format=lambda v: f"{v:.4g}"))
 

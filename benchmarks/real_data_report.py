@@ -45,16 +45,26 @@ def compared(table: pd.DataFrame, strengths: int) -> pd.DataFrame:
             steadier, steadier_se = stability_difference(own)
             lines.append(
                 {
-                    "dataset": dataset, "case": case, "model": model, "notes": own.notes.iloc[0],
-                    "plain": bool(own.plain.iloc[0]), "refitted": refitted, "rival": best,
-                    "score": own.score.mean(), "score_se": standard_error(own.score, *sizes),
+                    "dataset": dataset,
+                    "case": case,
+                    "model": model,
+                    "notes": own.notes.iloc[0],
+                    "plain": bool(own.plain.iloc[0]),
+                    "refitted": refitted,
+                    "rival": best,
+                    "score": own.score.mean(),
+                    "score_se": standard_error(own.score, *sizes),
                     "loss": own.loss.mean(),
                     "difference": difference.mean(),
                     "difference_se": standard_error(difference, *sizes),
-                    "growth": growth.mean(), "growth_se": standard_error(growth, *sizes),
-                    "stability": stability(supports(own)), "ties": agreement(own),
-                    "steadier": steadier, "steadier_se": steadier_se,
-                    "splits": len(own), "seconds": own.seconds.mean(),
+                    "growth": growth.mean(),
+                    "growth_se": standard_error(growth, *sizes),
+                    "stability": stability(supports(own)),
+                    "ties": agreement(own),
+                    "steadier": steadier,
+                    "steadier_se": steadier_se,
+                    "splits": len(own),
+                    "seconds": own.seconds.mean(),
                     **{
                         name: own[name].median() if name in own else np.nan
                         for name in ("numbers", "nonzeros", "levels", "groups", "rank")
@@ -62,7 +72,7 @@ def compared(table: pd.DataFrame, strengths: int) -> pd.DataFrame:
                     "at_end": int(np.sum(own.place == strengths - 1)),
                     "warnings": int(own.warnings.sum()),
                 }
-            )  # fmt: skip
+            )
     return pd.DataFrame(lines)
 
 
@@ -296,11 +306,17 @@ def draw(lines: pd.DataFrame, path: Path) -> None:
         for k, (_, row) in enumerate(part.iterrows()):
             style = {"marker": "os^D"[k % 4], "mfc": "none" if row.plain else None}
             ax.errorbar(
-                max(row.numbers, 0.7), row.score, row.score_se, capsize=2, ms=6,
-                color="0.4" if row.plain else f"C{k}", ls="none",
+                max(row.numbers, 0.7),
+                row.score,
+                row.score_se,
+                capsize=2,
+                ms=6,
+                color="0.4" if row.plain else f"C{k}",
+                ls="none",
                 label=None if row.refitted else row.model,
-                alpha=0.45 if row.refitted else 1.0, **style,
-            )  # fmt: skip
+                alpha=0.45 if row.refitted else 1.0,
+                **style,
+            )
         ax.set_xscale("log")
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.xaxis.set_major_formatter("{x:g}")

@@ -60,10 +60,17 @@ def one(n: int, d: int) -> dict:
     seconds = time.perf_counter() - start
     above = resident("VmHWM") - before
     return {
-        "n": n, "d": d, "seconds": seconds, "steps": result.n_epochs, "reads": result.n_passes,
-        "gap": result.relative_gap, "status": result.status.name, "above": above,
-        "data": X.nbytes / 2**20, "reason": result.info["reason"],
-    }  # fmt: skip
+        "n": n,
+        "d": d,
+        "seconds": seconds,
+        "steps": result.n_epochs,
+        "reads": result.n_passes,
+        "gap": result.relative_gap,
+        "status": result.status.name,
+        "above": above,
+        "data": X.nbytes / 2**20,
+        "reason": result.info["reason"],
+    }
 
 
 def run(n: int, d: int) -> dict:

@@ -142,14 +142,19 @@ def report(instance: Instance, seeds: int, axes) -> bool:
     epochs, (n, d) = instance.epochs, instance.X.shape
     b = round(2 * n / INNER_STEPS)
     options = {
-        "batch_size": b, "n_inner": INNER_STEPS, "sampling": "rows", "restart": "never",
+        "batch_size": b,
+        "n_inner": INNER_STEPS,
+        "sampling": "rows",
+        "restart": "never",
         "metric": "none",
-    }  # fmt: skip
+    }
     slow = Schedule.constrained(INNER_STEPS)
     with_, without = instance.constrained(), instance.unconstrained()
     start = without.objective_at_zero - best
-    print(f"\n{instance.name}: n = {n}, d = {d}, b = {b}, m = {INNER_STEPS}, {epochs} epochs, "
-          f"{seeds} seeds, F(0) - F* = {start:.3e}")  # fmt: skip
+    print(
+        f"\n{instance.name}: n = {n}, d = {d}, b = {b}, m = {INNER_STEPS}, {epochs} epochs, "
+        f"{seeds} seeds, F(0) - F* = {start:.3e}"
+    )
     held, curves = True, {}
     for label, problem, theta, theory in (
         ("constraint, its schedule", with_, None, 1),
@@ -182,8 +187,9 @@ def report(instance: Instance, seeds: int, axes) -> bool:
     if axes is not None:
         for label, values in curves.items():
             style = {"color": "0.6", "linestyle": "--"} if label == "bound" else {}
-            axes.loglog(np.arange(1, epochs + 1), np.maximum(values, FLOOR * start), label=label,
-                        **style)  # fmt: skip
+            axes.loglog(
+                np.arange(1, epochs + 1), np.maximum(values, FLOOR * start), label=label, **style
+            )
         axes.set(title=instance.name, xlabel="epochs S")
     return held
 

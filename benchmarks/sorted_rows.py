@@ -43,9 +43,13 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
 def stated(X, *y) -> sa.Problem:
     """Return the problem over an array or a source."""
     return sa.Problem.linear(
-        sa.Logistic(), X, *y, structure=sa.Differences(54), on_structure=sa.L1(1e-4),
+        sa.Logistic(),
+        X,
+        *y,
+        structure=sa.Differences(54),
+        on_structure=sa.L1(1e-4),
         intercept=True,
-    )  # fmt: skip
+    )
 
 
 def optimum() -> float:
@@ -100,8 +104,16 @@ def main() -> None:
     asked = parser.parse_args()
     lines = Lines(asked.out)
     best = lines.measured("optimum", optimum)
-    table = Table("method", "within", "random access", "windows of the file", "ratio", "largest",
-                  "read for constants in memory", "ratio with these")  # fmt: skip
+    table = Table(
+        "method",
+        "within",
+        "random access",
+        "windows of the file",
+        "ratio",
+        "largest",
+        "read for constants in memory",
+        "ratio with these",
+    )
     worst = 0.0
     for name in asked.methods.split(","):
         known = {
@@ -122,9 +134,16 @@ def main() -> None:
             before = np.array([one["before"] for one in known["memory"]])
             ratio, whole = there / here, there / (here + before)
             worst = max(worst, float(np.median(ratio)))
-            table.row(name, tolerance, float(np.median(here)), float(np.median(there)),
-                      float(np.median(ratio)), float(ratio.max()), float(np.median(before)),
-                      float(np.median(whole)))  # fmt: skip
+            table.row(
+                name,
+                tolerance,
+                float(np.median(here)),
+                float(np.median(there)),
+                float(np.median(ratio)),
+                float(ratio.max()),
+                float(np.median(before)),
+                float(np.median(whole)),
+            )
     sys.exit(worst > ALLOWED)
 
 

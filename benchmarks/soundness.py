@@ -184,12 +184,19 @@ def judge(number: int, conic: bool) -> list[Row]:
     lowest = min((_strict(problem, x) for x in points), default=np.inf)
     return [
         Row(
-            number, str(case), method, spread, problem.dtype.name, r.status.name,
-            np.nan if r.gap is None else float(r.gap), values[k] - lowest, values[k],
+            number,
+            str(case),
+            method,
+            spread,
+            problem.dtype.name,
+            r.status.name,
+            np.nan if r.gap is None else float(r.gap),
+            values[k] - lowest,
+            values[k],
             _wrong(problem, r, values[k], lowest),
         )
         for k, (method, r) in enumerate(results.items())
-    ]  # fmt: skip
+    ]
 
 
 def _strict(problem: sa.Problem, x2: np.ndarray) -> float:
@@ -254,9 +261,19 @@ def rows_of(folder: Path, cases: int, conic_every: int, begin: int = 0) -> Itera
                     made += judge(number, number % conic_every == 0)
                 except Exception as error:  # a crash is a fact to report
                     made.append(
-                        Row(number, str(draw(number)[0]), "", 0.0, "", "ERROR", np.nan, np.nan,
-                            np.nan, f"{type(error).__name__}: {error}")
-                    )  # fmt: skip
+                        Row(
+                            number,
+                            str(draw(number)[0]),
+                            "",
+                            0.0,
+                            "",
+                            "ERROR",
+                            np.nan,
+                            np.nan,
+                            np.nan,
+                            f"{type(error).__name__}: {error}",
+                        )
+                    )
             part = path.with_suffix(".part")
             with part.open("w", newline="", encoding="utf-8") as file:
                 writer = csv.DictWriter(file, names)
@@ -286,8 +303,11 @@ def main() -> int:
         no_bound += row.gap == np.inf
         if row.wrong:
             bad += 1
-            print(f"{row.number:5d} {row.method:15} {row.dtype} {row.spread:.0e} {row.status:10} "
-                  f"{row.wrong}   {row.case}", flush=True)  # fmt: skip
+            print(
+                f"{row.number:5d} {row.method:15} {row.dtype} {row.spread:.0e} {row.status:10} "
+                f"{row.wrong}   {row.case}",
+                flush=True,
+            )
     print(
         f"{counted} runs of {options.cases - options.first} problems: {bad} wrong, "
         f"{converged} converged, {no_bound} without a bound; {time.perf_counter() - began:.0f} s"

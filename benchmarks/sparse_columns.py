@@ -55,9 +55,13 @@ def peers(loss: str, alpha: float, n: int):
             yield Lasso(alpha, fit_intercept=False, tol=tol, max_iter=10_000)
         else:
             yield LogisticRegression(
-                l1_ratio=1.0, solver="liblinear", C=1 / (n * alpha), fit_intercept=False, tol=tol,
+                l1_ratio=1.0,
+                solver="liblinear",
+                C=1 / (n * alpha),
+                fit_intercept=False,
+                tol=tol,
                 max_iter=10_000,
-            )  # fmt: skip
+            )
 
 
 def main() -> None:

@@ -75,8 +75,11 @@ def imports(python: str) -> bool:
     """Measure the import beside scikit-learn's."""
     runs = [fresh(python, IMPORT) for _ in range(REPEATS)]
     ours, theirs, wall = (min(r[k] for r in runs) for k in ("stochadmm", "sklearn", "wall"))
-    return say(ours <= 0.3, f"import stochadmm adds {ours:.2f} s (wall {wall:.2f} s) to "
-                            f"{theirs:.2f} s of scikit-learn, allowed 0.30 s")  # fmt: skip
+    return say(
+        ours <= 0.3,
+        f"import stochadmm adds {ours:.2f} s (wall {wall:.2f} s) to "
+        f"{theirs:.2f} s of scikit-learn, allowed 0.30 s",
+    )
 
 
 def fits(python: str) -> list[bool]:
@@ -86,11 +89,13 @@ def fits(python: str) -> list[bool]:
         runs = [fresh(python, FIT % (n, d)) for _ in range(REPEATS)]
         first, best = runs[0], min(runs, key=lambda r: r["seconds"])
         passed.append(
-            say(first["seconds"] <= allowed,
+            say(
+                first["seconds"] <= allowed,
                 f"first fit ever of {n:,} x {d}: {first['seconds']:.2f} s (wall "
                 f"{first['wall']:.2f} s), least of {REPEATS} processes {best['seconds']:.2f} s, "
-                f"allowed {allowed:.1f} s; kernels: {first['kernels']}")
-        )  # fmt: skip
+                f"allowed {allowed:.1f} s; kernels: {first['kernels']}",
+            )
+        )
     return passed
 
 

@@ -113,9 +113,14 @@ def timed(X, y, A, mu, solver, tol, F, seed=0, max_seconds=60.0, until=0.0):
         return until in reached
 
     result = sa.minimize(
-        problem, solver, stop=sa.Gap(tol), max_passes=1e9, max_seconds=max_seconds, callback=watch,
+        problem,
+        solver,
+        stop=sa.Gap(tol),
+        max_passes=1e9,
+        max_seconds=max_seconds,
+        callback=watch,
         random_state=seed,
-    )  # fmt: skip
+    )
     return reached, time.perf_counter() - start, result
 
 
@@ -178,8 +183,12 @@ def rivals(name: str) -> list[float]:
         ratio = min(best / own, PATIENCE)
         logs.append(ratio)
         more = ">= " if best > limit else ""
-        print(f"{name:8} mu {mu:g}  auto {own / unit:6.1f}   " + "   ".join(line)
-              + f"   best rival / auto {more}{ratio:.1f}", flush=True)  # fmt: skip
+        print(
+            f"{name:8} mu {mu:g}  auto {own / unit:6.1f}   "
+            + "   ".join(line)
+            + f"   best rival / auto {more}{ratio:.1f}",
+            flush=True,
+        )
     return logs
 
 

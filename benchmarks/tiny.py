@@ -117,10 +117,12 @@ def estimators() -> dict[str, Callable[[], Any]]:
     groups = [[0, 1, 2], [3, 4, 5], [6, 7, 8, 9]]
     graph = [(j, j + 1) for j in range(9)]
     more: dict[str, dict[str, Any]] = {
-        "Group": {"groups": groups}, "SparseGroup": {"groups": groups},
-        "OverlappingGroup": {"groups": groups}, "GraphFused": {"graph": graph},
+        "Group": {"groups": groups},
+        "SparseGroup": {"groups": groups},
+        "OverlappingGroup": {"groups": groups},
+        "GraphFused": {"graph": graph},
         "Generalized": {"operator": sa.Differences(10, order=2)},
-    }  # fmt: skip
+    }
     found: dict[str, Callable[[], Any]] = {}
     for name in sa.estimators.__all__:
         role = next((role for role in targets if name.endswith(role)), None)

@@ -25,9 +25,13 @@ from sklearn.linear_model import Lasso  # noqa: E402
 import stochadmm as sa  # noqa: E402
 
 SHAPES = [
-    ("squared", 300, 1_000), ("squared", 50, 4_300), ("squared", 1_000, 20_000),
-    ("logistic", 300, 1_000), ("logistic", 2_000, 2_000), ("logistic", 20_000, 2_000),
-]  # fmt: skip
+    ("squared", 300, 1_000),
+    ("squared", 50, 4_300),
+    ("squared", 1_000, 20_000),
+    ("logistic", 300, 1_000),
+    ("logistic", 2_000, 2_000),
+    ("logistic", 20_000, 2_000),
+]
 SHARES = (0.3, 0.1, 0.01)
 
 
@@ -101,8 +105,11 @@ def main() -> None:
     parser.add_argument("--tol", type=float, default=1e-6)
     arguments = parser.parse_args()
     others = peers()
-    print("| loss | rows x columns | strength | coefficients | auto, ms | all columns, ms | "
-          + " | ".join(f"{name}, ms" for name in others) + " |")  # fmt: skip
+    print(
+        "| loss | rows x columns | strength | coefficients | auto, ms | all columns, ms | "
+        + " | ".join(f"{name}, ms" for name in others)
+        + " |"
+    )
     print("|---|---|--:|--:|--:|--:|" + "--:|" * len(others))
     for loss, n, d in SHAPES:
         X, y, largest = rows(loss, n, d)
@@ -121,8 +128,11 @@ def main() -> None:
                         peer(make, X, y, alpha, bound, arguments.tol) for make in others.values()
                     ]
             assert result.converged, result.message
-            print(f"| {loss} | {n:,} x {d:,} | {share:g} | {np.count_nonzero(result.coef)} | "
-                  f"{own:.0f} | {before} | " + " | ".join(columns) + " |", flush=True)  # fmt: skip
+            print(
+                f"| {loss} | {n:,} x {d:,} | {share:g} | {np.count_nonzero(result.coef)} | "
+                f"{own:.0f} | {before} | " + " | ".join(columns) + " |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -42,9 +42,12 @@ def main():
     coef = np.repeat([2.0, -1.0], 4)
     X = rng.standard_normal((200, 8))
     problem = sa.Problem.linear(
-        sa.Squared(), X, X @ coef + rng.standard_normal(200), structure=AllPairs(8),
+        sa.Squared(),
+        X,
+        X @ coef + rng.standard_normal(200),
+        structure=AllPairs(8),
         on_structure=sa.L1(0.1),
-    )  # fmt: skip
+    )
     result = sa.minimize(problem, stop=sa.Gap(1e-8), max_passes=1000)
     print(f"{result.status.name}: {result.message}")
     print(f"{len(np.unique(result.coef.round(6)))} different values among {result.coef.round(3)}")

@@ -22,15 +22,41 @@ from pathlib import Path
 HERE = Path(__file__).parent
 # files, names, pages and foreign packages: no number in them depends on the processor
 OTHER = (
-    "claims", "cli", "cli_fit", "configs", "datasets", "docs", "estimators_ecosystem", "examples",
-    "experiments", "files", "fingerprint", "peers", "published", "report", "result", "search",
-    "tuning", "validation",
-)  # fmt: skip
+    "claims",
+    "cli",
+    "cli_fit",
+    "configs",
+    "datasets",
+    "docs",
+    "estimators_ecosystem",
+    "examples",
+    "experiments",
+    "files",
+    "fingerprint",
+    "peers",
+    "published",
+    "report",
+    "result",
+    "search",
+    "tuning",
+    "validation",
+)
 # what most of the rest is made of, within the ten minutes of continuous integration
 SHORT = (
-    "certificates", "dense", "driver", "equilibrate", "exact", "finite_sum", "general", "losses",
-    "metrics", "operators", "penalties", "quadratic", "resume",
-)  # fmt: skip
+    "certificates",
+    "dense",
+    "driver",
+    "equilibrate",
+    "exact",
+    "finite_sum",
+    "general",
+    "losses",
+    "metrics",
+    "operators",
+    "penalties",
+    "quadratic",
+    "resume",
+)
 PROBE = """
 import json, numpy as np
 from scipy import linalg
@@ -77,9 +103,11 @@ def environment(setting: Setting | None) -> dict[str, str]:
 def probe(setting: Setting | None) -> tuple[list[str], str]:
     """Return the kernels that OpenBLAS chooses, or why the setting cannot be tried."""
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROBE], env=environment(setting),
-        capture_output=True, text=True,
-    )  # fmt: skip
+        [sys.executable, "-W", "ignore", "-c", PROBE],
+        env=environment(setting),
+        capture_output=True,
+        text=True,
+    )
     if run.returncode < 0:
         return [], "this processor lacks its instructions"
     if run.returncode:
@@ -126,8 +154,11 @@ def run(setting: Setting, seed: int, files: list[str], rest: list[str]) -> bool:
     done = subprocess.run(
         [*call, *files, *rest], env=environment(setting) | {"PYTHONHASHSEED": str(seed)}
     )
-    print(f"{setting.name}: {'passed' if done.returncode == 0 else 'FAILED'} "
-          f"in {time.perf_counter() - began:.0f} s", flush=True)  # fmt: skip
+    print(
+        f"{setting.name}: {'passed' if done.returncode == 0 else 'FAILED'} "
+        f"in {time.perf_counter() - began:.0f} s",
+        flush=True,
+    )
     return done.returncode == 0
 
 

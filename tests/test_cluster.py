@@ -174,9 +174,12 @@ def test_a_lost_scheduler_names_the_checkpoint_which_goes_on_here(
             client.wait_for_workers(1, timeout=60)
             with pytest.raises(sa.EngineLost, match=r"go on with resume='.*run\.ckpt'") as error:
                 solved(
-                    collections, cluster=sa.cluster.Dask(client), checkpoint=path, callback=strike,
+                    collections,
+                    cluster=sa.cluster.Dask(client),
+                    checkpoint=path,
+                    callback=strike,
                     **asked,
-                )  # fmt: skip
+                )
     finally:
         for process in started:
             process.kill()

@@ -42,10 +42,11 @@ def test_internal_links_lead_to_files(path):
     broken = [
         target
         for target in LINK.findall(text)
-        if "://" not in target and not (path.parent / target).exists()
+        if "://" not in target
+        and not (path.parent / target).exists()
         # made when the documentation is built
         and not target.startswith(("../_structures", "../gallery", "gallery"))
-    ]  # fmt: skip
+    ]
     assert not broken
 
 
@@ -60,9 +61,16 @@ PUBLIC = [name for name in sa.__all__ if inspect.isclass(getattr(sa, name))] + [
     "certify",
 ]
 GIVEN_BY_RUNS = {
-    "Certificate", "CheckpointError", "DataError", "EngineLost", "Pair", "Record", "Result",
-    "Evaluation", "Status",
-}  # fmt: skip
+    "Certificate",
+    "CheckpointError",
+    "DataError",
+    "EngineLost",
+    "Pair",
+    "Record",
+    "Result",
+    "Evaluation",
+    "Status",
+}
 """What runs return or raise: described by attributes, not made by users."""
 
 

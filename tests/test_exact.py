@@ -79,10 +79,14 @@ def test_levels_of_a_chain_come_back_as_sets(seed, weighted):
     data = datasets.make_chain(800, 30, n_levels=6, noise=0.2, random_state=seed)
     d = 30
     problem = sa.Problem.linear(
-        sa.Squared(), data.X, data.y, structure=sa.VStack([sa.Differences(d), sa.Identity(d)]),
-        on_structure=sa.L1(0.015), intercept=True,
+        sa.Squared(),
+        data.X,
+        data.y,
+        structure=sa.VStack([sa.Differences(d), sa.Identity(d)]),
+        on_structure=sa.L1(0.015),
+        intercept=True,
         sample_weight=np.random.default_rng(seed).uniform(0.5, 1.5, 800) if weighted else None,
-    )  # fmt: skip
+    )
     result = sa.minimize(problem)
     check(problem, result)
     assert levels(result.coef) == levels(data.coef)
@@ -99,10 +103,13 @@ def test_communities_of_a_graph_come_back_as_sets(seed, response):
         rows, 20, n_levels=3, signal=signal, noise=0.1, response=response, random_state=seed
     )
     problem = sa.Problem.linear(
-        sa.Squared() if response == "real" else sa.Logistic(), data.X, data.y,
-        structure=structures.from_edges(data.graph, n_features=20), on_structure=sa.L1(0.02),
+        sa.Squared() if response == "real" else sa.Logistic(),
+        data.X,
+        data.y,
+        structure=structures.from_edges(data.graph, n_features=20),
+        on_structure=sa.L1(0.02),
         intercept=True,
-    )  # fmt: skip
+    )
     result = sa.minimize(problem)
     check(problem, result)
     assert levels(result.coef) == levels(data.coef)
@@ -115,9 +122,12 @@ def test_active_groups_come_back_as_sets(seed):
         600, n_groups=8, group_size=4, overlap=0, n_active=3, noise=0.3, random_state=seed
     )
     problem = sa.Problem.linear(
-        sa.Squared(), data.X, data.y, structure=sa.Selection(list(data.groups.values()), 32),
+        sa.Squared(),
+        data.X,
+        data.y,
+        structure=sa.Selection(list(data.groups.values()), 32),
         on_structure=sa.GroupL2(0.05, [4] * 8),
-    )  # fmt: skip
+    )
     result = sa.minimize(problem)
     check(problem, result)
     assert active(data.groups, result.coef) == active(data.groups, data.coef)
@@ -137,9 +147,12 @@ def test_overlapping_groups_leave_the_complement_of_a_union():
         coef[groups[name]] = 0.0
     X = rng.standard_normal((500, d))
     problem = sa.Problem.linear(
-        sa.Squared(), X, X @ coef + 0.3 * rng.standard_normal(500),
-        structure=sa.Selection(list(groups.values()), d), on_structure=sa.GroupL2(0.15, [5] * 8),
-    )  # fmt: skip
+        sa.Squared(),
+        X,
+        X @ coef + 0.3 * rng.standard_normal(500),
+        structure=sa.Selection(list(groups.values()), d),
+        on_structure=sa.GroupL2(0.15, [5] * 8),
+    )
     result = sa.minimize(problem)
     check(problem, result)
     assert support(result.coef) == support(coef)
@@ -179,9 +192,12 @@ def test_every_method_returns_exact_ties_and_zeros(solver, dtype):
     data = datasets.make_chain(400, 12, n_levels=3, noise=0.2, signal=3.0, random_state=1)
     d = 12
     problem = sa.Problem.linear(
-        sa.Squared(), data.X.astype(dtype), data.y,
-        structure=sa.VStack([sa.Differences(d), sa.Identity(d)]), on_structure=sa.L1(0.02),
-    )  # fmt: skip
+        sa.Squared(),
+        data.X.astype(dtype),
+        data.y,
+        structure=sa.VStack([sa.Differences(d), sa.Identity(d)]),
+        on_structure=sa.L1(0.02),
+    )
     result = sa.minimize(problem, solver, stop=1e-5, max_passes=1500)
     assert result.converged and result.coef.dtype == dtype
     assert levels(result.coef) == levels(data.coef)

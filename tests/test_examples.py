@@ -52,18 +52,25 @@ def test_the_own_operator_agrees_with_the_library_s():
     problem, result = solved("own_operator.py")
     first, second = np.triu_indices(8, k=1)
     same = sa.Problem.linear(
-        sa.Squared(), problem.f2.X, problem.f2.y, on_structure=sa.L1(0.1),
+        sa.Squared(),
+        problem.f2.X,
+        problem.f2.y,
+        on_structure=sa.L1(0.1),
         structure=sa.Incidence(np.column_stack([first, second]), 8),
-    )  # fmt: skip
+    )
     assert result.objective == pytest.approx(sa.minimize(same, stop=1e-10).objective, rel=1e-7)
 
 
 def test_the_own_loss_ignores_gross_errors():
     problem, result = solved("own_loss.py")
     plain = sa.Problem.linear(
-        sa.Squared(), problem.f2.X, problem.f2.y, structure=sa.Differences(30),
-        on_structure=sa.L1(0.05), intercept=True,
-    )  # fmt: skip
+        sa.Squared(),
+        problem.f2.X,
+        problem.f2.y,
+        structure=sa.Differences(30),
+        on_structure=sa.L1(0.05),
+        intercept=True,
+    )
     planted = sa.datasets.make_chain(400, 30, n_levels=4, noise=0.3, random_state=0).coef
     robust = np.abs(result.coef - planted).max()
     assert robust < 0.5 * np.abs(sa.minimize(plain).coef - planted).max()

@@ -170,8 +170,13 @@ def test_bad_structures_are_refused_in_one_line(name):
 
 
 def test_structure_of_an_unknown_kind_is_refused():
-    refused(TypeError, lambda: linear(structure="chain", on_structure=sa.L1(1.0)),
-            "structure", "operator", "str")  # fmt: skip
+    refused(
+        TypeError,
+        lambda: linear(structure="chain", on_structure=sa.L1(1.0)),
+        "structure",
+        "operator",
+        "str",
+    )
 
 
 BAD_CONSTRAINTS = {
@@ -228,16 +233,25 @@ class SmoothWithoutLipschitz:
 def test_parts_that_lack_a_member_are_refused_by_its_name():
     prox = ("has no `prox`", "ValueOnly", "`value`, `prox`")
     refused(TypeError, lambda: linear(on_coefficients=ValueOnly()), "h2", *prox)
-    refused(TypeError, lambda: linear(on_coefficients=ValueOnly(), intercept=True),
-            "on_coefficients", *prox)  # fmt: skip
+    refused(
+        TypeError,
+        lambda: linear(on_coefficients=ValueOnly(), intercept=True),
+        "on_coefficients",
+        *prox,
+    )
     refused(TypeError, lambda: linear(on_structure=ValueOnly()), "on_structure", *prox)
     refused(TypeError, lambda: two_block(h1=ValueOnly()), "h1", *prox)
     refused(TypeError, lambda: two_block(h2=ValueOnly()), "h2", *prox)
     refused(
         TypeError, lambda: linear(loss=LossWithoutSlope()), "loss (LossWithoutSlope)", "`slope`"
     )
-    refused(TypeError, lambda: two_block(f1=SmoothWithoutLipschitz()),
-            "f1", "has no `lipschitz`", "gradient")  # fmt: skip
+    refused(
+        TypeError,
+        lambda: two_block(f1=SmoothWithoutLipschitz()),
+        "f1",
+        "has no `lipschitz`",
+        "gradient",
+    )
     refused(TypeError, lambda: sa.Problem(object()), "f2", "`n_terms`")
 
 
@@ -392,9 +406,13 @@ def test_objective_and_constraint_by_hand():
     rng = np.random.default_rng(1)
     A, b = rng.standard_normal((3, D)), rng.standard_normal(3)
     problem = sa.Problem(
-        sa.FiniteSum(sa.Squared(), X, y), h1=sa.L1(0.3), h2=sa.Ridge(0.2),
-        A1=sa.Identity(3, scale=2.0), A2=A, b=b,
-    )  # fmt: skip
+        sa.FiniteSum(sa.Squared(), X, y),
+        h1=sa.L1(0.3),
+        h2=sa.Ridge(0.2),
+        A1=sa.Identity(3, scale=2.0),
+        A2=A,
+        b=b,
+    )
     x = sa.Pair(rng.standard_normal(3), rng.standard_normal(D))
     np.testing.assert_allclose(problem.constraint(x), 2 * x.x1 + A @ x.x2 - b)
     expected = np.mean((X @ x.x2 - y) ** 2) / 2 + 0.3 * np.abs(x.x1).sum() + 0.1 * np.sum(x.x2**2)
@@ -408,8 +426,12 @@ def test_objective_and_constraint_by_hand():
 
 def test_an_intercept_is_the_last_row_and_seen_by_no_penalty():
     X, y = rows()
-    problem = linear(structure=sa.Differences(D), on_structure=sa.L1(0.1),
-                     on_coefficients=sa.NonNegative(), intercept=True)  # fmt: skip
+    problem = linear(
+        structure=sa.Differences(D),
+        on_structure=sa.L1(0.1),
+        on_coefficients=sa.NonNegative(),
+        intercept=True,
+    )
     assert problem.intercept and problem.shape2 == (D + 1,) and problem.shape1 == (D - 1,)
     x2 = np.r_[np.ones(D), -5.0]
     point = problem.feasible(sa.Pair(np.zeros(D - 1), x2))

@@ -61,9 +61,12 @@ def say(text: str) -> None:
 def run(*command: object, cwd: Path | None = None, **environment: str) -> str:
     """Return the output of a command; its failure ends the check with the end of its output."""
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd or ROOT, env={**os.environ, **environment},
-        capture_output=True, text=True,
-    )  # fmt: skip
+        [str(part) for part in command],
+        cwd=cwd or ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
         raise SystemExit(f"release-check: {' '.join(map(str, command))} failed\n{tail}")

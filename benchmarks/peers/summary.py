@@ -22,9 +22,21 @@ import pandas as pd
 GAPS = (1e-4, 1e-6)
 AUTO = "stochadmm auto"
 PACKAGES = (
-    "stochadmm", "numpy", "scipy", "numba", "scikit-learn", "celer", "skglm", "cyanure", "copt",
-    "pyproximal", "cvxpy", "clarabel", "scs", "benchopt",
-)  # fmt: skip
+    "stochadmm",
+    "numpy",
+    "scipy",
+    "numba",
+    "scikit-learn",
+    "celer",
+    "skglm",
+    "cyanure",
+    "copt",
+    "pyproximal",
+    "cvxpy",
+    "clarabel",
+    "scs",
+    "benchopt",
+)
 SHORTEST = 1e-4  # seconds that a figure shows
 OFFLINE = "plotly.min.js"
 VIEW = {

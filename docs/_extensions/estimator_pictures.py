@@ -9,22 +9,50 @@ import numpy as np
 
 ROWS = [
     ("plain", "few of them", "`LassoRegressor`, `SparseLogisticClassifier`", "‖w‖₁ (and ‖w‖²)"),
-    ("chain", "constant along stretches of ordered columns (time, position, age)",
-     "`FusedLassoRegressor`, `FusedLassoClassifier`", "Σ |wⱼ₊₁ - wⱼ| + ‖w‖₁"),
-    ("graph", "equal where columns are joined (genes of a network, sensors, regions)",
-     "`GraphFusedRegressor`, `GraphFusedClassifier`", "Σ over edges |wᵢ - wⱼ| + ‖w‖₁"),
-    ("grid", "constant on patches of an image or a volume",
-     "`GraphFused...` with `graph=(28, 28)`", "total variation + ‖w‖₁"),
+    (
+        "chain",
+        "constant along stretches of ordered columns (time, position, age)",
+        "`FusedLassoRegressor`, `FusedLassoClassifier`",
+        "Σ |wⱼ₊₁ - wⱼ| + ‖w‖₁",
+    ),
+    (
+        "graph",
+        "equal where columns are joined (genes of a network, sensors, regions)",
+        "`GraphFusedRegressor`, `GraphFusedClassifier`",
+        "Σ over edges |wᵢ - wⱼ| + ‖w‖₁",
+    ),
+    (
+        "grid",
+        "constant on patches of an image or a volume",
+        "`GraphFused...` with `graph=(28, 28)`",
+        "total variation + ‖w‖₁",
+    ),
     ("trend", "piecewise linear along the columns", "`TrendFilterRegressor`", "‖D² w‖₁"),
-    ("groups", "zero in whole groups that may overlap (pathways, levels of a factor)",
-     "`OverlappingGroupRegressor`, `OverlappingGroupClassifier`", "Σ over groups ‖w_g‖₂ + ‖w‖₁"),
-    ("sparsegroups", "zero in whole groups, and few inside those that stay",
-     "`SparseGroupLassoRegressor`, `SparseGroupLassoClassifier`", "Σ over groups ‖w_g‖₂ + ‖w‖₁"),
-    ("lowrank", "a few common factors across many tasks or classes, and few entries",
-     "`SparseLowRankRegressor`, `SparseLowRankClassifier`", "‖W‖\\* + ‖W‖₁"),
-    ("own", "anything else that is sparse after a linear map",
-     "`GeneralizedLassoRegressor`, `GeneralizedLassoClassifier`", "‖D w‖₁"),
-]  # fmt: skip
+    (
+        "groups",
+        "zero in whole groups that may overlap (pathways, levels of a factor)",
+        "`OverlappingGroupRegressor`, `OverlappingGroupClassifier`",
+        "Σ over groups ‖w_g‖₂ + ‖w‖₁",
+    ),
+    (
+        "sparsegroups",
+        "zero in whole groups, and few inside those that stay",
+        "`SparseGroupLassoRegressor`, `SparseGroupLassoClassifier`",
+        "Σ over groups ‖w_g‖₂ + ‖w‖₁",
+    ),
+    (
+        "lowrank",
+        "a few common factors across many tasks or classes, and few entries",
+        "`SparseLowRankRegressor`, `SparseLowRankClassifier`",
+        "‖W‖\\* + ‖W‖₁",
+    ),
+    (
+        "own",
+        "anything else that is sparse after a linear map",
+        "`GeneralizedLassoRegressor`, `GeneralizedLassoClassifier`",
+        "‖D w‖₁",
+    ),
+]
 
 
 def _draw(name: str, ax: Any) -> None:
@@ -73,8 +101,9 @@ def _table(app: Any, docname: str, source: list[str]) -> None:
         return
     lines = [
         "::::{div} structure-table",
-        "| | coefficients that are | estimator | penalty |", "|---|---|---|---|",
-    ]  # fmt: skip
+        "| | coefficients that are | estimator | penalty |",
+        "|---|---|---|---|",
+    ]
     for name, words, estimators, penalty in ROWS:
         penalty = penalty.replace("|", "\\|")
         lines.append(

@@ -5,9 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 ORDER = (
-    "chain", "digits", "gene_network", "pathways", "tariff", "tasks", "dna", "volume",
-    "path", "weights", "out_of_core", "dask", "methods", "callback", "checkpoints", "own_penalty",
-)  # fmt: skip
+    "chain",
+    "digits",
+    "gene_network",
+    "pathways",
+    "tariff",
+    "tasks",
+    "dna",
+    "volume",
+    "path",
+    "weights",
+    "out_of_core",
+    "dask",
+    "methods",
+    "callback",
+    "checkpoints",
+    "own_penalty",
+)
 
 
 class Order:

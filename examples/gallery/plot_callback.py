@@ -56,5 +56,7 @@ plt.show()
 
 # %%
 early, late = runs["stopped early"], runs["to the optimum"]
-print(f"stopped after {early[1].n_passes:.0f} of {late[1].n_passes:.0f} passes, loss",
-      f"{min(early[0].losses):.3f} against {late[0].losses[-1]:.3f} at the end")  # fmt: skip
+print(
+    f"stopped after {early[1].n_passes:.0f} of {late[1].n_passes:.0f} passes, loss",
+    f"{min(early[0].losses):.3f} against {late[0].losses[-1]:.3f} at the end",
+)

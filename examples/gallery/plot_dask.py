@@ -43,5 +43,7 @@ plt.show()
 
 # %%
 apart = np.abs(lazy.coef - whole.coef).max()
-print(f"coefficients differ by at most {apart:.0e}; {lazy.n_passes:.0f} passes,",
-      f"certified gap {lazy.relative_gap:.0e}")  # fmt: skip
+print(
+    f"coefficients differ by at most {apart:.0e}; {lazy.n_passes:.0f} passes,",
+    f"certified gap {lazy.relative_gap:.0e}",
+)

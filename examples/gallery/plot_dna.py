@@ -37,5 +37,7 @@ axes[1].set_xlabel("position")
 plt.show()
 
 # %%
-print(f"{len(np.unique(model.levels_))} levels among {X.shape[1]} columns,",
-      f"{model.score(X, y):.1%} correct, certified gap {model.dual_gap_:.1e}")  # fmt: skip
+print(
+    f"{len(np.unique(model.levels_))} levels among {X.shape[1]} columns,",
+    f"{model.score(X, y):.1%} correct, certified gap {model.dual_gap_:.1e}",
+)

@@ -29,9 +29,13 @@ y = rng.random(120) < 1 / (1 + np.exp(-X @ effect / 2))
 edges = list(network.edges)
 joined = sa.GraphFusedClassifierCV(graph=edges, l1_ratio=0.1, alphas=20, cv=4).fit(X, y)
 plain = LogisticRegressionCV(
-    Cs=20, cv=4, l1_ratios=(1.0,), solver="liblinear", scoring="neg_log_loss",
+    Cs=20,
+    cv=4,
+    l1_ratios=(1.0,),
+    solver="liblinear",
+    scoring="neg_log_loss",
     use_legacy_attributes=False,
-).fit(X, y)  # fmt: skip
+).fit(X, y)
 
 # %%
 places = nx.spring_layout(network, seed=4)
@@ -41,14 +45,24 @@ for ax, (name, values) in zip(axes, shown.items(), strict=True):
     top = max(np.abs(values).max(), 1e-9)
     nx.draw_networkx_edges(network, places, ax=ax, edge_color="0.85")
     nx.draw_networkx_nodes(
-        network, places, ax=ax, node_color=values, cmap="RdBu_r", vmin=-top, vmax=top,
-        node_size=35, edgecolors="0.4", linewidths=0.5,
-    )  # fmt: skip
+        network,
+        places,
+        ax=ax,
+        node_color=values,
+        cmap="RdBu_r",
+        vmin=-top,
+        vmax=top,
+        node_size=35,
+        edgecolors="0.4",
+        linewidths=0.5,
+    )
     right = np.corrcoef(values, effect)[0, 1]
     ax.set(title=name if name == "truth" else f"{name}: correlation {right:.2f} with the truth")
     ax.axis("off")
 plt.show()
 
 # %%
-print(f"{len(np.unique(joined.levels_))} levels among {member.size} genes,",
-      f"certified gap {joined.dual_gap_:.1e}")  # fmt: skip
+print(
+    f"{len(np.unique(joined.levels_))} levels among {member.size} genes,",
+    f"certified gap {joined.dual_gap_:.1e}",
+)

@@ -29,5 +29,7 @@ ax.legend()
 plt.show()
 
 # %%
-print(f"optimum {optimum.objective:.10f}, certified within {optimum.relative_gap:.0e};",
-      f"auto chose {optimum.info['route']}: {optimum.info['reason']}")  # fmt: skip
+print(
+    f"optimum {optimum.objective:.10f}, certified within {optimum.relative_gap:.0e};",
+    f"auto chose {optimum.info['route']}: {optimum.info['reason']}",
+)

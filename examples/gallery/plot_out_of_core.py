@@ -52,6 +52,8 @@ ax.legend()
 plt.show()
 
 # %%
-print(f"{megabytes[-1]:.0f} MB of rows, {peaks[-1]:.1f} MB of memory,",
-      f"{result.n_passes:.0f} passes, certified gap {max(gaps):.0e}")  # fmt: skip
+print(
+    f"{megabytes[-1]:.0f} MB of rows, {peaks[-1]:.1f} MB of memory,",
+    f"{result.n_passes:.0f} passes, certified gap {max(gaps):.0e}",
+)
 folder.cleanup()

@@ -89,5 +89,7 @@ plt.show()
 
 # %%
 own = found["falling steps cost"]
-print(f"{own.status.name} by {own.info.get('route', 'auto')}: {own.message};",
-      f"errors {' and '.join(f'{value:.2f}' for value in errors.values())}")  # fmt: skip
+print(
+    f"{own.status.name} by {own.info.get('route', 'auto')}: {own.message};",
+    f"errors {' and '.join(f'{value:.2f}' for value in errors.values())}",
+)

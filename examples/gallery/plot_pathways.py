@@ -34,5 +34,7 @@ ax.legend()
 plt.show()
 
 # %%
-print(f"{len(model.active_groups_)} of {len(groups)} pathways are active (planted: 4),",
-      f"certified gap {model.dual_gap_:.1e}")  # fmt: skip
+print(
+    f"{len(model.active_groups_)} of {len(groups)} pathways are active (planted: 4),",
+    f"certified gap {model.dual_gap_:.1e}",
+)

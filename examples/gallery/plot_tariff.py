@@ -54,8 +54,14 @@ for ax, part, name in ((axes[0], slice(0, ages), "age"), (axes[1], slice(ages, N
     ax.plot(places, alone[part], ".", color="0.6", label="every level by itself")
     ax.step(places, found + shift, where="mid", color="tab:blue", label="merged")
     truth = age_effect if name == "age" else region_effect
-    ax.step(places, truth - truth.mean() + alone[part].mean(), where="mid", color="tab:orange",
-            linestyle=":", label="truth")  # fmt: skip
+    ax.step(
+        places,
+        truth - truth.mean() + alone[part].mean(),
+        where="mid",
+        color="tab:orange",
+        linestyle=":",
+        label="truth",
+    )
     ax.set(xlabel=name, ylabel="log rate, against the mean")
 axes[0].legend()
 plt.show()

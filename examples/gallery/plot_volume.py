@@ -43,5 +43,7 @@ plt.show()
 
 # %%
 right = np.corrcoef(model.coef_, effect[mask])[0, 1]
-print(f"{len(np.unique(model.levels_))} regions among {mask.sum()} voxels,",
-      f"correlation {right:.2f} with the truth, certified gap {model.dual_gap_:.1e}")  # fmt: skip
+print(
+    f"{len(np.unique(model.levels_))} regions among {mask.sum()} voxels,",
+    f"correlation {right:.2f} with the truth, certified gap {model.dual_gap_:.1e}",
+)

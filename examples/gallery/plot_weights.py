@@ -27,18 +27,21 @@ persons = sa.FusedLassoRegressor(**options).fit(X, visits, offset=np.log(years))
 # The same rows counted: each different row once, with its number as weight.
 table, counts = np.unique(np.column_stack([age, years, visits]), axis=0, return_counts=True)
 counted = sa.FusedLassoRegressor(**options).fit(
-    np.eye(ages)[table[:, 0].astype(int)], table[:, 2], sample_weight=counts,
+    np.eye(ages)[table[:, 0].astype(int)],
+    table[:, 2],
+    sample_weight=counts,
     offset=np.log(table[:, 1]),
-)  # fmt: skip
+)
 
 # %%
 naive = sa.FusedLassoRegressor(**options).fit(X, visits)  # forgets how long people were watched
 figure, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
 ax.step(np.arange(ages), rate, where="mid", color="0.6", linewidth=5, alpha=0.5, label="truth")
 for name, model, style in (
-    ("20,000 rows", persons, "-"), (f"{len(table)} weighted rows", counted, "--"),
+    ("20,000 rows", persons, "-"),
+    (f"{len(table)} weighted rows", counted, "--"),
     ("without offset", naive, ":"),
-):  # fmt: skip
+):
     yearly = np.exp(model.coef_ + model.intercept_)
     ax.step(np.arange(ages), yearly, style, where="mid", label=name)
 ax.set(xlabel="age group", ylabel="visits per year", ylim=(0, None))

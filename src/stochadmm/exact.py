@@ -42,9 +42,13 @@ def prox_side(problem: Problem, x2: Array, dual: Array, beta: float) -> Array | 
 
 
 def candidates(
-    problem: Problem, x2: Array, dual: Array, beta: float, gradient: Array | None,
+    problem: Problem,
+    x2: Array,
+    dual: Array,
+    beta: float,
+    gradient: Array | None,
     workspace: Workspace,
-) -> list[Array]:  # fmt: skip
+) -> list[Array]:
     """Return points near x2 with exact structure, most structured first; x2 is not among them."""
     z = prox_side(problem, x2, dual, beta)
     found: list[Array] = []

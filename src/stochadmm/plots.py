@@ -100,16 +100,28 @@ def plot_convergence(
     shown = np.array([np.nan if v is None else max(v, 1e-17) for v in values], dtype=float)
     ax.plot(passes, np.where(np.isfinite(shown), shown, np.nan), marker="o", markersize=4)
     ax.axhline(tol, color="0.5", linestyle=":")
-    ax.annotate("tolerance", (0.99, tol), xycoords=("axes fraction", "data"), ha="right",
-                va="bottom", color="0.4", fontsize="small")  # fmt: skip
+    ax.annotate(
+        "tolerance",
+        (0.99, tol),
+        xycoords=("axes fraction", "data"),
+        ha="right",
+        va="bottom",
+        color="0.4",
+        fontsize="small",
+    )
     ax.set(yscale="log", xlabel="passes over the data", ylabel=what)
     return ax
 
 
 def plot_coef_graph(
-    coef: Array, edges: Array, ax: Any = None, positions: Any = None, names: Any = None,
-    grid: Any = None, opposite: Any = None,
-) -> Any:  # fmt: skip
+    coef: Array,
+    edges: Array,
+    ax: Any = None,
+    positions: Any = None,
+    names: Any = None,
+    grid: Any = None,
+    opposite: Any = None,
+) -> Any:
     """Draw the graph of the columns with nodes colored by coefficient, first output.
 
     Edges that are ``opposite``, a mask, are broken lines.

@@ -42,9 +42,11 @@ def test_a_killed_process_leaves_the_old_file(tmp_path):
         "    temporary.write_text('half'); print('ready', flush=True); time.sleep(600)\n"
     )
     child = subprocess.Popen(
-        [sys.executable, "-c", lines, str(path)], stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", lines, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
         env=os.environ | {"PYTHONPATH": ":".join(sys.path)},
-    )  # fmt: skip
+    )
     assert child.stdout.readline() == "ready\n"
     child.kill()
     child.communicate()

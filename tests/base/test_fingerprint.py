@@ -29,10 +29,13 @@ def problem(X=None, y=None, alpha=0.1, loss=None, **options):
     given_X, given_y = data()
     X, y = given_X if X is None else X, given_y if y is None else y
     return sa.Problem.linear(
-        sa.Logistic() if loss is None else loss, X, y,
+        sa.Logistic() if loss is None else loss,
+        X,
+        y,
         structure=options.pop("structure", sa.Differences(X.shape[1])),
-        on_structure=sa.L1(alpha), **options,
-    )  # fmt: skip
+        on_structure=sa.L1(alpha),
+        **options,
+    )
 
 
 # ---------------------------------------------------------------- arrays
@@ -69,9 +72,10 @@ def test_single_entries_of_large_arrays_are_noticed(dtype, place):
 
 @settings(max_examples=200, deadline=None)
 @given(
-    i=st.integers(0, 3 * CHUNK_WORDS - 1), j=st.integers(0, 3 * CHUNK_WORDS - 1),
+    i=st.integers(0, 3 * CHUNK_WORDS - 1),
+    j=st.integers(0, 3 * CHUNK_WORDS - 1),
     value=st.sampled_from([1.0, 2.0, -1.0, 0.5, 3.0, 1e300]),
-)  # fmt: skip
+)
 def test_exchanged_entries_are_noticed(i, j, value):
     X = np.zeros(3 * CHUNK_WORDS)
     X[i] = value
@@ -127,14 +131,28 @@ def test_sparse_matrices_count_by_content():
 
 def test_equal_parts_have_equal_fingerprints_and_others_do_not():
     parts = [
-        sa.L1(0.1), sa.L1(0.2), sa.L1(0.1, [1.0, 2.0]), sa.Ridge(0.1), sa.Box(0, 1), sa.Box(0, 2),
-        sa.Differences(4), sa.Differences(5), sa.Identity(4), sa.Identity(4, scale=-1.0),
+        sa.L1(0.1),
+        sa.L1(0.2),
+        sa.L1(0.1, [1.0, 2.0]),
+        sa.Ridge(0.1),
+        sa.Box(0, 1),
+        sa.Box(0, 2),
+        sa.Differences(4),
+        sa.Differences(5),
+        sa.Identity(4),
+        sa.Identity(4, scale=-1.0),
         sa.VStack([sa.Identity(4), sa.Differences(4)]),
         sa.VStack([sa.Differences(4), sa.Identity(4)]),
-        sa.Logistic(), sa.Squared(), sa.Squared(half=False), sa.Huber(1.0), sa.Huber(2.0),
-        sa.AccSADMM(), sa.AccSADMM(beta=0.1), sa.ADMM(),
+        sa.Logistic(),
+        sa.Squared(),
+        sa.Squared(half=False),
+        sa.Huber(1.0),
+        sa.Huber(2.0),
+        sa.AccSADMM(),
+        sa.AccSADMM(beta=0.1),
+        sa.ADMM(),
         sa.Stacked([(sa.L1(0.1), 3), (sa.Zero(), 1)]),
-    ]  # fmt: skip
+    ]
     found = [fingerprint(part) for part in parts]
     assert len(set(found)) == len(parts)
     for part, text in zip(parts, found, strict=True):
@@ -229,13 +247,20 @@ def test_every_part_of_a_problem_counts():
     flipped[3] *= -1
     weight = np.ones(30)
     problems = [
-        problem(), problem(alpha=0.2), problem(changed), problem(y=flipped),
-        problem(intercept=True), problem(structure=sa.Identity(4)),
+        problem(),
+        problem(alpha=0.2),
+        problem(changed),
+        problem(y=flipped),
+        problem(intercept=True),
+        problem(structure=sa.Identity(4)),
         problem(loss=sa.SquaredHinge()),
-        problem(on_coefficients=sa.Ridge(0.1)), problem(sample_weight=weight * np.arange(30)),
-        problem(offset=weight), problem(X.astype(np.float32)), problem(sparse.csr_array(X)),
+        problem(on_coefficients=sa.Ridge(0.1)),
+        problem(sample_weight=weight * np.arange(30)),
+        problem(offset=weight),
+        problem(X.astype(np.float32)),
+        problem(sparse.csr_array(X)),
         replace(problem(), b=np.ones(3)),
-    ]  # fmt: skip
+    ]
     found = [p.identity() for p in problems]
     assert len(set(found)) == len(problems)
     assert found == [replace(p).identity() for p in problems]
@@ -259,10 +284,13 @@ def test_the_text_is_the_same_in_another_process():
     )
     seen = {
         subprocess.run(
-            [sys.executable, "-c", lines], env={"PYTHONHASHSEED": seed, "PYTHONPATH": path},
-            capture_output=True, text=True, check=True,
+            [sys.executable, "-c", lines],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
         for path in [":".join(sys.path)]
-    }  # fmt: skip
+    }
     assert len(seen) == 1 and len(seen.pop().split()) == 2

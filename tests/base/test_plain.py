@@ -26,12 +26,29 @@ def there_and_back(value, roots=None, workspace=None):
 @pytest.mark.parametrize(
     "value",
     [
-        None, True, 3, 1 << 90, 0.1, -0.0, float("inf"), "text", (1, "a", None), [], {"a": [1.5]},
-        {1: 2, (3, 4): "b"}, b"bytes", slice(1, None, 2), sa.Status.CONVERGED, np.float32(0.1),
-        np.float64(1 / 3), np.int64(7), np.bool_(True), np.dtype(np.float32),
+        None,
+        True,
+        3,
+        1 << 90,
+        0.1,
+        -0.0,
+        float("inf"),
+        "text",
+        (1, "a", None),
+        [],
+        {"a": [1.5]},
+        {1: 2, (3, 4): "b"},
+        b"bytes",
+        slice(1, None, 2),
+        sa.Status.CONVERGED,
+        np.float32(0.1),
+        np.float64(1 / 3),
+        np.int64(7),
+        np.bool_(True),
+        np.dtype(np.float32),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_values_come_back_with_their_types(value):
     found = there_and_back(value)
     assert type(found) is type(value)
@@ -143,9 +160,12 @@ def test_what_cannot_be_written_is_named(bad):
         {"no": 1, "method": "__init__", "of": 3},
         {"no": 1, "sparse": "linalg", "shape": [1, 1], "parts": []},
         {"no": 1, "named": "stochadmm.problem:Pair", "items": []},
-        {"no": 1, "strange": 1}, {"strange": 1}, [1], {"no": 1, "object": ":", "fields": {}},
+        {"no": 1, "strange": 1},
+        {"strange": 1},
+        [1],
+        {"no": 1, "object": ":", "fields": {}},
     ],
-)  # fmt: skip
+)
 def test_descriptions_of_anything_else_are_refused(text):
     with pytest.raises(ValueError):
         Reader({}, {}).value(text)

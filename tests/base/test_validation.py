@@ -51,11 +51,25 @@ def broken(name):
 
 
 BROKEN = [
-    *(f"{kind} {damage}" for kind in ("csr", "csc") for damage in (
-        "beyond", "negative", "falling", "not from zero", "endless", "short", "few entries",
-        "fractions")),
-    "bsr beyond", "bsr falling", "coo coordinates", "lil lists",
-]  # fmt: skip
+    *(
+        f"{kind} {damage}"
+        for kind in ("csr", "csc")
+        for damage in (
+            "beyond",
+            "negative",
+            "falling",
+            "not from zero",
+            "endless",
+            "short",
+            "few entries",
+            "fractions",
+        )
+    ),
+    "bsr beyond",
+    "bsr falling",
+    "coo coordinates",
+    "lil lists",
+]
 
 USES = {
     "problem": lambda X: sa.Problem.linear(sa.Squared(), X, np.ones(N)),
@@ -87,9 +101,11 @@ def test_a_wrong_index_does_not_end_the_interpreter():
         "except ValueError as error: print(error)\n"
     )
     run = subprocess.run(
-        [sys.executable, "-c", lines], env={"PYTHONPATH": ":".join(sys.path)},
-        capture_output=True, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", lines],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
     assert run.returncode == 0, run.stderr
     assert "expected 0 to 49" in run.stdout and run.stdout.count("\n") == 1
 
@@ -176,9 +192,14 @@ def bounded(h1, h2, structure=None, **options):
     X = np.random.default_rng(0).standard_normal((N, D))
     structure = sa.Identity(D) if structure is None else structure
     return sa.Problem.linear(
-        sa.Squared(), X, X[:, 0], structure=structure, on_structure=h1, on_coefficients=h2,
+        sa.Squared(),
+        X,
+        X[:, 0],
+        structure=structure,
+        on_structure=h1,
+        on_coefficients=h2,
         **options,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -235,8 +256,9 @@ def test_a_problem_without_a_feasible_point_never_converges(solver):
     assert not result.converged
     assert result.objective == np.inf and (result.gap is None or result.gap == np.inf)
     assert "nan" not in result.message
-    assert not any(np.isnan(r.objective) or (r.gap is not None and np.isnan(r.gap))
-                   for r in result.history)  # fmt: skip
+    assert not any(
+        np.isnan(r.objective) or (r.gap is not None and np.isnan(r.gap)) for r in result.history
+    )
 
 
 # ---------------------------------------------------------------- numbers that are none

@@ -63,8 +63,10 @@ def true_objective(problem, x2):
     if f2.offset is not None:
         z = z + f2.offset
     if q.ndim == 2 and q.shape[1] > 1:
-        terms = [[f2.loss.value(z[[i], c], f2.y[[i], c]) for c in range(q.shape[1])]
-                 for i in range(len(z))]  # fmt: skip
+        terms = [
+            [f2.loss.value(z[[i], c], f2.y[[i], c]) for c in range(q.shape[1])]
+            for i in range(len(z))
+        ]
     else:
         terms = [f2.loss.value(z[[i]], f2.y[[i]]) for i in range(len(z))]
         q = q.reshape(len(z))
@@ -132,9 +134,15 @@ def solve(problem, n_steps=40):
 # ------------------------------------------------------------------ random problems
 
 VECTOR_LOSSES = [
-    Logistic(), Squared(), Squared(half=False), Huber(0.5), SquaredHinge(), Poisson(),
-    Quantile(0.3, 0.5), Quantile(0.8, 0.1),
-]  # fmt: skip
+    Logistic(),
+    Squared(),
+    Squared(half=False),
+    Huber(0.5),
+    SquaredHinge(),
+    Poisson(),
+    Quantile(0.3, 0.5),
+    Quantile(0.8, 0.1),
+]
 
 
 def targets(loss, rng, z):
@@ -149,10 +157,15 @@ def random_penalty(rng, rows, outputs, indicators=True):
     mu = float(10 ** rng.uniform(-3.5, -0.7))
     sizes = np.diff(np.r_[0, np.sort(rng.choice(rows - 1, min(2, rows - 1), False)) + 1, rows])
     choices = [
-        L1(mu), L1(mu, weights=rng.random(rows) * (rng.random(rows) < 0.8)), ElasticNet(mu, 0.5),
-        Ridge(mu), GroupL2(mu, sizes=sizes), RowsL21(mu), TotalVariation1D(mu),
+        L1(mu),
+        L1(mu, weights=rng.random(rows) * (rng.random(rows) < 0.8)),
+        ElasticNet(mu, 0.5),
+        Ridge(mu),
+        GroupL2(mu, sizes=sizes),
+        RowsL21(mu),
+        TotalVariation1D(mu),
         Stacked([(L1(mu), rows // 2), (GroupL2(mu, sizes=[rows - rows // 2]), rows - rows // 2)]),
-    ]  # fmt: skip
+    ]
     if outputs:
         choices += [Nuclear(mu), L1(mu, weights=rng.random((rows, outputs)))]
     if indicators:
@@ -163,9 +176,13 @@ def random_penalty(rng, rows, outputs, indicators=True):
 def random_structure(rng, d):
     edges = [(i, j) for i, j in rng.integers(0, d, (d, 2)) if i != j] or [(0, 1)]
     choices = [
-        Identity(d), Differences(d), Incidence(edges, n_nodes=d), 2.0 * Identity(d),
-        VStack([Differences(d), Identity(d)]), VStack([Incidence(edges, n_nodes=d), Identity(d)]),
-    ]  # fmt: skip
+        Identity(d),
+        Differences(d),
+        Incidence(edges, n_nodes=d),
+        2.0 * Identity(d),
+        VStack([Differences(d), Identity(d)]),
+        VStack([Incidence(edges, n_nodes=d), Identity(d)]),
+    ]
     return choices[rng.integers(len(choices))]
 
 
@@ -335,9 +352,13 @@ def test_two_norms_are_certified_where_their_dual_sets_only_just_reach():
     X = rng.standard_normal((500, 30))
     y = np.argmax(X[:, :5] + rng.standard_normal((500, 5)), axis=1)
     unit = Problem.linear(
-        Multinomial(5), X, y, structure=VStack([Identity(30), Identity(30)]),
-        on_structure=Stacked([(Nuclear(0.5), 30), (L1(0.5), 30)]), intercept=True,
-    )  # fmt: skip
+        Multinomial(5),
+        X,
+        y,
+        structure=VStack([Identity(30), Identity(30)]),
+        on_structure=Stacked([(Nuclear(0.5), 30), (L1(0.5), 30)]),
+        intercept=True,
+    )
     problem = at_strength(unit, alpha_max(unit))
     found = certify(problem, at(problem, np.zeros((31, 5))))
     assert found.relative(problem.objective_at_zero) <= 1e-8
@@ -413,9 +434,13 @@ def test_float32_is_evaluated_in_float64():
     problem = fused(Logistic(), intercept=True)
     f2 = problem.f2
     small = Problem.linear(
-        Logistic(), f2.X.astype(np.float32), f2.y, structure=problem.A2.tosparse()[:, :-1],
-        on_structure=L1(3e-3), intercept=True,
-    )  # fmt: skip
+        Logistic(),
+        f2.X.astype(np.float32),
+        f2.y,
+        structure=problem.A2.tosparse()[:, :-1],
+        on_structure=L1(3e-3),
+        intercept=True,
+    )
     best, _ = solve(small)
     assert best.gap <= 1e-7 and best.objective == pytest.approx(
         true_objective(small, best.point.x2), rel=1e-13
@@ -497,8 +522,13 @@ def test_free_mean_of_a_large_signal():
     d = 4400
     rng = np.random.default_rng(0)
     y = np.repeat([0.0, 1.0, -1.0, 2.0], d // 4) + 0.1 * rng.standard_normal(d)
-    problem = Problem.linear(Squared(), sparse.eye_array(d, format="csr"), y,
-                             structure=Differences(d), on_structure=L1(1e-3))  # fmt: skip
+    problem = Problem.linear(
+        Squared(),
+        sparse.eye_array(d, format="csr"),
+        y,
+        structure=Differences(d),
+        on_structure=L1(1e-3),
+    )
     found = certify(problem, at(problem, np.zeros(d)), strength="corrected")
     assert found.kind == "corrected" and np.isfinite(found.gap)
 
@@ -538,9 +568,15 @@ def test_general_first_operator_keeps_the_bound():
 
 def test_relative_gap():
     blank = dict(
-        point=Pair(np.zeros(0), np.zeros(1)), bound=0.0, kind="scaled", kkt_residual=0.0,
-        candidate=None, candidate_dual=None, dual=np.zeros(0), n_passes=0.0,
-    )  # fmt: skip
+        point=Pair(np.zeros(0), np.zeros(1)),
+        bound=0.0,
+        kind="scaled",
+        kkt_residual=0.0,
+        candidate=None,
+        candidate_dual=None,
+        dual=np.zeros(0),
+        n_passes=0.0,
+    )
     assert Certificate(objective=2.0, gap=0.5, **blank).relative(1.0) == 0.25
     assert Certificate(objective=0.0, gap=0.5, **blank).relative(100.0) == 5.0
     assert Certificate(objective=0.0, gap=0.0, **blank).relative(0.0) == 0.0

@@ -40,9 +40,13 @@ def test_a_column_of_zeros_at_the_end_of_a_chain_is_certified(loss, penalty, int
     X[:, 0] = 0.0
     (function, targets), (h, order) = OUTPUTS[loss], PENALTIES[penalty]
     problem = sa.Problem.linear(
-        function, X, targets(y), structure=sa.Differences(4, order=order), on_structure=h,
+        function,
+        X,
+        targets(y),
+        structure=sa.Differences(4, order=order),
+        on_structure=h,
         intercept=intercept,
-    )  # fmt: skip
+    )
     assert sa.minimize(problem).converged
 
 
@@ -198,9 +202,16 @@ def test_curvature_bounds_every_point_of_the_level_set_in_any_units(loss, fused,
     left, error = at.gradient + form.St @ mu, np.full(3, 1e-3 * unit)
     level = 1.3 * found.objective
     most = charge(
-        problem.f2, form, at.predictions, at.derivative, mu, left, error, level,
+        problem.f2,
+        form,
+        at.predictions,
+        at.derivative,
+        mu,
+        left,
+        error,
+        level,
         workspace=Workspace(),
-    )  # fmt: skip
+    )
     assert np.isfinite(most) or apart < 1
     steps = [rng.standard_normal(3) for _ in range(100)] + [np.ones(3), np.array([1, -1, 0.0])]
     assert _farthest(problem, found.x2, np.abs(left) + error, level, steps) <= most
@@ -242,9 +253,13 @@ def test_coefficients_of_zero_where_no_row_bends_are_certified(loss, rows):
         X, y = rng.standard_normal((rows, 4)), 3.0 + rng.random(rows)
         A2 = rng.integers(-2, 3, (2, 4)).astype(float)
         problem = sa.Problem(
-            sa.FiniteSum(loss, X, y), h1=sa.ElasticNet(1e-3, 0.3), h2=sa.L1(5.0),
-            A1=sa.Identity(2, scale=2.0), A2=A2, b=np.array([1.0, 9.0]),
-        )  # fmt: skip
+            sa.FiniteSum(loss, X, y),
+            h1=sa.ElasticNet(1e-3, 0.3),
+            h2=sa.L1(5.0),
+            A1=sa.Identity(2, scale=2.0),
+            A2=A2,
+            b=np.array([1.0, 9.0]),
+        )
         found = sa.minimize(problem)
         assert found.converged and not found.x2.any()
 
@@ -255,10 +270,14 @@ def test_rows_that_are_sure_of_their_class_leave_no_negative_curvature():
         rng = np.random.default_rng(seed)
         X, y = rng.standard_normal((2, 12)), rng.integers(0, 3, 2)
         problem = sa.Problem.linear(
-            sa.Multinomial(3), X, y, structure=sa.Differences(12, order=2),
-            on_structure=sa.RowsL21(1e-3 * (seed % 2)), intercept=True,
+            sa.Multinomial(3),
+            X,
+            y,
+            structure=sa.Differences(12, order=2),
+            on_structure=sa.RowsL21(1e-3 * (seed % 2)),
+            intercept=True,
             sample_weight=10.0 ** rng.uniform(-6, 6, 2),
-        )  # fmt: skip
+        )
         assert sa.minimize(problem, max_passes=20).gap >= 0
 
 

@@ -40,10 +40,8 @@ def table(tmp_path):
     amount = (score + 0.1 * rng.standard_normal(200)).round(6)
     rows = [
         [*map(repr, x.tolist()), r, lab, repr(a), 1 + k % 2]
-        for k, (x, r, lab, a) in enumerate(
-            zip(X, region, label, amount.tolist(), strict=True)
-        )
-    ]  # fmt: skip
+        for k, (x, r, lab, a) in enumerate(zip(X, region, label, amount.tolist(), strict=True))
+    ]
     write(tmp_path / "train.csv", ["a", "b", "c", "region", "label", "amount", "w"], rows)
     (tmp_path / "edges.csv").write_text("a,b\nregion=east,region=west,0.5\n")
     (tmp_path / "groups.csv").write_text("numbers,a,b,c\nplaces,region=east\nplaces,region=west\n")
@@ -62,8 +60,13 @@ def test_a_model_is_the_estimator_s_and_predicts_the_same(run, table, tmp_path):
     own = sa.GraphFusedClassifier(graph=[(0, 1, 1.0), (3, 5, 0.5)], alpha=0.02).fit(X, label)
     rows = read("model/coefficients.csv")
     assert [row["column"] for row in rows[1:]] == [
-        "a", "b", "c", "region=east", "region=north", "region=west",
-    ]  # fmt: skip
+        "a",
+        "b",
+        "c",
+        "region=east",
+        "region=north",
+        "region=west",
+    ]
     np.testing.assert_allclose([float(row["yes"]) for row in rows[1:]], own.coef_[0], rtol=1e-12)
     done = run("predict", "model", "train.csv", "--out", "out.csv")
     assert done.exit_code == 0, done.stderr
@@ -89,9 +92,22 @@ def test_json_is_for_programs_and_nothing_else_is_printed(run, table):
 def test_weights_and_groups_reach_the_estimator(run, table):
     X, _, amount, weight = table
     done = run(
-        "fit", "train.csv", "--target", "amount", "--drop", "label", "--weight", "w", "--groups",
-        "groups.csv", "--alpha", "0.05", "--tol", "1e-8", "--json",
-    )  # fmt: skip
+        "fit",
+        "train.csv",
+        "--target",
+        "amount",
+        "--drop",
+        "label",
+        "--weight",
+        "w",
+        "--groups",
+        "groups.csv",
+        "--alpha",
+        "0.05",
+        "--tol",
+        "1e-8",
+        "--json",
+    )
     assert done.exit_code == 0, done.stderr
     groups = {"numbers": [0, 1, 2], "places": [3, 5]}
     own = sa.OverlappingGroupRegressor(groups=groups, alpha=0.05, tol=1e-8, unpenalized=[4])
@@ -211,11 +227,26 @@ def _bad(tmp_path, case):
 
 
 CASES = [
-    "missing file", "wrong column", "text in a number", "empty value", "empty file", "no rows",
-    "ragged", "not utf-8", "unknown ending", "damaged parquet", "names of rows",
-    "two structures", "unknown edge",
-    "bad weight of an edge", "bad grid", "bad loss", "folder exists", "foreign folder", "no model",
-]  # fmt: skip
+    "missing file",
+    "wrong column",
+    "text in a number",
+    "empty value",
+    "empty file",
+    "no rows",
+    "ragged",
+    "not utf-8",
+    "unknown ending",
+    "damaged parquet",
+    "names of rows",
+    "two structures",
+    "unknown edge",
+    "bad weight of an edge",
+    "bad grid",
+    "bad loss",
+    "folder exists",
+    "foreign folder",
+    "no model",
+]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -262,11 +293,18 @@ COMMANDS = {
     "fit": ["fit", "{file}", "--target", "label", "--drop", "amount,w", "--alpha", "0.05"],
     "path": ["path", "{file}", "--target", "label", "--drop", "amount,w", "--alphas", "3"],
     "bench": [
-        "bench", "{file}", "--target", "label", "--drop", "amount,w", "--methods", "auto",
+        "bench",
+        "{file}",
+        "--target",
+        "label",
+        "--drop",
+        "amount,w",
+        "--methods",
+        "auto",
     ],
     "predict": ["predict", "model", "{file}"],
     "info": ["info", "{file}"],
-}  # fmt: skip
+}
 """Commands that read a table, with the arguments that make them succeed on train.csv."""
 
 
@@ -485,8 +523,10 @@ def test_texts_and_more_than_two_are_labels_of_streamed_rows_too(run, table, tmp
 def test_streamed_columns_are_scaled_targets_several_and_the_loss_chosen(run, numeric):
     pytest.importorskip("pyarrow")
     for options in (
-        ["--target", "amount", "--standardize"], ["--target", "label"], ["--target", "amount,w"],
-    ):  # fmt: skip
+        ["--target", "amount", "--standardize"],
+        ["--target", "label"],
+        ["--target", "amount,w"],
+    ):
         taken = options[1].split(",")
         drop = ",".join({"amount", "label", "w"} - set(taken))
         done = ["fit", "big.csv", *options, "--drop", drop, "--alpha", "0.02", "--tol", "1e-8"]
@@ -541,9 +581,20 @@ def test_predictions_come_part_by_part_and_are_the_same(run, fitted, tmp_path, m
 
 @pytest.mark.parametrize(
     "command",
-    ["fit", "predict", "path", "bench", "info", "demo", "reproduce", "data", "data list",
-     "data info", "data fetch"],
-)  # fmt: skip
+    [
+        "fit",
+        "predict",
+        "path",
+        "bench",
+        "info",
+        "demo",
+        "reproduce",
+        "data",
+        "data list",
+        "data info",
+        "data fetch",
+    ],
+)
 def test_help_of_every_command_is_under_thirty_lines(run, command):
     done = run(*command.split(), "--help")
     assert done.exit_code == 0 and done.stdout.count("\n") < 30
@@ -628,8 +679,12 @@ def test_the_report_of_a_search_shows_scores_path_and_convergence(run, table, tm
     assert done.exit_code == 0, done.stderr
     assert "alpha chosen among 50 by 3 folds: held-out mean loss" in done.stdout
     page = (tmp_path / "model" / "report.html").read_text()
-    for heading in ("Coefficients on the graph", "Cross-validation", "Coefficients by strength",
-                    "Convergence"):  # fmt: skip
+    for heading in (
+        "Coefficients on the graph",
+        "Cross-validation",
+        "Coefficients by strength",
+        "Convergence",
+    ):
         assert f"<h2>{heading}</h2><figure><svg" in page
 
 

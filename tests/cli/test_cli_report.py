@@ -38,10 +38,13 @@ def several(tmp_path, n_classes):
 
 @pytest.mark.parametrize(
     ("structure", "heading"),
-    [([], None), (["--grid", "2x3"], "Coefficients on the grid"),
-     (["--grid", "6"], "Coefficients on the grid"),
-     (["--edges", "edges.csv"], "Coefficients on the graph")],
-)  # fmt: skip
+    [
+        ([], None),
+        (["--grid", "2x3"], "Coefficients on the grid"),
+        (["--grid", "6"], "Coefficients on the grid"),
+        (["--edges", "edges.csv"], "Coefficients on the graph"),
+    ],
+)
 def test_every_class_has_a_drawing_with_its_name(run, tmp_path, structure, heading):
     several(tmp_path, 3)
     (tmp_path / "edges.csv").write_text("x0,x1\nx2,x3\n")
@@ -50,8 +53,10 @@ def test_every_class_has_a_drawing_with_its_name(run, tmp_path, structure, headi
     for name in filter(None, ("Largest coefficients", heading)):
         written = texts(page(tmp_path), name)
         assert [text for text in written if text.startswith("kind")] == [
-            "kind 0", "kind 1", "kind 2",
-        ]  # fmt: skip
+            "kind 0",
+            "kind 1",
+            "kind 2",
+        ]
 
 
 def test_bars_are_those_of_their_own_class(run, tmp_path):

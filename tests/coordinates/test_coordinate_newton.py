@@ -161,13 +161,26 @@ def small_model(**changed):
     """Return a model of two columns and one output."""
     ones = np.ones(2)
     fields = {
-        "indptr": np.array([0, 1, 2]), "indices": np.array([0, 1]), "data": ones.copy(),
-        "c": np.ones((1, 2)), "s": None, "starts": np.array([0, 2]), "columns": np.array([0, 1]),
-        "gradient": np.array([-3.0, 0.5]), "bend": ones, "l1": ones,
-        "l2": np.zeros(2), "lo": -np.inf * ones, "hi": np.inf * ones, "w": np.zeros(2),
-        "V": np.zeros((1, 2)), "m": np.zeros(2), "tol": 1e-12, "most": 10,
+        "indptr": np.array([0, 1, 2]),
+        "indices": np.array([0, 1]),
+        "data": ones.copy(),
+        "c": np.ones((1, 2)),
+        "s": None,
+        "starts": np.array([0, 2]),
+        "columns": np.array([0, 1]),
+        "gradient": np.array([-3.0, 0.5]),
+        "bend": ones,
+        "l1": ones,
+        "l2": np.zeros(2),
+        "lo": -np.inf * ones,
+        "hi": np.inf * ones,
+        "w": np.zeros(2),
+        "V": np.zeros((1, 2)),
+        "m": np.zeros(2),
+        "tol": 1e-12,
+        "most": 10,
         "inner": 3,
-    }  # fmt: skip
+    }
     return Coordinates(**(fields | changed))
 
 

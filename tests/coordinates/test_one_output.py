@@ -46,9 +46,10 @@ def test_the_optimum_is_that_of_an_interior_point_method(name, given):
     weight = rng.uniform(0.0, 2.0, n) if given == "weights" else np.ones(n)
     offset = rng.standard_normal(n) if given == "offset" else np.zeros(n)
     options = {
-        "intercept": {"intercept": True}, "weights": {"sample_weight": weight},
+        "intercept": {"intercept": True},
+        "weights": {"sample_weight": weight},
         "offset": {"offset": offset},
-    }.get(given, {})  # fmt: skip
+    }.get(given, {})
     penalty = sa.L1(0.02)
     penalty = penalty + sa.NonNegative() if given == "signs" else penalty
     penalty = sa.ElasticNet(0.02, 0.3) if given == "ridge" else penalty

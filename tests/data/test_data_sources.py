@@ -48,9 +48,19 @@ def make(kind, X, y, w, folder):
 
 
 KINDS = [
-    "array", "csr", "memory map", "npy", "raw csr", "parquet", "parquet plain", "parquet zstd",
-    "arrow", "csv", "npz", "npz csr compressed",
-]  # fmt: skip
+    "array",
+    "csr",
+    "memory map",
+    "npy",
+    "raw csr",
+    "parquet",
+    "parquet plain",
+    "parquet zstd",
+    "arrow",
+    "csv",
+    "npz",
+    "npz csr compressed",
+]
 
 
 @pytest.mark.parametrize("max_bytes", [1, 200, 1 << 20])
@@ -114,9 +124,13 @@ def test_archives_that_do_not_fit_are_refused(rows, tmp_path):
     np.savez(tmp_path / "narrow.npz", X=X[:, 1:], y=y)
     (tmp_path / "text.npz").write_text("not an archive")
     for names, part in {
-        "csc": "csc", "short": "57 rows", "bare": "no y", "words": "expected numbers",
-        "text": "not a .npz archive", "good narrow": r"columns: \[3, 4\]",
-    }.items():  # fmt: skip
+        "csc": "csc",
+        "short": "57 rows",
+        "bare": "no y",
+        "words": "expected numbers",
+        "text": "not a .npz archive",
+        "good narrow": r"columns: \[3, 4\]",
+    }.items():
         with pytest.raises(ValueError, match=part):
             open_source([tmp_path / f"{name}.npz" for name in names.split()])
     wild = {"data": [1.0], "indices": [9], "indptr": [0, 1], "shape": [1, 2], "y": [0.0]}
@@ -146,34 +160,51 @@ def test_columns_of_every_type_are_read_as_they_are(tmp_path):
     whole = rng.integers(-(2**40), 2**40, n)
     texts = rng.choice(["u", "v", "w"], n)
     columns = {
-        "a": pa.array(wide).dictionary_encode(), "kind": pa.array(texts).dictionary_encode(),
-        "b": pa.array(whole), "c": pa.array(rng.random(n).astype(np.float16)),
-        "d": pa.array(rng.random(n) < 0.5), "other": pa.array([None, *texts[1:]]),
-        "e": pa.array(rng.integers(0, 200, n).astype(np.uint8)), "y": pa.array(rng.random(n)),
-    }  # fmt: skip
+        "a": pa.array(wide).dictionary_encode(),
+        "kind": pa.array(texts).dictionary_encode(),
+        "b": pa.array(whole),
+        "c": pa.array(rng.random(n).astype(np.float16)),
+        "d": pa.array(rng.random(n) < 0.5),
+        "other": pa.array([None, *texts[1:]]),
+        "e": pa.array(rng.integers(0, 200, n).astype(np.uint8)),
+        "y": pa.array(rng.random(n)),
+    }
     table = pa.table(columns)
-    expected = np.column_stack([
-        wide, texts == "u", texts == "v", texts == "w", whole, table["c"].to_numpy(),
-        table["d"].to_numpy(), [True] + [False] * (n - 1),
-        *(np.r_[False, texts[1:] == kind] for kind in "uvw"), table["e"].to_numpy(),
-    ])  # fmt: skip
+    expected = np.column_stack(
+        [
+            wide,
+            texts == "u",
+            texts == "v",
+            texts == "w",
+            whole,
+            table["c"].to_numpy(),
+            table["d"].to_numpy(),
+            [True] + [False] * (n - 1),
+            *(np.r_[False, texts[1:] == kind] for kind in "uvw"),
+            table["e"].to_numpy(),
+        ]
+    )
     with pa.ipc.new_file(str(tmp_path / "t.arrow"), table.schema) as writer:
         writer.write_table(table, max_chunksize=333)
     import pyarrow.parquet as parquet
 
     parquet.write_table(table, tmp_path / "t.parquet", row_group_size=333)
     for source in (
-        open_source(tmp_path / "t.arrow", "y"), open_source(tmp_path / "t.parquet", "y"),
+        open_source(tmp_path / "t.arrow", "y"),
+        open_source(tmp_path / "t.parquet", "y"),
         open_source(lambda: table.slice(100), "y"),
-    ):  # fmt: skip
+    ):
         names = ["kind=u", "kind=v", "kind=w"]
         assert source.names[1:4] == names
         blocks = [block for shard in source.shards for block in shard.blocks(5000)]
         assert len(blocks) > 3
         X = np.concatenate([block.X for block in blocks])
         assert X.dtype == np.float64
-        kept = [k for k, name in enumerate(open_source(tmp_path / "t.arrow", "y").names)
-                if name in source.names]  # fmt: skip
+        kept = [
+            k
+            for k, name in enumerate(open_source(tmp_path / "t.arrow", "y").names)
+            if name in source.names
+        ]
         np.testing.assert_array_equal(X, expected[n - len(X) :, kept])
 
 

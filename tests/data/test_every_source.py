@@ -25,10 +25,23 @@ BLOCKS = (500, 9000, 1 << 24)
 SAMPLE = 500
 """Rows of the sample behind models and certificates: fewer than there are."""
 KINDS = (
-    "array", "float32 array", "csr", "memory map", "npy", "raw csr", "npz", "npz csr compressed",
-    "parquet", "parquet plain", "parquet zstd", "arrow ipc", "libsvm", "csv", "arrow stream",
+    "array",
+    "float32 array",
+    "csr",
+    "memory map",
+    "npy",
+    "raw csr",
+    "npz",
+    "npz csr compressed",
+    "parquet",
+    "parquet plain",
+    "parquet zstd",
+    "arrow ipc",
+    "libsvm",
+    "csv",
+    "arrow stream",
     "polars",
-)  # fmt: skip
+)
 ENCODINGS = {
     "parquet": {},
     "parquet plain": {"use_dictionary": False, "compression": "none"},
@@ -115,9 +128,14 @@ def from_table(kind, table, folder, count):
 def stated(source, y=None, weight=None, d=COLUMNS):
     structure = sa.VStack([sa.Differences(d), sa.Identity(d)])
     return sa.Problem.linear(
-        sa.Logistic(), source, y, structure=structure, on_structure=sa.L1(5e-3), intercept=True,
+        sa.Logistic(),
+        source,
+        y,
+        structure=structure,
+        on_structure=sa.L1(5e-3),
+        intercept=True,
         sample_weight=weight,
-    )  # fmt: skip
+    )
 
 
 def solved(problem, workers=1, engine=None):

@@ -52,9 +52,11 @@ def test_half_rows_do_what_rows_of_float32_do():
         (half.changed(v[:, 0], v[:, 1]).X, wide.changed(v[:, 0], v[:, 1]).X),
         (half.with_ones().X, wide.with_ones().X),
         (half.followed_by(half).X, wide.followed_by(wide).X),
-        (half.largest_sums_of_squares(u[:, 0] ** 2, np.array([0, 300, 700])),
-         wide.largest_sums_of_squares(u[:, 0] ** 2, np.array([0, 300, 700]))),
-    ]  # fmt: skip
+        (
+            half.largest_sums_of_squares(u[:, 0] ** 2, np.array([0, 300, 700])),
+            wide.largest_sums_of_squares(u[:, 0] ** 2, np.array([0, 300, 700])),
+        ),
+    ]
     for mine, theirs in pairs:
         assert mine.dtype == theirs.dtype
         np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-5)

@@ -59,8 +59,9 @@ class Locked:
 
     def __init__(self, X, y, w):
         edges = np.linspace(0, len(X), 9).astype(int)
-        self.shards = [LockedShard(ArrayShard(int(a), int(b - a), X, y, w))
-                       for a, b in pairwise(edges)]  # fmt: skip
+        self.shards = [
+            LockedShard(ArrayShard(int(a), int(b - a), X, y, w)) for a, b in pairwise(edges)
+        ]
         whole = ArraySource(X, y, w)
         self.n_rows, self.n_columns, self.dtype = whole.n_rows, whole.n_columns, whole.dtype
         self.names, self.fingerprint = None, whole.fingerprint
@@ -118,9 +119,14 @@ def one_thread():
 def stated(loss, given):
     X, y, w = given
     return sa.Problem.linear(
-        loss, X, y, structure=sa.Differences(D), on_structure=sa.L1(0.01), intercept=True,
+        loss,
+        X,
+        y,
+        structure=sa.Differences(D),
+        on_structure=sa.L1(0.01),
+        intercept=True,
         sample_weight=w,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("loss", [sa.Logistic(), sa.Squared(), sa.Huber()])
@@ -173,9 +179,10 @@ def test_parquet_is_decoded_in_pieces(tmp_path, rows, monkeypatch):
 
 def test_estimators_fit_score_and_paths_read_parts(given):
     for model in (
-        sa.FusedLassoClassifier(alpha=0.01), sa.FusedLassoRegressor(alpha=0.01),
+        sa.FusedLassoClassifier(alpha=0.01),
+        sa.FusedLassoRegressor(alpha=0.01),
         sa.LassoRegressor(alpha=0.01, standardize=True, loss="huber"),
-    ):  # fmt: skip
+    ):
         model.fit(*given)
         model.alpha_max(*given)
         model.path(given[0], given[1], sample_weight=given[2], alphas=2, eps=0.5)
@@ -202,8 +209,9 @@ def test_predictions_are_lazy(rows, locked_dask):
 
     for kind in ("array", "frame"):
         lazy = model.predict(locked_dask[kind][0])
-        parts = [dask.compute(part, scheduler="synchronous")[0]
-                 for part in np.ravel(lazy.to_delayed())]  # fmt: skip
+        parts = [
+            dask.compute(part, scheduler="synchronous")[0] for part in np.ravel(lazy.to_delayed())
+        ]
         np.testing.assert_array_equal(np.concatenate(parts), wanted)
 
 

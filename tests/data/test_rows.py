@@ -93,6 +93,9 @@ def test_no_copy_of_a_map_is_made(tmp_path):
     np.save(tmp_path / "y.npy", X[:, 0] + rng.standard_normal(len(X), dtype=np.float32))
     done = subprocess.run(
         [sys.executable, "-c", script, tmp_path / "X.npy", tmp_path / "y.npy"],
-        capture_output=True, text=True, check=True, timeout=300,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
     assert int(done.stdout) < X.nbytes // 2

@@ -116,9 +116,16 @@ def far(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    ["dense", "csr", "float32", "whole numbers", "a row that does not count", "offset",
-     "several, with missing"],
-)  # fmt: skip
+    [
+        "dense",
+        "csr",
+        "float32",
+        "whole numbers",
+        "a row that does not count",
+        "offset",
+        "several, with missing",
+    ],
+)
 def test_digits_of_targets_are_kept_where_rows_have_fewer(kind):
     X, y, more = far(kind)
     model = sa.FusedLassoRegressor(alpha=1e-2).fit(X, y, **more)
@@ -167,7 +174,7 @@ def low_rank(n=80, d=12, outputs=5, seed=0):
 @pytest.mark.parametrize(
     "solver, passes",
     [("acc-sadmm", 1), ("acc-sadmm", 8), ("linearized-admm", 1), ("linearized-admm", 8)],
-)  # fmt: skip
+)
 def test_an_unconverged_rank_is_that_of_the_coefficients(solver, passes):
     X, Y = low_rank()
     model = sa.SparseLowRankRegressor(alpha=0.05, solver=solver, max_passes=passes, tol=1e-10)

@@ -26,25 +26,35 @@ def generated(kind="labels", n=1500, d=6, seed=0):
 
 MODELS = {
     "logistic": (sa.GraphFusedClassifier(alpha=0.01, tol=1e-8), "labels"),
-    "balanced": (sa.SparseLogisticClassifier(alpha=0.01, tol=1e-8, class_weight="balanced"),
-                 "labels"),
+    "balanced": (
+        sa.SparseLogisticClassifier(alpha=0.01, tol=1e-8, class_weight="balanced"),
+        "labels",
+    ),
     "hinge": (sa.FusedLassoClassifier(alpha=0.01, tol=1e-7, loss="squared_hinge"), "labels"),
     "squared": (sa.FusedLassoRegressor(alpha=0.01, tol=1e-8), "numbers"),
     "standardized": (sa.LassoRegressor(alpha=0.05, tol=1e-8, standardize=True), "numbers"),
     "huber": (sa.GeneralizedLassoRegressor(alpha=0.01, tol=1e-8, loss="huber"), "numbers"),
     "poisson": (sa.LassoRegressor(alpha=0.01, tol=1e-8, loss="poisson"), "counts"),
-    "groups": (sa.OverlappingGroupRegressor(
-        groups=[[0, 1], [1, 2, 3], [4, 5]], alpha=0.05, tol=1e-8, latent=True), "numbers"),
+    "groups": (
+        sa.OverlappingGroupRegressor(
+            groups=[[0, 1], [1, 2, 3], [4, 5]], alpha=0.05, tol=1e-8, latent=True
+        ),
+        "numbers",
+    ),
     "unpenalized": (sa.FusedLassoRegressor(alpha=0.05, tol=1e-8, unpenalized=[2]), "numbers"),
     "low rank": (sa.SparseLowRankRegressor(alpha=0.1, tol=1e-8), "several"),
     "several huber": (sa.LassoRegressor(alpha=0.01, tol=1e-8, loss="huber"), "several"),
     "classes": (sa.GraphFusedClassifier(alpha=0.01, tol=1e-8), "classes"),
-    "balanced classes": (sa.SparseLogisticClassifier(
-        alpha=0.01, tol=1e-8, class_weight="balanced"), "classes"),
-    "one against the rest": (sa.FusedLassoClassifier(
-        alpha=0.01, tol=1e-7, loss="squared_hinge"), "classes"),
+    "balanced classes": (
+        sa.SparseLogisticClassifier(alpha=0.01, tol=1e-8, class_weight="balanced"),
+        "classes",
+    ),
+    "one against the rest": (
+        sa.FusedLassoClassifier(alpha=0.01, tol=1e-7, loss="squared_hinge"),
+        "classes",
+    ),
     "classes of low rank": (sa.SparseLowRankClassifier(alpha=0.02, tol=1e-8), "classes"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -147,10 +157,13 @@ def test_dask_collections_are_fitted_and_predicted_lazily(frame):
         dd = pytest.importorskip("dask.dataframe")
         names = [f"x{j}" for j in range(6)]
         whole = dd.concat(
-            [dd.from_dask_array(parts[0], columns=names),
-             dd.from_dask_array(parts[1], columns="y"), dd.from_dask_array(w, columns="w")],
+            [
+                dd.from_dask_array(parts[0], columns=names),
+                dd.from_dask_array(parts[1], columns="y"),
+                dd.from_dask_array(w, columns="w"),
+            ],
             axis=1,
-        )  # fmt: skip
+        )
         model.fit(whole, "y", sample_weight="w")
         labels, proba = model.predict(whole), model.predict_proba(whole[names])
     else:
@@ -214,8 +227,10 @@ def test_the_largest_useful_alpha_and_the_path_are_those_of_the_rows(model, kind
     source = ArraySource(X, y.astype(float), weight, offset)
     here, there = model.alpha_max(X, y, weight, offset), model.alpha_max(source)
     assert there == pytest.approx(here, rel=1e-6)
-    paths = [model.path(X, y, sample_weight=weight, offset=offset, alphas=4, eps=0.05),
-             model.path(source, alphas=4, eps=0.05)]  # fmt: skip
+    paths = [
+        model.path(X, y, sample_weight=weight, offset=offset, alphas=4, eps=0.05),
+        model.path(source, alphas=4, eps=0.05),
+    ]
     np.testing.assert_allclose(paths[1].coefs, paths[0].coefs, atol=1e-3)
     assert (paths[1].gaps <= 1e-8).all()
 
@@ -226,8 +241,11 @@ def test_cross_validation_reads_folds_of_a_source(kind):
     X, y, weight, _ = generated(kind)
     order = np.argsort(y, kind="stable")  # consecutive folds would see one class only
     X, y, weight = X[order], y[order].astype(float), weight[order]
-    kinds = {"labels": sa.SparseLogisticClassifierCV, "classes": sa.SparseLogisticClassifierCV,
-             "numbers": sa.FusedLassoRegressorCV}  # fmt: skip
+    kinds = {
+        "labels": sa.SparseLogisticClassifierCV,
+        "classes": sa.SparseLogisticClassifierCV,
+        "numbers": sa.FusedLassoRegressorCV,
+    }
     model = kinds[kind](alphas=4, eps=0.01, cv=3, tol=1e-6)
     model.fit(ArraySource(X, y, weight))
     assert model.score_path_.shape == (4, 3) and model.alpha_ in model.alphas_

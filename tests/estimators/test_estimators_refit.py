@@ -63,9 +63,7 @@ def test_levels_of_opposite_sign_stay_opposite():
     coef = np.array([-2.0, 2.0, 0.0, 3.0, -2.0])
     levels = np.array([0, 0, 1, 2, 0]), np.array([1.0, -1.0, 1.0, 1.0, 1.0])
     space = of_levels(coef, levels, np.zeros(5, dtype=bool), zeros_stay=True)
-    np.testing.assert_array_equal(
-        space.basis.toarray().T, [[1, -1, 0, 0, 1], [0, 0, 0, 1, 0]]
-    )  # fmt: skip
+    np.testing.assert_array_equal(space.basis.toarray().T, [[1, -1, 0, 0, 1], [0, 0, 0, 1, 0]])
 
 
 def test_trends_keep_their_kinks():
@@ -202,9 +200,13 @@ def test_cross_validation_scores_what_it_delivers(rows):
 
 @pytest.mark.parametrize(
     ("loss", "kind"),
-    [("squared", "LinearRegression"), ("huber", "LinearRegression"),
-     ("quantile", "LinearRegression"), ("poisson", "PoissonRegressor")],
-)  # fmt: skip
+    [
+        ("squared", "LinearRegression"),
+        ("huber", "LinearRegression"),
+        ("quantile", "LinearRegression"),
+        ("poisson", "PoissonRegressor"),
+    ],
+)
 def test_regressors_as_plain_models_predict_the_same(rows, loss, kind):
     X, y = rows
     if loss == "poisson":

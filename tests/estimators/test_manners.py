@@ -127,11 +127,15 @@ def test_what_labels_do_not_take_is_told(frame):
         (lambda: sa.solvers.get("acc-sdmm"), ValueError, "did you mean acc-sadmm?", "rda"),
         (lambda: sa.solvers.get("zzz"), ValueError, "solvers.names", "did you mean"),
         (lambda: sa.GraphFusedRegresor, AttributeError, "mean GraphFusedRegressor", "Trend"),
-        (lambda: sa.LassoRegressor(loss="squraed").fit([[1.0], [2]], [1, 2]), ValueError,
-         "did you mean squared?", "mean huber"),
+        (
+            lambda: sa.LassoRegressor(loss="squraed").fit([[1.0], [2]], [1, 2]),
+            ValueError,
+            "did you mean squared?",
+            "mean huber",
+        ),
         (lambda: sa.datasets.describe("usp"), ValueError, "did you mean usps?", "mnist"),
     ],
-)  # fmt: skip
+)
 def test_nearest_names_are_near(act, error, said, unsaid):
     with pytest.raises(error) as caught:
         act()

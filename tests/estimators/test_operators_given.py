@@ -31,9 +31,13 @@ def test_paths_searches_and_refits_take_operators_without_a_matrix(rows, free):
         again = sa.GeneralizedLassoRegressor(0.1, refit=True, **options).fit(X, y)
         search = sa.GeneralizedLassoRegressorCV(alphas=8, cv=3, **options).fit(X, y)
         found[name] = [
-            plain.alpha_max(X, y), plain.path(X, y, alphas=3).coefs, again.coef_, again.dof_,
-            search.alpha_, search.score_path_,
-        ]  # fmt: skip
+            plain.alpha_max(X, y),
+            plain.path(X, y, alphas=3).coefs,
+            again.coef_,
+            again.dof_,
+            search.alpha_,
+            search.score_path_,
+        ]
     for one, other in zip(*found.values(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
 

@@ -69,9 +69,13 @@ def test_with_many_rows_fused_levels_are_the_planted_ones(seed):
 def test_graph_fused_finds_the_communities(seed, response):
     labels = response == "binary"
     data = make_graph_fused(
-        600 if labels else 100, 60, cross_fraction=0.02, noise=0.5, response=response,
+        600 if labels else 100,
+        60,
+        cross_fraction=0.02,
+        noise=0.5,
+        response=response,
         random_state=seed,
-    )  # fmt: skip
+    )
     kind = sa.GraphFusedClassifier if labels else sa.GraphFusedRegressor
     model = fit(kind(graph=data.graph), 0.3, data.X, data.y)
     assert adjusted_rand_score(data.coef, np.ravel(model.levels_)) > 0.95
@@ -148,9 +152,16 @@ def test_rank_and_rows_of_tasks(seed):
 @SEEDS
 def test_rank_and_rows_of_classes(seed):
     data = make_low_rank_tasks(
-        1500, 15, 6, rank=2, n_active=5, signal=8, noise=0.3, response="classes",
+        1500,
+        15,
+        6,
+        rank=2,
+        n_active=5,
+        signal=8,
+        noise=0.3,
+        response="classes",
         random_state=seed,
-    )  # fmt: skip
+    )
     model = fit(sa.SparseLowRankClassifier(sparsity="rows"), 0.3, data.X, data.y)
     assert model.rank_ == 2
     assert f1(data.coef.any(axis=1), model.coef_.any(axis=0)) == 1.0

@@ -21,9 +21,13 @@ def sample(seed=0, n=120, d=7):
 def test_a_regressor_agrees_with_the_overlapping_one_on_disjoint_groups(ratio, weights):
     X, y = sample()
     settings = {
-        "alpha": 0.2, "l1_ratio": ratio, "groups": GROUPS, "group_weights": weights, "tol": 1e-9,
+        "alpha": 0.2,
+        "l1_ratio": ratio,
+        "groups": GROUPS,
+        "group_weights": weights,
+        "tol": 1e-9,
         "unpenalized": [4, 6] if ratio == 0 else [6],
-    }  # fmt: skip
+    }
     ours = sa.SparseGroupLassoRegressor(**settings).fit(X, y)
     theirs = sa.OverlappingGroupRegressor(**settings).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-6)

@@ -37,8 +37,12 @@ def test_an_advantage_is_counted_in_powers_of_ten():
     assert advantage(slow, fast) == pytest.approx(-advantage(fast, slow))
     assert advantage(fast, slow, at_end=True) == pytest.approx(0.1 * 40)
     assert advantage(fast, fast) == 0
-    diverged = Curve(*(np.array(a) for a in ([0, 2], [0, 1], [1, np.inf], [0, 0], [0, 0])),
-                     1e-12, 1.0, "diverged")  # fmt: skip
+    diverged = Curve(
+        *(np.array(a) for a in ([0, 2], [0, 1], [1, np.inf], [0, 0], [0, 0])),
+        1e-12,
+        1.0,
+        "diverged",
+    )
     assert advantage(fast, diverged) > 1
 
 
@@ -212,10 +216,16 @@ def with_rough_optimum(rate, best, within):
     """Return a run whose objective falls towards ``best``, the optimum being ``within`` of it."""
     passes = np.arange(0.0, 42.0, 2.0)
     records = [
-        {"passes": p, "seconds": p / 10, "objective": best + 10.0 ** (-rate * p), "test_loss": 1.0,
-         "test_error": None, "epoch": k}
+        {
+            "passes": p,
+            "seconds": p / 10,
+            "objective": best + 10.0 ** (-rate * p),
+            "test_loss": 1.0,
+            "test_error": None,
+            "epoch": k,
+        }
         for k, p in enumerate(passes)
-    ]  # fmt: skip
+    ]
     return curves.curve(records, Optimum(best, within, 1.0, True), "passes")
 
 

@@ -100,8 +100,9 @@ def test_missing_files_have_a_stand_in_that_says_so(tmp_path, monkeypatch):
         rows = problems.sample(spec, quick=True)
         assert bool(rows.note) == (not recipe.here)
         assert rows.data.X.shape[0] <= 150
-        norms = np.asarray((rows.data.X.power(2) if hasattr(rows.data.X, "power")
-                            else rows.data.X**2).sum(axis=1))  # fmt: skip
+        norms = np.asarray(
+            (rows.data.X.power(2) if hasattr(rows.data.X, "power") else rows.data.X**2).sum(axis=1)
+        )
         np.testing.assert_allclose(norms, 1.0, rtol=1e-5)
 
 

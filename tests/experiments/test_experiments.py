@@ -69,9 +69,7 @@ def test_everything_is_written_and_agrees(tiny, tmp_path, run):
         for axis in ("passes", "seconds")
         for kind in ("png", "svg", "pdf")
     }
-    assert {p.stem for p in (out / "tables").iterdir()} == {
-        "table2", "optima", "tuning", "cost"
-    }  # fmt: skip
+    assert {p.stem for p in (out / "tables").iterdir()} == {"table2", "optima", "tuning", "cost"}
     with (out / "tables" / "tuning.csv").open() as stream:
         table = list(csv.DictReader(stream))
     assert {r["at the edge"] for r in table} <= {"", "flat", "bound", "yes"}
@@ -108,8 +106,10 @@ def test_another_machine_goes_on_from_the_archive(tiny, tmp_path, monkeypatch, r
     assert run(tiny, "--out", kept, *archive).exit_code == 0
     assert not (kept / "full" / "tuning").exists()
     assert {path.name for path in pieces_.iterdir()} == {
-        *before, "full-fig1-runs.jsonl.xz", "full-fig1-sizes.jsonl.xz"
-    }  # fmt: skip
+        *before,
+        "full-fig1-runs.jsonl.xz",
+        "full-fig1-sizes.jsonl.xz",
+    }
     assert {name: (pieces_ / name).read_bytes() for name in before} == before
 
     never = lambda *arguments: pytest.fail("a finished piece was done again")  # noqa: E731
@@ -214,8 +214,9 @@ def test_a_killed_process_loses_one_run_at_most(tiny, tmp_path, monkeypatch, no_
     command = "from stochadmm.cli.main import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", command, "reproduce", str(tiny), "--out", str(out)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     runs = out / "full" / "runs"
     try:
         end = time.monotonic() + 200  # compiling comes first
@@ -275,9 +276,11 @@ def test_methods_outside_the_paper_have_fewer_candidates_and_sets_their_own_rows
     tiny.write_text(text)
     out = tmp_path / "out"
     experiments.reproduce(
-        [str(tiny)], out, methods=["opg-admm", "acc-sadmm", "sdca-admm"],
+        [str(tiny)],
+        out,
+        methods=["opg-admm", "acc-sadmm", "sdca-admm"],
         stages=["references", "tuning"],
-    )  # fmt: skip
+    )
     (reference,) = (out / "full" / "references").rglob("*.json")
     assert json.loads(reference.read_text())["n"] == 100
     whole = {
@@ -296,9 +299,7 @@ def test_a_warm_start_that_diverges_is_a_bad_candidate_and_a_diverged_run(tiny):
     wild = Setting(warm=1e-30, first=1e-30)
     found = tuning.trial("svrg-admm", problem, spec.batch, wild, 12.0, 0)
     assert found[0] == np.inf
-    piece = next(
-        p for p in pieces(experiment) if (p.kind, p.method) == ("runs", "svrg-admm")
-    )  # fmt: skip
+    piece = next(p for p in pieces(experiment) if (p.kind, p.method) == ("runs", "svrg-admm"))
     task = methods.Task(problem, spec.batch, 12.0, wild, Workspace())
     held = problems.held_out(experiment, sample)
     best = problems.Optimum(0.0, 1e-9, 0.0, True)

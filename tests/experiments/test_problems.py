@@ -91,9 +91,14 @@ def test_a_disk_that_is_too_small_is_told_before_anything_is_written(tmp_path, m
 
 @pytest.mark.parametrize(
     ("problem", "data"),
-    [("overlap", "overlapping-groups"), ("rows-and-rank", "digits"), ("smooth", "generated"),
-     ("multitask", "digits"), ("lasso", "generated")],
-)  # fmt: skip
+    [
+        ("overlap", "overlapping-groups"),
+        ("rows-and-rank", "digits"),
+        ("smooth", "generated"),
+        ("multitask", "digits"),
+        ("lasso", "generated"),
+    ],
+)
 def test_every_problem_has_a_certified_optimum(problem, data):
     text = TINY.replace("problem: fused", f"problem: {problem}").replace(
         "name: generated", f"name: {data}"

@@ -46,8 +46,11 @@ def test_the_archive_stays_small():
 def test_verdicts_are_derived_again_by_pandas_alone(tmp_path):
     pytest.importorskip("pandas")
     rates = {"acc-sadmm": 0.2, "stoc-admm": 0.1, "opt-sadmm": 0.12, "svrg-admm": 0.19}
-    places = {("fig1", "theory"): {}, ("fig2", "tuned"): {"svrg-admm": 0.4},
-              ("fig3", "tuned"): {"svrg-admm": 0.2}}  # fmt: skip
+    places = {
+        ("fig1", "theory"): {},
+        ("fig2", "tuned"): {"svrg-admm": 0.4},
+        ("fig3", "tuned"): {"svrg-admm": 0.2},
+    }
     curves, rows, names = Curves(), [], ("experiment", "variant", "dataset", "method", "point")
     for (figure, variant), changed in places.items():
         for method, rate in (rates | changed).items():

@@ -14,10 +14,17 @@ pytest.importorskip("matplotlib")
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 OPTIONS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--enable-logging=stderr", "--dump-dom",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-logging=stderr",
+    "--dump-dom",
+)
 SMALL = """
 name: fig1
 title: Small
@@ -55,10 +62,19 @@ def opened(html, folder, width=1280):
     path = folder / "page.html"
     path.write_text(html.replace("</head>", PROBE), encoding="utf-8")
     done = subprocess.run(
-        [BROWSER, *OPTIONS, f"--user-data-dir={folder / 'profile'}", f"--window-size={width},1600",
-         path.as_uri()],
-        capture_output=True, text=True, timeout=60, check=True, env={**os.environ, "LANG": "C"},
-    )  # fmt: skip
+        [
+            BROWSER,
+            *OPTIONS,
+            f"--user-data-dir={folder / 'profile'}",
+            f"--window-size={width},1600",
+            path.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env={**os.environ, "LANG": "C"},
+    )
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 

@@ -174,10 +174,16 @@ def test_single_precision_has_the_gap_of_the_rounded_answer():
 def test_reach_bounds_every_point_of_a_level_set(seed):
     rng = np.random.default_rng(seed)
     for h in (
-        sa.L1(0.3, weights=rng.random(6) + 0.1), sa.ElasticNet(0.4, 0.5), sa.Ridge(0.2),
-        sa.GroupL2(0.3, [2, 4]), sa.RowsL21(0.5), sa.Box(-1.0, 2.0), sa.L2Ball(1.5),
-        sa.Separable(l1=0.1, l2=0.2, lower=0.0), sa.Stacked([(sa.L1(0.1), 3), (sa.Ridge(1.0), 3)]),
-    ):  # fmt: skip
+        sa.L1(0.3, weights=rng.random(6) + 0.1),
+        sa.ElasticNet(0.4, 0.5),
+        sa.Ridge(0.2),
+        sa.GroupL2(0.3, [2, 4]),
+        sa.RowsL21(0.5),
+        sa.Box(-1.0, 2.0),
+        sa.L2Ball(1.5),
+        sa.Separable(l1=0.1, l2=0.2, lower=0.0),
+        sa.Stacked([(sa.L1(0.1), 3), (sa.Ridge(1.0), 3)]),
+    ):
         size = rng.random(6)
         for x in rng.standard_normal((50, 6)) * 10.0 ** rng.integers(-2, 3, (50, 1)):
             x = h.project(x)
@@ -200,9 +206,12 @@ def test_columns_that_are_all_tiny_or_all_huge_have_the_answer_of_their_units(
     def fitted(power):
         unit = 2.0**power
         problem = sa.Problem.linear(
-            sa.Logistic(), X * dtype(unit), y, on_coefficients=sa.L1(0.01 * unit),
+            sa.Logistic(),
+            X * dtype(unit),
+            y,
+            on_coefficients=sa.L1(0.01 * unit),
             intercept=intercept,
-        )  # fmt: skip
+        )
         return sa.minimize(problem, method, stop=1e-4)
 
     plain = fitted(0)

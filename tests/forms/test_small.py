@@ -79,11 +79,14 @@ def case(loss: str, kind: str, seed: int) -> sa.Problem:
     function, X, y = data(loss, seed)
     strength = 10 ** rng.uniform(-3.5, -0.5)
     return sa.Problem.linear(
-        function, X, y, intercept=bool(seed & 1),
+        function,
+        X,
+        y,
+        intercept=bool(seed & 1),
         sample_weight=rng.integers(0, 4, len(y)).astype(float) if seed & 2 else None,
         offset=0.3 * rng.standard_normal(len(y)) if seed & 4 else None,
         **penalty(kind, X.shape[1], strength),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("kind", PENALTIES)

@@ -24,13 +24,16 @@ PARTS = {
     "l1": lambda d: {"on_coefficients": sa.L1(0.1)},
     "elastic": lambda d: {"on_coefficients": sa.Separable(0.1, 0.05)},
     "chain+l1": lambda d: {
-        "structure": sa.Differences(d), "on_structure": sa.L1(0.2), "on_coefficients": sa.L1(0.05),
+        "structure": sa.Differences(d),
+        "on_structure": sa.L1(0.2),
+        "on_coefficients": sa.L1(0.05),
     },
     "chain+bounds": lambda d: {
-        "structure": sa.Differences(d), "on_structure": sa.L1(0.1),
+        "structure": sa.Differences(d),
+        "on_structure": sa.L1(0.1),
         "on_coefficients": sa.Separable(0.0, 0.0, -0.1, 0.4),
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("loss", [sa.Squared(), sa.Huber(1.0), sa.Logistic(), sa.SquaredHinge()])
@@ -121,13 +124,15 @@ def test_norms_over_outputs_join_them(penalty):
 @pytest.mark.parametrize(
     "model",
     [
-        sa.LassoRegressor(0.1), sa.FusedLassoRegressor(0.1, standardize=True),
-        sa.TrendFilterRegressor(0.1, positive=True), sa.OverlappingGroupRegressor(0.1),
+        sa.LassoRegressor(0.1),
+        sa.FusedLassoRegressor(0.1, standardize=True),
+        sa.TrendFilterRegressor(0.1, positive=True),
+        sa.OverlappingGroupRegressor(0.1),
         sa.SparseGroupLassoRegressor(0.1, groups=[[0, 1, 2], [3, 4, 5]]),
         sa.LassoRegressorCV(alphas=5, cv=3),
     ],
     ids=lambda model: type(model).__name__,
-)  # fmt: skip
+)
 @pytest.mark.filterwarnings("ignore:.*a smaller one may score better")
 def test_a_column_of_targets_is_fitted_as_a_vector(model):
     X, Y = rows(1)

@@ -22,9 +22,16 @@ def generated(outputs=None, n=900, seed=0):
 
 def stated(data, y=None, weight=None, offset=None, alpha=0.02, half=True, intercept=True):
     return sa.Problem.linear(
-        sa.Squared(half=half), data, y, structure=sa.Differences(D), on_structure=sa.L1(alpha),
-        on_coefficients=sa.L1(0.01), intercept=intercept, sample_weight=weight, offset=offset,
-    )  # fmt: skip
+        sa.Squared(half=half),
+        data,
+        y,
+        structure=sa.Differences(D),
+        on_structure=sa.L1(alpha),
+        on_coefficients=sa.L1(0.01),
+        intercept=intercept,
+        sample_weight=weight,
+        offset=offset,
+    )
 
 
 def same(found, truth, tol=1e-9):
@@ -83,9 +90,13 @@ def test_low_rank_models_stream_by_their_sums():
 
     def low_rank(data, y=None, w=None):
         return sa.Problem.linear(
-            sa.Squared(), data, y, on_coefficients=sa.Nuclear(0.3), intercept=True,
+            sa.Squared(),
+            data,
+            y,
+            on_coefficients=sa.Nuclear(0.3),
+            intercept=True,
             sample_weight=w,
-        )  # fmt: skip
+        )
 
     found = sa.minimize(low_rank(ArraySource(X, Y, weight)), stop=sa.Gap(1e-9))
     truth = sa.minimize(low_rank(X, Y, weight), stop=sa.Gap(1e-11), max_passes=100)

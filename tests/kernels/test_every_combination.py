@@ -31,10 +31,15 @@ from stochadmm.kernels.views import DataView
 pytestmark = pytest.mark.compiled
 
 LOSSES = {
-    "logistic": sa.Logistic(), "squared": sa.Squared(), "twice": sa.Squared(half=False),
-    "huber": sa.Huber(0.5), "quantile": sa.Quantile(0.7, 0.3), "hinge": sa.SquaredHinge(),
-    "poisson": sa.Poisson(3.0), "gamma": sa.Gamma(3.0),
-}  # fmt: skip
+    "logistic": sa.Logistic(),
+    "squared": sa.Squared(),
+    "twice": sa.Squared(half=False),
+    "huber": sa.Huber(0.5),
+    "quantile": sa.Quantile(0.7, 0.3),
+    "hinge": sa.SquaredHinge(),
+    "poisson": sa.Poisson(3.0),
+    "gamma": sa.Gamma(3.0),
+}
 WIDTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 50, 64, 65, 129, 515, 1030)
 """Around whole vectors of both types, around those of one chunk, and rows longer than a page."""
 
@@ -102,10 +107,19 @@ def data(draw, most_rows=70, losses=tuple(LOSSES), scales=True):
     offset = None if offset is None else offset.astype(dtype)
     name, p0, p1 = LOSSES[loss].kernel
     view = DataView(
-        n, d, 1, storage != "dense", *parts, y.reshape(-1, 1),
-        none if weight is None else weight, none if offset is None else offset, intercept,
-        name, float(p0), float(p1),
-    )  # fmt: skip
+        n,
+        d,
+        1,
+        storage != "dense",
+        *parts,
+        y.reshape(-1, 1),
+        none if weight is None else weight,
+        none if offset is None else offset,
+        intercept,
+        name,
+        float(p0),
+        float(p1),
+    )
     A = X.astype(float)
     A = np.column_stack([A, np.ones(n)]) if intercept else A
     return Rows(loss, dtype, A, y.astype(float), weight, offset, view), rng

@@ -14,15 +14,31 @@ from stochadmm.solvers._base import get
 pytestmark = pytest.mark.compiled
 
 LOSSES = {
-    "logistic": sa.Logistic(), "squared": sa.Squared(), "twice": sa.Squared(half=False),
-    "huber": sa.Huber(0.5), "quantile": sa.Quantile(0.7, 0.3), "hinge": sa.SquaredHinge(),
-    "poisson": sa.Poisson(2.0), "gamma": sa.Gamma(2.0), "multinomial": sa.Multinomial(4),
+    "logistic": sa.Logistic(),
+    "squared": sa.Squared(),
+    "twice": sa.Squared(half=False),
+    "huber": sa.Huber(0.5),
+    "quantile": sa.Quantile(0.7, 0.3),
+    "hinge": sa.SquaredHinge(),
+    "poisson": sa.Poisson(2.0),
+    "gamma": sa.Gamma(2.0),
+    "multinomial": sa.Multinomial(4),
     "several": sa.Huber(0.5),
-}  # fmt: skip
+}
 METHODS = (
-    "acc-sadmm", "svrg-admm", "asvrg-admm", "sag-admm", "stoc-admm", "opg-admm", "rda-admm",
-    "opt-sadmm", "sdca-admm", "spdhg", "vr-pddy", "katyusha",
-)  # fmt: skip
+    "acc-sadmm",
+    "svrg-admm",
+    "asvrg-admm",
+    "sag-admm",
+    "stoc-admm",
+    "opg-admm",
+    "rda-admm",
+    "opt-sadmm",
+    "sdca-admm",
+    "spdhg",
+    "vr-pddy",
+    "katyusha",
+)
 ON_STRUCTURE = ("l1", "ridge", "groups", "sparse groups", "box")
 ON_COEFFICIENTS = ("nothing", "elastic net", "box", "total variation")
 
@@ -30,11 +46,15 @@ ON_COEFFICIENTS = ("nothing", "elastic net", "box", "total variation")
 def penalty(name, rows):
     sizes = [rows // 2, rows - rows // 2]
     return {
-        "nothing": None, "l1": sa.L1(0.05), "ridge": sa.Ridge(0.2), "box": sa.Box(-0.3, 0.4),
-        "elastic net": sa.ElasticNet(0.05, 0.5), "groups": sa.GroupL2(0.1, sizes),
+        "nothing": None,
+        "l1": sa.L1(0.05),
+        "ridge": sa.Ridge(0.2),
+        "box": sa.Box(-0.3, 0.4),
+        "elastic net": sa.ElasticNet(0.05, 0.5),
+        "groups": sa.GroupL2(0.1, sizes),
         "sparse groups": sa.SparseGroupNorm(0.1, sizes, 0.4),
         "total variation": sa.TotalVariation1D(0.1),
-    }[name]  # fmt: skip
+    }[name]
 
 
 def targets(rng, loss, n):
@@ -67,10 +87,15 @@ def problems(draw, constrained):
     A = sa.VStack([sa.Differences(d), sa.Identity(d)]) if constrained else None
     h1 = penalty(draw(st.sampled_from(ON_STRUCTURE)), 2 * d - 1) if constrained else None
     return sa.Problem.linear(
-        LOSSES[loss], X, y, structure=A, on_structure=h1,
-        on_coefficients=None if columns > d else penalty(free, d), intercept=rich,
+        LOSSES[loss],
+        X,
+        y,
+        structure=A,
+        on_structure=h1,
+        on_coefficients=None if columns > d else penalty(free, d),
+        intercept=rich,
         sample_weight=weight,
-    )  # fmt: skip
+    )
 
 
 def arrays(state):

@@ -28,10 +28,16 @@ from stochadmm.solvers.comparison._dual_blocks import data_step
 
 compiled = pytest.mark.compiled
 LOSSES = {
-    "logistic": sa.Logistic(), "squared": sa.Squared(), "twice": sa.Squared(half=False),
-    "huber": sa.Huber(0.5), "quantile": sa.Quantile(0.7, 0.3), "hinge": sa.SquaredHinge(),
-    "poisson": sa.Poisson(3.0), "gamma": sa.Gamma(3.0), "multinomial": sa.Multinomial(4),
-}  # fmt: skip
+    "logistic": sa.Logistic(),
+    "squared": sa.Squared(),
+    "twice": sa.Squared(half=False),
+    "huber": sa.Huber(0.5),
+    "quantile": sa.Quantile(0.7, 0.3),
+    "hinge": sa.SquaredHinge(),
+    "poisson": sa.Poisson(3.0),
+    "gamma": sa.Gamma(3.0),
+    "multinomial": sa.Multinomial(4),
+}
 SINGLE = [name for name in LOSSES if name != "multinomial"]
 SEEDS = st.integers(0, 2**32 - 1)
 few = settings(max_examples=12, deadline=None, derandomize=True)
@@ -62,9 +68,13 @@ def finite_sum(rng, loss, storage="dense", dtype=np.float64, outputs=None, rich=
     weight = rng.random(n) + np.eye(n)[0]
     weight[-1] = 0.0 if n > 1 else 1.0
     return sa.FiniteSum(
-        LOSSES[loss], X, targets(rng, loss, shape), weight if rich else None, intercept=rich,
+        LOSSES[loss],
+        X,
+        targets(rng, loss, shape),
+        weight if rich else None,
+        intercept=rich,
         offset=rng.standard_normal(shape) if rich else None,
-    )  # fmt: skip
+    )
 
 
 def close(a, b, dtype, scale=1.0):
@@ -497,9 +507,18 @@ def test_variants_give_the_same_bits_on_rows(loss, outputs, storage, dtype):
 
 
 METHODS = {
-    "acc-sadmm": {}, "svrg-admm": {}, "asvrg-admm": {}, "sag-admm": {}, "stoc-admm": {},
-    "opg-admm": {}, "rda-admm": {}, "opt-sadmm": {}, "sdca-admm": {}, "spdhg": {}, "vr-pddy": {},
-}  # fmt: skip
+    "acc-sadmm": {},
+    "svrg-admm": {},
+    "asvrg-admm": {},
+    "sag-admm": {},
+    "stoc-admm": {},
+    "opg-admm": {},
+    "rda-admm": {},
+    "opt-sadmm": {},
+    "sdca-admm": {},
+    "spdhg": {},
+    "vr-pddy": {},
+}
 
 
 @compiled
@@ -557,10 +576,13 @@ def test_arrays_that_do_not_fit_are_refused():
     frozen = np.zeros(20)
     frozen.flags.writeable = False
     for name, wrong, error in (
-        ("x", np.zeros(5), ValueError), ("z", np.zeros(19), ValueError),
-        ("u", np.zeros(20, np.float32), TypeError), ("gradient", np.zeros(8)[::2], TypeError),
-        ("z", frozen, TypeError), ("z", [0.0] * 20, TypeError),
-    ):  # fmt: skip
+        ("x", np.zeros(5), ValueError),
+        ("z", np.zeros(19), ValueError),
+        ("u", np.zeros(20, np.float32), TypeError),
+        ("gradient", np.zeros(8)[::2], TypeError),
+        ("z", frozen, TypeError),
+        ("z", [0.0] * 20, TypeError),
+    ):
         with pytest.raises(error, match=name):
             passes.full_pass(f, 0, 20, **{**good, name: wrong})
     for lo, hi in ((-1, 20), (0, 21), (5, 4)):
@@ -573,9 +595,14 @@ def test_columns_that_do_not_fit_are_refused():
     out = np.zeros((3, 2))
     good = np.ones(3)
     for columns, first in (
-        ([good, good, good], 0), ([good], 2), ([good], -1), ([np.ones(2)], 0),
-        ([np.ones((3, 1))], 0), ([np.array(["a", "b", "c"])], 0), ([good * 1j], 0),
-    ):  # fmt: skip
+        ([good, good, good], 0),
+        ([good], 2),
+        ([good], -1),
+        ([np.ones(2)], 0),
+        ([np.ones((3, 1))], 0),
+        ([np.array(["a", "b", "c"])], 0),
+        ([good * 1j], 0),
+    ):
         with pytest.raises(ValueError, match=r"columns|rows"):
             beside(columns, out, first)
     with pytest.raises(TypeError, match="out"):
@@ -594,8 +621,13 @@ def test_unknown_codes_and_indices_out_of_bounds_are_refused():
         dataclasses.replace(p.h1, kinds=np.array([99]))
     with pytest.raises(ValueError, match="unknown operator"):
         dataclasses.replace(p.A2, kind=9)
-    for name, at, wrong in (("indices", 0, 4), ("indices", 0, -1), ("indptr", 1, 7),
-                            ("t_indices", 2, 3), ("indptr", 3, 100)):  # fmt: skip
+    for name, at, wrong in (
+        ("indices", 0, 4),
+        ("indices", 0, -1),
+        ("indptr", 1, 7),
+        ("t_indices", 2, 3),
+        ("indptr", 3, 100),
+    ):
         broken = getattr(p.A2, name).copy()
         broken[at] = wrong
         with pytest.raises(ValueError, match="operator"):

@@ -70,9 +70,16 @@ def test_passes_are_the_same_bits_and_right(many_parts, storage, dtype, outputs,
     def passes():
         at = f2.evaluate(x)
         return (
-            at.predictions, at.derivative, at.value, at.gradient, f2.gradient(x), f2.value(x),
-            f2.value_at(at.predictions), f2.predict(x), f2.pull_back(f2.weighted(at.derivative)),
-        )  # fmt: skip
+            at.predictions,
+            at.derivative,
+            at.value,
+            at.gradient,
+            f2.gradient(x),
+            f2.value(x),
+            f2.value_at(at.predictions),
+            f2.predict(x),
+            f2.pull_back(f2.weighted(at.derivative)),
+        )
 
     z, u, value, gradient, *rest = same_for_any_number(passes)
     X = f2.X.toarray() if storage == "csr" else f2.X
@@ -416,8 +423,11 @@ print("fine")
 def test_interrupts_and_forks_leave_working_threads(program):
     out = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert out.stdout.strip() == "fine", out.stderr
     assert out.returncode == 0
 

@@ -67,11 +67,16 @@ def test_a_fused_fit_is_that_of_clarabel_and_its_bound_holds(alpha):
     best = problem.solve(solver="CLARABEL")
     result = sa.minimize(
         sa.Problem.linear(
-            sa.Gamma.for_targets(y), X, y, structure=sa.Differences(5),
-            on_structure=sa.L1(alpha), on_coefficients=sa.L1(alpha), intercept=True,
+            sa.Gamma.for_targets(y),
+            X,
+            y,
+            structure=sa.Differences(5),
+            on_structure=sa.L1(alpha),
+            on_coefficients=sa.L1(alpha),
+            intercept=True,
         ),
         stop=sa.Gap(1e-8),
-    )  # fmt: skip
+    )
     assert result.objective == pytest.approx(best, abs=1e-6)
     assert result.objective - result.gap <= best + 1e-7
     np.testing.assert_allclose(result.coef, w.value, atol=1e-3)

@@ -31,9 +31,7 @@ def stated(X, y, norm=None, a=0.02, **given):
         return sa.Problem.linear(sa.Multinomial(), X, y, structure=sa.Identity(d), **only, **given)
     both = sa.VStack([sa.Identity(d), sa.Identity(d)])
     norms = sa.Stacked([(sa.Nuclear(a), d), (norm, d)])
-    return sa.Problem.linear(
-        sa.Multinomial(), X, y, structure=both, on_structure=norms, **given
-    )  # fmt: skip
+    return sa.Problem.linear(sa.Multinomial(), X, y, structure=both, on_structure=norms, **given)
 
 
 def as_map(folder, X):

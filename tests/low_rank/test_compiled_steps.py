@@ -20,9 +20,13 @@ def made(rng, shape, kind, alpha, flat=False):
     n = max(p // 2, 1) if flat else 3 * p + 5
     X, Y = rng.standard_normal((n, p)), rng.standard_normal((n, C))
     other = {
-        "none": None, "l1": sa.L1(0.1), "l1 of entries": sa.L1(0.1, rng.random((p, C))),
-        "rows": sa.RowsL21(0.1), "ridge": sa.Ridge(0.2), "signs": sa.NonNegative(),
-    }[kind]  # fmt: skip
+        "none": None,
+        "l1": sa.L1(0.1),
+        "l1 of entries": sa.L1(0.1, rng.random((p, C))),
+        "rows": sa.RowsL21(0.1),
+        "ridge": sa.Ridge(0.2),
+        "signs": sa.NonNegative(),
+    }[kind]
     problem = sa.Problem.linear(
         sa.Squared(), X, Y, on_structure=sa.Nuclear(alpha), on_coefficients=other
     )
@@ -137,9 +141,14 @@ def test_a_single_column_has_its_length_for_a_nuclear_norm(l1_ratio):
     y = np.where(X[:, 0] - X[:, 1] + rng.standard_normal(80) > 0, 1.0, -1.0)
     model = sa.SparseLowRankClassifier(alpha=0.1, l1_ratio=l1_ratio, standardize=False).fit(X, y)
     both = sa.Problem.linear(
-        sa.Logistic(), X, y, structure=sa.Identity(7), intercept=True,
-        on_structure=sa.GroupL2(0.1 * (1 - l1_ratio), [7]), on_coefficients=sa.L1(0.1 * l1_ratio),
-    )  # fmt: skip
+        sa.Logistic(),
+        X,
+        y,
+        structure=sa.Identity(7),
+        intercept=True,
+        on_structure=sa.GroupL2(0.1 * (1 - l1_ratio), [7]),
+        on_coefficients=sa.L1(0.1 * l1_ratio),
+    )
     expected = sa.minimize(both, stop=sa.Gap(1e-10))
     np.testing.assert_allclose(np.ravel(model.coef_), expected.coef, atol=1e-4)
     assert model.result_.objective <= expected.objective * (1 + 1e-4)

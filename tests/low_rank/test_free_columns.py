@@ -16,9 +16,7 @@ NEARLY = (1e-6, 1e-8)
 def stated(loss, X, Y, alpha=0.3, **more):
     """Return a problem whose first columns are under a nuclear norm."""
     own = sparse.csr_array(np.eye(PENALIZED, X.shape[1]))
-    return sa.Problem.linear(
-        loss, X, Y, structure=own, on_structure=sa.Nuclear(alpha), **more
-    )  # fmt: skip
+    return sa.Problem.linear(loss, X, Y, structure=own, on_structure=sa.Nuclear(alpha), **more)
 
 
 def nearly_dependent(apart):

@@ -31,9 +31,13 @@ def problem(X, Y, rows=False, *, a=A, b=B, loss=None, free=(), **given):
     one = sa.Selection([held], d) if len(free) else sa.Identity(d)
     norms = [(sa.Nuclear(a), held.size), ((sa.RowsL21 if rows else sa.L1)(b), held.size)]
     return sa.Problem.linear(
-        loss or sa.Squared(), X, Y, structure=sa.VStack([one, one]),
-        on_structure=sa.Stacked(norms), **given,
-    )  # fmt: skip
+        loss or sa.Squared(),
+        X,
+        Y,
+        structure=sa.VStack([one, one]),
+        on_structure=sa.Stacked(norms),
+        **given,
+    )
 
 
 def optimum(X, Y, rows=False, *, a=A, b=B, weight=None, intercept=False, free=(), scale=1.0):
@@ -73,28 +77,44 @@ CASES = {
     "plain": lambda X, Y: (X, Y, {}, {}),
     "intercept": lambda X, Y: (X, Y, {"intercept": True}, {"intercept": True}),
     "row weights": lambda X, Y: (
-        X, Y, {"sample_weight": np.arange(len(X)) % 3.0, "intercept": True},
+        X,
+        Y,
+        {"sample_weight": np.arange(len(X)) % 3.0, "intercept": True},
         {"weight": np.arange(len(X)) % 3.0, "intercept": True},
     ),
     "missing targets": lambda X, Y: (
-        X, Y, {"sample_weight": missing_targets(Y), "intercept": True},
+        X,
+        Y,
+        {"sample_weight": missing_targets(Y), "intercept": True},
         {"weight": missing_targets(Y), "intercept": True},
     ),
     "free columns": lambda X, Y: (
-        X, Y, {"free": (1, 4), "intercept": True}, {"free": (1, 4), "intercept": True},
+        X,
+        Y,
+        {"free": (1, 4), "intercept": True},
+        {"free": (1, 4), "intercept": True},
     ),
     "singular": lambda X, Y: (duplicated(X), Y, {}, {}),
     "singular and free": lambda X, Y: (
-        duplicated(X), Y, {"free": (0, D), "intercept": True}, {"free": (0, D), "intercept": True},
+        duplicated(X),
+        Y,
+        {"free": (0, D), "intercept": True},
+        {"free": (0, D), "intercept": True},
     ),
     "fewer rows than columns": lambda X, Y: (
-        X[:6], Y[:6], {"intercept": True}, {"intercept": True}
+        X[:6],
+        Y[:6],
+        {"intercept": True},
+        {"intercept": True},
     ),
     "sparse rows": lambda X, Y: (
-        sparse.csr_array(np.where(X > 0.5, X, 0.0)), Y, {"intercept": True}, {"intercept": True}
+        sparse.csr_array(np.where(X > 0.5, X, 0.0)),
+        Y,
+        {"intercept": True},
+        {"intercept": True},
     ),
     "not halved": lambda X, Y: (X, Y, {"loss": sa.Squared(half=False)}, {"scale": 2.0}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("rows", [False, True], ids=["entries", "rows"])
@@ -115,9 +135,12 @@ def test_every_bound_on_the_way_is_below_the_optimum():
     best = optimum(X, Y)
     bounds = []
     sa.minimize(
-        problem(X, Y), LowRankGram(LowRankGramOptions(inner=5)), stop=sa.Gap(1e-9),
-        max_passes=300, callback=lambda record, _: bounds.append(record.objective - record.gap),
-    )  # fmt: skip
+        problem(X, Y),
+        LowRankGram(LowRankGramOptions(inner=5)),
+        stop=sa.Gap(1e-9),
+        max_passes=300,
+        callback=lambda record, _: bounds.append(record.objective - record.gap),
+    )
     assert len(bounds) > 5
     assert max(bounds) <= best * (1 + 1e-12)
     assert bounds[-1] >= best * (1 - 1e-6)
@@ -247,19 +270,26 @@ def test_a_run_goes_on_where_it_stopped():
             sa.Squared(), X, Y, on_structure=sa.Nuclear(0.2), on_coefficients=sa.L1(0.1)
         ),
         lambda X, Y: sa.Problem.linear(
-            sa.Squared(), X, Y, on_structure=sa.Nuclear(0.2), intercept=True,
+            sa.Squared(),
+            X,
+            Y,
+            on_structure=sa.Nuclear(0.2),
+            intercept=True,
             on_coefficients=sa.L1(0.1) + sa.NonNegative(),
         ),
         lambda X, Y: sa.Problem.linear(
             sa.Squared(), X, Y, on_structure=sa.Nuclear(0.2), on_coefficients=sa.Ridge(0.3)
         ),
         lambda X, Y: sa.Problem.linear(
-            sa.Squared(), X, Y, on_structure=sa.Nuclear(0.2),
+            sa.Squared(),
+            X,
+            Y,
+            on_structure=sa.Nuclear(0.2),
             on_coefficients=sa.RowsL21(0.1, weights=np.arange(D)),
         ),
     ],
     ids=["alone", "two blocks", "non-negative", "ridge", "weighted rows"],
-)  # fmt: skip
+)
 def test_other_statements_of_the_problem_are_read_and_agree_with_another_method(stated):
     stated = stated(*data(13))
     assert LowRankGram().why_not(stated) is None

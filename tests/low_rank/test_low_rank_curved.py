@@ -41,9 +41,13 @@ def stated(X, y, kind="entries", *, loss=None, free=(), a=A, b=B, **given):
         return sa.Problem.linear(loss, X, y, structure=one, on_structure=sa.Nuclear(a), **given)
     norm = sa.RowsL21(b) if kind == "rows" else sa.L1(b)
     return sa.Problem.linear(
-        loss, X, y, structure=sa.VStack([one, one]),
-        on_structure=sa.Stacked([(sa.Nuclear(a), held.size), (norm, held.size)]), **given,
-    )  # fmt: skip
+        loss,
+        X,
+        y,
+        structure=sa.VStack([one, one]),
+        on_structure=sa.Stacked([(sa.Nuclear(a), held.size), (norm, held.size)]),
+        **given,
+    )
 
 
 def no_subgradients(form, shape):
@@ -118,9 +122,10 @@ CASES = {
     "words": lambda: (*words(), {"intercept": True}),
     "huber": lambda: (*huber()[:2], {"loss": sa.Huber(1.0), "intercept": True}),
     "missing targets": lambda: (
-        *huber()[:2], {"loss": sa.Huber(1.0), "sample_weight": huber()[2]}
+        *huber()[:2],
+        {"loss": sa.Huber(1.0), "sample_weight": huber()[2]},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", ["entries", "rows", "alone"])
@@ -313,9 +318,11 @@ def test_the_prox_of_the_sum_is_optimal_though_held_rows_are_left_out(kind):
     problem = stated(*classes(15), kind=kind, a=a, b=b)
     form = read(problem)
     run = Fista(
-        CurvedLoss(problem.f2, form.rows, form.free), form,
-        FistaOptions(rounds=5000, accuracy=0.0), DualOptions(),
-    )  # fmt: skip
+        CurvedLoss(problem.f2, form.rows, form.free),
+        form,
+        FistaOptions(rounds=5000, accuracy=0.0),
+        DualOptions(),
+    )
     T = with_held_rows(np.random.default_rng(5), (6, 4), kind, b / L, held)
     run.begin(np.zeros((6, 4)), None, no_subgradients(form, (6, 4)))
     run.L = L

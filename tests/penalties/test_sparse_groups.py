@@ -17,9 +17,13 @@ SIZES = [2, 3, 1]
 @pytest.mark.parametrize("shape", [(6,), (6, 3)])
 @pytest.mark.parametrize(
     "extra",
-    [{}, {"weights": [1.0, 0.0, 2.0]}, {"l1_weights": [1, 0, 2, 1, 0, 1]},
-     {"order": [5, 0, 2, 4, 1, 3]}],
-)  # fmt: skip
+    [
+        {},
+        {"weights": [1.0, 0.0, 2.0]},
+        {"l1_weights": [1, 0, 2, 1, 0, 1]},
+        {"order": [5, 0, 2, 4, 1, 3]},
+    ],
+)
 def test_the_penalty_passes_the_public_checks(ratio, shape, extra):
     check_penalty(sa.SparseGroupNorm(0.7, SIZES, ratio, **extra), shape)
 

@@ -12,14 +12,30 @@ from stochadmm.risk.sampling import LONGEST_RUN, Runs
 
 N, D, C = 37, 5, 3
 LOSSES = {
-    "squared": sa.Squared(), "unhalved": sa.Squared(half=False), "huber": sa.Huber(0.7),
-    "quantile": sa.Quantile(0.3, 0.2), "logistic": sa.Logistic(), "hinge": sa.SquaredHinge(),
-    "poisson": sa.Poisson(3.0), "multinomial": sa.Multinomial(C),
-}  # fmt: skip
+    "squared": sa.Squared(),
+    "unhalved": sa.Squared(half=False),
+    "huber": sa.Huber(0.7),
+    "quantile": sa.Quantile(0.3, 0.2),
+    "logistic": sa.Logistic(),
+    "hinge": sa.SquaredHinge(),
+    "poisson": sa.Poisson(3.0),
+    "multinomial": sa.Multinomial(C),
+}
 
 
-def data(loss="squared", *, n=N, d=D, storage="dense", outputs=None, weights=None, intercept=False,
-         offset=False, dtype=np.float64, seed=0):  # fmt: skip
+def data(
+    loss="squared",
+    *,
+    n=N,
+    d=D,
+    storage="dense",
+    outputs=None,
+    weights=None,
+    intercept=False,
+    offset=False,
+    dtype=np.float64,
+    seed=0,
+):
     rng = np.random.default_rng(seed)
     X = np.where(rng.random((n, d)) < 0.7, rng.standard_normal((n, d)), 0.0)
     X[3] = 0.0  # a row without entries
@@ -114,9 +130,12 @@ def test_doubling_a_weight_equals_repeating_the_row(weights):
     twice[7] *= 2
     heavy = FiniteSum(f2.loss, X, y, twice, intercept=True)
     again = FiniteSum(
-        f2.loss, np.vstack([X, X[[7]]]), np.append(y, y[7]),
-        None if weight is None else np.append(weight, weight[7]), intercept=True,
-    )  # fmt: skip
+        f2.loss,
+        np.vstack([X, X[[7]]]),
+        np.append(y, y[7]),
+        None if weight is None else np.append(weight, weight[7]),
+        intercept=True,
+    )
     x = np.random.default_rng(2).standard_normal(f2.shape)
     assert heavy.value(x) == pytest.approx(again.value(x), rel=1e-12)
     np.testing.assert_allclose(heavy.gradient(x), again.gradient(x), rtol=1e-11, atol=1e-14)
@@ -127,8 +146,9 @@ def test_doubling_a_weight_equals_repeating_the_row(weights):
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 @pytest.mark.parametrize(("weights", "intercept"), [(None, False), ("rows", True)])
 def test_the_compiled_pass_equals_the_numpy_pass(loss, storage, weights, intercept):
-    f2, *_ = data(loss, n=9001, d=24, storage=storage, weights=weights, intercept=intercept,
-                  offset=intercept)  # fmt: skip
+    f2, *_ = data(
+        loss, n=9001, d=24, storage=storage, weights=weights, intercept=intercept, offset=intercept
+    )
     assert f2.compiled
     x = 0.3 * np.random.default_rng(1).standard_normal(f2.shape)
     fast = f2.evaluate(x)
@@ -167,9 +187,12 @@ def test_exact_evaluations_of_float32_rows_are_those_of_the_same_rows_in_float64
     narrow = data(loss, storage=storage, dtype=np.float32, **kind)[0]
     y = narrow.y.astype(np.float64) if narrow.y.dtype == np.float32 else narrow.y
     wide = FiniteSum(
-        narrow.loss, narrow.X.astype(np.float64), y, narrow.weight.astype(np.float64),
+        narrow.loss,
+        narrow.X.astype(np.float64),
+        y,
+        narrow.weight.astype(np.float64),
         intercept=True,
-    )  # fmt: skip
+    )
     x = np.random.default_rng(1).standard_normal(narrow.shape)
     at, expected = narrow.evaluate_exactly(x), wide.evaluate(x)
     # weights of entries stay as they were rounded; those of rows have mean one again

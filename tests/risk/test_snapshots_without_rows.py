@@ -13,9 +13,13 @@ from stochadmm.solvers import choose_engine
 
 N, D, C = 230, 13, 5
 METHODS = {
-    "svrg-admm": {}, "asvrg-admm": {}, "acc-sadmm": {"metric": "none"}, "vr-pddy": {},
-    "acc-sadmm data": {"metric": "data"}, "acc-sadmm hessian": {"metric": "hessian", "restart": 2},
-}  # fmt: skip
+    "svrg-admm": {},
+    "asvrg-admm": {},
+    "acc-sadmm": {"metric": "none"},
+    "vr-pddy": {},
+    "acc-sadmm data": {"metric": "data"},
+    "acc-sadmm hessian": {"metric": "hessian", "restart": 2},
+}
 ENGINES = ["reference", pytest.param("compiled", marks=pytest.mark.compiled)]
 
 
@@ -28,9 +32,14 @@ def problem(storage, outputs, dtype=np.float64):
     else:
         loss, y = sa.Logistic(), np.where(rng.random(N) < 0.5, -1.0, 1.0)
     return sa.Problem.linear(
-        loss, X, y, structure=sa.Differences(D), on_structure=sa.L1(0.01), intercept=True,
+        loss,
+        X,
+        y,
+        structure=sa.Differences(D),
+        on_structure=sa.L1(0.01),
+        intercept=True,
         sample_weight=rng.random(N),
-    )  # fmt: skip
+    )
 
 
 def light(p):

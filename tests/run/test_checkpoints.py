@@ -40,9 +40,13 @@ def gram():
     rng = np.random.default_rng(2)
     X = rng.standard_normal((150, 10))
     return sa.Problem.linear(
-        sa.Squared(), X, X[:, :3].sum(axis=1), structure=sa.Differences(10),
-        on_structure=sa.L1(0.05), intercept=True,
-    )  # fmt: skip
+        sa.Squared(),
+        X,
+        X[:, :3].sum(axis=1),
+        structure=sa.Differences(10),
+        on_structure=sa.L1(0.05),
+        intercept=True,
+    )
 
 
 def low_rank(curved=False):
@@ -59,9 +63,14 @@ def tied():
     rng = np.random.default_rng(4)
     X = rng.standard_normal((30, 100))
     return sa.Problem.linear(
-        sa.Logistic(), X, np.sign(X[:, 20:40].sum(axis=1)), structure=sa.GridDifferences((10, 10)),
-        on_structure=sa.L1(0.02), on_coefficients=sa.L1(0.02), intercept=True,
-    )  # fmt: skip
+        sa.Logistic(),
+        X,
+        np.sign(X[:, 20:40].sum(axis=1)),
+        structure=sa.GridDifferences((10, 10)),
+        on_structure=sa.L1(0.02),
+        on_coefficients=sa.L1(0.02),
+        intercept=True,
+    )
 
 
 def wide():
@@ -98,9 +107,12 @@ def general():
 def badly_scaled():
     p = logistic(alpha=0.001)
     return sa.Problem.linear(
-        sa.Logistic(), p.f2.X * np.geomspace(1e-6, 1e6, 12) + 1e3, p.f2.y,
-        on_coefficients=sa.L1(1e-3), intercept=True,
-    )  # fmt: skip
+        sa.Logistic(),
+        p.f2.X * np.geomspace(1e-6, 1e6, 12) + 1e3,
+        p.f2.y,
+        on_coefficients=sa.L1(1e-3),
+        intercept=True,
+    )
 
 
 OTHERS = {
@@ -124,10 +136,22 @@ OTHERS = {
     "bad units": (badly_scaled, "auto"),
     "bad units, svrg-admm": (badly_scaled, "svrg-admm"),
 }
-FOR_LOGISTIC = [name for name in sa.solvers.names() if name not in {
-    "katyusha", "gram", "coordinate-newton", "low-rank-gram", "low-rank-newton",
-    "streamed-newton", "working-set", "tied-newton", "few-columns",
-}]  # fmt: skip
+FOR_LOGISTIC = [
+    name
+    for name in sa.solvers.names()
+    if name
+    not in {
+        "katyusha",
+        "gram",
+        "coordinate-newton",
+        "low-rank-gram",
+        "low-rank-newton",
+        "streamed-newton",
+        "working-set",
+        "tied-newton",
+        "few-columns",
+    }
+]
 CASES = {name: (logistic, name) for name in FOR_LOGISTIC} | OTHERS
 
 
@@ -140,9 +164,17 @@ def bits(result):
         for r in result.history
     ]
     names = (
-        "objective", "feasibility", "gap", "relative_gap", "kkt_residual", "status", "message",
-        "n_epochs", "n_passes", "n_gradients",
-    )  # fmt: skip
+        "objective",
+        "feasibility",
+        "gap",
+        "relative_gap",
+        "kkt_residual",
+        "status",
+        "message",
+        "n_epochs",
+        "n_passes",
+        "n_gradients",
+    )
     said = {k: v for k, v in result.info.items() if not k.startswith("seconds")}
     told = [float(v) if isinstance(v := getattr(result, name), float) else v for name in names]
     return [array.tobytes() for array in arrays], repr(numbers), repr(told), repr(said)
@@ -178,8 +210,9 @@ def test_a_run_from_any_checkpoint_ends_with_the_same_bits(case, kept, tmp_path)
         again = sa.minimize(make(), solver, resume=copy, **asked)
         assert bits(again) == bits(whole)
     assert sorted(p.name for p in tmp_path.iterdir() if "copy" not in p.name) == [
-        "run.ckpt", "run.ckpt.old",
-    ]  # fmt: skip
+        "run.ckpt",
+        "run.ckpt.old",
+    ]
 
 
 def test_the_data_is_not_written(kept, tmp_path):
@@ -250,9 +283,13 @@ class Own:
     def start(self, problem, x=None, dual=None):
         x = problem.zeros()
         return OwnState(
-            x=x, output=x, dual=problem.zeros_dual(), beta=1.0, pull=np.zeros(problem.shape2),
+            x=x,
+            output=x,
+            dual=problem.zeros_dual(),
+            beta=1.0,
+            pull=np.zeros(problem.shape2),
             tail=self.tail,
-        )  # fmt: skip
+        )
 
     def epoch(self, problem, state, rng):
         noise = 1e-3 * rng.standard_normal(problem.shape2)
@@ -356,8 +393,16 @@ def rewritten(path, change):
     files._write(path, meta, arrays)
 
 
-@pytest.mark.parametrize("name", ["os:system", "subprocess:Popen", "stochadmm.run.loop:Run.loop",
-                                  "builtins:eval", "stochadmm.nothing:X"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os:system",
+        "subprocess:Popen",
+        "stochadmm.run.loop:Run.loop",
+        "builtins:eval",
+        "stochadmm.nothing:X",
+    ],
+)
 def test_no_class_of_others_and_no_function_is_made(name, tmp_path):
     path = saved(tmp_path)
 

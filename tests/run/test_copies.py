@@ -57,9 +57,13 @@ def _streamed():
 
 
 PROBLEMS = (
-    _fused, _by_column, lambda: _low_rank(sa.Squared()), lambda: _low_rank(sa.Logistic()), _sparse,
+    _fused,
+    _by_column,
+    lambda: _low_rank(sa.Squared()),
+    lambda: _low_rank(sa.Logistic()),
+    _sparse,
     _streamed,
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("name", sa.solvers.names())

@@ -67,8 +67,11 @@ def test_every_status_agrees_with_the_gap_beside_it():
         upper = float(rng.uniform(0.05, 0.7))
         tol = 10.0 ** -int(rng.integers(4, 8))
         problem = sa.Problem.linear(
-            sa.Huber(), X, y, structure=np.diff(np.eye(8), axis=0),
+            sa.Huber(),
+            X,
+            y,
+            structure=np.diff(np.eye(8), axis=0),
             on_structure=sa.Separable(l1=0.05, l2=0.1, upper=upper),
-        )  # fmt: skip
+        )
         result = sa.minimize(problem, stop=tol, random_state=seed)
         assert (result.status is sa.Status.CONVERGED) == (result.relative_gap <= tol)

@@ -33,9 +33,13 @@ def problem(loss="logistic", dtype=np.float64, alpha=0.02, **options):
     else:
         part, y = sa.Squared(), z + rng.standard_normal(N)
     return sa.Problem.linear(
-        part, X.astype(dtype), y, structure=sa.VStack([sa.Differences(D), sa.Identity(D)]),
-        on_structure=sa.L1(alpha), **options,
-    )  # fmt: skip
+        part,
+        X.astype(dtype),
+        y,
+        structure=sa.VStack([sa.Differences(D), sa.Identity(D)]),
+        on_structure=sa.L1(alpha),
+        **options,
+    )
 
 
 class OwnLoss:
@@ -198,9 +202,13 @@ def test_certificates_that_took_too_long_are_not_tried_again(monkeypatch):
 
     monkeypatch.setattr(monitor, "certify", slow)
     result = sa.minimize(
-        problem(), "acc-sadmm", stop=Gap(1e-13), max_passes=np.inf, max_seconds=1.0,
+        problem(),
+        "acc-sadmm",
+        stop=Gap(1e-13),
+        max_passes=np.inf,
+        max_seconds=1.0,
         engine="reference",
-    )  # fmt: skip
+    )
     assert 1 <= len(strengths) <= 2 and set(strengths) == {"scaled"}
     assert result.status is sa.Status.MAX_TIME and 0 < result.gap < np.inf
 
@@ -260,9 +268,13 @@ def test_a_start_that_the_penalties_only_just_hold_at_zero_needs_no_epoch(interc
     X = rng.standard_normal((500, 30))
     y = np.argmax(X[:, :5] + rng.standard_normal((500, 5)), axis=1)
     unit = sa.Problem.linear(
-        sa.Multinomial(5), X, y, structure=sa.VStack([sa.Identity(30), sa.Identity(30)]),
-        on_structure=sa.Stacked([(sa.Nuclear(0.5), 30), (sa.L1(0.5), 30)]), intercept=intercept,
-    )  # fmt: skip
+        sa.Multinomial(5),
+        X,
+        y,
+        structure=sa.VStack([sa.Identity(30), sa.Identity(30)]),
+        on_structure=sa.Stacked([(sa.Nuclear(0.5), 30), (sa.L1(0.5), 30)]),
+        intercept=intercept,
+    )
     largest = alpha_max(unit)
     result = sa.minimize(at_strength(unit, largest), stop=Gap(1e-12))
     assert result.converged and result.n_epochs == 0 and not result.coef.any()
@@ -404,9 +416,13 @@ def same(a, b):
 def through(p, solver, epochs, **options):
     """Run exactly so many epochs."""
     return sa.minimize(
-        p, solver, stop=sa.Never(), max_passes=1e9,
-        callback=lambda record, state: record.epoch >= epochs, **options,
-    )  # fmt: skip
+        p,
+        solver,
+        stop=sa.Never(),
+        max_passes=1e9,
+        callback=lambda record, state: record.epoch >= epochs,
+        **options,
+    )
 
 
 METHODS = {
@@ -431,9 +447,17 @@ def test_an_interrupt_inside_an_epoch_returns_the_last_consistent_point(name, wh
     assert np.isfinite(result.coef).all() and np.isfinite(result.objective)
     if when:
         same(result, through(p, method, when))
-    same(sa.minimize(p, method, stop=sa.Never(), resume=result, max_passes=1e9,
-                     callback=lambda r, s: r.epoch >= 6),
-         through(p, method, 6))  # fmt: skip
+    same(
+        sa.minimize(
+            p,
+            method,
+            stop=sa.Never(),
+            resume=result,
+            max_passes=1e9,
+            callback=lambda r, s: r.epoch >= 6,
+        ),
+        through(p, method, 6),
+    )
 
 
 @pytest.mark.parametrize("nth", [1, 2, 4])
@@ -453,8 +477,14 @@ def test_an_interrupt_while_measuring_returns_the_last_measured_point(nth, monke
     assert result.status is sa.Status.INTERRUPTED
     assert result.n_epochs == len(result.history) == max(nth - 2, 0)
     assert np.isfinite(result.objective)
-    again = sa.minimize(p, method, stop=sa.Never(), resume=result, max_passes=1e9,
-                        callback=lambda r, s: r.epoch >= 5)  # fmt: skip
+    again = sa.minimize(
+        p,
+        method,
+        stop=sa.Never(),
+        resume=result,
+        max_passes=1e9,
+        callback=lambda r, s: r.epoch >= 5,
+    )
     same(again, through(p, method, 5))
 
 
@@ -467,8 +497,14 @@ def test_an_interrupt_inside_the_callback_returns_a_consistent_point():
 
     result = sa.minimize(p, method, stop=sa.Never(), callback=callback)
     assert result.status is sa.Status.INTERRUPTED and np.isfinite(result.objective)
-    again = sa.minimize(p, method, stop=sa.Never(), resume=result, max_passes=1e9,
-                        callback=lambda r, s: r.epoch >= 5)  # fmt: skip
+    again = sa.minimize(
+        p,
+        method,
+        stop=sa.Never(),
+        resume=result,
+        max_passes=1e9,
+        callback=lambda r, s: r.epoch >= 5,
+    )
     same(again, through(p, method, 5))
     assert [r.epoch for r in again.history] == [1, 2, 3, 4, 5]
 
@@ -482,8 +518,14 @@ def test_resuming_equals_going_straight_through_bit_by_bit(name, engine):
     p, method = problem(), METHODS[name]
     first = through(p, method, 3, engine=engine)
     kept = first.coef.copy(), len(first.history)
-    second = sa.minimize(p, method, stop=sa.Never(), resume=first, max_passes=1e9,
-                         callback=lambda r, s: r.epoch >= 7)  # fmt: skip
+    second = sa.minimize(
+        p,
+        method,
+        stop=sa.Never(),
+        resume=first,
+        max_passes=1e9,
+        callback=lambda r, s: r.epoch >= 7,
+    )
     straight = through(p, method, 7, engine=engine)
     same(second, straight)
     assert [r.epoch for r in second.history] == [r.epoch for r in straight.history]
@@ -644,8 +686,13 @@ def test_dear_certificates_are_asked_for_at_growing_intervals():
     steps = np.diff(epochs)
     assert steps.max() > 1 and (steps[:-1] <= np.ceil(0.1 * np.array(epochs[:-2])) + 1).all()
     seen = []
-    sa.minimize(p, "acc-sadmm", stop=sa.Gap(1e-12), max_passes=60,
-                callback=lambda record, _: seen.append(record.epoch))  # fmt: skip
+    sa.minimize(
+        p,
+        "acc-sadmm",
+        stop=sa.Gap(1e-12),
+        max_passes=60,
+        callback=lambda record, _: seen.append(record.epoch),
+    )
     assert seen == list(range(1, len(seen) + 1))
 
 
@@ -672,9 +719,14 @@ def test_a_run_that_a_limit_ends_knows_how_far_its_last_point_is(method):
     X = rng.standard_normal((80, 6))
     y = np.where(X[:, 0] - X[:, 1] + rng.standard_normal(80) > 0, 1.0, -1.0)
     problem = sa.Problem.linear(
-        sa.Logistic(), X, y, structure=sa.Differences(6), on_structure=sa.L1(0.02),
-        on_coefficients=sa.Box(-0.5, 0.6), intercept=True,
-    )  # fmt: skip
+        sa.Logistic(),
+        X,
+        y,
+        structure=sa.Differences(6),
+        on_structure=sa.L1(0.02),
+        on_coefficients=sa.Box(-0.5, 0.6),
+        intercept=True,
+    )
     best = sa.minimize(problem, stop=1e-11)
     found = sa.minimize(problem, method, max_passes=10)
     distance = found.objective - best.objective

@@ -44,8 +44,11 @@ def problem(kind, structure):
     if kind == "csr":
         X = sparse.csr_array(np.where(rng.random((n, d)) < 0.5, X, 0.0))
     y = np.where(X @ np.ones(d) + rng.standard_normal(n) > 0, 1.0, -1.0)
-    h1 = {"differences": sa.L1(0.02), "variation": sa.TotalVariation1D(0.02),
-          "groups": sa.GroupL2(0.02, [3, 5])}[structure]  # fmt: skip
+    h1 = {
+        "differences": sa.L1(0.02),
+        "variation": sa.TotalVariation1D(0.02),
+        "groups": sa.GroupL2(0.02, [3, 5]),
+    }[structure]
     A = sa.Differences(d) if structure == "differences" else sa.Identity(d)
     return sa.Problem.linear(
         sa.Logistic(), X, y, structure=A, on_structure=h1, on_coefficients=sa.Ridge(1e-3)

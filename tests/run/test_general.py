@@ -224,13 +224,23 @@ def test_float32_reports_the_array_it_returns(loss, seed):
     X = rng.standard_normal((80, 6)) * 10.0 ** rng.integers(-2, 3, 6)
     y = np.sign(X[:, 0] + rng.standard_normal(80))
     p = sa.Problem.linear(
-        loss, X.astype(np.float32), y, structure=sa.Differences(6), on_structure=sa.L1(0.01),
-        on_coefficients=sa.L1(0.01), intercept=True,
-    )  # fmt: skip
+        loss,
+        X.astype(np.float32),
+        y,
+        structure=sa.Differences(6),
+        on_structure=sa.L1(0.01),
+        on_coefficients=sa.L1(0.01),
+        intercept=True,
+    )
     exact = sa.Problem.linear(
-        loss, X.astype(np.float32).astype(float), y, structure=sa.Differences(6),
-        on_structure=sa.L1(0.01), on_coefficients=sa.L1(0.01), intercept=True,
-    )  # fmt: skip
+        loss,
+        X.astype(np.float32).astype(float),
+        y,
+        structure=sa.Differences(6),
+        on_structure=sa.L1(0.01),
+        on_coefficients=sa.L1(0.01),
+        intercept=True,
+    )
     best = sa.minimize(exact, stop=1e-13).objective
     for method in ("auto", "acc-sadmm"):
         for tol in (1e-3, 1e-6):

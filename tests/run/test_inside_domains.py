@@ -48,9 +48,12 @@ def test_pulling_inside_keeps_exact_zeros_and_ties():
     edge = 0.3 - 0.1  # not the number 0.2
     X = np.random.default_rng(0).standard_normal((20, D))
     given = sa.Problem.linear(
-        sa.Squared(), X, X[:, 0], structure=structure,
+        sa.Squared(),
+        X,
+        X[:, 0],
+        structure=structure,
         on_structure=sa.Separable(l1=0.05, lower=-np.inf, upper=edge),
-    )  # fmt: skip
+    )
     x2 = np.array([0.0, 0.0, 0.1, 0.1, 0.1, 0.2, 0.2, 0.0, -0.4])
     assert given.penalty(given.feasible(sa.Pair(np.zeros(given.shape1), x2))) == np.inf
     found = pulled_inside(given, x2)

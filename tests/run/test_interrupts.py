@@ -45,9 +45,13 @@ def problem(loss=None, **options):
     X = rng.standard_normal((N, D))
     y = np.where(X[:, 0] + rng.standard_normal(N) > 0, 1.0, -1.0)
     return sa.Problem.linear(
-        sa.Logistic() if loss is None else loss, X, y, structure=sa.Differences(D),
-        on_structure=sa.L1(0.03), **options,
-    )  # fmt: skip
+        sa.Logistic() if loss is None else loss,
+        X,
+        y,
+        structure=sa.Differences(D),
+        on_structure=sa.L1(0.03),
+        **options,
+    )
 
 
 def run(when, solver, stop=None, **options):

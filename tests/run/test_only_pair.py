@@ -68,9 +68,12 @@ def test_a_constraint_without_a_pair_is_refused():
     problem, _ = _problem(3, sa.L1(0.1), None)
     assert problem.b is not None
     impossible = sa.Problem(
-        problem.f2, h1=problem.h1, A1=np.vstack([problem.A1.tosparse().toarray(), [[0, 0]]]),
-        A2=np.vstack([problem.A2.tosparse().toarray(), [[0, 0, 0]]]), b=np.append(problem.b, 1.0),
-    )  # fmt: skip
+        problem.f2,
+        h1=problem.h1,
+        A1=np.vstack([problem.A1.tosparse().toarray(), [[0, 0]]]),
+        A2=np.vstack([problem.A2.tosparse().toarray(), [[0, 0, 0]]]),
+        b=np.append(problem.b, 1.0),
+    )
     with pytest.raises(ValueError, match="has no solution"):
         sa.minimize(impossible, max_passes=20)
 

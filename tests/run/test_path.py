@@ -180,9 +180,14 @@ def stacked(kind, d=40):
         )
     other = sa.L1(0.5) if kind == "entries" else sa.RowsL21(0.5)
     return sa.Problem.linear(
-        sa.Squared(), X, Y, structure=sa.Identity(d), on_structure=sa.Nuclear(0.5),
-        on_coefficients=other, intercept=kind == "rows",
-    )  # fmt: skip
+        sa.Squared(),
+        X,
+        Y,
+        structure=sa.Identity(d),
+        on_structure=sa.Nuclear(0.5),
+        on_coefficients=other,
+        intercept=kind == "rows",
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,9 +211,13 @@ def test_alpha_max_is_climbed_where_a_penalty_is_no_norm():
     X, y = sample()
     for part in (sa.ElasticNet(1.0, 0.5), sa.NonNegative()):
         unit = sa.Problem.linear(
-            sa.Squared(), X, y, structure=sa.Identity(6), on_structure=sa.GroupL2(1.0, [3, 3]),
+            sa.Squared(),
+            X,
+            y,
+            structure=sa.Identity(6),
+            on_structure=sa.GroupL2(1.0, [3, 3]),
             on_coefficients=part,
-        )  # fmt: skip
+        )
         assert _norms_of_coefficients(unit) is None and alpha_max(unit) > 0
 
 
@@ -331,9 +340,13 @@ def test_a_path_under_a_general_constraint_has_one_eliminated_data_term():
     X = rng.standard_normal((200, 8))
     y = np.sign(X @ np.ones(8) + rng.standard_normal(200))
     unit = sa.Problem(
-        sa.FiniteSum(sa.Logistic(), X, y), h1=sa.L1(1.0), h2=sa.L1(1.0),
-        A1=rng.standard_normal((5, 6)), A2=rng.standard_normal((5, 8)), b=np.ones(5),
-    )  # fmt: skip
+        sa.FiniteSum(sa.Logistic(), X, y),
+        h1=sa.L1(1.0),
+        h2=sa.L1(1.0),
+        A1=rng.standard_normal((5, 6)),
+        A2=rng.standard_normal((5, 8)),
+        b=np.ones(5),
+    )
     terms = []
 
     def solve(problem, start, workspace):
@@ -377,10 +390,12 @@ def test_bounds_stay_when_the_strength_is_zero(outputs):
     X, d = rng.standard_normal((30, 4)), 4
     y = X @ np.array([1.0, -2.0, 0.0, 1.0]) + 0.3 * rng.standard_normal(30)
     unit = sa.Problem.linear(
-        sa.Squared(), X, y if outputs is None else np.c_[y, -y],
+        sa.Squared(),
+        X,
+        y if outputs is None else np.c_[y, -y],
         structure=sa.VStack([sa.Differences(d), sa.Identity(d)]),
         on_structure=sa.Stacked([(sa.L1(1.0), d - 1), (sa.NonNegative(), d)]),
-    )  # fmt: skip
+    )
     none = sa.minimize(at_strength(unit, 0.0))
     tiny = sa.minimize(at_strength(unit, 1e-9))
     assert none.coef.min() >= 0.0

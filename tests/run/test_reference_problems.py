@@ -35,44 +35,63 @@ def weighted_lasso():
     rng, X, z = data(0)
     h2 = sa.L1(0.1, weights=np.r_[0.0, rng.uniform(0.5, 2.0, D - 1)])
     return sa.Problem.linear(
-        sa.Squared(), X, z + rng.standard_normal(N) + 1.0, on_coefficients=h2, intercept=True,
+        sa.Squared(),
+        X,
+        z + rng.standard_normal(N) + 1.0,
+        on_coefficients=h2,
+        intercept=True,
         sample_weight=rng.uniform(0.2, 2.0, N),
-    )  # fmt: skip
+    )
 
 
 def identity_elastic_net_logistic():
     rng, X, z = data(1)
     return sa.Problem.linear(
-        sa.Logistic(), X, signs(rng, z), structure=sa.Identity(D),
+        sa.Logistic(),
+        X,
+        signs(rng, z),
+        structure=sa.Identity(D),
         on_structure=sa.ElasticNet(0.05, 0.5),
-    )  # fmt: skip
+    )
 
 
 def dense_operator_groups():
     rng, X, z = data(2)
     A = rng.standard_normal((6, D)) / 2
     return sa.Problem.linear(
-        sa.Squared(), X, z + rng.standard_normal(N), structure=A,
-        on_structure=sa.GroupL2(0.2, [2, 4]), intercept=True,
-    )  # fmt: skip
+        sa.Squared(),
+        X,
+        z + rng.standard_normal(N),
+        structure=A,
+        on_structure=sa.GroupL2(0.2, [2, 4]),
+        intercept=True,
+    )
 
 
 def csr_operator_logistic():
     rng, X, z = data(3)
     A = sparse.diags_array([1.0, -2.0, 1.0], offsets=[0, 1, 2], shape=(D - 2, D)).tocsr()
     return sa.Problem.linear(
-        sa.Logistic(), sparse.csr_array(np.where(np.abs(X) > 0.4, X, 0.0)), signs(rng, z),
-        structure=A, on_structure=sa.L1(0.05), intercept=True,
-    )  # fmt: skip
+        sa.Logistic(),
+        sparse.csr_array(np.where(np.abs(X) > 0.4, X, 0.0)),
+        signs(rng, z),
+        structure=A,
+        on_structure=sa.L1(0.05),
+        intercept=True,
+    )
 
 
 def graph_logistic_weighted():
     rng, X, z = data(4)
     return sa.Problem.linear(
-        sa.Logistic(), X, signs(rng, z), structure=sa.Incidence(EDGES, D),
-        on_structure=sa.L1(0.03, weights=rng.uniform(0.5, 1.5, len(EDGES))), intercept=True,
+        sa.Logistic(),
+        X,
+        signs(rng, z),
+        structure=sa.Incidence(EDGES, D),
+        on_structure=sa.L1(0.03, weights=rng.uniform(0.5, 1.5, len(EDGES))),
+        intercept=True,
         sample_weight=rng.uniform(0.0, 2.0, N),
-    )  # fmt: skip
+    )
 
 
 def fused_multinomial():
@@ -91,9 +110,13 @@ def fused_multinomial():
 def low_rank_multinomial():
     rng, X, z = data(6)
     return sa.Problem.linear(
-        sa.Multinomial(C), X, classes(rng, z), structure=sa.Identity(D),
-        on_structure=sa.Nuclear(0.05), sample_weight=rng.uniform(0.2, 2.0, N),
-    )  # fmt: skip
+        sa.Multinomial(C),
+        X,
+        classes(rng, z),
+        structure=sa.Identity(D),
+        on_structure=sa.Nuclear(0.05),
+        sample_weight=rng.uniform(0.2, 2.0, N),
+    )
 
 
 def sparse_low_rank():
@@ -101,34 +124,53 @@ def sparse_low_rank():
     Y = np.outer(z, [1.0, -1.0, 0.5]) + rng.standard_normal((N, C))
     A = sa.VStack([sa.Identity(D), sa.Identity(D)])
     return sa.Problem.linear(
-        sa.Squared(), X, Y, structure=A, intercept=True,
+        sa.Squared(),
+        X,
+        Y,
+        structure=A,
+        intercept=True,
         on_structure=sa.Stacked([(sa.Nuclear(0.2), D), (sa.L1(0.05), D)]),
-    )  # fmt: skip
+    )
 
 
 def fused_non_negative():
     rng, X, z = data(8)
     return sa.Problem.linear(
-        sa.Squared(), X, z + rng.standard_normal(N), structure=sa.Incidence(EDGES, D),
-        on_structure=sa.L1(0.1), on_coefficients=sa.NonNegative(), intercept=True,
-    )  # fmt: skip
+        sa.Squared(),
+        X,
+        z + rng.standard_normal(N),
+        structure=sa.Incidence(EDGES, D),
+        on_structure=sa.L1(0.1),
+        on_coefficients=sa.NonNegative(),
+        intercept=True,
+    )
 
 
 def linear_operator_logistic():
     rng, X, z = data(9)
     A = aslinearoperator(sa.Differences(D).tosparse())
     return sa.Problem.linear(
-        sa.Logistic(), X, signs(rng, z), structure=A, on_structure=sa.L1(0.03),
-        on_coefficients=sa.L1(0.01), sample_weight=rng.uniform(0.2, 2.0, N),
-    )  # fmt: skip
+        sa.Logistic(),
+        X,
+        signs(rng, z),
+        structure=A,
+        on_structure=sa.L1(0.03),
+        on_coefficients=sa.L1(0.01),
+        sample_weight=rng.uniform(0.2, 2.0, N),
+    )
 
 
 def zero_penalty():
     rng, X, z = data(10)
     return sa.Problem.linear(
-        sa.Squared(), X, z + rng.standard_normal(N), structure=sa.Identity(D),
-        on_structure=sa.Zero(), intercept=True, sample_weight=rng.uniform(0.2, 2.0, N),
-    )  # fmt: skip
+        sa.Squared(),
+        X,
+        z + rng.standard_normal(N),
+        structure=sa.Identity(D),
+        on_structure=sa.Zero(),
+        intercept=True,
+        sample_weight=rng.uniform(0.2, 2.0, N),
+    )
 
 
 def increasing_logistic():
@@ -141,30 +183,49 @@ def increasing_logistic():
 def elastic_net_multinomial():
     rng, X, z = data(12)
     return sa.Problem.linear(
-        sa.Multinomial(C), X, classes(rng, z), structure=rng.standard_normal((5, D)) / 2,
-        on_structure=sa.ElasticNet(0.05, 0.7), sample_weight=rng.uniform(0.2, 2.0, N),
+        sa.Multinomial(C),
+        X,
+        classes(rng, z),
+        structure=rng.standard_normal((5, D)) / 2,
+        on_structure=sa.ElasticNet(0.05, 0.7),
+        sample_weight=rng.uniform(0.2, 2.0, N),
         intercept=True,
-    )  # fmt: skip
+    )
 
 
 def overlapping_groups_and_l1():
     rng, X, z = data(13)
     groups = [np.arange(j, j + 4) for j in (0, 2, 4)]
     return sa.Problem.linear(
-        sa.Squared(), X, z + rng.standard_normal(N), structure=sa.Selection(groups, D),
-        on_structure=sa.GroupL2(0.1, [4, 4, 4]), on_coefficients=sa.L1(0.05), intercept=True,
-    )  # fmt: skip
+        sa.Squared(),
+        X,
+        z + rng.standard_normal(N),
+        structure=sa.Selection(groups, D),
+        on_structure=sa.GroupL2(0.1, [4, 4, 4]),
+        on_coefficients=sa.L1(0.05),
+        intercept=True,
+    )
 
 
 PROBLEMS = {
     make.__name__: make
     for make in (
-        weighted_lasso, identity_elastic_net_logistic, dense_operator_groups,
-        csr_operator_logistic, graph_logistic_weighted, fused_multinomial,
-        low_rank_multinomial, sparse_low_rank, fused_non_negative, linear_operator_logistic,
-        zero_penalty, increasing_logistic, elastic_net_multinomial, overlapping_groups_and_l1,
+        weighted_lasso,
+        identity_elastic_net_logistic,
+        dense_operator_groups,
+        csr_operator_logistic,
+        graph_logistic_weighted,
+        fused_multinomial,
+        low_rank_multinomial,
+        sparse_low_rank,
+        fused_non_negative,
+        linear_operator_logistic,
+        zero_penalty,
+        increasing_logistic,
+        elastic_net_multinomial,
+        overlapping_groups_and_l1,
     )
-}  # fmt: skip
+}
 
 
 @cache

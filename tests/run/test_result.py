@@ -16,9 +16,13 @@ def solved(outputs=None, intercept=True, solver="acc-sadmm", dtype=np.float64, *
     X = rng.standard_normal((40, 5)).astype(dtype)
     y = rng.standard_normal(40 if outputs is None else (40, outputs))
     problem = sa.Problem.linear(
-        sa.Squared(), X, y, structure=sa.Differences(5), on_structure=sa.L1(0.1),
+        sa.Squared(),
+        X,
+        y,
+        structure=sa.Differences(5),
+        on_structure=sa.L1(0.1),
         intercept=intercept,
-    )  # fmt: skip
+    )
     return problem, sa.minimize(problem, solver, max_passes=20, **options)
 
 

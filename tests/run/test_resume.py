@@ -21,9 +21,13 @@ def rows(kind="dense", dtype=np.float64):
 
 def problem(X, y, alpha=0.02, loss=None, **options):
     return sa.Problem.linear(
-        sa.Logistic() if loss is None else loss, X, y, structure=sa.Differences(D),
-        on_structure=sa.L1(alpha), **options,
-    )  # fmt: skip
+        sa.Logistic() if loss is None else loss,
+        X,
+        y,
+        structure=sa.Differences(D),
+        on_structure=sa.L1(alpha),
+        **options,
+    )
 
 
 def changes():
@@ -83,8 +87,9 @@ def test_the_same_problem_built_anew_is_resumed():
 def test_rule_limits_and_engine_may_change():
     p = problem(*rows())
     first = sa.minimize(p, "acc-sadmm", stop=1e-2)
-    second = sa.minimize(p, "acc-sadmm", stop=1e-7, max_passes=5000, engine="reference",
-                         resume=first)  # fmt: skip
+    second = sa.minimize(
+        p, "acc-sadmm", stop=1e-7, max_passes=5000, engine="reference", resume=first
+    )
     assert second.converged and second.relative_gap <= 1e-7
     assert second.info["engine"] == "reference"
 

@@ -25,9 +25,14 @@ def lasso():
 def fused_logistic():
     X, score = _data()
     return sa.Problem.linear(
-        sa.Logistic(), X, np.sign(score), structure=sa.Differences(20), on_structure=sa.L1(0.02),
-        on_coefficients=sa.L1(0.01), intercept=True,
-    )  # fmt: skip
+        sa.Logistic(),
+        X,
+        np.sign(score),
+        structure=sa.Differences(20),
+        on_structure=sa.L1(0.02),
+        on_coefficients=sa.L1(0.01),
+        intercept=True,
+    )
 
 
 def multinomial():

@@ -81,9 +81,14 @@ def test_a_start_near_the_answer_leads_to_it_along_a_bound():
         X = rng.standard_normal((150, 11))
         y = np.sign(X @ rng.standard_normal(11) + rng.standard_normal(150))
         problem = sa.Problem.linear(
-            sa.Logistic(), X, y, structure=sa.VStack([sa.Differences(11), sa.Identity(11)]),
-            on_structure=sa.L1(1e-3), on_coefficients=sa.NonNegative(), intercept=True,
-        )  # fmt: skip
+            sa.Logistic(),
+            X,
+            y,
+            structure=sa.VStack([sa.Differences(11), sa.Identity(11)]),
+            on_structure=sa.L1(1e-3),
+            on_coefficients=sa.NonNegative(),
+            intercept=True,
+        )
         near = sa.minimize(problem, sa.SampledNewton(), stop=1e-4)
         found = sa.minimize(problem, sa.SampledNewton(), start=near, stop=1e-8)
         assert found.converged and found.n_epochs <= 4 and "then" not in found.info

@@ -31,9 +31,14 @@ def random_problem(
     else:
         part, y = sa.Squared(), rng.standard_normal(rows if outputs is None else (rows, outputs))
     return sa.Problem.linear(
-        part, X, y, structure=A, on_structure=sa.L1(0.02), intercept=intercept,
+        part,
+        X,
+        y,
+        structure=A,
+        on_structure=sa.L1(0.02),
+        intercept=intercept,
         sample_weight=rng.random(rows) if weights else None,
-    )  # fmt: skip
+    )
 
 
 def random_start(problem, rng):
@@ -102,8 +107,9 @@ def test_corrected_theorem_holds_with_all_rows_in_each_batch(metric):
         f, n = problem.f2, problem.f2.n_terms
         x_star, dual_star, F_star = exact_optimum(problem)
         beta, m = 10 ** rng.uniform(-2, 1), int(rng.integers(3, 12))
-        solver = sa.AccSADMM(beta=beta, batch_size=n, n_inner=m, sampling="rows", metric=metric,
-                             restart="never")  # fmt: skip
+        solver = sa.AccSADMM(
+            beta=beta, batch_size=n, n_inner=m, sampling="rows", metric=metric, restart="never"
+        )
         x0, dual0 = random_start(problem, rng), rng.standard_normal(problem.shape_dual)
         state = solver.start(problem, x0, dual0)
         schedule = Schedule.constrained(m)
@@ -166,8 +172,16 @@ def every_row_once(solver, problem, state):
 @pytest.mark.parametrize("sampling", ["rows", "blocks"])
 def test_compiled_equals_reference(dtype, sparse_data, loss, outputs, intercept, sampling):
     rng = np.random.default_rng(7)
-    problem = random_problem(rng, loss=loss, rows=57, sparse_data=sparse_data, outputs=outputs,
-                             intercept=intercept, weights=intercept, dtype=dtype)  # fmt: skip
+    problem = random_problem(
+        rng,
+        loss=loss,
+        rows=57,
+        sparse_data=sparse_data,
+        outputs=outputs,
+        intercept=intercept,
+        weights=intercept,
+        dtype=dtype,
+    )
     solver = sa.AccSADMM(beta=0.1, batch_size=5, sampling=sampling, restart=2)
     tolerance = 1e-9 if dtype == np.float64 else 2e-3
     states = []
@@ -210,8 +224,11 @@ def test_paper_variant_has_the_papers_constants():
     state = solver.start(problem)
     assert state.n_inner == 20
     assert (solver.step, solver.sampling, solver.metric, solver.restart) == (
-        "paper", "rows", "none", "never",
-    )  # fmt: skip
+        "paper",
+        "rows",
+        "none",
+        "never",
+    )
     theta2 = 18 / 38
     assert Schedule.constrained(20).anchor == pytest.approx(theta2)
     expected = (1 + 1 / (100 * theta2)) * problem.f2.lipschitz_max

@@ -33,9 +33,14 @@ def generated(n=3000, seed=0):
 
 def stated(X, *arrays, **more):
     return sa.Problem.linear(
-        sa.Logistic(), X, *arrays, structure=sa.Differences(D), on_structure=sa.L1(0.01),
-        intercept=True, **more,
-    )  # fmt: skip
+        sa.Logistic(),
+        X,
+        *arrays,
+        structure=sa.Differences(D),
+        on_structure=sa.L1(0.01),
+        intercept=True,
+        **more,
+    )
 
 
 def tenths(f2, batch_size, kind=WindowRuns):
@@ -239,9 +244,13 @@ def test_the_budget_holds(tmp_path):
     )
     tracemalloc.start()
     found = sa.minimize(
-        problem, "acc-sadmm", stop=sa.Gap(1e-3), max_passes=3, memory="8MB",
+        problem,
+        "acc-sadmm",
+        stop=sa.Gap(1e-3),
+        max_passes=3,
+        memory="8MB",
         cluster=sa.cluster.Local(1),
-    )  # fmt: skip
+    )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found.n_epochs == 1 and peak < 12e6  # the rows take 32 MB, in float64 64
@@ -252,9 +261,12 @@ def test_parquet_is_copied_once_and_the_copy_is_deleted(tmp_path):
     source = as_parquet(X, y, tmp_path)
     during = []
     found = sa.minimize(
-        stated(source), "svrg-admm", stop=sa.Gap(1e-4), memory="4MiB",
+        stated(source),
+        "svrg-admm",
+        stop=sa.Gap(1e-4),
+        memory="4MiB",
         callback=lambda record, state: during.append(len(list((tmp_path / "scratch").iterdir()))),
-    )  # fmt: skip
+    )
     assert found.converged and set(during) == {1}
     del found
     assert not list((tmp_path / "scratch").iterdir())

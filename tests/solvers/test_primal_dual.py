@@ -12,10 +12,15 @@ from stochadmm.solvers.comparison._dual_blocks import block_norms2, partition, r
 DUAL = (sa.SDCAADMM, sa.SPDHG)
 SPLIT = (*DUAL, sa.VRPDDY)
 LOSSES = {
-    "logistic": sa.Logistic(), "squared": sa.Squared(), "twice": sa.Squared(half=False),
-    "huber": sa.Huber(0.5), "quantile": sa.Quantile(0.7, 0.3), "hinge": sa.SquaredHinge(),
-    "poisson": sa.Poisson(3.0), "multinomial": sa.Multinomial(4),
-}  # fmt: skip
+    "logistic": sa.Logistic(),
+    "squared": sa.Squared(),
+    "twice": sa.Squared(half=False),
+    "huber": sa.Huber(0.5),
+    "quantile": sa.Quantile(0.7, 0.3),
+    "hinge": sa.SquaredHinge(),
+    "poisson": sa.Poisson(3.0),
+    "multinomial": sa.Multinomial(4),
+}
 
 
 def targets(rng, loss, rows, outputs):
@@ -29,8 +34,21 @@ def targets(rng, loss, rows, outputs):
     return rng.standard_normal(shape)
 
 
-def make(loss="logistic", *, rows=57, d=6, csr=False, outputs=None, extras=False, h2=False,
-         constrained=True, shift=True, seed=7, dtype=np.float64, alpha=0.02):  # fmt: skip
+def make(
+    loss="logistic",
+    *,
+    rows=57,
+    d=6,
+    csr=False,
+    outputs=None,
+    extras=False,
+    h2=False,
+    constrained=True,
+    shift=True,
+    seed=7,
+    dtype=np.float64,
+    alpha=0.02,
+):
     """Return a fused problem; ``extras`` are intercept, weights (one of them 0) and offset."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, d)).astype(dtype)
@@ -44,10 +62,16 @@ def make(loss="logistic", *, rows=57, d=6, csr=False, outputs=None, extras=False
         offset = 0.3 * rng.standard_normal(rows if C is None else (rows, C)) if shift else None
     A = sa.VStack([sa.Differences(d), sa.Identity(d)]) if constrained else None
     return sa.Problem.linear(
-        LOSSES[loss], X, y, structure=A, on_structure=sa.L1(alpha) if constrained else None,
-        on_coefficients=sa.ElasticNet(alpha, 0.5) if h2 else None, intercept=extras,
-        sample_weight=weight, offset=offset,
-    )  # fmt: skip
+        LOSSES[loss],
+        X,
+        y,
+        structure=A,
+        on_structure=sa.L1(alpha) if constrained else None,
+        on_coefficients=sa.ElasticNet(alpha, 0.5) if h2 else None,
+        intercept=extras,
+        sample_weight=weight,
+        offset=offset,
+    )
 
 
 def run(solver, problem, engine, epochs, seed=3, state=None):
@@ -343,9 +367,13 @@ def test_katyusha_agrees_with_scikit_learn():
     problem = sa.Problem.linear(sa.Logistic(), X, labels, on_coefficients=sa.L1(0.01))
     result = sa.minimize(problem, sa.Katyusha(), stop=sa.Gap(1e-9), max_passes=2000)
     model = LogisticRegression(
-        l1_ratio=1, C=1 / (200 * 0.01), solver="saga", tol=1e-10, max_iter=100_000,
+        l1_ratio=1,
+        C=1 / (200 * 0.01),
+        solver="saga",
+        tol=1e-10,
+        max_iter=100_000,
         fit_intercept=False,
-    ).fit(X, labels)  # fmt: skip
+    ).fit(X, labels)
     other = problem.objective(sa.Pair(np.zeros(0), model.coef_.ravel()))
     assert result.objective <= other + 1e-8
     assert result.objective == pytest.approx(other, abs=1e-7)

@@ -18,11 +18,29 @@ from stochadmm.solvers._steps import (
 )
 
 API_NAMES = {
-    "auto", "acc-sadmm", "svrg-admm", "sag-admm", "sdca-admm", "asvrg-admm", "stoc-admm",
+    "auto",
+    "acc-sadmm",
+    "svrg-admm",
+    "sag-admm",
+    "sdca-admm",
+    "asvrg-admm",
+    "stoc-admm",
     "opg-admm",
-    "rda-admm", "opt-sadmm", "admm", "linearized-admm", "ladm-ne", "aadmm", "vr-pddy", "spdhg",
-    "katyusha", "prox-newton", "gram", "fast-ladmm", "ladmpsap", "inertial-admm",
-}  # fmt: skip
+    "rda-admm",
+    "opt-sadmm",
+    "admm",
+    "linearized-admm",
+    "ladm-ne",
+    "aadmm",
+    "vr-pddy",
+    "spdhg",
+    "katyusha",
+    "prox-newton",
+    "gram",
+    "fast-ladmm",
+    "ladmpsap",
+    "inertial-admm",
+}
 
 
 # ---------------------------------------------------------------- a dozen problems
@@ -52,9 +70,13 @@ def lasso():
 def sparse_logistic():
     rng, X, z = rows(seed=1)
     return sa.Problem.linear(
-        sa.Logistic(), X, signs(rng, z), on_coefficients=sa.ElasticNet(0.04, 0.5), intercept=True,
+        sa.Logistic(),
+        X,
+        signs(rng, z),
+        on_coefficients=sa.ElasticNet(0.04, 0.5),
+        intercept=True,
         sample_weight=rng.uniform(0.5, 2.0, 80),
-    )  # fmt: skip
+    )
 
 
 def identity_structure():
@@ -67,9 +89,14 @@ def identity_structure():
 def fused_squared():
     rng, X, z = rows(seed=3)
     return sa.Problem.linear(
-        sa.Squared(), X, z + rng.standard_normal(80) + 2.0, structure=chain(8),
-        on_structure=sa.L1(0.1), intercept=True, sample_weight=rng.uniform(0.5, 2.0, 80),
-    )  # fmt: skip
+        sa.Squared(),
+        X,
+        z + rng.standard_normal(80) + 2.0,
+        structure=chain(8),
+        on_structure=sa.L1(0.1),
+        intercept=True,
+        sample_weight=rng.uniform(0.5, 2.0, 80),
+    )
 
 
 def fused_logistic():
@@ -84,27 +111,38 @@ def graph_logistic_csr():
     edges = np.array([[0, 1], [1, 2], [2, 3], [4, 5], [5, 6], [6, 7], [0, 3]])
     X = sparse.csr_array(np.where(np.abs(X) > 0.3, X, 0.0))
     return sa.Problem.linear(
-        sa.Logistic(), X, signs(rng, z), on_structure=sa.L1(0.03), intercept=True,
+        sa.Logistic(),
+        X,
+        signs(rng, z),
+        on_structure=sa.L1(0.03),
+        intercept=True,
         structure=sa.VStack([sa.Incidence(edges, 8), sa.Identity(8)]),
-    )  # fmt: skip
+    )
 
 
 def overlapping_groups():
     rng, X, z = rows(seed=6)
     groups = [np.arange(j, j + 4) for j in (0, 2, 4)]
     return sa.Problem.linear(
-        sa.Squared(), X, z + rng.standard_normal(80), structure=sa.Selection(groups, 8),
+        sa.Squared(),
+        X,
+        z + rng.standard_normal(80),
+        structure=sa.Selection(groups, 8),
         on_structure=sa.GroupL2(0.2, [4, 4, 4]),
-    )  # fmt: skip
+    )
 
 
 def group_huber():
     rng, X, z = rows(seed=7)
     groups = [np.arange(j, j + 4) for j in (0, 2, 4)]
     return sa.Problem.linear(
-        sa.Huber(1.0), X, z + rng.standard_t(3, 80), structure=sa.Selection(groups, 8),
-        on_structure=sa.GroupL2(0.1, [4, 4, 4]), intercept=True,
-    )  # fmt: skip
+        sa.Huber(1.0),
+        X,
+        z + rng.standard_t(3, 80),
+        structure=sa.Selection(groups, 8),
+        on_structure=sa.GroupL2(0.1, [4, 4, 4]),
+        intercept=True,
+    )
 
 
 def fused_multinomial():
@@ -126,9 +164,13 @@ def low_rank():
 def fused_box():
     rng, X, _ = rows(seed=10)
     return sa.Problem.linear(
-        sa.Squared(), X, X @ np.repeat([1.0, 0.0, 0.5, -0.5], 2) + rng.standard_normal(80),
-        structure=sa.Differences(8), on_structure=sa.L1(0.1), on_coefficients=sa.Box(0.0, 3.0),
-    )  # fmt: skip
+        sa.Squared(),
+        X,
+        X @ np.repeat([1.0, 0.0, 0.5, -0.5], 2) + rng.standard_normal(80),
+        structure=sa.Differences(8),
+        on_structure=sa.L1(0.1),
+        on_coefficients=sa.Box(0.0, 3.0),
+    )
 
 
 def shifted_constraint():
@@ -145,25 +187,42 @@ def poisson_trend():
     y = rng.poisson(np.exp(np.clip(0.4 * z, -3, 2)))
     second = sparse.diags_array([1.0, -2.0, 1.0], offsets=[0, 1, 2], shape=(6, 8))
     return sa.Problem.linear(
-        sa.Poisson.for_targets(y), X, y, structure=sa.VStack([second, sa.Identity(8)]),
+        sa.Poisson.for_targets(y),
+        X,
+        y,
+        structure=sa.VStack([second, sa.Identity(8)]),
         on_structure=sa.L1(0.05),
-    )  # fmt: skip
+    )
 
 
 PROBLEMS = {
     make.__name__: make
     for make in (
-        lasso, sparse_logistic, identity_structure, fused_squared, fused_logistic,
-        graph_logistic_csr, overlapping_groups, group_huber, fused_multinomial, low_rank,
-        fused_box, shifted_constraint, poisson_trend,
+        lasso,
+        sparse_logistic,
+        identity_structure,
+        fused_squared,
+        fused_logistic,
+        graph_logistic_csr,
+        overlapping_groups,
+        group_huber,
+        fused_multinomial,
+        low_rank,
+        fused_box,
+        shifted_constraint,
+        poisson_trend,
     )
-}  # fmt: skip
+}
 UNCONSTRAINED = {"lasso", "sparse_logistic"}
 BY_COLUMN = UNCONSTRAINED | {"identity_structure"}
 QUADRATIC = {
-    "lasso", "fused_squared", "overlapping_groups", "low_rank", "fused_box",
+    "lasso",
+    "fused_squared",
+    "overlapping_groups",
+    "low_rank",
+    "fused_box",
     "shifted_constraint",
-}  # fmt: skip
+}
 
 
 @cache
@@ -208,12 +267,18 @@ PROMISES = {
     "acc-sadmm": Promise(200, 1e-6, "accelerated and restarted", own=True, steep=1e-4),
     "svrg-admm": Promise(200, 1e-3, "linear in practice; cautious steps", steep=0.2),
     "svrg-admm, mean": Promise(
-        200, 0.05, "the mean of all iterates forgets the start like 1/K", steep=0.5,
+        200,
+        0.05,
+        "the mean of all iterates forgets the start like 1/K",
+        steep=0.5,
         solver=sa.SVRGADMM(returns="ergodic"),
     ),
     "sag-admm": Promise(200, 1e-4, "linear in practice; fills its table first", steep=0.1),
     "sag-admm, stale mean": Promise(
-        200, 0.5, "steps from where rows were seen last: slow by nature", steep=1.0,
+        200,
+        0.5,
+        "steps from where rows were seen last: slow by nature",
+        steep=1.0,
         solver=sa.SAGADMM(form="points"),
     ),
     "sdca-admm": Promise(200, 1e-6, "linear in practice once its penalty fits", steep=1e-3),
@@ -225,7 +290,9 @@ PROMISES = {
     "admm": Promise(2000, 1e-6, "exact steps; most passes are of inner Newton steps", own=True),
     "linearized-admm": Promise(500, 1e-6, "linear in practice, not accelerated", own=True),
     "linearized-admm, mean": Promise(
-        500, 0.05, "the mean of all iterates forgets the start like 1/K",
+        500,
+        0.05,
+        "the mean of all iterates forgets the start like 1/K",
         solver=sa.LinearizedADMM(returns="ergodic"),
     ),
     "ladm-ne": Promise(500, 1e-4, "the optimal 1/K; its growing penalty slows the end", own=True),
@@ -235,36 +302,56 @@ PROMISES = {
     ),
     "ladmpsap": Promise(500, 1e-5, "linear in practice; parallel blocks, shorter steps", own=True),
     "ladmpsap, mean": Promise(
-        500, 0.05, "the mean of all iterates forgets the start like 1/K",
+        500,
+        0.05,
+        "the mean of all iterates forgets the start like 1/K",
         solver=sa.LADMPSAP(returns="ergodic"),
     ),
     "inertial-admm": Promise(500, 1e-5, "linear in practice, a little momentum", own=True),
     "vr-pddy": Promise(200, 1e-3, "linear in practice; proved steps are short", steep=0.2),
     "spdhg": Promise(200, 1e-6, "linear in practice once its steps are balanced", steep=1e-3),
     "katyusha": Promise(
-        100, 1e-6, "accelerated, for problems without a constraint", own=True,
+        100,
+        1e-6,
+        "accelerated, for problems without a constraint",
+        own=True,
         cannot=EVERYTHING - UNCONSTRAINED,
     ),
     "prox-newton": Promise(100, 1e-9, "second order", own=True),
     "sampled-newton": Promise(100, 1e-6, "second order", own=True),
     "small": Promise(
-        10, 1e-9, "one compiled call, for small problems of one output", own=True,
+        10,
+        1e-9,
+        "one compiled call, for small problems of one output",
+        own=True,
         cannot=frozenset({"fused_multinomial", "low_rank", "shifted_constraint"}),
     ),
     "few-columns": Promise(
-        10, 1e-9, "one compiled call, for columns held one by one", own=True,
+        10,
+        1e-9,
+        "one compiled call, for columns held one by one",
+        own=True,
         cannot=EVERYTHING - BY_COLUMN,
     ),
     "working-set": Promise(
-        100, 1e-9, "second order, where columns can be left out", own=True,
+        100,
+        1e-9,
+        "second order, where columns can be left out",
+        own=True,
         cannot=EVERYTHING - BY_COLUMN,
     ),
     "tied-newton": Promise(
-        100, 1e-6, "second order, one output", own=True,
+        100,
+        1e-6,
+        "second order, one output",
+        own=True,
         cannot=frozenset({"fused_multinomial", "low_rank"}),
     ),
     "low-rank-gram": Promise(
-        20, 1e-6, "on the Gram matrix of squared losses, for a nuclear norm", own=True,
+        20,
+        1e-6,
+        "on the Gram matrix of squared losses, for a nuclear norm",
+        own=True,
         cannot=EVERYTHING - {"low_rank"},
     ),
     "low-rank-newton": Promise(
@@ -277,7 +364,7 @@ PROMISES = {
     "gram": Promise(
         3, 1e-9, "exact for quadratic losses", own=True, cannot=EVERYTHING - QUADRATIC
     ),
-}  # fmt: skip
+}
 CASES = [(label, name) for label in PROMISES for name in PROBLEMS]
 
 
@@ -508,10 +595,11 @@ BY_HAND = {
     "fast-ladmm": (sa.FastLADMM(beta=0.3, n_inner=1), fast_ladmm_by_hand, "multiplier"),
     "ladmpsap": (sa.LADMPSAP(beta=0.3, n_inner=1, growth=1.0), ladmpsap_by_hand, "dual"),
     "inertial-admm": (
-        sa.InertialADMM(beta=0.3, n_inner=1, inertia=0.25, smooth=2.0), inertial_admm_by_hand,
+        sa.InertialADMM(beta=0.3, n_inner=1, inertia=0.25, smooth=2.0),
+        inertial_admm_by_hand,
         "dual",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("method", BY_HAND)

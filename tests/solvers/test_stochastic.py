@@ -35,8 +35,18 @@ NEED_FREE_X2 = {
 ALL = PLAIN | REDUCED
 
 
-def make(seed=0, *, loss="logistic", n=60, d=6, outputs=None, csr=False, rich=False, h2=None,
-         dtype=np.float64):  # fmt: skip
+def make(
+    seed=0,
+    *,
+    loss="logistic",
+    n=60,
+    d=6,
+    outputs=None,
+    csr=False,
+    rich=False,
+    h2=None,
+    dtype=np.float64,
+):
     """Return a small fused problem; ``rich`` adds an intercept and weights."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)).astype(dtype)
@@ -56,10 +66,15 @@ def make(seed=0, *, loss="logistic", n=60, d=6, outputs=None, csr=False, rich=Fa
         part, y = sa.Squared(), signal + 0.5 * rng.standard_normal(signal.shape) + 0.5
         y = y if outputs else y[:, 0]
     return sa.Problem.linear(
-        part, X, y, structure=sa.VStack([sa.Differences(d), sa.Identity(d)]),
-        on_structure=sa.L1(0.02), on_coefficients=h2, intercept=rich,
+        part,
+        X,
+        y,
+        structure=sa.VStack([sa.Differences(d), sa.Identity(d)]),
+        on_structure=sa.L1(0.02),
+        on_coefficients=h2,
+        intercept=rich,
         sample_weight=rng.random(n) + 0.1 if rich else None,
-    )  # fmt: skip
+    )
 
 
 def general(seed=0, *, f1=None):
@@ -67,9 +82,14 @@ def general(seed=0, *, f1=None):
     rng = np.random.default_rng(seed)
     X, y = rng.standard_normal((40, 5)), np.where(rng.random(40) < 0.5, -1.0, 1.0)
     return sa.Problem(
-        sa.FiniteSum(sa.Logistic(), X, y), h1=sa.L1(0.05), h2=sa.Ridge(0.1), f1=f1,
-        A1=rng.standard_normal((4, 3)), A2=rng.standard_normal((4, 5)), b=rng.standard_normal(4),
-    )  # fmt: skip
+        sa.FiniteSum(sa.Logistic(), X, y),
+        h1=sa.L1(0.05),
+        h2=sa.Ridge(0.1),
+        f1=f1,
+        A1=rng.standard_normal((4, 3)),
+        A2=rng.standard_normal((4, 5)),
+        b=rng.standard_normal(4),
+    )
 
 
 def run(solver, problem, epochs, engine="reference", seed=3, start=None, dual=None):
@@ -110,8 +130,14 @@ def assert_same(a, b, tolerance):
 )
 @pytest.mark.parametrize("name", ALL)
 def test_compiled_equals_reference(name, loss, outputs, rich, csr):
-    problem = make(7, loss=loss, outputs=outputs, csr=csr, rich=rich,
-                   h2=sa.ElasticNet(0.05, 0.5) if rich else None)  # fmt: skip
+    problem = make(
+        7,
+        loss=loss,
+        outputs=outputs,
+        csr=csr,
+        rich=rich,
+        h2=sa.ElasticNet(0.05, 0.5) if rich else None,
+    )
     for sampling in ("rows", "blocks"):
         solver = dataclasses.replace(ALL[name], beta=0.1, batch_size=5, sampling=sampling)
         pairs = zip(run(solver, problem, 3), run(solver, problem, 3, "compiled"), strict=True)
@@ -222,8 +248,16 @@ def test_stoc_admm_step_by_step():
     f, beta, L, c = problem.f2, 0.4, 1.5, 0.3
     H = A.T @ A
     for form in ("exact", "linearized"):
-        solver = sa.StocADMM(beta=beta, batch_size=4, sampling="rows", n_inner=25, growth=c,
-                             curvature=L, form=form, returns="last")  # fmt: skip
+        solver = sa.StocADMM(
+            beta=beta,
+            batch_size=4,
+            sampling="rows",
+            n_inner=25,
+            growth=c,
+            curvature=L,
+            form=form,
+            returns="last",
+        )
         state = run(solver, problem, 1)[0]
         x, z, dual = np.zeros(5), np.zeros(A.shape[0]), np.zeros(A.shape[0])
         for k, rows in enumerate(batches_of(solver, problem, 25), start=1):
@@ -327,8 +361,9 @@ def test_asvrg_admm_step_by_step():
     """Against the article's letters: eta, gamma, the scaled multiplier u."""
     problem, A, mu = fused(4)
     f, beta, L, theta, m = problem.f2, 0.4, 3.0, 0.8, 15
-    solver = sa.ASVRGADMM(beta=beta, batch_size=4, sampling="rows", n_inner=m, curvature=L,
-                          momentum=theta)  # fmt: skip
+    solver = sa.ASVRGADMM(
+        beta=beta, batch_size=4, sampling="rows", n_inner=m, curvature=L, momentum=theta
+    )
     states = run(solver, problem, 3)
     rng, runs = np.random.default_rng(3), solver.runs(problem)
     q, eta, a2 = A.shape[0], 1 / L, problem.A2.norm2
@@ -448,9 +483,16 @@ def test_warm_start_is_stoc_admm_and_is_charged(name):
 
 @pytest.mark.parametrize(
     ("name", "passes", "gradients"),
-    [("stoc", 2, 2), ("opg", 2, 2), ("rda", 2, 2), ("opt", 2, 2), ("svrg", 3, 5), ("asvrg", 3, 5),
-     ("sag", 2, 2)],
-)  # fmt: skip
+    [
+        ("stoc", 2, 2),
+        ("opg", 2, 2),
+        ("rda", 2, 2),
+        ("opt", 2, 2),
+        ("svrg", 3, 5),
+        ("asvrg", 3, 5),
+        ("sag", 2, 2),
+    ],
+)
 def test_an_epoch_is_two_passes_of_steps(name, passes, gradients):
     first, second = run(dataclasses.replace(ALL[name], batch_size=5), make(n=100), 2)
     assert first.n_inner == 40
@@ -501,8 +543,10 @@ def test_strongly_convex_svrg_admm_converges_linearly():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((200, 5)), rng.standard_normal(200)
     problem = sa.Problem.linear(sa.Squared(), X, y, on_structure=sa.L1(0.05))
-    for solver in (sa.SVRGADMM(strongly_convex=True, beta=1.0, batch_size=10),
-                   sa.ASVRGADMM(strongly_convex=True, beta=1.0, batch_size=10)):  # fmt: skip
+    for solver in (
+        sa.SVRGADMM(strongly_convex=True, beta=1.0, batch_size=10),
+        sa.ASVRGADMM(strongly_convex=True, beta=1.0, batch_size=10),
+    ):
         result = sa.minimize(problem, solver, stop=sa.Gap(1e-9), max_passes=150)
         assert result.status is sa.Status.CONVERGED, solver.name
 
@@ -529,8 +573,9 @@ def test_steps_of_squared_losses_do_not_blow_up():
 @pytest.mark.parametrize("engine", ["reference", "compiled"])
 def test_resuming_equals_going_straight_through(name, engine):
     problem = make(3)
-    solver = dataclasses.replace((ALL | NEED_FREE_X2)[name], batch_size=5,
-                                 beta=sa.Continuation(0.05, rho=1.2))  # fmt: skip
+    solver = dataclasses.replace(
+        (ALL | NEED_FREE_X2)[name], batch_size=5, beta=sa.Continuation(0.05, rho=1.2)
+    )
     settings = {"stop": sa.Never(), "engine": engine}
     straight = sa.minimize(problem, solver, max_passes=20, **settings)
     half = sa.minimize(problem, solver, max_passes=10, **settings)
@@ -559,8 +604,10 @@ def test_start_is_not_changed_and_problems_without_constraint_are_served(name):
     X = rng.standard_normal((50, 4))
     y = X @ np.array([2.0, -1.0, 0.0, 0.0]) + 0.1 * rng.standard_normal(50)
     free = sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.L1(0.1))
-    states = [run(dataclasses.replace(ALL[name], batch_size=5), free, 5, engine)[-1]
-              for engine in ("reference", "compiled")]  # fmt: skip
+    states = [
+        run(dataclasses.replace(ALL[name], batch_size=5), free, 5, engine)[-1]
+        for engine in ("reference", "compiled")
+    ]
     assert_same(*states, 1e-9)
     assert free.objective(states[0].output) < 0.5 * free.objective_at_zero
 
@@ -615,15 +662,17 @@ def test_what_a_method_cannot_serve_is_said_before_the_run():
     assert sa.minimize(bare, sa.SVRGADMM(batch_size=1)).objective == 0.0
 
     for make_bad, word in (
-        (lambda: sa.StocADMM(step="long"), "step"), (lambda: sa.StocADMM(form="odd"), "form"),
+        (lambda: sa.StocADMM(step="long"), "step"),
+        (lambda: sa.StocADMM(form="odd"), "form"),
         (lambda: sa.StocADMM(step="strong"), "growth"),
         (lambda: sa.OPGADMM(returns="best"), "returns"),
-        (lambda: sa.SAGADMM(form="odd"), "form"), (lambda: sa.ASVRGADMM(momentum=1.0), "momentum"),
+        (lambda: sa.SAGADMM(form="odd"), "form"),
+        (lambda: sa.ASVRGADMM(momentum=1.0), "momentum"),
         (lambda: sa.SVRGADMM(warm_start_passes=-1), "warm_start_passes"),
         (lambda: sa.SVRGADMM(curvature=0.0).start(with_h2), "curvature"),
         (lambda: sa.StocADMM(growth=-1.0).start(with_h2), "growth"),
         (lambda: sa.RDAADMM(batch_size=0).start(with_h2), "batch_size"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match=word):
             make_bad()
 

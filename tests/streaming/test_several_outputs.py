@@ -12,9 +12,12 @@ from stochadmm.streaming import Sample, StreamedSum, WithRests, first_pass
 
 ROWS, COLUMNS, CLASSES = 4000, 9, 3
 LOSSES = {
-    "multinomial": sa.Multinomial(CLASSES), "huber": sa.Huber(0.5), "logistic": sa.Logistic(),
-    "poisson": sa.Poisson(), "hinge": sa.SquaredHinge(),
-}  # fmt: skip
+    "multinomial": sa.Multinomial(CLASSES),
+    "huber": sa.Huber(0.5),
+    "logistic": sa.Logistic(),
+    "poisson": sa.Poisson(),
+    "hinge": sa.SquaredHinge(),
+}
 
 
 def generated(loss="multinomial", n=ROWS, seed=0):
@@ -35,11 +38,14 @@ def generated(loss="multinomial", n=ROWS, seed=0):
 
 def stated(loss, rows, y=None, intercept=True, penalty="fused", **more):
     parts = {
-        "fused": {"structure": sa.Differences(COLUMNS), "on_structure": sa.L1(2e-3),
-                  "on_coefficients": sa.Ridge(1e-2)},
+        "fused": {
+            "structure": sa.Differences(COLUMNS),
+            "on_structure": sa.L1(2e-3),
+            "on_coefficients": sa.Ridge(1e-2),
+        },
         "rows": {"on_coefficients": sa.RowsL21(5e-3)},
         "low rank": {"on_coefficients": sa.Nuclear(2e-2)},
-    }[penalty]  # fmt: skip
+    }[penalty]
     return sa.Problem.linear(LOSSES[loss], rows, y, intercept=intercept, **parts, **more)
 
 
@@ -60,12 +66,14 @@ def test_streamed_answers_are_those_of_rows_in_memory(loss, penalty):
     intercept = penalty != "rows"
     found = sa.minimize(
         stated(loss, ArraySource(X, y, weight, offset), None, intercept, penalty),
-        stop=sa.Gap(1e-9), memory="4MiB",
-    )  # fmt: skip
+        stop=sa.Gap(1e-9),
+        memory="4MiB",
+    )
     truth = sa.minimize(
         stated(loss, X, y, intercept, penalty, sample_weight=weight, offset=offset),
-        stop=sa.Gap(1e-11), max_passes=100,
-    )  # fmt: skip
+        stop=sa.Gap(1e-11),
+        max_passes=100,
+    )
     assert len(found.coef) == COLUMNS and found.n_passes <= 12
     checked(found, truth, 2e-3)
 

@@ -50,9 +50,14 @@ def generated(loss="logistic", n=6000, d=12, seed=0):
 def stated(loss, source, y=None, d=12, intercept=True, **more):
     structure = sa.VStack([sa.Differences(d), sa.Identity(d)])
     return sa.Problem.linear(
-        LOSSES[loss], source, y, structure=structure, on_structure=sa.L1(2e-3),
-        intercept=intercept, **more,
-    )  # fmt: skip
+        LOSSES[loss],
+        source,
+        y,
+        structure=structure,
+        on_structure=sa.L1(2e-3),
+        intercept=intercept,
+        **more,
+    )
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -63,8 +68,9 @@ def test_streamed_answers_are_those_of_rows_in_memory(loss, intercept):
     found = sa.minimize(problem, stop=sa.Gap(1e-7), memory=SMALL)
     truth = sa.minimize(
         stated(loss, X, y, intercept=intercept, sample_weight=weight, offset=offset),
-        stop=sa.Gap(1e-12), max_passes=500,
-    )  # fmt: skip
+        stop=sa.Gap(1e-12),
+        max_passes=500,
+    )
     route = "streamed-gram" if loss == "squared" else "streamed-newton"
     assert found.converged and found.info["route"] == route
     assert found.objective - truth.objective <= 1e-7 * abs(truth.objective) * 1.01
@@ -100,9 +106,11 @@ def test_coefficients_that_may_not_be_negative_are_certified_over_a_file():
     X = rng.standard_normal((154, 11))
     y = np.sign(X @ rng.standard_normal(11) + rng.standard_normal(154))
     given = {
-        "structure": sa.VStack([sa.Differences(11), sa.Identity(11)]), "intercept": True,
-        "on_structure": sa.L1(1e-3), "on_coefficients": sa.NonNegative(),
-    }  # fmt: skip
+        "structure": sa.VStack([sa.Differences(11), sa.Identity(11)]),
+        "intercept": True,
+        "on_structure": sa.L1(1e-3),
+        "on_coefficients": sa.NonNegative(),
+    }
     found = sa.minimize(sa.Problem.linear(sa.Logistic(), ArraySource(X, y), **given))
     best = sa.minimize(sa.Problem.linear(sa.Logistic(), X, y, **given), "acc-sadmm", stop=1e-7)
     assert found.converged and found.n_passes <= 10

@@ -73,9 +73,15 @@ def second_differences():
 
 
 STRUCTURES = [
-    chain, grid, masked_grid, disconnected_graph, signed_graph, overlapping_groups,
-    isotropic_variation, second_differences,
-]  # fmt: skip
+    chain,
+    grid,
+    masked_grid,
+    disconnected_graph,
+    signed_graph,
+    overlapping_groups,
+    isotropic_variation,
+    second_differences,
+]
 LOSSES = {
     "squared": (sa.Squared(), lambda rng, z: z + 0.3 * rng.standard_normal(len(z))),
     "logistic": (sa.Logistic(), lambda rng, z: np.where(z + rng.logistic(size=len(z)) > 0, 1, -1)),
@@ -130,9 +136,14 @@ def test_columns_without_a_penalty_are_fitted_exactly():
     weights[:3] = 0.0  # and no edge reaches them
     S = sa.Incidence([(k, k + 1) for k in range(3, D - 1)], D)
     p = sa.Problem.linear(
-        sa.Squared(), X, z + 0.3 * rng.standard_normal(N), structure=S, on_structure=sa.L1(0.02),
-        on_coefficients=sa.L1(0.02, weights=weights), intercept=True,
-    )  # fmt: skip
+        sa.Squared(),
+        X,
+        z + 0.3 * rng.standard_normal(N),
+        structure=S,
+        on_structure=sa.L1(0.02),
+        on_coefficients=sa.L1(0.02, weights=weights),
+        intercept=True,
+    )
     result = solve(p)
     gradient = p.f2.gradient(answer(p, result).x2)
     assert result.converged
@@ -197,9 +208,14 @@ def test_units_of_the_columns_do_not_matter(scale):
 
     def scaled(t):
         return sa.Problem.linear(
-            sa.Squared(), t * X, y, structure=S, on_structure=sa.L1(0.02 * t),
-            on_coefficients=sa.L1(0.02 * t), intercept=True,
-        )  # fmt: skip
+            sa.Squared(),
+            t * X,
+            y,
+            structure=S,
+            on_structure=sa.L1(0.02 * t),
+            on_coefficients=sa.L1(0.02 * t),
+            intercept=True,
+        )
 
     a, b = solve(scaled(1.0)), solve(scaled(scale))
     assert a.converged and b.converged and b.n_epochs <= a.n_epochs + 1
@@ -308,13 +324,20 @@ def test_runs_resume_and_repeat_bit_by_bit():
 def test_what_it_cannot_serve_is_refused_in_one_line():
     _, X, z = rows()
     outputs = sa.Problem.linear(
-        sa.Squared(), X, np.column_stack([z, z]), structure=sa.Differences(D),
+        sa.Squared(),
+        X,
+        np.column_stack([z, z]),
+        structure=sa.Differences(D),
         on_structure=sa.L1(0.1),
-    )  # fmt: skip
+    )
     cone = sa.Problem.linear(
-        sa.Squared(), X, z, structure=sa.Differences(D), on_structure=sa.L1(0.1),
+        sa.Squared(),
+        X,
+        z,
+        structure=sa.Differences(D),
+        on_structure=sa.L1(0.1),
         on_coefficients=sa.NonNegative(),
-    )  # fmt: skip
+    )
     for p, word in ((outputs, "outputs"), (cone, "sign")):
         with pytest.raises(ValueError, match=word) as error:
             solve(p)
@@ -396,10 +419,15 @@ def test_levels_have_one_minimum_compiled_and_by_steps(loss, dtype, monkeypatch)
     rng, X, score = rows(seed=3)
     y = np.sign(score) if isinstance(loss, sa.Logistic) else score
     problem = sa.Problem.linear(
-        loss, X.astype(dtype), y.astype(dtype), structure=sa.GridDifferences((SIDE, SIDE)),
-        on_structure=sa.L1(0.02), on_coefficients=sa.L1(0.01), intercept=True,
+        loss,
+        X.astype(dtype),
+        y.astype(dtype),
+        structure=sa.GridDifferences((SIDE, SIDE)),
+        on_structure=sa.L1(0.02),
+        on_coefficients=sa.L1(0.01),
+        intercept=True,
         sample_weight=rng.uniform(0.5, 2.0, N).astype(dtype),
-    )  # fmt: skip
+    )
     form, S = one_block(problem), sparse.csr_array(one_block(problem).S)
     image = S @ np.append(np.repeat([1.0, 0.0, -0.5, 0.25], D // 4), 0.1)
     levels = levels_of(S, (np.abs(image) < 1e-12) & form.mask)

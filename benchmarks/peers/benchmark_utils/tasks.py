@@ -101,9 +101,13 @@ class Task:
             on_structure, on_coefficients = sa.Nuclear(self.alpha), sa.L1(self.alpha)
         loss = sa.Logistic() if self.loss == "logistic" else sa.Squared()
         return sa.Problem.linear(
-            loss, self.X, self.y, structure=structure, on_structure=on_structure,
+            loss,
+            self.X,
+            self.y,
+            structure=structure,
+            on_structure=on_structure,
             on_coefficients=on_coefficients,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)

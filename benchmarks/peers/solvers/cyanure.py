@@ -13,7 +13,12 @@ class Solver(Base):
 
     def run(self, tol):
         model = Regression(
-            "l1", lambda_1=self.task.alpha, fit_intercept=False, tol=tol, max_iter=10**5,
-            n_threads=1, verbose=False,
-        )  # fmt: skip
+            "l1",
+            lambda_1=self.task.alpha,
+            fit_intercept=False,
+            tol=tol,
+            max_iter=10**5,
+            n_threads=1,
+            verbose=False,
+        )
         self.coef = model.fit(self.task.X, self.task.y).coef_.ravel()

@@ -36,9 +36,15 @@ SPARSE = {
 }
 """The arrays of sparse matrices by format."""
 MATRICES = (
-    sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix, sparse.coo_array,
-    sparse.coo_matrix, sparse.dia_array, sparse.dia_matrix,
-)  # fmt: skip
+    sparse.csr_array,
+    sparse.csr_matrix,
+    sparse.csc_array,
+    sparse.csc_matrix,
+    sparse.coo_array,
+    sparse.coo_matrix,
+    sparse.dia_array,
+    sparse.dia_matrix,
+)
 
 
 CACHE = {"written": False}
@@ -195,9 +201,12 @@ class Reader:
     """
 
     def __init__(
-        self, roots: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]],
-        workspace: Workspace | None = None, trusted: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
+        self,
+        roots: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        workspace: Workspace | None = None,
+        trusted: tuple[str, ...] = (),
+    ) -> None:
         self._roots, self._arrays, self._trusted = roots, arrays, trusted
         self._workspace = workspace or Workspace()
         self._made: dict[int, Any] = {}
@@ -319,17 +328,28 @@ class Reader:
 
 
 _MAKERS: dict[str, Any] = {
-    "array": Reader._array, "bytes": Reader._bytes, "sparse": Reader._sparse,
-    "list": Reader._list, "tuple": Reader._tuple, "dict": Reader._dict, "slice": Reader._slice,
-    "method": Reader._method, "made": Reader._remade, "named": Reader._named,
+    "array": Reader._array,
+    "bytes": Reader._bytes,
+    "sparse": Reader._sparse,
+    "list": Reader._list,
+    "tuple": Reader._tuple,
+    "dict": Reader._dict,
+    "slice": Reader._slice,
+    "method": Reader._method,
+    "made": Reader._remade,
+    "named": Reader._named,
     "object": Reader._object,
-}  # fmt: skip
+}
 
 
 CONTENT: tuple[tuple[Any, Any], ...] = (
-    (np.ndarray, Writer._array), ((list, tuple), Writer._sequence), (dict, Writer._dict),
-    (bytes, Writer._bytes), (slice, Writer._slice), (types.MethodType, Writer._method),
-)  # fmt: skip
+    (np.ndarray, Writer._array),
+    ((list, tuple), Writer._sequence),
+    (dict, Writer._dict),
+    (bytes, Writer._bytes),
+    (slice, Writer._slice),
+    (types.MethodType, Writer._method),
+)
 
 
 def _scalar(value: Any) -> dict[str, Any] | None:
@@ -354,9 +374,12 @@ def _member(value: enum.Enum) -> dict[str, Any]:
 
 
 CONSTANTS: tuple[tuple[Any, Any], ...] = (
-    (np.generic, _scalar), (np.dtype, _dtype), (Workspace, _workspace), (Deadline, _deadline),
+    (np.generic, _scalar),
+    (np.dtype, _dtype),
+    (Workspace, _workspace),
+    (Deadline, _deadline),
     (enum.Enum, _member),
-)  # fmt: skip
+)
 
 
 def _constant(value: Any) -> dict[str, Any] | None:

@@ -149,9 +149,14 @@ def certify(
     if dual is not None:
         dual = units.into_dual(dual)
     found = certify(
-        units.problem, units.into(point), dual, strength=strength, options=options,
-        workspace=workspace, deadline=deadline,
-    )  # fmt: skip
+        units.problem,
+        units.into(point),
+        dual,
+        strength=strength,
+        options=options,
+        workspace=workspace,
+        deadline=deadline,
+    )
     return _in_units(units, found)
 
 
@@ -194,9 +199,12 @@ def _in_units(units: Units, c: Certificate) -> Certificate:
     if candidate is not None:
         candidate = units.back(Pair(c.point.x1, candidate)).x2
     return replace(
-        c, point=units.back(c.point), dual=units.back_dual(c.dual), candidate=candidate,
+        c,
+        point=units.back(c.point),
+        dual=units.back_dual(c.dual),
+        candidate=candidate,
         candidate_dual=None if other is None else units.back_dual(other),
-    )  # fmt: skip
+    )
 
 
 def has_certificate(problem: Problem, workspace: Workspace | None = None) -> bool:
@@ -271,10 +279,17 @@ def _determined(problem: Problem, asked: Asked) -> Certificate | None:
         return None
     objective, bound = found.objective, found.objective - found.slack
     return Certificate(
-        objective=objective, point=found.pair, bound=bound, gap=found.slack, kind="only pair",
-        kkt_residual=found.kkt_residual, candidate=None, candidate_dual=None, dual=found.dual,
+        objective=objective,
+        point=found.pair,
+        bound=bound,
+        gap=found.slack,
+        kind="only pair",
+        kkt_residual=found.kkt_residual,
+        candidate=None,
+        candidate_dual=None,
+        dual=found.dual,
         n_passes=found.at.n_passes,
-    )  # fmt: skip
+    )
 
 
 def _scaled(
@@ -295,10 +310,18 @@ def _scaled(
     else:
         moved, exact = cleared
         found = scaled_point(
-            f2, form, exact.predictions, exact.derivative, exact.gradient, start, objective,
-            asked.options.rounds, options=asked.options, deadline=deadline,
+            f2,
+            form,
+            exact.predictions,
+            exact.derivative,
+            exact.gradient,
+            start,
+            objective,
+            asked.options.rounds,
+            options=asked.options,
+            deadline=deadline,
             workspace=asked.workspace,
-        )  # fmt: skip
+        )
         passes = exact.n_passes
         if moved.value < at.value and problem.dtype == np.float64:
             better = repaired(problem, replace(x, x2=moved.x), workspace=asked.workspace)
@@ -325,9 +348,14 @@ def _scaled(
 
 
 def _corrected(
-    problem: Problem, f2: FiniteSum, form: OneBlock, x: Pair, at: Evaluation, start: Array,
+    problem: Problem,
+    f2: FiniteSum,
+    form: OneBlock,
+    x: Pair,
+    at: Evaluation,
+    start: Array,
     asked: Asked,
-) -> Certificate:  # fmt: skip
+) -> Certificate:
     """Return the better of the corrected and the scaled bound, with the model's minimizer."""
     now, shared = problem.penalty(x) + at.value, asked.workspace
     found = corrected_point(

@@ -43,9 +43,18 @@ from .rounding import TINY, UNIT, mean_size, per_row, rounding, unsettled
 
 
 def charge(
-    f2: FiniteSum, form: OneBlock, z: Array, u: Array, mu: Array, residual: Array, error: Array,
-    objective: float, enough: float = 0.0, *, workspace: Workspace,
-) -> float:  # fmt: skip
+    f2: FiniteSum,
+    form: OneBlock,
+    z: Array,
+    u: Array,
+    mu: Array,
+    residual: Array,
+    error: Array,
+    objective: float,
+    enough: float = 0.0,
+    *,
+    workspace: Workspace,
+) -> float:
     """Return a bound on ``|<r, x>|`` over all x with ``F(x) <= objective``.
 
     ``residual`` is r as computed, ``error`` its rounding, ``z`` predictions near those of u. A
@@ -298,9 +307,17 @@ def _separable(part: Any, n_rows: int) -> bool:
 
 
 def _along_free(
-    f2: FiniteSum, form: OneBlock, split: Split, z: Array, u: Array, mu: Array,
-    free: list[Array], level: float, objective: float, workspace: Workspace,
-) -> float:  # fmt: skip
+    f2: FiniteSum,
+    form: OneBlock,
+    split: Split,
+    z: Array,
+    u: Array,
+    mu: Array,
+    free: list[Array],
+    level: float,
+    objective: float,
+    workspace: Workspace,
+) -> float:
     """Return a bound on ``sum_k c_k |<n_k, x>|`` over the level set, n_k the free directions."""
     kept = [(group, c) for group, c in zip(split.groups, free, strict=True) if len(c)]
     space = FreeSpace(f2, [(group.index, group.free) for group, _ in kept])
@@ -314,9 +331,17 @@ def _along_free(
 
 
 def _by_curvature(
-    space: FreeSpace, form: OneBlock, split: Split, z: Array, u: Array, mu: Array, c: Array,
-    level: float, objective: float, workspace: Workspace,
-) -> float:  # fmt: skip
+    space: FreeSpace,
+    form: OneBlock,
+    split: Split,
+    z: Array,
+    u: Array,
+    mu: Array,
+    c: Array,
+    level: float,
+    objective: float,
+    workspace: Workspace,
+) -> float:
     """Return the bound that slopes near u prove, moved along their curvature; c is N'N of r's."""
     f2 = space.f2
     known = offers(f2.loss, Has.CURVATURE) and has_margins(f2.loss, u)
@@ -343,9 +368,17 @@ def _by_curvature(
 
 
 def _by_far_points(
-    space: FreeSpace, form: OneBlock, split: Split, z: Array, u: Array, mu: Array, c: Array,
-    level: float, objective: float, workspace: Workspace,
-) -> float:  # fmt: skip
+    space: FreeSpace,
+    form: OneBlock,
+    split: Split,
+    z: Array,
+    u: Array,
+    mu: Array,
+    c: Array,
+    level: float,
+    objective: float,
+    workspace: Workspace,
+) -> float:
     """Return the bound that slopes at points far along each direction prove, both ways.
 
     With slopes v of any point, ``F(x) >= D(v, mu) + <r, x>``. The part of r that rows absorb costs

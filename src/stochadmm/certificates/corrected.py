@@ -68,12 +68,20 @@ def has_model(f2: FiniteSum, form: OneBlock, predictions: Array) -> bool:
 
 
 def corrected_point(
-    f2: FiniteSum, form: OneBlock, at: Evaluation, start: Array, objective: float,
-    hessian: SampledHessian | None = None, near: Array | None = None,
-    tol: float | None = None, penalty: float | None = None, *,
-    options: CertificateOptions = OPTIONS, workspace: Workspace | None = None,
+    f2: FiniteSum,
+    form: OneBlock,
+    at: Evaluation,
+    start: Array,
+    objective: float,
+    hessian: SampledHessian | None = None,
+    near: Array | None = None,
+    tol: float | None = None,
+    penalty: float | None = None,
+    *,
+    options: CertificateOptions = OPTIONS,
+    workspace: Workspace | None = None,
     deadline: Deadline = NEVER,
-) -> Corrected | None:  # fmt: skip
+) -> Corrected | None:
     """Return the corrected dual point at ``at``; None where the model cannot be made or used.
 
     ``objective`` is F at a feasible point; ``hessian`` is that of some rows, of rows of its own
@@ -89,9 +97,11 @@ def corrected_point(
         hessian = SampledHessian(rows, shares_curvature(f2, at.predictions))
     sample, near = hessian.sample, at.x if near is None else near
     minimize = partial(
-        model_of(form, workspace).minimize, tol=options.model_tol if tol is None else tol,
-        max_iter=options.model_iter, deadline=deadline,
-    )  # fmt: skip
+        model_of(form, workspace).minimize,
+        tol=options.model_tol if tol is None else tol,
+        max_iter=options.model_iter,
+        deadline=deadline,
+    )
     hessian, model, du, mu, reads = _solve(hessian, minimize, at, near, start, penalty, options)
     reads *= sample.size / f2.n_terms
     if du is None:
@@ -109,17 +119,35 @@ def corrected_point(
 
 
 def _point(
-    f2: FiniteSum, form: OneBlock, at: Evaluation, sample: RowSample, du: Array, mu: Array,
-    objective: float, options: CertificateOptions, deadline: Deadline, workspace: Workspace,
-) -> DualPoint:  # fmt: skip
+    f2: FiniteSum,
+    form: OneBlock,
+    at: Evaluation,
+    sample: RowSample,
+    du: Array,
+    mu: Array,
+    objective: float,
+    options: CertificateOptions,
+    deadline: Deadline,
+    workspace: Workspace,
+) -> DualPoint:
     u = at.derivative.copy()
     u[sample.index] += du
     gradient = at.gradient + sample.pull_back(du)
     size = float(np.max(mean_size(f2, at.derivative)))
     return scaled_point(
-        f2, form, at.predictions, u, gradient, mu, objective, options.corrected_rounds, size,
-        options=options, deadline=deadline, workspace=workspace,
-    )  # fmt: skip
+        f2,
+        form,
+        at.predictions,
+        u,
+        gradient,
+        mu,
+        objective,
+        options.corrected_rounds,
+        size,
+        options=options,
+        deadline=deadline,
+        workspace=workspace,
+    )
 
 
 def _solved(hessian: SampledHessian, right: Array) -> Array:
@@ -147,9 +175,14 @@ class Moved(NamedTuple):
 
 
 def _solve(
-    hessian: SampledHessian, minimize: Callable[..., QuadraticResult], at: Evaluation, near: Array,
-    start: Array, penalty: float | None, options: CertificateOptions,
-) -> Moved:  # fmt: skip
+    hessian: SampledHessian,
+    minimize: Callable[..., QuadraticResult],
+    at: Evaluation,
+    near: Array,
+    start: Array,
+    penalty: float | None,
+    options: CertificateOptions,
+) -> Moved:
     """Minimize the model and change the slopes by it, as far as their domains allow."""
     sample, first, reads = hessian.sample, None, 1.0
     guess = {"start": near, "dual": start, "penalty": penalty}
@@ -167,9 +200,12 @@ def _solve(
 
 
 def _in_domains(
-    found: Moved, first: QuadraticResult, minimize: Callable[..., QuadraticResult],
-    at: Evaluation, options: CertificateOptions,
-) -> Moved:  # fmt: skip
+    found: Moved,
+    first: QuadraticResult,
+    minimize: Callable[..., QuadraticResult],
+    at: Evaluation,
+    options: CertificateOptions,
+) -> Moved:
     """Return a change that leaves all slopes in their domains; ``found`` where there is none.
 
     Rows whose slope would leave the domain of the conjugate stop short of its edge; the model is

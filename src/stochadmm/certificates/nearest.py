@@ -32,9 +32,13 @@ def nearest_inside(problem: Problem, x: Pair, workspace: Workspace) -> Iterator[
     model, dual = workspace.once(_domain, form), None
     for tol in (PROOF.repair_digits, OPTIONS.model_tol):
         found = model.minimize(
-            np.eye(problem.shape2[0]), np.zeros_like(x.x2), x.x2, tol=tol, dual=dual,
+            np.eye(problem.shape2[0]),
+            np.zeros_like(x.x2),
+            x.x2,
+            tol=tol,
+            dual=dual,
             max_iter=PROOF.repair_steps,
-        )  # fmt: skip
+        )
         if not np.isfinite(found.w).all():
             return
         dual = found.dual
@@ -44,9 +48,13 @@ def nearest_inside(problem: Problem, x: Pair, workspace: Workspace) -> Iterator[
 def _domain(form: OneBlock) -> QuadraticModel:
     """Return the solver of small problems whose penalties are domains only."""
     return QuadraticModel(
-        form.S, form.stacked_penalty.scaled(0.0), None, form.shape, form.offset,
+        form.S,
+        form.stacked_penalty.scaled(0.0),
+        None,
+        form.shape,
+        form.offset,
         workspace=form.shared,
-    )  # fmt: skip
+    )
 
 
 def _at_edges(form: OneBlock, w: Array, z: Array) -> Array:

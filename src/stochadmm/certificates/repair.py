@@ -54,9 +54,12 @@ def _rounded(problem: Problem, x: Pair, workspace: Workspace) -> Pair | None:
 
 
 def is_rounding(
-    problem: Problem, x: Pair, residual: Array, dtype: DTypeLike = np.float64,
+    problem: Problem,
+    x: Pair,
+    residual: Array,
+    dtype: DTypeLike = np.float64,
     workspace: Workspace | None = None,
-) -> bool:  # fmt: skip
+) -> bool:
     """Say whether a residual of the constraint at x is a matter of rounding in ``dtype``.
 
     It is some units of rounding of what is added up, as long as that leaves most digits of what

@@ -19,9 +19,14 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 def rounding(
-    f2: FiniteSum, form: OneBlock, u: Array, mu: Array, size: float = 0.0, *,
+    f2: FiniteSum,
+    form: OneBlock,
+    u: Array,
+    mu: Array,
+    size: float = 0.0,
+    *,
     workspace: Workspace,
-) -> Array:  # fmt: skip
+) -> Array:
     """Return a bound on the rounding of each entry of ``X'(q u)/n + S' mu``.
 
     ``size`` is the root mean square of slopes that were added up on the way to u.

@@ -49,9 +49,19 @@ def dual_value(
 
 
 def lower_bound(
-    f2: FiniteSum, form: OneBlock, z: Array, u: Array, gradient: Array, mu: Array, error: Array,
-    objective: float, value: float | None = None, *, enough: float = 0.0, workspace: Workspace,
-) -> float:  # fmt: skip
+    f2: FiniteSum,
+    form: OneBlock,
+    z: Array,
+    u: Array,
+    gradient: Array,
+    mu: Array,
+    error: Array,
+    objective: float,
+    value: float | None = None,
+    *,
+    enough: float = 0.0,
+    workspace: Workspace,
+) -> float:
     """Return D(u, mu) less what is left of ``X'(q u)/n + S' mu = 0`` costs at most.
 
     It is minus infinity where that is more than a matter of rounding, or its cost is not known.
@@ -68,9 +78,15 @@ def lower_bound(
 
 
 def feasible_multiplier(
-    form: OneBlock, gradient: Array, mu: Array, tiny: Array | float, rounds: int = OPTIONS.rounds,
-    *, most_times: int = OPTIONS.most_times, deadline: Deadline = NEVER,
-) -> tuple[float, Array]:  # fmt: skip
+    form: OneBlock,
+    gradient: Array,
+    mu: Array,
+    tiny: Array | float,
+    rounds: int = OPTIONS.rounds,
+    *,
+    most_times: int = OPTIONS.most_times,
+    deadline: Deadline = NEVER,
+) -> tuple[float, Array]:
     """Return (t, mu) with ``S' mu = -gradient`` and ``t mu`` in the dual set, t as large as found.
 
     Reflections at the equation and at the dual set take turns (Douglas and Rachford), which gets
@@ -101,11 +117,20 @@ def feasible_multiplier(
 
 
 def scaled_point(
-    f2: FiniteSum, form: OneBlock, z: Array, u: Array, gradient: Array, start: Array,
-    objective: float, rounds: int, size: float = 0.0, *,
-    options: CertificateOptions = OPTIONS, deadline: Deadline = NEVER,
+    f2: FiniteSum,
+    form: OneBlock,
+    z: Array,
+    u: Array,
+    gradient: Array,
+    start: Array,
+    objective: float,
+    rounds: int,
+    size: float = 0.0,
+    *,
+    options: CertificateOptions = OPTIONS,
+    deadline: Deadline = NEVER,
     workspace: Workspace | None = None,
-) -> DualPoint:  # fmt: skip
+) -> DualPoint:
     """Return the bound of slopes ``u`` whose gradient vanishes along the free directions.
 
     ``z`` are the predictions that the slopes belong to, ``objective`` is F at some feasible point
@@ -122,9 +147,17 @@ def scaled_point(
     for factor in (t, t * (1.0 - 1e-15), t * (1.0 - 1e-14)):
         shrunk = u if factor == 1.0 else factor * u
         bound = lower_bound(
-            f2, form, z, shrunk, factor * gradient, factor * mu, error, objective,
-            enough=options.charge * abs(objective), workspace=workspace,
-        )  # fmt: skip
+            f2,
+            form,
+            z,
+            shrunk,
+            factor * gradient,
+            factor * mu,
+            error,
+            objective,
+            enough=options.charge * abs(objective),
+            workspace=workspace,
+        )
         if np.isfinite(bound):
             break
     least = least_value(f2, form, workspace=workspace)

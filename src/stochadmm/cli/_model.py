@@ -103,11 +103,16 @@ class SavedModel:
 
     def _write(self, folder: Path, report: str | None) -> None:
         plain = {
-            "format": FORMAT, "targets": self.targets, "loss": self.loss, "classes": self.classes,
-            "offset": self.offset, "sources": self.design.sources,
-            "n_columns": self.design.n_columns, "from_zero": self.design.from_zero,
+            "format": FORMAT,
+            "targets": self.targets,
+            "loss": self.loss,
+            "classes": self.classes,
+            "offset": self.offset,
+            "sources": self.design.sources,
+            "n_columns": self.design.n_columns,
+            "from_zero": self.design.from_zero,
             "facts": self.facts,
-        }  # fmt: skip
+        }
         (folder / "model.json").write_text(json_text(plain, indent=2) + "\n", encoding="utf-8")
         write_arrays(folder / "model.npz", {"coef": self.coef, "intercept": self.intercept})
         with open(folder / "coefficients.csv", "w", encoding="utf-8", newline="") as file:
@@ -149,9 +154,15 @@ class SavedModel:
             coef, intercept = arrays["coef"], arrays["intercept"]
             design = Design(plain["sources"], int(plain["n_columns"]), plain.get("from_zero"))
             model = cls(
-                design, coef, intercept, plain["targets"], plain["loss"], plain["classes"],
-                plain["offset"], plain["facts"],
-            )  # fmt: skip
+                design,
+                coef,
+                intercept,
+                plain["targets"],
+                plain["loss"],
+                plain["classes"],
+                plain["offset"],
+                plain["facts"],
+            )
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise ValueError(f"{folder} is damaged ({error}); fit again") from error
         if (

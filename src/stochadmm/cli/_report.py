@@ -133,9 +133,14 @@ def _path(ax: Any, path: Any, saved: SavedModel) -> None:
         if ends[j] and all(abs(ends[j] - other) > room for other in written):
             written.append(float(ends[j]))
             ax.annotate(
-                plain(saved.design.names[j]), (path.alphas[-1], ends[j]), xytext=(4, 0),
-                va="center", textcoords="offset points", fontsize="small", annotation_clip=False,
-            )  # fmt: skip
+                plain(saved.design.names[j]),
+                (path.alphas[-1], ends[j]),
+                xytext=(4, 0),
+                va="center",
+                textcoords="offset points",
+                fontsize="small",
+                annotation_clip=False,
+            )
 
 
 def _svg(panels: Panels) -> str:

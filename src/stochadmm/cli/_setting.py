@@ -148,9 +148,11 @@ class Setting:
         """Set the estimator, and the structure that its options name."""
         asked = self.asked
         given = {
-            "--edges": asked.edges, "--groups": asked.groups, "--grid": asked.grid,
+            "--edges": asked.edges,
+            "--groups": asked.groups,
+            "--grid": asked.grid,
             "--graph": asked.graph,
-        }  # fmt: skip
+        }
         named = [name for name, value in given.items() if value is not None]
         if len(named) > 1:
             raise ValueError(f"{' and '.join(named)} exclude each other; pass one structure")

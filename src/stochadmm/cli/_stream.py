@@ -19,8 +19,11 @@ from ._tables import ARROW, LIBSVM, TEXT, files_of, heading, read_table
 from ._text import is_packed, kind_of
 
 GROWTH = {
-    **dict.fromkeys(TEXT, 12), **dict.fromkeys(ARROW, 4), **dict.fromkeys(LIBSVM, 6), ".npz": 3,
-}  # fmt: skip
+    **dict.fromkeys(TEXT, 12),
+    **dict.fromkeys(ARROW, 4),
+    **dict.fromkeys(LIBSVM, 6),
+    ".npz": 3,
+}
 """Bytes in memory per byte of a file, about: cells of text are read as Python objects first."""
 UNPACKED = 4
 """Bytes of text per packed byte, about."""

@@ -131,7 +131,12 @@ def _show(setting: Setting, alpha: float, tol: float, rows: list[dict[str, Any]]
     for row in rows:
         gap = row["relative_gap"]
         shown.add_row(
-            row["method"], row["status"].lower(), f"{row['seconds']:.3f}", f"{row['passes']:.1f}",
-            "-" if gap is None else f"{gap:.1e}", f"{row['objective']:.8g}", str(row["nonzero"]),
-        )  # fmt: skip
+            row["method"],
+            row["status"].lower(),
+            f"{row['seconds']:.3f}",
+            f"{row['passes']:.1f}",
+            "-" if gap is None else f"{gap:.1e}",
+            f"{row['objective']:.8g}",
+            str(row["nonzero"]),
+        )
     console.print(shown)

@@ -164,9 +164,14 @@ def compare(job: Job, methods: list[str], console: Any) -> dict[str, Any]:
                 # A method that runs into a limit is told by the status in the table.
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 results[name] = sa.minimize(
-                    job.problem, name, stop=sa.Gap(OPTIONS.tolerance), random_state=0,
-                    max_passes=OPTIONS.max_passes, max_seconds=OPTIONS.max_seconds, callback=show,
-                )  # fmt: skip
+                    job.problem,
+                    name,
+                    stop=sa.Gap(OPTIONS.tolerance),
+                    random_state=0,
+                    max_passes=OPTIONS.max_passes,
+                    max_seconds=OPTIONS.max_seconds,
+                    callback=show,
+                )
             progress.update(task, completed=OPTIONS.max_seconds)
     return results
 

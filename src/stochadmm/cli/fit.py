@@ -100,9 +100,14 @@ def fit(
 
 
 def _finish(
-    out: Path, saved: SavedModel, model: Any, graph: Any, overwrite: bool, as_json: bool,
+    out: Path,
+    saved: SavedModel,
+    model: Any,
+    graph: Any,
+    overwrite: bool,
+    as_json: bool,
     path: Any = None,
-) -> None:  # fmt: skip
+) -> None:
     """Write the folder and say what was found."""
     from ._report import page
 
@@ -162,6 +167,12 @@ def _saved(setting: Setting, model: Any, notes: list[str]) -> SavedModel:
     }
     classes = names_of(model.classes_) if setting.classifies else None
     return SavedModel(
-        setting.design, coef, np.array(intercept), setting.targets, setting.loss, classes,
-        setting.asked.offset, facts,
-    )  # fmt: skip
+        setting.design,
+        coef,
+        np.array(intercept),
+        setting.targets,
+        setting.loss,
+        classes,
+        setting.asked.offset,
+        facts,
+    )

@@ -78,9 +78,14 @@ def reproduce(
     try:
         with _watch(console) as watch:
             path = run(
-                targets, out, quick=quick, archive=archive, remove_data=remove_data, watch=watch,
+                targets,
+                out,
+                quick=quick,
+                archive=archive,
+                remove_data=remove_data,
+                watch=watch,
                 **chosen,
-            )  # fmt: skip
+            )
     except KeyboardInterrupt:
         console.print("Interrupted. Finished runs are kept; the same command goes on.")
         raise typer.Exit(130) from None
@@ -109,9 +114,12 @@ def _watch(console: Any) -> Iterator[Any]:
         TextColumn("{task.description}"),
     )
     bar = Progress(
-        *layout, console=console, transient=True, speed_estimate_period=120,
+        *layout,
+        console=console,
+        transient=True,
+        speed_estimate_period=120,
         disable=not console.is_terminal,
-    )  # fmt: skip
+    )
     try:
         yield _Bar(bar, bar.add_task("", total=None))
     finally:

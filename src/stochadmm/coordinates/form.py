@@ -153,9 +153,7 @@ def read(problem: Problem, workspace: Workspace | None = None) -> EntryForm:
     if not rows.size:
         raise NotEntrywise("no penalty")
     free = np.setdiff1d(np.arange(problem.shape2[0]), rows)
-    return EntryForm(
-        form, rows, free, kept, factor[kept], l1[kept], l2[kept], lo[kept], hi[kept]
-    )  # fmt: skip
+    return EntryForm(form, rows, free, kept, factor[kept], l1[kept], l2[kept], lo[kept], hi[kept])
 
 
 def why_not(problem: Problem, workspace: Workspace | None = None) -> str | None:

@@ -92,16 +92,26 @@ class CoordinateNewton(Generic[E]):
         w = start.copy()
         by = self.by_column
         model = Coordinates(
-            by.indptr, by.indices, by.data, np.ascontiguousarray(curved.T),
+            by.indptr,
+            by.indices,
+            by.data,
+            np.ascontiguousarray(curved.T),
             None if coupled is None else np.ascontiguousarray(coupled.T),
             np.searchsorted(output, np.arange(W.shape[1] + 1)).astype(np.int64),
-            column.astype(np.int64), picked(g, 0.0), np.ascontiguousarray(bend[at]),
-            picked(form.l1, 0.0), picked(form.l2, 0.0),
+            column.astype(np.int64),
+            picked(g, 0.0),
+            np.ascontiguousarray(bend[at]),
+            picked(form.l1, 0.0),
+            picked(form.l2, 0.0),
             np.maximum(picked(form.lo, -np.inf), start - self.radius),
-            np.minimum(picked(form.hi, np.inf), start + self.radius), w,
-            np.zeros((W.shape[1], loss.n)), np.zeros(loss.n),
-            float(np.clip(share, o.least_forcing, o.forcing)) * violation, o.sweeps, o.inner,
-        )  # fmt: skip
+            np.minimum(picked(form.hi, np.inf), start + self.radius),
+            w,
+            np.zeros((W.shape[1], loss.n)),
+            np.zeros(loss.n),
+            float(np.clip(share, o.least_forcing, o.forcing)) * violation,
+            o.sweeps,
+            o.inner,
+        )
         self.n_sweeps += coordinate_sweeps(model)[1]
         found = np.zeros(chosen.shape)
         found[at] = w

@@ -51,9 +51,13 @@ class EntrySearch:
         return None if bounded or not available() else cls(loss, form, l1, dual)
 
     def __call__(
-        self, point: Point, start: Point | None, first: Array, needed: float,
+        self,
+        point: Point,
+        start: Point | None,
+        first: Array,
+        needed: float,
         deadline: Deadline = NEVER,
-    ) -> tuple[float, Point]:  # fmt: skip
+    ) -> tuple[float, Point]:
         """Return a bound and where the search has ended.
 
         It goes on from where the last one ended, where that is lower, until the bound is at

@@ -225,9 +225,11 @@ class Asked:
         else:
             chosen = tuple(n for n in own_names(schema) if n not in taken)
         for role, names in (
-            ("target", targets), ("column", chosen), ("weight", (self.weight,)),
+            ("target", targets),
+            ("column", chosen),
+            ("weight", (self.weight,)),
             ("offset", (self.offset,)),
-        ):  # fmt: skip
+        ):
             for name in names:
                 if name is not None and name not in there:
                     have = f"it has {', '.join(schema.names[:8])}"
@@ -333,9 +335,14 @@ def assigned(
     kinds = {str(_kind(schema.field(name).type)) for name in chosen}
     exact = bool(kinds & {"double", "int64", "int32", "uint32", "uint64"})
     return Roles(
-        chosen, levels, asked.targets, asked.weight, asked.offset,
-        "float64" if exact else "float32", asked.one_target,
-    )  # fmt: skip
+        chosen,
+        levels,
+        asked.targets,
+        asked.weight,
+        asked.offset,
+        "float64" if exact else "float32",
+        asked.one_target,
+    )
 
 
 def is_text(kind: Any) -> bool:
@@ -348,9 +355,11 @@ def is_number(kind: Any) -> bool:
     """Say whether a column of this type holds numbers, or nothing at all."""
     types, inner = pyarrow().types, _kind(kind)
     return bool(
-        types.is_integer(inner) or types.is_floating(inner) or types.is_boolean(inner)
+        types.is_integer(inner)
+        or types.is_floating(inner)
+        or types.is_boolean(inner)
         or types.is_null(inner)
-    )  # fmt: skip
+    )
 
 
 def _kind(kind: Any) -> Any:

@@ -163,10 +163,20 @@ class CSRFiles:
         origins = self.origins
         where = origins.where if origins is not None and origins.copied else ""
         return [
-            CSRShard(a, b - a, self.n_columns, self.data, self.indices, self.indptr, self.y,
-                     self.weight, self.offset, where)
+            CSRShard(
+                a,
+                b - a,
+                self.n_columns,
+                self.data,
+                self.indices,
+                self.indptr,
+                self.y,
+                self.weight,
+                self.offset,
+                where,
+            )
             for a, b in cuts(self.n_rows, mean)
-        ]  # fmt: skip
+        ]
 
     @property
     def fingerprint(self) -> str:

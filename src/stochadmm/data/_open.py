@@ -16,9 +16,14 @@ from .formats import Request, formats
 
 
 def open_source(
-    path: Any, target: Any = None, columns: Sequence[str] | None = None, weight: Any = None,
-    offset: Any = None, *, scratch: str | Path | None = None,
-) -> Source:  # fmt: skip
+    path: Any,
+    target: Any = None,
+    columns: Sequence[str] | None = None,
+    weight: Any = None,
+    offset: Any = None,
+    *,
+    scratch: str | Path | None = None,
+) -> Source:
     """Describe rows in files; only headers (and columns of text) are read.
 
     Parameters

@@ -162,9 +162,12 @@ class ArrowFiles(ArrowColumns):
 
     @classmethod
     def of(
-        cls, paths: Sequence[str], asked: Asked, scratch: str | None = None,
+        cls,
+        paths: Sequence[str],
+        asked: Asked,
+        scratch: str | None = None,
         origins: Origins | None = None,
-    ) -> ArrowFiles:  # fmt: skip
+    ) -> ArrowFiles:
         """Look at the files' schemas and sizes; only columns of texts are read."""
         origins = Origins.of(paths) if origins is None else origins
         schemas = [_schema(path) for path in paths]

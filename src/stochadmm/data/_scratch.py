@@ -92,9 +92,11 @@ def _memory() -> float:
 
 
 def reserved(
-    source: Source, cut: tuple[tuple[int, int], ...] | None = None,
-    options: ScratchOptions = OPTIONS, copies: int = 1,
-) -> NpyFiles | None:  # fmt: skip
+    source: Source,
+    cut: tuple[tuple[int, int], ...] | None = None,
+    options: ScratchOptions = OPTIONS,
+    copies: int = 1,
+) -> NpyFiles | None:
     """Return files of the size of dense rows, None where the disk has no room for them.
 
     ``copies`` counts those that are written at the same time, this one included.

@@ -86,8 +86,11 @@ class _Writer:
 
     def _header(self) -> None:
         # a number of rows with many digits, so that the header keeps its length
-        spec = {"descr": npy.dtype_to_descr(self.dtype), "fortran_order": False,
-                "shape": (self.n, *self.shape)}  # fmt: skip
+        spec = {
+            "descr": npy.dtype_to_descr(self.dtype),
+            "fortran_order": False,
+            "shape": (self.n, *self.shape),
+        }
         text = repr(spec).ljust(240)
         body = text.encode("latin1") + b"\n"
         self.file.write(npy.magic(1, 0) + len(body).to_bytes(2, "little") + body)

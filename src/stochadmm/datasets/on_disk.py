@@ -83,9 +83,10 @@ def dna_on_disk(
     shape = shape or DnaShape()
     n, width = shape.n_rows + shape.n_test, shape.n_positions
     files = {
-        "indices": ((n, width), np.dtype(np.int32)), "data": ((n, width), np.dtype(np.float32)),
+        "indices": ((n, width), np.dtype(np.int32)),
+        "data": ((n, width), np.dtype(np.float32)),
         "y": ((n,), np.dtype(np.float32)),
-    }  # fmt: skip
+    }
     rng = np.random.default_rng([shape.seed, 0])
     slots = rng.choice(width // shape.motif_length, shape.n_motifs, replace=False)
     places = np.sort((shape.motif_length * slots[:, None] + np.arange(shape.motif_length)).ravel())
@@ -116,11 +117,15 @@ def dna_on_disk(
 
     train, test = slice(0, shape.n_rows), slice(shape.n_rows, n)
     return Dataset(
-        name="dna-full", X=rows(train), y=np.array(maps["y"][train]), X_test=rows(test),
-        y_test=np.array(maps["y"][test]), coef=coef.ravel(),
+        name="dna-full",
+        X=rows(train),
+        y=np.array(maps["y"][train]),
+        X_test=rows(test),
+        y_test=np.array(maps["y"][test]),
+        coef=coef.ravel(),
         description="Random DNA, one-hot; labels from motifs at fixed places.",
         **position_structure(width),
-    )  # fmt: skip
+    )
 
 
 def _dna_scale(shape: DnaShape) -> NDArray[np.float32]:
@@ -174,10 +179,13 @@ def features_on_disk(
     maps = _made(folder, "features", shape, files, n, make, say)
     y = np.array(maps["y"], dtype=np.int64)
     return Dataset(
-        name="features", X=maps["X"][: shape.n_rows], y=y[: shape.n_rows],
-        X_test=maps["X"][shape.n_rows :], y_test=y[shape.n_rows :],
+        name="features",
+        X=maps["X"][: shape.n_rows],
+        y=y[: shape.n_rows],
+        X_test=maps["X"][shape.n_rows :],
+        y_test=y[shape.n_rows :],
         description="Rectified Gaussian features around class means of low rank.",
-    )  # fmt: skip
+    )
 
 
 def remove(folder: Path) -> None:
@@ -197,9 +205,14 @@ def remove_all(folder: Path) -> None:
 
 
 def _made(
-    folder: Path, kind: str, shape: Any, files: dict[str, tuple[tuple[int, ...], Any]], n: int,
-    make: Callable[[dict[str, Any], int, slice], None], say: Say,
-) -> dict[str, Any]:  # fmt: skip
+    folder: Path,
+    kind: str,
+    shape: Any,
+    files: dict[str, tuple[tuple[int, ...], Any]],
+    n: int,
+    make: Callable[[dict[str, Any], int, slice], None],
+    say: Say,
+) -> dict[str, Any]:
     """Return read-only maps of the files, after the pieces that are missing have been made."""
     place = folder / kind
     progress = place / "progress.json"
@@ -238,8 +251,11 @@ def _done(progress: Path, wanted: dict[str, Any]) -> int:
 
 def _check_space(place: Path, files: dict[str, tuple[tuple[int, ...], Any]], shape: Any) -> None:
     """Raise before anything is written where the disk is too small."""
-    here = sum((place / f"{name}.npy").stat().st_size for name in files
-               if (place / f"{name}.npy").exists())  # fmt: skip
+    here = sum(
+        (place / f"{name}.npy").stat().st_size
+        for name in files
+        if (place / f"{name}.npy").exists()
+    )
     free = shutil.disk_usage(place).free
     if free + here < shape.n_bytes:
         raise OSError(

@@ -170,9 +170,16 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         return []
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, offset: Any, budget: Budget | None = None,
-        checkpoint: Any = None, workspace: Workspace | None = None, memory: Any = None,
-    ) -> Any:  # fmt: skip
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        offset: Any,
+        budget: Budget | None = None,
+        checkpoint: Any = None,
+        workspace: Workspace | None = None,
+        memory: Any = None,
+    ) -> Any:
         self._check_parameters()
         budget, workspace = budget or Budget.after(self.max_seconds), workspace or Workspace()
         fitting = self._prepare(X, y, sample_weight, offset, memory)
@@ -199,16 +206,26 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
             warn_unless_converged(f"refit of {name}", again, fitting.data, self.tol, True)
 
     def _solve(
-        self, problem: Problem, start: Any, workspace: Workspace, budget: Budget,
+        self,
+        problem: Problem,
+        start: Any,
+        workspace: Workspace,
+        budget: Budget,
         **options: Any,
-    ) -> Result:  # fmt: skip
+    ) -> Result:
         options["last_digits"] = self._last_digits and options.get("last_digits", True)
         return solve(
-            problem, solver=self.solver, tol=self.tol, max_passes=self.max_passes,
-            budget=budget, start=start, workspace=workspace,
-            random_state=self.random_state, verbose=bool(self.verbose),
+            problem,
+            solver=self.solver,
+            tol=self.tol,
+            max_passes=self.max_passes,
+            budget=budget,
+            start=start,
+            workspace=workspace,
+            random_state=self.random_state,
+            verbose=bool(self.verbose),
             **{"callback": None, **options},
-        )  # fmt: skip
+        )
 
     def _warm(self, problem: Problem) -> Any:
         """Return the last solution as a start, when it is wanted and fits."""
@@ -236,9 +253,14 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         return {"coef_": shaped[0], "intercept_": shaped[1]}
 
     def _set(
-        self, fitting: Fitting, problem: Problem, result: Result, alpha: float,
-        workspace: Workspace, described: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        fitting: Fitting,
+        problem: Problem,
+        result: Result,
+        alpha: float,
+        workspace: Workspace,
+        described: bool = True,
+    ) -> None:
         """Set the learned attributes; ``described`` also what is said of the structure found."""
         x2 = result.coef
         if fitting.data.intercept:
@@ -314,9 +336,15 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         return largest_strength(plain, workspace)
 
     def path(
-        self, X: Any, y: Any = None, *, alphas: Any = 50, eps: float = 1e-3,
-        sample_weight: Any = None, offset: Any = None,
-    ) -> Path:  # fmt: skip
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        alphas: Any = 50,
+        eps: float = 1e-3,
+        sample_weight: Any = None,
+        offset: Any = None,
+    ) -> Path:
         """Solve for many alphas, from the largest down, each started from the previous solution.
 
         Parameters
@@ -351,19 +379,30 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         coefs, intercepts, dof, aic, bic, results = zip(*found, strict=True)
         gaps = [np.nan if r.relative_gap is None else r.relative_gap for r in results]
         return Path(
-            np.asarray(alphas[: len(found)]), np.stack(coefs), np.stack(intercepts),
-            np.array(gaps), np.array(dof), np.array(aic), np.array(bic),
-            np.array([r.n_passes for r in results]), list(results), fitting.columns.names,
-        )  # fmt: skip
+            np.asarray(alphas[: len(found)]),
+            np.stack(coefs),
+            np.stack(intercepts),
+            np.array(gaps),
+            np.array(dof),
+            np.array(aic),
+            np.array(bic),
+            np.array([r.n_passes for r in results]),
+            list(results),
+            fitting.columns.names,
+        )
 
     def _plain(self) -> Any:
         """Return an unfitted estimator of one alpha with the same parameters."""
         return type(self)(**self.get_params(deep=False))
 
     def _grid(
-        self, fitting: Fitting, alphas: Any, eps: float, workspace: Workspace,
+        self,
+        fitting: Fitting,
+        alphas: Any,
+        eps: float,
+        workspace: Workspace,
         otherwise: float = 0.0,
-    ) -> list[float]:  # fmt: skip
+    ) -> list[float]:
         """Return the strengths asked for, from the largest down.
 
         ``otherwise`` is the first one where all alphas give the same model; 0 raises.
@@ -376,9 +415,14 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         return descending(alphas)
 
     def _walk(
-        self, fitting: Fitting, alphas: list[float], budget: Budget, last_digits: bool = True,
-        workspace: Workspace | None = None, described: bool = True,
-    ) -> Iterator[float]:  # fmt: skip
+        self,
+        fitting: Fitting,
+        alphas: list[float],
+        budget: Budget,
+        last_digits: bool = True,
+        workspace: Workspace | None = None,
+        described: bool = True,
+    ) -> Iterator[float]:
         """Fit this estimator to one alpha after the other, from the largest down.
 
         Without ``described`` only what predictions and refits need is learned. The first is always

@@ -44,9 +44,15 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, *,
-        checkpoint: Any = None, memory: Any = None,
-    ) -> Any:  # fmt: skip
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        *,
+        checkpoint: Any = None,
+        memory: Any = None,
+    ) -> Any:
         """Fit the model.
 
         Ctrl-C leaves the model at the last measured point, with ``status_`` set to

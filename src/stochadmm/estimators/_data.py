@@ -239,9 +239,10 @@ def in_one_type(
     if too_coarse(X.dtype, parts, counts if y.ndim == 2 else np.ravel(counts)):
         X = X.astype(np.float64)
     return (
-        X, y.astype(X.dtype, copy=False),
+        X,
+        y.astype(X.dtype, copy=False),
         None if offset is None else offset.astype(X.dtype, copy=False),
-    )  # fmt: skip
+    )
 
 
 def regression_loss(

@@ -47,13 +47,16 @@ def explained(
         np.mean(
             [
                 _explained(
-                    loss, z[:, c], y[:, c], None if several is None else several[:, c],
+                    loss,
+                    z[:, c],
+                    y[:, c],
+                    None if several is None else several[:, c],
                     0.0 if offset is None else offset[:, c],
                 )
                 for c in seen
             ]
         )
-    )  # fmt: skip
+    )
 
 
 def _explained(loss: Any, z: Array, y: Array, weight: Array | None, offset: Any) -> float:
@@ -82,9 +85,10 @@ def share_explained(model: float, null: float, perfect: float, n_rows: int) -> f
     """
     if n_rows < 2:
         warnings.warn(
-            "D^2 score is not well-defined with less than two samples.", UndefinedMetricWarning,
+            "D^2 score is not well-defined with less than two samples.",
+            UndefinedMetricWarning,
             stacklevel=4,
-        )  # fmt: skip
+        )
         return float("nan")
     if null <= 1e-14 * abs(perfect):
         return 1.0 if model <= 1e-14 * abs(perfect) else 0.0

@@ -61,9 +61,15 @@ class PathCV:
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
-        self: Any, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None, *,
-        groups: Any = None, memory: Any = None,
-    ) -> Any:  # fmt: skip
+        self: Any,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        *,
+        groups: Any = None,
+        memory: Any = None,
+    ) -> Any:
         """Choose alpha by cross-validation and fit the model with it to all rows.
 
         Ctrl-C ends the whole search.
@@ -138,9 +144,14 @@ class PathCV:
         return self._chosen(rows, fitting, alphas, scores, budget, shared, memory)
 
     def _search_source(
-        self: Any, source: Source, alphas: Array, count: int, budget: Budget, shared: Workspace,
+        self: Any,
+        source: Source,
+        alphas: Array,
+        count: int,
+        budget: Budget,
+        shared: Workspace,
         memory: Any,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """Return the scores of the alphas that all folds had time for."""
         ends, scores = budget.parts(count + 1), []
         with counted(
@@ -159,9 +170,15 @@ class PathCV:
         return _compared(scores, count, self.max_seconds)
 
     def _chosen(
-        self: Any, rows: Any, fitting: Any, alphas: Array, scores: Array, budget: Budget,
-        shared: Workspace, memory: Any = None,
-    ) -> Any:  # fmt: skip
+        self: Any,
+        rows: Any,
+        fitting: Any,
+        alphas: Array,
+        scores: Array,
+        budget: Budget,
+        shared: Workspace,
+        memory: Any = None,
+    ) -> Any:
         """Choose alpha by the scores and fit the model with it to all rows."""
         best = best_index(scores, self.one_standard_error)
         warn_of_gaps(type(self).__name__, alphas, scores)
@@ -177,9 +194,14 @@ class PathCV:
         return self._fit(*rows, budget, workspace=shared.run(), memory=memory)
 
     def _search(
-        self: Any, rows: Any, alphas: Array, folds: Any, routed: dict[str, Any],
-        budget: Budget, shared: Workspace,
-    ) -> Array:  # fmt: skip
+        self: Any,
+        rows: Any,
+        alphas: Array,
+        folds: Any,
+        routed: dict[str, Any],
+        budget: Budget,
+        shared: Workspace,
+    ) -> Array:
         """Return the scores of the alphas that all folds had time for."""
         total = len(folds) * len(alphas)
         workers = effective_n_jobs(self.n_jobs)
@@ -189,11 +211,18 @@ class PathCV:
         with counted(f"{type(self).__name__}, fits", total, bool(self.verbose)) as advance:
             work = (
                 delayed(_fold)(
-                    self._plain(), rows, alphas, *fold, self.scoring, routed, ends[k // workers],
-                    shared.run(), advance if serial else None,
+                    self._plain(),
+                    rows,
+                    alphas,
+                    *fold,
+                    self.scoring,
+                    routed,
+                    ends[k // workers],
+                    shared.run(),
+                    advance if serial else None,
                 )
                 for k, fold in enumerate(folds)
-            )  # fmt: skip
+            )
             scores = []
             for score in Parallel(n_jobs=self.n_jobs, return_as="generator")(work):
                 scores.append(score)
@@ -295,9 +324,17 @@ def _compared(scores: list[Array], count: int, max_seconds: float | None) -> Arr
 
 
 def _fold(
-    model: Any, rows: tuple[Any, ...], alphas: Array, train: Array, test: Array, scoring: Any,
-    routed: dict[str, Any], budget: Budget, workspace: Workspace, advance: Any,
-) -> Array:  # fmt: skip
+    model: Any,
+    rows: tuple[Any, ...],
+    alphas: Array,
+    train: Array,
+    test: Array,
+    scoring: Any,
+    routed: dict[str, Any],
+    budget: Budget,
+    workspace: Workspace,
+    advance: Any,
+) -> Array:
     """Return the scores on the rows left out, of the alphas there was time for."""
 
     def part(array: Any, index: Array) -> Any:
@@ -316,9 +353,16 @@ def _fold(
 
 
 def _walked(
-    model: Any, fitting: Any, held: tuple[Any, ...], alphas: Array, scoring: Any,
-    routed: dict[str, Any], budget: Budget, workspace: Workspace, advance: Any,
-) -> Array:  # fmt: skip
+    model: Any,
+    fitting: Any,
+    held: tuple[Any, ...],
+    alphas: Array,
+    scoring: Any,
+    routed: dict[str, Any],
+    budget: Budget,
+    workspace: Workspace,
+    advance: Any,
+) -> Array:
     """Return the scores of a path on rows that were left out."""
     scorer = scorer_of(model, scoring)
     scores, loss = list[Any](), None

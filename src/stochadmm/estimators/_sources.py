@@ -262,9 +262,9 @@ def lazily(model: Any, X: Any, offset: Any, finish: Callable[[Array], Array]) ->
     rows = X.to_dask_array() if is_frame(X) else X
     nothing = np.zeros((1, model.n_features_in_))
     one = work.of_rows(nothing)
-    shape: dict[str, Any] = {"drop_axis": 1} if one.ndim == 1 else {
-        "chunks": (rows.chunks[0], (one.shape[1],))
-    }  # fmt: skip
+    shape: dict[str, Any] = (
+        {"drop_axis": 1} if one.ndim == 1 else {"chunks": (rows.chunks[0], (one.shape[1],))}
+    )
     others = []
     if offset is not None:
         others = [_offsets(offset, rows, model._predictions(nothing, None).shape[1:])]

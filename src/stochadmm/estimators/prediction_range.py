@@ -143,14 +143,20 @@ def _after(first: Result, second: Result) -> Result:
     measuring = first.history[-1].seconds_measuring if first.history else 0.0
     later = [
         replace(
-            record, epoch=epochs + record.epoch, passes=passes + record.passes,
-            gradients=gradients + record.gradients, seconds=seconds + record.seconds,
+            record,
+            epoch=epochs + record.epoch,
+            passes=passes + record.passes,
+            gradients=gradients + record.gradients,
+            seconds=seconds + record.seconds,
             seconds_measuring=measuring + record.seconds_measuring,
         )
         for record in second.history
-    ]  # fmt: skip
+    ]
     return replace(
-        second, n_epochs=epochs + second.n_epochs, n_passes=passes + second.n_passes,
-        n_gradients=gradients + second.n_gradients, seconds=first.seconds + second.seconds,
+        second,
+        n_epochs=epochs + second.n_epochs,
+        n_passes=passes + second.n_passes,
+        n_gradients=gradients + second.n_gradients,
+        seconds=first.seconds + second.seconds,
         history=first.history + later,
-    )  # fmt: skip
+    )

@@ -190,10 +190,14 @@ def refitted(
         return _by_outputs(data, space, basis, positive, budget, random_state, options)
     rows = checked_rows(data.X @ basis, notes=[])
     problem = Problem.linear(
-        data.loss, rows, data.y,
-        on_coefficients=_held(space, rows, outputs, positive, options), intercept=data.intercept,
-        sample_weight=data.weight, offset=data.offset,
-    )  # fmt: skip
+        data.loss,
+        rows,
+        data.y,
+        on_coefficients=_held(space, rows, outputs, positive, options),
+        intercept=data.intercept,
+        sample_weight=data.weight,
+        offset=data.offset,
+    )
     result = _solved(problem, budget, random_state, options)
     inner = result.coef if not outputs else np.where(space.used, result.coef, 0.0)
     intercept = result.intercept if data.intercept else 0.0 * inner[:1].sum(axis=0)
@@ -201,9 +205,14 @@ def refitted(
 
 
 def _by_outputs(
-    data: Data, space: Space, basis: Any, positive: Any, budget: Budget, random_state: Any,
+    data: Data,
+    space: Space,
+    basis: Any,
+    positive: Any,
+    budget: Budget,
+    random_state: Any,
     options: Options,
-) -> Refit:  # fmt: skip
+) -> Refit:
     """Return the refit of outputs that meet only in the structure found.
 
     Their rows stand below each other, each in its own coordinates: one problem with one target a
@@ -227,11 +236,13 @@ def _by_outputs(
         signs = np.asarray(abs(space.basis).T @ positive.astype(float)) > 0
         lower[: len(place[1])] = np.where(signs[place[1]], 0.0, -np.inf)
     problem = Problem.linear(
-        data.loss, checked_rows(stacked, notes=[]), np.concatenate([part.y for part in parts]),
+        data.loss,
+        checked_rows(stacked, notes=[]),
+        np.concatenate([part.y for part in parts]),
         on_coefficients=Separable(0.0, ridge, lower),
         sample_weight=_joined([part.weight for part in parts]),
         offset=_joined([part.offset for part in parts]),
-    )  # fmt: skip
+    )
     result = _solved(problem, budget, random_state, options)
     inner = np.zeros(space.used.shape, dtype=result.coef.dtype)
     inner[place[1], place[0]] = result.coef[: len(place[1])]
@@ -251,9 +262,12 @@ def _output(data: Data, k: int) -> Data:
     if offset is not None:
         offset = (offset if offset.ndim == 1 else offset[:, k])[seen]
     return replace(
-        data, X=data.X[seen], y=data.y[seen, k], weight=None if weight is None else weight[seen],
+        data,
+        X=data.X[seen],
+        y=data.y[seen, k],
+        weight=None if weight is None else weight[seen],
         offset=offset,
-    )  # fmt: skip
+    )
 
 
 def _joined(parts: list[Any]) -> Any:
@@ -262,10 +276,17 @@ def _joined(parts: list[Any]) -> Any:
 
 def _solved(problem: Problem, budget: Budget, random_state: Any, options: Options) -> Result:
     return solve(
-        problem, solver="auto", tol=options.tol, max_passes=None, budget=budget, start=None,
+        problem,
+        solver="auto",
+        tol=options.tol,
+        max_passes=None,
+        budget=budget,
+        start=None,
         workspace=Workspace(),
-        random_state=random_state, verbose=False, callback=None,
-    )  # fmt: skip
+        random_state=random_state,
+        verbose=False,
+        callback=None,
+    )
 
 
 def _held(
@@ -299,9 +320,13 @@ def mixed(model: Any, fitting: Any, result: Result, part: float, budget: Budget)
     if not space.basis.shape[1]:  # the null model is not shrunk
         return Refit(coef, intercept, result)
     second = refitted(
-        data, space, coef.shape[1:],
-        ~columns.free if model.positive else None, budget, model.random_state,
-    )  # fmt: skip
+        data,
+        space,
+        coef.shape[1:],
+        ~columns.free if model.positive else None,
+        budget,
+        model.random_state,
+    )
     return Refit(
         (1 - part) * coef + part * second.coef,
         (1 - part) * np.asarray(intercept) + part * np.asarray(second.intercept),
@@ -312,9 +337,13 @@ def mixed(model: Any, fitting: Any, result: Result, part: float, budget: Budget)
 def mean_loss(data: Data, found: Refit) -> float:
     """Return the data term at the coefficients of a refit."""
     problem = Problem.linear(
-        scored_loss(data.loss), data.X, data.y, intercept=data.intercept,
-        sample_weight=data.weight, offset=data.offset,
-    )  # fmt: skip
+        scored_loss(data.loss),
+        data.X,
+        data.y,
+        intercept=data.intercept,
+        sample_weight=data.weight,
+        offset=data.offset,
+    )
     x2 = found.coef
     if data.intercept:
         x2 = np.concatenate([x2, np.reshape(found.intercept, (1, *x2.shape[1:]))])

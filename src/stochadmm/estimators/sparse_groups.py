@@ -45,10 +45,13 @@ class SparseGroups(InGroups):
         given = np.ones(len(members)) if copies.weights is None else np.asarray(copies.weights)
         order = np.argsort(labels, kind="stable")
         penalty = SparseGroupNorm(
-            1.0, sizes, self.l1_ratio, np.append(given, 0.0)[found],
+            1.0,
+            sizes,
+            self.l1_ratio,
+            np.append(given, 0.0)[found],
             (~columns.free).astype(np.float64),
             None if (np.diff(labels) >= 0).all() else order,
-        )  # fmt: skip
+        )
         return Structure([(Identity(columns.n), penalty)], labels=names, members=members)
 
 

@@ -44,9 +44,13 @@ class Bench:
         self._warm: set[tuple[str, str, str]] = set()
         self._told: set[str] = set()
         self._work: dict[str, Callable[[Piece], dict[str, Any]]] = {
-            "sizes": self._sizes, "graphs": self._graphs, "optima": self._optima,
-            "references": self._references, "tuning": self._tuning, "runs": self._runs,
-        }  # fmt: skip
+            "sizes": self._sizes,
+            "graphs": self._graphs,
+            "optima": self._optima,
+            "references": self._references,
+            "tuning": self._tuning,
+            "runs": self._runs,
+        }
 
     def kept(self, piece: Piece) -> dict[str, Any] | None:
         """Return a finished piece of work."""
@@ -167,10 +171,23 @@ class Bench:
         """Return the data set of a piece; the last one is remembered."""
         quick, scaling = piece.experiment.is_quick, piece.variant.scaling
         bare = dataclasses.replace(
-            piece.spec, without=[], only=[], seeds=[], passes=None, graph="", batch=1,
-            tuning_rows=None, tuned_on=None, mu=None, epochs=None, cut=None, measured=None,
-            reference=None, certified_in=None, light=False,
-        )  # fmt: skip
+            piece.spec,
+            without=[],
+            only=[],
+            seeds=[],
+            passes=None,
+            graph="",
+            batch=1,
+            tuning_rows=None,
+            tuned_on=None,
+            mu=None,
+            epochs=None,
+            cut=None,
+            measured=None,
+            reference=None,
+            certified_in=None,
+            light=False,
+        )
         known = (bare, quick, scaling)
         if self._rows is None or self._rows[0] != known:
             self._rows = self._problem = None  # two large data sets are never held at once
@@ -208,9 +225,12 @@ class Bench:
         train, test = rows.data.X.shape, rows.data.X_test.shape  # type: ignore[union-attr]
         self.watch.advance(piece.cost, f"{piece.spec.name}: loaded")
         return {
-            "n": train[0], "d": train[1], "n_test": test[0], "outputs": rows.n_outputs,
+            "n": train[0],
+            "d": train[1],
+            "n_test": test[0],
+            "outputs": rows.n_outputs,
             "note": rows.note,
-        }  # fmt: skip
+        }
 
     def _graphs(self, piece: Piece) -> dict[str, Any]:
         rows, clock = self.rows(piece), time.perf_counter()
@@ -230,10 +250,12 @@ class Bench:
         self._warm.add((piece.experiment.name, piece.spec.name, "auto"))
         self.watch.advance(piece.cost, f"{piece.spec.name}: optimum")
         return dataclasses.asdict(found) | {
-            "gap": finite(found.gap), "rows_of_a": problem.shape_dual[0],
+            "gap": finite(found.gap),
+            "rows_of_a": problem.shape_dual[0],
             "lipschitz_max": problem.f2.lipschitz_max,
-            "lipschitz_mean": None if piece.spec.light else problem.f2.lipschitz_mean, **more,
-        }  # fmt: skip
+            "lipschitz_mean": None if piece.spec.light else problem.f2.lipschitz_mean,
+            **more,
+        }
 
     def _long_run(self, piece: Piece, problem: Problem) -> tuple[Optimum, dict[str, Any]]:
         """Return the lowest value of a long run of the best tuned method, with a bound.
@@ -248,9 +270,13 @@ class Bench:
             piece, kind="runs", spec=spec, method=name, seed=e.repetitions(spec)[0]
         )
         going = Run(
-            long, self._task(long, problem), problems.held_out(e, self.rows(piece)), UNKNOWN,
-            lambda passes: None, self._saved(long),
-        )  # fmt: skip
+            long,
+            self._task(long, problem),
+            problems.held_out(e, self.rows(piece)),
+            UNKNOWN,
+            lambda passes: None,
+            self._saved(long),
+        )
         status = traced(going)
         assert going.point is not None
         value = min(r["objective"] for r in going.records if r["objective"] is not None)
@@ -319,9 +345,13 @@ class Bench:
     ) -> dict[str, Any]:
         """Return what is kept of a run."""
         return {
-            "method": piece.method, "seed": piece.seed, "setting": self.setting(piece),
-            "status": status, **more, "records": columns(records),
-        }  # fmt: skip
+            "method": piece.method,
+            "seed": piece.seed,
+            "setting": self.setting(piece),
+            "status": status,
+            **more,
+            "records": columns(records),
+        }
 
     def _beginning(self, piece: Piece) -> dict[str, Any] | None:
         """Return a run that the reference is the continuation of, None for another."""
@@ -348,9 +378,12 @@ class Bench:
             return
         if piece.method == "auto":
             found = minimize(
-                problem, "auto", stop=Gap(problems.OPTIMUM.tolerance), max_passes=piece.length,
+                problem,
+                "auto",
+                stop=Gap(problems.OPTIMUM.tolerance),
+                max_passes=piece.length,
                 max_seconds=OPTIONS.warm_up,
-            )  # fmt: skip
+            )
             if found.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
         else:

@@ -27,18 +27,39 @@ STEPS = ["theory", "step-1.25", "step-1.5", "step-2", "step-4"]
 ARRAYS = {
     "svrg-admm": ("x1", "x2", "λ", "x̃2", "∇f2(x̃2)", "Σx2", "batch gradient"),
     "acc-sadmm": (
-        "x1", "x2", "y1", "y2", "x̃1", "x̃2", "Σx1", "Σx2", "λ̃", "A x̃", "∇f2(x̃2)",
+        "x1",
+        "x2",
+        "y1",
+        "y2",
+        "x̃1",
+        "x̃2",
+        "Σx1",
+        "Σx2",
+        "λ̃",
+        "A x̃",
+        "∇f2(x̃2)",
         "batch gradient",
     ),
-}  # fmt: skip
+}
 """The d x C arrays of a method as it is written, with A1 = -I and A2 = I."""
 
 
 EARLIER = {
-    "lasso": OPEN, "lasso-end": OPEN, "fused": OPEN, "fused-end": HOLDS, "multitask": FAILS,
-    "multitask-end": FAILS, "steps": FAILS, "steps-end": FAILS, "non-ergodic": OPEN,
-    "slow-svrg": OPEN, "tuned-svrg": HOLDS, "growth": OPEN, "memory": FAILS, "auto": FAILS,
-}  # fmt: skip
+    "lasso": OPEN,
+    "lasso-end": OPEN,
+    "fused": OPEN,
+    "fused-end": HOLDS,
+    "multitask": FAILS,
+    "multitask-end": FAILS,
+    "steps": FAILS,
+    "steps-end": FAILS,
+    "non-ergodic": OPEN,
+    "slow-svrg": OPEN,
+    "tuned-svrg": HOLDS,
+    "growth": OPEN,
+    "memory": FAILS,
+    "auto": FAILS,
+}
 """The verdicts of the first publication, tuned one coordinate at a time on unscaled columns."""
 
 
@@ -58,11 +79,15 @@ def decide_all(
                 "multitask": ("fig3", ["tuned"], "multitask learning with tuned steps"),
                 "steps": ("fig1", STEPS, "the lasso with fixed steps up to 4 times theory's"),
                 "imagenet": (
-                    "imagenet", ["tuned"], "multitask learning at ImageNet's shape",
+                    "imagenet",
+                    ["tuned"],
+                    "multitask learning at ImageNet's shape",
                 ),
                 "overlap": ("overlap", ["tuned"], "overlapping groups with tuned steps"),
                 "rows-and-rank": (
-                    "rows-and-rank", ["tuned"], "l2,1 and nuclear norm with tuned steps",
+                    "rows-and-rank",
+                    ["tuned"],
+                    "l2,1 and nuclear norm with tuned steps",
                 ),
                 "raw-lasso": ("fig1", ["raw"], "the lasso, columns not scaled"),
                 "raw-fused": ("fig2", ["raw"], "the fused lasso, columns not scaled"),
@@ -76,7 +101,7 @@ def decide_all(
         _katyusha(curves),
         _memory(memory, peaks or {}),
         _auto(curves),
-    ]  # fmt: skip
+    ]
     return [replace(c, earlier=EARLIER.get(c.name, "")) for c in found]
 
 
@@ -85,15 +110,17 @@ def _faster(
 ) -> Claim:
     evidence = [
         compare(
-            curves.get(figure, variant, dataset, "acc-sadmm", "last"), rival,
-            f"{dataset}, {variant}" if len(variants) > 1 else dataset, METHODS[method].label,
+            curves.get(figure, variant, dataset, "acc-sadmm", "last"),
+            rival,
+            f"{dataset}, {variant}" if len(variants) > 1 else dataset,
+            METHODS[method].label,
             at_end=at_end,
         )
         for variant in variants
         for dataset in curves.datasets(figure, variant)
         for method in RIVALS
         if (rival := curves.get(figure, variant, dataset, method, "last"))
-    ]  # fmt: skip
+    ]
     *others, last = list(dict.fromkeys(e.against for e in evidence)) or [""]
     rivals = f"{', '.join(others)} and {last}" if others else last
     statement = f"ACC-SADMM is faster than {rivals} on {what}"
@@ -113,13 +140,15 @@ def _places(curves: Curves, *figures: tuple[str, str]) -> Iterator[tuple[str, st
 def _non_ergodic(curves: Curves) -> Claim:
     evidence = [
         compare(
-            curves.get(figure, variant, dataset, name, "last"), mean, where,
+            curves.get(figure, variant, dataset, name, "last"),
+            mean,
+            where,
             f"{method.label}'s average",
         )
         for figure, variant, dataset, where in _places(curves, *MAIN)
         for name, method in METHODS.items()
         if (mean := curves.get(figure, variant, dataset, name, "ergodic"))
-    ]  # fmt: skip
+    ]
     return claim(
         "non-ergodic", "Last iterates (non-ergodic) are faster than averages (ergodic)", evidence
     )
@@ -129,10 +158,12 @@ def _slow_svrg(curves: Curves) -> Claim:
     evidence = [
         compare(
             curves.get(figure, variant, dataset, "stoc-admm", "last"),
-            curves.get(figure, variant, dataset, "svrg-admm", "last"), where, "STOC-ADMM's lead",
+            curves.get(figure, variant, dataset, "svrg-admm", "last"),
+            where,
+            "STOC-ADMM's lead",
         )
         for figure, variant, dataset, where in _places(curves, MAIN[0])
-    ]  # fmt: skip
+    ]
     statement = "SVRG-ADMM is sometimes slower than STOC-ADMM with steps from theory"
     return claim("slow-svrg", statement, evidence, rule=somewhere)
 
@@ -141,39 +172,49 @@ def _tuned_svrg(curves: Curves) -> Claim:
     evidence = [
         compare(
             curves.get(figure, variant, dataset, "svrg-admm", "last"),
-            curves.get(figure, variant, dataset, "stoc-admm", "last"), where, "SVRG-ADMM's lead",
+            curves.get(figure, variant, dataset, "stoc-admm", "last"),
+            where,
+            "SVRG-ADMM's lead",
         )
         for figure, variant, dataset, where in _places(curves, MAIN[1])
-    ]  # fmt: skip
+    ]
     return claim("tuned-svrg", "SVRG-ADMM is faster than STOC-ADMM with tuned steps", evidence)
 
 
 def _growth(curves: Curves) -> Claim:
     evidence = [
         compare(
-            growing, curves.get(figure, variant, dataset, "acc-sadmm-reset", "last"), where,
-            "penalty reset", rule=no_harm,
+            growing,
+            curves.get(figure, variant, dataset, "acc-sadmm-reset", "last"),
+            where,
+            "penalty reset",
+            rule=no_harm,
         )
         for figure, variant, dataset, where in _places(curves, *MAIN, *STRONG, ("fig3", "tuned"))
         if (growing := curves.get(figure, variant, dataset, "acc-sadmm-momentum", "last"))
-    ]  # fmt: skip
+    ]
     return claim(
-        "growth", "The growth of the penalty parameter in ACC-SADMM does no harm", evidence,
+        "growth",
+        "The growth of the penalty parameter in ACC-SADMM does no harm",
+        evidence,
         "Two methods that restart their momentum every five epochs are compared: in one the "
         "penalty parameter goes on growing, in the other it is reset too. They differ in nothing "
         "else; the claim holds when the growing one is not behind by more than the margin.",
-    )  # fmt: skip
+    )
 
 
 def _katyusha(curves: Curves) -> Claim:
     evidence = [
         compare(
-            curves.get("smooth", "tuned", dataset, "acc-sadmm", "last"), other, dataset,
-            "Katyusha", rule=no_harm,
+            curves.get("smooth", "tuned", dataset, "acc-sadmm", "last"),
+            other,
+            dataset,
+            "Katyusha",
+            rule=no_harm,
         )
         for dataset in curves.datasets("smooth", "tuned")
         if (other := curves.get("smooth", "tuned", dataset, "katyusha", "last"))
-    ]  # fmt: skip
+    ]
     return claim(
         "katyusha",
         "Without a constraint ACC-SADMM is as fast as Katyusha",
@@ -184,8 +225,10 @@ def _katyusha(curves: Curves) -> Claim:
 
 def _memory(memory: dict[str, float], peaks: dict[str, float]) -> Claim:
     evidence = []
-    tables = {"sag-admm, points": ("SAG-ADMM", 38.2 * 2**40, "38.2 TB"),
-              "sdca-admm": ("SDCA-ADMM", 9.6 * 2**30, "9.6 GB")}  # fmt: skip
+    tables = {
+        "sag-admm, points": ("SAG-ADMM", 38.2 * 2**40, "38.2 TB"),
+        "sdca-admm": ("SDCA-ADMM", 9.6 * 2**30, "9.6 GB"),
+    }
     for name, (label, stated, words) in tables.items():
         if name in memory:
             verdict = HOLDS if 0.9 <= memory[name] / stated <= 1.1 else FAILS
@@ -207,12 +250,14 @@ def _memory(memory: dict[str, float], peaks: dict[str, float]) -> Claim:
                 )
             evidence.append(Evidence(label, "at most 250 MB", verdict, readable(size), text))
     return claim(
-        "memory", "Memory at ImageNet's size: 38.2 TB, 9.6 GB, at most 250 MB", evidence,
+        "memory",
+        "Memory at ImageNet's size: 38.2 TB, 9.6 GB, at most 250 MB",
+        evidence,
         "The paper's units are binary and its numbers double precision. For SAG- and SDCA-ADMM "
         "the solvers' own counts have to agree within ten percent; for the two others the arrays "
         "of the method as it is written are counted. By the solvers' own counts, which decided "
         "at first, neither of these two figures holds.",
-    )  # fmt: skip
+    )
 
 
 def _auto(curves: Curves, target: float = 1e-4) -> Claim:
@@ -241,11 +286,12 @@ def _auto(curves: Curves, target: float = 1e-4) -> Claim:
             Evidence(where, "time of auto", verdict, figures, "", verdict, numbers=numbers)
         )
     return claim(
-        "auto", f"(ours) auto reaches a relative gap of {target:g} before the paper's methods",
+        "auto",
+        f"(ours) auto reaches a relative gap of {target:g} before the paper's methods",
         evidence,
         "Processor seconds of solving; the tuning of the others is not counted. The claim holds "
         "when the slowest seed of auto is faster than the fastest seed of every other method.",
-    )  # fmt: skip
+    )
 
 
 def readable(n_bytes: float) -> str:

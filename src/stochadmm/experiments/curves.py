@@ -114,17 +114,25 @@ class Curves:
 
     @staticmethod
     def _row(
-        names: tuple[str, str, str, str], content: dict[str, Any], record: dict[str, Any],
+        names: tuple[str, str, str, str],
+        content: dict[str, Any],
+        record: dict[str, Any],
         best: Optimum,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         objective = record["objective"]
         kept = ("epoch", "passes", "seconds", "test_loss", "test_error", "feasibility")
         return {
-            "experiment": names[0], "variant": names[1], "dataset": names[2], "method": names[3],
-            "point": record["point"], "seed": content["seed"], "status": content["status"],
-            "objective": objective, "floor": best.floor,
+            "experiment": names[0],
+            "variant": names[1],
+            "dataset": names[2],
+            "method": names[3],
+            "point": record["point"],
+            "seed": content["seed"],
+            "status": content["status"],
+            "objective": objective,
+            "floor": best.floor,
             "gap": None if objective is None else objective - best.value,
-        } | {name: record[name] for name in kept}  # fmt: skip
+        } | {name: record[name] for name in kept}
 
     def keys(self, experiment: str, variant: str, dataset: str | None = None) -> Iterator[Key]:
         """Yield the keys of one figure, or of one of its columns."""
@@ -155,10 +163,18 @@ def curve(records: list[dict[str, Any]], best: Optimum, status: str) -> Curve:
     within = best.gap if not best.floor <= tight else 0.0
     least = max(tight, OPTIONS.beyond * best.gap if known else 0.0) if within else best.floor
     return Curve(
-        columns["passes"], columns["seconds"], np.maximum(away, best.floor), columns["test_loss"],
-        columns["test_error"], best.floor, scale, status, columns["epoch"],
-        np.maximum(away, least), within,
-    )  # fmt: skip
+        columns["passes"],
+        columns["seconds"],
+        np.maximum(away, best.floor),
+        columns["test_loss"],
+        columns["test_error"],
+        best.floor,
+        scale,
+        status,
+        columns["epoch"],
+        np.maximum(away, least),
+        within,
+    )
 
 
 def speed_up(a: Curve, b: Curve, axis: str = "passes") -> float:

@@ -164,9 +164,12 @@ def _figure(
     figure.suptitle(title(experiment, variant), color=INK)
     wide = 0.6 + 0.075 * max(map(len, lines))  # inches of a column: sample and name
     figure.legend(
-        lines.values(), lines.keys(), loc="outside lower center",
-        ncols=max(1, min(int(figure.get_figwidth() / wide), len(lines))), frameon=False,
-    )  # fmt: skip
+        lines.values(),
+        lines.keys(),
+        loc="outside lower center",
+        ncols=max(1, min(int(figure.get_figwidth() / wide), len(lines))),
+        frameon=False,
+    )
     return figure
 
 
@@ -200,17 +203,26 @@ def _line(axes: Any, runs: list[Curve], axis: str, what: str, key: Key) -> Any:
     shown = slice(1, None) if axis == "seconds" else slice(None)
     ergodic, look = key[4] == "ergodic", LOOKS[key[3]]
     (line,) = axes.plot(
-        x[shown], middle[shown], color=look.color, linewidth=1.0 if ergodic else 1.5,
-        linestyle=_DOTTED if ergodic else look.dash, marker=look.marker or None,
-        markevery=_every(x[shown]), markersize=3.5,
+        x[shown],
+        middle[shown],
+        color=look.color,
+        linewidth=1.0 if ergodic else 1.5,
+        linestyle=_DOTTED if ergodic else look.dash,
+        marker=look.marker or None,
+        markevery=_every(x[shown]),
+        markersize=3.5,
         fillstyle="none" if ergodic or not METHODS[key[3]].in_paper else "full",
         zorder=3 if key[3] in ("acc-sadmm", "auto") else 2,
-    )  # fmt: skip
+    )
     if len(runs) > 1:
         axes.fill_between(
-            x[shown], y.min(axis=0)[shown], y.max(axis=0)[shown], color=look.color, alpha=0.15,
+            x[shown],
+            y.min(axis=0)[shown],
+            y.max(axis=0)[shown],
+            color=look.color,
+            alpha=0.15,
             linewidth=0,
-        )  # fmt: skip
+        )
     return line
 
 
@@ -225,9 +237,14 @@ def _below(axes: Any, runs: list[Curve], axis: str, key: Key) -> None:
     leaving = [_crossing(run, axis, bottom) for run in runs]
     if np.isfinite(leaving).all():
         axes.plot(
-            np.mean(leaving), bottom, marker="v", color=LOOKS[key[3]].color, markersize=6,
-            clip_on=False, zorder=4,
-        )  # fmt: skip
+            np.mean(leaving),
+            bottom,
+            marker="v",
+            color=LOOKS[key[3]].color,
+            markersize=6,
+            clip_on=False,
+            zorder=4,
+        )
 
 
 def _crossing(run: Curve, axis: str, level: float) -> float:

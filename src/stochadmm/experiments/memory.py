@@ -45,9 +45,11 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """The methods that are measured; SAG-ADMM also as it is published, with a point per row."""
 PAPER = {
-    "SAG-ADMM, points": "38.2 TB", "SDCA-ADMM": "9.6 GB", "SVRG-ADMM": "≤ 250 MB",
+    "SAG-ADMM, points": "38.2 TB",
+    "SDCA-ADMM": "9.6 GB",
+    "SVRG-ADMM": "≤ 250 MB",
     "ACC-SADMM": "≤ 250 MB",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -238,15 +240,17 @@ def memory_table(found: dict[str, list[dict[str, Any]]]) -> Table:
         rows.append((label, *cells, readable(at_imagenet(label, peaks)), PAPER.get(label, "")))
     largest = [f"{p['features']:,} x {p['classes']:,}" for p in next(iter(found.values()))]
     return Table(
-        "memory", "Memory beyond the data",
-        ("method", *largest, "ImageNet, 1,281,167 rows", "paper"), rows,
+        "memory",
+        "Memory beyond the data",
+        ("method", *largest, "ImageNet, 1,281,167 rows", "paper"),
+        rows,
         "Peak memory of a process beyond the problem itself, in single precision; in brackets the "
         "method's own count. Columns are features x classes, with batches in proportion, at most "
         "four thousand rows, and nothing kept per row where a method can do without. ImageNet: "
         "the method's count there plus the difference of peak and count at the largest size, in "
         "proportion to features x classes. The paper's numbers are double precision in binary "
         "units: eight matrices of one number per feature and class are 250 MB.",
-    )  # fmt: skip
+    )
 
 
 def peaks_table(bench: Bench, chosen: list[Experiment]) -> Table | None:
@@ -261,21 +265,29 @@ def peaks_table(bench: Bench, chosen: list[Experiment]) -> Table | None:
                 key = (experiment.name, piece.spec.name, METHODS[piece.method].label)
                 found[key] = max(found.get(key, 0.0), kept["peak"])
     rows = [(*key, readable(peak), PAPER.get(key[2], "")) for key, peak in found.items()]
-    return None if not rows else Table(
-        "peaks", "Memory of the steps beyond the rows in a memory map",
-        ("figure", "data", "method", "peak", "paper"), rows,
-        "Peak of the arrays of the steps as seen by Python's allocator, the largest over all "
-        "seeds. Batches and the workspace of the nuclear norm are included, measuring and the map "
-        "are not. Single precision; the paper's figure is for double.",
-    )  # fmt: skip
+    return (
+        None
+        if not rows
+        else Table(
+            "peaks",
+            "Memory of the steps beyond the rows in a memory map",
+            ("figure", "data", "method", "peak", "paper"),
+            rows,
+            "Peak of the arrays of the steps as seen by Python's allocator, the largest over all "
+            "seeds. Batches and the workspace of the nuclear norm are included, measuring and the "
+            "map are not. Single precision; the paper's figure is for double.",
+        )
+    )
 
 
 def at_imagenet(label: str, peaks: list[dict[str, Any]]) -> float:
     """Return the bytes at ImageNet's size: the count there, and what was measured beside it."""
     f2: Any = Shapes(
-        IMAGENET.rows, (IMAGENET.features, IMAGENET.classes), dtype=np.dtype(np.float32),
+        IMAGENET.rows,
+        (IMAGENET.features, IMAGENET.classes),
+        dtype=np.dtype(np.float32),
         keeps_rows=False,
-    )  # fmt: skip
+    )
     d = IMAGENET.features
     whole = Problem(f2, h1=Nuclear(1e-4), h2=L1(1e-4), A1=Identity(d, -1.0), A2=Identity(d))
     last = peaks[-1]

@@ -214,9 +214,12 @@ def canonical(
 
 def _stoc(task: Task) -> AnySolver:
     return StocADMM(
-        beta=task.growing(2.0), batch_size=task.batch, n_inner=task.n_inner, sampling="rows",
+        beta=task.growing(2.0),
+        batch_size=task.batch,
+        n_inner=task.n_inner,
+        sampling="rows",
         returns="last",
-    )  # fmt: skip
+    )
 
 
 def _opt(task: Task) -> AnySolver:
@@ -227,38 +230,52 @@ def _opt(task: Task) -> AnySolver:
 
 def _opg(task: Task) -> AnySolver:
     return OPGADMM(
-        beta=task.growing(2.0), batch_size=task.batch, n_inner=task.n_inner, sampling="rows",
+        beta=task.growing(2.0),
+        batch_size=task.batch,
+        n_inner=task.n_inner,
+        sampling="rows",
         returns="last",
-    )  # fmt: skip
+    )
 
 
 def _rda(task: Task) -> AnySolver:
     return RDAADMM(
-        beta=task.growing(2.0), batch_size=task.batch, n_inner=task.n_inner, sampling="rows",
+        beta=task.growing(2.0),
+        batch_size=task.batch,
+        n_inner=task.n_inner,
+        sampling="rows",
         returns="last",
-    )  # fmt: skip
+    )
 
 
 def _svrg(task: Task) -> AnySolver:
     return SVRGADMM(
-        beta=task.growing(5.0, PAPER.warm_start), batch_size=task.batch, n_inner=task.n_inner,
+        beta=task.growing(5.0, PAPER.warm_start),
+        batch_size=task.batch,
+        n_inner=task.n_inner,
         sampling="rows",
-    )  # fmt: skip
+    )
 
 
 def _sag(task: Task) -> AnySolver:
     return SAGADMM(
-        beta=task.growing(2.0, PAPER.warm_start), batch_size=task.batch, n_inner=task.n_inner,
-        sampling="rows", form="points",
-    )  # fmt: skip
+        beta=task.growing(2.0, PAPER.warm_start),
+        batch_size=task.batch,
+        n_inner=task.n_inner,
+        sampling="rows",
+        form="points",
+    )
 
 
 def _asvrg(task: Task) -> AnySolver:
     own = _own(task, ASVRGADMM, "curvature")  # left open, it would be chosen anew every epoch
     return ASVRGADMM(
-        beta=task.growing(5.0), batch_size=task.batch, n_inner=task.n_inner, sampling="rows",
+        beta=task.growing(5.0),
+        batch_size=task.batch,
+        n_inner=task.n_inner,
+        sampling="rows",
         curvature=own,
-    )  # fmt: skip
+    )
 
 
 def _acc(task: Task) -> AccSADMM:
@@ -310,10 +327,12 @@ def _pddy(task: Task) -> AnySolver:
     # the dual step keeps |A2|^2 sigma step, at most one, whatever the step is
     step, sigma = _own(task, VRPDDY, "step"), _own(task, VRPDDY, "sigma")
     return VRPDDY(
-        batch_size=task.batch, n_inner=task.n_inner, sampling="rows",
+        batch_size=task.batch,
+        n_inner=task.n_inner,
+        sampling="rows",
         step=step / task.setting.factor,
         sigma=sigma * task.setting.factor * task.setting.first,
-    )  # fmt: skip
+    )
 
 
 def _ladm_ne(task: Task) -> AnySolver:
@@ -341,20 +360,28 @@ METHODS = {
     ),
     "opt-sadmm": Method("OPT-SADMM", _opt, _NOISY, lambda b: 1.0, "opt-sadmm", per_epoch=2.0),
     "svrg-admm": Method(
-        "SVRG-ADMM", _svrg, _WARM, lambda b: 1 + 8 / b, "svrg-admm", ergodic=True, warm=True,
+        "SVRG-ADMM",
+        _svrg,
+        _WARM,
+        lambda b: 1 + 8 / b,
+        "svrg-admm",
+        ergodic=True,
+        warm=True,
         per_epoch=5.0,
     ),
     "sag-admm": Method(
         "SAG-ADMM", _sag, _WARM, lambda b: 1.0, "sag-admm", ergodic=True, warm=True
     ),
-    "acc-sadmm": Method(
-        "ACC-SADMM", _acc, ("factor", "first"), None, "acc-sadmm", per_epoch=5.0
-    ),
+    "acc-sadmm": Method("ACC-SADMM", _acc, ("factor", "first"), None, "acc-sadmm", per_epoch=5.0),
     "acc-sadmm-reset": Method(
         "ACC-SADMM, all reset", _acc_reset, ("factor", "first"), None, "acc-sadmm", in_paper=False
     ),
     "acc-sadmm-momentum": Method(
-        "ACC-SADMM, momentum reset", _acc_momentum, ("factor", "first"), None, "acc-sadmm",
+        "ACC-SADMM, momentum reset",
+        _acc_momentum,
+        ("factor", "first"),
+        None,
+        "acc-sadmm",
         in_paper=False,
     ),
     "sdca-admm": Method("SDCA-ADMM", _sdca, ("first",), None, "sdca-admm", in_paper=False),
@@ -365,11 +392,15 @@ METHODS = {
     "spdhg": Method("SPDHG", _spdhg, ("first",), None, "spdhg", in_paper=False),
     "ladm-ne": Method("LADM-NE (batch)", _ladm_ne, ("first",), None, "ladm-ne", in_paper=False),
     "linearized-admm": Method(
-        "linearised ADMM (batch)", _linearized, ("first",), None, "linearized-admm",
+        "linearised ADMM (batch)",
+        _linearized,
+        ("first",),
+        None,
+        "linearized-admm",
         in_paper=False,
     ),
     "katyusha": Method("Katyusha", _katyusha, ("factor",), None, "katyusha", in_paper=False),
     "auto": Method("auto", _auto, in_paper=False),
-}  # fmt: skip
+}
 RIVALS = ("stoc-admm", "opt-sadmm", "svrg-admm", "sag-admm")
 """What ACC-SADMM is compared with in the paper."""

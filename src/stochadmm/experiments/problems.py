@@ -139,10 +139,14 @@ def _split(data: Dataset) -> Dataset:
     test, train = order[:cut], order[cut:]
     tasks = data.tasks
     return replace(
-        data, X=data.X[train], y=data.y[train], X_test=data.X[test], y_test=data.y[test],
+        data,
+        X=data.X[train],
+        y=data.y[train],
+        X_test=data.X[test],
+        y_test=data.y[test],
         tasks=None if tasks is None else tasks[train],
         tasks_test=None if tasks is None else tasks[test],
-    )  # fmt: skip
+    )
 
 
 def fewer(rows: Sample, most: int) -> Sample:
@@ -166,11 +170,14 @@ def _fewer(data: Dataset, rows: int | None) -> Dataset:
     train, test = chosen(data.X.shape[0]), chosen(data.X_test.shape[0])  # type: ignore[union-attr]
     tasks, tasks_test = data.tasks, data.tasks_test
     return replace(
-        data, X=data.X[train], y=data.y[train], X_test=data.X_test[test],  # type: ignore[index]
+        data,
+        X=data.X[train],
+        y=data.y[train],
+        X_test=data.X_test[test],  # type: ignore[index]
         y_test=data.y_test[test],  # type: ignore[index]
         tasks=None if tasks is None else tasks[train],
         tasks_test=None if tasks_test is None else tasks_test[test],
-    )  # fmt: skip
+    )
 
 
 def _by_tasks(data: Dataset, note: str) -> Sample:
@@ -211,16 +218,23 @@ def build(
         chosen: Any = Selection([*groups, *alone[:, None]], d)
         sizes = chosen.sizes
         return Problem.linear(
-            Logistic(), data.X, data.y, structure=chosen,
+            Logistic(),
+            data.X,
+            data.y,
+            structure=chosen,
             on_structure=GroupL2(mu, sizes, np.sqrt(sizes)),
-        )  # fmt: skip
+        )
     if experiment.problem == "smooth":
         return Problem.linear(Logistic(), data.X, data.y, on_coefficients=Ridge(mu))
     sparse = RowsL21(mu) if experiment.problem == "rows-and-rank" else L1(mu)
     return Problem.linear(
-        _many(rows), data.X, data.y, sample_weight=rows.weight, on_structure=Nuclear(mu),
+        _many(rows),
+        data.X,
+        data.y,
+        sample_weight=rows.weight,
+        on_structure=Nuclear(mu),
         on_coefficients=sparse,
-    )  # fmt: skip
+    )
 
 
 def estimated(rows: Sample) -> Array:

@@ -93,10 +93,13 @@ ROWS = {
     "sag-admm": Row("SAG-ADMM", "tight O(1/√K)", "last", 0.5, True),
     "svrg-admm": Row("SVRG-ADMM", "tight O(1/√K)", "last", 0.5, True),
     "acc-sadmm": Row(
-        "ACC-SADMM", "optimal O(1/K)", "last", 1.0,
+        "ACC-SADMM",
+        "optimal O(1/K)",
+        "last",
+        1.0,
         more={"step": "paper", "metric": "none", "restart": "never"},
     ),
-}  # fmt: skip
+}
 """The nine rows. ADMM by linearized steps: on the slow problem they are the exact ones."""
 
 
@@ -313,16 +316,24 @@ def rates_table(found: dict[str, dict[str, Any]]) -> Table:
             of = found[name][kind]
             cells += [str(_exponent(of, point)) for point in ("last", "average")]
             cells.append("{:,} to {:,}".format(*of["K"]) if "K" in of else "does not apply")
-        rows.append((
-            row.label, row.rate, row.point, "" if row.exponent is None else f"{row.exponent:g}",
-            *cells, f"{found[name]['seconds']:.1f}",
-        ))  # fmt: skip
+        rows.append(
+            (
+                row.label,
+                row.rate,
+                row.point,
+                "" if row.exponent is None else f"{row.exponent:g}",
+                *cells,
+                f"{found[name]['seconds']:.1f}",
+            )
+        )
     names = tuple(
         f"{kind}: {what}" for kind in ("slow", "random") for what in ("last", "average", "K")
     )
     return Table(
-        "table1", "Rates for convex problems",
-        ("method", "rate in the paper", "of", "exponent", *names, "seconds"), rows,
+        "table1",
+        "Rates for convex problems",
+        ("method", "rate in the paper", "of", "exponent", *names, "seconds"),
+        rows,
         "p of error ~ K^-p, K iterations, with 95 percent intervals; the error is the "
         "objective gap "
         "at the feasible point plus the infeasibility of the pair. Slow: distances to lines in "
@@ -333,7 +344,7 @@ def rates_table(found: dict[str, dict[str, Any]]) -> Table:
         "beaten. "
         "ADMM by linearized steps. The rate of ACC-SADMM is in epochs, here of ten iterations. "
         "Processor seconds.",
-    )  # fmt: skip
+    )
 
 
 def _exponent(of: dict[str, Any], point: str) -> Exponent:
@@ -354,11 +365,13 @@ def rates_claim(found: dict[str, dict[str, Any]]) -> Claim:
                 where = f"{row.label}, {row.rate}"
                 evidence.append(Evidence(where, kind, verdict, str(exponent)))
     return claim(
-        "rates", "The rates of Table 1 are observed", evidence,
+        "rates",
+        "The rates of Table 1 are observed",
+        evidence,
         "A rate holds where the interval of the measured exponent lies above theory's exponent "
         f"less {OPTIONS.room:g}, an allowance for a finite range of K. A rate called tight must "
         f"also be within {OPTIONS.room:g} of theory's exponent on the slow problem.",
-    )  # fmt: skip
+    )
 
 
 def agrees(theory: float, tight: bool, found: Exponent) -> str:

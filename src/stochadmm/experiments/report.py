@@ -30,9 +30,13 @@ MARKS = {"holds": "✓", "fails": "✗", "open": "–"}
 
 
 def write(
-    store: Store, bench: Bench, chosen: list[Experiment], wanted: list[str], curves: Curves,
+    store: Store,
+    bench: Bench,
+    chosen: list[Experiment],
+    wanted: list[str],
+    curves: Curves,
     quick: bool,
-) -> Path:  # fmt: skip
+) -> Path:
     """Write the tidy table, figures, tables, claims and the report; return the report's path."""
     facts = tables.environment() | {"form": "quick" if quick else "full"}
     write_text(store.folder / "environment.json", json.dumps(facts, indent=2))
@@ -129,9 +133,15 @@ def _write_csv(store: Store, table: Table) -> None:
 
 
 def _page(
-    chosen: list[Experiment], decided: list[Claim], pictures: list[tuple[str, Path]],
-    made: list[Table], facts: dict[str, str], notes: list[str], to_come: list[str], quick: bool,
-) -> str:  # fmt: skip
+    chosen: list[Experiment],
+    decided: list[Claim],
+    pictures: list[tuple[str, Path]],
+    made: list[Table],
+    facts: dict[str, str],
+    notes: list[str],
+    to_come: list[str],
+    quick: bool,
+) -> str:
     style = files("stochadmm.experiments").joinpath("style.css").read_text(encoding="utf-8")
     parts = [_head(chosen, facts, notes, to_come, quick, bool(decided), bool(pictures))]
     if decided:
@@ -178,9 +188,14 @@ def _page(
 
 
 def _head(
-    chosen: list[Experiment], facts: dict[str, str], notes: list[str], to_come: list[str],
-    quick: bool, has_claims: bool, has_figures: bool,
-) -> str:  # fmt: skip
+    chosen: list[Experiment],
+    facts: dict[str, str],
+    notes: list[str],
+    to_come: list[str],
+    quick: bool,
+    has_claims: bool,
+    has_figures: bool,
+) -> str:
     links = [("claims", has_claims), ("figures", has_figures), ("tables", True), ("machine", True)]
     shown = "".join(f'<a href="#{name}">{name}</a>' for name, there in links if there)
     lines = [
@@ -250,9 +265,10 @@ def _claim(claim: Claim) -> str:
             "the rule uses intervals over the seeds.</p>"
         )
     others = {
-        "by gap alone": claim.by_gap, "by speed alone": claim.by_speed,
+        "by gap alone": claim.by_gap,
+        "by speed alone": claim.by_speed,
         "by seconds instead of passes": claim.by_time,
-    }  # fmt: skip
+    }
     said = "; ".join(f"{words}: {verdict}" for words, verdict in others.items() if verdict)
     beside = f'<p class="soft">{said[0].upper()}{said[1:]}.</p>' if said else ""
     texts = "".join(

@@ -22,11 +22,17 @@ TABLES = ("table1", "table2", "memory")
 
 
 def reproduce(
-    targets: list[str], out: str | Path, *, quick: bool = False,
-    datasets: list[str] | None = None, methods: list[str] | None = None,
-    stages: list[str] | None = None, archive: str | Path | None = None,
-    remove_data: bool = False, watch: Watch | None = None,
-) -> Path:  # fmt: skip
+    targets: list[str],
+    out: str | Path,
+    *,
+    quick: bool = False,
+    datasets: list[str] | None = None,
+    methods: list[str] | None = None,
+    stages: list[str] | None = None,
+    archive: str | Path | None = None,
+    remove_data: bool = False,
+    watch: Watch | None = None,
+) -> Path:
     """Run what is missing, then write table, figures and report; return the report's path.
 
     Where ``stages`` are named without "report", the folder is returned.

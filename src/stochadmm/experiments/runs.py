@@ -173,11 +173,17 @@ class Run:
         away = float(np.linalg.norm(self.task.problem.constraint(point)))
         self.records.append(
             {
-                "point": name, "epoch": done.epochs, "passes": done.gradients,
-                "reads": done.reads, "seconds": self.watch.solving, "objective": finite(value),
-                "test_loss": finite(loss), "test_error": error, "feasibility": finite(away),
+                "point": name,
+                "epoch": done.epochs,
+                "passes": done.gradients,
+                "reads": done.reads,
+                "seconds": self.watch.solving,
+                "objective": finite(value),
+                "test_loss": finite(loss),
+                "test_error": error,
+                "feasibility": finite(away),
             }
-        )  # fmt: skip
+        )
         return value
 
     def _status(self, value: float, state: State) -> str | None:
@@ -217,9 +223,13 @@ class Run:
                 self._save(phase, solver, state, rng)
 
     def _save(
-        self, phase: str, solver: AnySolver, state: State, rng: np.random.Generator,
+        self,
+        phase: str,
+        solver: AnySolver,
+        state: State,
+        rng: np.random.Generator,
         at_once: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if self.saved is None or self.checkpoint is None:
             return
         if not (at_once or self.checkpoint.due):
@@ -227,9 +237,15 @@ class Run:
         told = {"records": self.records, "peak": self.peak}
         write_text(self.saved.records, json.dumps(told))
         kept = Resumable(
-            state, rng.bit_generator.state, None, Memory(), "auto",
-            (0.0, self.watch.solving, 0.0), [], f"{self.saved.identity}-{phase}",
-        )  # fmt: skip
+            state,
+            rng.bit_generator.state,
+            None,
+            Memory(),
+            "auto",
+            (0.0, self.watch.solving, 0.0),
+            [],
+            f"{self.saved.identity}-{phase}",
+        )
         self.checkpoint.write(kept, self.task.problem, solver)
 
     def _is_saved(self, phase: str) -> bool:
@@ -258,9 +274,13 @@ class Run:
 
 
 def run(
-    piece: Piece, task: Task, held: FiniteSum, best: Optimum, advance: Callable[[float], None],
+    piece: Piece,
+    task: Task,
+    held: FiniteSum,
+    best: Optimum,
+    advance: Callable[[float], None],
     saved: Saved | None = None,
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:  # fmt: skip
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the records of one run, and how it ended; only solving is timed."""
     going = Run(piece, task, held, best, advance, saved)
     ended: dict[str, Any] = {"status": traced(going)}

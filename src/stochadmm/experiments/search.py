@@ -120,8 +120,13 @@ class Search:
         best, n_walks = self._walks(ranked)
         scores = self._scores(best)
         return Found(
-            best, _mean(scores), _error(scores), self._sides(best), halving, n_walks,
-        )  # fmt: skip
+            best,
+            _mean(scores),
+            _error(scores),
+            self._sides(best),
+            halving,
+            n_walks,
+        )
 
     # ---------------------------------------------------------------- halving
 

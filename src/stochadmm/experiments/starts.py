@@ -20,9 +20,15 @@ class Diverged(ArithmeticError):
 
 
 def start(
-    name: str, problem: Problem, batch: int, setting: Setting, passes: float,
-    rng: np.random.Generator, workspace: Workspace | None = None, engine: str = "auto",
-) -> tuple[AnySolver, State]:  # fmt: skip
+    name: str,
+    problem: Problem,
+    batch: int,
+    setting: Setting,
+    passes: float,
+    rng: np.random.Generator,
+    workspace: Workspace | None = None,
+    engine: str = "auto",
+) -> tuple[AnySolver, State]:
     """Return the solver of a curve and its first state, with the step of the setting.
 
     ``passes`` is the length of the run, which the growth of a penalty follows from.

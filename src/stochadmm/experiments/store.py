@@ -22,9 +22,23 @@ from ..base.immutable import field_values
 from .archive import Archive
 
 COLUMNS = (
-    "experiment", "variant", "dataset", "method", "point", "seed", "epoch", "passes", "seconds",
-    "objective", "gap", "floor", "test_loss", "test_error", "feasibility", "status",
-)  # fmt: skip
+    "experiment",
+    "variant",
+    "dataset",
+    "method",
+    "point",
+    "seed",
+    "epoch",
+    "passes",
+    "seconds",
+    "objective",
+    "gap",
+    "floor",
+    "test_loss",
+    "test_error",
+    "feasibility",
+    "status",
+)
 
 
 class Store:

@@ -65,17 +65,35 @@ def sizes_table(quick: bool, optima: dict[str, dict[str, Any]], every: bool = Tr
                 f"{n_inner(used['n'], spec.batch):,}",
                 used["note"] or ("files" if RECIPES[name].files_of else "generated or shipped"),
             )
-        rows.append((name, RECIPES[name].words, *cells[:2], f"{spec.batch}", cells[2],
-                     RECIPES[name].paper, cells[3]))  # fmt: skip
+        rows.append(
+            (
+                name,
+                RECIPES[name].words,
+                *cells[:2],
+                f"{spec.batch}",
+                cells[2],
+                RECIPES[name].paper,
+                cells[3],
+            )
+        )
     return Table(
-        "table2", "Data sets",
-        ("name", "in figures", "rows, train + test", "features", "b", "m", "in the paper",
-         "source"),
+        "table2",
+        "Data sets",
+        (
+            "name",
+            "in figures",
+            "rows, train + test",
+            "features",
+            "b",
+            "m",
+            "in the paper",
+            "source",
+        ),
         rows,
         "Columns are scaled to a root mean square of one, then rows to unit norm; the variant raw "
         "scales rows only. The paper's a9a has the sizes of the protein set of KDD Cup "
         "2004; both readings are run. dna is generated, one-hot, in the paper's shape.",
-    )  # fmt: skip
+    )
 
 
 def tuning_table(bench: Bench, chosen: list[Experiment]) -> Table:
@@ -89,19 +107,47 @@ def tuning_table(bench: Bench, chosen: list[Experiment]) -> Table:
             scaling = "" if piece.variant.scaling == "columns" else f", {piece.variant.scaling}"
             mu = experiment.strength(piece.spec, piece.variant)
             where = f"{piece.spec.name}{scaling}, μ = {mu:g}"
-            cost = (f"{t['n_halving']}", f"{t['n_trials']}", f"{t['passes']:.0f}",
-                    f"{t['seconds']:.1f}")  # fmt: skip
+            cost = (
+                f"{t['n_halving']}",
+                f"{t['n_trials']}",
+                f"{t['passes']:.0f}",
+                f"{t['seconds']:.1f}",
+            )
             for side in t["sides"]:
                 edge = {"inner": "", "edge": "yes"}.get(side["status"], side["status"])
-                rows.append((
-                    experiment.name, where, METHODS[piece.method].label, side["name"],
-                    f"{t['setting'][side['name']]:.4g}", edge,
-                    _power(side["below"]), _power(t["score"]), _power(side["above"]), *cost,
-                ))  # fmt: skip
+                rows.append(
+                    (
+                        experiment.name,
+                        where,
+                        METHODS[piece.method].label,
+                        side["name"],
+                        f"{t['setting'][side['name']]:.4g}",
+                        edge,
+                        _power(side["below"]),
+                        _power(t["score"]),
+                        _power(side["above"]),
+                        *cost,
+                    )
+                )
     return Table(
-        "tuning", "Tuning: parameters chosen jointly at the full length, and their neighbours",
-        ("figure", "data", "method", "knob", "chosen", "at the edge", "gap below", "gap",
-         "gap above", "runs of halving", "runs in all", "passes", "seconds"), rows,
+        "tuning",
+        "Tuning: parameters chosen jointly at the full length, and their neighbours",
+        (
+            "figure",
+            "data",
+            "method",
+            "knob",
+            "chosen",
+            "at the edge",
+            "gap below",
+            "gap",
+            "gap above",
+            "runs of halving",
+            "runs in all",
+            "passes",
+            "seconds",
+        ),
+        rows,
         "Every knob is a factor. factor: of the curvature of theory (smaller means longer steps); "
         "first: of the automatic penalty parameter (of rho, or of the balance, where a method has "
         "that); rise: the last penalty parameter over the first; noise: of the automatic noise "
@@ -111,7 +157,7 @@ def tuning_table(bench: Bench, chosen: list[Experiment]) -> Table:
         "the variation over seeds; bound if there is no neighbour (a growing penalty parameter "
         "cannot fall, and has a cap); yes if a better value may lie outside of what was tried. "
         "The cost, in runs, passes and processor seconds, is not part of the curves.",
-    )  # fmt: skip
+    )
 
 
 def cost_table(bench: Bench, chosen: list[Experiment]) -> Table:
@@ -126,16 +172,23 @@ def cost_table(bench: Bench, chosen: list[Experiment]) -> Table:
         for kind in KINDS:
             if kind in found:
                 wall, processor = np.sum(found[kind], axis=0)
-                rows.append((
-                    experiment.name, kind, f"{len(found[kind])}", f"{wall / 60:.1f}",
-                    f"{processor / 60:.1f}",
-                ))  # fmt: skip
+                rows.append(
+                    (
+                        experiment.name,
+                        kind,
+                        f"{len(found[kind])}",
+                        f"{wall / 60:.1f}",
+                        f"{processor / 60:.1f}",
+                    )
+                )
     return Table(
-        "cost", "What it cost",
-        ("figure", "work", "pieces", "minutes", "processor minutes"), rows,
+        "cost",
+        "What it cost",
+        ("figure", "work", "pieces", "minutes", "processor minutes"),
+        rows,
         "For tuning all trials count; other pieces that were interrupted count from where they "
         "were resumed. Loading data counts with the piece that needed it first.",
-    )  # fmt: skip
+    )
 
 
 def _took(kind: str, kept: dict[str, Any]) -> list[float] | None:
@@ -170,20 +223,28 @@ def graph_tables(bench: Bench, chosen: list[Experiment]) -> list[Table]:
 def optima_table(optima: dict[tuple[str, str], dict[str, Any]]) -> Table:
     """Return the certified optima."""
     rows = [
-        (figure, dataset, f"{o['value']:.10g}",
-         "none" if o["gap"] is None else f"{o['gap']:.1e}", _tight(o), f"{o['seconds']:.1f}",
-         f"{o['lipschitz_max']:.3g}",
-         "" if o["lipschitz_mean"] is None else f"{o['lipschitz_mean']:.3g}")
+        (
+            figure,
+            dataset,
+            f"{o['value']:.10g}",
+            "none" if o["gap"] is None else f"{o['gap']:.1e}",
+            _tight(o),
+            f"{o['seconds']:.1f}",
+            f"{o['lipschitz_max']:.3g}",
+            "" if o["lipschitz_mean"] is None else f"{o['lipschitz_mean']:.3g}",
+        )
         for (figure, dataset), o in optima.items()
-    ]  # fmt: skip
+    ]
     return Table(
-        "optima", "Certified optima",
-        ("figure", "data", "F*", "certified within", "tight", "seconds", "Lmax", "Lf"), rows,
+        "optima",
+        "Certified optima",
+        ("figure", "data", "F*", "certified within", "tight", "seconds", "Lmax", "Lf"),
+        rows,
         "Computed by the automatic solver, with its duality gap. Curves end at the accuracy of "
         "the certificate: smaller gaps cannot be told from zero. Tight: certified within "
         f"{OPTIONS.tight:g} of the optimum, relative to it; where it is not, the claims about "
         "this data set rest on larger gaps only.",
-    )  # fmt: skip
+    )
 
 
 def _tight(optimum: dict[str, Any]) -> str:

@@ -61,9 +61,15 @@ class Tuned:
 
 
 def tune(
-    name: str, problem: Problem, batch: int, plan: Tuning, passes: float, best: Optimum,
-    log: TrialLog, advance: Callable[[float], None] = lambda share: None,
-) -> Tuned:  # fmt: skip
+    name: str,
+    problem: Problem,
+    batch: int,
+    plan: Tuning,
+    passes: float,
+    best: Optimum,
+    log: TrialLog,
+    advance: Callable[[float], None] = lambda share: None,
+) -> Tuned:
     """Return the best setting of a method.
 
     Parameters
@@ -89,9 +95,11 @@ def tune(
     def measure(candidate: Candidate, share: float, seed: int) -> float:
         setting = methods.setting_of(knobs, candidate)
         done = log.once(
-            candidate, share, seed,
+            candidate,
+            share,
+            seed,
             lambda: trial(name, problem, batch, setting, share * passes, seed, workspace),
-        )  # fmt: skip
+        )
         advance(share)
         return score(done.objective, best)
 
@@ -100,10 +108,16 @@ def tune(
     found: Found = Search(knobs, measure, ways, cut).run()
     used = log.used.values()
     return Tuned(
-        methods.setting_of(knobs, found.candidate), found.score, found.spread, found.sides,
-        len(used), found.n_halving, found.n_walks, sum(t.passes for t in used),
+        methods.setting_of(knobs, found.candidate),
+        found.score,
+        found.spread,
+        found.sides,
+        len(used),
+        found.n_halving,
+        found.n_walks,
+        sum(t.passes for t in used),
         sum(t.seconds for t in used),
-    )  # fmt: skip
+    )
 
 
 def score(objective: float, best: Optimum) -> float:
@@ -121,9 +135,14 @@ def score(objective: float, best: Optimum) -> float:
 
 
 def trial(
-    name: str, problem: Problem, batch: int, setting: Setting, passes: float, seed: int,
+    name: str,
+    problem: Problem,
+    batch: int,
+    setting: Setting,
+    passes: float,
+    seed: int,
     workspace: Workspace | None = None,
-) -> tuple[float, float, float]:  # fmt: skip
+) -> tuple[float, float, float]:
     """Return the training objective after so many passes, the passes, and processor seconds.
 
     Infinite when it diverges.

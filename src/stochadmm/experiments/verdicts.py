@@ -240,9 +240,14 @@ Rule = Callable[[Iterable[float]], str]
 
 
 def compare(
-    a: dict[int, Curve], b: dict[int, Curve], where: str, against: str, *,
-    at_end: bool = False, rule: Rule = decide,
-) -> Evidence:  # fmt: skip
+    a: dict[int, Curve],
+    b: dict[int, Curve],
+    where: str,
+    against: str,
+    *,
+    at_end: bool = False,
+    rule: Rule = decide,
+) -> Evidence:
     """Return whether a is faster than b, with the numbers; at the end by gaps alone."""
     seeds = sorted(set(a) & set(b))
     if not seeds:
@@ -260,8 +265,9 @@ def compare(
     }
     verdicts = {axis: v[0] if at_end else agreed(*v) for axis, v in single.items()}
     last = [np.array([c[s].height("gap")[-1] for s in seeds]) for c in (a, b)]
-    words = {axis: ", ".join(f"{k} {times(v)}" for k, v in by.items())
-             for axis, by in found.items()}  # fmt: skip
+    words = {
+        axis: ", ".join(f"{k} {times(v)}" for k, v in by.items()) for axis, by in found.items()
+    }
     text = (
         f"by time: {words['seconds']}; last gaps {mean_gap(last[0])} and {mean_gap(last[1])}; "
         f"{_ends(a, b, seeds)}"
@@ -279,9 +285,17 @@ def compare(
         if len(ends) > 1:
             missing = TIGHTER
     return Evidence(
-        where, against, verdicts["passes"], words["passes"], text, verdicts["seconds"],
-        single["passes"][0], "" if at_end else single["passes"][1], missing, plain,
-    )  # fmt: skip
+        where,
+        against,
+        verdicts["passes"],
+        words["passes"],
+        text,
+        verdicts["seconds"],
+        single["passes"][0],
+        "" if at_end else single["passes"][1],
+        missing,
+        plain,
+    )
 
 
 def _measured(pairs: list[tuple[Curve, Curve]], at_end: bool) -> dict[str, dict[str, list[float]]]:
@@ -295,9 +309,12 @@ def _measured(pairs: list[tuple[Curve, Curve]], at_end: bool) -> dict[str, dict[
 
 
 def claim(
-    name: str, statement: str, evidence: list[Evidence], note: str = "",
+    name: str,
+    statement: str,
+    evidence: list[Evidence],
+    note: str = "",
     rule: Callable[[Iterable[str]], str] = everywhere,
-) -> Claim:  # fmt: skip
+) -> Claim:
     """Return a claim with its verdict, and those by time and by one measure alone."""
     beside = {}
     for field_name in ("by_time", "by_gap", "by_speed"):

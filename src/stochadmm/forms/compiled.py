@@ -136,8 +136,17 @@ def terms_view(terms: list[Any], n_rows: int, columns: int, dtype: Any) -> Penal
     kinds = np.array([term.kind for term in terms], np.int64)
     l1, l2, lo, hi = (np.ascontiguousarray(row, dtype=dtype) for row in numbers)
     return PenaltyView(
-        n_rows, kinds, np.array(starts, np.int64), l1, l2, lo, hi, per_entry,
-        np.array(first_group, np.int64), np.array(group_starts, np.int64),
+        n_rows,
+        kinds,
+        np.array(starts, np.int64),
+        l1,
+        l2,
+        lo,
+        hi,
+        per_entry,
+        np.array(first_group, np.int64),
+        np.array(group_starts, np.int64),
         np.array(group_stops, np.int64),
-        np.array(group_weights, dtype), np.array([term.number() for term in terms], dtype),
-    )  # fmt: skip
+        np.array(group_weights, dtype),
+        np.array([term.number() for term in terms], dtype),
+    )

@@ -48,9 +48,12 @@ def check_exact_step(problem: Problem, name: str) -> None:
 
 
 def exact_step(
-    problem: Problem, curvature: float, pull: float, metric: Array | None,
+    problem: Problem,
+    curvature: float,
+    pull: float,
+    metric: Array | None,
     workspace: Workspace | None = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """Return (curvature M + pull A2'A2)^-1: the x2 step with the constraint kept exact.
 
     M is the metric given, the identity without one.

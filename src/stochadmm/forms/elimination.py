@@ -219,10 +219,13 @@ def _with_x2(problem: Problem, inverse: Any, shared: Workspace) -> Elimination |
         )
     structure = sparse.csr_array(sparse.vstack([first] * len(parts)))
     reduced = Problem(
-        problem.f2, h1=_stack(stacked), h2=problem.h2,
-        A1=Identity(structure.shape[0], scale=-1.0), A2=Matrix(structure),
+        problem.f2,
+        h1=_stack(stacked),
+        h2=problem.h2,
+        A1=Identity(structure.shape[0], scale=-1.0),
+        A2=Matrix(structure),
         b=-np.concatenate([origin1] * len(parts)),
-    )  # fmt: skip
+    )
     return Elimination(problem, reduced, origin, basis, True, parts, shared)
 
 
@@ -247,9 +250,12 @@ def _with_null_space(problem: Problem, workspace: Workspace) -> Elimination | No
     structure = np.concatenate([basis[rows[part]] for part in parts])
     shift = np.concatenate([origin[rows[part]] for part in parts])
     reduced = Problem(
-        data, h1=_stack(stacked), A1=Identity(len(structure), scale=-1.0),
-        A2=Matrix(structure), b=-shift,
-    )  # fmt: skip
+        data,
+        h1=_stack(stacked),
+        A1=Identity(len(structure), scale=-1.0),
+        A2=Matrix(structure),
+        b=-shift,
+    )
     return Elimination(problem, reduced, origin, basis, False, parts, shared)
 
 

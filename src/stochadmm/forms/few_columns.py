@@ -82,10 +82,20 @@ class ColumnForm:
         """Return arrays and numbers of the answer, from a start."""
         n, p = self.f.n_rows, x2.size
         problem = ColumnsProblem(
-            self.f, self.l1, self.l2, self.lo, self.hi, x2.astype(np.float64), np.empty(n),
-            np.empty(n), np.empty(p), limits.first, limits.most, limits.work,
+            self.f,
+            self.l1,
+            self.l2,
+            self.lo,
+            self.hi,
+            x2.astype(np.float64),
+            np.empty(n),
+            np.empty(n),
+            np.empty(p),
+            limits.first,
+            limits.most,
+            limits.work,
             deadline.seconds_left(),
-        )  # fmt: skip
+        )
         return problem, few_columns(problem)
 
 

@@ -165,19 +165,34 @@ class SmallForm:
             mu[: self.n_structure] = dual
         n, p = self.f.n_rows, x2.size
         problem = SmallProblem(
-            self.f, self.h, self.indptr, self.indices, self.data, x2.astype(np.float64), mu,
-            np.empty(n), np.empty(n), np.empty(p), self.n_structure, self.hessian.matrix,
+            self.f,
+            self.h,
+            self.indptr,
+            self.indices,
+            self.data,
+            x2.astype(np.float64),
+            mu,
+            np.empty(n),
+            np.empty(n),
+            np.empty(p),
+            self.n_structure,
+            self.hessian.matrix,
             self.hessian.known,
-        )  # fmt: skip
+        )
         found = small_route(problem)
         self.hessian.known = True
         return problem, found
 
 
 def minimize_in_columns(
-    f2: FiniteSum, columns: Array, S: Any, penalty: Any, w: Array, dual: Array,
+    f2: FiniteSum,
+    columns: Array,
+    S: Any,
+    penalty: Any,
+    w: Array,
+    dual: Array,
     limits: SmallLimits | None = None,
-) -> Array | None:  # fmt: skip
+) -> Array | None:
     """Return the minimizer of ``mean loss(columns w) + penalty(S w)``, None where it is not small.
 
     ``w`` and ``dual``, a multiplier of the rows of S in CSR form, are where it begins.
@@ -192,9 +207,15 @@ def minimize_in_columns(
     h = terms_view(terms, S.shape[0], 1, np.dtype(np.float64))
     indptr, indices = (a.astype(np.int32) for a in (S.indptr, S.indices))
     form = SmallForm(
-        dense_view(f2, columns), h, indptr, indices, S.data, S.shape[0], Hessian(None),
+        dense_view(f2, columns),
+        h,
+        indptr,
+        indices,
+        S.data,
+        S.shape[0],
+        Hessian(None),
         np.empty(0, np.intp),
-    )  # fmt: skip
+    )
     return form.solve(w, dual)[0].w
 
 

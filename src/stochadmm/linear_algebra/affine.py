@@ -128,9 +128,13 @@ def _operator(A1: Any, A2: Any) -> LinearOperator:
         return np.concatenate([A1.rmatvec(u), A2.rmatvec(u)])
 
     return LinearOperator(
-        (A1.shape[0], p + d), matvec=apply, rmatvec=back, matmat=apply, rmatmat=back,
+        (A1.shape[0], p + d),
+        matvec=apply,
+        rmatvec=back,
+        matmat=apply,
+        rmatmat=back,
         dtype=np.float64,
-    )  # fmt: skip
+    )
 
 
 def _least_squares(matrix: Any, right: Array) -> Array:

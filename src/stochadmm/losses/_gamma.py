@@ -56,9 +56,13 @@ class Gamma(Elementwise):
 
     @classmethod
     def for_targets(
-        cls, y: Array, weight: Array | None = None, offset: Array | None = None,
-        *, margin: float = 10.0,
-    ) -> Self:  # fmt: skip
+        cls,
+        y: Array,
+        weight: Array | None = None,
+        offset: Array | None = None,
+        *,
+        margin: float = 10.0,
+    ) -> Self:
         """Return the loss that is exact for means above the smallest target over ``margin``.
 
         That is at most a ratio of 400, or twice the largest at the best constant. With offsets,

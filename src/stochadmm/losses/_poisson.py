@@ -59,9 +59,13 @@ class Poisson(Elementwise):
 
     @classmethod
     def for_targets(
-        cls, y: Array, weight: Array | None = None, offset: Array | None = None,
-        *, margin: float = 1.0,
-    ) -> Self:  # fmt: skip
+        cls,
+        y: Array,
+        weight: Array | None = None,
+        offset: Array | None = None,
+        *,
+        margin: float = 1.0,
+    ) -> Self:
         """Return the loss whose range goes ``margin`` beyond the log of the largest count.
 
         With offsets also beyond the predictions of the best constant.

@@ -131,9 +131,18 @@ class BlockwiseLoss(CurvedLoss):
         gradient /= self.n
         none = np.zeros((0, C))
         return BlockPoint(
-            W, none, none, none, value / self.n, none, gradient, conjugate / self.n, rows,
-            (np.diag(weight) - squares) / self.n, not single,
-        )  # fmt: skip
+            W,
+            none,
+            none,
+            none,
+            value / self.n,
+            none,
+            gradient,
+            conjugate / self.n,
+            rows,
+            (np.diag(weight) - squares) / self.n,
+            not single,
+        )
 
 
 def added_up(point: Point) -> BlockPoint:

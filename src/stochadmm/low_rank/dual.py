@@ -68,9 +68,15 @@ def split(
 
 
 def patient_split(
-    form: Form, target: Array, first: Array, bound_of: Callable[[float], float], upper: float,
-    gap: float, options: DualOptions, deadline: Deadline = NEVER,
-) -> tuple[Split, float]:  # fmt: skip
+    form: Form,
+    target: Array,
+    first: Array,
+    bound_of: Callable[[float], float],
+    upper: float,
+    gap: float,
+    options: DualOptions,
+    deadline: Deadline = NEVER,
+) -> tuple[Split, float]:
     """Divide ``target`` as long as that may bring a gap; return the bound of its scale too."""
     o = options
     for rounds, worth in ((o.early, o.far), (o.rounds, o.hopeful), (o.more_rounds, 1.0)):
@@ -132,10 +138,18 @@ def bound(loss: CurvedLoss, V: Array, u: Array, scale: float, options: DualOptio
 
 
 def corrected(
-    loss: CurvedLoss, form: Form, metric: Metric, point: Point, start: Point | None,
-    subgradients: list[Array], products: int, tol: float, needed: float, options: DualOptions,
+    loss: CurvedLoss,
+    form: Form,
+    metric: Metric,
+    point: Point,
+    start: Point | None,
+    subgradients: list[Array],
+    products: int,
+    tol: float,
+    needed: float,
+    options: DualOptions,
     deadline: Deadline = NEVER,
-) -> tuple[float, Point]:  # fmt: skip
+) -> tuple[float, Point]:
     """Return the bound of slopes that were moved to where their gradient fits the subgradients.
 
     These are the slopes at the minimizer of ``phi(W) + sum_k <u_k, W>``, by Newton's method from
@@ -290,9 +304,15 @@ class Move:
 
 
 def _conjugate_gradients(
-    H: Hessian, metric: Metric | Blocks, wanted: Array, only: Held, products: int,
-    tol: float, options: DualOptions, deadline: Deadline,
-) -> Move:  # fmt: skip
+    H: Hessian,
+    metric: Metric | Blocks,
+    wanted: Array,
+    only: Held,
+    products: int,
+    tol: float,
+    options: DualOptions,
+    deadline: Deadline,
+) -> Move:
     """Return the move along which the gradient changes by ``wanted`` where it is held."""
     shift = 1e-6 * float(metric.diagonal.mean())
     left = wanted

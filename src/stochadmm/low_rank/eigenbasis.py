@@ -117,9 +117,15 @@ def reduced(
         back.append((turn @ level, turn @ slope))
     values, vectors = np.linalg.eigh(matrices)
     return EigenQuadratic(
-        matrices, vectors, np.maximum(values, 0.0), moments.outputs, linear, max(constant, 0.0),
-        back, doubt,
-    )  # fmt: skip
+        matrices,
+        vectors,
+        np.maximum(values, 0.0),
+        moments.outputs,
+        linear,
+        max(constant, 0.0),
+        back,
+        doubt,
+    )
 
 
 def _pseudo_inverse(matrix: Array) -> tuple[Array, float]:

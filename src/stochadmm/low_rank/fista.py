@@ -153,10 +153,15 @@ class Fista:
             return self.upper - self.lower <= target
         self.next_try = self.n_steps + 1 + int(o.next_try * self.n_steps)
         found = patient_split(
-            self.form, -self.gradient, self.subgradients[0],
+            self.form,
+            -self.gradient,
+            self.subgradients[0],
             lambda scale: bound(self.loss, self.free, self.slopes, scale, self.dual),
-            self.upper, target, self.dual, deadline,
-        )[1]  # fmt: skip
+            self.upper,
+            target,
+            self.dual,
+            deadline,
+        )[1]
         self.lower = max(self.lower, found)
         return self.upper - self.lower <= target
 

@@ -112,9 +112,13 @@ class ProximalNewton:
     """A run of steps on one loss and form; ``step`` advances it."""
 
     def __init__(
-        self, loss: CurvedLoss, form: Form, metric: Metric, options: NewtonOptions,
+        self,
+        loss: CurvedLoss,
+        form: Form,
+        metric: Metric,
+        options: NewtonOptions,
         search: Search | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.loss, self.form, self.metric, self.options = loss, form, metric, options
         self.search = search
         """Another search for bounds than that by corrected slopes, where there is one,"""
@@ -283,9 +287,18 @@ class ProximalNewton:
         self.n_tries += 1
         relative = 0.3 * target / max(abs(self.upper), 1e-300)
         found = corrected(
-            self.loss, self.form, self.metric, point, self.ended, self.subgradients,
-            products, relative, needed, o.dual, deadline,
-        )  # fmt: skip
+            self.loss,
+            self.form,
+            self.metric,
+            point,
+            self.ended,
+            self.subgradients,
+            products,
+            relative,
+            needed,
+            o.dual,
+            deadline,
+        )
         brought = self.upper - found[0] <= o.worth * (self.upper - self.lower)
         if self.search is None or found[0] >= needed or brought or deadline.passed():
             return found

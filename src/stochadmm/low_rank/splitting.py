@@ -160,10 +160,19 @@ class CompiledSteps:
         inverse = self.quadratic.inverse(len(Z) * split.rho)[0]
         consensus(
             Consensus(
-                self.other, inverse, split.linear, W, Z, v, before, self.alpha, split.rho,
-                split.options.relaxation, steps,
+                self.other,
+                inverse,
+                split.linear,
+                W,
+                Z,
+                v,
+                before,
+                self.alpha,
+                split.rho,
+                split.options.relaxation,
+                steps,
             )
-        )  # fmt: skip
+        )
         split.W, split.Z, split.v = W, list(Z), list(v)
         return list(before)
 

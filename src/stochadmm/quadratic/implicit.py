@@ -67,9 +67,13 @@ class ImplicitRun(Run[Implicit]):
         wanted = min(sharper * float(np.linalg.norm(left)), 1e-2 * float(np.linalg.norm(right)))
         found, info = cg(
             LinearOperator((size, size), matvec=system, dtype=np.float64),
-            right.ravel(), self.step.ravel(), rtol=0.0, atol=wanted, maxiter=self.most_steps,
+            right.ravel(),
+            self.step.ravel(),
+            rtol=0.0,
+            atol=wanted,
+            maxiter=self.most_steps,
             M=LinearOperator((size, size), matvec=nearly, dtype=np.float64),
-        )  # fmt: skip
+        )
         self.late += info > 0  # not as accurate as wanted
         self.systems += 1
         return np.asarray(found.reshape(block))

@@ -119,9 +119,16 @@ def minimize_quadratic(
     """
     model = QuadraticModel(A, h1, h2, np.shape(center), b, workspace=workspace)
     return model.minimize(
-        H, c, center, start=start, dual=dual, tol=tol, max_iter=max_iter, penalty=penalty,
+        H,
+        c,
+        center,
+        start=start,
+        dual=dual,
+        tol=tol,
+        max_iter=max_iter,
+        penalty=penalty,
         deadline=deadline,
-    )  # fmt: skip
+    )
 
 
 class QuadraticModel:
@@ -141,9 +148,16 @@ class QuadraticModel:
     """
 
     def __init__(
-        self, A: Any, h1: Any, h2: Any = None, shape: Shape = (), b: Array | None = None, *,
-        options: QuadraticOptions = DEFAULTS, workspace: Workspace | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        A: Any,
+        h1: Any,
+        h2: Any = None,
+        shape: Shape = (),
+        b: Array | None = None,
+        *,
+        options: QuadraticOptions = DEFAULTS,
+        workspace: Workspace | None = None,
+    ) -> None:
         self.options = options
         self.workspace = Workspace() if workspace is None else workspace.run()
         d, outputs = shape[0], shape[1:]
@@ -247,9 +261,18 @@ class QuadraticModel:
         return mu
 
     def _flattened(
-        self, H: Array, c: Array, center: Array, start: Any, dual: Any, tol: float,
-        max_iter: int, penalty: float | None, accept: Accept | None, deadline: Deadline,
-    ) -> QuadraticResult:  # fmt: skip
+        self,
+        H: Array,
+        c: Array,
+        center: Array,
+        start: Any,
+        dual: Any,
+        tol: float,
+        max_iter: int,
+        penalty: float | None,
+        accept: Accept | None,
+        deadline: Deadline,
+    ) -> QuadraticResult:
         """Solve for all entries as one vector."""
         outputs = self.shape[1]
         inner = self.workspace.once(
@@ -259,11 +282,17 @@ class QuadraticModel:
             H = np.kron(H, np.eye(outputs))
         mu = self._stacked_dual(dual)
         found = inner.minimize(
-            H, np.ravel(c), np.ravel(center), start=None if start is None else np.ravel(start),
-            dual=mu.ravel(), tol=tol, max_iter=max_iter,
-            penalty=penalty, deadline=deadline,
+            H,
+            np.ravel(c),
+            np.ravel(center),
+            start=None if start is None else np.ravel(start),
+            dual=mu.ravel(),
+            tol=tol,
+            max_iter=max_iter,
+            penalty=penalty,
+            deadline=deadline,
             accept=None if accept is None else lambda w: accept(w.reshape(self.shape)),
-        )  # fmt: skip
+        )
         mu = found.dual.reshape(self.b.shape)
         w = found.w.reshape(self.shape)
         return self._pack(

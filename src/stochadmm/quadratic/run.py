@@ -29,9 +29,16 @@ class Run(Generic[M]):
     """Whether H is a matrix, which the compiled splitting and Newton's method need."""
 
     def __init__(
-        self, model: QuadraticModel, H: M, c: Array, center: Array, w: Array, mu: Array,
-        tol: float, deadline: Deadline,
-    ) -> None:  # fmt: skip
+        self,
+        model: QuadraticModel,
+        H: M,
+        c: Array,
+        center: Array,
+        w: Array,
+        mu: Array,
+        tol: float,
+        deadline: Deadline,
+    ) -> None:
         self.model, self.H, self.tol, self.deadline = model, H, tol, deadline
         diagonal, o = self.diagonal(), model.options
         trace = float(diagonal.sum())
@@ -172,10 +179,21 @@ class Run(Generic[M]):
 
         assert self.model.loop_views is not None
         problem = Splitting(
-            *self.model.loop_views, np.ascontiguousarray(inverse), -self.c, self.shift, self.step,
-            self.image, self.dual, self.penalty, self.model.options.relaxation, n_iter, 10, tol,
-            self.length, self.force,
-        )  # fmt: skip
+            *self.model.loop_views,
+            np.ascontiguousarray(inverse),
+            -self.c,
+            self.shift,
+            self.step,
+            self.image,
+            self.dual,
+            self.penalty,
+            self.model.options.relaxation,
+            n_iter,
+            10,
+            tol,
+            self.length,
+            self.force,
+        )
         done, self.primal, self.stationary = splitting(problem)
         self.n_iter += done
 
@@ -237,9 +255,13 @@ class Best:
         if run.residual < o.gain * self.residual:
             self.residual, self.idle = run.residual, 0
             self.point = (
-                run.step.copy(), run.image.copy(), run.dual.copy(), run.primal, run.stationary,
+                run.step.copy(),
+                run.image.copy(),
+                run.dual.copy(),
+                run.primal,
+                run.stationary,
                 run.penalty,
-            )  # fmt: skip
+            )
             return False
         self.idle += 1
         if self.idle < o.idle:

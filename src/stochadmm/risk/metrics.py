@@ -106,9 +106,13 @@ def row_scores(f2: FiniteSum, energy: Array) -> Array:
 
 
 def data_metric(
-    f2: FiniteSum, runs: Runs, rng: np.random.Generator, predictions: Array | None = None,
-    workspace: Workspace | None = None, options: MetricOptions = OPTIONS,
-) -> Array:  # fmt: skip
+    f2: FiniteSum,
+    runs: Runs,
+    rng: np.random.Generator,
+    predictions: Array | None = None,
+    workspace: Workspace | None = None,
+    options: MetricOptions = OPTIONS,
+) -> Array:
     """Return the matrix of the x2 step: a sampled Hessian, lifted for rare columns.
 
     At the predictions of all rows, or the bound on it without them; one matrix for all outputs,

@@ -86,9 +86,13 @@ def moments(f2: FiniteSum) -> Moments:
         constant += 0.5 * float(weight @ np.square(targets[:, those]).sum(axis=1))
     scale = factor / f2.n_terms
     return Moments(
-        [scale * B for B in matrices], [those for _, those in found], scale * linear,
-        scale * constant, origin, level,
-    )  # fmt: skip
+        [scale * B for B in matrices],
+        [those for _, those in found],
+        scale * linear,
+        scale * constant,
+        origin,
+        level,
+    )
 
 
 def _targets(f2: FiniteSum) -> Array:
@@ -104,10 +108,12 @@ def in_free_bases(f2: FiniteSum, of: Moments, free: Array) -> tuple[Moments, lis
     that belong to the bases. None where the columns serve as they are.
     """
     inside = free[free < f2.n_features]
-    columns = np.hstack([
-        f2.rows.columns(inside).dense() - of.origin[inside],
-        np.ones((f2.n_terms, free.size - inside.size)),
-    ])  # fmt: skip
+    columns = np.hstack(
+        [
+            f2.rows.columns(inside).dense() - of.origin[inside],
+            np.ones((f2.n_terms, free.size - inside.size)),
+        ]
+    )
     weights = [np.sqrt(weight)[:, None] for weight, _ in patterns(f2)]
     bases = [free_basis(root * columns) for root in weights]
     if all(basis is None for basis in bases):

@@ -30,9 +30,22 @@ def dense_view(f2: FiniteSum, columns: Array) -> DataView:
     name, p0, p1 = loss.kernel
     X = np.ascontiguousarray(columns, dtype=np.float64)
     return DataView(
-        len(X), X.shape[1], 1, False, X, none, none, none, y.reshape(-1, 1), weight, offset, False,
-        str(name), float(p0), float(p1),
-    )  # fmt: skip
+        len(X),
+        X.shape[1],
+        1,
+        False,
+        X,
+        none,
+        none,
+        none,
+        y.reshape(-1, 1),
+        weight,
+        offset,
+        False,
+        str(name),
+        float(p0),
+        float(p1),
+    )
 
 
 def pass_view(f2: FiniteSum) -> DataView | None:
@@ -62,11 +75,13 @@ def single_views(f2: FiniteSum) -> list[DataView]:
     every = data_view(f2)
     return [
         replace(
-            every, outputs=1, y=np.ascontiguousarray(every.y[:, [k]]),
+            every,
+            outputs=1,
+            y=np.ascontiguousarray(every.y[:, [k]]),
             offset=np.ascontiguousarray(every.offset[:, k]) if every.offset.size else every.offset,
         )
         for k in range(f2.n_outputs)
-    ]  # fmt: skip
+    ]
 
 
 def data_view(f2: FiniteSum) -> DataView:
@@ -82,6 +97,19 @@ def data_view(f2: FiniteSum) -> DataView:
         csr_parts(f2.X) if f2.storage == "csr" else (f2.X, none, none, none)
     )
     return DataView(
-        n, f2.n_features, outputs, f2.storage == "csr", X, indptr, indices, entries, y, weight,
-        offset, f2.intercept, str(name), float(p0), float(p1),
-    )  # fmt: skip
+        n,
+        f2.n_features,
+        outputs,
+        f2.storage == "csr",
+        X,
+        indptr,
+        indices,
+        entries,
+        y,
+        weight,
+        offset,
+        f2.intercept,
+        str(name),
+        float(p0),
+        float(p1),
+    )

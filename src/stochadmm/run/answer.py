@@ -53,9 +53,14 @@ class About(NamedTuple):
 
 
 def finish(
-    state: State, best: Measured, monitor: Monitor, status: Status, about: About,
-    kept: Resumable | None, as_it_is: bool = False,
-) -> Result:  # fmt: skip
+    state: State,
+    best: Measured,
+    monitor: Monitor,
+    status: Status,
+    about: About,
+    kept: Resumable | None,
+    as_it_is: bool = False,
+) -> Result:
     """Return the result: the best point, with exact structure where that costs nothing.
 
     ``as_it_is`` leaves out whatever takes time.
@@ -72,14 +77,27 @@ def finish(
     if notes:
         details["data"] = list(notes)
     return Result(
-        coef=coef, intercept=intercept, x1=best.point.x1, x2=best.point.x2, dual=best.dual,
-        objective=best.objective, feasibility=best.feasibility, gap=best.gap,
-        relative_gap=best.relative_gap, kkt_residual=best.kkt_residual,
-        status=monitor.status(status, best, state), message=monitor.message(best, state),
-        n_epochs=state.n_epochs, n_passes=state.n_passes, n_gradients=state.n_gradients,
-        seconds=about.seconds, ergodic=state.ergodic, history=about.history, info=details,
+        coef=coef,
+        intercept=intercept,
+        x1=best.point.x1,
+        x2=best.point.x2,
+        dual=best.dual,
+        objective=best.objective,
+        feasibility=best.feasibility,
+        gap=best.gap,
+        relative_gap=best.relative_gap,
+        kkt_residual=best.kkt_residual,
+        status=monitor.status(status, best, state),
+        message=monitor.message(best, state),
+        n_epochs=state.n_epochs,
+        n_passes=state.n_passes,
+        n_gradients=state.n_gradients,
+        seconds=about.seconds,
+        ergodic=state.ergodic,
+        history=about.history,
+        info=details,
         state=kept,
-    )  # fmt: skip
+    )
 
 
 def split_off(problem: Problem, x2: Array) -> tuple[Array, Any]:
@@ -129,9 +147,12 @@ def structured(best: Measured, monitor: Monitor, state: State) -> Measured:
         if np.array_equal(candidate, x2):
             return best
         found = monitor.appraise(
-            state, as_pair(problem, candidate.astype(np.float64)), kkt=best.kkt_residual,
-            dual=best.dual, cache=None,
-        )  # fmt: skip
+            state,
+            as_pair(problem, candidate.astype(np.float64)),
+            kkt=best.kkt_residual,
+            dual=best.dual,
+            cache=None,
+        )
         if found.objective <= allowed and found.meets >= best.meets:
             return found
     return best

@@ -88,9 +88,14 @@ def bounded_null_model(
     held = np.flatnonzero(bounds.rows & N.any(axis=1))
     inside = Separable(0.0, 0.0, bounds.lower[held], bounds.upper[held])
     problem = Problem.linear(
-        f2.loss, space.moves[0], f2.y, structure=N[held], on_structure=inside,
-        sample_weight=f2.weight, offset=f2.offset,
-    )  # fmt: skip
+        f2.loss,
+        space.moves[0],
+        f2.y,
+        structure=N[held],
+        on_structure=inside,
+        sample_weight=f2.weight,
+        offset=f2.offset,
+    )
     found = minimize(
         problem, stop=Polished(OPTIONS.tol, OPTIONS.aim), max_passes=OPTIONS.most_passes
     )

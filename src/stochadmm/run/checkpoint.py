@@ -121,9 +121,10 @@ def load(
         except (CheckpointError, OSError):
             raise error from None
         warnings.warn(
-            f"{error}; the run goes on from the one before it, {older(path)}", RuntimeWarning,
+            f"{error}; the run goes on from the one before it, {older(path)}",
+            RuntimeWarning,
             stacklevel=2,
-        )  # fmt: skip
+        )
     if meta.get("identity") != identity:
         raise CheckpointError(
             f"{path} belongs to another problem or method: data, penalties, structure and the "

@@ -39,10 +39,14 @@ Callback = Callable[[Record, State], Any]
 
 
 def epochs(
-    problem: Problem, solver: AnySolver, state: State, rng: np.random.Generator,
-    watch: Stopwatch | None = None, engine: str = "auto",
+    problem: Problem,
+    solver: AnySolver,
+    state: State,
+    rng: np.random.Generator,
+    watch: Stopwatch | None = None,
+    engine: str = "auto",
     seconds_left: Callable[[], float] = lambda: math.inf,
-) -> Iterator[State]:  # fmt: skip
+) -> Iterator[State]:
     """Yield the state after every epoch, for ever; only the epochs are timed as solving.
 
     Every loop over the epochs of a method, in a run, in tuning or in an experiment, is this one.
@@ -56,9 +60,13 @@ def epochs(
 
 
 def begin(
-    problem: Problem, solver: AnySolver, start: Any, engine: str, workspace: Workspace,
+    problem: Problem,
+    solver: AnySolver,
+    start: Any,
+    engine: str,
+    workspace: Workspace,
     deadline: Deadline = NEVER,
-) -> State:  # fmt: skip
+) -> State:
     """Check that a solver can serve a problem and return its first state."""
     solver.check(problem)
     with counted_reads() as reads:
@@ -115,9 +123,13 @@ class Run:
         if self.checkpoint is not None and not self.identity:
             raise ValueError(f"checkpoint: this run cannot be resumed, {self.not_resumable}")
         self.state = begin(
-            self.problem, self.solver, self.start, self.engine, self.workspace,
+            self.problem,
+            self.solver,
+            self.start,
+            self.engine,
+            self.workspace,
             Deadline.after(self.seconds_left),
-        )  # fmt: skip
+        )
 
     def _identify(self) -> None:
         try:
@@ -176,9 +188,14 @@ class Run:
         elif self.best is not None:
             status = self._standing()
         steps = epochs(
-            self.problem, self.solver, self.state, self.rng, self.watch, self.engine,
+            self.problem,
+            self.solver,
+            self.state,
+            self.rng,
+            self.watch,
+            self.engine,
             lambda: self.seconds_left,
-        )  # fmt: skip
+        )
         while status is None:
             self._keep()
             self._save()
@@ -203,9 +220,15 @@ class Run:
     def _resumable(self) -> Resumable:
         watch = self.watch
         return Resumable(
-            self.state, self.rng.bit_generator.state, self.best, self.monitor.memory, self.engine,
-            (watch.seconds, watch.solving, watch.measuring), self.history, self.identity,
-        )  # fmt: skip
+            self.state,
+            self.rng.bit_generator.state,
+            self.best,
+            self.monitor.memory,
+            self.engine,
+            (watch.seconds, watch.solving, watch.measuring),
+            self.history,
+            self.identity,
+        )
 
     def rescue(self) -> None:
         """Write where a run stands that cannot go on."""
@@ -234,12 +257,18 @@ class Run:
         self.not_resumable = f"it was interrupted, and states above {most} MB are not copied"
         best, last = self.best, self.history[-1:]
         self.state = State(
-            x=best.point, output=best.point, dual=best.dual, beta=best.beta,
-            ergodic=None, engine=self.state.engine, notes=self.state.notes,
+            x=best.point,
+            output=best.point,
+            dual=best.dual,
+            beta=best.beta,
+            ergodic=None,
+            engine=self.state.engine,
+            notes=self.state.notes,
             workspace=self.workspace,
-            n_epochs=last[0].epoch if last else 0, n_passes=last[0].passes if last else 0.0,
+            n_epochs=last[0].epoch if last else 0,
+            n_passes=last[0].passes if last else 0.0,
             n_gradients=last[0].gradients if last else 0.0,
-        )  # fmt: skip
+        )
         return Status.INTERRUPTED
 
     def _due(self) -> bool:
@@ -370,8 +399,12 @@ class Run:
 
 
 GENERATORS = (
-    np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64,
-)  # fmt: skip
+    np.random.PCG64,
+    np.random.PCG64DXSM,
+    np.random.MT19937,
+    np.random.Philox,
+    np.random.SFC64,
+)
 
 
 def generator_of(state: Any) -> np.random.Generator:

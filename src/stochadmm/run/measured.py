@@ -113,10 +113,18 @@ class Measured:
         self, state: State, solving: float, measuring: float, feasibility: float
     ) -> Record:
         return Record(
-            state.n_epochs, state.n_passes, state.n_gradients, solving, measuring, self.objective,
-            feasibility, self.gap, self.relative_gap, self.kkt_residual,
+            state.n_epochs,
+            state.n_passes,
+            state.n_gradients,
+            solving,
+            measuring,
+            self.objective,
+            feasibility,
+            self.gap,
+            self.relative_gap,
+            self.kkt_residual,
             int(np.count_nonzero(self.point.x2)),
-        )  # fmt: skip
+        )
 
 
 class Memory(NamedTuple):

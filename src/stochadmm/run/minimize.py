@@ -167,9 +167,18 @@ def minimize(
     array([2., 0., 0., 0.])
     """
     asked = Request(
-        stop, Limits(max_passes, max_seconds), start, resume, callback, random_state, engine,
-        verbose, resumable, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
-    )  # fmt: skip
+        stop,
+        Limits(max_passes, max_seconds),
+        start,
+        resume,
+        callback,
+        random_state,
+        engine,
+        verbose,
+        resumable,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+    )
     with nullcontext() if cluster is None else use(cluster):
         return solve(_looked_at(problem, memory), solver, asked, Workspace())
 

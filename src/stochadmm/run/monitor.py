@@ -47,9 +47,13 @@ class Monitor:
     """Measures points of one problem and remembers the best lower bound."""
 
     def __init__(
-        self, problem: Problem, rule: Rule, memory: Memory | None = None,
-        workspace: Workspace | None = None, habits: Habits | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        problem: Problem,
+        rule: Rule,
+        memory: Memory | None = None,
+        workspace: Workspace | None = None,
+        habits: Habits | None = None,
+    ) -> None:
         self.problem, self.rule, self.habits = problem, rule, habits or Habits()
         self.workspace = workspace or Workspace()
         wanted = rule.wanted_gap()
@@ -143,10 +147,15 @@ class Monitor:
             )
         else:
             found = certify(
-                self.problem, x, dual, cache, strength=strength,
-                options=self.habits.certificate.towards(target), workspace=workspace,
+                self.problem,
+                x,
+                dual,
+                cache,
+                strength=strength,
+                options=self.habits.certificate.towards(target),
+                workspace=workspace,
                 deadline=state.deadline,
-            )  # fmt: skip
+            )
         self.took[strength] = time.perf_counter() - began
         self.count(state, found.n_passes)
         return found
@@ -202,9 +211,15 @@ class Monitor:
         return self.appraise(state, state.output, value=cache.value if exact else None)
 
     def appraise(
-        self, state: State, point: Pair, *, value: float | None = None, kkt: float | None = None,
-        dual: Array | None = None, **known: Any,
-    ) -> Measured:  # fmt: skip
+        self,
+        state: State,
+        point: Pair,
+        *,
+        value: float | None = None,
+        kkt: float | None = None,
+        dual: Array | None = None,
+        **known: Any,
+    ) -> Measured:
         """Return everything that is said about a point, as it would be returned.
 
         Parameters
@@ -233,11 +248,19 @@ class Monitor:
         penalty, outside = penalty_of(problem, point, self.workspace)
         objective = value + penalty
         found = Measured(
-            point, multiplier, state.beta, objective, relative,
-            outside if problem.is_model else residual, strayed, self.bound, kkt,
-            self.scale(objective), _longest(multiplier, state.dual),
+            point,
+            multiplier,
+            state.beta,
+            objective,
+            relative,
+            outside if problem.is_model else residual,
+            strayed,
+            self.bound,
+            kkt,
+            self.scale(objective),
+            _longest(multiplier, state.dual),
             known.get("cache", state.cache),
-        )  # fmt: skip
+        )
         return self.judged(found, state)
 
     def judged(self, m: Measured, state: State) -> Measured:

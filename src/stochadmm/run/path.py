@@ -333,10 +333,18 @@ def _climb(unit: Problem, direction: Array, workspace: Workspace) -> float:
             w = _scaled(unit.h2, alpha).prox(direction, 1.0)
         else:
             found = minimize_quadratic(
-                H, -direction, np.zeros_like(direction), unit.A2, _scaled(unit.h1, alpha),
-                _scaled(unit.h2, alpha), dual=dual, tol=tol, penalty=penalty,
-                max_iter=SEARCH.most_steps, workspace=workspace,
-            )  # fmt: skip
+                H,
+                -direction,
+                np.zeros_like(direction),
+                unit.A2,
+                _scaled(unit.h1, alpha),
+                _scaled(unit.h2, alpha),
+                dual=dual,
+                tol=tol,
+                penalty=penalty,
+                max_iter=SEARCH.most_steps,
+                workspace=workspace,
+            )
             w, dual, penalty = found.w, found.dual, found.penalty
         after = ratio(w) if float(np.abs(w).max()) > 1e-9 else 0.0
         if after <= alpha * (1 + SEARCH.rounded_up):

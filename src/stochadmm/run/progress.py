@@ -76,9 +76,11 @@ def bar(
 
     whole = Column(no_wrap=True, min_width=len(name))  # narrow terminals cut the numbers instead
     layout = (
-        TextColumn("{task.description}", table_column=whole), BarColumn(20),
-        TextColumn("{task.fields[state]}"), TimeElapsedColumn(),
-    )  # fmt: skip
+        TextColumn("{task.description}", table_column=whole),
+        BarColumn(20),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+    )
     total = max_passes if math.isfinite(max_passes) else None
     forecast = Forecast(rule)
     first = f"first reads of {read_bytes / 1e9:.3g} GB" if read_bytes else ""
@@ -109,9 +111,13 @@ def counted(name: str, total: int, shown: bool) -> Iterator[Callable[[int], None
     )
 
     layout = (
-        TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn("{task.description}"),
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     with Progress(*layout, console=Console(stderr=True)) as progress:
         task = progress.add_task(name, total=total)
         yield lambda done: progress.advance(task, done)

@@ -49,11 +49,15 @@ def result_of(units: Units, found: Result, rule: Rule) -> Result:
     whole = units.back(inside).x2 + 0
     coef, intercept = split_off(problem, whole)
     found = replace(
-        found, coef=coef, intercept=intercept, x1=pair.x1, x2=pair.x2,
+        found,
+        coef=coef,
+        intercept=intercept,
+        x1=pair.x1,
+        x2=pair.x2,
         dual=units.back_dual(found.dual),
         ergodic=None if found.ergodic is None else units.back(found.ergodic),
         info=found.info | {"units": units.describe()},
-    )  # fmt: skip
+    )
     exact = units.shift is None and np.array_equal(units.into(Pair(pair.x1, whole)).x2, inside.x2)
     return found if exact else _appraised(units, found, whole, rule)
 
@@ -79,15 +83,23 @@ def summary_result(whole: Summarized, found: Result, rule: Rule, reads: float) -
     route = found.info.get("route", found.info["solver"])
     why = "a squared loss: sums of products make the rows superfluous"
     found = replace(
-        found, coef=coef, intercept=intercept, x2=whole.back(found.pair).x2, ergodic=ergodic,
+        found,
+        coef=coef,
+        intercept=intercept,
+        x2=whole.back(found.pair).x2,
+        ergodic=ergodic,
         # the read that F is checked by comes after all steps
-        n_passes=reads + 1.0, n_gradients=reads + 1.0,
+        n_passes=reads + 1.0,
+        n_gradients=reads + 1.0,
         history=[replace(record, passes=reads, gradients=reads) for record in found.history],
-        info=found.info | {
-            "route": "streamed-gram", "inner_route": route, "reason": why,
+        info=found.info
+        | {
+            "route": "streamed-gram",
+            "inner_route": route,
+            "reason": why,
             "data": list(cast(StreamedSum, problem.f2).notes),
         },
-    )  # fmt: skip
+    )
     # sums of products are those of rows that differ from the user's by rounding
     return _renewed(found, objective, rule, whole.rounding.most(objective))
 
@@ -107,10 +119,17 @@ def _renewed(found: Result, objective: float, rule: Rule, slack: float = 0.0) ->
     size = found.gap / found.relative_gap if found.relative_gap else abs(found.objective)
     relative = gap / size if size > 0 else (0.0 if gap == 0 else np.inf)
     record = replace(
-        found.history[-1], objective=objective, gap=gap, relative_gap=relative,
+        found.history[-1],
+        objective=objective,
+        gap=gap,
+        relative_gap=relative,
         feasibility=found.feasibility,
-    )  # fmt: skip
+    )
     return replace(
-        found, objective=objective, gap=gap, relative_gap=relative,
-        status=final_status(found.status, rule.accepts(record)), message=rule.describe(record),
-    )  # fmt: skip
+        found,
+        objective=objective,
+        gap=gap,
+        relative_gap=relative,
+        status=final_status(found.status, rule.accepts(record)),
+        message=rule.describe(record),
+    )

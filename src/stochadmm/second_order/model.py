@@ -51,9 +51,12 @@ def priced(problem: Problem, x: Pair, workspace: Workspace | None = None) -> tup
 
 
 def model_value(
-    problem: Problem, at: Evaluation, H: Array | Implicit, w: Array,
+    problem: Problem,
+    at: Evaluation,
+    H: Array | Implicit,
+    w: Array,
     workspace: Workspace | None = None,
-) -> float:  # fmt: skip
+) -> float:
     """Return m(w); outside of a domain that of the point inside, which a step would lead to."""
     own = w.astype(problem.dtype)
     point, penalty = priced(problem, Pair(problem.zeros().x1, own), workspace)

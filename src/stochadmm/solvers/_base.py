@@ -120,9 +120,13 @@ class Solver(Generic[StateT]):
     needs: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> StateT:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> StateT:
         """Return the state before the first epoch.
 
         It carries the workspace that it is given, or a new one; loops on the way to it end at the
@@ -304,9 +308,13 @@ class OwnSolver(Solver[State]):
         return bool(fact(self.method, "has_kernel"))
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> State:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> State:
         """Return the state before the first epoch."""
         state: State = self.method.start(problem, x, dual)
         return state

@@ -70,9 +70,15 @@ def matrix_size(problem: Problem, requested: str) -> int:
 
 
 def first_step(
-    problem: Problem, beta: float, requested: str, most: int, relaxation: float = 1.0,
-    *, workspace: Workspace, deadline: Deadline = NEVER,
-) -> Step1:  # fmt: skip
+    problem: Problem,
+    beta: float,
+    requested: str,
+    most: int,
+    relaxation: float = 1.0,
+    *,
+    workspace: Workspace,
+    deadline: Deadline = NEVER,
+) -> Step1:
     """Return the x1 step for one penalty; ``most`` bounds the inner steps that f1 needs.
 
     Over-relaxed methods shorten a step along the gradient of f1: with the weight L1 / (2 - alpha)

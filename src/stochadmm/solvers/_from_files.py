@@ -91,9 +91,15 @@ Loop = Callable[..., tuple[Pair, Pair, Pair, Array]]
 
 
 def accelerated(
-    loop: Loop, p: Problem, s: Any, gradient: Anchored, batches: NDArray[np.int64],
-    momentum: float, anchor: float, *steps: Any,
-) -> tuple[Pair, Pair, Pair, Array]:  # fmt: skip
+    loop: Loop,
+    p: Problem,
+    s: Any,
+    gradient: Anchored,
+    batches: NDArray[np.int64],
+    momentum: float,
+    anchor: float,
+    *steps: Any,
+) -> tuple[Pair, Pair, Pair, Array]:
     """Run the inner loop of ACC-SADMM piece by piece.
 
     Between two pieces the extrapolated point and the multiplier ahead follow from the last two

@@ -114,9 +114,13 @@ def _newton_step(p: Problem, s: Any, u: Array, target: Array) -> Array:
 
 
 def solve_x2(
-    problem: Problem, start: Array, target: Array, beta: float,
-    workspace: Workspace | None = None, deadline: Deadline = NEVER,
-) -> tuple[Array, int, int]:  # fmt: skip
+    problem: Problem,
+    start: Array,
+    target: Array,
+    beta: float,
+    workspace: Workspace | None = None,
+    deadline: Deadline = NEVER,
+) -> tuple[Array, int, int]:
     """Return argmin h2(u) + f2(u) + (beta / 2)|A2 u + target|^2, reads of the rows, models.
 
     Newton's method with the safeguards of this module; it ends where the values of the data's type

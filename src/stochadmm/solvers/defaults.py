@@ -176,9 +176,12 @@ def radius(problem: Problem, workspace: Workspace | None = None) -> float:
 
 
 def growth(
-    problem: Problem, runs: Runs, requested: float | str, capped: bool,
+    problem: Problem,
+    runs: Runs,
+    requested: float | str,
+    capped: bool,
     workspace: Workspace | None = None,
-) -> float:  # fmt: skip
+) -> float:
     """Return c, the growth of the weight of a noisy step with the square root of its number.
 
     As asked, or noise / distance, which balances the two parts of the bound. ``capped`` is the

@@ -30,10 +30,11 @@ class ColumnMeans:
         weight = self.weight + other.weight
         share, apart = other.weight / weight if weight else 0.0, other.mean - self.mean
         return ColumnMeans(
-            weight, self.mean + share * apart,
+            weight,
+            self.mean + share * apart,
             self.spread + other.spread + self.weight * share * apart**2,
             self.is_sparse or other.is_sparse,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,11 @@ class RowSums:
     def add(self, other: RowSums) -> RowSums:
         """Return the sums of two ranges of rows, this one first."""
         return RowSums(
-            self.weight + other.weight, self.gram + other.gram, max(self.longest, other.longest),
+            self.weight + other.weight,
+            self.gram + other.gram,
+            max(self.longest, other.longest),
             np.maximum(self.peaks, other.peaks),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,13 @@ def constants_from(f2: StreamedSum, sums: RowSums, scratch: Scratch | None) -> C
     energy = np.diagonal(gram).copy() if square else gram
     top = float(np.linalg.eigvalsh(gram)[-1]) if square else np.inf
     return Constants(
-        mean, bound * min(top * (1 + 1e-9), float(energy.sum())), bound * sums.longest / mean,
-        energy, sums.peaks / mean, None if scratch is None else scratch.files,
-    )  # fmt: skip
+        mean,
+        bound * min(top * (1 + 1e-9), float(energy.sum())),
+        bound * sums.longest / mean,
+        energy,
+        sums.peaks / mean,
+        None if scratch is None else scratch.files,
+    )
 
 
 def streamed_metric(

@@ -82,9 +82,10 @@ def opening(f2: StreamedSum) -> Opening:
         sums = over_source(f2.source, work, add)
     at = sums.at_zero
     return Opening(
-        facts_from(sums.first, copy), constants_from(f2, sums.rows, shuffled),
+        facts_from(sums.first, copy),
+        constants_from(f2, sums.rows, shuffled),
         Evaluation(zero, at.value / at.weight, at.gradient / at.weight),
-    )  # fmt: skip
+    )
 
 
 def opened(f2: StreamedSum, workspace: Workspace) -> Opening:

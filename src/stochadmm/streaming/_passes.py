@@ -40,10 +40,11 @@ class Sample:
         offsets = [p.offset for p in parts if p.offset is not None]
         return cls(
             first.rows.followed_by(*(p.rows for p in others)),
-            np.concatenate([p.y for p in parts]), np.concatenate([p.weight for p in parts]),
+            np.concatenate([p.y for p in parts]),
+            np.concatenate([p.weight for p in parts]),
             np.concatenate(offsets) if offsets else None,
             np.concatenate([p.probability for p in parts]),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,16 @@ class Sums:
     def add(self, other: Sums) -> Sums:
         """Return the sums of two ranges of rows, this one first."""
         return Sums(
-            self.n + other.n, self.weight + other.weight, self.value + other.value,
-            self.conjugate + other.conjugate, self.gradient + other.gradient,
+            self.n + other.n,
+            self.weight + other.weight,
+            self.value + other.value,
+            self.conjugate + other.conjugate,
+            self.gradient + other.gradient,
             self.floor + other.floor,
-            _plus(self.energy, other.energy), self.sample + other.sample,
+            _plus(self.energy, other.energy),
+            self.sample + other.sample,
             _plus(self.along, other.along),
-        )  # fmt: skip
+        )
 
     def with_one_sample(self) -> Sums:
         """Return the same with the parts of the sample as one."""
@@ -136,9 +141,13 @@ class Work:
             gradient = np.concatenate([gradient, qu.sum(axis=0, keepdims=True)])
         total = float(q @ losses)
         return Sums(
-            len(y), float(q.sum()), total, float(np.vdot(qu, own)) - total, gradient,
+            len(y),
+            float(q.sum()),
+            total,
+            float(np.vdot(qu, own)) - total,
+            gradient,
             sample=self._drawn(block.first + part.start, Sample(rows, y, q, offset, q), stored),
-        )  # fmt: skip
+        )
 
     def _first(self, block: Block) -> Sums:
         """Return what the first pass finds in a block, whose numbers are checked.
@@ -163,10 +172,15 @@ class Work:
         check_offset(block, z.shape)
         y, z = self._targets(block.y), z if offset is None else z + offset
         return Sums(
-            len(y), float(q.sum()), float(q @ _each(self.loss, z, y)), 0.0, np.zeros(0),
-            floor=float(q @ by_rows(self.loss.conjugate(zero, y))), energy=energy,
+            len(y),
+            float(q.sum()),
+            float(q @ _each(self.loss, z, y)),
+            0.0,
+            np.zeros(0),
+            floor=float(q @ by_rows(self.loss.conjugate(zero, y))),
+            energy=energy,
             sample=self._drawn(block.first, Sample(stored, y, q, offset, q), stored),
-        )  # fmt: skip
+        )
 
     def _targets(self, y: Array) -> Array:
         """Return targets in float64, or the numbers of classes."""

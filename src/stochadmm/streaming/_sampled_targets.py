@@ -29,9 +29,12 @@ class SampledTargets:
         if self.offset is not None and other.offset is not None:
             offset = np.concatenate([self.offset, other.offset])
         return SampledTargets(
-            np.concatenate([self.y, other.y]), np.concatenate([self.weight, other.weight]),
-            offset, np.minimum(self.low, other.low), np.maximum(self.high, other.high),
-        )  # fmt: skip
+            np.concatenate([self.y, other.y]),
+            np.concatenate([self.weight, other.weight]),
+            offset,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+        )
 
 
 @dataclass(frozen=True)

@@ -71,9 +71,14 @@ class StreamedSum:
     dtype = np.dtype(np.float64)
 
     def __init__(
-        self, loss: Loss, source: Source, *, intercept: bool = False, memory: int = BUDGET,
+        self,
+        loss: Loss,
+        source: Source,
+        *,
+        intercept: bool = False,
+        memory: int = BUDGET,
         seed: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not streams(loss):
             raise TypeError(
                 f"{type(loss).__name__} cannot be streamed: it lacks one of {', '.join(NEEDS)}; "
@@ -270,15 +275,23 @@ def facts_from(sums: Sums, scratch: Scratch | None) -> Facts:
         raise ValueError("the weights are zero everywhere; give a row a weight > 0")
     assert sums.energy is not None
     return Facts(
-        sums.n, sums.weight, sums.energy / sums.n, sums.value / sums.weight,
-        sums.floor / sums.weight, Sample.joined(sums.sample),
+        sums.n,
+        sums.weight,
+        sums.energy / sums.n,
+        sums.value / sums.weight,
+        sums.floor / sums.weight,
+        Sample.joined(sums.sample),
         None if scratch is None else scratch.files,
-    )  # fmt: skip
+    )
 
 
 def in_memory(f2: StreamedSum, rows: Sample, weight: Array) -> FiniteSum:
     """Return the mean loss of the rows of a sample in float64, with weights of their own."""
     return FiniteSum(
-        f2.loss, rows.rows.as_type(np.float64), rows.y, weight, intercept=f2.intercept,
+        f2.loss,
+        rows.rows.as_type(np.float64),
+        rows.y,
+        weight,
+        intercept=f2.intercept,
         offset=rows.offset,
-    )  # fmt: skip
+    )

@@ -56,9 +56,11 @@ class Products:
     def add(self, other: Products) -> Products:
         """Return the sums of two ranges of rows, this one first."""
         return Products(
-            self.weight + other.weight, self.gram + other.gram, self.cross + other.cross,
+            self.weight + other.weight,
+            self.gram + other.gram,
+            self.cross + other.cross,
             self.squares + other.squares,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -135,8 +137,10 @@ class AlongWork:
     def _block(self, block: Block) -> Along:
         rows, y = self.first.moved(block)
         few = max(1, self.first.block_bytes // (8 * self.directions.shape[1]))
-        parts = [self._part(rows.take(part), y[part], block.weights[part])
-                 for part in cut(0, len(y), few)]  # fmt: skip
+        parts = [
+            self._part(rows.take(part), y[part], block.weights[part])
+            for part in cut(0, len(y), few)
+        ]
         total = parts[0]
         for part in parts[1:]:
             total = total.add(part)

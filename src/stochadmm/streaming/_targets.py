@@ -38,9 +38,13 @@ class Targets:
             if len(classes) > most:
                 classes = mass = None
         return Targets(
-            self.n + other.n, classes, mass, min(self.low, other.low), max(self.high, other.high),
+            self.n + other.n,
+            classes,
+            mass,
+            min(self.low, other.low),
+            max(self.high, other.high),
             self.outputs,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)

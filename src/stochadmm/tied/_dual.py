@@ -35,10 +35,19 @@ class Found(NamedTuple):
 
 
 def dual_point(
-    f2: FiniteSum, form: OneBlock, rows: Structure, penalty: Pieces, at: Evaluation, start: Array,
-    reflections: int, enough: float, options: TiedOptions = OPTIONS, *,
-    deadline: Deadline = NEVER, workspace: Workspace | None = None,
-) -> Found:  # fmt: skip
+    f2: FiniteSum,
+    form: OneBlock,
+    rows: Structure,
+    penalty: Pieces,
+    at: Evaluation,
+    start: Array,
+    reflections: int,
+    enough: float,
+    options: TiedOptions = OPTIONS,
+    *,
+    deadline: Deadline = NEVER,
+    workspace: Workspace | None = None,
+) -> Found:
     """Return the best bound that some reflections find for the slopes at a point.
 
     They end early when a bound is at least ``enough``.
@@ -149,8 +158,10 @@ class Candidates:
         """Take slopes and multiplier times one factor, unless a better factor is known."""
         if scale < self.nearest:
             return
-        at, error = self.at, rounding(self.f2, self.form, self.at.derivative, mu,
-                                      workspace=self.workspace)  # fmt: skip
+        at, error = (
+            self.at,
+            rounding(self.f2, self.form, self.at.derivative, mu, workspace=self.workspace),
+        )
         # a point on the edge may fall outside by rounding when scaled
         for factor in (scale, scale * (1.0 - 1e-15), scale * (1.0 - 1e-14)):
             value = dual_value(
@@ -182,9 +193,17 @@ class Candidates:
             self.values.pop(0)
             u, at = self._slopes(factor), self.at
             bound = lower_bound(
-                self.f2, self.form, at.predictions, u, factor * at.gradient, factor * mu, error,
-                self.objective, value, workspace=self.workspace,
-            )  # fmt: skip
+                self.f2,
+                self.form,
+                at.predictions,
+                u,
+                factor * at.gradient,
+                factor * mu,
+                error,
+                self.objective,
+                value,
+                workspace=self.workspace,
+            )
             if np.isfinite(bound) and (self.proved is None or bound > self.proved.bound):
                 self.proved = DualPoint(bound, factor * mu, u, factor)
                 break

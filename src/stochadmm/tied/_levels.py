@@ -139,9 +139,14 @@ class Reduced:
         return self.f2.value_at(z) + float(self.penalty.value(self.S @ v))
 
     def minimize(
-        self, v: Array, mu: Array, tol: float, options: TiedOptions = OPTIONS, *,
+        self,
+        v: Array,
+        mu: Array,
+        tol: float,
+        options: TiedOptions = OPTIONS,
+        *,
         deadline: Deadline = NEVER,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """Return levels near the minimum, by Newton steps from v with multipliers of all rows.
 
         Steps end when they gain less than ``tol`` times the objective. Few levels are a small
@@ -166,9 +171,15 @@ class Reduced:
             gradient = self.columns.T @ (unit * loss.slope(z, f2.y))
             H = self._hessian(unit * loss.curvature(z, f2.y))
             found = model.minimize(
-                H, gradient, v, dual=dual, tol=options.model_tol, penalty=penalty, max_iter=2000,
+                H,
+                gradient,
+                v,
+                dual=dual,
+                tol=options.model_tol,
+                penalty=penalty,
+                max_iter=2000,
                 deadline=deadline,
-            )  # fmt: skip
+            )
             ahead = structured(self.S, found, options.accurate)
             change = self.predictions(ahead) - z
 

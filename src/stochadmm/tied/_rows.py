@@ -198,9 +198,15 @@ class ManySystem:
 
 
 def factored_rows(
-    f2: FiniteSum, energy: Array, of: StructureMatrix, seen: bytes, sigma: bytes,
-    share: float, few: bool, options: TiedOptions,
-) -> Rows:  # fmt: skip
+    f2: FiniteSum,
+    energy: Array,
+    of: StructureMatrix,
+    seen: bytes,
+    sigma: bytes,
+    share: float,
+    few: bool,
+    options: TiedOptions,
+) -> Rows:
     """Return the rows with the factor of their structure, of the rows of it that are seen.
 
     ``energy`` are the means of squares of the columns. Masks and weights are bytes, so

@@ -40,9 +40,14 @@ class Splitting:
         return replace(self)
 
     def run(
-        self, model: Model, lin: Array, at: Array, iterations: int, *,
+        self,
+        model: Model,
+        lin: Array,
+        at: Array,
+        iterations: int,
+        *,
         deadline: Deadline = NEVER,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """Iterate from ``at``; return the last point.
 
         ``lin`` is ``X'(g - D m)``.

@@ -79,9 +79,14 @@ class Structure:
 
     @classmethod
     def of(
-        cls, S: Any, seen: Array, sigma: Array, diagonal: Array, share: float,
+        cls,
+        S: Any,
+        seen: Array,
+        sigma: Array,
+        diagonal: Array,
+        share: float,
         options: TiedOptions = OPTIONS,
-    ) -> Structure:  # fmt: skip
+    ) -> Structure:
         """Factor the rows of S that are seen.
 
         ``diagonal`` is that of the data's Hessian; ``share`` times it, in units of L, is added
@@ -101,9 +106,15 @@ class Structure:
 
     @classmethod
     def __made__(
-        cls, S: Any, St: Any, sigma: Array, gram: Any, shift: Array | None, options: TiedOptions,
+        cls,
+        S: Any,
+        St: Any,
+        sigma: Array,
+        gram: Any,
+        shift: Array | None,
+        options: TiedOptions,
         **_: Any,
-    ) -> Structure:  # fmt: skip
+    ) -> Structure:
         return cls(S, St, sigma, gram, shift, _factor(_whole(gram, shift)), options)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -90,9 +90,12 @@ def test_many_coupled_outputs_of_sparse_rows_are_certified():
     X = sparse.csr_array(words / np.linalg.norm(words, axis=1, keepdims=True))
     norms = sa.Stacked([(sa.L1(1e-3), d), (sa.Nuclear(1e-3), d)])
     problem = sa.Problem.linear(
-        sa.Multinomial(outputs), X, y, structure=sa.VStack([sa.Identity(d), sa.Identity(d)]),
+        sa.Multinomial(outputs),
+        X,
+        y,
+        structure=sa.VStack([sa.Identity(d), sa.Identity(d)]),
         on_structure=norms,
-    )  # fmt: skip
+    )
     result = sa.minimize(problem, stop=sa.Gap(1e-5))
     assert result.converged
     outside = sa.certify(problem, result.pair, result.dual, strength="corrected")
@@ -115,7 +118,7 @@ UNPENALIZED = {
     "gamma": (sa.Gamma(), lambda z, rng: rng.gamma(2.0, np.exp(0.3 * z))),
     "huber": (sa.Huber(0.3), lambda z, rng: z + rng.standard_t(3, len(z))),
     "classes": (sa.Multinomial(3), lambda z, rng: np.digitize(z + rng.normal(size=600), [-1, 1])),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("intercept", [False, True])

@@ -234,9 +234,14 @@ def test_rows_of_every_kind_are_read_as_they_are(as_sparse, dtype, intercept, mo
     y, weight, offset = rng.standard_normal(n), rng.integers(0, 3, n), rng.standard_normal(n)
     rows = sparse.csr_array(X) if as_sparse else X
     problem = sa.Problem.linear(
-        sa.Squared(), rows, y.astype(dtype), intercept=intercept, offset=offset.astype(dtype),
-        sample_weight=weight.astype(dtype), on_coefficients=sa.L1(0.01),
-    )  # fmt: skip
+        sa.Squared(),
+        rows,
+        y.astype(dtype),
+        intercept=intercept,
+        offset=offset.astype(dtype),
+        sample_weight=weight.astype(dtype),
+        on_coefficients=sa.L1(0.01),
+    )
     form = column_form(problem, Workspace())
     start = rng.standard_normal(problem.shape2)  # more columns than a small set may have
 

@@ -81,9 +81,14 @@ def test_shortened_steps_that_bring_something_lead_to_the_end(seed):
     X, y = rng.standard_normal((20, 6)), 2 * rng.standard_t(2, 20)
     X[rng.random(X.shape) < 0.5] = 0
     model = sa.OverlappingGroupRegressor(
-        groups=[[0, 1, 2], [3], [4, 5]], group_weights=np.sqrt([3, 1, 2]), alpha=0.02,
-        l1_ratio=0.3, loss=sa.Quantile(0.5, 0.1), fit_intercept=False, max_passes=100,
-    )  # fmt: skip
+        groups=[[0, 1, 2], [3], [4, 5]],
+        group_weights=np.sqrt([3, 1, 2]),
+        alpha=0.02,
+        l1_ratio=0.3,
+        loss=sa.Quantile(0.5, 0.1),
+        fit_intercept=False,
+        max_passes=100,
+    )
     result = model.fit(X, y).result_
     x, v = cp.Variable(6), cp.Variable(20)  # the smoothed loss is the least over v
     loss = 0.5 * cp.norm1(v) + cp.sum_squares(y - X @ x - v) / 0.2

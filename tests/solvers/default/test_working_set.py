@@ -30,9 +30,13 @@ def lasso():
 def weighted_logistic():
     rng, X, z = rows(1)
     return sa.Problem.linear(
-        sa.Logistic(), X, np.where(z > 0, 1.0, -1.0), on_coefficients=sa.L1(0.05), intercept=True,
+        sa.Logistic(),
+        X,
+        np.where(z > 0, 1.0, -1.0),
+        on_coefficients=sa.L1(0.05),
+        intercept=True,
         sample_weight=rng.integers(0, 3, N).astype(float),
-    )  # fmt: skip
+    )
 
 
 def elastic_net_csr():
@@ -48,9 +52,12 @@ def free_columns():
     weights = np.ones(D)
     weights[[5, 300]] = 0.0
     return sa.Problem.linear(
-        sa.Squared(), X, z, structure=sa.Identity(D, scale=2.0),
+        sa.Squared(),
+        X,
+        z,
+        structure=sa.Identity(D, scale=2.0),
         on_structure=sa.L1(0.1, weights=weights),
-    )  # fmt: skip
+    )
 
 
 def non_negative():
@@ -68,16 +75,24 @@ def sparse_and_low_rank():
     rng, X, z = rows(6, d=250)
     y = np.digitize(z + rng.standard_normal(N), np.quantile(z, [0.33, 0.66]))
     return sa.Problem.linear(
-        sa.Multinomial(3), X, y, intercept=True,
+        sa.Multinomial(3),
+        X,
+        y,
+        intercept=True,
         structure=sa.VStack([sa.Identity(250), sa.Identity(250)]),
         on_structure=sa.Stacked([(sa.L1(0.05), 250), (sa.Nuclear(0.05), 250)]),
-    )  # fmt: skip
+    )
 
 
 PROBLEMS = [
-    lasso, weighted_logistic, elastic_net_csr, free_columns, non_negative, multitask_rows,
+    lasso,
+    weighted_logistic,
+    elastic_net_csr,
+    free_columns,
+    non_negative,
+    multitask_rows,
     sparse_and_low_rank,
-]  # fmt: skip
+]
 each = pytest.mark.parametrize("make", PROBLEMS, ids=lambda make: make.__name__)
 
 
@@ -161,12 +176,17 @@ def test_problems_that_are_refused(problem, reason):
 @pytest.mark.parametrize(
     "penalty",
     [
-        sa.L1(0.5), sa.L1(0.5, weights=np.arange(1.0, 7.0)), sa.ElasticNet(0.7, 0.4),
-        sa.L1(0.3) + sa.NonNegative(), sa.RowsL21(0.8, weights=np.arange(1.0, 7.0)),
-        sa.Nuclear(0.5), sa.L2Ball(2.0), sa.Box(-1.0, 2.0),
+        sa.L1(0.5),
+        sa.L1(0.5, weights=np.arange(1.0, 7.0)),
+        sa.ElasticNet(0.7, 0.4),
+        sa.L1(0.3) + sa.NonNegative(),
+        sa.RowsL21(0.8, weights=np.arange(1.0, 7.0)),
+        sa.Nuclear(0.5),
+        sa.L2Ball(2.0),
+        sa.Box(-1.0, 2.0),
     ],
     ids=lambda p: type(p).__name__,
-)  # fmt: skip
+)
 def test_a_restricted_penalty_is_the_penalty_with_zeros_elsewhere(penalty):
     rng, kept = np.random.default_rng(0), np.array([1, 2, 5])
     x = np.zeros((6, 3))

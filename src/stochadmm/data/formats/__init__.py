@@ -52,8 +52,12 @@ class Request:
 
     def refuse(self, why: str, *names: str) -> None:
         """Raise where something is given that the format has no use for."""
-        given = {"target": self.target, "columns": self.columns, "weight": self.weight,
-                 "offset": self.offset}  # fmt: skip
+        given = {
+            "target": self.target,
+            "columns": self.columns,
+            "weight": self.weight,
+            "offset": self.offset,
+        }
         for name in names:
             if given[name] is not None:
                 raise ValueError(f"{name} is {given[name]!r}, but {why}; leave {name} out")

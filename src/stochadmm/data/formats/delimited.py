@@ -59,10 +59,11 @@ def _reader(path: str, kinds: dict[str, Any] | None = None) -> Iterator[Any]:
     chosen = {} if kinds is None else {"column_types": kinds, "include_columns": list(kinds)}
     try:
         with text.open_csv(
-            path, text.ReadOptions(block_size=BLOCK),
+            path,
+            text.ReadOptions(block_size=BLOCK),
             text.ParseOptions(delimiter=DELIMITERS[Path(path).suffix.lower()]),
             text.ConvertOptions(null_values=["", " "], **chosen),
-        ) as reader:  # fmt: skip
+        ) as reader:
             yield reader
     except pa.ArrowInvalid as error:
         raise DataError(f"{path} cannot be read as CSV: {error}") from error

@@ -41,18 +41,28 @@ class FullGradient(Solver[StateT]):
         return problem.dtype.itemsize * (numbers + pass_size(problem))
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> StateT:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> StateT:
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
         beta = first_beta(problem, self.beta, workspace)
         return self._begun(
-            point, multiplier, beta, x=point, output=point, dual=multiplier, beta=beta,
+            point,
+            multiplier,
+            beta,
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=beta,
             workspace=workspace,
             notes={"beta": beta, "n_inner": self.n_inner} | self._settings(),
-        )  # fmt: skip
+        )
 
     def _begun(self, point: Pair, multiplier: Array, penalty: float, **common: Any) -> StateT:
         """Return the first state: what all have in common, and what the method adds."""

@@ -193,9 +193,14 @@ def rows_of(runs: Runs, block: int) -> slice:
 
 
 def search(
-    solver: Solver[StateT], name: str, middle: float, problem: Problem, x: Pair, dual: Array,
+    solver: Solver[StateT],
+    name: str,
+    middle: float,
+    problem: Problem,
+    x: Pair,
+    dual: Array,
     workspace: Workspace | None,
-) -> StateT:  # fmt: skip
+) -> StateT:
     """Try five values of a parameter for three epochs each and return the state that got lowest.
 
     The passes of all trials are charged to the state.

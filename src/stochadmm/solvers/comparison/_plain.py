@@ -148,19 +148,36 @@ class Plain(Solver[PlainT]):
         else:
             curvature = defaults.positive("curvature", self.curvature)
         growth = defaults.growth(problem, runs, self.growth, self.capped(), workspace)
-        notes = {"beta": beta, "batch_size": runs.batch_size, "n_inner": n_inner,
-                 "curvature": curvature, "growth": growth, "returns": self.returns}  # fmt: skip
+        notes = {
+            "beta": beta,
+            "batch_size": runs.batch_size,
+            "n_inner": n_inner,
+            "curvature": curvature,
+            "growth": growth,
+            "returns": self.returns,
+        }
         return {
             "workspace": workspace,
-            "x": point, "output": point, "ergodic": point, "mean": point,
-            "dual": multiplier, "beta": beta,
-            "n_inner": n_inner, "curvature": curvature, "growth": growth, "notes": notes,
-        }  # fmt: skip
+            "x": point,
+            "output": point,
+            "ergodic": point,
+            "mean": point,
+            "dual": multiplier,
+            "beta": beta,
+            "n_inner": n_inner,
+            "curvature": curvature,
+            "growth": growth,
+            "notes": notes,
+        }
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> PlainT:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> PlainT:
         """Return the state before the first epoch; nothing of the start is changed."""
         first: PlainT = self.state_type(**self.first_state(problem, x, dual, workspace))
         return first
@@ -219,10 +236,23 @@ class Plain(Solver[PlainT]):
             a.astype(p.dtype) for a in (plan.steps, plan.weights, plan.shares)
         )
         state = loops.Plain(
-            s.beta, step1, self.accelerated, PAST[0] in extras, steps, weights, shares,
-            extras.get("rotation"), extras.get("turned"), extras.get("spectrum"), x.x1, x.x2, dual,
-            mean.x1, mean.x2, *(extras.get(name) for name in PAST),
-        )  # fmt: skip
+            s.beta,
+            step1,
+            self.accelerated,
+            PAST[0] in extras,
+            steps,
+            weights,
+            shares,
+            extras.get("rotation"),
+            extras.get("turned"),
+            extras.get("spectrum"),
+            x.x1,
+            x.x2,
+            dual,
+            mean.x1,
+            mean.x2,
+            *(extras.get(name) for name in PAST),
+        )
         loops.stoc_admm(
             compiled_view(p, s.workspace),
             loops.Sample(batches, runs.n_runs, runs.row_weight),

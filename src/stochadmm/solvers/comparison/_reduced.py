@@ -136,13 +136,23 @@ class Reduced(Solver[ReducedT]):
             curvature = self.loss_curvature(problem, runs, workspace)
         else:
             curvature = defaults.positive("curvature", self.curvature)
-        notes = {"beta": beta, "batch_size": runs.batch_size, "n_inner": n_inner,
-                 "curvature": curvature, "returns": self.returns}  # fmt: skip
+        notes = {
+            "beta": beta,
+            "batch_size": runs.batch_size,
+            "n_inner": n_inner,
+            "curvature": curvature,
+            "returns": self.returns,
+        }
         return {
             "workspace": workspace,
-            "x": point, "output": point, "dual": multiplier, "beta": beta, "n_inner": n_inner,
-            "curvature": curvature, "notes": notes,
-        }  # fmt: skip
+            "x": point,
+            "output": point,
+            "dual": multiplier,
+            "beta": beta,
+            "n_inner": n_inner,
+            "curvature": curvature,
+            "notes": notes,
+        }
 
     def prepare(self, p: Problem, s: ReducedState, rng: np.random.Generator) -> None:
         """Do what comes before an epoch: the warm start, or the next penalty."""
@@ -153,9 +163,16 @@ class Reduced(Solver[ReducedT]):
             warm_start(p, s, rng, self.warm_start_passes, first)
 
     def conclude(
-        self, p: Problem, s: ReducedState, runs: Runs, point: Pair, mean: Pair, full: float = 1.0,
-        per_row: float = 2.0, reads: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        p: Problem,
+        s: ReducedState,
+        runs: Runs,
+        point: Pair,
+        mean: Pair,
+        full: float = 1.0,
+        per_row: float = 2.0,
+        reads: float | None = None,
+    ) -> None:
         """Count an epoch: full gradients, gradients per row; ``mean`` is that of its iterates.
 
         ``reads`` are the passes that full gradients took, where they are not as many.
@@ -172,9 +189,14 @@ class Reduced(Solver[ReducedT]):
 
 
 def reference_loop(
-    p: Problem, s: ReducedState, batches: NDArray[np.int64], estimate: Estimate, curvature: float,
-    stale: Array | None = None, total: Pair | None = None,
-) -> Pair:  # fmt: skip
+    p: Problem,
+    s: ReducedState,
+    batches: NDArray[np.int64],
+    estimate: Estimate,
+    curvature: float,
+    stale: Array | None = None,
+    total: Pair | None = None,
+) -> Pair:
     """Run an epoch's steps on any objects and return the sum of the iterates: the definition.
 
     Where ``stale`` is given, the loss's part of the quadratic of the x2 step is centered there;

@@ -108,9 +108,12 @@ class AADMM(FullGradient[AADMMState]):
 
     def _begun(self, point: Pair, multiplier: Array, penalty: float, **common: Any) -> AADMMState:
         return AADMMState(
-            mean=point, multiplier=multiplier, mean_multiplier=multiplier,
-            horizon=self.horizon or self.first_horizon, **common,
-        )  # fmt: skip
+            mean=point,
+            multiplier=multiplier,
+            mean_multiplier=multiplier,
+            horizon=self.horizon or self.first_horizon,
+            **common,
+        )
 
     def _settings(self) -> dict[str, Any]:
         return {"first horizon": self.horizon or self.first_horizon}

@@ -99,8 +99,10 @@ class ADMM(Solver[ADMMState]):
     name: ClassVar[str] = "admm"
     has_kernel: ClassVar[bool] = False
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "h1": ("prox",), "h2": ("prox",), "f2": NEEDS,
-    }  # fmt: skip
+        "h1": ("prox",),
+        "h2": ("prox",),
+        "f2": NEEDS,
+    }
 
     beta: Beta = "auto"
     relaxation: float = 1.6
@@ -136,28 +138,45 @@ class ADMM(Solver[ADMMState]):
         return problem.dtype.itemsize * numbers + 8 * matrices
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> ADMMState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> ADMMState:
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
         beta = first_beta(problem, self.beta, workspace)
         return ADMMState(
             workspace=workspace,
-            x=point, output=point, dual=multiplier, beta=beta, mean=Average.empty(),
-            notes={"beta": beta, "relaxation": self.relaxation, "n_inner": self.n_inner,
-                   "first_block": chosen_form(problem, self.first_block)},
-        )  # fmt: skip
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=beta,
+            mean=Average.empty(),
+            notes={
+                "beta": beta,
+                "relaxation": self.relaxation,
+                "n_inner": self.n_inner,
+                "first_block": chosen_form(problem, self.first_block),
+            },
+        )
 
     def epoch(self, problem: Problem, state: ADMMState, rng: np.random.Generator) -> None:
         """Run ``n_inner`` iterations."""
         p, s = problem, state
         alpha, x = self.relaxation, s.x
         step1 = first_step(
-            p, s.beta, self.first_block, self.most_inner, alpha, workspace=s.workspace,
+            p,
+            s.beta,
+            self.first_block,
+            self.most_inner,
+            alpha,
+            workspace=s.workspace,
             deadline=s.deadline,
-        )  # fmt: skip
+        )
         step2 = exact_step2(p, s)
         for _ in range(self.n_inner):
             x1 = step1(x.x1, _image(p, x.x2) + s.dual / s.beta - (0 if p.b is None else p.b))

@@ -133,9 +133,13 @@ class ASVRGADMM(Reduced[ASVRGState]):
         return mean + noise / (1 - self.first_momentum(problem, noise, workspace))
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> ASVRGState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> ASVRGState:
         """Return the state before the first epoch; nothing of the start is changed."""
         workspace = workspace or Workspace()
         first = self.first_state(problem, x, dual, workspace)

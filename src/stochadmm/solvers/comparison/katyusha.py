@@ -131,9 +131,13 @@ class Katyusha(Solver[KatyushaState]):
         return 2 / (s.n_epochs + 4)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> KatyushaState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> KatyushaState:
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
@@ -149,11 +153,21 @@ class Katyusha(Solver[KatyushaState]):
         )
         return KatyushaState(
             workspace=workspace,
-            x=point, output=point, dual=multiplier, beta=1.0, ahead=point.x2, snapshot=point.x2,
-            n_inner=n_inner, curvature=curvature or 1.0,
-            notes={"batch_size": runs.batch_size, "n_inner": n_inner, "step": self.step,
-                   "sampling": self.sampling},
-        )  # fmt: skip
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=1.0,
+            ahead=point.x2,
+            snapshot=point.x2,
+            n_inner=n_inner,
+            curvature=curvature or 1.0,
+            notes={
+                "batch_size": runs.batch_size,
+                "n_inner": n_inner,
+                "step": self.step,
+                "sampling": self.sampling,
+            },
+        )
 
     def epoch(self, problem: Problem, state: KatyushaState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
@@ -176,9 +190,14 @@ class Katyusha(Solver[KatyushaState]):
 
 
 def _reference(
-    p: Problem, s: KatyushaState, gradient: Anchored, batches: NDArray[np.int64], momentum: float,
-    length: float, weights: Array,
-) -> tuple[Array, Array, Array]:  # fmt: skip
+    p: Problem,
+    s: KatyushaState,
+    gradient: Anchored,
+    batches: NDArray[np.int64],
+    momentum: float,
+    length: float,
+    weights: Array,
+) -> tuple[Array, Array, Array]:
     """Return y, z and the weighted mean of the y+ after the inner loop, on any objects."""
     y, z, mean, anchor = s.x.x2, s.ahead, np.zeros_like(s.snapshot), Katyusha.anchor
     for batch, weight in zip(batches, weights, strict=True):
@@ -191,9 +210,14 @@ def _reference(
 
 
 def _compiled(
-    p: Problem, s: KatyushaState, gradient: Anchored, batches: NDArray[np.int64], momentum: float,
-    length: float, weights: Array,
-) -> tuple[Array, Array, Array]:  # fmt: skip
+    p: Problem,
+    s: KatyushaState,
+    gradient: Anchored,
+    batches: NDArray[np.int64],
+    momentum: float,
+    length: float,
+    weights: Array,
+) -> tuple[Array, Array, Array]:
     """Run the same loop compiled."""
     from ...forms.compiled import compiled_view
     from ...kernels import loops
@@ -202,7 +226,9 @@ def _compiled(
     y, z, mean = s.x.x2.copy(), s.ahead.copy(), np.zeros_like(s.snapshot)
     state = loops.Katyusha(momentum, Katyusha.anchor, length, weights.astype(p.dtype), y, z, mean)
     loops.katyusha(
-        compiled_view(p, s.workspace), loops.Sample(batches, runs.n_runs, runs.row_weight),
-        gradient.compiled, state,
-    )  # fmt: skip
+        compiled_view(p, s.workspace),
+        loops.Sample(batches, runs.n_runs, runs.row_weight),
+        gradient.compiled,
+        state,
+    )
     return y, z, mean

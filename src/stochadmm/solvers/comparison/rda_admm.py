@@ -86,15 +86,21 @@ class RDAADMM(Plain[RDAState]):
         return super().memory(problem) + problem.dtype.itemsize * (2 * second + dual)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> RDAState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> RDAState:
         """Return the state before the first epoch; nothing of the start is changed."""
         first = self.first_state(problem, x, dual, workspace)
         return RDAState(
-            **first, origin=first["x"].x2, mean_gradient=problem.zeros().x2,
+            **first,
+            origin=first["x"].x2,
+            mean_gradient=problem.zeros().x2,
             mean_force=problem.zeros_dual(),
-        )  # fmt: skip
+        )
 
     def plan(self, problem: Problem, s: RDAState) -> Plan:
         """Return the numbers of the next epoch's steps: k times those of a gradient method."""
@@ -114,5 +120,7 @@ class RDAADMM(Plain[RDAState]):
         """Return fresh copies of the means for the compiled loop to go on with."""
         s.mean_gradient, s.mean_force = s.mean_gradient.copy(), s.mean_force.copy()
         return {
-            "origin": s.origin, "mean_gradient": s.mean_gradient, "mean_force": s.mean_force,
-        }  # fmt: skip
+            "origin": s.origin,
+            "mean_gradient": s.mean_gradient,
+            "mean_force": s.mean_force,
+        }

@@ -133,9 +133,13 @@ class SAGADMM(Reduced[SAGState]):
         return mean + 4 * defaults.batch_curvature(problem, runs, workspace)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> SAGState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> SAGState:
         """Return the state before the first epoch; nothing of the start is changed."""
         return SAGState(**self.first_state(problem, x, dual, workspace))
 
@@ -150,9 +154,13 @@ class SAGADMM(Reduced[SAGState]):
             total = _compiled(p, s, table, batches)
         else:
             total = reference_loop(
-                p, s, batches, lambda batch, x2: table.estimate(batch, x2).copy(), s.curvature,
+                p,
+                s,
+                batches,
+                lambda batch, x2: table.estimate(batch, x2).copy(),
+                s.curvature,
                 table.mean_point,
-            )  # fmt: skip
+            )
         self.conclude(p, s, runs, s.x, total / s.n_inner, float(filled), per_row=1.0)
 
     def _table(self, p: Problem, s: SAGState, runs: Runs) -> Table:

@@ -101,9 +101,13 @@ class SDCAADMM(DualBlocks[SDCAState]):
         check_positive("rho", self.rho, "auto", "search")
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> SDCAState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> SDCAState:
         """Return the state before the first epoch: dual variables are the slopes at the start."""
         point, multiplier = start_point(problem, x, dual)
         f2: Any = problem.f2
@@ -125,10 +129,18 @@ class SDCAADMM(DualBlocks[SDCAState]):
         sigma = 1 / (scale * self._spread(problem, workspace))
         return SDCAState(
             workspace=workspace,
-            x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes,
-            dual2=dual2, residual=gradient + dual2, scale=scale, n_passes=1.0, n_gradients=1.0,
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=sigma,
+            slopes=slopes,
+            dual2=dual2,
+            residual=gradient + dual2,
+            scale=scale,
+            n_passes=1.0,
+            n_gradients=1.0,
             notes={"rho": scale / f2.n_terms, "n_blocks": runs.n_runs},
-        )  # fmt: skip
+        )
 
     def _spread(self, problem: Problem, workspace: Workspace) -> float:
         """Return eta_B."""
@@ -184,8 +196,16 @@ def _compiled(
 
     s.x, s.dual, s.dual2, s.residual = s.x.copy(), s.dual.copy(), s.dual2.copy(), s.residual.copy()
     state = loops.SDCA(
-        s.scale, s.beta, tightness(p, s.workspace) or 1.0, p.h2 is not None,
-        lengths.astype(p.dtype), s.x.x1,
-        s.x.x2, s.dual, s.dual2, s.residual, s.slopes,
-    )  # fmt: skip
+        s.scale,
+        s.beta,
+        tightness(p, s.workspace) or 1.0,
+        p.h2 is not None,
+        lengths.astype(p.dtype),
+        s.x.x1,
+        s.x.x2,
+        s.dual,
+        s.dual2,
+        s.residual,
+        s.slopes,
+    )
     loops.sdca_admm(compiled_view(p, s.workspace), loops.Sample(blocks, runs.n_runs), state)

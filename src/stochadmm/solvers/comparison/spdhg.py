@@ -104,9 +104,13 @@ class SPDHG(DualBlocks[SPDHGState]):
         check_returns(self.returns)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> SPDHGState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> SPDHGState:
         """Return the state before the first epoch: dual variables are the slopes at the start."""
         point, multiplier = start_point(problem, x, dual)
         f2: Any = problem.f2
@@ -122,10 +126,19 @@ class SPDHG(DualBlocks[SPDHGState]):
         )
         return SPDHGState(
             workspace=workspace,
-            x=point, output=point, dual=multiplier, beta=sigma, slopes=slopes, pull=pull,
-            ahead=pull, balance=balance, mean=Average.empty(), n_passes=1.0, n_gradients=1.0,
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=sigma,
+            slopes=slopes,
+            pull=pull,
+            ahead=pull,
+            balance=balance,
+            mean=Average.empty(),
+            n_passes=1.0,
+            n_gradients=1.0,
             notes={"balance": balance, "tau": tau},
-        )  # fmt: skip
+        )
 
     def epoch(self, problem: Problem, state: SPDHGState, rng: np.random.Generator) -> None:
         """Step the structure and random blocks, two passes' worth of rows on average."""
@@ -200,9 +213,19 @@ def _compiled(
     total = p.zeros()
     s.x, s.dual, s.pull, s.ahead = s.x.copy(), s.dual.copy(), s.pull.copy(), s.ahead.copy()
     state = loops.SPDHG(
-        _share(p), tau, s.beta, tightness(p, s.workspace) or 1.0,
-        sigmas.astype(p.dtype), s.x.x1, s.x.x2,
-        s.dual, s.pull, s.ahead, s.slopes, total.x1, total.x2,
-    )  # fmt: skip
+        _share(p),
+        tau,
+        s.beta,
+        tightness(p, s.workspace) or 1.0,
+        sigmas.astype(p.dtype),
+        s.x.x1,
+        s.x.x2,
+        s.dual,
+        s.pull,
+        s.ahead,
+        s.slopes,
+        total.x1,
+        total.x2,
+    )
     loops.spdhg(compiled_view(p, s.workspace), loops.Sample(picks, runs.n_runs), state)
     return total

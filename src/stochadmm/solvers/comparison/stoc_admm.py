@@ -146,9 +146,10 @@ class StocADMM(Plain[PlainState]):
         vectors, values = structure_eigen(p, s.workspace)
         turned = np.ascontiguousarray(vectors.T)
         return {
-            "rotation": vectors.astype(p.dtype), "turned": turned.astype(p.dtype),
+            "rotation": vectors.astype(p.dtype),
+            "turned": turned.astype(p.dtype),
             "spectrum": values.astype(p.dtype),
-        }  # fmt: skip
+        }
 
 
 def warm_start(

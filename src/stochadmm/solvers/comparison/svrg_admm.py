@@ -104,9 +104,13 @@ class SVRGADMM(Reduced[SVRGState]):
             check_strongly_convex(problem, self.name)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> SVRGState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> SVRGState:
         """Return the state before the first epoch; nothing of the start is changed."""
         first = self.first_state(problem, x, dual, workspace)
         return SVRGState(**first, snapshot=first["x"])
@@ -145,9 +149,14 @@ def check_strongly_convex(problem: Problem, name: str) -> None:
 
 
 def anchored_loop(
-    p: Problem, s: SVRGState, gradient: Anchored, batches: NDArray[np.int64], curvature: float,
-    mix: float = 1.0, total: Pair | None = None,
-) -> Pair:  # fmt: skip
+    p: Problem,
+    s: SVRGState,
+    gradient: Anchored,
+    batches: NDArray[np.int64],
+    curvature: float,
+    mix: float = 1.0,
+    total: Pair | None = None,
+) -> Pair:
     """Run steps with gradients at mix x2 + (1 - mix) snapshot; return the sum of the iterates.
 
     ``total`` is the sum of earlier steps of an epoch that was left in the middle; it is added to.
@@ -162,9 +171,14 @@ def anchored_loop(
 
 
 def _anchored_piece(
-    p: Problem, s: SVRGState, gradient: Anchored, batches: NDArray[np.int64], curvature: float,
-    mix: float, total: Pair | None = None,
-) -> Pair:  # fmt: skip
+    p: Problem,
+    s: SVRGState,
+    gradient: Anchored,
+    batches: NDArray[np.int64],
+    curvature: float,
+    mix: float,
+    total: Pair | None = None,
+) -> Pair:
     if s.engine == "compiled":
         from ...kernels import loops
 

@@ -143,9 +143,13 @@ class VRPDDY(Solver[PDDYState]):
         return problem.dtype.itemsize * (small + pass_size(problem))
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> PDDYState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> PDDYState:
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
@@ -159,11 +163,22 @@ class VRPDDY(Solver[PDDYState]):
         n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
         return PDDYState(
             workspace=workspace,
-            x=point, output=point, dual=multiplier, beta=sigma, lead=point.x2, step=step,
-            n_inner=n_inner, mean=Average.empty(),
-            notes={"step": step, "sigma": sigma, "batch_size": runs.batch_size, "n_inner": n_inner,
-                   "sampling": self.sampling},
-        )  # fmt: skip
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=sigma,
+            lead=point.x2,
+            step=step,
+            n_inner=n_inner,
+            mean=Average.empty(),
+            notes={
+                "step": step,
+                "sigma": sigma,
+                "batch_size": runs.batch_size,
+                "n_inner": n_inner,
+                "sampling": self.sampling,
+            },
+        )
 
     def epoch(self, problem: Problem, state: PDDYState, rng: np.random.Generator) -> None:
         """Run ``n_inner`` steps; the anchor moves where the coins say so."""
@@ -241,7 +256,9 @@ def _compiled(
         total.x2,
     )
     loops.vr_pddy(
-        compiled_view(p, s.workspace), loops.Sample(batches, runs.n_runs, runs.row_weight),
-        at.compiled, state,
-    )  # fmt: skip
+        compiled_view(p, s.workspace),
+        loops.Sample(batches, runs.n_runs, runs.row_weight),
+        at.compiled,
+        state,
+    )
     return x, lead, multiplier, total

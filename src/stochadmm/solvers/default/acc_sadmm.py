@@ -165,9 +165,13 @@ class AccSADMM(Solver[AccState]):
     def paper(cls, beta: float | str = "auto", batch_size: int | str = 100) -> AccSADMM:
         """Return the paper's algorithm to the letter (corrected): rows, its step, no restart."""
         return cls(
-            beta=beta, batch_size=batch_size, step="paper", sampling="rows", metric="none",
+            beta=beta,
+            batch_size=batch_size,
+            step="paper",
+            sampling="rows",
+            metric="none",
             restart="never",
-        )  # fmt: skip
+        )
 
     # ---------------------------------------------------------------- constants
 
@@ -229,9 +233,13 @@ class AccSADMM(Solver[AccState]):
     # ---------------------------------------------------------------- the method
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> AccState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> AccState:
         """Return the state before the first epoch; nothing of the start is changed."""
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
@@ -252,14 +260,26 @@ class AccSADMM(Solver[AccState]):
             else self.curvature(problem, runs, anchor, workspace)
         )
         notes = {
-            "metric": kind, "beta": beta, "batch_size": runs.batch_size, "n_inner": n_inner,
-            "step": self.step, "sampling": self.sampling,
-        }  # fmt: skip
+            "metric": kind,
+            "beta": beta,
+            "batch_size": runs.batch_size,
+            "n_inner": n_inner,
+            "step": self.step,
+            "sampling": self.sampling,
+        }
         return AccState(
             workspace=workspace,
-            x=point, output=point, dual=multiplier, beta=beta, lead=point, snapshot=point,
-            ahead=multiplier, n_inner=n_inner, curvature=weight, notes=notes,
-        )  # fmt: skip
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=beta,
+            lead=point,
+            snapshot=point,
+            ahead=multiplier,
+            n_inner=n_inner,
+            curvature=weight,
+            notes=notes,
+        )
 
     def epoch(self, problem: Problem, state: AccState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
@@ -310,14 +330,27 @@ class AccSADMM(Solver[AccState]):
                 _loop, p, s, part.gradient, part.batches, momentum, anchor, *lengths
             )
         return _reference(
-            p, s, part.gradient, part.chosen(now), momentum, anchor, *lengths, part.total,
+            p,
+            s,
+            part.gradient,
+            part.chosen(now),
+            momentum,
+            anchor,
+            *lengths,
+            part.total,
             part.is_last(now),
-        )  # fmt: skip
+        )
 
     def _next_snapshot(
-        self, p: Problem, s: AccState, schedule: Schedule, x: Pair, before: Pair, total: Pair,
+        self,
+        p: Problem,
+        s: AccState,
+        schedule: Schedule,
+        x: Pair,
+        before: Pair,
+        total: Pair,
         multiplier: Array,
-    ) -> None:  # fmt: skip
+    ) -> None:
         momentum, following = schedule.momentum(s.cycle), schedule.momentum(s.cycle + 1)
         anchor, shift, m = schedule.anchor, schedule.shift(s.cycle), s.n_inner
         old = s.snapshot
@@ -388,10 +421,18 @@ def _loop(p: Problem, s: AccState, *more: Any) -> tuple[Pair, Pair, Pair, Array]
 
 
 def _reference(
-    p: Problem, s: AccState, gradient: Anchored, batches: NDArray[np.int64], momentum: float,
-    anchor: float, step1: float, step2: float, inverse: Array | None,
-    earlier: Pair | None = None, ends: bool = True,
-) -> tuple[Pair, Pair, Pair, Array]:  # fmt: skip
+    p: Problem,
+    s: AccState,
+    gradient: Anchored,
+    batches: NDArray[np.int64],
+    momentum: float,
+    anchor: float,
+    step1: float,
+    step2: float,
+    inverse: Array | None,
+    earlier: Pair | None = None,
+    ends: bool = True,
+) -> tuple[Pair, Pair, Pair, Array]:
     """Run the inner loop on any objects: the definition of the method.
 
     The state goes along, and arrays are let go as soon as they are not needed any more.
@@ -430,9 +471,16 @@ def _reference(
 
 
 def _compiled(
-    p: Problem, s: AccState, gradient: Anchored, batches: NDArray[np.int64], momentum: float,
-    anchor: float, step1: float, step2: float, inverse: Array | None,
-) -> tuple[Pair, Pair, Pair, Array]:  # fmt: skip
+    p: Problem,
+    s: AccState,
+    gradient: Anchored,
+    batches: NDArray[np.int64],
+    momentum: float,
+    anchor: float,
+    step1: float,
+    step2: float,
+    inverse: Array | None,
+) -> tuple[Pair, Pair, Pair, Array]:
     """Run the same loop on copies of the state's arrays, compiled."""
     from ...forms.compiled import compiled_view
     from ...kernels import loops
@@ -440,11 +488,28 @@ def _compiled(
     x, y, before, total = s.x.copy(), s.lead.copy(), s.x.copy(), p.zeros()
     multiplier, ahead, runs = s.ahead.copy(), p.zeros_dual(), gradient.runs
     state = loops.AccSADMM(
-        s.beta, momentum, anchor, step1, step2, inverse, p.product(s.snapshot), x.x1, x.x2, y.x1,
-        y.x2, before.x1, before.x2, total.x1, total.x2, multiplier, ahead,
-    )  # fmt: skip
+        s.beta,
+        momentum,
+        anchor,
+        step1,
+        step2,
+        inverse,
+        p.product(s.snapshot),
+        x.x1,
+        x.x2,
+        y.x1,
+        y.x2,
+        before.x1,
+        before.x2,
+        total.x1,
+        total.x2,
+        multiplier,
+        ahead,
+    )
     loops.acc_sadmm(
-        compiled_view(p, s.workspace), loops.Sample(batches, runs.n_runs, runs.row_weight),
-        gradient.compiled, state,
-    )  # fmt: skip
+        compiled_view(p, s.workspace),
+        loops.Sample(batches, runs.n_runs, runs.row_weight),
+        gradient.compiled,
+        state,
+    )
     return x, before, total, multiplier

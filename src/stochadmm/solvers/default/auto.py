@@ -124,9 +124,12 @@ class Auto(Solver[State]):
     options: AutoOptions = field(default_factory=AutoOptions)
 
     def choose(
-        self, problem: Problem, workspace: Workspace | None = None, small: bool = True,
+        self,
+        problem: Problem,
+        workspace: Workspace | None = None,
+        small: bool = True,
         again: bool = False,
-    ) -> tuple[str, str]:  # fmt: skip
+    ) -> tuple[str, str]:
         """Return the route and the reason, in words.
 
         ``small`` allows for the small one; ``again`` says that a route in one call was taken.
@@ -189,9 +192,13 @@ class Auto(Solver[State]):
         return Elimination.of(problem, workspace) if self.route == "auto" else None
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> State:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> State:
         """Return the state of the chosen method."""
         workspace = workspace or Workspace()
         # without its constraint a problem may be small that is not so itself
@@ -242,9 +249,13 @@ class Auto(Solver[State]):
         state.n_gradients, state.notes = then.n_gradients, dict(then.notes)
 
     def _start_inside(
-        self, view: Elimination, x: Any, dual: Array | None, workspace: Workspace,
+        self,
+        view: Elimination,
+        x: Any,
+        dual: Array | None,
+        workspace: Workspace,
         deadline: Deadline,
-    ) -> EliminatedState:  # fmt: skip
+    ) -> EliminatedState:
         """Return the state of the method that was chosen for the problem without constraint."""
         point, multiplier = start_point(view.problem, x, dual)
         inside = None if x is None else view.pair(view.down(point))
@@ -257,9 +268,15 @@ class Auto(Solver[State]):
         inner = self.start(view.reduced, inside, pulled, workspace, deadline)
         inner.engine = choose_engine(view.reduced, "auto", workspace=workspace)
         state = EliminatedState(
-            x=point, output=point, dual=multiplier, beta=inner.beta, view=view, inner=inner,
-            workspace=inner.workspace, reads=reads,
-        )  # fmt: skip
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=inner.beta,
+            view=view,
+            inner=inner,
+            workspace=inner.workspace,
+            reads=reads,
+        )
         _follow(view, state)
         state.notes["reason"] = self.choose(view.problem, inner.workspace)[1]
         return state

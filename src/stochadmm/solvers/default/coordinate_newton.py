@@ -108,9 +108,13 @@ class EntryNewton(Solver[EntryState]):
         return 8 * (12 * math.prod(problem.shape2) + passes) + 5 * f2.n_bytes
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> EntryState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> EntryState:
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
@@ -122,9 +126,16 @@ class EntryNewton(Solver[EntryState]):
         free = loss.columns.inner_free(x2[form.free])
         run.begin(np.clip(x2[form.rows], form.lo, form.hi), free)
         state = EntryState(
-            x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf, workspace=workspace,
-            run=run, n_passes=loss.reads, n_gradients=loss.reads,
-        )  # fmt: skip
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=1.0,
+            bound=-np.inf,
+            workspace=workspace,
+            run=run,
+            n_passes=loss.reads,
+            n_gradients=loss.reads,
+        )
         self._publish(problem, state)
         return state
 
@@ -164,11 +175,18 @@ class EntryNewton(Solver[EntryState]):
         gradient[form.free] = run.loss.columns.outer_gradient(left)
         shaped = partial(_shaped, problem)
         found = scaled_point(
-            as_finite_sum(problem.f2), form.composite, shaped(at.z), shaped(at.slopes),
-            shaped(gradient), shaped(form.pull(at.gradient)), run.upper, rounds=1,
-            options=CertificateOptions().towards(s.target), deadline=s.deadline,
+            as_finite_sum(problem.f2),
+            form.composite,
+            shaped(at.z),
+            shaped(at.slopes),
+            shaped(gradient),
+            shaped(form.pull(at.gradient)),
+            run.upper,
+            rounds=1,
+            options=CertificateOptions().towards(s.target),
+            deadline=s.deadline,
             workspace=s.workspace,
-        )  # fmt: skip
+        )
         if s.bound is None or found.bound > s.bound:
             s.bound = found.bound
 
@@ -184,9 +202,12 @@ class EntryNewton(Solver[EntryState]):
         mu = form.composite.project(shaped(form.pull(at.gradient)))
         s.dual = form.composite.to_multiplier(mu).astype(dtype)
         s.cache = Evaluation(
-            x2, at.value, shaped(gradient).astype(dtype), shaped(at.z).astype(dtype),
+            x2,
+            at.value,
+            shaped(gradient).astype(dtype),
+            shaped(at.z).astype(dtype),
             shaped(at.slopes).astype(dtype),
-        )  # fmt: skip
+        )
         if s.run.loss.columns.basis is not None:  # whose coefficients round on their way back
             s.cache = as_finite_sum(problem.f2).evaluate(x2)
             s.n_passes += 1.0

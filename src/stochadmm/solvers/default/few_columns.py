@@ -59,15 +59,23 @@ class FewColumns(Solver[SmallState]):
         return 8 * (n * most + 12 * n + 3 * most * most + 14 * p)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> SmallState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> SmallState:
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         return SmallState(
-            x=point, output=point, dual=multiplier, beta=1.0, one_step=True,
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=1.0,
+            one_step=True,
             workspace=workspace or Workspace(),
-        )  # fmt: skip
+        )
 
     def epoch(self, problem: Problem, state: SmallState, rng: np.random.Generator) -> None:
         """Solve from the point at hand."""

@@ -91,17 +91,25 @@ class Gram(Solver[GramState]):
         return problem.dtype.itemsize * numbers + 8 * 8 * square_size(problem)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> GramState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> GramState:
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
         form = one_block(problem, workspace)
         return GramState(
-            x=point, output=point, dual=multiplier, beta=1.0, workspace=workspace,
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=1.0,
+            workspace=workspace,
             mu=form.from_multiplier(None if dual is None else multiplier, deadline=deadline),
-        )  # fmt: skip
+        )
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Read the gradient, and at first the Gram matrix, and solve."""
@@ -113,9 +121,14 @@ class Gram(Solver[GramState]):
             s.gram = s.workspace.rows.once(gram_matrix, f2)
         form = one_block(p, s.workspace)
         found = model_of(form, s.workspace).minimize(
-            s.gram, at.gradient.astype(np.float64), at.x.astype(np.float64), dual=s.mu,
-            tol=self.tol, penalty=s.penalty, deadline=s.deadline,
-        )  # fmt: skip
+            s.gram,
+            at.gradient.astype(np.float64),
+            at.x.astype(np.float64),
+            dual=s.mu,
+            tol=self.tol,
+            penalty=s.penalty,
+            deadline=s.deadline,
+        )
         s.penalty = found.penalty
         if np.isfinite(found.dual).all():  # bounds that nothing meets leave no multiplier
             s.mu = found.dual

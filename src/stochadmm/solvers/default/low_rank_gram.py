@@ -149,9 +149,13 @@ class LowRankGram(Solver[LowRankState]):
         return 8 * (12 * model + 4 * len(patterns(f2)) * square + 2 * pass_)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> LowRankState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> LowRankState:
         """Read the moments of the rows and return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         point, workspace = problem.feasible(point), workspace or Workspace()
@@ -163,11 +167,20 @@ class LowRankGram(Solver[LowRankState]):
         splitting = self._splitting(form, quadratic)
         splitting.begin(at, form.subgradients(None if dual is None else multiplier))
         state = LowRankState(
-            x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf,
-            workspace=workspace, moments=known, quadratic=quadratic, splitting=splitting,
-            best=at, upper=quadratic.value(at) + form.penalty(at),
-            floor=1e-3 * abs(objective_at_zero(problem, workspace)), n_passes=new * passes,
-        )  # fmt: skip
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=1.0,
+            bound=-np.inf,
+            workspace=workspace,
+            moments=known,
+            quadratic=quadratic,
+            splitting=splitting,
+            best=at,
+            upper=quadratic.value(at) + form.penalty(at),
+            floor=1e-3 * abs(objective_at_zero(problem, workspace)),
+            n_passes=new * passes,
+        )
         state.cache = self._first_pass(f2, state, point.x2)
         bounds = QuadraticBound(quadratic, form)
         self._look(state, form, bounds, 0.0)
@@ -273,9 +286,13 @@ class LowRankGram(Solver[LowRankState]):
         return s.bound is not None and s.upper - s.bound <= target * max(abs(s.upper), s.floor)
 
     def _publish(
-        self, problem: Problem, f2: FiniteSum, s: LowRankState, form: Form,
+        self,
+        problem: Problem,
+        f2: FiniteSum,
+        s: LowRankState,
+        form: Form,
         bounds: QuadraticBound,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Write the best point, its multiplier and the bound where the driver finds them."""
         split, best = s.splitting, s.best
         whole = np.zeros(problem.shape2)

@@ -158,25 +158,34 @@ class LowRankNewton(Solver[CurvedState]):
         return 8 * (model + square + 6 * f2.n_terms * (f2.n_outputs or 1)) + copies
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> CurvedState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> CurvedState:
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         point = problem.feasible(point)
         f2, form = as_finite_sum(problem.f2), read(problem)
         blocks = self._by_blocks(f2, form)
         loss: CurvedLoss = (
-            BlockwiseLoss(f2, form.rows, form.free, self.options.blocks) if blocks
+            BlockwiseLoss(f2, form.rows, form.free, self.options.blocks)
+            if blocks
             else CurvedLoss(f2, form.rows, form.free, self.options.newton.free_steps)
-        )  # fmt: skip
+        )
         x2 = point.x2.astype(np.float64)
         free = loss.columns.inner_free(x2[form.free])
         given = form.subgradients(None if dual is None else multiplier)
         state = CurvedState(
-            x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf,
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=1.0,
+            bound=-np.inf,
             workspace=workspace or Workspace(),
-        )  # fmt: skip
+        )
         if self._passes_are_cheap(f2) and x is None and not blocks:
             state.first = Fista(loss, form, self.options.fista, self.options.newton.dual)
             state.first.begin(x2[form.rows], free, given)
@@ -294,6 +303,9 @@ def _snapshot(form: Form, run: ProximalNewton, x2: Array) -> Evaluation:
     if not run.loss.keeps_rows:
         return Evaluation(x2, point.value, gradient)
     return Evaluation(
-        x2, point.value, gradient.astype(dtype), point.z.astype(dtype),
+        x2,
+        point.value,
+        gradient.astype(dtype),
+        point.z.astype(dtype),
         point.slopes.astype(dtype),
-    )  # fmt: skip
+    )

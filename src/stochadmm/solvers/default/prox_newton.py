@@ -108,18 +108,26 @@ class ProxNewton(Solver[ProxNewtonState]):
         return problem.dtype.itemsize * numbers + 8 * 8 * square_size(problem)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> ProxNewtonState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> ProxNewtonState:
         """Return the state before the first epoch, at a feasible point."""
         point, multiplier = start_point(problem, x, dual)
         point, workspace = problem.feasible(point), workspace or Workspace()
         form = one_block(problem, workspace)
         return ProxNewtonState(
-            x=point, output=point, dual=multiplier, beta=1.0, workspace=workspace,
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=1.0,
+            workspace=workspace,
             share=self.damping.first,
             mu=form.from_multiplier(None if dual is None else multiplier, deadline=deadline),
-        )  # fmt: skip
+        )
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make one outer step."""
@@ -131,10 +139,14 @@ class ProxNewton(Solver[ProxNewtonState]):
             s.n_passes += 1
         H, reads = full_hessian(f2, at.predictions, s.share)
         found = model_of(form, s.workspace).minimize(
-            H, at.gradient.astype(np.float64), s.x.x2.astype(np.float64), dual=s.mu,
-            tol=self.tol if is_quadratic(p) else s.tol, penalty=s.penalty,
+            H,
+            at.gradient.astype(np.float64),
+            s.x.x2.astype(np.float64),
+            dual=s.mu,
+            tol=self.tol if is_quadratic(p) else s.tol,
+            penalty=s.penalty,
             deadline=s.deadline,
-        )  # fmt: skip
+        )
         x = p.feasible(Pair(s.x.x1, found.w.astype(p.dtype)))
         z = f2.predict(x.x2)
         move, change = x - s.x, z - at.predictions

@@ -160,9 +160,13 @@ class SampledNewton(Solver[NewtonState]):
         return 8 * (5 * side**2 + 2 * rows) + problem.dtype.itemsize * 4 * rows * outputs
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> NewtonState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> NewtonState:
         """Return the state before the first epoch: some of the rows may have led somewhere."""
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
@@ -187,11 +191,15 @@ class SampledNewton(Solver[NewtonState]):
         dual = one_block(problem, workspace).to_multiplier(mu).astype(problem.dtype)
         return NewtonState(
             workspace=workspace,
-            x=point, output=point, dual=dual, beta=1.0, mu=mu,
+            x=point,
+            output=point,
+            dual=dual,
+            beta=1.0,
+            mu=mu,
             sample_size=first_sample(as_finite_sum(problem.f2), self.options),
             model_tol=self.options.first_tol,
             bound=-np.inf,  # nothing is certified before it may succeed
-        )  # fmt: skip
+        )
 
     def _start_from_part(self, problem: Problem, state: NewtonState) -> None:
         """Begin where some of the rows lead: their steps cost a fraction of a read each."""
@@ -285,9 +293,14 @@ class SampledNewton(Solver[NewtonState]):
         return SampledHessian(sample, shares_curvature(f2, at.predictions), damping, single)
 
     def _model(
-        self, problem: Problem, s: NewtonState, form: OneBlock, at: Evaluation,
-        hessian: SampledHessian, now: float,
-    ) -> tuple[Array, Array, float]:  # fmt: skip
+        self,
+        problem: Problem,
+        s: NewtonState,
+        form: OneBlock,
+        at: Evaluation,
+        hessian: SampledHessian,
+        now: float,
+    ) -> tuple[Array, Array, float]:
         """Return the model's minimizer, its multiplier, and the decrease it promises."""
         o, H = self.options, hessian.matrix
         promised = 0.0
@@ -301,9 +314,15 @@ class SampledNewton(Solver[NewtonState]):
             return 0 < promised <= before * (1 + o.enough) or (rough and promised > 0)
 
         small = model_of(form, s.workspace).minimize(
-            H, at.gradient, at.x, dual=s.mu, tol=s.model_tol, penalty=s.penalty, accept=accurate,
+            H,
+            at.gradient,
+            at.x,
+            dual=s.mu,
+            tol=s.model_tol,
+            penalty=s.penalty,
+            accept=accurate,
             deadline=s.deadline,
-        )  # fmt: skip
+        )
         s.penalty = small.penalty if small.residual <= o.usable else None
         s.model_tol = min(30 * small.residual, o.first_tol)
         if s.target is not None:
@@ -321,18 +340,35 @@ class SampledNewton(Solver[NewtonState]):
         return self._structured(form, small), small.dual, promised
 
     def _certify(
-        self, problem: Problem, s: NewtonState, form: OneBlock, at: Evaluation,
-        hessian: SampledHessian, now: float, near: Array, start: Array, tol: float,
-    ) -> tuple[Array, Array] | None:  # fmt: skip
+        self,
+        problem: Problem,
+        s: NewtonState,
+        form: OneBlock,
+        at: Evaluation,
+        hessian: SampledHessian,
+        now: float,
+        near: Array,
+        start: Array,
+        tol: float,
+    ) -> tuple[Array, Array] | None:
         """Keep the bound of the corrected dual point; return its model's minimizer and mu."""
         f2 = as_finite_sum(problem.f2)
         # slopes of coupled outputs have little room: damping would take them out of it
         own = hessian.damped(0.0) if hessian.sample.coupled else hessian
         found = corrected_point(
-            f2, form, at, start, now, own, near, tol, s.penalty,
-            options=self.options.certificate.towards(s.target), workspace=s.workspace,
+            f2,
+            form,
+            at,
+            start,
+            now,
+            own,
+            near,
+            tol,
+            s.penalty,
+            options=self.options.certificate.towards(s.target),
+            workspace=s.workspace,
             deadline=s.deadline,
-        )  # fmt: skip
+        )
         if found is None or found.model is None:
             return None
         if s.bound is None or found.point.bound > s.bound:
@@ -362,9 +398,14 @@ class SampledNewton(Solver[NewtonState]):
     # ---------------------------------------------------------------- the step
 
     def _advance(
-        self, problem: Problem, f2: FiniteSum, s: NewtonState, snapshot: Evaluation, w: Array,
+        self,
+        problem: Problem,
+        f2: FiniteSum,
+        s: NewtonState,
+        snapshot: Evaluation,
+        w: Array,
         now: float,
-    ) -> float:  # fmt: skip
+    ) -> float:
         """Move to w, or as far towards it as the objective falls; return the share taken."""
         o, promised = self.options, s.promised
         point, penalty = priced(problem, Pair(s.output.x1, w.astype(problem.dtype)), s.workspace)

@@ -78,15 +78,24 @@ class Small(Solver[SmallState]):
         return 8 * (n * p + (14 + 2 * outputs) * n + 8 * p * p + 16 * rows * outputs)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> SmallState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> SmallState:
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         return SmallState(
-            x=point, output=point, dual=multiplier, beta=1.0, own_bound=True, one_step=True,
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=1.0,
+            own_bound=True,
+            one_step=True,
             workspace=workspace or Workspace(),
-        )  # fmt: skip
+        )
 
     def epoch(self, problem: Problem, state: SmallState, rng: np.random.Generator) -> None:
         """Solve from the point and the multiplier at hand, one output after the other."""

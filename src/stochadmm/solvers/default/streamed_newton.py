@@ -130,9 +130,13 @@ class StreamedNewton(Solver[StreamedState]):
         return 8 * (rows * (3 * d + 4 * (outputs - 1)) + 5 * side**2)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> StreamedState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> StreamedState:
         """Begin at the solution of a sample, or where the user says; two reads."""
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
@@ -150,10 +154,19 @@ class StreamedNewton(Solver[StreamedState]):
         rows = Sample.joined(sums.sample) if sums.sample else facts.sample
         return StreamedState(
             workspace=workspace,
-            x=point, output=point, dual=form.to_multiplier(mu), beta=1.0, mu=mu, bound=-np.inf,
-            cache=cache, sums=replace(sums, sample=()), rows=rows, n_passes=2.0, n_gradients=2.0,
+            x=point,
+            output=point,
+            dual=form.to_multiplier(mu),
+            beta=1.0,
+            mu=mu,
+            bound=-np.inf,
+            cache=cache,
+            sums=replace(sums, sample=()),
+            rows=rows,
+            n_passes=2.0,
+            n_gradients=2.0,
             notes={"sample": len(rows.y)},
-        )  # fmt: skip
+        )
 
     def _begin(self, small: Problem, form: OneBlock) -> Pair | None:
         """Return the null model of a sample, None where zero is as good a point to begin at."""
@@ -201,9 +214,14 @@ class StreamedNewton(Solver[StreamedState]):
         return units.back(Pair(s.output.x1, w)).x2, mu, promised
 
     def _minimized(
-        self, small: Problem, s: StreamedState, form: OneBlock, at: Evaluation, now: float,
+        self,
+        small: Problem,
+        s: StreamedState,
+        form: OneBlock,
+        at: Evaluation,
+        now: float,
         workspace: Workspace,
-    ) -> tuple[Array, Array, float]:  # fmt: skip
+    ) -> tuple[Array, Array, float]:
         """Minimize the model of a sample's rows at a point with the gradient of all of them."""
         few = as_finite_sum(small.f2)
         here = few.evaluate_exactly(at.x)
@@ -213,9 +231,14 @@ class StreamedNewton(Solver[StreamedState]):
         for damping in (0.0, 1.0):  # rows that are all flat leave a model without a minimizer
             H = hessian.damped(damping_weight(few, damping)).matrix
             found = model.minimize(
-                H, at.gradient, at.x, dual=s.mu, tol=1e-9, penalty=s.penalty,
+                H,
+                at.gradient,
+                at.x,
+                dual=s.mu,
+                tol=1e-9,
+                penalty=s.penalty,
                 deadline=s.deadline,
-            )  # fmt: skip
+            )
             if are_numbers(found.w, found.dual):
                 break
         s.penalty = found.penalty if found.residual <= 0.1 else None
@@ -268,9 +291,14 @@ class StreamedNewton(Solver[StreamedState]):
         return best
 
     def certified(
-        self, problem: Problem, point: Pair, dual: Array, target: float, workspace: Workspace,
+        self,
+        problem: Problem,
+        point: Pair,
+        dual: Array,
+        target: float,
+        workspace: Workspace,
         deadline: Deadline = NEVER,
-    ) -> Certificate:  # fmt: skip
+    ) -> Certificate:
         """Certify a point of any method over a source of rows: one read.
 
         The bound is tried where it may be within reach of ``target``, the relative gap asked for.
@@ -280,10 +308,18 @@ class StreamedNewton(Solver[StreamedState]):
         at, sums = f2.evaluate(x.x2)
         rows = facts_of(_streamed(problem), workspace).sample
         s = StreamedState(
-            workspace=workspace, x=x, output=x, dual=dual, beta=1.0, bound=-np.inf, cache=at,
-            mu=form.from_multiplier(dual, deadline=deadline), sums=sums, rows=rows,
+            workspace=workspace,
+            x=x,
+            output=x,
+            dual=dual,
+            beta=1.0,
+            bound=-np.inf,
+            cache=at,
+            mu=form.from_multiplier(dual, deadline=deadline),
+            sums=sums,
+            rows=rows,
             deadline=deadline,
-        )  # fmt: skip
+        )
         now = at.value + problem.penalty(x)
         promised = self._model(problem, s, form, at, now)[2]
         scale = gap_scale(problem, now, None, workspace)
@@ -291,15 +327,26 @@ class StreamedNewton(Solver[StreamedState]):
             self._certify(problem, s, target * scale)
         bound = -np.inf if s.bound is None else s.bound
         return Certificate(
-            objective=now, point=x, bound=bound, gap=max(now - bound, 0.0), kind="tangent",
-            kkt_residual=kkt_residual(problem, x, at.gradient, dual), candidate=None,
-            candidate_dual=None, dual=dual, n_passes=1.0,
-        )  # fmt: skip
+            objective=now,
+            point=x,
+            bound=bound,
+            gap=max(now - bound, 0.0),
+            kind="tangent",
+            kkt_residual=kkt_residual(problem, x, at.gradient, dual),
+            candidate=None,
+            candidate_dual=None,
+            dual=dual,
+            n_passes=1.0,
+        )
 
     def _solved(
-        self, small: Problem, x: Pair | None, dual: Array | None, tol: float,
+        self,
+        small: Problem,
+        x: Pair | None,
+        dual: Array | None,
+        tol: float,
         deadline: Deadline = NEVER,
-    ) -> Solved:  # fmt: skip
+    ) -> Solved:
         """Solve a problem in memory to a relative gap, as far as steps on all its rows lead."""
         units = equilibrated(small)
         if units is not None:  # bounds are the same numbers in any units

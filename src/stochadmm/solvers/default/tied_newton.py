@@ -182,9 +182,13 @@ class TiedNewton(Solver[TiedState]):
         return int(8 * (dense + 6 * d + 8 * form.S.shape[0]) + entries)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> TiedState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> TiedState:
         """Factor the structure; on a path that of the strength before is used again."""
         point, multiplier = start_point(problem, x, dual)
         point = inside(problem, point)
@@ -192,9 +196,15 @@ class TiedNewton(Solver[TiedState]):
         form, f2 = one_block(problem, workspace), as_finite_sum(problem.f2)
         penalty = Pieces.of(form)
         made_of = (
-            f2, workspace.rows.once(column_energies, f2), form.structure, form.mask.tobytes(),
-            penalty.sigma().tobytes(), self.shift, f2.n_terms <= self.most_rows, self.options,
-        )  # fmt: skip
+            f2,
+            workspace.rows.once(column_energies, f2),
+            form.structure,
+            form.mask.tobytes(),
+            penalty.sigma().tobytes(),
+            self.shift,
+            f2.n_terms <= self.most_rows,
+            self.options,
+        )
         passes = 0.0 if workspace.rows.holds(factored_rows, *made_of) else 2.0
         rows = workspace.rows.once(factored_rows, *made_of)
         warm = bool(point.x2.any())
@@ -211,17 +221,33 @@ class TiedNewton(Solver[TiedState]):
         )
         offset = np.where(form.mask, form.offset, 0.0)
         split = Splitting(
-            rows, penalty, offset, rows.structure.S @ w - offset, mu, 1.0,
-            self.relaxation, max(self.n_inner // 3, 1),
-        )  # fmt: skip
+            rows,
+            penalty,
+            offset,
+            rows.structure.S @ w - offset,
+            mu,
+            1.0,
+            self.relaxation,
+            max(self.n_inner // 3, 1),
+        )
         split.rho = _first_penalty(f2, split, f2.evaluate_exactly(w, cache))
         return TiedState(
             workspace=workspace,
-            x=point, output=point, dual=form.to_multiplier(mu).astype(problem.dtype), beta=1.0,
-            split=split, w=w, warm=warm or dual is not None, bound=-np.inf, cache=cache,
-            n_passes=1.0 + passes, n_gradients=1.0, own_bound=True, free=free,
+            x=point,
+            output=point,
+            dual=form.to_multiplier(mu).astype(problem.dtype),
+            beta=1.0,
+            split=split,
+            w=w,
+            warm=warm or dual is not None,
+            bound=-np.inf,
+            cache=cache,
+            n_passes=1.0 + passes,
+            n_gradients=1.0,
+            own_bound=True,
+            free=free,
             notes={"bytes": rows.n_bytes + rows.structure.n_bytes},
-        )  # fmt: skip
+        )
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Split, collapse, certify."""
@@ -311,17 +337,25 @@ class TiedNewton(Solver[TiedState]):
             s.n_passes += 1.0
             tol = 1e-4 * (1e-6 if s.target is None else s.target)
             v = small.minimize(
-                levels.project(s.w if joined else near), s.split.mu, max(tol, 1e-13), self.options,
+                levels.project(s.w if joined else near),
+                s.split.mu,
+                max(tol, 1e-13),
+                self.options,
                 deadline=s.deadline,
-            )  # fmt: skip
+            )
             if small.value(v) < now + self.options.rounding * abs(now) * (s.idle > 0):
                 return np.asarray(levels.P @ v)
         return None
 
     def _along(
-        self, problem: Problem, f2: FiniteSum, s: TiedState, at: Evaluation, near: Array,
+        self,
+        problem: Problem,
+        f2: FiniteSum,
+        s: TiedState,
+        at: Evaluation,
+        near: Array,
         now: float,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """Return the first point from the splitting's to the present one that is better."""
         t, first, change = 1.0, np.inf, f2.predict(near) - at.predictions
         s.n_passes += 1.0
@@ -370,9 +404,18 @@ class TiedNewton(Solver[TiedState]):
         still = s.before - value <= o.still * wanted
         options = replace(o, hopeless=np.inf) if still else o
         found = dual_point(
-            f2, form, structure, split.penalty, at, split.mu, self.reflections,
-            value - o.enough * wanted, options, deadline=s.deadline, workspace=s.workspace,
-        )  # fmt: skip
+            f2,
+            form,
+            structure,
+            split.penalty,
+            at,
+            split.mu,
+            self.reflections,
+            value - o.enough * wanted,
+            options,
+            deadline=s.deadline,
+            workspace=s.workspace,
+        )
         split.mu = found.mu
         if s.bound is None or found.point.bound > s.bound:
             s.bound = found.point.bound

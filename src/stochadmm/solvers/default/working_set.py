@@ -169,9 +169,13 @@ class WorkingSet(Solver[WorkingState]):
         return int(8 * 5 * size**2 + f2.n_bytes * size / f2.n_columns + passes)
 
     def start(
-        self, problem: Problem, x: Pair | None = None, dual: Array | None = None,
-        workspace: Workspace | None = None, deadline: Deadline = NEVER,
-    ) -> WorkingState:  # fmt: skip
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> WorkingState:
         """Return the state before the first epoch."""
         point, multiplier = start_point(problem, x, dual)
         point, f2 = inside(problem, point), as_finite_sum(problem.f2)
@@ -181,9 +185,14 @@ class WorkingSet(Solver[WorkingState]):
         )
         state = WorkingState(
             workspace=workspace,
-            x=point, output=point, dual=multiplier, beta=1.0, bound=-np.inf, mu=mu,
+            x=point,
+            output=point,
+            dual=multiplier,
+            beta=1.0,
+            bound=-np.inf,
+            mu=mu,
             columns=np.zeros(0, dtype=np.intp),
-        )  # fmt: skip
+        )
         before = workspace.rows.once(last_pass, f2).at
         if before is not None and np.array_equal(before.x, point.x2):
             state.cache = before
@@ -239,9 +248,14 @@ class WorkingSet(Solver[WorkingState]):
         return at
 
     def _certify(
-        self, problem: Problem, s: WorkingState, form: ByColumn, inner: NewtonState,
-        at: Evaluation, now: float,
-    ) -> None:  # fmt: skip
+        self,
+        problem: Problem,
+        s: WorkingState,
+        form: ByColumn,
+        inner: NewtonState,
+        at: Evaluation,
+        now: float,
+    ) -> None:
         """Lift a dual point of the small problem that certifies enough there."""
         found, f2 = inner.certificate, form.f2
         scale = gap_scale(problem, now, s.bound, s.workspace)
@@ -254,10 +268,18 @@ class WorkingSet(Solver[WorkingState]):
         s.n_passes += 1.0
         mu = form.multiplier(s.columns, found.mu, gradient)
         point = scaled_point(
-            f2, form.composite, at.predictions, found.slopes, gradient, mu, now, rounds=1,
-            options=CertificateOptions().towards(s.target), deadline=s.deadline,
+            f2,
+            form.composite,
+            at.predictions,
+            found.slopes,
+            gradient,
+            mu,
+            now,
+            rounds=1,
+            options=CertificateOptions().towards(s.target),
+            deadline=s.deadline,
             workspace=s.workspace,
-        )  # fmt: skip
+        )
         if s.bound is None or point.bound > s.bound:
             s.bound = point.bound
 
