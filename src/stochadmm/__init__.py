@@ -193,6 +193,7 @@ _ROOMS = (
     "forms",
     "linear_algebra",
     "low_rank",
+    "paper",
     "plots",
     "problem",
     "quadratic",
