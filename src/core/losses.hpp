@@ -19,7 +19,9 @@ namespace {
   EACH("squared_hinge", SquaredHinge) \
   EACH("poisson", Poisson)            \
   EACH("gamma", Gamma)                \
-  EACH("quantile", Quantile)
+  EACH("quantile", Quantile)          \
+  EACH("tweedie", Tweedie)            \
+  EACH("negative_binomial", NegativeBinomial)
 
 const int MAX_NEWTON = 100;
 
@@ -228,6 +230,123 @@ struct Quantile : Kinked {  // p0 = level, p1 = smoothing width
   }
   static INLINE double dual(double, double p1, double u, double y) { return u * (y + 0.5 * p1 * u); }
   static INLINE Range range(double p0, double, double) { return {-p0, 1 - p0}; }
+};
+
+struct Tweedie : Smooth {  // p0 = power p, p1 = log of the largest part of a derivative inside the range
+  struct Parts {
+    double up, down, past;  // exp(q z) and y exp(-r z) inside the range, and how far z is beyond
+  };
+  static INLINE double log_of(double y) { return y > 0 ? log_positive(most(y, 1e-300)) : -1e300; }
+  static INLINE Parts parts(double p0, double p1, double z, double y) {
+    double q = 2 - p0, r = p0 - 1, low = (log_of(y) - p1) / r, high = p1 / q;
+    double inner = least(most(z, low), high);
+    return {exp_any(q * inner), y > 0 ? y * exp_any(-r * inner) : 0.0, z - inner};
+  }
+  static double cap(double, double p1) { return exp_any(p1); }
+  static INLINE double slope(double p0, double p1, double z, double y) {
+    Parts a = parts(p0, p1, z, y);
+    return a.up - a.down + ((2 - p0) * a.up + (p0 - 1) * a.down) * a.past;
+  }
+  static INLINE double value(double p0, double p1, double z, double y, double &u) {
+    double q = 2 - p0, r = p0 - 1;
+    Parts a = parts(p0, p1, z, y);
+    double bend = (q * a.up + r * a.down) * a.past;
+    u = a.up - a.down + bend;
+    return a.up / q + a.down / r + (a.up - a.down + 0.5 * bend) * a.past;
+  }
+  // Solve step m + slope(m) = u + step z between z and the point where the line alone would be:
+  // Newton's method where it stays inside and halves the residual, bisection elsewhere.
+  static INLINE double conjugate(double p0, double p1, double u, double z, double step, double y) {
+    double target = u + step * z, m = z, residual = slope(p0, p1, z, y) - u;
+    double low = least(z, z - residual / step), high = most(z, z - residual / step);
+    for (int k = 0; k < MAX_NEWTON; ++k) {
+      low = residual < 0 ? m : low;
+      high = residual > 0 ? m : high;
+      double now = m - residual / (step + curvature(p0, p1, m, y));
+      now = now >= low && now <= high ? now : 0.5 * (low + high);
+      double after = step * now + slope(p0, p1, now, y) - target;
+      if (fabs(after) > 0.5 * fabs(residual)) {
+        low = after < 0 ? now : low;
+        high = after > 0 ? now : high;
+        now = after != 0 ? 0.5 * (low + high) : now;
+        after = step * now + slope(p0, p1, now, y) - target;
+      }
+      double move = now - m;
+      m = now;
+      residual = after;
+      if (fabs(move) <= 1e-14 * (1 + fabs(m))) break;
+    }
+    return slope(p0, p1, m, y);
+  }
+  static INLINE double curvature(double p0, double p1, double z, double y) {
+    Parts a = parts(p0, p1, z, y);
+    return (2 - p0) * a.up + (p0 - 1) * a.down;
+  }
+  // The log of the larger part is that of the sum of the smaller one and |u|; the difference is
+  // concave in z, and Newton's method monotone from the side where it is negative.
+  static INLINE double dual(double p0, double p1, double u, double y) {
+    double q = 2 - p0, r = p0 - 1, log_y = log_of(y), size = most(fabs(u), 1e-300);
+    if (y <= 0 && u <= 0) return 0.0;
+    double log_size = log_positive(size);
+    bool rising = u >= 0;
+    double z = rising ? most(log_size / q, log_y) : least((log_y - log_size) / r, log_y);
+    for (int k = 0; k < MAX_NEWTON && y > 0; ++k) {
+      double small = rising ? y * exp_any(-r * z) : exp_any(q * z);
+      double large = rising ? q * z : log_y - r * z, sum = small + size;
+      double change = rising ? q + r * small / sum : -r - q * small / sum;
+      double move = (log_positive(sum) - large) / change;
+      z += move;
+      if (fabs(move) <= 1e-15 * (1 + fabs(z))) break;
+    }
+    double low = (log_y - p1) / r, high = p1 / q, back;
+    if (z <= low || z >= high) {
+      z = z <= low ? low : high;
+      Parts a = parts(p0, p1, z, y);
+      z += (u - a.up + a.down) / (q * a.up + r * a.down);
+    }
+    return u * z - value(p0, p1, z, y, back);
+  }
+  static INLINE Range range(double, double, double y) { return {y > 0 ? -INFINITY : 0.0, INFINITY}; }
+};
+
+// A logistic loss of weight k = y + 1 / theta at m = z + log(theta).
+struct NegativeBinomial : Smooth {  // p0 = theta, p1 = largest target
+  static double cap(double p0, double p1) { return 0.25 * (p1 + 1 / p0); }
+  static INLINE double slope(double p0, double, double z, double y) {
+    double m = z + log_positive(p0), e = exp_negative(-fabs(m)), far = e / (1 + e), near = 1 / (1 + e);
+    return (m > 0 ? near : far) / p0 - y * (m > 0 ? far : near);
+  }
+  static INLINE double value(double p0, double p1, double z, double y, double &u) {
+    double m = z + log_positive(p0), e = exp_negative(-fabs(m));
+    u = slope(p0, p1, z, y);
+    return (y + 1 / p0) * (log1p_from(e / (2 + e)) + (m > 0 ? m : 0.0)) - y * z;
+  }
+  // Solve step m + k p(m) = u + y + step z; as for the logistic loss, Newton's method kept on the
+  // root's side of p = 1/2 is monotone after its first step.
+  static INLINE double conjugate(double p0, double p1, double u, double z, double step, double y) {
+    double shift = log_positive(p0), k = y + 1 / p0, target = (u + y + step * (z + shift)) / k;
+    double rate = step / k, start = z + shift;
+    bool right = target > 0.5;
+    double m = right ? most(start, 0.0) : least(start, 0.0);
+    for (int i = 0; i < MAX_NEWTON; ++i) {
+      double e = exp_negative(-fabs(m)), p = (m > 0 ? 1.0 : e) / (1 + e);
+      double now = m + (target - rate * m - p) / (rate + p * (1 - p));
+      now = right ? most(now, 0.0) : least(now, 0.0);
+      double move = now - m;
+      m = now;
+      if (fabs(move) <= 1e-14 * (1 + fabs(m))) break;
+    }
+    return slope(p0, p1, m - shift, y);
+  }
+  static INLINE double curvature(double p0, double, double z, double y) {
+    double e = exp_negative(-fabs(z + log_positive(p0))), p = e / (1 + e);
+    return (y + 1 / p0) * p * (1 - p);
+  }
+  static INLINE double dual(double p0, double, double u, double y) {
+    double k = y + 1 / p0, up = most(u + y, 0.0), down = most(1 / p0 - u, 0.0);
+    return k * (times_log(up / k) + times_log(down / k)) - up * log_positive(p0);
+  }
+  static INLINE Range range(double p0, double, double y) { return {-y, 1 / p0}; }
 };
 
 // ---------------------------------------------------------------- loops over a few predictions

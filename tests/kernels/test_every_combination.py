@@ -39,6 +39,8 @@ LOSSES = {
     "hinge": sa.SquaredHinge(),
     "poisson": sa.Poisson(3.0),
     "gamma": sa.Gamma(3.0),
+    "tweedie": sa.Tweedie(1.4, 20.0),
+    "negative_binomial": sa.NegativeBinomial(0.7, 30.0),
 }
 WIDTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 50, 64, 65, 129, 515, 1030)
 """Around whole vectors of both types, around those of one chunk, and rows longer than a page."""
@@ -51,7 +53,7 @@ def bounded(n_examples):
 def targets(rng, loss, n):
     if loss in ("logistic", "hinge"):
         return np.where(rng.random(n) < 0.5, -1.0, 1.0)
-    if loss == "poisson":
+    if loss in ("poisson", "negative_binomial", "tweedie"):
         return rng.poisson(2.0, n).astype(float)
     return rng.exponential(2.0, n) + 1e-3 if loss == "gamma" else rng.standard_normal(n)
 

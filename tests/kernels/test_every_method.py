@@ -22,6 +22,8 @@ LOSSES = {
     "hinge": sa.SquaredHinge(),
     "poisson": sa.Poisson(2.0),
     "gamma": sa.Gamma(2.0),
+    "tweedie": sa.Tweedie(1.4, 20.0),
+    "negative_binomial": sa.NegativeBinomial(0.7, 30.0),
     "multinomial": sa.Multinomial(4),
     "several": sa.Huber(0.5),
 }
@@ -62,7 +64,7 @@ def targets(rng, loss, n):
         return rng.integers(4, size=n)
     if loss in ("logistic", "hinge"):
         return np.where(rng.random(n) < 0.5, -1.0, 1.0)
-    if loss == "poisson":
+    if loss in ("poisson", "negative_binomial", "tweedie"):
         return rng.poisson(1.0, n).astype(float)
     if loss == "gamma":
         return rng.exponential(1.0, n) + 0.1

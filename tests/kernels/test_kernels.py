@@ -36,6 +36,8 @@ LOSSES = {
     "hinge": sa.SquaredHinge(),
     "poisson": sa.Poisson(3.0),
     "gamma": sa.Gamma(3.0),
+    "tweedie": sa.Tweedie(1.4, 20.0),
+    "negative_binomial": sa.NegativeBinomial(0.7, 30.0),
     "multinomial": sa.Multinomial(4),
 }
 SINGLE = [name for name in LOSSES if name != "multinomial"]
@@ -48,7 +50,7 @@ def targets(rng, loss, shape):
         return rng.integers(4, size=shape[0])
     if loss in ("logistic", "hinge"):
         return np.where(rng.random(shape) < 0.5, -1.0, 1.0)
-    if loss == "poisson":
+    if loss in ("poisson", "negative_binomial", "tweedie"):
         return rng.poisson(2.0, shape).astype(float)
     return rng.exponential(2.0, shape) if loss == "gamma" else rng.standard_normal(shape)
 

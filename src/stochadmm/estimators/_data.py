@@ -248,8 +248,14 @@ def in_one_type(
 def regression_loss(
     loss: Any, y: Array, weight: Array | None = None, offset: Array | None = None
 ) -> CompleteLoss:
-    """Return the loss of a name, made for the targets, or the object itself."""
-    return _own(loss) or _named(loss, FOR_NUMBERS).for_targets(y, weight, offset)
+    """Return the loss of a name, made for the targets, or the object itself.
+
+    An object whose range follows the targets keeps its other parameters.
+    """
+    own: Any = _own(loss)
+    if own is None:
+        return _named(loss, FOR_NUMBERS).for_targets(y, weight, offset)
+    return cast(CompleteLoss, own.suited(y, weight, offset)) if has_members(own, "suited") else own
 
 
 def class_codes(y: Any, X: Any) -> tuple[Array, Array]:

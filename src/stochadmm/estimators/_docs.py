@@ -54,13 +54,14 @@ verbose : bool or int, default=False
 _LOSS = {
     "regressor": f"""
 loss : {{{", ".join(f'"{name}"' for name in FOR_NUMBERS)}}} or loss object, default="squared"
-    Averaged over the rows; the squared loss is ``1/2 (z - y)^2``. "poisson" and "gamma" are
-    negative log-likelihoods with a log link. The parameters of "huber" and "quantile" (the median)
-    follow the targets, so that their unit does not matter: ``delta`` is 1.35 times and
-    ``smoothing`` 0.1 times the standard deviation of y (less the offset), estimated from its
-    quartiles; with several targets the smallest one. Objects such as ``Huber(delta)`` and
-    ``Quantile(level, smoothing)``, in units of y, are taken as they are: residuals far smaller
-    than y call for a smaller ``delta``.
+    Averaged over the rows; the squared loss is ``1/2 (z - y)^2``. "poisson", "gamma", "tweedie"
+    (of power 1.5) and "negative_binomial" (of dispersion 1) have a log link; for others pass
+    ``Tweedie(power)`` or ``NegativeBinomial(dispersion)``. The parameters of "huber" and
+    "quantile" (the median) follow the targets, so that their unit does not matter: ``delta`` is
+    1.35 times and ``smoothing`` 0.1 times the standard deviation of y (less the offset),
+    estimated from its quartiles; with several targets the smallest one. Objects such as
+    ``Huber(delta)`` and ``Quantile(level, smoothing)``, in units of y, are taken as they are:
+    residuals far smaller than y call for a smaller ``delta``.
 """.strip("\n"),
     "classifier": """
 loss : {"logistic", "squared_hinge"} or loss object, default="logistic"

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..base.capabilities import Has, offers
+from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import Array
 from ..data import Source, is_source, n_outputs
 from ..streaming import sampled_targets
@@ -130,7 +130,8 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
 
     def _streamed_targets(self, source: Source) -> StreamedData:
         seen: tuple[Any, ...] = (np.zeros(2),)
-        if isinstance(self.loss, str) and self.loss != "squared":  # made for what they are like
+        named = isinstance(self.loss, str) and self.loss != "squared"
+        if named or has_members(self.loss, "suited"):  # made for what they are like
             seen = sampled_targets(source)
         self._loss = _data.regression_loss(self.loss, *seen)
         one = n_outputs(source) is None
