@@ -20,10 +20,11 @@ GALLERY ?= 1
 FORM ?= short
 DOCS ?=
 
-.PHONY: help demo test coverage test-hardware test-numpy test-sdist test-oldest ext wheel release-check asan bench docs linklist nightly lint format clean
+.PHONY: help demo reproduce test coverage test-hardware test-numpy test-sdist test-oldest ext wheel release-check asan bench docs linklist nightly lint format clean
 
 help:
 	@echo "make demo    fit two structured models, with a table and figures in out/demo"
+	@echo "make reproduce  the paper's experiments (ARGS=\"all --quick --out out/reproduce\")"
 	@echo "make test    tests and doctests, without the slow ones (PYTEST_ARGS=...)"
 	@echo "make test-hardware  the numerical tests as other processors round, in random order (HARDWARE=--short: minutes)"
 	@echo "make test-numpy  the tests of what must work where nothing is compiled"
@@ -45,10 +46,11 @@ help:
 # The package in place; its kernels are made by `make ext`.
 INSTALL = $(BIN)/python -m pip install -q -c constraints.txt -C wheel.cmake=false -C wheel.py-api=py3 -C editable.mode=inplace -e
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml reproduction/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; name one with: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) ".[all,lint,test]" nanobind
+	$(BIN)/python -m pip install -q --no-deps -e reproduction
 	@command -v cmake >/dev/null || $(BIN)/python -m pip install -q cmake ninja
 	@touch $@
 
@@ -63,6 +65,11 @@ $(EXT): $(READY) $(CORE)
 
 demo: $(EXT)
 	$(BIN)/stochadmm demo --out out/demo
+
+# The paper's experiments, see docs/reproduction.md.
+ARGS ?= --help
+reproduce: $(EXT)
+	$(BIN)/python -m stochadmm_reproduction $(ARGS)
 
 # One BLAS thread per process: the workers already use the cores.
 test: export OPENBLAS_NUM_THREADS = 1

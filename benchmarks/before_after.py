@@ -220,7 +220,9 @@ class Worker:
     """A process with one version of the package and of its benchmarks."""
 
     def __init__(self, tree: Path) -> None:
-        path = os.pathsep.join([str(tree / "src"), str(tree / "benchmarks")])
+        # data sets are loaded by the reproduction, which is no part of older sources
+        folders = ("src", "reproduction/src", "benchmarks")
+        path = os.pathsep.join(str(tree / folder) for folder in folders)
         self.process = subprocess.Popen(
             [sys.executable, "-P", __file__, "--work"],
             env={**os.environ, "PYTHONPATH": path},

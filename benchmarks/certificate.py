@@ -20,10 +20,11 @@ import numpy as np
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm import datasets, structures
+from stochadmm import structures
 from stochadmm.certificates import certify
 from stochadmm.problem import Pair, Problem
 from stochadmm.quadratic import QuadraticModel
+from stochadmm_reproduction import datasets
 
 TARGETS = (1e-5, 1e-6, 1e-8)
 MOST = {"covtype": 4.0, "mnist": 8.0}

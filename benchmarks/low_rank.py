@@ -36,7 +36,8 @@ import numpy as np  # noqa: E402
 from lines import Lines, Table  # noqa: E402
 
 import stochadmm as sa  # noqa: E402
-from stochadmm.datasets import on_disk  # noqa: E402
+from stochadmm_reproduction import datasets  # noqa: E402
+from stochadmm_reproduction.datasets import on_disk  # noqa: E402
 
 TOLERANCES = (1e-4, 1e-6)
 PENALTIES = (0.01, 0.1, 0.5, 2.0, 10.0, 100.0)
@@ -61,7 +62,7 @@ def singular():
 
 def usps():
     """Return pixels and the indicators of the digits."""
-    data = sa.datasets.load("usps")
+    data = datasets.load("usps")
     labels = np.unique(data.y, return_inverse=True)[1]
     return np.asarray(data.X, dtype=np.float64), np.eye(labels.max() + 1)[labels]
 
@@ -195,7 +196,7 @@ def squared(lines, names, limit):
 
 def own_school(ratio, sparsity, alpha):
     """Fit all tasks of the school data at once: a target per school, the others missing."""
-    data = sa.datasets.load("school")
+    data = datasets.load("school")
     tasks = np.unique(data.tasks, return_inverse=True)[1]
     Y = np.full((len(data.y), tasks.max() + 1), np.nan)
     Y[np.arange(len(Y)), tasks] = data.y
@@ -237,13 +238,13 @@ def indicator_gradient(X, y):
 
 def image_classes(name, scale=1.0):
     """Return pixels and classes."""
-    data = sa.datasets.load(name)
+    data = datasets.load(name)
     return np.asarray(data.X, dtype=np.float64) / scale, np.unique(data.y, return_inverse=True)[1]
 
 
 def text_classes(name, **given):
     """Return sparse rows and classes."""
-    data = sa.datasets.load(name, **given)
+    data = datasets.load(name, **given)
     return data.X, np.unique(data.y, return_inverse=True)[1]
 
 

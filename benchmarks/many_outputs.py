@@ -21,11 +21,12 @@ from scipy import sparse  # noqa: E402
 
 import stochadmm as sa  # noqa: E402
 from stochadmm.run.path import at_strength  # noqa: E402
+from stochadmm_reproduction import datasets  # noqa: E402
 
 
 def load(name: str):
     """Return rows and classes 0, 1, ..."""
-    data = sa.datasets.load(name)
+    data = datasets.load(name)
     X = data.X
     if not sparse.issparse(X):
         X = np.asarray(X, dtype=np.float64)

@@ -20,8 +20,8 @@ from dataclasses import replace
 import numpy as np
 
 import stochadmm as sa
-from stochadmm.experiments.claims import readable
-from stochadmm.experiments.memory import IMAGENET, Shapes
+from stochadmm_reproduction.claims import readable
+from stochadmm_reproduction.memory import IMAGENET, Shapes
 
 ROWS, FEATURES, CLASSES = IMAGENET.rows, IMAGENET.features, IMAGENET.classes
 BATCH = IMAGENET.batch

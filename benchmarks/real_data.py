@@ -41,6 +41,7 @@ from sklearn.model_selection import (  # noqa: E402
 )
 
 import stochadmm as sa  # noqa: E402
+from stochadmm_reproduction import datasets  # noqa: E402
 
 OUT = Path("out/real_data")
 STRENGTHS = 13  # strengths of every grid
@@ -230,7 +231,7 @@ def draws(X: Any, y: Any, X_test: Any, y_test: Any, rows: int) -> Callable[[int]
 
 def p53() -> Iterator[Case]:
     """Yield the mutation of p53 from genes in overlapping pathways."""
-    data = sa.datasets.load("p53-pathways")
+    data = datasets.load("p53-pathways")
     keep = np.sort(np.argsort(-data.X.var(axis=0), kind="stable")[:500])
     groups = restricted(data.groups, keep, at_least=2)
     weights = {name: np.sqrt(len(group)) for name, group in groups.items()}
@@ -251,7 +252,7 @@ def p53() -> Iterator[Case]:
 def breast() -> Iterator[Case]:
     """Yield two outcomes of breast tumours from genes with a protein network."""
     for target, words in (("er", "receptor status"), ("metastasis", "metastasis")):
-        data = sa.datasets.load("breast-cancer-graph", target=target, merge_probes=True)
+        data = datasets.load("breast-cancer-graph", target=target, merge_probes=True)
         keep, edges = np.unique(data.graph, return_inverse=True)
         graph = edges.reshape(-1, 2)
         yield Case(
@@ -271,7 +272,7 @@ def breast() -> Iterator[Case]:
 
 def digits(dataset: str, pair: tuple[int, int], sizes: tuple[int, ...]) -> Iterator[Case]:
     """Yield two digits told apart on the grid of pixels, from few and from more rows."""
-    data = sa.datasets.load(dataset)
+    data = datasets.load(dataset)
     side = data.grid[0]
     edge = (side - 20) // 2 if side > 20 else 0  # the frame of MNIST is nearly empty
     inner = np.arange(side * side).reshape(side, side)[edge : side - edge, edge : side - edge]
@@ -297,7 +298,7 @@ def digits(dataset: str, pair: tuple[int, int], sizes: tuple[int, ...]) -> Itera
 
 def dna() -> Iterator[Case]:
     """Yield methylation from letters, neighbouring positions or the letters of a position tied."""
-    data = sa.datasets.load("dna-methylation", sparse=False)
+    data = datasets.load("dna-methylation", sparse=False)
     rng = np.random.default_rng(0)
     test = rng.permutation(len(data.y_test))[:10_000]
     groups = {name: group.tolist() for name, group in data.groups.items()}
@@ -316,7 +317,7 @@ def dna() -> Iterator[Case]:
 
 def school() -> Iterator[Case]:
     """Yield the exam scores of schools, one task each."""
-    data = sa.datasets.load("school")
+    data = datasets.load("school")
     largest = np.argsort(-np.bincount(data.tasks), kind="stable")[:30]
     rows = np.isin(data.tasks, largest)
     varied = data.X[rows].std(axis=0) > 0

@@ -26,6 +26,7 @@ import numpy as np
 from lines import Lines, Table
 
 import stochadmm as sa
+from stochadmm_reproduction import datasets
 
 METHODS = ("acc-sadmm", "svrg-admm", "asvrg-admm")
 TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5)
@@ -34,7 +35,7 @@ EPOCHS, ALLOWED = 12, 1.3
 
 def rows() -> tuple[np.ndarray, np.ndarray]:
     """Return the rows sorted by label."""
-    data = sa.datasets.load("covtype", standardize=True)
+    data = datasets.load("covtype", standardize=True)
     X, y = np.asarray(data.X, dtype=np.float64), np.asarray(data.y, dtype=np.float64)
     order = np.argsort(y, kind="stable")
     return np.ascontiguousarray(X[order]), y[order]

@@ -23,6 +23,7 @@ from few_columns import least  # noqa: E402
 from scipy import sparse  # noqa: E402
 
 import stochadmm as sa  # noqa: E402
+from stochadmm_reproduction import datasets  # noqa: E402
 
 SHAPES = ((1000, 5000, 0.01), (5000, 30_000, 0.003), (20_000, 5000, 0.005), (500, 20_000, 0.02))
 SHARES = (0.3, 0.03, 0.005)
@@ -41,7 +42,7 @@ def rows(n: int, d: int, density: float, rng: np.random.Generator):
 
 def public(name: str):
     """Return a data set with its classes halved."""
-    data = sa.datasets.load(name)
+    data = datasets.load(name)
     labels = np.unique(data.y)
     return sparse.csr_array(data.X), np.where(np.isin(data.y, labels[::2]), 1.0, -1.0)
 

@@ -79,7 +79,7 @@ def genes():
     """
     from scipy.io import loadmat
 
-    from stochadmm.datasets import fetch, load
+    from stochadmm_reproduction.datasets import fetch, load
 
     known = load("breast-cancer-graph", merge_probes=True, standardize=True)
     folder = "breast-cancer-graph"

@@ -27,6 +27,7 @@ from scipy.special import expit  # noqa: E402
 
 import stochadmm as sa  # noqa: E402
 from stochadmm import structures  # noqa: E402
+from stochadmm_reproduction import datasets  # noqa: E402
 
 STRENGTHS = (1e-5, 1e-4, 1e-3)
 # (data set, storage): passes allowed to 1e-6 and 1e-8 by the oracle; certified may take 1.7 times
@@ -55,11 +56,11 @@ def unit_rows(X):
 def load(name: str):
     """Return rows, labels and structure of a data set."""
     if name == "covtype":
-        data = sa.datasets.load("covtype", split=True)
+        data = datasets.load("covtype", split=True)
     elif name == "mnist":
-        data = sa.datasets.load("mnist", task="even-odd")
+        data = datasets.load("mnist", task="even-odd")
     else:
-        data = sa.datasets.load({"dna": "dna-methylation"}.get(name, name))
+        data = datasets.load({"dna": "dna-methylation"}.get(name, name))
     X, y = unit_rows(data.X), np.asarray(data.y, dtype=np.float64)
     if name == "20news":
         y = np.where(y == y.max(), 1.0, -1.0)

@@ -30,7 +30,6 @@ OTHER = (
     "docs",
     "estimators_ecosystem",
     "examples",
-    "experiments",
     "files",
     "fingerprint",
     "peers",

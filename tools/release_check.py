@@ -25,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 WORK = ROOT / "build" / "release"
-LEFT_OUT = ("docs/", "benchmarks/", ".ci/", ".github/", "examples/", "tools/")
+LEFT_OUT = ("docs/", "benchmarks/", "reproduction/", ".ci/", ".github/", "examples/", "tools/")
 """Folders of the repository that are no part of the sdist."""
 ADDED = {"PKG-INFO"}
 """Files of the sdist that are no part of the repository."""

@@ -189,7 +189,6 @@ _ROOMS = (
     "data",
     "datasets",
     "exact",
-    "experiments",
     "forms",
     "linear_algebra",
     "low_rank",

@@ -276,7 +276,7 @@ def test_an_unwritable_place_is_told_before_nothing_is_lost(run, table, tmp_path
     assert done.exit_code == 2 and "cannot write" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "path", "info", "demo", "reproduce"])
+@pytest.mark.parametrize("command", ["fit", "predict", "path", "info", "demo"])
 def test_help_fits_on_a_screen(run, command):
     done = run(command, "--help")
     assert done.exit_code == 0 and done.stdout.count("\n") < 30
@@ -588,11 +588,6 @@ def test_predictions_come_part_by_part_and_are_the_same(run, fitted, tmp_path, m
         "bench",
         "info",
         "demo",
-        "reproduce",
-        "data",
-        "data list",
-        "data info",
-        "data fetch",
     ],
 )
 def test_help_of_every_command_is_under_thirty_lines(run, command):

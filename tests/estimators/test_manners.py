@@ -133,7 +133,6 @@ def test_what_labels_do_not_take_is_told(frame):
             "did you mean squared?",
             "mean huber",
         ),
-        (lambda: sa.datasets.describe("usp"), ValueError, "did you mean usps?", "mnist"),
     ],
 )
 def test_nearest_names_are_near(act, error, said, unsaid):

@@ -23,6 +23,7 @@ from sklearn.datasets import load_digits
 
 import stochadmm as sa
 from stochadmm import structures
+from stochadmm_reproduction import datasets
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +161,7 @@ def real(name: str, problem: str) -> Task:
         X, y, edges, groups = _digits()
     else:
         options = {"split": True} if name == "covtype" else {}
-        data = sa.datasets.load(name, unit_rows=True, **options)
+        data = datasets.load(name, unit_rows=True, **options)
         X, y, edges, groups = data.X, data.y, data.graph, data.groups
     if problem == "graph-fused-logistic":
         if name.startswith("dna"):  # the same letter at the next position

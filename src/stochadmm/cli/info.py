@@ -21,7 +21,7 @@ def info(
     what: Annotated[str, typer.Argument(help="A data file or a model folder.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Describe a data file or a model; without one: versions, threads and folders."""
+    """Describe a data file or a model; without one: versions and threads."""
     facts = described(what) if what else collect()
     if as_json:
         typer.echo(json_text(facts, indent=2))
@@ -115,9 +115,6 @@ class Summary:
 
 def collect() -> dict[str, dict[str, Any]]:
     """Return what ``info`` shows."""
-    from stochadmm.datasets import cache_folder, data_folder
-
-    folder = data_folder()
     return {
         "versions": {
             "python": platform.python_version(),
@@ -126,11 +123,6 @@ def collect() -> dict[str, dict[str, Any]]:
         "machine": {"system": platform.system(), "processor": platform.machine()},
         "kernels": _kernels(),
         "threads": _threads(),
-        "folders": {
-            "data": None if folder is None else str(folder),
-            "cache": str(cache_folder()),
-            "download from": os.environ.get("STOCHADMM_DATA_URL"),
-        },
     }
 
 

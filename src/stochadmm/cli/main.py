@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from stochadmm.cli import bench, data, demo, fit, info, path, predict, reproduce
+from stochadmm.cli import bench, demo, fit, info, path, predict
 
 
 class OneLineErrors(TyperGroup):
@@ -67,10 +67,8 @@ for name, does, command in (
     ("path", "Fit for many strengths and write the coefficients.", path.path),
     ("bench", "Compare the methods on one problem.", bench.bench),
     ("info", "Describe a data file, a model or the installation.", info.info),
-    ("reproduce", "Run the experiments of the paper.", reproduce.reproduce),
 ):
     app.command(name, short_help=does)(command)
-app.add_typer(data.app, name="data")
 
 
 def _version(asked: bool) -> None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from stochadmm.datasets._dataset import Array, Dataset, Seed, signs
-from stochadmm.datasets._dna import make_onehot_dna
+from ._dataset import Array, Dataset, Matrix, Seed, signs
+
+Codes = NDArray[np.uint8]
+"""Letters of sequences as 0 .. 3, in the order of ACGT."""
 
 __all__ = [
+    "dna_structure",
     "make_chain",
     "make_graph_fused",
     "make_low_rank_tasks",
     "make_onehot_dna",
     "make_overlapping_groups",
+    "one_hot_dna",
 ]
 
 
@@ -267,6 +275,123 @@ def make_low_rank_tasks(
         y=y,
         coef=coef,
         description="Gaussian rows; coefficients of low rank with empty rows.",
+    )
+
+
+def one_hot_dna(codes: Codes, sparse: bool = True, dtype: DTypeLike = np.float64) -> Matrix:
+    """Return sequences as rows with four columns per position.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8 of shape (n_rows, n_positions)
+        Letters as 0 .. 3, in the order of ACGT.
+    sparse : bool
+        CSR, built without a dense copy, or dense.
+    dtype : float32 or float64
+        Type of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.datasets import one_hot_dna
+    >>> one_hot_dna(np.array([[0, 3]], dtype=np.uint8), sparse=False)
+    array([[1., 0., 0., 0., 0., 0., 0., 1.]])
+    """
+    n_rows, n_positions = codes.shape
+    if not sparse:
+        return np.eye(4, dtype=dtype)[codes].reshape(n_rows, -1)
+    size = n_rows * n_positions
+    index: type[Any] = np.int32 if size < 2**31 else np.int64
+    columns = codes.astype(index)
+    columns += 4 * np.arange(n_positions, dtype=index)
+    starts = np.arange(0, size + 1, n_positions, dtype=index)
+    ones = np.ones(size, dtype=dtype)
+    return sp.csr_array((ones, columns.ravel(), starts), shape=(n_rows, 4 * n_positions))
+
+
+def dna_structure(n_positions: int) -> dict[str, Any]:
+    """Return what the columns of ``one_hot_dna`` have in common, as fields of a ``Dataset``.
+
+    ``feature_names``, ``groups`` with one group per position, and ``graph``, a chain per letter
+    along the positions.
+
+    Examples
+    --------
+    >>> from stochadmm.datasets import dna_structure
+    >>> dna_structure(2)["graph"].tolist()
+    [[0, 4], [1, 5], [2, 6], [3, 7]]
+    """
+    columns = np.arange(4 * n_positions).reshape(n_positions, 4)
+    edges = [np.stack([here, there], axis=1) for here, there in pairwise(columns)]
+    return {
+        "feature_names": tuple(f"{k}{letter}" for k in range(n_positions) for letter in "ACGT"),
+        "groups": {f"position {k}": columns[k] for k in range(n_positions)},
+        "graph": np.concatenate(edges) if edges else np.empty((0, 2), dtype=np.intp),
+    }
+
+
+def make_onehot_dna(
+    n_rows: int = 10_000,
+    n_positions: int = 200,
+    *,
+    n_motifs: int = 5,
+    motif_length: int = 8,
+    signal: float = 1.0,
+    noise: float = 1.0,
+    sparse: bool = True,
+    dtype: DTypeLike = np.float32,
+    random_state: Seed = 0,
+) -> Dataset:
+    """Return random DNA, one-hot, with labels that depend on motifs at fixed places.
+
+    Parameters
+    ----------
+    n_rows, n_positions : int
+        Size: four columns per position.
+    n_motifs, motif_length : int
+        Windows of positions that matter, without overlap. At each position of a window one letter
+        has the coefficient ``signal`` and the others ``-signal / 3``.
+    signal, noise, random_state
+        As in ``make_graph_fused``.
+    sparse : bool
+        CSR or dense.
+    dtype : float32 or float64
+        Type of the rows and labels.
+
+    Returns
+    -------
+    Dataset
+        With one group per position, ``graph``, a chain per letter, and ``coef``.
+
+    Examples
+    --------
+    >>> from stochadmm.datasets import make_onehot_dna
+    >>> make_onehot_dna(100)
+    Dataset('onehot-dna', X=100x800 csr float32, y=100 float32, graph: 796 edges, groups: 200)
+    """
+    rng = np.random.default_rng(random_state)
+    if n_motifs * motif_length > n_positions:
+        raise ValueError(
+            f"{n_motifs} motifs of {motif_length} positions do not fit into {n_positions}; take "
+            "fewer or shorter ones"
+        )
+    slots = rng.choice(n_positions // motif_length, n_motifs, replace=False) * motif_length
+    places = np.sort((slots[:, None] + np.arange(motif_length)).ravel())
+    weights = np.full((len(places), 4), -signal / 3.0)
+    weights[np.arange(len(places)), rng.integers(0, 4, len(places))] = signal
+    codes = rng.integers(0, 4, (n_rows, n_positions), dtype=np.uint8)
+    scores = np.zeros(n_rows)
+    for place, weight in zip(places, weights, strict=True):
+        scores += weight[codes[:, place]]
+    coef = np.zeros((n_positions, 4))
+    coef[places] = weights
+    return Dataset(
+        name="onehot-dna",
+        X=one_hot_dna(codes, sparse, dtype),
+        y=signs(scores + noise * rng.logistic(size=n_rows) > 0.0).astype(dtype),
+        coef=coef.ravel(),
+        description="Random DNA, one-hot; labels from motifs at fixed places.",
+        **dna_structure(n_positions),
     )
 
 

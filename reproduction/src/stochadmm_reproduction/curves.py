@@ -1,0 +1,245 @@
+"""Finished runs as curves: gaps over passes and seconds, one array per seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stochadmm.base.protocols import Array
+
+from . import store
+from .problems import Optimum
+
+if TYPE_CHECKING:
+    from .pieces import Piece
+
+
+@dataclass(frozen=True)
+class CurveOptions:
+    """How two curves are compared."""
+
+    worst: float = 10.0
+    """Times the first gap that later ones count for at most: a diverged run is bad enough."""
+    points: int = 50
+    """Of the grid on which both are read."""
+    tight: float = 1e-6
+    """Relative gap of a certificate at which drawn lines may end."""
+    beyond: float = 0.01
+    """Share of a certificate that is not tight, down to which lines are drawn; it is printed."""
+
+
+OPTIONS = CurveOptions()
+Key = tuple[str, str, str, str, str]
+"""Experiment, variant, data set, method, point ("last" or "ergodic")."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One run of one method: arrays over its records; gaps are at least ``floor``."""
+
+    passes: Array
+    seconds: Array
+    gap: Array
+    test_loss: Array
+    test_error: Array
+    floor: float
+    scale: float
+    """Absolute optimal value, which relative gaps are relative to."""
+    status: str = "passes"
+    epochs: Array | None = None
+    drawn: Array | None = None
+    """Gaps as they are drawn: below a certificate that is not tight too."""
+    within: float = 0.0
+    """Distance in which the optimum is known to lie, where that is not tight; else zero."""
+
+    def along(self, axis: str) -> Array:
+        """Return the horizontal axis: "passes", "seconds" or "epochs"."""
+        if axis == "epochs" and self.epochs is not None:
+            return self.epochs
+        return self.seconds if axis == "seconds" else self.passes
+
+    def height(self, what: str) -> Array:
+        """Return the vertical axis: "gap", "test_loss" or "test_error"."""
+        gap = self.gap if self.drawn is None else self.drawn
+        return {"gap": gap, "test_loss": self.test_loss, "test_error": self.test_error}[what]
+
+    def possible(self) -> list[Curve]:
+        """Return the curve at both ends of what a rough certificate leaves of the optimal value.
+
+        One that is tight leaves nothing, and one that is none is no end.
+        """
+        if not self.within or not np.isfinite(self.within) or self.drawn is None:
+            return [self]
+        ends = (self.drawn, self.drawn + self.within)
+        return [replace(self, gap=gap, drawn=None, floor=0.0, within=0.0) for gap in ends]
+
+    def reaches(self, relative_gap: float, axis: str) -> float:
+        """Return where the gap first falls to a share of the optimum, inf when it never does."""
+        below = np.flatnonzero(self.gap <= relative_gap * self.scale)
+        return float(self.along(axis)[below[0]]) if below.size else np.inf
+
+
+@dataclass
+class Curves:
+    """All runs: curves by key and seed, and the rows of the tidy table."""
+
+    runs: dict[Key, dict[int, Curve]] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    to_come: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """Runs that are not made yet, by experiment, variant and data set."""
+
+    def add(self, piece: Piece, content: dict[str, Any], best: Optimum) -> None:
+        """Take in a finished run."""
+        names = (piece.experiment.name, piece.variant.name, piece.spec.name, piece.method)
+        every = store.records(content["records"])
+        start = every[0]
+        for point in ("last", "ergodic"):
+            records = [r for r in every if r["point"] == point]
+            if not records:
+                continue
+            if point == "ergodic":  # both begin at the same point
+                records = [start | {"point": point}, *records]
+            for record in records:
+                self.rows.append(self._row(names, content, record, best))
+            seed = int(content["seed"])
+            key = (*names, point)
+            self.runs.setdefault(key, {})[seed] = curve(records, best, content["status"])
+
+    def miss(self, piece: Piece) -> None:
+        """Take note of a run that is not made yet."""
+        place = (piece.experiment.name, piece.variant.name, piece.spec.name)
+        self.to_come[place] = self.to_come.get(place, 0) + 1
+
+    @staticmethod
+    def _row(
+        names: tuple[str, str, str, str],
+        content: dict[str, Any],
+        record: dict[str, Any],
+        best: Optimum,
+    ) -> dict[str, Any]:
+        objective = record["objective"]
+        kept = ("epoch", "passes", "seconds", "test_loss", "test_error", "feasibility")
+        return {
+            "experiment": names[0],
+            "variant": names[1],
+            "dataset": names[2],
+            "method": names[3],
+            "point": record["point"],
+            "seed": content["seed"],
+            "status": content["status"],
+            "objective": objective,
+            "floor": best.floor,
+            "gap": None if objective is None else objective - best.value,
+        } | {name: record[name] for name in kept}
+
+    def keys(self, experiment: str, variant: str, dataset: str | None = None) -> Iterator[Key]:
+        """Yield the keys of one figure, or of one of its columns."""
+        for key in self.runs:
+            if key[:2] == (experiment, variant) and dataset in (None, key[2]):
+                yield key
+
+    def datasets(self, experiment: str, variant: str) -> list[str]:
+        """Return the columns of a figure."""
+        return list(dict.fromkeys(key[2] for key in self.keys(experiment, variant)))
+
+    def get(
+        self, experiment: str, variant: str, dataset: str, method: str, point: str
+    ) -> dict[int, Curve]:
+        """Return the runs of one method, empty when there are none."""
+        return self.runs.get((experiment, variant, dataset, method, point), {})
+
+
+def curve(records: list[dict[str, Any]], best: Optimum, status: str) -> Curve:
+    """Return the arrays of one run."""
+    columns = {
+        name: np.array([np.nan if r[name] is None else r[name] for r in records], dtype=float)
+        for name in ("passes", "seconds", "objective", "test_loss", "test_error", "epoch")
+    }
+    objective = np.where(np.isfinite(columns["objective"]), columns["objective"], np.inf)
+    away, scale = objective - best.value, max(abs(best.value), 1e-300)
+    tight, known = OPTIONS.tight * scale, np.isfinite(best.gap)
+    within = best.gap if not best.floor <= tight else 0.0
+    least = max(tight, OPTIONS.beyond * best.gap if known else 0.0) if within else best.floor
+    return Curve(
+        columns["passes"],
+        columns["seconds"],
+        np.maximum(away, best.floor),
+        columns["test_loss"],
+        columns["test_error"],
+        best.floor,
+        scale,
+        status,
+        columns["epoch"],
+        np.maximum(away, least),
+        within,
+    )
+
+
+def speed_up(a: Curve, b: Curve, axis: str = "passes") -> float:
+    """Return how many times as fast a is as b: passes, or seconds, that b and a need to a gap.
+
+    The geometric mean over gaps, evenly spread in powers of ten from where both have made their
+    first epoch down to the smallest that either reaches. A gap counts as reached when it is first
+    met, between records by interpolation of its logarithm; one that is not reached counts as
+    reached at the end of the longer run, which favours the method that fails. A diverged run
+    reaches nothing. NaN without a certified optimum, when both diverge, or when neither gets below
+    the certificate.
+    """
+    if len(a.gap) < 2 or len(b.gap) < 2 or not np.isfinite(a.floor + b.floor):
+        return float("nan")
+    curves = [c for c in (a, b) if c.status != "diverged"]
+    if not curves:
+        return float("nan")
+    bottom = min(float(c.gap.min()) for c in curves)
+    top = max(min(float(c.gap[1]) for c in curves), bottom)
+    if bottom >= a.gap[0]:
+        return float("nan")
+    end = max(float(c.along(axis)[-1]) for c in curves)
+    levels = np.geomspace(top, bottom, OPTIONS.points)
+    ours, theirs = (_first_met(c, axis, levels, end) for c in (a, b))
+    return float(np.exp(np.mean(np.log(theirs / ours))))
+
+
+def _first_met(c: Curve, axis: str, levels: Array, end: float) -> Array:
+    """Return where a run first meets each gap, ``end`` where it does not."""
+    x, met = c.along(axis), np.full(len(levels), end)
+    if c.status == "diverged":
+        return met
+    lowest = np.log(np.minimum.accumulate(c.gap))
+    for k, level in enumerate(np.log(levels)):
+        below = np.flatnonzero(lowest <= level + 1e-12)
+        if below.size:
+            j = max(int(below[0]), 1)
+            fall = lowest[j - 1] - lowest[j]
+            share = (lowest[j - 1] - level) / fall if fall > 0 else 1.0
+            met[k] = x[j - 1] + min(max(share, 0.0), 1.0) * (x[j] - x[j - 1])
+    earliest: Array = np.maximum(met, 1e-3 * end)  # a ratio needs numbers above zero
+    return earliest
+
+
+def advantage(a: Curve, b: Curve, axis: str = "passes", *, at_end: bool = False) -> float:
+    """Return by how many powers of ten a's gap is below b's, on average over their common range.
+
+    Between records the logarithm of a gap is interpolated; the range begins where both have made
+    their first epoch and ends where the first of them ends. Gaps count as ``worst`` times that of
+    the start at most, so that a run that has diverged stays comparable. Without a certified
+    optimum the answer is NaN. ``at_end`` compares at the end of the range only.
+    """
+    x, y = a.along(axis), b.along(axis)
+    if len(x) < 2 or len(y) < 2 or not np.isfinite(a.floor + b.floor):
+        return float("nan")
+    start = max(x[1], y[1])
+    ends = [t[-1] for t, c in ((x, a), (y, b)) if c.status not in ("diverged", "solved")]
+    stop = min(ends) if ends else max(x[-1], y[-1])
+    if not stop > start:
+        stop = start
+    grid = np.linspace(stop if at_end else start, stop, OPTIONS.points)
+    return float(np.mean(_logarithm(b, y, grid) - _logarithm(a, x, grid)))
+
+
+def _logarithm(c: Curve, x: Array, grid: Array) -> Array:
+    values: Array = np.log10(np.minimum(c.gap, OPTIONS.worst * c.gap[0]))
+    return np.asarray(np.interp(grid, x, values))

@@ -1,0 +1,310 @@
+"""Figures in the paper's layout: a column per data set, gap above, test loss below."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._files import replacing
+from .config import Experiment, Variant
+from .curves import Curve, Curves, Key
+from .methods import METHODS
+from .recipes import RECIPES
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a method is drawn: a colour that the colour-blind tell apart, and marks for grey."""
+
+    color: str
+    dash: Any = "-"
+    marker: str = ""
+
+
+_DASHED, _DOTTED, _MIXED = (0, (5, 2)), (0, (1, 1)), (0, (5, 1, 1, 1))
+LOOKS = {
+    "stoc-admm": Look("#999999", "-", "s"),
+    "opt-sadmm": Look("#cc79a7", "-", "D"),
+    "svrg-admm": Look("#0072b2", "-", "^"),
+    "sag-admm": Look("#009e73", "-", "v"),
+    "acc-sadmm": Look("#d55e00", "-", "o"),
+    "acc-sadmm-reset": Look("#d55e00", _DASHED, "o"),
+    "acc-sadmm-momentum": Look("#d55e00", _MIXED, "p"),
+    "sdca-admm": Look("#e69f00", _DASHED, "x"),
+    "opg-admm": Look("#999999", _DASHED, "s"),
+    "rda-admm": Look("#999999", _MIXED, "D"),
+    "asvrg-admm": Look("#0072b2", _DASHED, "^"),
+    "vr-pddy": Look("#56b4e9", _MIXED, "+"),
+    "spdhg": Look("#56b4e9", _DASHED, "X"),
+    "ladm-ne": Look("#7a5195", _DASHED, "P"),
+    "linearized-admm": Look("#7a5195", _MIXED, "h"),
+    "katyusha": Look("#0072b2", "-", "^"),
+    "auto": Look("#111111", "-", "*"),
+}
+COLUMNS = 4
+"""Data sets beside each other, as in the paper; more of them begin a new pair of rows."""
+BESIDE = ("svrg-admm", "acc-sadmm")
+"""Methods of the paper that stand in the figure of the others too."""
+AXES = {
+    "passes": "effective passes",
+    "epochs": "epochs of 2n/b iterations",
+    "seconds": "processor seconds",
+}
+INK, GRID = "#222222", "#e4e4e4"
+
+
+def draw(curves: Curves, experiment: Experiment, variant: Variant, folder: Path) -> list[Picture]:
+    """Write the figures of a variant, the paper's methods and then the others.
+
+    Each is over passes (or epochs) and over seconds, as PNG, SVG and PDF.
+    """
+    from matplotlib import rc_context
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for part, keys in _parts(curves, experiment, variant).items():
+        for axis in axes_of(experiment):
+            # no date and fixed ids: the same runs give the same file
+            with rc_context({"svg.hashsalt": "stochadmm", "font.size": 9}):
+                shown = [k for k in keys if axis != "epochs" or METHODS[k[3]].per_epoch]
+                figure = _figure(curves, experiment, variant, axis, shown)
+                stem = f"{experiment.name}-{variant.name}{part}-{axis}"  # may have a dot in it
+                with replacing(folder / f"{stem}.svg") as temporary:
+                    figure.savefig(temporary, format="svg", metadata={"Date": None})
+                with replacing(folder / f"{stem}.pdf") as temporary:
+                    figure.savefig(temporary, format="pdf", metadata={"CreationDate": None})
+                _save_png(figure, folder / f"{stem}.png")
+            words = ", methods outside the paper" if part else ""
+            name = f"{experiment.name}: {title(experiment, variant)}{words}, over {AXES[axis]}"
+            written.append(Picture(name, folder / f"{stem}.png"))
+    return written
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure that was written, and what it shows."""
+
+    title: str
+    path: Path
+
+
+def _parts(curves: Curves, experiment: Experiment, variant: Variant) -> dict[str, list[Key]]:
+    """Return the lines of the figures: the paper's methods, and the others where they are many."""
+    every = list(curves.keys(experiment.name, variant.name))
+    paper = [key for key in every if METHODS[key[3]].in_paper]
+    others = [key for key in every if not METHODS[key[3]].in_paper]
+    if len({key[3] for key in others}) <= 2 or not paper:
+        return {"": every}
+    beside = [key for key in paper if key[3] in BESIDE and key[4] == "last"]
+    return {"": paper, "-others": [*beside, *others]}
+
+
+def axes_of(experiment: Experiment) -> list[str]:
+    """Return the horizontal axes: passes, or epochs where runs are that long, and seconds."""
+    epochs = any(spec.epochs is not None for spec in experiment.datasets)
+    return ["epochs" if epochs else "passes", "seconds"]
+
+
+def _save_png(figure: Any, path: Path) -> None:
+    """Write a PNG file with a palette: a third of the size, and the same to the eye."""
+    from PIL import Image
+
+    buffer = BytesIO()
+    figure.savefig(buffer, dpi=140, format="png")
+    with Image.open(buffer) as image:
+        few = image.convert("RGB").quantize(192, dither=Image.Dither.NONE)
+        with replacing(path) as temporary:
+            few.save(temporary, format="png", optimize=True)
+
+
+def title(experiment: Experiment, variant: Variant) -> str:
+    """Return the title of a figure, in which nothing is said twice."""
+    words = variant.title or variant.name
+    return experiment.title if words in experiment.title else f"{experiment.title}: {words}"
+
+
+def _figure(
+    curves: Curves, experiment: Experiment, variant: Variant, axis: str, keys: list[Key]
+) -> Any:
+    from matplotlib.figure import Figure
+
+    datasets = list(dict.fromkeys(key[2] for key in keys))
+    blocks = max(1, -(-(len(datasets) - 1) // COLUMNS))  # one more than four stays in the row
+    width = -(-len(datasets) // blocks)
+    size = (max(2.6 * width, 6.0), 4.6 * blocks + 1.0)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(2 * blocks, width, squeeze=False)
+    lines: dict[str, Any] = {}
+    before = ""
+    for k, dataset in enumerate(datasets):
+        block, column = divmod(k, width)
+        top, bottom = grid[2 * block, column], grid[2 * block + 1, column]
+        top.sharex(bottom)
+        mine = {key: list(curves.runs[key].values()) for key in keys if key[2] == dataset}
+        lines |= _panels(top, bottom, mine, experiment, axis)
+        _dress(top, bottom, RECIPES[dataset].words or dataset, axis)
+        shown = [run for key, runs in mine.items() if METHODS[key[3]].in_paper for run in runs]
+        if shown:
+            _limits(top, bottom, shown, experiment, axis)
+        for key, runs in mine.items():
+            _below(top, runs, axis, key)
+        second = _second(experiment, next(iter(mine.values()))).replace("_", " ")
+        if column == 0:
+            top.set_ylabel("objective gap")
+        if column == 0 or second != before:  # of regressions there is a loss, but no error
+            bottom.set_ylabel(second)
+        before = second
+    for empty in grid.ravel():
+        if not empty.has_data():
+            empty.set_visible(False)
+    figure.suptitle(title(experiment, variant), color=INK)
+    wide = 0.6 + 0.075 * max(map(len, lines))  # inches of a column: sample and name
+    figure.legend(
+        lines.values(),
+        lines.keys(),
+        loc="outside lower center",
+        ncols=max(1, min(int(figure.get_figwidth() / wide), len(lines))),
+        frameon=False,
+    )
+    return figure
+
+
+def _panels(
+    top: Any, bottom: Any, mine: dict[Key, list[Curve]], experiment: Experiment, axis: str
+) -> dict[str, Any]:
+    """Draw the lines of a data set; return those of the legend by their names."""
+    lines = {}
+    for key, runs in mine.items():
+        label = METHODS[key[3]].label + ("-ERG" if key[4] == "ergodic" else "")
+        lines[label] = _line(top, runs, axis, "gap", key)
+        _line(bottom, runs, axis, _second(experiment, runs), key)
+    return lines
+
+
+def _second(experiment: Experiment, runs: list[Curve]) -> str:
+    """Return what the lower row shows: errors for many classes, losses otherwise."""
+    errors = experiment.problem == "multitask" and np.isfinite(runs[0].test_error).any()
+    return "test_error" if errors else "test_loss"
+
+
+def _line(axes: Any, runs: list[Curve], axis: str, what: str, key: Key) -> Any:
+    """Draw the mean over the seeds with their range; return the line."""
+    length = min(len(run.passes) for run in runs)
+    x = np.mean([run.along(axis)[:length] for run in runs], axis=0)
+    y = np.array([run.height(what)[:length] for run in runs])
+    y = np.where(np.isfinite(y), y, np.nan)
+    with np.errstate(all="ignore"):
+        middle = np.exp(np.mean(np.log(y), axis=0)) if what == "gap" else np.mean(y, axis=0)
+    # a horizontal axis over several powers of ten cannot show where it begins
+    shown = slice(1, None) if axis == "seconds" else slice(None)
+    ergodic, look = key[4] == "ergodic", LOOKS[key[3]]
+    (line,) = axes.plot(
+        x[shown],
+        middle[shown],
+        color=look.color,
+        linewidth=1.0 if ergodic else 1.5,
+        linestyle=_DOTTED if ergodic else look.dash,
+        marker=look.marker or None,
+        markevery=_every(x[shown]),
+        markersize=3.5,
+        fillstyle="none" if ergodic or not METHODS[key[3]].in_paper else "full",
+        zorder=3 if key[3] in ("acc-sadmm", "auto") else 2,
+    )
+    if len(runs) > 1:
+        axes.fill_between(
+            x[shown],
+            y.min(axis=0)[shown],
+            y.max(axis=0)[shown],
+            color=look.color,
+            alpha=0.15,
+            linewidth=0,
+        )
+    return line
+
+
+def _every(x: Any) -> int:
+    """Return how many records lie between two marks: about six of them on a line."""
+    return max(1, len(x) // 6)
+
+
+def _below(axes: Any, runs: list[Curve], axis: str, key: Key) -> None:
+    """Mark where a method leaves the picture at its lower edge."""
+    bottom = axes.get_ylim()[0]
+    leaving = [_crossing(run, axis, bottom) for run in runs]
+    if np.isfinite(leaving).all():
+        axes.plot(
+            np.mean(leaving),
+            bottom,
+            marker="v",
+            color=LOOKS[key[3]].color,
+            markersize=6,
+            clip_on=False,
+            zorder=4,
+        )
+
+
+def _crossing(run: Curve, axis: str, level: float) -> float:
+    """Return where the line of a run, as drawn, falls below a level; inf when it does not."""
+    gap = run.height("gap")
+    x, below = run.along(axis), np.flatnonzero(gap <= level)
+    if not below.size:
+        return np.inf
+    k = int(below[0])
+    if k <= (1 if axis == "seconds" else 0):
+        return float(x[k])
+    y = np.log(gap[k - 1 : k + 1])
+    return float(x[k] + (x[k - 1] - x[k]) * (np.log(level) - y[1]) / (y[0] - y[1]))
+
+
+def _dress(top: Any, bottom: Any, dataset: str, axis: str) -> None:
+    top.set_title(dataset, color=INK)
+    top.tick_params(labelbottom=False)
+    top.set_yscale("log")
+    bottom.set_xlabel(AXES[axis])
+    if axis == "seconds":
+        bottom.set_xscale("log")
+        _few_ticks(bottom)
+    for axes in (top, bottom):
+        axes.grid(color=GRID, linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(colors=INK)
+
+
+def _few_ticks(axes: Any) -> None:
+    """Write some numbers on a logarithmic axis that may be shorter than a power of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    low, high = axes.get_xlim()
+    axes.xaxis.set_minor_formatter(NullFormatter())  # they overlap
+    if high > 100 * low:
+        axes.xaxis.set_major_locator(LogLocator(numticks=5))
+        return
+    within = (1.0, 3.0) if high > 10 * low else (1.0, 2.0, 5.0)
+    axes.xaxis.set_major_locator(LogLocator(subs=within, numticks=8))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+
+
+def _limits(top: Any, bottom: Any, runs: list[Curve], experiment: Experiment, axis: str) -> None:
+    """Show the range of the paper's methods: the gap below its start, no diverged test losses."""
+    first = 1 if axis == "seconds" else 0
+    gaps = np.concatenate([run.height("gap")[first:] for run in runs])
+    gaps = gaps[np.isfinite(gaps)]
+    if gaps.size:
+        start = 3 * runs[0].height("gap")[0]
+        top.set_ylim(max(gaps.min() / 5, 1e-14), min(2 * gaps.max(), start))
+    if runs[0].within:
+        known = np.isfinite(runs[0].within)
+        words = f"optimum at most {runs[0].within:.2g} lower" if known else "optimum not bounded"
+        top.text(0.03, 0.04, words, transform=top.transAxes, fontsize=7, color=INK)
+    what = _second(experiment, runs)
+    ends = np.array([v for run in runs for v in run.height(what)[1:] if np.isfinite(v)])
+    if ends.size:
+        low, start = ends.min(), runs[0].height(what)[0]
+        high = min(np.quantile(ends, 0.95), start) if np.isfinite(start) else ends.max()
+        room = 0.08 * max(high - low, 1e-3 * abs(low), 1e-12)
+        bottom.set_ylim(low - room, max(high, low) + 2 * room)

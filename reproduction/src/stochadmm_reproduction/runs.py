@@ -1,0 +1,303 @@
+"""One run of a method on a data set, measured between epochs.
+
+A run whose epochs take long (``DataSpec.light``) keeps nothing per row, is saved on the way, in
+the middle of an epoch too, so that a kill costs minutes, and tells the memory that its steps take.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stochadmm.base.workspace import Workspace
+from stochadmm.problem import Pair, Problem
+from stochadmm.risk.finite_sum import FiniteSum
+from stochadmm.run.answer import Resumable
+from stochadmm.run.checkpoint import Checkpoint, load, older
+from stochadmm.run.limits import Stopwatch
+from stochadmm.run.loop import epochs, generator_of
+from stochadmm.run.measured import Memory
+from stochadmm.solvers import AnySolver, State
+
+from . import problems, starts
+from ._files import write_text
+from .methods import METHODS, Task
+from .pieces import Piece
+from .problems import Optimum
+from .store import finite
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """When a run of an experiment ends before its passes are used up, and how it is saved."""
+
+    small: float = 1e-9
+    """Relative gap at which a run has nothing left to show."""
+    hopeless: float = 100.0
+    """Times the objective at zero beyond which a run has diverged, late in its passes."""
+    late: float = 0.5
+    """Share of the passes that a run may take to come down again: dual methods rise at first."""
+    few: int = 50
+    """Steps between two looks at the clock: about a minute at ImageNet's shape."""
+    every: float = 120.0
+    """Seconds between two saves: what a kill may cost."""
+    warm_up: float = 2.0
+    """Seconds of a first solve that does not count: modules are loaded then, nothing compiled."""
+
+
+OPTIONS = RunOptions()
+
+
+class Work(NamedTuple):
+    """What was done up to a record."""
+
+    epochs: int
+    gradients: float
+    reads: float
+
+
+NOTHING = Work(0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The file of an unfinished run, and its records beside it."""
+
+    path: Path
+    identity: str
+    """Fingerprint of the run."""
+
+    @property
+    def records(self) -> Path:
+        """The file of what was measured."""
+        return self.path.with_suffix(".records")
+
+    def load(
+        self, phase: str, problem: Problem, solver: AnySolver, workspace: Workspace
+    ) -> Resumable | None:
+        """Return the run as it was saved in this phase, None where there is nothing that fits."""
+        try:
+            return load(self.path, f"{self.identity}-{phase}", problem, solver, workspace)
+        except (OSError, ValueError):
+            return None
+
+    def remove(self) -> None:
+        """Delete the files of a run that is finished."""
+        for path in (self.path, older(self.path), self.records):
+            path.unlink(missing_ok=True)
+
+
+@dataclass
+class ProcessorWatch(Stopwatch):
+    """Counts processor seconds: what else the machine does is in no curve."""
+
+    @contextmanager
+    def solves(self) -> Iterator[None]:
+        """Count the processor seconds of the block as solving."""
+        clock = time.process_time()
+        yield
+        self.solving += time.process_time() - clock
+
+
+@dataclass
+class Run:
+    """One run under way: what was measured, and the clock."""
+
+    piece: Piece
+    task: Task
+    held: FiniteSum
+    best: Optimum
+    advance: Callable[[float], None]
+    saved: Saved | None = None
+    records: list[dict[str, Any]] = field(default_factory=list)
+    watch: Stopwatch = field(default_factory=ProcessorWatch)
+    point: Pair | None = None
+    """The last point that was measured."""
+    peak: int = 0
+    """Bytes that the steps have taken at most beyond the data, where that is traced."""
+    checkpoint: Checkpoint | None = None
+
+    def __post_init__(self) -> None:
+        self.measured = problems.measured(self.task.problem, self.piece.spec.measured)
+        if self.saved is not None:
+            self.saved.path.parent.mkdir(parents=True, exist_ok=True)
+            self.checkpoint = Checkpoint(self.saved.path, OPTIONS.every)
+
+    def whole(self) -> str:
+        """Run to the end and return how it ended."""
+        method, rng = METHODS[self.piece.method], np.random.default_rng(self.piece.seed)
+        before = None
+        if method.warm and not self._is_saved("steps"):
+            with self.watch.solves():
+                solver, state = starts.warm(self.task)
+            state, rng = self._taken_up("warm", solver, state, rng)
+            for _ in self._epochs("warm", solver, state, rng):
+                break
+            before = state
+            if not starts.is_finite(before):
+                self.measure(self.task.problem.zeros(), "last", NOTHING)
+                return "diverged"
+        with self.watch.solves():
+            solver = method.make(self.task)
+            state = starts.first(self.task, method, solver, before)
+        del before
+        state.target = problems.OPTIMUM.tolerance
+        state, rng = self._taken_up("steps", solver, state, rng)
+        if not self.records:  # where all begin, also after a warm start
+            self.measure(self.task.problem.zeros(), "last", NOTHING)
+        for _ in self._epochs("steps", solver, state, rng):
+            done = Work(state.n_epochs, state.n_gradients, state.n_passes)
+            value = self.measure(state.output, "last", done)
+            if method.ergodic and state.ergodic is not None:
+                self.measure(state.ergodic, "ergodic", done)
+            self.advance(state.n_gradients)
+            self._save("steps", solver, state, rng, at_once=True)
+            status = self._status(value, state)
+            if status is not None:
+                return status
+        raise AssertionError("epochs have no end")
+
+    def measure(self, point: Pair, name: str, done: Work) -> float:
+        """Keep a record of a point and return the objective there."""
+        if done.epochs:  # the start need not be kept
+            self.point = point
+        feasible, value = problems.feasible_value(self.measured, point)
+        loss, error = problems.test_losses(self.held, feasible.x2)
+        away = float(np.linalg.norm(self.task.problem.constraint(point)))
+        self.records.append(
+            {
+                "point": name,
+                "epoch": done.epochs,
+                "passes": done.gradients,
+                "reads": done.reads,
+                "seconds": self.watch.solving,
+                "objective": finite(value),
+                "test_loss": finite(loss),
+                "test_error": error,
+                "feasibility": finite(away),
+            }
+        )
+        return value
+
+    def _status(self, value: float, state: State) -> str | None:
+        spec, best = self.piece.spec, self.best
+        limit = OPTIONS.hopeless * abs(self.measured.objective_at_zero)
+        nothing_left = OPTIONS.small * abs(best.value)
+        used, ended = state.n_gradients / self.task.passes, None
+        if state.n_epochs == spec.cut if spec.cut is not None else used >= 1:
+            ended = "passes"
+        elif self.watch.solving >= self.piece.experiment.seconds:
+            ended = "seconds"
+        late = ended is not None or used >= OPTIONS.late
+        if not np.isfinite(value) or (late and value > limit):
+            return "diverged"
+        if best.certified and value - best.value <= max(best.floor, nothing_left):
+            return "solved"
+        return ended
+
+    # ---------------------------------------------------------------- long epochs
+
+    def _epochs(
+        self, phase: str, solver: AnySolver, state: State, rng: np.random.Generator
+    ) -> Any:
+        """Yield after every whole epoch; save and trace on the way where epochs are long."""
+        light = self.saved is not None
+        state.few = OPTIONS.few if light else None
+        steps = epochs(self.task.problem, solver, state, rng, self.watch)
+        while True:
+            if light:
+                tracemalloc.reset_peak()
+            next(steps)
+            if light:
+                self.peak = max(self.peak, tracemalloc.get_traced_memory()[1])
+            if state.part is None:
+                yield state
+            else:
+                self._save(phase, solver, state, rng)
+
+    def _save(
+        self,
+        phase: str,
+        solver: AnySolver,
+        state: State,
+        rng: np.random.Generator,
+        at_once: bool = False,
+    ) -> None:
+        if self.saved is None or self.checkpoint is None:
+            return
+        if not (at_once or self.checkpoint.due):
+            return
+        told = {"records": self.records, "peak": self.peak}
+        write_text(self.saved.records, json.dumps(told))
+        kept = Resumable(
+            state,
+            rng.bit_generator.state,
+            None,
+            Memory(),
+            "auto",
+            (0.0, self.watch.solving, 0.0),
+            [],
+            f"{self.saved.identity}-{phase}",
+        )
+        self.checkpoint.write(kept, self.task.problem, solver)
+
+    def _is_saved(self, phase: str) -> bool:
+        """Say whether an unfinished run is in a phase, without making anything for it."""
+        if self.saved is None:
+            return False
+        solver = METHODS[self.piece.method].make(self.task)
+        return self.saved.load(phase, self.task.problem, solver, self.task.workspace) is not None
+
+    def _taken_up(
+        self, phase: str, solver: AnySolver, state: State, rng: np.random.Generator
+    ) -> tuple[State, np.random.Generator]:
+        """Return state and generator as they were saved, or as they are."""
+        if self.saved is None:
+            return state, rng
+        kept = self.saved.load(phase, self.task.problem, solver, self.task.workspace)
+        if kept is None:
+            return state, rng
+        told = json.loads(self.saved.records.read_text(encoding="utf-8"))
+        self.peak = told["peak"]
+        # records may be newer than the state
+        self.records = [r for r in told["records"] if r["epoch"] <= kept.state.n_epochs]
+        self.watch.solving = kept.seconds[1]
+        kept.state.workspace = self.task.workspace
+        return kept.state, generator_of(kept.generator)
+
+
+def run(
+    piece: Piece,
+    task: Task,
+    held: FiniteSum,
+    best: Optimum,
+    advance: Callable[[float], None],
+    saved: Saved | None = None,
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the records of one run, and how it ended; only solving is timed."""
+    going = Run(piece, task, held, best, advance, saved)
+    ended: dict[str, Any] = {"status": traced(going)}
+    if saved is not None:
+        ended["peak"] = going.peak
+    return going.records, ended
+
+
+def traced(going: Run) -> str:
+    """Make a run and return how it ended; memory is traced where the run is saved on the way."""
+    light = going.saved is not None
+    if light:
+        tracemalloc.start()
+    try:
+        with np.errstate(all="ignore"):
+            return going.whole()
+    finally:
+        if light:
+            tracemalloc.stop()

@@ -1,0 +1,164 @@
+"""Tuning: the knobs of a method, chosen jointly by the gap at the end of a full run.
+
+The training objective decides; test rows are never looked at, and the seeds are others than those
+of the runs that are published.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stochadmm.base.workspace import Workspace
+from stochadmm.problem import Problem
+from stochadmm.run.loop import epochs
+
+from . import methods, starts
+from .config import Tuning
+from .methods import Setting
+from .problems import Optimum, feasible_value
+from .search import EDGE, Candidate, Found, Search, Side
+from .trials import TrialLog
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The setting that was chosen, what lies beside it, and what it cost to find it."""
+
+    setting: Setting
+    score: float
+    """Mean of log10 of the gap over the seeds, at full length."""
+    spread: float
+    sides: list[Side]
+    n_trials: int
+    n_halving: int
+    n_walks: int
+    passes: float
+    seconds: float
+
+    @property
+    def at_edge(self) -> bool:
+        """Whether a better value may lie outside of what was tried."""
+        return any(side.status == EDGE for side in self.sides)
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain numbers for a file."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_plain(cls, content: dict[str, Any]) -> Tuned:
+        """Return what ``plain`` wrote."""
+        parts = {
+            "setting": Setting(**content["setting"]),
+            "sides": [Side(**side) for side in content["sides"]],
+        }
+        return cls(**(content | parts))
+
+
+def tune(
+    name: str,
+    problem: Problem,
+    batch: int,
+    plan: Tuning,
+    passes: float,
+    best: Optimum,
+    log: TrialLog,
+    advance: Callable[[float], None] = lambda share: None,
+) -> Tuned:
+    """Return the best setting of a method.
+
+    Parameters
+    ----------
+    name : str
+        Key of ``methods.METHODS``.
+    problem, batch
+        What is solved, and the rows of a mini-batch.
+    plan : Tuning
+        What is tried.
+    passes : float
+        The full length of a run.
+    best : Optimum
+        Of the problem: gaps are to it.
+    log : TrialLog
+        Where finished trials are.
+    advance : callable
+        Told the runs of full length that every trial was.
+    """
+    workspace = Workspace()  # the trials share what is known of the rows
+    knobs = methods.knobs_of(name, plan.steps == "tuned", problem.constrained)
+
+    def measure(candidate: Candidate, share: float, seed: int) -> float:
+        setting = methods.setting_of(knobs, candidate)
+        done = log.once(
+            candidate,
+            share,
+            seed,
+            lambda: trial(name, problem, batch, setting, share * passes, seed, workspace),
+        )
+        advance(share)
+        return score(done.objective, best)
+
+    cut = methods.canonical(knobs, problem, workspace)
+    ways = plan.plan(methods.METHODS[name].in_paper)
+    found: Found = Search(knobs, measure, ways, cut).run()
+    used = log.used.values()
+    return Tuned(
+        methods.setting_of(knobs, found.candidate),
+        found.score,
+        found.spread,
+        found.sides,
+        len(used),
+        found.n_halving,
+        found.n_walks,
+        sum(t.passes for t in used),
+        sum(t.seconds for t in used),
+    )
+
+
+def score(objective: float, best: Optimum) -> float:
+    """Return log10 of the gap of a run; infinite for one that has diverged.
+
+    Where the optimum is not known well, its lower bound takes its place: the order of two runs is
+    that of their objectives either way.
+    """
+    if not math.isfinite(objective):
+        return math.inf
+    tight = best.gap <= 1e-6 * abs(best.value)
+    reference = best.value if tight or not math.isfinite(best.gap) else best.value - best.gap
+    floor = max(best.gap if tight else 0.0, 1e-13 * abs(best.value), 1e-300)
+    return math.log10(max(objective - reference, floor))
+
+
+def trial(
+    name: str,
+    problem: Problem,
+    batch: int,
+    setting: Setting,
+    passes: float,
+    seed: int,
+    workspace: Workspace | None = None,
+) -> tuple[float, float, float]:
+    """Return the training objective after so many passes, the passes, and processor seconds.
+
+    Infinite when it diverges.
+    """
+    workspace, clock = workspace or Workspace(), time.process_time()
+    rng = np.random.default_rng(seed)
+    with np.errstate(all="ignore"):
+        try:
+            solver, state = starts.start(name, problem, batch, setting, passes, rng, workspace)
+        except starts.Diverged:
+            return math.inf, 0.0, time.process_time() - clock
+        for _ in epochs(problem, solver, state, rng):
+            if state.n_gradients >= passes or not np.isfinite(state.output.x2).all():
+                break
+        value = feasible_value(problem, state.output)[1]
+    lost = not value <= abs(problem.objective_at_zero) * 10
+    seconds = time.process_time() - clock
+    return math.inf if lost else float(value), float(state.n_gradients), seconds
