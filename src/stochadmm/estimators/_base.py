@@ -17,7 +17,7 @@ from ..base.workspace import Workspace
 from ..data import Source
 from ..problem import Problem
 from ..run.path import Path, alpha_grid, at_strength, carried, solve_path
-from ..run.result import Result, Status
+from ..run.result import Result
 from ..structures import NamedColumns
 from . import _reports, refit
 from ._callbacks import CallbackSupportMixin, Epochs
@@ -293,7 +293,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         for name, value in self._presented(fitting, found.coef, found.intercept).items():
             setattr(self, name, value)
         self.aic_, self.bic_ = np.nan, np.nan
-        if Status.CONVERGED is result.status is found.result.status:
+        if _reports.is_answer(result) and _reports.is_answer(found.result):
             value = refit.mean_loss(fitting.data, found)
             self.aic_, self.bic_ = _reports.criteria(fitting.data, value, self.dof_)
 

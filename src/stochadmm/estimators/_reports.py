@@ -27,6 +27,13 @@ def criteria(data: Data, mean_loss: float, dof: int) -> tuple[float, float]:
     return float(deviance + 2 * dof), float(deviance + np.log(n) * dof)
 
 
+def is_answer(result: Result) -> bool:
+    """Say whether a point is converged, or as good as rounding allows with a certified gap."""
+    stalled = result.status is Status.STALLED and "beyond_range" not in result.info
+    certified = result.gap is not None and bool(np.isfinite(result.gap))
+    return result.status is Status.CONVERGED or (stalled and certified)
+
+
 def describe(
     model: Any, fitting: Any, problem: Problem, result: Result, x2: Array, workspace: Workspace
 ) -> None:
@@ -37,7 +44,7 @@ def describe(
     outputs = result.coef.shape[1] if result.coef.ndim == 2 else 1
     model.dof_ = model._degrees(fitting, result) + fitting.data.intercept * outputs
     model.aic_ = model.bic_ = np.nan
-    if result.status is Status.CONVERGED:
+    if is_answer(result):
         penalty = problem.penalty(problem.feasible(Pair(problem.zeros().x1, x2)))
         value = result.objective - penalty
         model.aic_, model.bic_ = criteria(fitting.data, value, model.dof_)
@@ -45,6 +52,7 @@ def describe(
 
 _ENDS = {
     Status.CONVERGED: "Converged",
+    Status.STALLED: "NOT converged, rounding or the problem allows no better certificate",
     Status.STOPPED: "Stopped by a callback",
     Status.MAX_PASSES: "NOT converged, out of passes",
     Status.MAX_TIME: "NOT converged, out of time",

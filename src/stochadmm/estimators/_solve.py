@@ -149,7 +149,9 @@ def warn_unless_converged(name: str, result: Result, data: Data, tol: float, sca
         return
     spread, dtype = 0.0 if scaled else data.spread_of_columns(), data.dtype
     reason = "not converged"
-    if result.status is Status.DIVERGED:
+    if result.status is Status.STALLED:
+        reason, advice = "stalled", result.info["limited_by"]
+    elif result.status is Status.DIVERGED:
         reason, advice = "diverged", "set standardize=True, or solver='prox-newton'"
     elif tol < ROUNDING[dtype.name]:
         advice = f"raise tol: rounding in {dtype} leaves about {ROUNDING[dtype.name]:.0e}"
@@ -159,8 +161,9 @@ def warn_unless_converged(name: str, result: Result, data: Data, tol: float, sca
         reason, advice = "out of time", "raise max_seconds"
     else:
         advice = "raise max_passes"
+    said = result.message.removesuffix(f"; {advice}")
     warnings.warn(
-        f"{name} {reason}: {result.message}, after {result.n_passes:.0f} passes; {advice}",
+        f"{name} {reason}: {said}, after {result.n_passes:.0f} passes; {advice}",
         ConvergenceWarning,
         stacklevel=3,
     )

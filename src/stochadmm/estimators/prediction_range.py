@@ -7,34 +7,20 @@ A narrow range is fast; the answer is that of the model where no prediction of i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from .. import cluster
 from ..base.capabilities import Has, fact, offers
-from ..base.protocols import Array
 from ..base.workspace import Workspace
-from ..data import Shard
 from ..problem import Problem
 from ..risk import FiniteSum
 from ..run.path import alpha_max, null_model
-from ..run.result import Result, Status
+from ..run.prediction_range import ROUNDING, beyond_range, wider
+from ..run.result import Result
 from ..streaming import StreamedSum, loss_of_source
 
-
-@dataclass(frozen=True)
-class RangeOptions:
-    """How a range is widened."""
-
-    most_rounds: int = 8
-    """Each goes twice as far as the one before: the last to the end of what numbers hold."""
-    rounding: float = 1e-6
-    """How far beyond is nothing: the parabola differs from the loss by a sixth of its cube."""
-
-
-OPTIONS = RangeOptions()
+MOST_ROUNDS = 8
+"""Each goes twice as far as the one before: the last to the end of what numbers hold."""
 
 
 class Widest:
@@ -57,83 +43,38 @@ def in_range(
     if widest.f2 is not problem.f2:
         problem = replace(problem, f2=widest.f2)
     result = solve(problem, None)
-    for wider in range(OPTIONS.most_rounds):
-        excess = _excess(problem, result)
-        if excess <= OPTIONS.rounding:
+    for round_ in range(MOST_ROUNDS):
+        beyond = result.info.get("beyond_range")
+        if beyond is None:
             return result
-        widest.f2 = _widened(widest.f2, excess, wider)
+        widest.f2 = _widened(widest.f2, beyond, round_)
         problem = replace(problem, f2=widest.f2)
         result = _after(result, solve(problem, result))
-    if _excess(problem, result) <= OPTIONS.rounding:
-        return result
-    words = "predictions lie beyond all numbers that the loss is computed for"
-    return replace(result, status=Status.DIVERGED, message=words)
-
-
-def _excess(problem: Problem, result: Result) -> float:
-    """Return how far an answer lies beyond the range; one cut short, as its status says, may."""
-    return furthest(problem.f2, result.x2) if result.status is Status.CONVERGED else 0.0
+    return result
 
 
 def largest_strength(unit: Problem, workspace: Workspace) -> float:
     """Return the smallest strength at which the null model is optimal, for the loss itself."""
     if not offers(fact(unit.f2, "loss"), Has.BEYOND):
         return alpha_max(unit, workspace)
-    for wider in range(OPTIONS.most_rounds):
+    for round_ in range(MOST_ROUNDS):
         x, gradient = null_model(unit, workspace)
-        excess = furthest(unit.f2, x)
-        if excess <= OPTIONS.rounding:
+        beyond = beyond_range(unit.f2, x)
+        if beyond <= ROUNDING:
             break
-        unit = replace(unit, f2=_widened(unit.f2, excess, wider))
+        unit = replace(unit, f2=_widened(unit.f2, beyond, round_))
     return alpha_max(unit, workspace, (x, gradient))
 
 
-def _widened(f2: Any, excess: float, wider: int) -> Any:
-    """Return the data term with a wider range.
-
-    The slope of the parabola at the excess is that of the exponential at its logarithm: the exact
-    answer lies about there, and rarely further.
-    """
-    loss = f2.loss.wider(float(np.log1p(excess)) + 2.0**wider)
+def _widened(f2: Any, beyond: float, round_: int) -> Any:
+    """Return the data term with a wider range."""
+    loss = wider(f2.loss, beyond, 2.0**round_)
     source = loss_of_source(f2)
     if source is None:
         return FiniteSum(loss, f2.rows, f2.y, f2.weight, intercept=f2.intercept, offset=f2.offset)
     return StreamedSum(
         loss, source.source, intercept=source.intercept, memory=source.memory, seed=source.seed
     )
-
-
-def furthest(f2: Any, x: Array) -> float:
-    """Return how far a prediction of rows that count lies beyond the range of the loss."""
-    source = loss_of_source(f2)
-    if source is None:
-        return _largest(f2.loss.beyond(f2.predict(x), f2.y), f2.weight)
-    work = _Furthest(source, np.asarray(x, dtype=np.float64))
-    return float(cluster.current(source.source).map_reduce(source.source.shards, work, max))
-
-
-def _largest(excess: Array, weight: Array | None) -> float:
-    if weight is not None:
-        excess = excess[np.asarray(weight) > 0]
-    return float(np.max(excess, initial=-np.inf))
-
-
-@dataclass(frozen=True)
-class _Furthest:
-    """The same for a shard; travels to other processes."""
-
-    f2: Any
-    x: Array
-
-    def __call__(self, shard: Shard) -> float:
-        return max(map(self._block, shard.blocks(self.f2.block_bytes)))
-
-    def _block(self, block: Any) -> float:
-        z = block.rows.as_type(np.float64).matvec(self.x[: self.f2.n_features])
-        z = z + self.x[-1] if self.f2.intercept else z
-        z = z if block.offset is None else z + block.offset
-        y = np.asarray(block.y, dtype=np.float64)
-        return _largest(self.f2.loss.beyond(z, y), block.weight)
 
 
 def _after(first: Result, second: Result) -> Result:

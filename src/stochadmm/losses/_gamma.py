@@ -26,8 +26,8 @@ class Gamma(Elementwise):
     stays convex and smooth, its curvature is at most ``max_ratio``, and the conjugate is that of
     the loss as continued. A fit in which no target is more than ``max_ratio`` times its predicted
     mean is the fit of the Gamma model itself. Estimators ensure this: if a fit ends outside the
-    range, they raise ``max_ratio`` and solve again. ``minimize`` uses the loss as it is: check
-    ``loss.beyond(z, y).max()``, which is above zero where predictions z left the range.
+    range, they raise ``max_ratio`` and solve again. ``minimize`` uses the loss as it is: an answer
+    outside the range is ``STALLED``, and the message names the loss to solve again with.
 
     Parameters
     ----------

@@ -26,8 +26,8 @@ class Poisson(Elementwise):
     most ``exp(max_prediction)``, and the conjugate is that of the loss as continued. A fit whose
     predictions, offsets included, stay below ``max_prediction`` is the fit of the Poisson model
     itself. Estimators ensure this: if a fit ends outside the range, they raise ``max_prediction``
-    and solve again. ``minimize`` uses the loss as it is: check ``loss.beyond(z, y).max()``, which
-    is above zero where predictions z left the range.
+    and solve again. ``minimize`` uses the loss as it is: an answer outside the range is
+    ``STALLED``, and the message names the loss to solve again with.
 
     Parameters
     ----------

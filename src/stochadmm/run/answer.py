@@ -16,7 +16,7 @@ from ..exact import as_pair, candidates
 from ..problem import Problem
 from ..solvers import State
 from .measured import Measured, Memory
-from .monitor import Monitor
+from .monitor import Monitor, final_status
 from .result import Record, Result, Status
 
 
@@ -71,11 +71,18 @@ def finish(
     best = monitor.judged(best, state)
     best = best if as_it_is else inside(structured(best, monitor, state), monitor, state)
     coef, intercept = split_off(problem, best.point.x2)
+    status = final_status(status, monitor.accepts(best, state))
+    limited_by = monitor.limit(best) if status is Status.STALLED or not best.in_range else None
     # "beta" of the notes is where a method began; this one belongs to the multiplier
     details = {"engine": state.engine, **state.notes, "last_beta": float(best.beta), **about.info}
     notes = fact(problem.f2, "notes")
     if notes:
         details["data"] = list(notes)
+    if not best.in_range:
+        details["beyond_range"] = best.beyond
+    message = monitor.message(best, state)
+    if limited_by is not None:
+        details["limited_by"], message = limited_by, f"{message}; {limited_by}"
     return Result(
         coef=coef,
         intercept=intercept,
@@ -87,8 +94,8 @@ def finish(
         gap=best.gap,
         relative_gap=best.relative_gap,
         kkt_residual=best.kkt_residual,
-        status=monitor.status(status, best, state),
-        message=monitor.message(best, state),
+        status=status,
+        message=message,
         n_epochs=state.n_epochs,
         n_passes=state.n_passes,
         n_gradients=state.n_gradients,

@@ -33,6 +33,7 @@ from .limits import Habits, Stopwatch
 from .measured import Measured
 from .monitor import Monitor
 from .result import Record, Result, Status, point_and_dual
+from .stalled import at_rounding, without_progress
 from .stopping import Rule
 
 Callback = Callable[[Record, State], Any]
@@ -345,9 +346,23 @@ class Run:
             return Status.DIVERGED
         if self.best is not None and self.best.meets:
             return Status.CONVERGED
-        stop = stop or self.rule.stalled(self.history)
-        stop = stop or (self.state.settled and self.rule.accepts(record))
-        return Status.STOPPED if stop else self._limit()
+        if stop:
+            return Status.STOPPED
+        return self._stalled(record) or self._limit()
+
+    def _stalled(self, record: Record) -> Status | None:
+        """Say whether to stop because going on is of no use."""
+        if self.best is None or self.monitor.tol is None:
+            return None
+        if not self.best.in_range:
+            return Status.STALLED
+        state, done = self.state, without_progress(self.history)
+        if done or (state.settled and self.rule.accepts(record)):
+            if self.monitor.accepts(self.best, state):
+                return Status.CONVERGED
+            if done and at_rounding(self.history, self.best.scale, state.settled):
+                return Status.STALLED
+        return None
 
     @property
     def seconds_left(self) -> float:

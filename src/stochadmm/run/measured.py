@@ -14,6 +14,7 @@ from ..certificates.repair import is_rounding, repaired, wide
 from ..problem import Pair, Problem
 from ..risk import Evaluation, loss_of_rows
 from ..solvers import State
+from .prediction_range import ROUNDING
 from .result import Record
 
 
@@ -46,6 +47,14 @@ class Measured:
     cache: Evaluation | None = None
     meets: bool = False
     """Whether the stopping rule holds for these arrays."""
+    beyond: float | None = None
+    """How far predictions lie beyond the range where the loss is exact; None before the rule
+    accepts the arrays."""
+
+    @property
+    def in_range(self) -> bool:
+        """Whether the loss is exact at these arrays, as far as is known."""
+        return self.beyond is None or self.beyond <= ROUNDING
 
     @property
     def gap(self) -> float | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.capabilities import fact
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
@@ -29,7 +30,9 @@ from ..solvers.default.streamed_newton import StreamedNewton
 from ..streaming import loss_of_source
 from .limits import Habits
 from .measured import Measured, Memory, as_returned, infeasibility, penalty_of, value_of
+from .prediction_range import beyond_range, why_not_exact
 from .result import Status
+from .stalled import why_no_bound
 from .stopping import Rule
 
 
@@ -39,8 +42,8 @@ def final_status(status: Status, accepted: bool) -> Status:
         return status
     if accepted:
         return Status.CONVERGED
-    # no step helps: the rule held before the units of the user rounded it away
-    return Status.STOPPED if status is Status.CONVERGED else status
+    # no step helps: the rule held before the arrays were rounded on their way to the user
+    return Status.STALLED if status is Status.CONVERGED else status
 
 
 class Monitor:
@@ -270,13 +273,30 @@ class Monitor:
         bound, scale = self.bound, self.scale(m.objective)
         if (m.bound, m.scale) != (bound, scale):
             m = dataclasses.replace(m, bound=bound, scale=scale)
-        meets = bool(self.rule(m.returned(state))) and self._feasible_enough(m)
+        if m.beyond is None and self.rule.accepts(m.returned(state)):
+            beyond = beyond_range(self.problem.f2, m.point.x2)
+            if beyond > -np.inf:  # the loss has a range, and predictions were computed
+                self.count(state, 1.0)
+            m = dataclasses.replace(m, beyond=beyond)
+        meets = bool(self.rule(m.returned(state))) and self._feasible_enough(m) and m.in_range
         return m if m.meets == meets else dataclasses.replace(m, meets=meets)
 
-    def status(self, status: Status, m: Measured, state: State) -> Status:
-        """Return how a run ended that returns these arrays."""
-        accepted = self.rule.accepts(m.returned(state)) and self._feasible_enough(m)
-        return final_status(status, accepted)
+    def accepts(self, m: Measured, state: State) -> bool:
+        """Say whether these arrays are what was asked for."""
+        return self.rule.accepts(m.returned(state)) and self._feasible_enough(m) and m.in_range
+
+    def limit(self, m: Measured) -> str:
+        """Say what keeps a run from improving arrays that the rule does not accept."""
+        if m.beyond is not None and not m.in_range:
+            return why_not_exact(fact(self.problem.f2, "loss"), m.beyond)
+        if m.gap == np.inf:
+            return why_no_bound(self.problem, self.workspace)
+        reached = m.relative_gap if self.relative else m.gap
+        if reached is None:
+            return "rounding keeps the optimality conditions from being met more closely"
+        return (
+            f"rounding allows no smaller gap to be certified; ask for {1.1 * reached:.1e} or more"
+        )
 
     def message(self, m: Measured, state: State) -> str:
         """Return both numbers of the rule, for these arrays, in words."""

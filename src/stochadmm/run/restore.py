@@ -17,7 +17,7 @@ from ..streaming import StreamedSum
 from .answer import split_off
 from .limits import Habits
 from .monitor import final_status
-from .result import Result, point_and_dual
+from .result import Result, Status, point_and_dual
 from .stopping import Rule
 
 
@@ -125,11 +125,18 @@ def _renewed(found: Result, objective: float, rule: Rule, slack: float = 0.0) ->
         relative_gap=relative,
         feasibility=found.feasibility,
     )
+    accepted = rule.accepts(record) and "beyond_range" not in found.info
+    status, message, info = final_status(found.status, accepted), rule.describe(record), found.info
+    if status is Status.STALLED or "beyond_range" in info:
+        words = "rounding of the returned arrays allows no smaller gap"
+        info = {"limited_by": words} | info
+        message = f"{message}; {info['limited_by']}"
     return replace(
         found,
         objective=objective,
         gap=gap,
         relative_gap=relative,
-        status=final_status(found.status, rule.accepts(record)),
-        message=rule.describe(record),
+        status=status,
+        message=message,
+        info=info,
     )

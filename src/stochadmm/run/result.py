@@ -24,15 +24,19 @@ class Status(enum.Enum):
     """How a run ended.
 
     * ``CONVERGED``: what is returned meets the stopping rule.
+    * ``STALLED``: going on would not improve it; the message says what limits it. Rounding allows
+      no smaller gap to be certified; or no bound was found, with columns named that are nearly
+      dependent and not penalized; or predictions lie where a Poisson or Gamma loss is not exact.
     * ``MAX_PASSES``, ``MAX_TIME``: the limit ``max_passes`` or ``max_seconds`` was reached. The
       point is the best one so far, with its own certificate: see ``relative_gap``. Continue with
       ``resume=``, or raise the limit.
     * ``STOPPED``: by a callback.
     * ``INTERRUPTED``: by Ctrl-C.
-    * ``DIVERGED``: numbers are no longer finite.
+    * ``DIVERGED``: coefficients are no longer finite.
     """
 
     CONVERGED = "converged"
+    STALLED = "stalled"
     MAX_PASSES = "max_passes"
     MAX_TIME = "max_time"
     STOPPED = "stopped"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +28,6 @@ class Rule:
     def accepts(self, record: Record) -> bool:
         """Say whether the point of a record is what was asked for: the run has converged."""
         return self(record)
-
-    def stalled(self, history: Sequence[Record]) -> bool:
-        """Say whether to stop because going on is of no use."""
-        return False
 
     def wanted_gap(self) -> Gap | None:
         """Return the gap that ends a run by this rule, None where it waits for none."""
@@ -134,13 +128,10 @@ class Polished(Rule):
         Relative gap of an answer.
     aim : float
         Relative gap that is enough in any case: rounding leaves no less.
-    patience : int, default=3
-        Measurements without progress after which rounding is what is left.
     """
 
     tol: float
     aim: float
-    patience: int = 3
 
     def __call__(self, record: Record) -> bool:
         """Say whether the gap is at most the aim."""
@@ -153,22 +144,6 @@ class Polished(Rule):
     def describe(self, record: Record) -> str:
         """Return gap and tolerance in words."""
         return Gap(self.tol).describe(record)
-
-    def stalled(self, history: Sequence[Record]) -> bool:
-        """Say whether the tolerance is met and the last measurements brought nothing."""
-        count = len(history) - self.patience
-        if count < 1:
-            return False
-        gaps = [math.inf if (r := Gap().reached(h)) is None else r for h in history]
-        if min(gaps) > self.tol:
-            return False
-        best, value = min(gaps[:count]), min(h.objective for h in history[:count])
-        for gap, record in zip(gaps[count:], history[count:], strict=True):
-            slack = 1e-15 * abs(record.objective)
-            if gap < 0.5 * best or record.objective < value - slack:
-                return False
-            best, value = min(best, gap), min(value, record.objective)
-        return True
 
     def wanted_gap(self) -> Gap:
         """Return what a run aims at."""
@@ -277,10 +252,6 @@ class AnyOf(_Several):
         """Say whether any rule has what it asked for."""
         return any(rule.accepts(record) for rule in self.rules)
 
-    def stalled(self, history: Sequence[Record]) -> bool:
-        """Say whether any rule gives up."""
-        return any(rule.stalled(history) for rule in self.rules)
-
     def wanted_gap(self) -> Gap | None:
         """Return the gap that is met first."""
         return max(self._gaps(), key=_tolerance, default=None)
@@ -316,10 +287,6 @@ class AllOf(_Several):
     def accepts(self, record: Record) -> bool:
         """Say whether all rules have what they asked for."""
         return all(rule.accepts(record) for rule in self.rules)
-
-    def stalled(self, history: Sequence[Record]) -> bool:
-        """Say whether all rules give up."""
-        return all(rule.stalled(history) for rule in self.rules)
 
     def wanted_gap(self) -> Gap | None:
         """Return the gap that is met last."""

@@ -241,7 +241,7 @@ class Auto(Solver[State]):
         then = state.then
         then.target, then.deadline = state.target, state.deadline
         _method(then.notes["route"]).epoch(problem, then, rng)
-        state.settled = state.exact = False
+        state.settled, state.exact = then.settled, False
         state.x, state.output, state.dual, state.beta = then.x, then.output, then.dual, then.beta
         state.own_bound, state.cache, state.ergodic = then.own_bound, then.cache, then.ergodic
         state.bound = then.bound  # the run remembers the bound that was found before
@@ -293,6 +293,7 @@ def _follow(view: Elimination, state: EliminatedState) -> None:
     mu = inner.dual if view.reduced.constrained else np.zeros((0, *view.problem.shape2[1:]))
     state.dual = view.up_dual(mu.astype(np.float64), gradient).astype(dtype)
     state.beta, state.bound, state.notes = inner.beta, inner.bound, dict(inner.notes)
+    state.settled = inner.settled
     state.n_epochs, state.n_gradients = inner.n_epochs, inner.n_gradients
     state.n_passes = inner.n_passes + state.reads
 
