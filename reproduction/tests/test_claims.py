@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from reproduction.tests.tiny import curve
 
+from stochadmm.comparison import advantage, speed_up
 from stochadmm_reproduction import claims, curves, memory, methods, rates, verdicts
-from stochadmm_reproduction.curves import Curve, Curves, advantage, speed_up
+from stochadmm_reproduction.curves import Curve, Curves
 from stochadmm_reproduction.problems import Optimum
 
 pytest.importorskip("yaml")
@@ -33,31 +34,33 @@ def decided(curves):
 
 def test_an_advantage_is_counted_in_powers_of_ten():
     fast, slow = curve(0.2), curve(0.1)
-    assert advantage(fast, slow) == pytest.approx(0.1 * 21, rel=0.01)
-    assert advantage(slow, fast) == pytest.approx(-advantage(fast, slow))
-    assert advantage(fast, slow, at_end=True) == pytest.approx(0.1 * 40)
-    assert advantage(fast, fast) == 0
+    assert advantage(fast, slow, "gradients") == pytest.approx(0.1 * 21, rel=0.01)
+    assert advantage(slow, fast, "gradients") == pytest.approx(-advantage(fast, slow, "gradients"))
+    assert advantage(fast, slow, "gradients", at_end=True) == pytest.approx(0.1 * 40)
+    assert advantage(fast, fast, "gradients") == 0
     diverged = Curve(
         *(np.array(a) for a in ([0, 2], [0, 1], [1, np.inf], [0, 0], [0, 0])),
         1e-12,
         1.0,
         "diverged",
     )
-    assert advantage(fast, diverged) > 1
+    assert advantage(fast, diverged, "gradients") > 1
 
 
 def test_a_speed_up_is_the_ratio_of_the_passes_to_the_same_gap():
     fast, slow = curve(0.2), curve(0.1)
     # from 10^-0.4 on: the slower one needs twice as long, or to the end where it does not arrive
-    assert 1.3 < speed_up(fast, slow) < 2.0
-    assert speed_up(slow, fast) == pytest.approx(1 / speed_up(fast, slow))
-    assert speed_up(fast, fast) == pytest.approx(1.0)
+    assert 1.3 < speed_up(fast, slow, "gradients") < 2.0
+    assert speed_up(slow, fast, "gradients") == pytest.approx(
+        1 / speed_up(fast, slow, "gradients")
+    )
+    assert speed_up(fast, fast, "gradients") == pytest.approx(1.0)
     shallow = curve(0.2, floor=10**-4.0), curve(0.1, floor=10**-4.0)
-    assert speed_up(*shallow) == pytest.approx(2.0, rel=0.01)
+    assert speed_up(*shallow, "gradients") == pytest.approx(2.0, rel=0.01)
     lost = curve(0.1, status="diverged")
-    assert speed_up(fast, lost) > 1 > speed_up(lost, fast)
-    assert np.isnan(speed_up(lost, lost))
-    assert np.isnan(speed_up(curve(0.2, floor=np.inf), slow))
+    assert speed_up(fast, lost, "gradients") > 1 > speed_up(lost, fast, "gradients")
+    assert np.isnan(speed_up(lost, lost, "gradients"))
+    assert np.isnan(speed_up(curve(0.2, floor=np.inf), slow, "gradients"))
 
 
 def test_measures_that_differ_decide_nothing():
@@ -77,8 +80,10 @@ def test_measures_that_differ_decide_nothing():
 
 def test_gaps_below_a_certificate_are_equal():
     a, b = curve(0.2, floor=0.9), curve(0.1, floor=0.9)
-    assert abs(advantage(a, b)) < np.log10(verdicts.MARGIN.ratio)
-    assert not np.isfinite(advantage(curve(0.2, floor=np.inf), curve(0.1, floor=np.inf)))
+    assert abs(advantage(a, b, "gradients")) < np.log10(verdicts.MARGIN)
+    assert not np.isfinite(
+        advantage(curve(0.2, floor=np.inf), curve(0.1, floor=np.inf), "gradients")
+    )
 
 
 def test_a_faster_method_is_told_from_a_slower_one():

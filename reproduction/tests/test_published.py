@@ -60,7 +60,7 @@ def test_verdicts_are_derived_again_by_pandas_alone(tmp_path):
                 rows += [
                     dict(zip(names, key, strict=True))
                     | {"seed": seed, "passes": p, "gap": g, "floor": c.floor, "status": c.status}
-                    for p, g in zip(c.passes, c.gap, strict=True)
+                    for p, g in zip(c.gradients, c.gap, strict=True)
                 ]
     Store(tmp_path).table(rows)
     decided = claims.decide_all(curves, {})

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from . import cluster, data, datasets, solvers
     from .certificates.certify import Certificate, certify
     from .cluster import EngineLost
+    from .comparison import Comparison, compare
     from .data import DataError
     from .data import open_source as open
     from .estimators import *  # noqa: F403
@@ -90,6 +91,7 @@ __all__ = [
     "Auto",
     "Certificate",
     "CheckpointError",
+    "Comparison",
     "Continuation",
     "DataError",
     "Differences",
@@ -126,6 +128,7 @@ __all__ = [
     "as_operator",
     "certify",
     "cluster",
+    "compare",
     "data",
     "datasets",
     "iterate",
@@ -142,6 +145,7 @@ __all__ += estimators.__all__
 _PLACES = {
     "certificates": ("Certificate", "certify"),
     "cluster": ("EngineLost",),
+    "comparison": ("Comparison", "compare"),
     "data": ("DataError", "open = open_source"),
     "estimators": estimators.__all__,
     "linear_algebra.threads": ("use_threads",),
@@ -185,6 +189,7 @@ _PLACES = {
 _ROOMS = (
     "certificates",
     "cluster",
+    "comparison",
     "coordinates",
     "data",
     "datasets",

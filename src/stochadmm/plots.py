@@ -272,3 +272,70 @@ def _apart(graph: Any) -> Any:
             found[node] = np.array([x + size / 2, y - size / 2]) + 0.45 * size * np.asarray(place)
         x, height = x + size + 0.4, max(height, size)
     return found
+
+
+def plot_comparison(found: Any, axes: Any) -> Any:
+    """Draw the gaps of methods over reads, gradients or seconds, a panel each; return the figure.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> import stochadmm as sa
+    >>> data = sa.datasets.make_chain(100, 8, n_levels=2)
+    >>> problem = sa.Problem.linear(sa.Squared(), data.X, data.y, on_structure=sa.L1(0.1))
+    >>> found = sa.compare(problem, ["acc-sadmm", "svrg-admm"], max_reads=9, seeds=2)
+    >>> [panel.get_xlabel() for panel in found.plot(axes=["reads", "seconds"]).axes]
+    ['reads: rows read / n', 'processor seconds']
+    """
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError as error:
+        raise ImportError("plots need matplotlib; pip install 'stochadmm[plots]'") from error
+    words = {
+        "reads": "reads: rows read / n",
+        "gradients": "gradients: component gradients / n",
+        "seconds": "processor seconds",
+    }
+    size = (1 + 3.6 * len(axes), 3.8)
+    figure, panels = plt.subplots(1, len(axes), figsize=size, sharey=True, squeeze=False)
+    for panel, axis in zip(panels[0], axes, strict=True):
+        for number, (label, curves) in enumerate(found.curves.items()):
+            end = max(float(c.along(axis)[-1]) for c in curves)
+            # seconds of methods differ by orders of magnitude: from the first epoch, logarithmic
+            begin = min(float(c.seconds[1]) for c in curves) if axis == "seconds" else 0.0
+            grid = np.geomspace(begin, end, 400) if begin else np.linspace(0.0, end, 400)
+            drawn = [np.where(np.isfinite(c.gap), c.gap, 1e300) for c in curves]
+            logs = np.array(
+                [
+                    np.interp(grid, c.along(axis), np.log(gap))
+                    for c, gap in zip(curves, drawn, strict=True)
+                ]
+            )
+            scale = abs(found.value) or 1.0
+            alone = len(curves) == 1
+            name = f"{plain(label)} (one seed)" if alone else plain(label)
+            style = "--" if alone else "-"
+            middle = np.exp(logs.mean(axis=0)) / scale
+            color = f"C{number}"
+            panel.plot(grid, middle, style, color=color, label=name, linewidth=1.6)
+            low, high = np.exp(logs.min(axis=0)) / scale, np.exp(logs.max(axis=0)) / scale
+            panel.fill_between(grid, low, high, color=color, alpha=0.15, linewidth=0)
+        first = max(float(c.gap[0]) for curves in found.curves.values() for c in curves)
+        across = "log" if axis == "seconds" else "linear"
+        panel.set(xlabel=words[axis], xscale=across, yscale="log")
+        panel.set_ylim(top=10 * first / (abs(found.value) or 1.0))
+        panel.grid(alpha=0.25, linewidth=0.5)
+    panels[0, 0].set_ylabel("gap to the certified optimum / optimum")
+    batches = {label: c["batch_size"] for label, c in found.choices.items() if "batch_size" in c}
+    sizes = sorted({f"{b:.0f}" for b in batches.values()}, key=float)
+    seeds = max(len(curves) for curves in found.curves.values())
+    figure.suptitle(
+        f"n = {found.n_rows:,}, d = {found.n_features:,}"
+        + (f", b = {', '.join(sizes)}" if sizes else "")
+        + f", {seeds} seed{'s' if seeds > 1 else ''}",
+        fontsize="medium",
+    )
+    panels[0, -1].legend(fontsize="small", loc="upper right")
+    figure.tight_layout()
+    return figure

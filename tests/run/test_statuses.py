@@ -122,7 +122,9 @@ def test_the_page_lists_every_status_with_exactly_these_causes():
 
 
 @pytest.mark.parametrize(
-    ("status", "run"), [(status, run) for status, _, run in CAUSES], ids=lambda v: getattr(v, "__name__", v)
+    ("status", "run"),
+    [(status, run) for status, _, run in CAUSES],
+    ids=lambda v: getattr(v, "__name__", v),
 )
 def test_each_cause_ends_a_run_with_its_status(status, run):
     assert run().status.name == status

@@ -1,4 +1,4 @@
-"""Finished runs as curves: gaps over passes and seconds, one array per seed."""
+"""Finished runs as curves: gaps over gradients, reads and seconds, one array per seed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CurveOptions:
-    """How two curves are compared."""
+    """Which accuracy of a certificate ends a curve."""
 
-    worst: float = 10.0
-    """Times the first gap that later ones count for at most: a diverged run is bad enough."""
-    points: int = 50
-    """Of the grid on which both are read."""
     tight: float = 1e-6
     """Relative gap of a certificate at which drawn lines may end."""
     beyond: float = 0.01
@@ -40,7 +36,8 @@ Key = tuple[str, str, str, str, str]
 class Curve:
     """One run of one method: arrays over its records; gaps are at least ``floor``."""
 
-    passes: Array
+    gradients: Array
+    """Component gradients / n."""
     seconds: Array
     gap: Array
     test_loss: Array
@@ -50,16 +47,20 @@ class Curve:
     """Absolute optimal value, which relative gaps are relative to."""
     status: str = "passes"
     epochs: Array | None = None
+    reads: Array | None = None
+    """Rows read / n."""
     drawn: Array | None = None
     """Gaps as they are drawn: below a certificate that is not tight too."""
     within: float = 0.0
     """Distance in which the optimum is known to lie, where that is not tight; else zero."""
 
     def along(self, axis: str) -> Array:
-        """Return the horizontal axis: "passes", "seconds" or "epochs"."""
+        """Return the horizontal axis: "gradients", "reads", "seconds" or "epochs"."""
         if axis == "epochs" and self.epochs is not None:
             return self.epochs
-        return self.seconds if axis == "seconds" else self.passes
+        if axis == "reads" and self.reads is not None:
+            return self.reads
+        return self.seconds if axis == "seconds" else self.gradients
 
     def height(self, what: str) -> Array:
         """Return the vertical axis: "gap", "test_loss" or "test_error"."""
@@ -88,6 +89,8 @@ class Curves:
 
     runs: dict[Key, dict[int, Curve]] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
+    sizes: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    """Rows and columns by experiment and data set."""
     to_come: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """Runs that are not made yet, by experiment, variant and data set."""
 
@@ -121,7 +124,7 @@ class Curves:
         best: Optimum,
     ) -> dict[str, Any]:
         objective = record["objective"]
-        kept = ("epoch", "passes", "seconds", "test_loss", "test_error", "feasibility")
+        kept = ("epoch", "passes", "reads", "seconds", "test_loss", "test_error", "feasibility")
         return {
             "experiment": names[0],
             "variant": names[1],
@@ -155,8 +158,8 @@ class Curves:
 def curve(records: list[dict[str, Any]], best: Optimum, status: str) -> Curve:
     """Return the arrays of one run."""
     columns = {
-        name: np.array([np.nan if r[name] is None else r[name] for r in records], dtype=float)
-        for name in ("passes", "seconds", "objective", "test_loss", "test_error", "epoch")
+        name: np.array([np.nan if r.get(name) is None else r[name] for r in records], dtype=float)
+        for name in ("passes", "reads", "seconds", "objective", "test_loss", "test_error", "epoch")
     }
     objective = np.where(np.isfinite(columns["objective"]), columns["objective"], np.inf)
     away, scale = objective - best.value, max(abs(best.value), 1e-300)
@@ -173,73 +176,7 @@ def curve(records: list[dict[str, Any]], best: Optimum, status: str) -> Curve:
         scale,
         status,
         columns["epoch"],
+        columns["reads"],
         np.maximum(away, least),
         within,
     )
-
-
-def speed_up(a: Curve, b: Curve, axis: str = "passes") -> float:
-    """Return how many times as fast a is as b: passes, or seconds, that b and a need to a gap.
-
-    The geometric mean over gaps, evenly spread in powers of ten from where both have made their
-    first epoch down to the smallest that either reaches. A gap counts as reached when it is first
-    met, between records by interpolation of its logarithm; one that is not reached counts as
-    reached at the end of the longer run, which favours the method that fails. A diverged run
-    reaches nothing. NaN without a certified optimum, when both diverge, or when neither gets below
-    the certificate.
-    """
-    if len(a.gap) < 2 or len(b.gap) < 2 or not np.isfinite(a.floor + b.floor):
-        return float("nan")
-    curves = [c for c in (a, b) if c.status != "diverged"]
-    if not curves:
-        return float("nan")
-    bottom = min(float(c.gap.min()) for c in curves)
-    top = max(min(float(c.gap[1]) for c in curves), bottom)
-    if bottom >= a.gap[0]:
-        return float("nan")
-    end = max(float(c.along(axis)[-1]) for c in curves)
-    levels = np.geomspace(top, bottom, OPTIONS.points)
-    ours, theirs = (_first_met(c, axis, levels, end) for c in (a, b))
-    return float(np.exp(np.mean(np.log(theirs / ours))))
-
-
-def _first_met(c: Curve, axis: str, levels: Array, end: float) -> Array:
-    """Return where a run first meets each gap, ``end`` where it does not."""
-    x, met = c.along(axis), np.full(len(levels), end)
-    if c.status == "diverged":
-        return met
-    lowest = np.log(np.minimum.accumulate(c.gap))
-    for k, level in enumerate(np.log(levels)):
-        below = np.flatnonzero(lowest <= level + 1e-12)
-        if below.size:
-            j = max(int(below[0]), 1)
-            fall = lowest[j - 1] - lowest[j]
-            share = (lowest[j - 1] - level) / fall if fall > 0 else 1.0
-            met[k] = x[j - 1] + min(max(share, 0.0), 1.0) * (x[j] - x[j - 1])
-    earliest: Array = np.maximum(met, 1e-3 * end)  # a ratio needs numbers above zero
-    return earliest
-
-
-def advantage(a: Curve, b: Curve, axis: str = "passes", *, at_end: bool = False) -> float:
-    """Return by how many powers of ten a's gap is below b's, on average over their common range.
-
-    Between records the logarithm of a gap is interpolated; the range begins where both have made
-    their first epoch and ends where the first of them ends. Gaps count as ``worst`` times that of
-    the start at most, so that a run that has diverged stays comparable. Without a certified
-    optimum the answer is NaN. ``at_end`` compares at the end of the range only.
-    """
-    x, y = a.along(axis), b.along(axis)
-    if len(x) < 2 or len(y) < 2 or not np.isfinite(a.floor + b.floor):
-        return float("nan")
-    start = max(x[1], y[1])
-    ends = [t[-1] for t, c in ((x, a), (y, b)) if c.status not in ("diverged", "solved")]
-    stop = min(ends) if ends else max(x[-1], y[-1])
-    if not stop > start:
-        stop = start
-    grid = np.linspace(stop if at_end else start, stop, OPTIONS.points)
-    return float(np.mean(_logarithm(b, y, grid) - _logarithm(a, x, grid)))
-
-
-def _logarithm(c: Curve, x: Array, grid: Array) -> Array:
-    values: Array = np.log10(np.minimum(c.gap, OPTIONS.worst * c.gap[0]))
-    return np.asarray(np.interp(grid, x, values))

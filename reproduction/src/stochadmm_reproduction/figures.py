@@ -50,17 +50,20 @@ COLUMNS = 4
 BESIDE = ("svrg-admm", "acc-sadmm")
 """Methods of the paper that stand in the figure of the others too."""
 AXES = {
-    "passes": "effective passes",
+    "gradients": "gradients: component gradients / n",
+    "reads": "reads: rows read / n",
     "epochs": "epochs of 2n/b iterations",
     "seconds": "processor seconds",
 }
 INK, GRID = "#222222", "#e4e4e4"
+ALONE = "#f1efe9"
+"""Ground of a panel whose runs have one seed."""
 
 
 def draw(curves: Curves, experiment: Experiment, variant: Variant, folder: Path) -> list[Picture]:
     """Write the figures of a variant, the paper's methods and then the others.
 
-    Each is over passes (or epochs) and over seconds, as PNG, SVG and PDF.
+    Each is over gradients (or epochs), over reads and over seconds, as PNG, SVG and PDF.
     """
     from matplotlib import rc_context
 
@@ -104,9 +107,9 @@ def _parts(curves: Curves, experiment: Experiment, variant: Variant) -> dict[str
 
 
 def axes_of(experiment: Experiment) -> list[str]:
-    """Return the horizontal axes: passes, or epochs where runs are that long, and seconds."""
+    """Return the horizontal axes: gradients, or epochs of long runs, reads and seconds."""
     epochs = any(spec.epochs is not None for spec in experiment.datasets)
-    return ["epochs" if epochs else "passes", "seconds"]
+    return ["epochs" if epochs else "gradients", "reads", "seconds"]
 
 
 def _save_png(figure: Any, path: Path) -> None:
@@ -146,7 +149,10 @@ def _figure(
         top.sharex(bottom)
         mine = {key: list(curves.runs[key].values()) for key in keys if key[2] == dataset}
         lines |= _panels(top, bottom, mine, experiment, axis)
-        _dress(top, bottom, RECIPES[dataset].words or dataset, axis)
+        _dress(top, bottom, _heading(curves, experiment, dataset, mine), axis)
+        if all(len(runs) == 1 for runs in mine.values()):  # decides nothing, and looks like it
+            for panel in (top, bottom):
+                panel.set_facecolor(ALONE)
         shown = [run for key, runs in mine.items() if METHODS[key[3]].in_paper for run in runs]
         if shown:
             _limits(top, bottom, shown, experiment, axis)
@@ -193,7 +199,7 @@ def _second(experiment: Experiment, runs: list[Curve]) -> str:
 
 def _line(axes: Any, runs: list[Curve], axis: str, what: str, key: Key) -> Any:
     """Draw the mean over the seeds with their range; return the line."""
-    length = min(len(run.passes) for run in runs)
+    length = min(len(run.gradients) for run in runs)
     x = np.mean([run.along(axis)[:length] for run in runs], axis=0)
     y = np.array([run.height(what)[:length] for run in runs])
     y = np.where(np.isfinite(y), y, np.nan)
@@ -260,8 +266,21 @@ def _crossing(run: Curve, axis: str, level: float) -> float:
     return float(x[k] + (x[k - 1] - x[k]) * (np.log(level) - y[1]) / (y[0] - y[1]))
 
 
+def _heading(
+    curves: Curves, experiment: Experiment, dataset: str, mine: dict[Key, list[Curve]]
+) -> str:
+    """Return the title of a panel: data set, rows, columns, rows of a batch, seeds."""
+    spec = next(s for s in experiment.datasets if s.name == dataset)
+    parts = [f"b = {spec.batch:,}"]
+    if (size := curves.sizes.get((experiment.name, dataset))) is not None:
+        parts = [f"n = {size[0]:,}, d = {size[1]:,}", *parts]
+    seeds = max(len(runs) for runs in mine.values())
+    parts.append("one seed" if seeds == 1 else f"{seeds} seeds")
+    return f"{RECIPES[dataset].words or dataset}\n{', '.join(parts)}"
+
+
 def _dress(top: Any, bottom: Any, dataset: str, axis: str) -> None:
-    top.set_title(dataset, color=INK)
+    top.set_title(dataset, color=INK, fontsize=8)
     top.tick_params(labelbottom=False)
     top.set_yscale("log")
     bottom.set_xlabel(AXES[axis])

@@ -150,8 +150,8 @@ def _page(
         parts.append(_overview(decided))
         parts.append(
             '<p class="soft">In the tables, <b>gap</b> says how many times smaller the gap is '
-            "after the same passes, <b>speed</b> how many times fewer passes the same gap takes: "
-            "geometric means over the seeds, with 95 percent intervals. "
+            "after the same gradients, <b>speed</b> how many times fewer gradients the same gap "
+            "takes: geometric means over the seeds, with 95 percent intervals. "
             '<span class="text-holds">✓ holds</span>, <span class="text-fails">✗ does not '
             'hold</span>, <span class="text-open">– not decidable</span>; (changed): it was '
             "published with another verdict at first.</p>"
@@ -166,8 +166,10 @@ def _page(
         parts.append(
             '<p class="soft">Lines are means over the seeds (geometric for gaps), bands their '
             "range, dotted lines averages of the iterates (-ERG). A triangle at the lower edge "
-            "marks a method that leaves the picture there. Passes are component gradients divided "
-            "by n, full gradients and warm starts included; seconds are processor seconds, "
+            "marks a method that leaves the picture there. Gradients are component gradients "
+            "divided by n, full gradients and warm starts included; reads are rows read divided "
+            "by n; on grey there is one seed, which decides nothing; seconds are processor "
+            "seconds, "
             "without measuring and tuning.</p>"
         )
         parts += [_picture(title, path) for title, path in pictures]
@@ -207,8 +209,8 @@ def _head(
     ]
     if quick:
         lines.append(
-            '<div class="card"><b>Quick form.</b> Fewer seeds and passes, samples of the rows: it '
-            "shows that everything runs and what to expect; only the full form decides.</div>"
+            '<div class="card"><b>Quick form.</b> Fewer seeds, shorter runs, samples of the rows: '
+            "it shows that everything runs and what to expect; only the full form decides.</div>"
         )
     if notes:
         items = "".join(f"<li>{escape(note)}</li>" for note in notes)
@@ -229,7 +231,7 @@ def _length(experiment: Experiment) -> str:
     """Return how long runs are, in words."""
     counted = {spec.epochs for spec in experiment.datasets}
     if None in counted:
-        return f"{experiment.passes:g} passes"
+        return f"{experiment.passes:g} gradients"
     return f"{max(n for n in counted if n is not None)} epochs at most"
 
 
@@ -267,7 +269,8 @@ def _claim(claim: Claim) -> str:
     others = {
         "by gap alone": claim.by_gap,
         "by speed alone": claim.by_speed,
-        "by seconds instead of passes": claim.by_time,
+        "by reads instead of gradients": claim.by_reads,
+        "by seconds": claim.by_time,
     }
     said = "; ".join(f"{words}: {verdict}" for words, verdict in others.items() if verdict)
     beside = f'<p class="soft">{said[0].upper()}{said[1:]}.</p>' if said else ""

@@ -123,6 +123,8 @@ def _curves(bench: Bench, every: list[Piece]) -> Curves:
     """Return the finished runs as curves, and what is missing."""
     curves = Curves()
     for piece in every:
+        if piece.kind == "sizes" and (size := bench.kept(piece)) is not None:
+            curves.sizes[piece.experiment.name, piece.spec.name] = (size["n"], size["d"])
         if piece.kind != "runs":
             continue
         content = bench.finished(piece)

@@ -31,6 +31,7 @@ COLUMNS = (
     "seed",
     "epoch",
     "passes",
+    "reads",
     "seconds",
     "objective",
     "gap",

@@ -144,7 +144,7 @@ def tuning_table(bench: Bench, chosen: list[Experiment]) -> Table:
             "gap above",
             "runs of halving",
             "runs in all",
-            "passes",
+            "gradients",
             "seconds",
         ),
         rows,
@@ -156,7 +156,7 @@ def tuning_table(bench: Bench, chosen: list[Experiment]) -> Table:
         "below and above. At the edge: empty if both neighbours are worse; flat if one is within "
         "the variation over seeds; bound if there is no neighbour (a growing penalty parameter "
         "cannot fall, and has a cap); yes if a better value may lie outside of what was tried. "
-        "The cost, in runs, passes and processor seconds, is not part of the curves.",
+        "The cost, in runs, gradients and processor seconds, is not part of the curves.",
     )
 
 

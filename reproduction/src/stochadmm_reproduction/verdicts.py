@@ -1,9 +1,9 @@
 """How a claim is decided: two measures over the seeds, an interval, a margin, and words for them.
 
-"A is faster than B" by ``curves.advantage`` (gaps after the same passes) and by
-``curves.speed_up`` (passes to the same gap), a ratio per seed each. The 95 percent interval of the
-mean logarithm over the seeds, by Student's distribution, must lie on one side of a ratio of one,
-and the mean beyond ``MARGIN``. Where the two measures differ, nothing is decided.
+"A is faster than B" by ``comparison.advantage`` (gaps after the same gradients) and by
+``comparison.speed_up`` (gradients to the same gap), a ratio per seed each. The 95 percent interval
+of the mean logarithm over the seeds, by Student's distribution, must lie on one side of a ratio of
+one, and the mean beyond ``MARGIN``. Where the two measures differ, nothing is decided.
 """
 
 from __future__ import annotations
@@ -14,46 +14,46 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from stochadmm import comparison
 from stochadmm.base.immutable import field_values
 from stochadmm.base.protocols import Array
+from stochadmm.comparison import ALONE as ALONE
+from stochadmm.comparison import (
+    LOST,
+    MARGIN,
+    WON,
+    Interval,
+    advantage,
+    speed_up,
+)
+from stochadmm.comparison import OPEN as UNDECIDED
 
-from .curves import Curve, advantage, speed_up
+from .curves import Curve
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not decidable"
-ALONE = "one seed"
-"""A comparison by a single run each: it is shown, and no claim rests on it or waits for it."""
 
 
-@dataclass(frozen=True)
-class Margin:
-    """When a ratio of two methods says something."""
-
-    ratio: float = 10**0.1
-    """A tenth of a power of ten, about a quarter: less makes no difference in practice."""
-    confidence: float = 0.95
-    """Of the interval for the mean over the seeds."""
-
-
-MARGIN = Margin()
 RULE = (
     "A is compared with B by two measures, each one number per seed.",
-    "Gap: B's gap divided by A's after the same passes, geometric mean over their common range.",
-    "Speed: the passes that B needs to reach a gap divided by those that A needs, geometric mean "
-    "over gaps from the end of the first epochs down to the smallest that either reaches. A gap "
-    "that is not reached counts as reached at the end of the runs; diverged runs reach nothing.",
+    "Gap: B's gap divided by A's after the same gradients, geometric mean over the common range.",
+    "Speed: the gradients that B needs to reach a gap divided by those that A needs, geometric "
+    "mean over gaps from the end of the first epochs down to the smallest that either reaches. A "
+    "gap that is not reached counts as reached at the end of the runs; diverged runs reach "
+    "nothing.",
     "By one measure A is faster than B when the geometric mean over the seeds is above "
-    f"{MARGIN.ratio:.2f} and its 95 percent interval (Student's, on logarithms) is above 1. It is "
-    f"not faster when the mean is below 1/{MARGIN.ratio:.2f} and the interval below 1. Otherwise "
+    f"{MARGIN:.2f} and its 95 percent interval (Student's, on logarithms) is above 1. It is "
+    f"not faster when the mean is below 1/{MARGIN:.2f} and the interval below 1. Otherwise "
     "it is not decidable, and the report says what would decide it.",
     "The verdict is what both measures say; where they differ it is not decidable.",
-    "At the end: the gap at the last pass that both methods have made, alone.",
+    "At the end: the gap at the last gradient that both methods have made, alone.",
+    "Gradients are component gradients / n, as in the paper; reads are rows read / n.",
     "Gaps are to certified optima; below the accuracy of a certificate they count as equal. Where "
     "the optimum is only known to lie in an interval, both measures are taken with the optimum at "
     "either end of it, and what the two ends disagree on is not decidable.",
     "Runs with a single seed are shown and count for no verdict, in either direction.",
     "A claim about all data sets fails as soon as it fails on one. A claim that something happens "
     "sometimes holds as soon as it holds on one.",
-    "Passes decide; what seconds would decide is said beside every claim.",
+    "Gradients decide; what reads and seconds would decide is said beside every claim.",
     "Intervals are per comparison and not corrected for the number of comparisons.",
 )
 """The rule in words, a line per point."""
@@ -61,35 +61,6 @@ RULE = (
 
 TIGHTER = "an optimum certified more tightly than the gaps that were reached"
 """What would decide where the optimum is known too roughly."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Geometric mean of ratios with its interval of confidence."""
-
-    mean: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, ratios: Iterable[float]) -> Interval:
-        """Return the interval of one ratio per seed; without end for a single one.
-
-        Examples
-        --------
-        >>> found = Interval.of([2.0, 2.0, 4.0])
-        >>> round(found.mean, 2), round(found.low, 2), round(found.high, 2)
-        (2.52, 0.93, 6.81)
-        """
-        from scipy.stats import t
-
-        logs = np.log([max(x, 1e-300) for x in ratios])
-        mean = float(np.mean(logs))
-        if len(logs) < 2:
-            return cls(math.exp(mean), 0.0, math.inf)
-        error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
-        half = float(t.ppf(0.5 + MARGIN.confidence / 2, len(logs) - 1)) * error
-        return cls(math.exp(mean), math.exp(mean - half), math.exp(min(mean + half, 700.0)))
 
 
 @dataclass(frozen=True)
@@ -106,9 +77,9 @@ class Evidence:
         The number that decided it, in words.
     text : str
         The other numbers in words.
-    by_time, by_gap, by_speed : str
-        The verdict with seconds instead of passes, and by one measure alone; empty where there is
-        none.
+    by_time, by_reads, by_gap, by_speed : str
+        The verdict with seconds or reads instead of gradients, and by one measure alone; empty
+        where there is none.
     missing : str
         What would decide it, where it is not decided.
     numbers : dict
@@ -124,6 +95,7 @@ class Evidence:
     by_gap: str = ""
     by_speed: str = ""
     missing: str = ""
+    by_reads: str = ""
     numbers: dict[str, list[float | None]] = field(default_factory=dict)
 
 
@@ -137,6 +109,7 @@ class Claim:
     evidence: list[Evidence] = field(default_factory=list)
     note: str = ""
     by_time: str = ""
+    by_reads: str = ""
     by_gap: str = ""
     by_speed: str = ""
     missing: str = ""
@@ -146,7 +119,7 @@ class Claim:
     by_place: dict[str, str] = field(default_factory=dict)
 
 
-def decide(numbers: Iterable[float], margin: float = MARGIN.ratio) -> str:
+def decide(numbers: Iterable[float], margin: float = MARGIN) -> str:
     """Return the verdict of one comparison from a ratio per seed, above one when it holds.
 
     Examples
@@ -154,15 +127,8 @@ def decide(numbers: Iterable[float], margin: float = MARGIN.ratio) -> str:
     >>> decide([2.0, 2.1, 2.2]), decide([0.5, 0.4, 0.5]), decide([2.0, 0.4, 1.0]), decide([2.0])
     ('holds', 'does not hold', 'not decidable', 'one seed')
     """
-    values = list(numbers)
-    if len(values) == 1:
-        return ALONE
-    if not values or any(map(math.isnan, values)):
-        return OPEN
-    found = Interval.of(values)
-    if found.mean > margin and found.low > 1:
-        return HOLDS
-    return FAILS if found.mean < 1 / margin and found.high < 1 else OPEN
+    words = {WON: HOLDS, LOST: FAILS, UNDECIDED: OPEN, ALONE: ALONE}
+    return words[comparison.decide(numbers, margin)]
 
 
 def no_harm(numbers: Iterable[float]) -> str:
@@ -173,7 +139,7 @@ def no_harm(numbers: Iterable[float]) -> str:
     >>> no_harm([1.0, 0.99, 1.0]), no_harm([0.5, 0.5, 0.6]), no_harm([0.5, 1.0, 0.8])
     ('holds', 'does not hold', 'not decidable')
     """
-    return decide([x * MARGIN.ratio for x in numbers], 1.0)
+    return decide([x * MARGIN for x in numbers], 1.0)
 
 
 def would_decide(numbers: Iterable[float]) -> str:
@@ -193,7 +159,7 @@ def would_decide(numbers: Iterable[float]) -> str:
         return "more seeds: there is one"
     found = Interval.of(values)
     size = max(found.mean, 1 / found.mean)
-    if size <= MARGIN.ratio and found.low > 1 / 2 and found.high < 2:
+    if size <= MARGIN and found.low > 1 / 2 and found.high < 2:
         return f"longer runs: so far the two are within {size:.2f}×"
     spread = float(np.std(np.log(np.maximum(values, 1e-300)), ddof=1))
     wanted = math.ceil((2.0 * spread / max(abs(math.log(size)), 1e-3)) ** 2)
@@ -270,17 +236,18 @@ def compare(
         axis: ", ".join(f"{k} {times(v)}" for k, v in by.items()) for axis, by in found.items()
     }
     text = (
-        f"by time: {words['seconds']}; last gaps {mean_gap(last[0])} and {mean_gap(last[1])}; "
-        f"{_ends(a, b, seeds)}"
+        f"by reads: {words['reads']}; by time: {words['seconds']}; "
+        f"last gaps {mean_gap(last[0])} and {mean_gap(last[1])}; {_ends(a, b, seeds)}"
     )
     numbers = {f"{k} by {axis}": v for axis, by in found.items() for k, v in by.items()}
     numbers |= {"last gap": list(last[0]), "last gap of the other": list(last[1])}
     plain = {k: [float(x) if math.isfinite(x) else None for x in v] for k, v in numbers.items()}
     missing = ""
-    if verdicts["passes"] in (OPEN, ALONE):
-        decided = dict(zip(found["passes"], single["passes"], strict=True))
+    if verdicts["gradients"] in (OPEN, ALONE):
+        ratios = found["gradients"]
+        decided = dict(zip(ratios, single["gradients"], strict=True))
         open_ones = [k for k, v in decided.items() if v in (OPEN, ALONE)]
-        missing = "; ".join(f"by {k}: {would_decide(found['passes'][k])}" for k in open_ones) or (
+        missing = "; ".join(f"by {k}: {would_decide(ratios[k])}" for k in open_ones) or (
             "a choice of one measure: gap and speed say opposite things"
         )
         if len(ends) > 1:
@@ -288,13 +255,14 @@ def compare(
     return Evidence(
         where,
         against,
-        verdicts["passes"],
-        words["passes"],
+        verdicts["gradients"],
+        words["gradients"],
         text,
         verdicts["seconds"],
-        single["passes"][0],
-        "" if at_end else single["passes"][1],
+        single["gradients"][0],
+        "" if at_end else single["gradients"][1],
         missing,
+        verdicts["reads"],
         plain,
     )
 
@@ -302,7 +270,7 @@ def compare(
 def _measured(pairs: list[tuple[Curve, Curve]], at_end: bool) -> dict[str, dict[str, list[float]]]:
     """Return both measures over both axes, a ratio per seed; at the end gaps alone."""
     found: dict[str, dict[str, list[float]]] = {}
-    for axis in ("passes", "seconds"):
+    for axis in ("gradients", "reads", "seconds"):
         found[axis] = {"gap": [10 ** advantage(a, b, axis, at_end=at_end) for a, b in pairs]}
         if not at_end:
             found[axis]["speed"] = [speed_up(a, b, axis) for a, b in pairs]
@@ -316,9 +284,9 @@ def claim(
     note: str = "",
     rule: Callable[[Iterable[str]], str] = everywhere,
 ) -> Claim:
-    """Return a claim with its verdict, and those by time and by one measure alone."""
+    """Return a claim with its verdict, and those by time, by reads and by one measure alone."""
     beside = {}
-    for field_name in ("by_time", "by_gap", "by_speed"):
+    for field_name in ("by_time", "by_reads", "by_gap", "by_speed"):
         single = [v for e in evidence if (v := field_values(e)[field_name])]
         beside[field_name] = rule(single) if single else ""
     verdict = rule(e.verdict for e in evidence)
