@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..linear_algebra.dense import inverse
 from ..problem import Problem
+from .structure import gram
 
 LARGEST_DENSE = 4000
 """Columns up to which a matrix is factorized: its square takes 128 MB."""
@@ -21,8 +23,7 @@ def gram_of(A: Any, d: int) -> Array:
     if A is None:
         return np.zeros((d, d))
     if offers(A, Has.SPARSE):
-        S = A.tosparse()
-        return np.asarray((S.T @ S).toarray(), dtype=np.float64)
+        return np.asarray(gram(sparse.csr_array(A.tosparse(), dtype=np.float64)).toarray())
     columns = np.asarray(A.matvec(np.eye(d)), dtype=np.float64)
     return np.asarray(columns.T @ columns)
 

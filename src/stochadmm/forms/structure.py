@@ -19,7 +19,7 @@ from ..base.capabilities import Has, offers
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
-from ..linear_algebra.dense import inverse
+from ..linear_algebra.dense import inverse, weighted_gram
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,31 @@ def sparse_gram(of: Structure, workspace: Workspace) -> Any:
 
 
 def _sparse_gram(of: Structure) -> Any:
-    return sparse.csr_array(of.St @ of.S)
+    return gram(of.S)
+
+
+def gram(S: Any) -> Any:
+    """Return S'S as a CSR array.
+
+    A row of k entries adds k^2 products, one by one; BLAS makes those of full rows at once, about
+    twenty in the time of one.
+    """
+    m, d = S.shape
+    products = float(np.square(np.diff(S.indptr), dtype=np.float64).sum())
+    if d > LIMITS.dense or m * float(d) ** 2 > 20 * products:
+        return sparse.csr_array(S.T @ S)
+    return sparse.csr_array(weighted_gram(S, np.ones(m), False))
+
+
+def has_sparse_gram(of: Structure, entries: int, workspace: Workspace) -> bool:
+    """Say whether S'S has at most so many entries per column, before it is made.
+
+    A row of k entries alone makes k^2; more than 1e9 products (seconds) are not looked at.
+    """
+    lengths, most = np.diff(of.S.indptr).astype(np.float64), entries * of.S.shape[1]
+    if lengths.max(initial=0.0) ** 2 > most or np.square(lengths).sum() > 1e9:
+        return False
+    return bool(sparse_gram(of, workspace).nnz <= most)
 
 
 def dense_gram(of: Structure, workspace: Workspace) -> Array:
@@ -142,21 +166,22 @@ class StructureSolver:
         units = sparse.csc_array(
             (np.ones(free.size), (free, np.arange(free.size))), (d, free.size)
         )
-        wide = sparse.csc_array(rows.T @ rows)
+        if d > LIMITS.dense:
+            large = Structure(rows)
+            if large.ties_columns and not has_sparse_gram(large, LIMITS.entries, Workspace()):
+                return cls(rows, mask, None, sparse.hstack([units, _guesses(rows)]).tocsc())
+        wide = sparse.csc_array(gram(rows))
         if is_diagonal(wide):
             inverted = np.zeros(d)
             inverted[touched] = 1.0 / wide.diagonal()[touched]
             return cls(rows, mask, sparse.diags_array(inverted), units)
         if d > LIMITS.dense:
             null = sparse.hstack([units, _guesses(rows)]).tocsc()
-            if wide.nnz > LIMITS.entries * d:
-                return cls(rows, mask, None, null)
             ridge = 1e-10 * float(wide.diagonal().max(initial=1.0))
             shifted = sparse.csc_array(wide + ridge * sparse.eye_array(d))
             return cls(rows, mask, None, null, wide, splu(shifted))
         seen = np.flatnonzero(touched)
-        gram = wide.toarray()[np.ix_(seen, seen)]
-        solved, null = _inverse_and_null(gram)
+        solved, null = _inverse_and_null(wide.toarray()[np.ix_(seen, seen)])
         full = np.zeros((d, d))
         full[np.ix_(seen, seen)] = solved
         lifted = np.zeros((d, null.shape[1]))
@@ -222,7 +247,9 @@ def _inverse_and_null(gram: Array) -> tuple[Array, Array]:
 def _guesses(rows: Any) -> Any:
     """Return null directions of a large structure: constants on components, polynomials."""
     d = rows.shape[1]
-    _, labels = connected_components(rows.T @ rows, directed=False)
+    # columns and rows as the two sides of one graph: S'S would have k^2 edges for a row of k
+    sides = sparse.block_array([[None, rows.T], [rows, None]])
+    _, labels = np.unique(connected_components(sides, directed=False)[1][:d], return_inverse=True)
     place = np.linspace(-1.0, 1.0, d)
     pieces = sparse.csc_array((np.ones(d), (np.arange(d), labels)))
     powers = sparse.csc_array(np.stack([place, place**2, place**3], axis=1))

@@ -32,7 +32,7 @@ from ...certificates import (
     clear_free_directions,
 )
 from ...forms.one_block import OneBlock, dual_scale, one_block
-from ...forms.structure import sparse_gram
+from ...forms.structure import gram, has_sparse_gram
 from ...problem import Pair, Problem, objective_at_zero
 from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.metrics import column_energies
@@ -108,6 +108,9 @@ class TiedNewton(Solver[TiedState]):
         Rows up to which they are a correction of the factor: its matrix is dense.
     most_columns : int, default=6000
         Columns up to which more rows than that are served, by a square matrix of them.
+    most_bytes : int, default=2**29
+        Bytes of these matrices where they take more than ten times the data: sparse rows of a
+        million columns would not fit.
     shift : float, default=1e-7
         Share of the data's diagonal that is added to L where the structure leaves directions free.
     options : TiedOptions
@@ -142,6 +145,7 @@ class TiedNewton(Solver[TiedState]):
     patience: int = 10
     most_rows: int = 3000
     most_columns: int = 6000
+    most_bytes: int = 1 << 29
     shift: float = 1e-7
     options: TiedOptions = TIED_OPTIONS
 
@@ -165,21 +169,27 @@ class TiedNewton(Solver[TiedState]):
             return "no penalty"
         if any(_is_cone(part, rows) for part, rows in form.parts):
             return "a penalty takes multipliers of one sign only"
-        gram = sparse_gram(form.structure, workspace)
-        if gram.nnz > self.options.most_entries * problem.shape2[0]:
+        needed, given = self._dense_bytes(problem), f2.n_bytes + form.S.nnz * 12
+        if needed > max(self.most_bytes, 10 * given):
+            return f"dense matrices of its rows would take {needed / 2**30:.1f} GB"
+        if not has_sparse_gram(form.structure, self.options.most_entries, workspace):
             return "the structure's own matrix is not sparse"
         return None
+
+    def _dense_bytes(self, problem: Problem) -> int:
+        """Return the bytes of the dense matrices that the rows are made of."""
+        n, d = problem.f2.n_terms, problem.shape2[0]
+        return 8 * (2 * n * d + 3 * n * n if n <= self.most_rows else 2 * d * d)
 
     def memory(self, problem: Problem) -> int:
         """Return the bytes of the rows' matrices, iterates and, as far as known, of the factor.
 
         The factor's fill is known only once it is made: 20 times the entries of S'S are assumed.
         """
-        n, d = problem.f2.n_terms, problem.shape2[0]
         form = one_block(problem)
-        entries = 20 * 12 * (form.St @ form.S).nnz
-        dense = 2 * n * d + 3 * n * n if n <= self.most_rows else 2 * d * d
-        return int(8 * (dense + 6 * d + 8 * form.S.shape[0]) + entries)
+        entries = 20 * 12 * gram(form.S).nnz
+        vectors = 8 * (6 * problem.shape2[0] + 8 * form.S.shape[0])
+        return int(self._dense_bytes(problem) + vectors + entries)
 
     def start(
         self,
