@@ -136,7 +136,7 @@ def read(problem: Problem, workspace: Workspace | None = None) -> EntryForm:
     S = form.S
     if form.is_through or form.ties_columns or S.nnz < S.shape[0] or form.offset.any():
         raise NotEntrywise("the structure ties columns, or has an offset")
-    if np.unique(S.indices).size < S.shape[0]:
+    if np.bincount(S.indices).max(initial=0) > 1:
         raise NotEntrywise("a coefficient has several penalties")
     numbers = _numbers(form, f2.n_outputs or 1)
     factor = S.data.astype(np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,11 +28,26 @@ def mean_constant(f2: FiniteSum) -> float:
     if d <= GRAM_COLUMNS:
         top = float(np.linalg.eigvalsh(f2.gram())[-1]) * (1 + 1e-9)
     else:
-        start = np.ones(d, dtype=np.float64)
-        product = LinearOperator((d, d), matvec=f2.gram_product, dtype=np.float64)
+        # A'A and AA' have the same largest eigenvalue; ARPACK keeps twenty vectors of its side
+        wide = d > 10 * f2.n_terms
+        side, of = (f2.n_terms, _row_product(f2)) if wide else (d, f2.gram_product)
+        start = np.ones(side, dtype=np.float64)
+        product = LinearOperator((side, side), matvec=of, dtype=np.float64)
         top = 1.01 * float(eigsh(product, k=1, v0=start, tol=3e-3, return_eigenvectors=False)[0])
     mean = float(curvatures.astype(np.float64).mean())
     return float(f2.loss.curvature_bound * min(top, mean))
+
+
+def _row_product(f2: FiniteSum) -> Callable[[Array], Array]:
+    """Return the product with ``Q^(1/2) A A' Q^(1/2) / n``, rows on both sides."""
+    root = np.ones(f2.n_terms) if f2.row_weight is None else np.sqrt(f2.row_weight)
+
+    def product(v: Array) -> Array:
+        u = root * np.ravel(v)
+        image = f2.rows.matvec(f2.rows.rmatvec(u.astype(f2.dtype))) + f2.intercept * u.sum()
+        return np.asarray(root * image / f2.n_terms, dtype=np.float64)
+
+    return product
 
 
 def mean_row_curvature(f2: FiniteSum) -> float:

@@ -19,6 +19,7 @@ from scipy.linalg import eigh_tridiagonal
 
 from ...base.protocols import Array
 from ...base.workspace import Workspace
+from ...data import CSR
 from ...problem import Pair, Problem
 from ...risk import FiniteSum
 from ...risk.sampling import Runs
@@ -121,6 +122,8 @@ def _norm2(f2: FiniteSum, first: int, last: int) -> float:
         return _lanczos(lambda v: rows.matvec(rows.rmatvec(v)) + ones * (ones @ v), length)
     if d < length:
         return _power_norm(rows.sandwich(np.ones(length), ones=f2.intercept))
+    if rows.storage == CSR:  # a dense copy of some rows with a million columns may be large
+        return _power_norm((rows.X @ rows.X.T).toarray().astype(np.float64) + intercept)
     dense = rows.dense()
     return _power_norm(dense @ dense.T + intercept)
 
