@@ -37,6 +37,7 @@ from ..risk import FiniteSum
 from ..risk.dual import dual_margin, has_margins, least_conjugate, mean_conjugate, pull_back
 from ..risk.metrics import column_energies
 from ..risk.weights import weighted
+from .dependence import nullity
 from .null_space import FreeSpace
 from .options import PROOF
 from .rounding import TINY, UNIT, mean_size, per_row, rounding, unsettled
@@ -345,9 +346,10 @@ def _by_curvature(
     """Return the bound that slopes near u prove, moved along their curvature; c is N'N of r's."""
     f2 = space.f2
     known = offers(f2.loss, Has.CURVATURE) and has_margins(f2.loss, u)
-    energies, small = workspace.rows.once(column_energies, f2), space.size <= PROOF.most_free
-    flat = space.cancelled(energies) if known and small else None
-    made = None if flat is None else _moves(space, z, u, c, np.sqrt(level), flat)
+    if not known or space.size > PROOF.most_free:
+        return np.inf
+    energies = workspace.rows.once(column_energies, f2)
+    made = _moves(space, form, z, u, c, np.sqrt(level), np.sqrt(energies), workspace)
     if made is None:
         return np.inf
     most, size, theta = made
@@ -436,40 +438,90 @@ def _beyond(space: FreeSpace, z: Array, u: Array, ahead: Array, direction: Array
 
 
 def _moves(
-    space: FreeSpace, z: Array, u: Array, c: Array, length: float, flat: Array
+    space: FreeSpace,
+    form: OneBlock,
+    z: Array,
+    u: Array,
+    c: Array,
+    length: float,
+    columns: Array,
+    workspace: Workspace,
 ) -> tuple[float, Array, float] | None:
     """Return the largest component in whitened directions, sizes of moved slopes, and theta.
 
     In these directions the Hessian of the rows that may move is the identity: slopes that move by
     at most ``theta * size`` tilt F by theta in every one of them. Rows with little room may move
-    where the others do not bend along every direction.
+    where the others do not bend along every direction. ``columns`` are the sizes of the columns.
     """
     found: tuple[float, Array, float] | None = None
-    c = np.where(flat, 0.0, c)  # a solution has no part in them
+    error = space.error(columns)
+    # where predictions are rounding nothing bends: only an exact dependence may be left out
+    unseen = space.sizes() <= PROOF.unseen * error
     for _ in range(3):
         H = space.hessian(z)
-        H[flat], H[:, flat] = 0.0, 0.0
-        scale = np.sqrt(np.diag(H))
-        seen = scale > 0
-        if c[~seen].any():
-            break
-        scale = np.where(seen, scale, 1.0)
+        H[unseen], H[:, unseen] = 0.0, 0.0
+        size = np.sqrt(np.diag(H))
+        scale = np.where(size > 0, size, 1.0)
         values, vectors = np.linalg.eigh(H / np.outer(scale, scale))
         live = values > PROOF.live * max(float(values[-1]), TINY)
-        if not all(space.is_flat(v / scale, seen) for v in vectors[:, ~live].T):
+        dropped = int((~live).sum())
+        if dropped > 0 and dropped > dependences(space, form, workspace):
             break
-        root = np.sqrt(values[live])
-        T = vectors[:, live] / root / scale[:, None]
+        T = vectors[:, live] / np.sqrt(values[live]) / scale[:, None]
         most = float((np.abs(T).T @ c).max(initial=0.0))
-        size = space.spread(z, T)
-        margin, q = dual_margin(space.loss, u, length * size, space.f2.y), space.q
+        moved = space.spread(z, T)
+        # T' H T is the identity up to the rounding of X N and of H
+        whole = np.abs(T).T @ size
+        off = np.abs(T).T @ error * float(np.max(mean_size(space.f2, moved)))
+        if float((off + UNIT * whole * whole.sum()).max(initial=0.0)) > 0.5:
+            break
+        margin, q = dual_margin(space.loss, u, length * moved, space.f2.y), space.q
         if q is not None:
             margin = np.where((q if q.ndim == 1 else q.max(axis=1)) == 0, 1.0, margin)
         theta = 0.5 * length * float(margin.min())
         if found is None or theta * found[0] >= found[2] * most:
-            found = most, size, theta
+            found = most, moved, theta
         narrow = margin < PROOF.narrow
         if not narrow.any():
             break
         space.active = ~narrow if space.active is None else space.active & ~narrow
     return found
+
+
+def dependences(space: FreeSpace, form: OneBlock, workspace: Workspace) -> int:
+    """Return along how many of the free directions F is constant, exactly: at least so many.
+
+    A solution can then be chosen without a part in them, whatever the complement: the directions
+    that bend F are independent of them.
+    """
+    pairs, common = [], None
+    for index, basis in space.directions:
+        mask = form.mask[index].reshape(len(form.mask), -1).any(axis=1)
+        N = np.ascontiguousarray(basis.toarray())
+        pairs.append((mask, N, space.outputs(index).size))
+    found = [_nullity(space, form, mask, N, workspace) for mask, N, _ in pairs]
+    total = sum(both * count for (_, both), (_, _, count) in zip(found, pairs, strict=True))
+    if not space.coupled:
+        return total
+    # one step for all outputs at once changes no probability
+    if sum(count for _, _, count in pairs) < cast(int, space.f2.n_outputs):
+        return total
+    if len(pairs) == 1:
+        free, both = found[0]
+        return total + free - both
+    columns = [{column.tobytes() for column in N.T} for _, N, _ in pairs]
+    common = set.intersection(*columns)
+    N = np.array([np.frombuffer(column) for column in sorted(common)]).T
+    if not common:
+        return total
+    mask = np.any([mask for mask, _, _ in pairs], axis=0)
+    free, both = _nullity(space, form, mask, np.ascontiguousarray(N), workspace)
+    return total + free - both
+
+
+def _nullity(
+    space: FreeSpace, form: OneBlock, mask: Array, N: Array, workspace: Workspace
+) -> tuple[int, int]:
+    return workspace.rows.once(
+        nullity, space.f2, form.structure, mask.tobytes(), N.tobytes(), N.shape
+    )

@@ -15,6 +15,7 @@ from ..risk import Evaluation, FiniteSum
 from ..risk.dual import pull_back
 from ..risk.weights import sample_weights, weighted
 from .options import PROOF
+from .rounding import UNIT
 
 
 class FreeSpace:
@@ -28,9 +29,10 @@ class FreeSpace:
         """Rows whose slopes may be bent; None for all."""
         # every (output, direction) pair is one coordinate of c
         self.moves = [self._predictions(basis) for _, basis in directions]
-        self.size = sum(basis.shape[1] * self._outputs(index).size for index, basis in directions)
+        self.size = sum(basis.shape[1] * self.outputs(index).size for index, basis in directions)
 
-    def _outputs(self, index: Any) -> Array:
+    def outputs(self, index: Any) -> Array:
+        """Return the outputs of an index of directions."""
         count = 1 if self.f2.n_outputs is None else self.f2.n_outputs
         chosen = index[1] if isinstance(index, tuple) else slice(None)
         return np.atleast_1d(np.arange(count)[chosen])
@@ -56,7 +58,7 @@ class FreeSpace:
         outputs = 1 if self.f2.n_outputs is None else self.f2.n_outputs
         out, start = np.zeros((rows, outputs)), 0
         for (index, _), step in zip(self.directions, steps, strict=True):
-            chosen = self._outputs(index)
+            chosen = self.outputs(index)
             stop = start + step.shape[1] * chosen.size
             out[:, chosen] += step @ c[start:stop].reshape(step.shape[1], chosen.size)
             start = stop
@@ -66,32 +68,29 @@ class FreeSpace:
         """Return ``X N c``."""
         return self._spread(c, self.moves)
 
-    def predictions_size(self, c: Array) -> float:
-        """Return the largest ``|X N| c`` over the rows, ``c >= 0``."""
-        return float(self._spread(c, [np.abs(move) for move in self.moves]).max(initial=0.0))
+    def sizes(self) -> Array:
+        """Return the root mean square of the predictions along each coordinate of c."""
+        weight = self.f2.row_weight
+        sizes = [
+            np.sqrt(np.average(np.square(move, dtype=np.float64), axis=0, weights=weight))
+            for move in self.moves
+        ]
+        return self._by_coordinate(sizes)
 
-    def is_flat(self, direction: Array, seen: Array) -> bool:
-        """Say whether F does not change along a direction: a solution has no part in it then."""
-        if not direction[seen].any():
-            return True
-        z = self.predictions(direction)
-        z = z - z.mean(axis=1, keepdims=True) if self.coupled else z
-        size = self.predictions_size(np.abs(direction))
-        return bool(np.abs(z).max() <= PROOF.flat * size)
+    def error(self, columns: Array) -> Array:
+        """Return the rounding of the predictions along each coordinate; columns have these sizes.
 
-    def cancelled(self, columns: Array) -> Array:
-        """Say of every coordinate of c whether its columns cancel up to rounding.
-
-        ``columns`` are the mean squares of all columns: no prediction changes where that of a sum
-        is nothing beside that of what is added.
+        Columns that cancel leave the rounding of what is added.
         """
-        weight, found = self.f2.row_weight, []
-        for (index, basis), move in zip(self.directions, self.moves, strict=True):
-            added = np.square(np.asarray(basis.toarray())) * columns[:, None]
-            squares = np.average(np.square(move), axis=0, weights=weight)
-            flat = squares < PROOF.flat**2 * added.max(axis=0)
-            found.append(np.repeat(flat, self._outputs(index).size))
-        return np.concatenate(found)
+        return UNIT * self._by_coordinate([abs(N).T @ columns for _, N in self.directions])
+
+    def _by_coordinate(self, per_column: list[Array]) -> Array:
+        return np.concatenate(
+            [
+                np.repeat(own, self.outputs(index).size)
+                for (index, _), own in zip(self.directions, per_column, strict=True)
+            ]
+        )
 
     @property
     def coupled(self) -> bool:
@@ -127,7 +126,7 @@ class FreeSpace:
         """Return ``N' X'(q u) / n``."""
         qu = weighted(self.q, u).reshape(self.f2.n_terms, -1)
         parts = [
-            (move.T @ qu[:, self._outputs(index)]).ravel()
+            (move.T @ qu[:, self.outputs(index)]).ravel()
             for (index, _), move in zip(self.directions, self.moves, strict=True)
         ]
         return np.asarray(np.concatenate(parts) / self.f2.n_terms)
@@ -208,7 +207,7 @@ class FreeSpace:
         """Return, for every coordinate of c, what it adds to predictions, and to which output."""
         moves, outputs = [], []
         for (index, _), move in zip(self.directions, self.moves, strict=True):
-            chosen = self._outputs(index)
+            chosen = self.outputs(index)
             moves.append(np.repeat(move[rows], chosen.size, axis=1))
             outputs.append(np.tile(chosen, move.shape[1]))
         return np.concatenate(moves, axis=1), np.concatenate(outputs)

@@ -96,8 +96,10 @@ class ProofNumbers:
         point otherwise.
     live : float
         Share of the largest below which eigenvalues of the equilibrated Hessian say nothing.
+    unseen : float
+        Times rounding up to which predictions along a direction are nothing but rounding.
     flat : float
-        Share up to which predictions along a direction are those of dependent columns.
+        Share of the largest below which curvatures along single directions are rounding, in steps.
     narrow : float
         Share of a move below which rows with so little room stay where they are.
     strong : float
@@ -162,6 +164,7 @@ class ProofNumbers:
     near: float = 8.0
     open: float = 100.0
     live: float = 1e-13
+    unseen: float = 10.0
     flat: float = 1e-12
     narrow: float = 1e-3
     strong: float = 1e11
