@@ -63,6 +63,7 @@ PUBLIC = [name for name in sa.__all__ if inspect.isclass(getattr(sa, name))] + [
 GIVEN_BY_RUNS = {
     "Certificate",
     "CheckpointError",
+    "Comparison",
     "DataError",
     "EngineLost",
     "Pair",

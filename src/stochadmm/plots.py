@@ -290,6 +290,7 @@ def plot_comparison(found: Any, axes: Any) -> Any:
     """
     try:
         from matplotlib import pyplot as plt
+        from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
     except ImportError as error:
         raise ImportError("plots need matplotlib; pip install 'stochadmm[plots]'") from error
     words = {
@@ -298,7 +299,9 @@ def plot_comparison(found: Any, axes: Any) -> Any:
         "seconds": "processor seconds",
     }
     size = (1 + 3.6 * len(axes), 3.8)
-    figure, panels = plt.subplots(1, len(axes), figsize=size, sharey=True, squeeze=False)
+    figure, panels = plt.subplots(
+        1, len(axes), figsize=size, sharey=True, squeeze=False, layout="constrained"
+    )
     for panel, axis in zip(panels[0], axes, strict=True):
         for number, (label, curves) in enumerate(found.curves.items()):
             end = max(float(c.along(axis)[-1]) for c in curves)
@@ -324,6 +327,10 @@ def plot_comparison(found: Any, axes: Any) -> Any:
         first = max(float(c.gap[0]) for curves in found.curves.values() for c in curves)
         across = "log" if axis == "seconds" else "linear"
         panel.set(xlabel=words[axis], xscale=across, yscale="log")
+        if across == "log":  # numbers between the powers of ten would overlap
+            panel.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=8))
+            panel.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            panel.xaxis.set_minor_formatter(NullFormatter())
         panel.set_ylim(top=10 * first / (abs(found.value) or 1.0))
         panel.grid(alpha=0.25, linewidth=0.5)
     panels[0, 0].set_ylabel("gap to the certified optimum / optimum")
@@ -336,6 +343,8 @@ def plot_comparison(found: Any, axes: Any) -> Any:
         + f", {seeds} seed{'s' if seeds > 1 else ''}",
         fontsize="medium",
     )
-    panels[0, -1].legend(fontsize="small", loc="upper right")
-    figure.tight_layout()
+    lines = panels[0, 0].get_lines()
+    figure.legend(
+        handles=lines, loc="outside lower center", ncols=min(len(lines), 5), fontsize="small"
+    )
     return figure

@@ -23,7 +23,7 @@ from . import methods, problems, starts
 from .methods import METHODS, Guide, Setting, Task
 from .pieces import Piece, Watch
 from .problems import Optimum, Sample
-from .recipes import RECIPES
+from .recipes import recipe_of
 from .runs import OPTIONS, Run, Saved, run, traced
 from .store import Store, columns, fingerprint, finite
 from .store import records as records_of
@@ -82,11 +82,13 @@ class Bench:
     def fingerprint(self, piece: Piece) -> str:
         """Return the fingerprint of everything that a piece depends on."""
         e = piece.experiment
-        recipe = RECIPES[piece.spec.name]
+        recipe = recipe_of(piece.spec, e.problem)
         real = not e.is_quick or recipe.here
         # which runs there are and what they are tuned on, not what they are
         unused = {"without", "only", "seeds", "passes", "tuning_rows", "tuned_on", "mu"}
-        seldom = {"epochs", "cut", "measured", "reference", "certified_in", "light"}
+        seldom = {"epochs", "cut", "measured", "reference", "certified_in", "light", "edges"}
+        seldom |= {"format", "target", "scaling"}
+        unused |= {"path"}  # what is in the file counts, not where it is
         spec = {
             k: v
             for k, v in dataclasses.asdict(piece.spec).items()
@@ -189,10 +191,11 @@ class Bench:
             certified_in=None,
             light=False,
         )
-        known = (bare, quick, scaling)
+        problem = piece.experiment.problem
+        known = (bare, quick, scaling, problem if bare.path else "")
         if self._rows is None or self._rows[0] != known:
             self._rows = self._problem = None  # two large data sets are never held at once
-            self._rows = (known, problems.sample(piece.spec, quick, scaling))
+            self._rows = (known, problems.sample(piece.spec, quick, scaling, problem))
             note = self._rows[1].note
             if note and note not in self._told:
                 self._told.add(note)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from .config import names
 from .curves import Curves
 from .methods import METHODS, RIVALS
 from .verdicts import (
@@ -101,6 +102,12 @@ def decide_all(
             }.items()
             for at_end in (False, True)
             if name != "steps" or longest
+        ),
+        *(
+            _faster(curves, f"{figure}-{variant}", figure, [variant], figure, at_end=at_end)
+            for figure, variant in dict.fromkeys(key[:2] for key in curves.runs)
+            if figure not in names()  # experiments of one's own
+            for at_end in (False, True)
         ),
         _non_ergodic(curves),
         _slow_svrg(curves),

@@ -21,7 +21,8 @@ from .search import Plan
 
 CONFIGS = Path(__file__).parent / "configs"
 PROBLEMS = ("lasso", "fused", "multitask", "overlap", "rows-and-rank", "smooth")
-SCALINGS = ("columns", "raw")
+SCALINGS = ("columns", "raw", "none")
+GRAPHS = ("glasso", "given", "chain")
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,13 @@ class DataSpec:
     Attributes
     ----------
     name : str
-        A recipe of ``problems.RECIPES``.
+        A recipe of ``problems.RECIPES``, or with ``path`` any name.
+    path, format, target : str or None
+        A file of one's own: LIBSVM text, CSV, Parquet or ``.npz`` with X and y, told by its ending
+        or by ``format``; ``target`` is the name of a column (of an array in ``.npz``). Paths are
+        relative to the folder of the experiment's file.
+    edges : str or None
+        File of edges between columns, ``a,b`` a line: names, or numbers from 0.
     batch : int
         Rows in a mini-batch.
     rows : int or None
@@ -41,8 +48,11 @@ class DataSpec:
         are kept, generated rows have so many. All of them by default.
     outputs : int or None
         The first so many classes or tasks; all of them by default.
-    graph : {"glasso", "given"}
-        Edges between columns: estimated from the rows, or those that the data come with.
+    graph : {"glasso", "given", "chain"} or a shape such as "28x28"
+        Edges between columns: estimated from the rows, or those that the data come with; of one's
+        own data a chain in the order of the columns, or a grid.
+    scaling : {"columns", "raw", "none"} or None
+        Instead of the variant's; "none" leaves rows as they are.
     without, only : list of str
         Methods that are left out on this data set; with ``only``, all others are.
     seeds : list of int
@@ -90,6 +100,11 @@ class DataSpec:
     reference: int | None = None
     certified_in: float | None = None
     light: bool = False
+    path: str | None = None
+    format: str | None = None
+    target: str | None = None
+    edges: str | None = None
+    scaling: str | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +112,8 @@ class Variant:
     """The same experiment with other steps, another penalty or another scaling of the data.
 
     ``factor`` multiplies the curvature of every tuned method, so that 0.5 doubles the steps.
-    ``scaling`` is "columns", columns of unit norm and then rows of unit norm, or "raw", rows only.
+    ``scaling`` is "columns", columns of unit norm and then rows of unit norm, "raw", rows only, or
+    "none".
     ``without`` names methods that are left out, such as those that it does not change, and
     ``datasets`` the data sets that it is run on, all of them by default.
     """
@@ -133,8 +149,8 @@ class Tuning:
         The same for methods outside the paper's figures, which no claim of the paper rests on.
     """
 
-    points: int
-    kept: list[int]
+    points: int = 12
+    kept: list[int] = field(default_factory=lambda: [4, 2])
     shares: list[float] = field(default_factory=lambda: [0.25, 0.5, 1.0])
     seeds: list[int] = field(default_factory=lambda: [101, 102, 103])
     steps: str = "tuned"
@@ -162,13 +178,13 @@ class Experiment:
     Attributes
     ----------
     name, title : str
-        Of the figure.
+        Of the figure; by default the name of the file.
     problem : {"lasso", "fused", "multitask", "overlap", "rows-and-rank", "smooth"}
         What is minimized.
     mu : float
         Strength of the penalty; of both norms for "multitask".
     passes : float
-        Budget of a run in effective passes: component gradients / n.
+        Budget of a run in gradients: component gradients / n, as in the paper.
     seconds : float
         Budget of a run in seconds of solving.
     seeds : list of int
@@ -180,16 +196,16 @@ class Experiment:
     """
 
     name: str
-    title: str
     problem: str
     mu: float
     passes: float
-    seconds: float
-    seeds: list[int]
     methods: list[str]
     datasets: list[DataSpec]
-    variants: list[Variant]
-    tuning: Tuning
+    title: str = ""
+    seconds: float = 600.0
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2])
+    variants: list[Variant] = field(default_factory=lambda: [Variant("tuned")])
+    tuning: Tuning = field(default_factory=lambda: Tuning(most=20))
     is_quick: bool = False
 
     def strength(self, spec: DataSpec, variant: Variant) -> float:
@@ -256,7 +272,11 @@ def load(
             raise ValueError(f"{path.name}: quick is {shown(short)}, expected a section of fields")
         content |= short
         content["is_quick"] = True
+    content.setdefault("name", path.stem)
+    content.setdefault("title", content["name"])
     experiment: Experiment = _build(Experiment, content, path.name)
+    specs = [_placed(spec, path.parent) for spec in experiment.datasets]
+    experiment = dataclasses.replace(experiment, datasets=specs)
     _check(experiment, path.name)
     if datasets is None:
         return experiment
@@ -264,6 +284,14 @@ def load(
     return dataclasses.replace(
         experiment, datasets=[spec for spec in experiment.datasets if spec.name in chosen]
     )
+
+
+def _placed(spec: DataSpec, folder: Path) -> DataSpec:
+    """Return a data set whose files are named from wherever the work is done; edges are given."""
+    paths = {"path": spec.path, "edges": spec.edges}
+    placed = {k: None if p is None else str((folder / p).resolve()) for k, p in paths.items()}
+    graph = spec.graph if spec.edges is None else "given"
+    return dataclasses.replace(spec, graph=graph, **placed)  # type: ignore[arg-type]
 
 
 def unknown(kind: str, name: str, known: list[str]) -> str:
@@ -329,6 +357,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
 
 
 def _check(experiment: Experiment, where: str) -> None:
+    from . import own
     from .methods import METHODS
     from .recipes import RECIPES
 
@@ -340,17 +369,28 @@ def _check(experiment: Experiment, where: str) -> None:
         if name not in METHODS:
             raise ValueError(f"{where}: {unknown('method', name, list(METHODS))}")
     for spec in experiment.datasets:
-        if spec.name not in RECIPES:
-            raise ValueError(f"{where}: {unknown('data set', spec.name, list(RECIPES))}")
+        if spec.path is not None:
+            own.check(spec, where)
+            if experiment.problem == "overlap":
+                raise ValueError(f"{where}: 'overlap' needs groups, which files do not name")
+        elif spec.name not in RECIPES:
+            hint = "; data of one's own have a path"
+            raise ValueError(f"{where}: {unknown('data set', spec.name, list(RECIPES))}{hint}")
+        if spec.scaling not in (None, *SCALINGS):
+            raise ValueError(f"{where}: {unknown('scaling', str(spec.scaling), list(SCALINGS))}")
         known = [s.name for s in experiment.datasets]
         if spec.tuned_on is not None and spec.tuned_on not in known:
             raise ValueError(f"{where}: tuned_on: {unknown('data set', spec.tuned_on, known)}")
-        if spec.graph not in ("glasso", "given"):
-            raise ValueError(f"{where}: graph is {spec.graph!r}, expected 'glasso' or 'given'")
+        if spec.graph not in GRAPHS and own.grid_shape(spec.graph) is None:
+            raise ValueError(
+                f"{where}: graph is {spec.graph!r}, expected 'glasso', 'given', 'chain' or a "
+                "shape such as 28x28"
+            )
     for variant in experiment.variants:
+        known = [spec.name for spec in experiment.datasets]
         for name in variant.datasets:
-            if name not in RECIPES:
-                raise ValueError(f"{where}: {unknown('data set', name, list(RECIPES))}")
+            if name not in known and name not in RECIPES:
+                raise ValueError(f"{where}: {unknown('data set', name, known)}")
     for variant in experiment.variants:
         if variant.scaling not in SCALINGS:
             raise ValueError(f"{where}: {unknown('scaling', variant.scaling, list(SCALINGS))}")

@@ -13,7 +13,7 @@ from ._files import replacing
 from .config import Experiment, Variant
 from .curves import Curve, Curves, Key
 from .methods import METHODS
-from .recipes import RECIPES
+from .recipes import recipe_of
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ def _heading(
         parts = [f"n = {size[0]:,}, d = {size[1]:,}", *parts]
     seeds = max(len(runs) for runs in mine.values())
     parts.append("one seed" if seeds == 1 else f"{seeds} seeds")
-    return f"{RECIPES[dataset].words or dataset}\n{', '.join(parts)}"
+    return f"{recipe_of(spec, experiment.problem).words or dataset}\n{', '.join(parts)}"
 
 
 def _dress(top: Any, bottom: Any, dataset: str, axis: str) -> None:

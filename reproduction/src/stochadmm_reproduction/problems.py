@@ -25,7 +25,7 @@ from stochadmm.structures import glasso_edges
 
 from .config import DataSpec, Experiment, Variant
 from .datasets import scale_columns, scale_rows
-from .recipes import RECIPES, SPLIT, smaller
+from .recipes import SPLIT, recipe_of, smaller
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,13 @@ class Optimum:
 # ---------------------------------------------------------------- data
 
 
-def sample(spec: DataSpec, quick: bool, scaling: str = "columns") -> Sample:
+def sample(spec: DataSpec, quick: bool, scaling: str = "columns", problem: str = "") -> Sample:
     """Return the rows of a data set; in the quick form a stand-in where files are missing.
 
-    ``scaling`` is that of a :class:`~.config.Variant`; rows have unit norm in both.
+    ``scaling`` is that of a :class:`~.config.Variant`; rows have unit norm but for "none".
     """
-    recipe, note = RECIPES[spec.name], ""
+    recipe, note = recipe_of(spec, problem), ""
+    scaling = spec.scaling or scaling
     if quick and not recipe.here and recipe.stand_in is not None:
         data = recipe.stand_in(spec)
         note = f"{spec.name} is not here: {recipe.stand_in_name} instead"
@@ -117,7 +118,7 @@ def sample(spec: DataSpec, quick: bool, scaling: str = "columns") -> Sample:
     if scaling == "columns" and not recipe.scaled:
         X, X_test = scale_columns(data.X, data.X_test)
         data = replace(data, X=X, X_test=X_test)
-    if not recipe.scaled:
+    if not recipe.scaled and scaling != "none":
         data = replace(data, X=_rows(data.X), X_test=_rows(data.X_test))
     if data.tasks is None:
         return Sample(data, note=note)
@@ -248,9 +249,9 @@ def estimated(rows: Sample) -> Array:
 def differences(spec: DataSpec, data: Dataset, edges: Any = None) -> Any:
     """Return the operator of a graph over the columns: the given one, or that of ``edges``."""
     d = data.X.shape[1]
-    if spec.graph == "given" and data.grid is not None:
+    if spec.graph != "glasso" and data.grid is not None:
         return GridDifferences(data.grid)
-    if spec.graph == "given" and data.graph is not None:
+    if spec.graph != "glasso" and data.graph is not None:
         return Incidence(data.graph, d)
     return Incidence(glasso_edges(data.X, threshold=1e-3) if edges is None else edges, d)
 

@@ -17,7 +17,7 @@ from stochadmm import datasets as generated
 from stochadmm.base.immutable import field_values
 from stochadmm.datasets import Dataset
 
-from . import datasets
+from . import datasets, own
 from .config import DataSpec
 from .datasets import on_disk
 
@@ -193,6 +193,13 @@ _digits = partial(_shipped, "digits", task="classes")
 def _digits_ten(spec: DataSpec) -> Dataset:
     data = _digits(spec)
     return replace(data, y=np.where(data.y[:, None] == np.arange(10), 1.0, -1.0))
+
+
+def recipe_of(spec: DataSpec, problem: str) -> Recipe:
+    """Return where a data set comes from: a file of one's own, or one of ``RECIPES``."""
+    if spec.path is None:
+        return RECIPES[spec.name]
+    return Recipe(lambda spec: own.load(spec, problem), shape=" ".join(own.content(spec)))
 
 
 RECIPES = {

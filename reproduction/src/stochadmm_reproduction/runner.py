@@ -15,7 +15,7 @@ from .curves import Curves
 from .datasets import on_disk
 from .methods import METHODS
 from .pieces import KINDS, Piece, Silent, Watch, pieces
-from .recipes import RECIPES
+from .recipes import recipe_of
 from .store import Store
 
 TABLES = ("table1", "table2", "memory")
@@ -158,8 +158,8 @@ def _chosen(
 
 def _fetch(chosen: list[Experiment]) -> None:
     """Find every file before the work begins, so that a missing one is told at once."""
-    for name in dict.fromkeys(spec.name for e in chosen for spec in e.datasets):
-        recipe = RECIPES[name]
+    for spec, problem in {s.name: (s, e.problem) for e in chosen for s in e.datasets}.values():
+        recipe = recipe_of(spec, problem)
         if recipe.files_of is not None and not recipe.here:
             for path in data_sets.describe(recipe.files_of).files:
                 data_sets.fetch(path)
