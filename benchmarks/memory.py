@@ -40,7 +40,7 @@ def methods(batch_size: int) -> dict[str, sa.solvers.Solver]:
     made = {}
     for name in sa.solvers.names():
         kind = sa.solvers.get(name)
-        fields = kind.__dataclass_fields__
+        fields = kind().__dataclass_fields__
         made[name] = kind(batch_size=batch_size) if "batch_size" in fields else kind()
         if name == "sag-admm":
             made["sag-admm, points"] = kind(batch_size=batch_size, form="points")

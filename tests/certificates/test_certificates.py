@@ -38,8 +38,6 @@ from stochadmm.penalties import (
 from stochadmm.problem import Pair, Problem
 from stochadmm.risk.finite_sum import FiniteSum
 from stochadmm.run.path import alpha_max, at_strength
-from stochadmm.second_order import SecondOrderOptions
-from stochadmm.solvers.default import sampled_newton
 
 # ------------------------------------------------------------------ the definitions, in few lines
 
@@ -652,22 +650,3 @@ def test_rounding_that_a_waited_for_gap_does_not_notice_takes_no_further_read():
 def test_options_that_would_leave_nothing_to_do_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name} is {value}, expected"):
         CertificateOptions(**{name: value})
-
-
-def test_methods_that_certify_their_own_steps_take_the_options(monkeypatch):
-    seen, genuine = [], sampled_newton.corrected_point
-
-    def spy(*parts, options, **more):
-        seen.append(options)
-        return genuine(*parts, options=options, **more)
-
-    monkeypatch.setattr(sampled_newton, "corrected_point", spy)
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((500, 5))
-    problem = Problem.linear(
-        Logistic(), X, np.sign(X[:, 0] + rng.logistic(size=500)), on_coefficients=L1(0.01)
-    )
-    mine = CertificateOptions(corrected_rounds=2)
-    method = sa.SampledNewton(SecondOrderOptions(certificate=mine))
-    assert sa.minimize(problem, method, stop=sa.Gap(1e-6)).converged
-    assert seen and all(options == mine.towards(1e-6) for options in seen)

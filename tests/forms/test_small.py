@@ -96,7 +96,7 @@ def test_bound_and_objective_enclose_what_another_method_finds(loss, kind):
     for seed in (which % 8, (which + 3) % 8):
         problem = case(loss, kind, seed)
         at, found = solved(problem)
-        other = sa.minimize(problem, sa.SampledNewton(), stop=1e-9, max_passes=2000)
+        other = sa.minimize(problem, "sampled-newton", stop=1e-9, max_passes=2000)
         scale = max(abs(other.objective), 1e-3 * abs(problem.objective_at_zero))
         objective = found.value + found.penalty
         pair = problem.feasible(sa.Pair(np.zeros(problem.shape1), at.w))

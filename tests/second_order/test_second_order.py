@@ -5,7 +5,7 @@ import pytest
 
 import stochadmm as sa
 from stochadmm.risk.curvature import RowSample, SampledHessian, shares_curvature
-from stochadmm.second_order import SecondOrderOptions, backtrack, full_hessian, halve
+from stochadmm.second_order import backtrack, full_hessian
 
 
 def mean_loss(loss, y, intercept=False, weight=None):
@@ -57,23 +57,6 @@ def test_backtracking_takes_the_longest_share_that_descends_enough():
     assert backtrack(lambda t: 1.0 - 0.1 * t, now=1.0, slope=-0.5) == 0.0
 
 
-def test_halving_stops_at_the_minimum_of_a_convex_function():
-    t, value = halve(lambda t: (t - 0.12) ** 2)
-    assert t == 0.125 and value == (0.125 - 0.12) ** 2
-
-
-def test_options_change_the_cost_and_not_the_answer():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((30_000, 6))
-    y = np.where(X[:, 0] + rng.standard_normal(30_000) > 0, 1.0, -1.0)
-    problem = sa.Problem.linear(sa.Logistic(), X, y, on_coefficients=sa.L1(1e-3))
-    usual = sa.minimize(problem, sa.SampledNewton(), stop=sa.Gap(1e-8))
-    whole = sa.SampledNewton(options=SecondOrderOptions(least_part=10**9, free_work=1e12))
-    other = sa.minimize(problem, whole, stop=sa.Gap(1e-8))
-    assert usual.converged and other.converged and other.n_passes != usual.n_passes
-    assert abs(usual.objective - other.objective) <= 2e-8 * usual.objective
-
-
 def test_a_start_near_the_answer_leads_to_it_along_a_bound():
     """A rough model ends outside of the bound, and is worth what the point inside is."""
     for seed in range(4):
@@ -89,6 +72,6 @@ def test_a_start_near_the_answer_leads_to_it_along_a_bound():
             on_coefficients=sa.NonNegative(),
             intercept=True,
         )
-        near = sa.minimize(problem, sa.SampledNewton(), stop=1e-4)
-        found = sa.minimize(problem, sa.SampledNewton(), start=near, stop=1e-8)
+        near = sa.minimize(problem, "sampled-newton", stop=1e-4)
+        found = sa.minimize(problem, "sampled-newton", start=near, stop=1e-8)
         assert found.converged and found.n_epochs <= 4 and "then" not in found.info

@@ -37,15 +37,14 @@ from .default.acc_sadmm import AccSADMM
 from .default.auto import Auto
 from .default.coordinate_newton import EntryNewton
 from .default.few_columns import FewColumns
-from .default.gram import Gram
 from .default.low_rank_gram import LowRankGram, LowRankGramOptions
 from .default.low_rank_newton import LowRankNewton, LowRankNewtonOptions
 from .default.prox_newton import ProxNewton
-from .default.sampled_newton import SampledNewton
 from .default.small import Small
 from .default.streamed_newton import StreamedNewton
 from .default.tied_newton import TiedNewton
 from .default.working_set import WorkingSet
+from .newton import Newton
 
 __all__ = [
     "AADMM",
@@ -68,7 +67,6 @@ __all__ = [
     "EntryNewton",
     "FastLADMM",
     "FewColumns",
-    "Gram",
     "InertialADMM",
     "Katyusha",
     "LinearizedADMM",
@@ -76,9 +74,9 @@ __all__ = [
     "LowRankGramOptions",
     "LowRankNewton",
     "LowRankNewtonOptions",
+    "Newton",
     "OptSADMM",
     "ProxNewton",
-    "SampledNewton",
     "Schedule",
     "Small",
     "Solver",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -13,6 +13,7 @@ from ..base.clock import NEVER, Deadline
 from ..base.immutable import field_values
 from ..base.names import did_you_mean
 from ..base.protocols import Array
+from ..base.state import copied
 from ..base.validation import Unsuitable, real_array
 from ..base.workspace import Workspace
 from ..data import Source, decodes, in_parts
@@ -72,12 +73,7 @@ class State:
 
     def copy(self) -> State:
         """Return a state whose arrays are its own; what two fields share is copied once."""
-        other = copy(self)
-        for name, value in vars(self).items():
-            setattr(other, name, _copied(value))
-        if self.output is self.x:
-            other.output = other.x
-        return other
+        return copied(self)
 
 
 S = TypeVar("S", bound=State)
@@ -91,12 +87,6 @@ def own_state(state: State, kind: type[S]) -> S:
             "method that made it"
         )
     return state
-
-
-def _copied(value: Any) -> Any:
-    if value is None or type(value) in (float, int, bool, str):  # most of a state
-        return value
-    return value.copy() if has_members(value, "copy") else value
 
 
 StateT = TypeVar("StateT", bound=State)
@@ -253,7 +243,7 @@ def _shaped(values: Any, shape: tuple[int, ...], problem: Problem, name: str) ->
 
 AnySolver = Solver[Any]
 SolverClass = TypeVar("SolverClass", bound=type[AnySolver])
-_registry: dict[str, type[AnySolver]] = {}
+_registry: dict[str, Callable[..., AnySolver]] = {}
 
 
 def register(cls: SolverClass) -> SolverClass:
@@ -262,13 +252,18 @@ def register(cls: SolverClass) -> SolverClass:
     return cls
 
 
+def register_as(name: str, make: Callable[..., AnySolver]) -> None:
+    """Make a method known under a name, by what makes it with these parameters."""
+    _registry[name] = make
+
+
 def names() -> list[str]:
     """Return the names of all methods."""
     return sorted(_registry)
 
 
-def get(name: str) -> type[AnySolver]:
-    """Return the class of a method by name; a wrong name lists the nearest ones."""
+def get(name: str) -> Callable[..., AnySolver]:
+    """Return what makes a method, by name; a wrong name lists the nearest ones."""
     if name not in _registry:
         hint = did_you_mean(name, _registry).replace("?", "? ")
         raise ValueError(f"unknown solver {name!r}; {hint}sa.solvers.names() lists all of them")

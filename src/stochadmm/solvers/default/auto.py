@@ -29,12 +29,12 @@ from ...risk import FiniteSum
 from ...second_order import is_quadratic
 from ...streaming import loss_of_source
 from .._base import AnySolver, Solver, State, choose_engine, get, register, start_point
+from ..newton import Newton
 from .coordinate_newton import EntryNewton
 from .few_columns import FewColumns
 from .handover import dual_rows, in_numbers
 from .low_rank_gram import LowRankGram
 from .low_rank_newton import LowRankNewton
-from .sampled_newton import SampledNewton
 from .small import Small, SmallState
 from .tied_newton import TiedNewton
 from .working_set import WorkingSet
@@ -162,7 +162,7 @@ class Auto(Solver[State]):
         tied = self.options.tied_columns if n < d else LIMITS.dense + 1
         if d >= tied and TiedNewton().why_not(problem, workspace) is None:
             return "tied-newton", f"{n} rows, {d} columns tied by a sparse structure: one factor"
-        reason = SampledNewton().why_not(problem, workspace)
+        reason = Newton().why_not(problem, workspace)
         few = n < d and dual_rows(problem)
         if reason is not None:
             return "sdca-admm" if few else "acc-sadmm", reason

@@ -54,7 +54,7 @@ from ...second_order import (
     structured,
     why_no_form,
 )
-from .._base import Solver, State, own_state, register, start_point
+from .._base import Solver, State, own_state, start_point
 from .handover import take_over
 
 
@@ -108,7 +108,6 @@ def newton_memory(f2: FiniteSum) -> NewtonMemory:
     return NewtonMemory()
 
 
-@register
 @dataclass(frozen=True)
 class SampledNewton(Solver[NewtonState]):
     """Subsampled proximal Newton: exact gradients, the Hessian from a sample of rows.

@@ -1,0 +1,172 @@
+"""The Newton loop (`stochadmm._newton`) as a method of the driver: one epoch is one step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._newton import PLANS, Composite, NewtonState, Run, Verdict, start, step
+from ..base.capabilities import Has
+from ..base.clock import NEVER, Deadline
+from ..base.protocols import Array
+from ..base.workspace import Workspace
+from ..certificates import has_model
+from ..forms.one_block import one_block
+from ..problem import Pair, Problem
+from ..risk import loss_of_rows
+from ..risk.curvature import LIMITS
+from ..second_order import is_quadratic, why_no_form
+from ._base import Solver, State, own_state, register_as, start_point
+from .default.handover import take_over
+
+
+@dataclass
+class NewtonRun(State):
+    """State of the loop, and of the method that goes on where the loop gives up."""
+
+    newton: NewtonState = field(kw_only=True)
+    failed: bool = False
+    """Whether the loop has given up."""
+    other: State | None = None
+    """State of the method that goes on."""
+
+
+@dataclass
+class Memory:
+    """Where the last run on the same rows ended, for the next one: a path's next strength."""
+
+    last: NewtonState | None = None
+
+
+def memory_of(f2: Any) -> Memory:
+    """Return the memory of runs on the rows of f2 before the first of them."""
+    return Memory()
+
+
+@dataclass(frozen=True)
+class Newton(Solver[NewtonRun]):
+    """Inexact proximal Newton methods on ``f2(w) + h(S w - o)``, x1 eliminated.
+
+    Parameters
+    ----------
+    plan : str, default="sampled-newton"
+        Which curvature, inner solver and dual point:
+
+        * "sampled-newton": exact gradients, the Hessian from a sample of rows;
+        * "gram": the Gram matrix of a quadratic loss, made once.
+
+    Examples
+    --------
+    >>> import numpy as np, stochadmm as sa
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 8))
+    >>> y = np.sign(X[:, :4].sum(axis=1) + 0.5 * rng.standard_normal(500))
+    >>> problem = sa.Problem.linear(
+    ...     sa.Logistic(), X, y, structure=sa.Differences(8), on_structure=sa.L1(0.01)
+    ... )
+    >>> sa.minimize(problem, sa.Newton(), stop=sa.Gap(1e-8)).status.name
+    'CONVERGED'
+    """
+
+    has_kernel: ClassVar[bool] = True
+    plan: str = "sampled-newton"
+
+    def __post_init__(self) -> None:
+        if self.plan not in PLANS:
+            raise ValueError(f"plan is {self.plan!r}, expected one of {', '.join(PLANS)}")
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the plan."""
+        return self.plan
+
+    @property
+    def needs_no_rows(self) -> bool:  # type: ignore[override]
+        """Whether sums of products of rows in files serve as well as the rows."""
+        return self.plan == "gram"
+
+    def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
+        """Return why these steps cannot serve a problem, None if they can."""
+        f2 = loss_of_rows(problem.f2, Has.CURVATURE_APPLY)
+        if f2 is None:
+            return "the loss offers no curvature"
+        if self.plan == "gram" and not is_quadratic(problem):
+            return "its loss is not quadratic"
+        if f2.n_columns > (LIMITS.columns if self.plan == "gram" else LIMITS.products):
+            return f"{f2.n_columns} columns are too many for a model"
+        reason = why_no_form(problem, workspace)
+        if reason is not None:
+            return reason
+        form = one_block(problem, workspace)
+        if f2.n_columns > LIMITS.columns and form.ties_columns:
+            return f"{f2.n_columns} columns, tied by the structure, are too many for a model"
+        if not has_model(f2, form, np.zeros((f2.n_terms, *f2.shape[1:]))):
+            return "its losses or penalties allow no model"
+        return None
+
+    def memory(self, problem: Problem) -> int:
+        """Return the bytes of five square matrices, two passes and the row probabilities."""
+        d, outputs = problem.shape2[0], int(np.prod(problem.shape2[1:]))
+        side = d * outputs if d * outputs <= LIMITS.entries else d
+        rows = problem.f2.n_terms
+        return 8 * (5 * side**2 + 2 * rows) + problem.dtype.itemsize * 4 * rows * outputs
+
+    def start(
+        self,
+        problem: Problem,
+        x: Pair | None = None,
+        dual: Array | None = None,
+        workspace: Workspace | None = None,
+        deadline: Deadline = NEVER,
+    ) -> NewtonRun:
+        """Return the state before the first epoch: some of the rows may have led somewhere."""
+        workspace = workspace or Workspace()
+        point, multiplier = start_point(problem, x, dual)
+        p = workspace.once(Composite, problem, workspace)
+        mu = None
+        if dual is not None:
+            mu = p.form.from_multiplier(multiplier, deadline=deadline)
+        run = Run(np.random.default_rng(0), None, deadline)
+        known = workspace.rows.once(memory_of, problem.f2).last
+        s = start(p, PLANS[self.plan], run, None if x is None else point, mu, known)
+        state = NewtonRun(
+            x=s.x,
+            output=s.x,
+            dual=multiplier,
+            beta=1.0,
+            workspace=workspace,
+            bound=-np.inf,  # nothing is certified before it may succeed
+            newton=s,
+        )
+        _show(p, state)
+        return state
+
+    def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
+        """Make one step."""
+        s = own_state(state, NewtonRun)
+        if s.failed:
+            take_over(problem, s, rng)
+            return
+        p = s.workspace.once(Composite, problem, s.workspace)
+        verdict = step(p, s.newton, PLANS[self.plan], Run(rng, s.target, s.deadline))
+        s.failed, s.settled = verdict is Verdict.GIVE_UP, verdict is Verdict.AT_ROUNDING
+        s.workspace.rows.once(memory_of, problem.f2).last = s.newton
+        s.n_epochs += 1
+        _show(p, s)
+
+
+def _show(p: Composite, s: NewtonRun) -> None:
+    """Bring what the driver looks at to where the loop is."""
+    inner = s.newton
+    s.x = s.output = inner.x
+    s.cache, s.bound = inner.at, inner.lower_bound
+    s.dual = p.form.to_multiplier(inner.mu).astype(p.problem.dtype)
+    s.n_passes, s.n_gradients = inner.n_passes, inner.n_gradients
+    s.beta = inner.warm.rho or 1.0
+
+
+for _plan in PLANS:
+    register_as(_plan, partial(Newton, _plan))
