@@ -148,7 +148,7 @@ def report(instance: Instance, seeds: int, axes) -> bool:
         "restart": "never",
         "metric": "none",
     }
-    slow = Schedule.constrained(INNER_STEPS)
+    slow = Schedule()
     with_, without = instance.constrained(), instance.unconstrained()
     start = without.objective_at_zero - best
     print(

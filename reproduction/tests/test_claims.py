@@ -165,7 +165,7 @@ def test_memory_is_measured_in_processes_of_its_own(tmp_path, run, monkeypatch):
         path = out / "quick" / "memory" / "peaks" / f"{label}-0.json"
         kept = json.loads(path.read_text())
         assert kept["peak"] > 7 * one
-        assert 0.5 < kept["peak"] / kept["count"] < 1.5
+        assert kept["peak"] < 30 * one
     monkeypatch.setattr(memory, "_in_a_process", lambda *arguments: pytest.fail("again"))
     assert run("memory", "--quick", "--out", out).exit_code == 0
     with (out / "tables" / "memory.csv").open() as stream:

@@ -73,8 +73,8 @@ def test_resets_differ_in_the_penalty_alone(problem):
         rng, pulls = np.random.default_rng(0), []
         for _ in range(8):
             solver.epoch(problem, state, rng)
-            schedule = solver.schedule(problem, state.n_inner)
-            pulls.append(state.beta / schedule.momentum(state.cycle - 1))
+            theta1, _ = solver.schedule(problem).theta(state.s - 1, state.n_inner)
+            pulls.append(state.beta / theta1)
         states[name] = np.array(pulls) / pulls[0]
     np.testing.assert_allclose(states["acc-sadmm"], np.arange(1, 9))
     np.testing.assert_allclose(states["acc-sadmm-reset"], [1, 2, 3, 4, 5, 1, 2, 3])

@@ -54,6 +54,11 @@ class Pair(ByValue):
     def __truediv__(self, divisor: float) -> Pair:
         return Pair(self.x1 / divisor, self.x2 / divisor)
 
+    def add(self, other: Pair) -> None:
+        """Add another pair in place."""
+        self.x1[...] += other.x1
+        self.x2[...] += other.x2
+
     @property
     def nbytes(self) -> int:
         """Bytes of both arrays."""

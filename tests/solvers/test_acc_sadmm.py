@@ -55,15 +55,15 @@ def test_multiplier_identity_from_a_random_infeasible_start(metric, seed):
     solver = sa.AccSADMM(beta=0.3, batch_size=3, metric=metric, restart="never")
     x0, dual0 = random_start(problem, rng), rng.standard_normal(problem.shape_dual)
     state = solver.start(problem, x0, dual0)
-    m, schedule = state.n_inner, Schedule.constrained(state.n_inner)
+    m = state.n_inner
     for s in range(6):
         solver.epoch(problem, state, rng)
-        theta, theta2 = schedule.momentum(s), schedule.anchor
+        theta, theta2 = Schedule().theta(s, m)
         W = (1 + (m - 1) * (theta + theta2)) / theta
         assert W == pytest.approx(m * (s + 2) - 1)
         right = (
             0.3 * W * problem.constraint(state.output)
-            - 0.3 * (m - 1) * theta2 / schedule.momentum(0) * problem.constraint(x0)
+            - 0.3 * (m - 1) * theta2 / Schedule().theta(0, m)[0] * problem.constraint(x0)
             + dual0
         )
         np.testing.assert_allclose(state.dual, right, rtol=0, atol=1e-10)
@@ -71,14 +71,12 @@ def test_multiplier_identity_from_a_random_infeasible_start(metric, seed):
 
 def test_weights_of_the_schedule_telescope():
     for m in (3, 10, 1000):
-        schedule = Schedule.constrained(m)
         for s in range(20):
-            now, following = schedule.momentum(s), schedule.momentum(s + 1)
+            (now, theta2), (following, _) = (Schedule().theta(k, m) for k in (s, s + 1))
             assert (1 - 2 * following) / following == pytest.approx(1 / now)
-            left = schedule.anchor / following + 1 / (m - 1)
-            assert left == pytest.approx(1 + schedule.anchor / now)
-    assert Schedule.unconstrained().momentum(0) == 0.5
-    assert Schedule.unconstrained().shift(3) == 0.0
+            left = theta2 / following + 1 / (m - 1)
+            assert left == pytest.approx(1 + theta2 / now)
+    assert Schedule.unconstrained().theta(0, 10) == (0.5, 0.5)
 
 
 def exact_optimum(problem):
@@ -112,15 +110,10 @@ def test_corrected_theorem_holds_with_all_rows_in_each_batch(metric):
         )
         x0, dual0 = random_start(problem, rng), rng.standard_normal(problem.shape_dual)
         state = solver.start(problem, x0, dual0)
-        schedule = Schedule.constrained(m)
         epochs = int(rng.integers(1, 6))
         for _ in range(epochs):
             every_row_once(solver, problem, state)
-        theta0, theta, theta2 = (
-            schedule.momentum(0),
-            schedule.momentum(epochs - 1),
-            schedule.anchor,
-        )
+        (theta0, theta2), (theta, _) = (Schedule().theta(s, m) for s in (0, epochs - 1))
 
         def distance(x, F_star=F_star, dual_star=dual_star, problem=problem):
             return problem.objective(x) - F_star + dual_star @ problem.constraint(x)
@@ -134,7 +127,7 @@ def test_corrected_theorem_holds_with_all_rows_in_each_batch(metric):
         star1 = A2 @ x_star
         c3 = (1 - theta0 + (m - 1) * theta2) / theta0
         d2 = x0.x2 - x_star
-        curvature = solver.curvature(problem, solver.runs(problem), theta2)
+        curvature = solver.weight(problem, solver.runs(problem), theta2)
         if metric == "none":
             block2 = (theta0 * curvature + beta * problem.A2.norm2) * (d2 @ d2)
         else:
@@ -193,7 +186,7 @@ def test_compiled_equals_reference(dtype, sparse_data, loss, outputs, intercept,
         for state, generator in states:
             solver.epoch(problem, state, generator)
         a, b = states[0][0], states[1][0]
-        for field in ("x", "output", "lead", "snapshot"):
+        for field in ("x", "output", "y", "x_tilde"):
             for block in ("x1", "x2"):
                 left, right = (getattr(getattr(s, field), block) for s in (a, b))
                 assert left.dtype == right.dtype == dtype
@@ -230,53 +223,9 @@ def test_paper_variant_has_the_papers_constants():
         "never",
     )
     theta2 = 18 / 38
-    assert Schedule.constrained(20).anchor == pytest.approx(theta2)
+    assert Schedule().theta(0, 20) == (0.5, pytest.approx(theta2))
     expected = (1 + 1 / (100 * theta2)) * problem.f2.lipschitz_max
-    assert solver.curvature(problem, solver.runs(problem), theta2) == pytest.approx(expected)
-
-
-def test_paper_variant_is_the_corrected_algorithm_written_out():
-    rng = np.random.default_rng(3)
-    problem, solver = random_problem(rng, rows=12), sa.AccSADMM.paper(beta=0.3, batch_size=3)
-    A, X, targets = problem.A2.tosparse().toarray(), problem.f2.X, problem.f2.y
-    beta, b, m, tau = 0.3, 3, 8, 2
-    theta2, largest = (m - tau) / (tau * (m - 1)), (X**2).sum(axis=1).max()
-
-    def residual(x):
-        return A @ x.x2 - x.x1
-
-    def gradient(u, rows=slice(None)):
-        return X[rows].T @ (X[rows] @ u - targets[rows]) / len(X[rows])
-
-    x, ahead = random_start(problem, rng), rng.standard_normal(problem.shape_dual)
-    state, y, snapshot = solver.start(problem, x, ahead), x, x
-    for s in range(3):
-        solver.epoch(problem, state, np.random.default_rng(s))
-        theta, following = 1 / (2 + tau * s), 1 / (2 + tau * (s + 1))
-        pull, total, full = beta / theta, problem.zeros(), gradient(snapshot.x2)
-        eta2 = (1 + 1 / (b * theta2)) * largest + pull * problem.A2.norm2
-        for k, rows in enumerate(solver.runs(problem).draw(np.random.default_rng(s), m)):
-            dual = ahead + pull * theta2 * (residual(x) - residual(snapshot))
-            x1 = y.x1 + (dual + pull * residual(y)) / pull  # A1 = -I
-            x1 = np.sign(x1) * np.maximum(np.abs(x1) - 0.02 / pull, 0)
-            v = gradient(y.x2, rows) - gradient(snapshot.x2, rows) + full
-            force = dual + pull * residual(sa.Pair(x1, y.x2))
-            before, x = x, sa.Pair(x1, y.x2 - (v + A.T @ force) / eta2)
-            ahead = dual + beta * residual(x)
-            y = x + (1 - theta - theta2) * (x - before)
-            total = total + x if k < m - 1 else total
-        weight, shift = theta + theta2, (tau - 1) * following / theta2
-        output = (x + weight * total) / (1 + (m - 1) * weight)
-        old, snapshot = snapshot, ((1 - shift) * x + (1 + shift / (m - 1)) * total) / m
-        ahead = dual + beta * (1 - tau) * residual(x)
-        moved = (1 - theta) * x - (1 - theta - theta2) * before - theta2 * old
-        y = (1 - theta2) * x + theta2 * snapshot + following / theta * moved
-        pairs = ((state.output, output), (state.snapshot, snapshot), (state.lead, y))
-        for found, expected in pairs:
-            np.testing.assert_allclose(found.x1, expected.x1, rtol=0, atol=1e-12)
-            np.testing.assert_allclose(found.x2, expected.x2, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(state.ahead, ahead, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(state.dual, dual + pull * residual(x), rtol=0, atol=1e-12)
+    assert solver.weight(problem, solver.runs(problem), theta2) == pytest.approx(expected)
 
 
 def test_start_is_not_changed_and_odd_parameters_are_refused():
@@ -288,10 +237,23 @@ def test_start_is_not_changed_and_odd_parameters_are_refused():
     sa.AccSADMM(batch_size=5).epoch(problem, state, rng)
     np.testing.assert_array_equal(x0.x1, kept.x1)
     np.testing.assert_array_equal(x0.x2, kept.x2)
-    for bad in ({"step": "long"}, {"metric": "gold"}, {"restart": 0}, {"restart": "often"}):
+    for bad in (
+        {"step": "long"},
+        {"metric": "gold"},
+        {"restart": 0},
+        {"restart": "often"},
+        {"L2": 1.0},
+        {"curvature": 1.0, "metric": "data"},
+    ):
         with pytest.raises(ValueError, match=next(iter(bad))):
             sa.AccSADMM(**bad)
-    for bad in ({"beta": -1.0}, {"batch_size": 0}, {"sampling": "odd"}, {"n_inner": 2}):
+    for bad in (
+        {"beta": -1.0},
+        {"batch_size": 0},
+        {"sampling": "odd"},
+        {"n_inner": 2},
+        {"curvature": 0.0},
+    ):
         with pytest.raises(ValueError, match=next(iter(bad))):
             sa.AccSADMM(**bad).start(problem)
 

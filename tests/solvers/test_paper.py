@@ -81,6 +81,34 @@ def test_production_class_has_the_outputs_of_the_one_page_file(name, engine):
     np.testing.assert_allclose(state.dual, page.lam, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("name", problems())
+def test_its_parameters_are_those_of_the_page(name):
+    p, numbers = problems()[name], {"m": 9, "L2": 7.5, "tau": 1.7, "c": 2.4}
+    solver = sa.AccSADMM.paper(0.2, 11, **numbers)
+    page = sa.paper.acc_sadmm(p, 0.2, b=11, S=5, rng=np.random.default_rng(8), **numbers)
+    for (x1, x2), state in zip(page.outputs, sa.iterate(p, solver, 8), strict=False):
+        np.testing.assert_allclose(state.output.x1, x1, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(state.output.x2, x2, rtol=0, atol=1e-10)
+
+
+def test_curvature_is_the_weight_of_the_x2_step():
+    p, m = problems()["fused logistic"], 17
+    theta2 = (m - 2) / (2 * (m - 1))
+    tuned = sa.AccSADMM(
+        beta=0.3,
+        batch_size=7,
+        n_inner=m,
+        curvature=(1 + 1 / (7 * theta2)) * 3.0,
+        sampling="rows",
+        restart="never",
+    )
+    found, known = (
+        next(islice(sa.iterate(p, solver, 0), 3, None)).output.x2
+        for solver in (tuned, sa.AccSADMM.paper(0.3, 7, L2=3.0))
+    )
+    np.testing.assert_array_equal(found, known)
+
+
 def test_a_problem_without_a_constraint_is_refused():
     p = sa.Problem.linear(sa.Squared(), np.eye(3), np.ones(3), on_coefficients=sa.L1(0.1))
     with pytest.raises(ValueError, match="no constraint"):

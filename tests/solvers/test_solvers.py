@@ -395,7 +395,6 @@ def test_method_keeps_its_promise_or_refuses_the_problem(label, name):
     assert reached <= accuracy * (first - bound), f"{reached / (first - bound):.1e}"
     if promise.own:
         assert min(c.gap for c in found) <= accuracy * (first - bound)
-    assert solver.memory(p) > 0
 
 
 @pytest.mark.parametrize("method", sorted(API_NAMES))
@@ -451,7 +450,7 @@ def random_start(p, seed=0):
 @pytest.mark.parametrize("name", ["fused_logistic", "fused_multinomial", "shifted_constraint"])
 def test_acc_sadmm_with_one_step_per_epoch_is_ladm_ne(name, tau):
     p = problem(name)
-    theta = sa.Schedule(anchor=0.0, tau=1 - tau, c=1.0)
+    theta = sa.Schedule(theta2=0.0, tau=1 - tau, c=1.0)
     accelerated = sa.AccSADMM(
         beta=0.2,
         batch_size=80,

@@ -1,8 +1,8 @@
-"""Memory of the methods beyond the data: by their own counts, and measured.
+"""Memory of the methods beyond the data, measured; what they keep for every row, counted.
 
 Each is measured in a process of its own, which makes a problem, looks at what it holds, runs two
 short epochs of one method and tells how much more it held at most. Sizes grow up to ImageNet's
-columns and classes; what grows with the rows is added by the method's own count.
+columns and classes; what grows with the rows is added.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stochadmm import solvers
-from stochadmm.base.protocols import Array
 from stochadmm.losses import Multinomial
 from stochadmm.operators import Identity
 from stochadmm.penalties import L1, Nuclear
@@ -67,65 +66,27 @@ IMAGENET = Shape(rows=1_281_167, features=4_096, classes=1_000, batch=2_000)
 """What the paper's largest experiment has: features of a network, and its batches."""
 
 
-@dataclass(frozen=True)
-class Shapes:
-    """A finite sum that knows its shapes and nothing else: nothing large is allocated."""
+def per_row(label: str, shape: Shape) -> int:
+    """Return the numbers that a method keeps for every row, where it keeps as little as it can.
 
-    n_terms: int
-    shape: tuple[int, ...]
-    lipschitz_max: float = 1.0
-    lipschitz_mean: float = 0.1
-    dtype: Any = np.float64
-    keeps_rows: bool = True
-
-    def with_memory(self, memory: int | None) -> Shapes:
-        """Return itself: nothing is kept of rows that there are not."""
-        return self
-
-    def value(self, x: Array) -> float:
-        """Raise: there are no rows."""
-        raise TypeError("this sum has a shape only")
-
-    def gradient(self, x: Array) -> Array:
-        """Raise: there are no rows."""
-        raise TypeError("this sum has a shape only")
-
-    def gradient_change(self, rows: Array, x: Array, y: Array) -> Array:
-        """Raise: there are no rows."""
-        raise TypeError("this sum has a shape only")
+    A derivative or a dual variable per class, and in the published form of SAG-ADMM a point.
+    """
+    table = shape.classes if label.startswith(("SAG", "SDCA")) else 0
+    return table + (shape.features * shape.classes if "points" in label else 0)
 
 
 def memory() -> dict[str, float]:
-    """Return bytes by method for ImageNet's shape in double precision.
-
-    "without rows" leaves out what grows with the number of rows; "one array" is one number per
-    feature and class.
+    """Return bytes for ImageNet's shape in double precision: of one array, and of tables of rows.
 
     Examples
     --------
-    >>> round(memory()["sag-admm, points"] / 2**40, 1)  # TiB
+    >>> round(memory()["SAG-ADMM, points"] / 2**40, 1)  # TiB
     38.2
     """
-    large, small = (_low_rank(n) for n in (IMAGENET.rows, 2 * IMAGENET.batch))
-    found: dict[str, float] = {"one array": 8.0 * IMAGENET.features * IMAGENET.classes}
-    for name in ("stoc-admm", "opt-sadmm", "svrg-admm", "sag-admm", "sdca-admm", "acc-sadmm"):
-        forms: dict[str, dict[str, Any]] = {name: {}}
-        if name == "sag-admm":
-            forms = {name: {}, "sag-admm, points": {"form": "points"}}
-        for label, options in forms.items():
-            kind: Any = solvers.get(name)
-            solver = kind(batch_size=IMAGENET.batch, **options)
-            total, less = solver.memory(large), solver.memory(small)
-            found[label] = float(total)
-            per_row = (total - less) / (IMAGENET.rows - 2 * IMAGENET.batch)
-            found[f"{label}, without rows"] = float(total - per_row * IMAGENET.rows)
+    found = {"one array": 8.0 * IMAGENET.features * IMAGENET.classes}
+    for label in ("SAG-ADMM, points", "SDCA-ADMM"):
+        found[label] = 8.0 * IMAGENET.rows * per_row(label, IMAGENET)
     return found
-
-
-def _low_rank(n: int) -> Problem:
-    f2: Any = Shapes(n, (IMAGENET.features, IMAGENET.classes))
-    d = IMAGENET.features
-    return Problem(f2, h1=Nuclear(1e-4), h2=L1(1e-4), A1=Identity(d, -1.0), A2=Identity(d))
 
 
 # ---------------------------------------------------------------- measured
@@ -161,7 +122,7 @@ def solver_of(label: str, batch: int, n_inner: int | None = 3) -> Any:
 
 
 def probe(asked: str) -> None:
-    """Measure in this process, and write the bytes and those of the method's own count."""
+    """Measure in this process, and write the bytes."""
     wanted = json.loads(asked)
     shape = Shape(**wanted["shape"])
     problem, solver = problem_of(shape), solver_of(wanted["label"], shape.batch)
@@ -179,7 +140,7 @@ def probe(asked: str) -> None:
     del x2
     for _ in range(2):
         solver.epoch(problem, state, rng)
-    print(json.dumps({"peak": _peak() - before, "count": int(solver.memory(problem))}))
+    print(json.dumps({"peak": _peak() - before}))
 
 
 def _held(reset: bool) -> int:
@@ -206,7 +167,7 @@ def _line(status: Path, name: str) -> int:
 
 
 def measured(store: Store, quick: bool) -> dict[str, list[dict[str, Any]]]:
-    """Return peaks and counts by method, at three sizes; finished ones from the folder."""
+    """Return peaks by method, at three sizes; finished ones from the folder."""
     found: dict[str, list[dict[str, Any]]] = {}
     for label in FORMS:
         for number, shape in enumerate(sizes(quick, label)):
@@ -237,10 +198,10 @@ def _in_a_process(label: str, shape: Shape) -> dict[str, Any]:
 
 
 def memory_table(found: dict[str, list[dict[str, Any]]]) -> Table:
-    """Return measured memory beside the counts, and ImageNet's size beside the paper's figures."""
+    """Return measured memory, and ImageNet's size beside the paper's figures."""
     rows = []
     for label, peaks in found.items():
-        cells = tuple(f"{readable(p['peak'])} ({readable(p['count'])})" for p in peaks)
+        cells = tuple(readable(p["peak"]) for p in peaks)
         rows.append((label, *cells, readable(at_imagenet(label, peaks)), PAPER.get(label, "")))
     largest = [f"{p['features']:,} x {p['classes']:,}" for p in next(iter(found.values()))]
     return Table(
@@ -248,12 +209,12 @@ def memory_table(found: dict[str, list[dict[str, Any]]]) -> Table:
         "Memory beyond the data",
         ("method", *largest, "ImageNet, 1,281,167 rows", "paper"),
         rows,
-        "Peak memory of a process beyond the problem itself, in single precision; in brackets the "
-        "method's own count. Columns are features x classes, with batches in proportion, at most "
-        "four thousand rows, and nothing kept per row where a method can do without. ImageNet: "
-        "the method's count there plus the difference of peak and count at the largest size, in "
-        "proportion to features x classes. The paper's numbers are double precision in binary "
-        "units: eight matrices of one number per feature and class are 250 MB.",
+        "Peak memory of a process beyond the problem itself, in single precision. Columns are "
+        "features x classes, with batches in proportion, at most four thousand rows, and nothing "
+        "kept per row where a method can do without. ImageNet: the peak at the largest size in "
+        "proportion to features x classes, with what is kept for every row counted for all rows. "
+        "The paper's numbers are double precision in binary units: eight matrices of one number "
+        "per feature and class are 250 MB.",
     )
 
 
@@ -285,16 +246,9 @@ def peaks_table(bench: Bench, chosen: list[Experiment]) -> Table | None:
 
 
 def at_imagenet(label: str, peaks: list[dict[str, Any]]) -> float:
-    """Return the bytes at ImageNet's size: the count there, and what was measured beside it."""
-    f2: Any = Shapes(
-        IMAGENET.rows,
-        (IMAGENET.features, IMAGENET.classes),
-        dtype=np.dtype(np.float32),
-        keeps_rows=False,
-    )
-    d = IMAGENET.features
-    whole = Problem(f2, h1=Nuclear(1e-4), h2=L1(1e-4), A1=Identity(d, -1.0), A2=Identity(d))
+    """Return the bytes at ImageNet's size: rows counted, all else in proportion to what it was."""
     last = peaks[-1]
-    count = float(solver_of(label, IMAGENET.batch, None).memory(whole))
-    matrices = (IMAGENET.features * IMAGENET.classes) / (last["features"] * last["classes"])
-    return float(count + matrices * (last["peak"] - last["count"]))
+    shape = Shape(last["rows"], last["features"], last["classes"], last["batch"])
+    matrices = (IMAGENET.features * IMAGENET.classes) / (shape.features * shape.classes)
+    rest = last["peak"] - 4 * shape.rows * per_row(label, shape)
+    return float(4 * IMAGENET.rows * per_row(label, IMAGENET) + matrices * rest)

@@ -294,8 +294,8 @@ class MomentumReset(AccSADMM):
 
     def begin_again(self, p: Problem, s: Any) -> None:
         """Restart with the penalty that the schedule has reached."""
-        schedule = self.schedule(p, s.n_inner)
-        s.beta *= schedule.momentum(0) / schedule.momentum(s.cycle)
+        schedule, m = self.schedule(p), s.n_inner
+        s.beta *= schedule.theta(0, m)[0] / schedule.theta(s.s, m)[0]
         super().begin_again(p, s)
 
 

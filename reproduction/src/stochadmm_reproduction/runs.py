@@ -1,7 +1,7 @@
 """One run of a method on a data set, measured between epochs.
 
-A run whose epochs take long (``DataSpec.light``) keeps nothing per row, is saved on the way, in
-the middle of an epoch too, so that a kill costs minutes, and tells the memory that its steps take.
+A run whose epochs take long (``DataSpec.light``) keeps nothing per row, is saved after every epoch
+and tells the memory that its steps take.
 """
 
 from __future__ import annotations
@@ -45,10 +45,6 @@ class RunOptions:
     """Times the objective at zero beyond which a run has diverged, late in its passes."""
     late: float = 0.5
     """Share of the passes that a run may take to come down again: dual methods rise at first."""
-    few: int = 50
-    """Steps between two looks at the clock: about a minute at ImageNet's shape."""
-    every: float = 120.0
-    """Seconds between two saves: what a kill may cost."""
     warm_up: float = 2.0
     """Seconds of a first solve that does not count: modules are loaded then, nothing compiled."""
 
@@ -80,12 +76,10 @@ class Saved:
         """The file of what was measured."""
         return self.path.with_suffix(".records")
 
-    def load(
-        self, phase: str, problem: Problem, solver: AnySolver, workspace: Workspace
-    ) -> Resumable | None:
-        """Return the run as it was saved in this phase, None where there is nothing that fits."""
+    def load(self, problem: Problem, solver: AnySolver, workspace: Workspace) -> Resumable | None:
+        """Return the run as it was saved, None where there is nothing that fits."""
         try:
-            return load(self.path, f"{self.identity}-{phase}", problem, solver, workspace)
+            return load(self.path, self.identity, problem, solver, workspace)
         except (OSError, ValueError):
             return None
 
@@ -129,17 +123,16 @@ class Run:
         self.measured = problems.measured(self.task.problem, self.piece.spec.measured)
         if self.saved is not None:
             self.saved.path.parent.mkdir(parents=True, exist_ok=True)
-            self.checkpoint = Checkpoint(self.saved.path, OPTIONS.every)
+            self.checkpoint = Checkpoint(self.saved.path, 0.0)
 
     def whole(self) -> str:
         """Run to the end and return how it ended."""
         method, rng = METHODS[self.piece.method], np.random.default_rng(self.piece.seed)
         before = None
-        if method.warm and not self._is_saved("steps"):
+        if method.warm and not self._is_saved():
             with self.watch.solves():
                 solver, state = starts.warm(self.task)
-            state, rng = self._taken_up("warm", solver, state, rng)
-            for _ in self._epochs("warm", solver, state, rng):
+            for _ in self._epochs(solver, state, rng):
                 break
             before = state
             if not starts.is_finite(before):
@@ -150,19 +143,19 @@ class Run:
             state = starts.first(self.task, method, solver, before)
         del before
         state.target = problems.OPTIMUM.tolerance
-        state, rng = self._taken_up("steps", solver, state, rng)
+        state, rng = self._taken_up(solver, state, rng)
         if not self.records:  # where all begin, also after a warm start
             self.measure(self.task.problem.zeros(), "last", NOTHING)
-        for _ in self._epochs("steps", solver, state, rng):
+        for _ in self._epochs(solver, state, rng):
             done = Work(state.n_epochs, state.n_gradients, state.n_passes)
             value = self.measure(state.output, "last", done)
             if method.ergodic and state.ergodic is not None:
                 self.measure(state.ergodic, "ergodic", done)
             self.advance(state.n_gradients)
-            self._save("steps", solver, state, rng, at_once=True)
             status = self._status(value, state)
             if status is not None:
                 return status
+            self._save(solver, state, rng)
         raise AssertionError("epochs have no end")
 
     def measure(self, point: Pair, name: str, done: Work) -> float:
@@ -205,12 +198,9 @@ class Run:
 
     # ---------------------------------------------------------------- long epochs
 
-    def _epochs(
-        self, phase: str, solver: AnySolver, state: State, rng: np.random.Generator
-    ) -> Any:
-        """Yield after every whole epoch; save and trace on the way where epochs are long."""
+    def _epochs(self, solver: AnySolver, state: State, rng: np.random.Generator) -> Any:
+        """Yield after every epoch; trace its memory where epochs are long."""
         light = self.saved is not None
-        state.few = OPTIONS.few if light else None
         steps = epochs(self.task.problem, solver, state, rng, self.watch)
         while True:
             if light:
@@ -218,22 +208,10 @@ class Run:
             next(steps)
             if light:
                 self.peak = max(self.peak, tracemalloc.get_traced_memory()[1])
-            if state.part is None:
-                yield state
-            else:
-                self._save(phase, solver, state, rng)
+            yield state
 
-    def _save(
-        self,
-        phase: str,
-        solver: AnySolver,
-        state: State,
-        rng: np.random.Generator,
-        at_once: bool = False,
-    ) -> None:
+    def _save(self, solver: AnySolver, state: State, rng: np.random.Generator) -> None:
         if self.saved is None or self.checkpoint is None:
-            return
-        if not (at_once or self.checkpoint.due):
             return
         told = {"records": self.records, "peak": self.peak}
         write_text(self.saved.records, json.dumps(told))
@@ -245,24 +223,24 @@ class Run:
             "auto",
             (0.0, self.watch.solving, 0.0),
             [],
-            f"{self.saved.identity}-{phase}",
+            self.saved.identity,
         )
         self.checkpoint.write(kept, self.task.problem, solver)
 
-    def _is_saved(self, phase: str) -> bool:
-        """Say whether an unfinished run is in a phase, without making anything for it."""
+    def _is_saved(self) -> bool:
+        """Say whether a run has been saved, without making anything for it."""
         if self.saved is None:
             return False
         solver = METHODS[self.piece.method].make(self.task)
-        return self.saved.load(phase, self.task.problem, solver, self.task.workspace) is not None
+        return self.saved.load(self.task.problem, solver, self.task.workspace) is not None
 
     def _taken_up(
-        self, phase: str, solver: AnySolver, state: State, rng: np.random.Generator
+        self, solver: AnySolver, state: State, rng: np.random.Generator
     ) -> tuple[State, np.random.Generator]:
         """Return state and generator as they were saved, or as they are."""
         if self.saved is None:
             return state, rng
-        kept = self.saved.load(phase, self.task.problem, solver, self.task.workspace)
+        kept = self.saved.load(self.task.problem, solver, self.task.workspace)
         if kept is None:
             return state, rng
         told = json.loads(self.saved.records.read_text(encoding="utf-8"))

@@ -32,8 +32,7 @@ from .comparison.spdhg import SPDHG
 from .comparison.stoc_admm import StocADMM
 from .comparison.svrg_admm import SVRGADMM
 from .comparison.vr_pddy import VRPDDY
-from .default._schedule import Schedule
-from .default.acc_sadmm import AccSADMM
+from .default.acc_sadmm import AccSADMM, Schedule
 from .default.auto import Auto
 from .default.coordinate_newton import EntryNewton
 from .default.few_columns import FewColumns

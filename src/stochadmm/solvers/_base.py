@@ -21,7 +21,6 @@ from ..problem import Pair, Problem
 from ..risk import Evaluation
 from ..risk.memory import recomputes
 from ..streaming import loss_of_source
-from ._parts import Part
 
 ENGINES = ("auto", "compiled", "reference")
 
@@ -66,10 +65,6 @@ class State:
     """What this run, and others beside it, have computed and may use again; never saved."""
     deadline: Deadline = NEVER
     """When inner loops should end; set by the driver."""
-    few: int | None = None
-    """Steps after which an epoch may be left in the middle, set by the driver; see ``_parts``."""
-    part: Part | None = None
-    """The epoch that was left in the middle."""
 
     def copy(self) -> State:
         """Return a state whose arrays are its own; what two fields share is copied once."""

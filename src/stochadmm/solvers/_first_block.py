@@ -64,11 +64,6 @@ def check_first_block(problem: Problem, requested: str, name: str) -> None:
         )
 
 
-def matrix_size(problem: Problem, requested: str) -> int:
-    """Return the numbers in the matrices of the exact step."""
-    return 4 * problem.shape1[0] ** 2 if chosen_form(problem, requested) == "exact" else 0
-
-
 def first_step(
     problem: Problem,
     beta: float,

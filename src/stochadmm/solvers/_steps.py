@@ -1,8 +1,7 @@
 """What the methods are made of: block steps, step lengths, averages, penalty schedules.
 
-    min  h1(x1) + f1(x1) + h2(x2) + f2(x2)     s.t.  A1 x1 + A2 x2 = b
+min  h1(x1) + f1(x1) + h2(x2) + f2(x2)     s.t.  A1 x1 + A2 x2 = b
 
-A *force* is a multiplier-like vector p of the constraint's shape; it pulls on block i by Ai' p.
 """
 
 from __future__ import annotations
@@ -26,73 +25,29 @@ from . import defaults
 
 
 def step1(
-    problem: Problem, center: Array, force: Array, step: float, at: Array | None = None
+    problem: Problem, center: Array, multiplier: Array, step: float, at: Array | None = None
 ) -> Array:
-    """Return argmin h1(x) + <grad f1(at) + A1' force, x> + |x - center|^2 / (2 step).
+    """Return argmin h1(x) + <grad f1(at) + A1' multiplier, x> + |x - center|^2 / (2 step).
 
     f1 is linearized at the center unless ``at`` says where.
     """
     if problem.A1 is None:
         return center
-    gradient = problem.A1.rmatvec(force)
+    gradient = problem.A1.rmatvec(multiplier)
     if problem.f1 is not None:
         gradient = gradient + problem.f1.gradient(center if at is None else at)
-    x1 = np.multiply(gradient, step)
-    del gradient  # the prox needs room
-    np.subtract(center, x1, out=x1)
+    x1 = center - step * gradient
     return x1 if problem.h1 is None else problem.h1.prox(x1, step)
 
 
-def step2(problem: Problem, center: Array, force: Array, gradient: Array, step: float) -> Array:
-    """Return argmin h2(x) + <gradient + A2' force, x> + |x - center|^2 / (2 step)."""
+def step2(
+    problem: Problem, center: Array, multiplier: Array, gradient: Array, step: float
+) -> Array:
+    """Return argmin h2(x) + <gradient + A2' multiplier, x> + |x - center|^2 / (2 step)."""
     if problem.A2 is not None:
-        gradient = gradient + problem.A2.rmatvec(force)
-    return prox2(problem, center, np.array(gradient), step)
-
-
-def prox2(problem: Problem, center: Array, gradient: Array, step: float) -> Array:
-    """Return argmin h2(x) + <gradient, x> + |x - center|^2 / (2 step); overwrites the gradient."""
-    gradient *= step
-    x2 = np.subtract(center, gradient, out=gradient)
+        gradient = gradient + problem.A2.rmatvec(multiplier)
+    x2 = center - step * gradient
     return x2 if problem.h2 is None else problem.h2.prox(x2, step)
-
-
-def set_force(problem: Problem, x: Pair, dual: Array, pull: float) -> Array:
-    """Return ``dual + pull (A1 x1 + A2 x2 - b)``, in one array of its own."""
-    force = problem.constraint(x)
-    force *= pull
-    force += dual
-    return force
-
-
-def combined(*terms: tuple[float, Pair], over: float = 1.0) -> Pair:
-    """Return ``sum_k weight_k x_k / over``, one block and one term at a time.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x, y = Pair(np.ones(1), np.ones(2)), Pair(np.zeros(1), np.ones(2))
-    >>> combined((2.0, x), (1.0, y), over=3.0).x2
-    array([1., 1.])
-    """
-    blocks = []
-    for arrays in zip(*((x.x1, x.x2) for _, x in terms), strict=True):
-        total = terms[0][0] * arrays[0]
-        for (weight, _), array in zip(terms[1:], arrays[1:], strict=True):
-            total += weight * array
-        blocks.append(np.divide(total, over, out=total))
-    return Pair(*blocks)
-
-
-def extrapolated(x: Pair, before: Pair, share: float) -> Pair:
-    """Return ``x + share (x - before)``, one block at a time."""
-    blocks = []
-    for now, was in ((x.x1, before.x1), (x.x2, before.x2)):
-        moved = now - was
-        moved *= share
-        moved += now
-        blocks.append(moved)
-    return Pair(*blocks)
 
 
 def lengths(
@@ -153,7 +108,7 @@ def update_x1(problem: Problem, x: Pair, dual: Array, beta: float, workspace: Wo
     With A1' A1 = s I and f1 absent the linearized step with its safe length is the exact one.
     """
     step, _ = lengths(problem, 0.0, beta, workspace=workspace)
-    return step1(problem, x.x1, set_force(problem, x, dual, beta), step)
+    return step1(problem, x.x1, dual + beta * problem.constraint(x), step)
 
 
 def check_exact_x1(problem: Problem, name: str, workspace: Workspace | None = None) -> None:
@@ -199,7 +154,7 @@ class Average:
         total = self.weight + weight
         if self.value is None or weight == total:
             return Average(x, total)
-        return Average(_towards(self.value, x, weight / total), total)
+        return Average(self.value + weight / total * (x - self.value), total)
 
     def add_sum(self, total: Pair, count: float) -> Average:
         """Return the average with ``count`` more points of weight 1 whose sum is given."""
@@ -215,11 +170,6 @@ class Average:
     def copy(self) -> Average:
         """Return an average with arrays of its own."""
         return Average(None if self.value is None else self.value.copy(), self.weight)
-
-
-def _towards(value: Pair, x: Pair, share: float) -> Pair:
-    """Return ``value + share (x - value)``: an extrapolation from the other side."""
-    return extrapolated(value, x, -share)
 
 
 # ---------------------------------------------------------------- the penalty of the constraint
@@ -351,14 +301,12 @@ def sizes(problem: Problem) -> tuple[int, int, int]:
     return first, second, dual
 
 
-def n_outputs(problem: Problem) -> int:
-    """Return the outputs of a prediction: 1 for vectors, C for (d, C) variables."""
-    return math.prod(problem.shape2[1:])
-
-
 def pass_size(problem: Problem) -> int:
     """Return the numbers that a pass over the data leaves behind: predictions and slopes."""
-    return 2 * problem.f2.n_terms * n_outputs(problem)
+    return 2 * problem.f2.n_terms * math.prod(problem.shape2[1:])
+
+
+# ---------------------------------------------------------------- parameters
 
 
 RETURNS = ("last", "ergodic")

@@ -12,7 +12,7 @@ from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._base import Solver, StateT, start_point
-from .._steps import Beta, as_schedule, check_count, first_beta, pass_size, sizes
+from .._steps import Beta, as_schedule, check_count, first_beta
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,11 @@ class FullGradient(Solver[StateT]):
         "f2": ("gradient", "lipschitz_mean"),
     }
 
-    keeps: ClassVar[tuple[int, int, int]] = (0, 0, 0)
-    """How many arrays of the sizes of x1, x2 and the multiplier a method has, beside a pass."""
-
     beta: Beta = "auto"
     n_inner: int = 5
 
     def __post_init__(self) -> None:
         check_count("n_inner", self.n_inner)
-
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of the arrays that the method keeps, and of a pass."""
-        numbers = sum(n * size for n, size in zip(self.keeps, sizes(problem), strict=True))
-        return problem.dtype.itemsize * (numbers + pass_size(problem))
 
     def start(
         self,

@@ -25,7 +25,7 @@ from ...risk import FiniteSum
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, StateT, choose_engine
-from .._steps import check_count, check_exact_x1, n_outputs, sizes
+from .._steps import check_count, check_exact_x1
 from ._primal_dual import pull_back
 
 
@@ -76,12 +76,6 @@ class DualBlocks(Solver[StateT]):
         """Raise when a step is not a prox: of h1, or of the conjugate of the loss."""
         super().check(problem)
         check_exact_x1(problem, self.name)
-
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of one dual number per row and output, and of the small vectors."""
-        block1, block2, dual = sizes(problem)
-        rows = problem.f2.n_terms * n_outputs(problem)
-        return problem.dtype.itemsize * (rows + 5 * block1 + 8 * block2 + 5 * dual)
 
 
 def sums_anew(state: State) -> bool:

@@ -33,7 +33,7 @@ from ...base.protocols import Array
 from ...problem import Pair, Problem
 from .. import defaults
 from .._base import State, register
-from .._first_block import check_first_block, check_form, first_step, is_prox, matrix_size
+from .._first_block import check_first_block, check_form, first_step, is_prox
 from .._steps import check_count, lengths, step1, step2
 from ._batch import FullGradient
 
@@ -80,8 +80,6 @@ class AADMM(FullGradient[AADMMState]):
     """
 
     name: ClassVar[str] = "aadmm"
-    keeps: ClassVar[tuple[int, int, int]] = (3, 5, 4)
-    """x, x+, ag and md, the gradient, lambda, its mean and two forces."""
     first_horizon: ClassVar[int] = 20
     """Iterations of the first stage where the user names none; each stage doubles them."""
 
@@ -101,10 +99,6 @@ class AADMM(FullGradient[AADMMState]):
         """Raise where the exact x1 step would need too large a matrix."""
         super().check(problem)
         check_first_block(problem, self.first_block, self.name)
-
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of the arrays, a pass, and of the system of an exact x1 step."""
-        return super().memory(problem) + 8 * matrix_size(problem, self.first_block)
 
     def _begun(self, point: Pair, multiplier: Array, penalty: float, **common: Any) -> AADMMState:
         return AADMMState(

@@ -33,9 +33,9 @@ from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from ...second_order import NEEDS, check_dense, square_size
+from ...second_order import NEEDS, check_dense
 from .._base import Solver, State, register, start_point
-from .._first_block import check_first_block, check_form, chosen_form, first_step, matrix_size
+from .._first_block import check_first_block, check_form, chosen_form, first_step
 from .._second_block import exact_step2
 from .._steps import (
     Average,
@@ -44,8 +44,6 @@ from .._steps import (
     check_count,
     check_returns,
     first_beta,
-    pass_size,
-    sizes,
 )
 
 
@@ -129,13 +127,6 @@ class ADMM(Solver[ADMMState]):
         super().check(problem)
         check_first_block(problem, self.first_block, self.name)
         check_dense(problem, self.name)
-
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of the square matrices in float64, two passes, the blocks, lambda."""
-        block1, block2, dual = sizes(problem)
-        numbers = 3 * block1 + 5 * block2 + 4 * dual + 2 * pass_size(problem)
-        matrices = 4 * square_size(problem) + matrix_size(problem, self.first_block)
-        return problem.dtype.itemsize * numbers + 8 * matrices
 
     def start(
         self,

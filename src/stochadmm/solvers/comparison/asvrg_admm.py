@@ -5,22 +5,22 @@
 Y. Liu, F. Shang, J. Cheng, "Accelerated Variance Reduced Stochastic ADMM", AAAI 2017; Y. Liu
 et al., IEEE TPAMI 2021.
 
-Code and paper: snapshot = x~, momentum = theta, x.x2 = z (the sequence that moves),
-1 / curvature = eta, dual = beta lambda.
+Code and paper: x_tilde = x~, theta = theta (``momentum`` chooses the first), x.x2 = z (the
+sequence that moves), 1 / curvature = eta, lam = dual = beta lambda.
 
-One epoch: a full gradient at the snapshot, then n_inner steps of
+One epoch: a full gradient at x~, then n_inner steps of
 
-    x1+ = argmin h1 + <lambda, A1 x1> + (beta / 2) |A1 x1 + A2 z - b|^2
+    x1+ = argmin h1 + <lam, A1 x1> + (beta / 2) |A1 x1 + A2 z - b|^2
     z+ = prox of h2 after the step 1 / (theta curvature + beta |A2|^2) from z along
-         v + A2'(lambda + beta (A1 x1+ + A2 z - b))
-    lambda+ = lambda + beta (A1 x1+ + A2 z+ - b)
+         v + A2'(lam + beta (A1 x1+ + A2 z - b))
+    lam+ = lam + beta (A1 x1+ + A2 z+ - b)
 
 with v the variance-reduced gradient at theta z + (1 - theta) x~2. At its end
 
     x~ = (1 - theta) x~ + theta mean of (x1, z)
     theta+ = (sqrt(theta^4 + 4 theta^2) - theta^2) / 2
 
-Returned is the snapshot. The curvature Lf + delta(b) Lmax / (1 - theta) pays for the batch's
+Returned is x~. The curvature Lf + delta(b) Lmax / (1 - theta) pays for the batch's
 noise; the article has alpha Lmax with 1 - theta_0 = delta(b) / (alpha - 1), the same with Lmax for
 Lf. Its O(1 / S^2) in epochs S is for bounded sets, with the constraint weighed by that bound. With
 ``strongly_convex`` theta stays and z and the multiplier are reset as in SVRG-ADMM, which gives
@@ -42,23 +42,23 @@ from ...problem import Pair, Problem
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import register
-from .._from_files import snapshot
-from ._reduced import Reduced, multiplier_for
-from .svrg_admm import SVRGState, anchored_loop, check_strongly_convex
+from .._mini_batches import snapshot
+from ._variance_reduced import VarianceReduced
+from .svrg_admm import SVRGState, check_strongly_convex, multiplier_for, svrg_steps
 
 
 @dataclass
 class ASVRGState(SVRGState):
     """State of ASVRG-ADMM."""
 
-    momentum: float = field(kw_only=True)
+    theta: float = field(kw_only=True)
     noise: float = field(kw_only=True)
     """delta(b) Lmax, what the batches' noise adds to the curvature at theta = 0."""
 
 
 @register
 @dataclass(frozen=True)
-class ASVRGADMM(Reduced[ASVRGState]):
+class ASVRGADMM(VarianceReduced[ASVRGState]):
     """ASVRG-ADMM: SVRG-ADMM with momentum (Liu, Shang and Cheng, 2017).
 
     Parameters
@@ -108,18 +108,13 @@ class ASVRGADMM(Reduced[ASVRGState]):
                 f"momentum is {self.momentum!r}, expected 'auto' or a number in (0, 1)"
             )
 
-    @property
-    def n_points(self) -> int:
-        """Points that are kept from epoch to epoch: the snapshot may be the output."""
-        return 2 if self.returns == "last" else 3
-
     def check(self, problem: Problem) -> None:
         """Raise when the problem lacks something this method needs."""
         super().check(problem)
         if self.strongly_convex:
             check_strongly_convex(problem, self.name)
 
-    def first_momentum(self, problem: Problem, noise: float, workspace: Workspace) -> float:
+    def first_theta(self, problem: Problem, noise: float, workspace: Workspace) -> float:
         """Return theta of the first epoch."""
         if self.momentum != "auto":
             return float(self.momentum)
@@ -130,7 +125,7 @@ class ASVRGADMM(Reduced[ASVRGState]):
         """Return the weight of the x2 step in the first epoch that is due to the loss."""
         noise = defaults.batch_curvature(problem, runs, workspace)
         mean = defaults.lipschitz_mean(problem, workspace)
-        return mean + noise / (1 - self.first_momentum(problem, noise, workspace))
+        return mean + noise / (1 - self.first_theta(problem, noise, workspace))
 
     def start(
         self,
@@ -144,24 +139,25 @@ class ASVRGADMM(Reduced[ASVRGState]):
         workspace = workspace or Workspace()
         first = self.first_state(problem, x, dual, workspace)
         noise = defaults.batch_curvature(problem, self.runs(problem, workspace), workspace)
-        momentum = self.first_momentum(problem, noise, workspace)
-        first["notes"] |= {"momentum": momentum}
-        return ASVRGState(**first, snapshot=first["x"], momentum=momentum, noise=noise)
+        theta = self.first_theta(problem, noise, workspace)
+        first["notes"] |= {"momentum": theta}
+        return ASVRGState(**first, x_tilde=first["x"], theta=theta, noise=noise)
 
     def epoch(self, problem: Problem, state: ASVRGState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
         p, s, runs = problem, state, self.runs(problem, state.workspace)
         self.prepare(p, s, rng)
         if s.n_epochs == 0:
-            s.snapshot = s.x
-        gradient = snapshot(p, s, runs, s.snapshot.x2)
+            s.x_tilde = s.x  # after a warm start
+        gradient = snapshot(p, s, runs, s.x_tilde.x2)
         if self.strongly_convex and s.n_epochs > 0:
-            s.x, s.dual = s.snapshot, multiplier_for(p, gradient.full_gradient, s.workspace)
-        theta, batches = s.momentum, runs.draw(rng, s.n_inner)
+            s.x, s.dual = s.x_tilde, multiplier_for(p, gradient.full_gradient, s.workspace)
+        theta, batches = s.theta, runs.draw(rng, s.n_inner)
         if self.curvature == "auto":
             s.curvature = defaults.lipschitz_mean(p, s.workspace) + s.noise / (1 - theta)
-        total = anchored_loop(p, s, gradient, batches, theta * s.curvature, mix=theta)
-        s.snapshot = (1 - theta) * s.snapshot + theta / s.n_inner * total
+        total = svrg_steps(p, s, gradient, batches, theta * s.curvature, theta)
+        s.x_tilde = (1 - theta) * s.x_tilde + theta / s.n_inner * total
         if not self.strongly_convex:
-            s.momentum = (math.sqrt(theta**4 + 4 * theta**2) - theta**2) / 2
-        self.conclude(p, s, runs, s.snapshot, s.snapshot, reads=gradient.reads)
+            s.theta = (math.sqrt(theta**4 + 4 * theta**2) - theta**2) / 2
+        rows = s.n_inner * runs.batch_size / p.f2.n_terms
+        self.conclude(p, s, s.x_tilde, s.x_tilde, gradient.reads + rows, 1 + 2 * rows)

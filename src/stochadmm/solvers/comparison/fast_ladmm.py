@@ -69,8 +69,6 @@ class FastLADMM(FullGradient[FastState]):
     """
 
     name: ClassVar[str] = "fast-ladmm"
-    keeps: ClassVar[tuple[int, int, int]] = (4, 5, 4)
-    """x, y, z and z+, the gradient, lambda, its mean and a force."""
 
     slack: float = 2.02
 

@@ -73,8 +73,6 @@ class InertialADMM(FullGradient[InertialState]):
     """
 
     name: ClassVar[str] = "inertial-admm"
-    keeps: ClassVar[tuple[int, int, int]] = (4, 5, 5)
-    """x, x_before, x^ and x+, the gradient, the multipliers and two forces."""
 
     inertia: float = 0.2
     smooth: float = 1.5

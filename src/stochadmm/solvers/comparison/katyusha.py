@@ -38,7 +38,6 @@ from ...risk.gradients import Anchored
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, register, start_point
-from .._steps import pass_size, sizes
 
 
 @dataclass
@@ -118,11 +117,6 @@ class Katyusha(Solver[KatyushaState]):
         """Return how batches are drawn."""
         b = defaults.batch_size(problem, self.batch_size, workspace)
         return defaults.sampling(problem, self.sampling, b)
-
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of x, y, z, x~, the sum, three gradients, and two slopes per row."""
-        _, block, _ = sizes(problem)
-        return problem.dtype.itemsize * (9 * block + pass_size(problem))
 
     def momentum(self, s: KatyushaState) -> float:
         """Return tau_1 of the next epoch."""

@@ -68,8 +68,6 @@ class LADMNE(FullGradient[LADMState]):
     """
 
     name: ClassVar[str] = "ladm-ne"
-    keeps: ClassVar[tuple[int, int, int]] = (4, 5, 4)
-    """x, x_before, y and x+, the gradient, lambda and three forces."""
 
     tau: float = 0.8
 

@@ -87,8 +87,6 @@ class LADMPSAP(FullGradient[LADMPSAPState]):
     """
 
     name: ClassVar[str] = "ladmpsap"
-    keeps: ClassVar[tuple[int, int, int]] = (3, 4, 3)
-    """x, x+ and their mean, the gradient, lambda and two forces."""
 
     slack: float = 2.02
     growth: float = 1.5

@@ -74,8 +74,6 @@ class LinearizedADMM(FullGradient[LinearizedState]):
     """
 
     name: ClassVar[str] = "linearized-admm"
-    keeps: ClassVar[tuple[int, int, int]] = (3, 4, 3)
-    """x, x+ and their mean, the gradient, lambda and two forces."""
 
     returns: str = "last"
 

@@ -5,12 +5,12 @@
 T. Suzuki, "Dual Averaging and Proximal Gradient Descent for Online Alternating Direction
 Multiplier Method", ICML 2013.
 
-Code and paper: beta = rho, 1 / w_k = eta_k, growth = 1 / eta_0, dual = -lambda.
+Code and paper: beta = rho, 1 / w_k = eta_k, growth = 1 / eta_0, dual = lam = -lambda.
 
 One step, with g the gradient of a batch at x2 and the metric gamma I - beta eta A2'A2 that turns
 the x2 step into a prox step, gamma = 1 + beta eta |A2|^2:
 
-    x2+ = prox of h2 at x2 - (eta / gamma)(g + A2'(lambda + beta (A1 x1 + A2 x2 - b)))
+    x2+ = prox of h2 at x2 - (eta / gamma)(g + A2'(lam + beta (A1 x1 + A2 x2 - b)))
 
 then x1 and the multiplier as in ADMM. This is the linearized STOC-ADMM; the two differ in the
 steps, here eta_k = eta_0 / sqrt(k), never longer than 1 / L because squared losses would blow up
@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .._base import register
-from ._plain import Plain, PlainState
+from ._fresh_batches import FreshBatches, FreshState
 
 
 @register
 @dataclass(frozen=True)
-class OPGADMM(Plain[PlainState]):
+class OPGADMM(FreshBatches[FreshState]):
     """OPG-ADMM: online proximal gradient ADMM (Suzuki, 2013).
 
     Parameters

@@ -11,7 +11,7 @@ Step t, with g the gradient of a batch at the point between average and iterate:
 
     g at (1 - alpha_t) x2^ag + alpha_t x2
     x2+ = prox of h2 after the step 1 / (2 L / t + beta |A2|^2 + c sqrt(t)) from x2 along
-          g + A2'(lambda + beta (A1 x1 + A2 x2 - b))
+          g + A2'(lam + beta (A1 x1 + A2 x2 - b))
     x1 and the multiplier as in ADMM
     x^ag+ = (1 - alpha_t) x^ag + alpha_t x+      for both blocks
 
@@ -29,12 +29,12 @@ import numpy as np
 from ...base.protocols import Array
 from ...problem import Problem
 from .._base import register
-from ._plain import Plain, PlainState, Plan
+from ._fresh_batches import FreshBatches, FreshState, Plan
 
 
 @register
 @dataclass(frozen=True)
-class OptSADMM(Plain[PlainState]):
+class OptSADMM(FreshBatches[FreshState]):
     """OPT-SADMM: stochastic ADMM with an accelerated smooth part (Azadi and Sra, 2014).
 
     Parameters
@@ -70,11 +70,11 @@ class OptSADMM(Plain[PlainState]):
     name: ClassVar[str] = "opt-sadmm"
     accelerated: ClassVar[bool] = True
 
-    def weights(self, s: PlainState, k: Array) -> Array:
+    def weights(self, s: FreshState, k: Array) -> Array:
         """Return 2 L / t + c sqrt(t)."""
         return 2 * s.curvature / k + s.growth * np.sqrt(k)
 
-    def plan(self, problem: Problem, s: PlainState) -> Plan:
+    def plan(self, problem: Problem, s: FreshState) -> Plan:
         """Return the numbers of the next epoch's steps, with the growing weights of x^ag."""
         plan = super().plan(problem, s)
         return replace(plan, shares=2 / (1 / plan.shares + 1))

@@ -5,10 +5,10 @@
 T. Suzuki, "Dual Averaging and Proximal Gradient Descent for Online Alternating Direction
 Multiplier Method", ICML 2013.
 
-Code and paper: beta = rho, dual = -lambda, mean_gradient = g-bar, mean_force = the mean of
-lambda + beta (A1 x1 + A2 x2 - b) over all past steps, origin = x2 at the start (0 in the paper).
+Code and paper: beta = rho, dual = lam = -lambda, mean_gradient = g-bar, mean_multiplier = the
+mean of lam + beta (A1 x1 + A2 x2 - b) over all past steps, origin = x2 at the start (0 there).
 
-The k-th step, with g-bar and p-bar the means of all batch gradients and forces up to now:
+The k-th step, with g-bar and p-bar the means of all batch gradients and multipliers up to now:
 
     x2+ = prox of h2 at origin - step (g-bar + A2' p-bar)
     step = k / (L + c sqrt(k) + beta |A2|^2)
@@ -30,22 +30,22 @@ from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._base import register
-from .._steps import sizes, step2
-from ._plain import Plain, PlainState, Plan
+from .._steps import step2
+from ._fresh_batches import FreshBatches, FreshState, Plan
 
 
 @dataclass
-class RDAState(PlainState):
+class RDAState(FreshState):
     """State of RDA-ADMM: the means of the past beside the present."""
 
     origin: Array = field(kw_only=True)
     mean_gradient: Array = field(kw_only=True)
-    mean_force: Array = field(kw_only=True)
+    mean_multiplier: Array = field(kw_only=True)
 
 
 @register
 @dataclass(frozen=True)
-class RDAADMM(Plain[RDAState]):
+class RDAADMM(FreshBatches[RDAState]):
     """RDA-ADMM: regularized dual averaging ADMM (Suzuki, 2013).
 
     Parameters
@@ -80,11 +80,6 @@ class RDAADMM(Plain[RDAState]):
 
     name: ClassVar[str] = "rda-admm"
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of the state of a stochastic method and of three more arrays."""
-        _, second, dual = sizes(problem)
-        return super().memory(problem) + problem.dtype.itemsize * (2 * second + dual)
-
     def start(
         self,
         problem: Problem,
@@ -99,7 +94,7 @@ class RDAADMM(Plain[RDAState]):
             **first,
             origin=first["x"].x2,
             mean_gradient=problem.zeros().x2,
-            mean_force=problem.zeros_dual(),
+            mean_multiplier=problem.zeros_dual(),
         )
 
     def plan(self, problem: Problem, s: RDAState) -> Plan:
@@ -108,19 +103,19 @@ class RDAADMM(Plain[RDAState]):
         return replace(plan, steps=plan.steps * (s.n_steps + 1.0 + np.arange(s.n_inner)))
 
     def move(
-        self, p: Problem, s: RDAState, force: Array, gradient: Array, plan: Plan, k: int
+        self, p: Problem, s: RDAState, multiplier: Array, gradient: Array, plan: Plan, k: int
     ) -> Array:
         """Return the next x2: from the origin, along the means of the past."""
         share = float(plan.shares[k])
         s.mean_gradient = s.mean_gradient + share * (gradient - s.mean_gradient)
-        s.mean_force = s.mean_force + share * (force - s.mean_force)
-        return step2(p, s.origin, s.mean_force, s.mean_gradient, float(plan.steps[k]))
+        s.mean_multiplier = s.mean_multiplier + share * (multiplier - s.mean_multiplier)
+        return step2(p, s.origin, s.mean_multiplier, s.mean_gradient, float(plan.steps[k]))
 
     def extras(self, p: Problem, s: RDAState) -> dict[str, Array]:
         """Return fresh copies of the means for the compiled loop to go on with."""
-        s.mean_gradient, s.mean_force = s.mean_gradient.copy(), s.mean_force.copy()
+        s.mean_gradient, s.mean_multiplier = s.mean_gradient.copy(), s.mean_multiplier.copy()
         return {
             "origin": s.origin,
             "mean_gradient": s.mean_gradient,
-            "mean_force": s.mean_force,
+            "mean_multiplier": s.mean_multiplier,
         }

@@ -10,11 +10,11 @@ curvature = L, beta = rho.
 
 One step:
 
-    x1+ = argmin h1 + <lambda, A1 x1> + (beta / 2) |A1 x1 + A2 x2 - b|^2
+    x1+ = argmin h1 + <lam, A1 x1> + (beta / 2) |A1 x1 + A2 x2 - b|^2
     the rows of a batch are seen at x2: tables and means are brought up to date
-    x2+ = argmin h2 + <mean gradient + A2'(lambda + beta (A1 x1+ + A2 x2 - b)), x>
+    x2+ = argmin h2 + <mean gradient + A2'(lam + beta (A1 x1+ + A2 x2 - b)), x>
           + (L / 2) |x - center|^2 + (beta |A2|^2 / 2) |x - x2|^2
-    lambda+ = lambda + beta (A1 x1+ + A2 x2+ - b)
+    lam+ = lam + beta (A1 x1+ + A2 x2+ - b)
 
 In the form "points" the center is the mean point, as published: the step starts from a stale mean,
 so the first tens of passes move little, and the table of points, n times the size of x2, cannot be
@@ -41,8 +41,7 @@ from ...risk.gradients import Table
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import register
-from .._steps import n_outputs, sizes
-from ._reduced import Reduced, ReducedState, compiled_loop, reference_loop
+from ._variance_reduced import ReducedState, VarianceReduced, compiled_steps, reference_steps
 
 FORMS = ("gradients", "points")
 
@@ -59,7 +58,7 @@ class SAGState(ReducedState):
 
 @register
 @dataclass(frozen=True)
-class SAGADMM(Reduced[SAGState]):
+class SAGADMM(VarianceReduced[SAGState]):
     """SAG-ADMM: stochastic average gradient ADMM (Zhong and Kwok, 2014).
 
     Parameters
@@ -98,7 +97,6 @@ class SAGADMM(Reduced[SAGState]):
     """
 
     name: ClassVar[str] = "sag-admm"
-    light: ClassVar[bool] = False
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
         "h1": ("prox",),
         "h2": ("prox",),
@@ -118,12 +116,6 @@ class SAGADMM(Reduced[SAGState]):
         super().__post_init__()
         if self.form not in FORMS:
             raise ValueError(f"form is {self.form!r}, expected 'gradients' or 'points'")
-
-    def per_rows(self, problem: Problem) -> int:
-        """Return the numbers of the tables and the mean point."""
-        _, second, _ = sizes(problem)
-        points = (problem.f2.n_terms + 1) * second if self.form == "points" else 0
-        return problem.f2.n_terms * n_outputs(problem) + points
 
     def loss_curvature(self, problem: Problem, runs: Runs, workspace: Workspace) -> float:
         """Return the default weight of the x2 step that is due to the loss."""
@@ -150,18 +142,13 @@ class SAGADMM(Reduced[SAGState]):
         filled = s.slopes is None
         table = self._table(p, s, runs)
         batches = runs.draw(rng, s.n_inner)
+        total = p.zeros()
         if s.engine == "compiled":
-            total = _compiled(p, s, table, batches)
+            _compiled(p, s, table, batches, total)
         else:
-            total = reference_loop(
-                p,
-                s,
-                batches,
-                lambda batch, x2: table.estimate(batch, x2).copy(),
-                s.curvature,
-                table.mean_point,
-            )
-        self.conclude(p, s, runs, s.x, total / s.n_inner, float(filled), per_row=1.0)
+            reference_steps(p, s, batches, table.estimate, s.curvature, total, table.mean_point)
+        rows = s.n_inner * runs.batch_size / p.f2.n_terms
+        self.conclude(p, s, s.x, total / s.n_inner, filled + rows, filled + rows)
 
     def _table(self, p: Problem, s: SAGState, runs: Runs) -> Table:
         if s.slopes is None or s.mean_gradient is None:
@@ -174,7 +161,9 @@ class SAGADMM(Reduced[SAGState]):
         return Table(p.f2, runs, s.slopes, s.mean_gradient, s.points, s.mean_point)
 
 
-def _compiled(p: Problem, s: SAGState, table: Table, batches: NDArray[np.int64]) -> Pair:
+def _compiled(
+    p: Problem, s: SAGState, table: Table, batches: NDArray[np.int64], total: Pair
+) -> None:
     """Run the steps compiled, which changes the tables in place."""
     from ...kernels import loops
 
@@ -184,4 +173,5 @@ def _compiled(p: Problem, s: SAGState, table: Table, batches: NDArray[np.int64])
         1 / n, s.curvature, table.slopes, table.mean_gradient, points, table.mean_point
     )
     sample = loops.Sample(batches, table.runs.n_runs)
-    return compiled_loop(p, s, s.curvature, partial(loops.sag_admm, sample=sample, table=given))
+    loop = partial(loops.sag_admm, sample=sample, table=given)
+    compiled_steps(p, s, loop, s.curvature, total, s.workspace)

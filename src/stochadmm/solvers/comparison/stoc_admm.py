@@ -5,11 +5,11 @@
 H. Ouyang, N. He, L. Tran, A. Gray, "Stochastic Alternating Direction Method of Multipliers",
 ICML 2013.
 
-Code and paper: 1 / w_k = eta_{k+1} (the step), beta = beta, dual = -lambda, ergodic = the bars.
+Code and paper: 1 / w_k = eta_{k+1} (the step), dual = lam = -lambda, ergodic = the bars.
 
 One step, with g the gradient of a batch at x2:
 
-    exact       x2+ = x2 - (w_k I + beta A2'A2)^-1 (g + A2'(lambda + beta (A1 x1 + A2 x2 - b)))
+    exact       x2+ = x2 - (w_k I + beta A2'A2)^-1 (g + A2'(lam + beta (A1 x1 + A2 x2 - b)))
     linearized  x2+ = prox of h2 after the step 1 / (w_k + beta |A2|^2) along the same vector
 
 then x1 and the multiplier as in ADMM. The exact form is the paper's; the linearized one is what
@@ -34,7 +34,7 @@ from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...problem import Problem
 from .._base import State, register
-from ._plain import Plain, PlainState, Plan, check_eigen, structure_eigen
+from ._fresh_batches import FreshBatches, FreshState, Plan, check_eigen, structure_eigen
 
 FORMS = ("linearized", "exact")
 STEPS = ("smooth", "sqrt", "strong")
@@ -42,7 +42,7 @@ STEPS = ("smooth", "sqrt", "strong")
 
 @register
 @dataclass(frozen=True)
-class StocADMM(Plain[PlainState]):
+class StocADMM(FreshBatches[FreshState]):
     """STOC-ADMM: stochastic ADMM without variance reduction (Ouyang et al., 2013).
 
     Parameters
@@ -110,36 +110,31 @@ class StocADMM(Plain[PlainState]):
                 )
             check_eigen(problem)
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of the state and, in the exact form, of A2'A2 and its eigenvectors."""
-        square = 2 * (8 + problem.dtype.itemsize) * problem.shape2[0] ** 2
-        return super().memory(problem) + (square if self.form == "exact" else 0)
-
     def capped(self) -> bool:
         """Say whether the weights of the steps are c sqrt(k) with a floor, not a sum."""
         return self.step == "sqrt"
 
-    def weights(self, s: PlainState, k: Array) -> Array:
+    def weights(self, s: FreshState, k: Array) -> Array:
         """Return w_k."""
         if self.step == "strong":
             return s.curvature + s.growth * k
         return super().weights(s, k)
 
     def move(
-        self, p: Problem, s: PlainState, force: Array, gradient: Array, plan: Plan, k: int
+        self, p: Problem, s: FreshState, multiplier: Array, gradient: Array, plan: Plan, k: int
     ) -> Array:
         """Return the next x2."""
         if self.form == "linearized":
-            return super().move(p, s, force, gradient, plan, k)
+            return super().move(p, s, multiplier, gradient, plan, k)
         if p.A2 is not None:
-            gradient = gradient + p.A2.rmatvec(force)
+            gradient = gradient + p.A2.rmatvec(multiplier)
         vectors, values = structure_eigen(p, s.workspace)
         weights = float(plan.weights[k]) + s.beta * values
         turned = vectors.T @ gradient
         shape = (-1,) + (1,) * (turned.ndim - 1)
         return (s.x.x2 - vectors @ (turned / weights.reshape(shape))).astype(p.dtype, copy=False)
 
-    def extras(self, p: Problem, s: PlainState) -> dict[str, Array]:
+    def extras(self, p: Problem, s: FreshState) -> dict[str, Array]:
         """Return the eigenvectors and eigenvalues of the exact form."""
         if self.form == "linearized":
             return {}

@@ -4,18 +4,19 @@
 
 S. Zheng, J. T. Kwok, "Fast-and-Light Stochastic ADMM", IJCAI 2016; arXiv 1604.07070.
 
-Code and paper: snapshot = x~, beta = rho, 1 / curvature = eta, dual = rho u, ergodic = x-bar.
+Code and paper: x_tilde = x~, beta = rho, 1 / curvature = eta, lam = dual = rho u, ergodic = x-bar.
 
-One epoch: a full gradient at the snapshot, then n_inner steps of
+One epoch: a full gradient at x~, then n_inner steps of
 
-    x1+ = argmin h1 + <lambda, A1 x1> + (beta / 2) |A1 x1 + A2 x2 - b|^2
+    x1+ = argmin h1 + <lam, A1 x1> + (beta / 2) |A1 x1 + A2 x2 - b|^2
     x2+ = prox of h2 after the step 1 / (curvature + beta |A2|^2) from x2 along
-          v + A2'(lambda + beta (A1 x1+ + A2 x2 - b))
-    lambda+ = lambda + beta (A1 x1+ + A2 x2+ - b)
+          v + A2'(lam + beta (A1 x1+ + A2 x2 - b))
+    lam+ = lam + beta (A1 x1+ + A2 x2+ - b)
+    v = mean over the batch of (grad f2_i(x2) - grad f2_i(x~2)) + grad f2(x~2)
 
-with v the variance-reduced gradient at x2. The next snapshot is the mean of the epoch's x2; the
-next epoch goes on from the last x. With ``strongly_convex`` it starts from the means instead, and
-from the multiplier with A2' lambda = -grad f2(snapshot) in least squares.
+The next x~ is the mean of the epoch's iterates; the next epoch goes on from the last x. With
+``strongly_convex`` it starts from the means instead, and from the multiplier with A2' lam =
+-grad f2(x~2) in least squares.
 
 The sums of an epoch telescope when the curvature exceeds Lf + 4 delta(b) Lmax; the default is
 Lf + 8 delta(b) Lmax. Then the expected objective gap and infeasibility of the average of all
@@ -39,22 +40,21 @@ from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
 from .._base import register
-from .._from_files import pieces, snapshot
-from .._parts import Part
-from ._plain import check_eigen
-from ._reduced import Reduced, ReducedState, compiled_loop, multiplier_for, reference_loop
+from .._mini_batches import mini_batches, snapshot
+from ._fresh_batches import check_eigen, structure_eigen
+from ._variance_reduced import ReducedState, VarianceReduced, compiled_steps, reference_steps
 
 
 @dataclass
 class SVRGState(ReducedState):
     """State of a method with snapshots."""
 
-    snapshot: Pair = field(kw_only=True)
+    x_tilde: Pair = field(kw_only=True)
 
 
 @register
 @dataclass(frozen=True)
-class SVRGADMM(Reduced[SVRGState]):
+class SVRGADMM(VarianceReduced[SVRGState]):
     """SVRG-ADMM: stochastic variance-reduced gradient ADMM (Zheng and Kwok, 2016).
 
     Parameters
@@ -113,29 +113,61 @@ class SVRGADMM(Reduced[SVRGState]):
     ) -> SVRGState:
         """Return the state before the first epoch; nothing of the start is changed."""
         first = self.first_state(problem, x, dual, workspace)
-        return SVRGState(**first, snapshot=first["x"])
+        return SVRGState(**first, x_tilde=first["x"])
 
     def epoch(self, problem: Problem, state: SVRGState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
         p, s, runs = problem, state, self.runs(problem, state.workspace)
-        part, s.part = s.part, None
-        if part is None:
-            self.prepare(p, s, rng)
-            if s.n_epochs == 0:
-                s.snapshot = s.x
-            gradient = snapshot(p, s, runs, s.snapshot.x2)
-            if self.strongly_convex and s.n_epochs > 0:
-                s.x, s.dual = s.snapshot, multiplier_for(p, gradient.full_gradient, s.workspace)
-            part = Part(runs.draw(rng, s.n_inner), gradient)
-            del gradient
-        now = part.following(s.few, s.engine)
-        total = anchored_loop(p, s, part.gradient, part.chosen(now), s.curvature, 1.0, part.total)
-        if not part.is_last(now):
-            s.part = part.after(now, total)
-            return
-        s.snapshot = total / s.n_inner
-        last = s.snapshot if self.strongly_convex else s.x
-        self.conclude(p, s, runs, last, s.snapshot, reads=part.gradient.reads)
+        self.prepare(p, s, rng)
+        if s.n_epochs == 0:
+            s.x_tilde = s.x  # after a warm start
+        gradient = snapshot(p, s, runs, s.x_tilde.x2)
+        if self.strongly_convex and s.n_epochs > 0:
+            s.x, s.dual = s.x_tilde, multiplier_for(p, gradient.full_gradient, s.workspace)
+        total = svrg_steps(p, s, gradient, runs.draw(rng, s.n_inner), s.curvature)
+        s.x_tilde = total / s.n_inner
+        last = s.x_tilde if self.strongly_convex else s.x
+        rows = s.n_inner * runs.batch_size / p.f2.n_terms
+        self.conclude(p, s, last, s.x_tilde, gradient.reads + rows, 1 + 2 * rows)
+
+
+def svrg_steps(
+    p: Problem,
+    s: SVRGState,
+    gradient: Anchored,
+    batches: NDArray[np.int64],
+    curvature: float,
+    theta: float = 1.0,
+) -> Pair:
+    """Take steps with v at theta x2 + (1 - theta) x~2; return the sum of the iterates."""
+    total, x_tilde = p.zeros(), s.x_tilde.x2
+    for some in mini_batches(p, s, gradient, batches):
+        if some.engine == "compiled":
+            from ...kernels import loops
+
+            own, runs = some.gradient, some.gradient.runs
+            sample = loops.Sample(some.batches, runs.n_runs, runs.row_weight)
+            loop = partial(loops.svrg_admm, sample=sample, anchor=own.compiled, mix=theta)
+            compiled_steps(some.problem, s, loop, curvature, total, some.workspace)
+            continue
+
+        def v(batch: NDArray[np.int64], x2: Array, own: Anchored = some.gradient) -> Array:
+            return own.estimate(batch, x2 if theta == 1 else theta * x2 + (1 - theta) * x_tilde)
+
+        reference_steps(p, s, some.batches, v, curvature, total)
+    return total
+
+
+def multiplier_for(problem: Problem, gradient: Array, workspace: Workspace) -> Array:
+    """Return the least-squares solution of A2' lam = -gradient."""
+    if problem.A2 is None:
+        return problem.zeros_dual()
+    vectors, values = structure_eigen(problem, workspace)
+    positive = values > 1e-10 * values.max(initial=0.0)
+    V = vectors[:, positive]
+    shape = (-1,) + (1,) * (gradient.ndim - 1)
+    solved = V @ ((V.T @ gradient) / values[positive].reshape(shape))
+    return -problem.A2.matvec(solved.astype(problem.dtype))
 
 
 def check_strongly_convex(problem: Problem, name: str) -> None:
@@ -146,51 +178,3 @@ def check_strongly_convex(problem: Problem, name: str) -> None:
             "from the gradient of the loss alone; use strongly_convex=False"
         )
     check_eigen(problem)
-
-
-def anchored_loop(
-    p: Problem,
-    s: SVRGState,
-    gradient: Anchored,
-    batches: NDArray[np.int64],
-    curvature: float,
-    mix: float = 1.0,
-    total: Pair | None = None,
-) -> Pair:
-    """Run steps with gradients at mix x2 + (1 - mix) snapshot; return the sum of the iterates.
-
-    ``total`` is the sum of earlier steps of an epoch that was left in the middle; it is added to.
-    """
-    if total is not None:
-        return _anchored_piece(p, s, gradient, batches, curvature, mix, total)
-    for inside, own, few in pieces(p, s, gradient, batches):
-        part = _anchored_piece(inside, s, own, few, curvature, mix)
-        total = part if total is None else total + part
-        del part
-    return p.zeros() if total is None else total
-
-
-def _anchored_piece(
-    p: Problem,
-    s: SVRGState,
-    gradient: Anchored,
-    batches: NDArray[np.int64],
-    curvature: float,
-    mix: float,
-    total: Pair | None = None,
-) -> Pair:
-    if s.engine == "compiled":
-        from ...kernels import loops
-
-        runs = gradient.runs
-        sample = loops.Sample(batches, runs.n_runs, runs.row_weight)
-        at = gradient.compiled
-        return compiled_loop(
-            p, s, curvature, partial(loops.svrg_admm, sample=sample, anchor=at, mix=mix)
-        )
-    anchor = s.snapshot.x2
-
-    def estimate(batch: NDArray[np.int64], x2: Array) -> Array:
-        return gradient.estimate(batch, x2 if mix == 1 else mix * x2 + (1 - mix) * anchor)
-
-    return reference_loop(p, s, batches, estimate, curvature, total=total)

@@ -42,7 +42,7 @@ from ...risk.gradients_loopless import Loopless
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, register, start_point
-from .._steps import Average, check_exact_x1, check_returns, pass_size, sizes, tightness
+from .._steps import Average, check_exact_x1, check_returns, tightness
 from ._primal_dual import check_positive, dual_step, pull_back
 
 STEPS = ("proved", "practical")
@@ -135,12 +135,6 @@ class VRPDDY(Solver[PDDYState]):
         mean = defaults.lipschitz_mean(problem, workspace)
         curvature = mean + (6 if self.step == "proved" else 2) * noise
         return 1 / (curvature or 1.0)
-
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of the points, lambda, the full gradient, and two slopes per row."""
-        block1, block2, dual = sizes(problem)
-        small = 5 * block1 + 10 * block2 + 5 * dual
-        return problem.dtype.itemsize * (small + pass_size(problem))
 
     def start(
         self,

@@ -3,29 +3,12 @@
     min  h1(x1) + f1(x1) + h2(x2) + (1/n) sum_i f2_i(x2)    s.t.  A1 x1 + A2 x2 = b
 
 C. Fang, F. Cheng, Z. Lin, "Faster and Non-ergodic O(1/K) Stochastic Alternating Direction Method
-of Multipliers", NIPS 2017, with the corrections listed in ``docs/explain/acc-sadmm.md``.
+of Multipliers", NIPS 2017, arXiv 1704.06793. `stochadmm.paper` has the algorithm on one page;
+``docs/explain/acc-sadmm.md`` lists what is corrected and what is added here.
 
-Code and paper: momentum = theta_1, anchor = theta_2, lead = y (the extrapolated point), snapshot =
-x~, ahead = lambda~, multiplier = lambda, output = x^, pull = beta / theta_1, n_inner = m.
-
-One epoch: a full gradient at the snapshot, then n_inner steps of
-
-    lambda = lambda~ + (beta theta_2 / theta_1)(A1 x1 + A2 x2 - A x~)
-    x1+ = argmin h1 + <grad f1(y1) + A1'(lambda + pull (A1 y1 + A2 y2 - b)), x1>
-                 + |x1 - y1|^2 / (2 step1)
-    x2+ = argmin h2 + <v + A2'(lambda + pull (A1 x1+ + A2 y2 - b)), x2>
-                 + |x2 - y2|^2 / (2 step2)
-    lambda~ = lambda + beta (A1 x1+ + A2 x2+ - b)
-    y = x+ + (1 - theta_1 - theta_2)(x+ - x)
-
-with v the variance-reduced gradient at y2, step1 = 1 / (L1 + pull |A1|^2) and step2 = 1 /
-(curvature + pull |A2|^2). At its end, with sum = x^1 + ... + x^(m-1), and ' for the next epoch:
-
-    x^  = (x + (theta_1 + theta_2) sum) / (1 + (m - 1)(theta_1 + theta_2))
-    x~' = ((1 - shift) x + (1 + shift / (m - 1)) sum) / m,   shift = (tau - 1) theta_1' / theta_2
-    lambda~ = lambda + beta (1 - tau)(A1 x1 + A2 x2 - b)
-    y = (1 - theta_2) x + theta_2 x~' + (theta_1' / theta_1)((1 - theta_1) x
-        - (1 - theta_1 - theta_2) x_before - theta_2 x~)
+Symbols and equation numbers are the paper's: y the extrapolated point, x_tilde the snapshot, lam
+and lam_tilde the multipliers, theta1 and theta2 the weights, m steps in an epoch, output = x^.
+The weight of the x2 step is eta2 = curvature + (beta / theta1) |A2|^2, its length 1 / eta2.
 
 The expected objective gap and infeasibility of x^, an average over the last epoch only, are
 O(1/K); without a constraint the other schedule gives O(1/S^2) in epochs S.
@@ -47,38 +30,90 @@ from ...base.workspace import Workspace
 from ...forms.dense_step import check_exact_step, exact_step
 from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
-from ...risk.memory import recomputes
 from ...risk.sampling import Runs
-from .. import _steps as steps
 from .. import defaults
 from .._base import Solver, State, register, start_point
-from .._from_files import accelerated, has_metric, snapshot, step_metric
-from .._memory import STEP, Counts
-from .._parts import Part
-from .._steps import combined, extrapolated, set_force, slowed_down
-from ._schedule import Schedule
+from .._mini_batches import MiniBatches, has_metric, mini_batches, snapshot, step_metric
+from .._steps import lengths, slowed_down, step1, step2
 
 METRICS = ("auto", "none", "identity", "data", "hessian")
 
 
+@dataclass(frozen=True)
+class Schedule:
+    """The weights of ACC-SADMM: theta_1(s) of epoch s, and theta_2.
+
+    The paper's are the default; ``Schedule.unconstrained()`` is for problems without a constraint,
+    where dividing by theta_1^2 instead of theta_1 gives the faster rate.
+
+    Parameters
+    ----------
+    tau, c, scale : float
+        theta_1(s) = scale / (c + tau s).
+    theta2 : float, optional
+        The weight of the snapshot; by default (m - tau) / (tau (m - 1)) with m steps per epoch.
+
+    Examples
+    --------
+    >>> import stochadmm as sa
+    >>> sa.Schedule().theta(0, m=19)[0], sa.Schedule().theta(1, m=19)[0]
+    (0.5, 0.25)
+    >>> [sa.Schedule.unconstrained().theta(s, m=19) for s in (0, 1, 4)]
+    [(0.5, 0.5), (0.4, 0.5), (0.25, 0.5)]
+    """
+
+    tau: float = 2.0
+    c: float = 2.0
+    theta2: float | None = None
+    scale: float = 1.0
+
+    @classmethod
+    def unconstrained(cls) -> Schedule:
+        """theta_1(s) = 2 / (s + 4), theta_2 = 1/2; with tau = 1 the snapshot is the average."""
+        return cls(tau=1.0, c=4.0, theta2=0.5, scale=2.0)
+
+    def theta(self, s: int, m: int) -> tuple[float, float]:
+        """Return theta_1 and theta_2 of epoch s, which has m steps."""
+        theta2 = self.theta2
+        if theta2 is None:
+            theta2 = (m - self.tau) / (self.tau * (m - 1))
+        return self.scale / (self.c + self.tau * s), theta2
+
+
 @dataclass
 class AccState(State):
-    """State of ACC-SADMM; ``cycle`` counts the epochs since the last restart."""
+    """State of ACC-SADMM between two epochs."""
 
-    lead: Pair = field(kw_only=True)
-    snapshot: Pair = field(kw_only=True)
-    ahead: Array = field(kw_only=True)
+    y: Pair = field(kw_only=True)
+    x_tilde: Pair = field(kw_only=True)
+    lam_tilde: Array = field(kw_only=True)
+    s: int = 0
+    """Epochs since the last restart."""
     n_inner: int = field(kw_only=True)
     curvature: float = field(kw_only=True)
     """Weight of the x2 step that is due to the loss."""
     matrix: Array | None = field(default=None, repr=False)
     """Data metric of the x2 step."""
-    anchor_x2: Array | None = None
-    anchor_dual: Array | None = None
-    """Where the present cycle began, for an automatic penalty."""
-    cycle: int = 0
+    first_x2: Array | None = None
+    first_dual: Array | None = None
+    """Where the last restart began, for an automatic penalty."""
     values: list[float] = field(default_factory=list)
-    """Objective at the snapshots of this cycle."""
+    """Objective at the snapshots since the last restart."""
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What is the same in all steps of an epoch."""
+
+    beta: float
+    theta1: float
+    theta2: float
+    b_tilde: Array
+    """A x_tilde."""
+    step1: float
+    step2: float
+    inverse: Array | None
+    """(curvature M + (beta / theta1) A2'A2)^-1 where the x2 step keeps the constraint exact."""
 
 
 @register
@@ -93,11 +128,16 @@ class AccSADMM(Solver[AccState]):
     batch_size : int or "auto"
         Rows in a mini-batch; "auto" takes about 2 Lmax / Lf: more rows allow no longer steps.
     n_inner : int, optional
-        Steps per epoch; by default two passes over the data.
+        Steps per epoch, the paper's m; by default two passes over the data.
+    curvature : float, optional
+        The x2 step size is ``1 / (curvature + (beta / theta_1) |A2|^2)``; by default as ``step``
+        says. Experiments often tune it. Not with the metrics "data" and "hessian".
     step : {"expected", "paper"}
-        Inverse of the x2 step size, as far as the loss goes: Lf + delta(b) Lmax / theta_2, or the
-        paper's (1 + 1/(b theta_2)) Lmax, which is never smaller. Lf and Lmax are Lipschitz
-        constants of the gradients of the mean and of the worst row, delta(b) is 1 / b for rows.
+        The curvature: Lf + delta(b) Lmax / theta_2, or the paper's (1 + 1/(b theta_2)) L2, which
+        is never smaller. Lf and Lmax are Lipschitz constants of the gradients of the mean and of
+        the worst row, delta(b) is 1 / b for rows.
+    L2 : float, optional
+        The constant of ``step="paper"``; Lmax by default.
     sampling : {"blocks", "rows"}
         Batches of consecutive runs of rows, or of single rows as in the paper.
     metric : {"auto", "none", "identity", "data", "hessian"}
@@ -141,7 +181,9 @@ class AccSADMM(Solver[AccState]):
     beta: float | str = "auto"
     batch_size: int | str = "auto"
     n_inner: int | None = None
+    curvature: float | None = None
     step: str = "expected"
+    L2: float | None = None
     sampling: str = "blocks"
     metric: str = "auto"
     kappa: float = 4.0
@@ -151,6 +193,13 @@ class AccSADMM(Solver[AccState]):
     def __post_init__(self) -> None:
         if self.step not in ("expected", "paper"):
             raise ValueError(f"step is {self.step!r}, expected 'expected' or 'paper'")
+        if self.L2 is not None and self.step != "paper":
+            raise ValueError("L2 is the constant of step='paper'; give step='paper', or curvature")
+        if self.curvature is not None and (self.metric in ("data", "hessian") or self.L2):
+            raise ValueError(
+                "curvature is the whole weight of the loss; leave out L2, and use kappa for the "
+                "metrics 'data' and 'hessian'"
+            )
         if self.metric not in METRICS:
             raise ValueError(f"metric is {self.metric!r}, expected one of {', '.join(METRICS)}")
         if not self.kappa > 0:
@@ -162,15 +211,46 @@ class AccSADMM(Solver[AccState]):
             )
 
     @classmethod
-    def paper(cls, beta: float | str = "auto", batch_size: int | str = 100) -> AccSADMM:
-        """Return the paper's algorithm to the letter (corrected): rows, its step, no restart."""
+    def paper(
+        cls,
+        beta: float | str = "auto",
+        batch_size: int | str = 100,
+        m: int | None = None,
+        L2: float | None = None,
+        tau: float = 2.0,
+        c: float = 2.0,
+    ) -> AccSADMM:
+        """Return the paper's algorithm, corrected: rows, its step, no metric, no restart.
+
+        Parameters
+        ----------
+        beta : float or "auto"
+            Penalty parameter.
+        batch_size : int, default=100
+            Rows in a mini-batch.
+        m : int, optional
+            Steps per epoch; by default the integer nearest to 2 n / batch_size, at least 3.
+        L2 : float, optional
+            Lipschitz constant of the gradients of single rows, by default that of the data. The
+            experiments of the paper tune it.
+        tau, c : float, default=2
+            theta_1(s) = 1 / (c + tau s) in epoch s.
+
+        Returns
+        -------
+        AccSADMM
+            The method; ``sa.paper.acc_sadmm`` gives the same outputs.
+        """
         return cls(
             beta=beta,
             batch_size=batch_size,
+            n_inner=m,
             step="paper",
+            L2=L2,
             sampling="rows",
             metric="none",
             restart="never",
+            theta=None if (tau, c) == (2, 2) else Schedule(tau, c),
         )
 
     # ---------------------------------------------------------------- constants
@@ -179,6 +259,8 @@ class AccSADMM(Solver[AccState]):
         """Return the metric in use."""
         if self.metric != "auto":
             return self.metric
+        if self.curvature is not None:
+            return "none"
         dense = problem.h2 is None and problem.constrained and offers(problem.A2, Has.SPARSE)
         small = problem.shape2[0] <= self.automatic_metric
         return "data" if dense and small and has_metric(problem) else "none"
@@ -191,44 +273,25 @@ class AccSADMM(Solver[AccState]):
             size = int(max(size, min(2 * problem.shape2[0], problem.f2.n_terms // 4)))
         return defaults.sampling(problem, self.sampling, size)
 
-    def schedule(self, problem: Problem, n_inner: int) -> Schedule:
+    def schedule(self, problem: Problem) -> Schedule:
         """Return the weights for this problem."""
         if self.theta is not None:
             return self.theta
-        return Schedule.constrained(n_inner) if problem.constrained else Schedule.unconstrained()
+        return Schedule() if problem.constrained else Schedule.unconstrained()
 
-    def curvature(
-        self, problem: Problem, runs: Runs, anchor: float, workspace: Workspace | None = None
+    def weight(
+        self, problem: Problem, runs: Runs, theta2: float, workspace: Workspace | None = None
     ) -> float:
-        """Return the weight of the x2 step that is due to the loss."""
-        if self.step == "paper" and anchor != 0:
-            largest = defaults.lipschitz_max(problem, workspace)
-            return (1 + 1 / (runs.batch_size * anchor)) * largest
+        """Return the curvature: the weight of the x2 step that is due to the loss."""
+        if self.curvature is not None:
+            return defaults.positive("curvature", self.curvature)
+        if self.step == "paper" and theta2 != 0:
+            L2 = defaults.lipschitz_max(problem, workspace) if self.L2 is None else self.L2
+            return (1 + 1 / (runs.batch_size * theta2)) * defaults.positive("L2", L2)
         mean = defaults.lipschitz_mean(problem, workspace)
-        if anchor == 0:
+        if theta2 == 0:
             return mean
-        return mean + defaults.batch_curvature(problem, runs, workspace) / anchor
-
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of x, y, x~, the sum of x, G, the multipliers and the slopes."""
-        block1, block2, dual = (
-            int(np.prod(s)) for s in (problem.shape1, problem.shape2, problem.shape_dual)
-        )
-        if recomputes(problem.f2):
-            return self._light_memory(problem)
-        slopes = 2 * problem.f2.n_terms * int(np.prod(problem.shape2[1:]))
-        return problem.dtype.itemsize * (6 * block1 + 8 * block2 + 8 * dual + slopes)
-
-    def _light_memory(self, problem: Problem) -> int:
-        """Return the bytes where nothing is kept per row."""
-        # x, y, x~, the output and where the cycle began; lambda, lambda~, and that of the output
-        kept = Counts(4, 5, 3)
-        # y, lambda~ and x are renewed; with the sum, the full gradient and A x~
-        steps = kept + Counts(1, 2, 1)
-        runs = self.runs(problem)
-        n_inner = defaults.n_inner(runs.n_rows, runs.batch_size, self.n_inner)
-        drawn = 8 * (n_inner * runs.per_batch + round(runs.batch_size))
-        return max(steps.most(problem, STEP), kept.with_pass(problem)) + drawn
+        return mean + defaults.batch_curvature(problem, runs, workspace) / theta2
 
     # ---------------------------------------------------------------- the method
 
@@ -246,24 +309,27 @@ class AccSADMM(Solver[AccState]):
         beta = defaults.beta(problem, self.beta, workspace)
         runs = self.runs(problem, workspace)
         n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
-        if n_inner < 3 and problem.constrained and self.theta is None:
+        schedule = self.schedule(problem)
+        if schedule.theta2 is None and n_inner <= max(2.0, schedule.tau):
             raise ValueError(
-                f"n_inner is {n_inner}, expected at least 3; use a smaller batch_size"
+                f"n_inner is {n_inner}, expected at least 3 and more than tau; use a smaller "
+                "batch_size"
             )
         kind = self.kind(problem)
         if kind != "none":
             check_exact_step(problem, kind)
-        anchor = self.schedule(problem, n_inner).anchor
+        _, theta2 = schedule.theta(0, n_inner)
         weight = (
             self.kappa
             if kind in ("data", "hessian")
-            else self.curvature(problem, runs, anchor, workspace)
+            else self.weight(problem, runs, theta2, workspace)
         )
         notes = {
             "metric": kind,
             "beta": beta,
             "batch_size": runs.batch_size,
             "n_inner": n_inner,
+            "curvature": weight,
             "step": self.step,
             "sampling": self.sampling,
         }
@@ -273,9 +339,9 @@ class AccSADMM(Solver[AccState]):
             output=point,
             dual=multiplier,
             beta=beta,
-            lead=point,
-            snapshot=point,
-            ahead=multiplier,
+            y=point,
+            x_tilde=point,
+            lam_tilde=multiplier,
             n_inner=n_inner,
             curvature=weight,
             notes=notes,
@@ -283,233 +349,178 @@ class AccSADMM(Solver[AccState]):
 
     def epoch(self, problem: Problem, state: AccState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
-        p, s, runs = problem, state, self.runs(problem, state.workspace)
-        part, s.part = s.part or self._opened(p, s, runs, rng), None
-        schedule = self.schedule(p, s.n_inner)
-        momentum, anchor = schedule.momentum(s.cycle), schedule.anchor
-        now = part.following(s.few, s.engine)
-        x, before, total, multiplier = self._inner(p, s, part, now, momentum, anchor)
-        if not part.is_last(now):
-            s.part = part.after(now, total)
-            return
+        p, runs, schedule = problem, self.runs(problem, state.workspace), self.schedule(problem)
+        if self._restart_due(state):
+            self.begin_again(p, state)
+        s, m, beta, tau = state.s, state.n_inner, state.beta, schedule.tau
+        theta1, theta2 = schedule.theta(s, m)
+        theta1_next, _ = schedule.theta(s + 1, m)
 
-        full = part.gradient.reads
-        del part  # with its gradient: what follows needs room
-        weight = momentum + anchor
-        s.output = combined((1.0, x), (weight, total), over=1 + (s.n_inner - 1) * weight)
-        s.dual = set_force(p, x, multiplier, s.beta / momentum)
-        self._next_snapshot(p, s, schedule, x, before, total, multiplier)
-        s.cache = None
-        rows = s.n_inner * runs.batch_size / p.f2.n_terms
-        s.n_passes += full + rows
-        s.n_gradients += 1 + 2 * rows
+        # full gradient at the snapshot
+        gradient = snapshot(p, state, runs, state.x_tilde.x2)
+        state.values.append(self._value(p, state, gradient))
+        self._refresh_metric(p, state, gradient, rng)
 
-    def _opened(self, p: Problem, s: AccState, runs: Runs, rng: np.random.Generator) -> Part:
-        """Restart where that is due, make the pass at the snapshot and draw the batches."""
-        if self._restart_due(s):
-            self.begin_again(p, s)
-        gradient = snapshot(p, s, runs, s.snapshot.x2)
-        s.values.append(self._value(p, s, gradient))
-        self._refresh(p, s, gradient, rng)
-        return Part(runs.draw(rng, s.n_inner), gradient)
+        # m steps
+        x_old, total, lam = self._inner_loop(p, state, gradient, runs.draw(rng, m), theta1, theta2)
+        x, x_tilde_old = state.x, state.x_tilde
 
-    def _inner(
-        self, p: Problem, s: AccState, part: Part, now: slice, momentum: float, anchor: float
-    ) -> tuple[Pair, Pair, Pair, Array]:
-        """Return the last x, the one before, the sum of all but the last, and the last lambda.
+        # output: x^ and lambda^ of (16)
+        w = theta1 + theta2
+        state.output = (x + w * total) / (1 + (m - 1) * w)
+        state.dual = lam + beta / theta1 * p.constraint(x)
 
-        In an epoch that is left in the middle the sum is of all.
-        """
-        pull = s.beta / momentum
-        step1, step2 = steps.lengths(p, s.curvature, pull, workspace=s.workspace)
-        exact = self.kind(p) != "none"
-        inverse = exact_step(p, s.curvature, pull, s.matrix, s.workspace) if exact else None
-        lengths = (step1, step2, inverse)
-        if now == slice(0, len(part.batches)):
-            return accelerated(
-                _loop, p, s, part.gradient, part.batches, momentum, anchor, *lengths
-            )
-        return _reference(
-            p,
-            s,
-            part.gradient,
-            part.chosen(now),
-            momentum,
-            anchor,
-            *lengths,
-            part.total,
-            part.is_last(now),
-        )
+        # the next epoch: snapshot (12), multiplier (11), extrapolated point
+        q = (tau - 1) * theta1_next / theta2 if theta2 else 0.0  # theta2 = 0 is LADM-NE
+        state.x_tilde = ((1 - q) * x + (1 + q / max(m - 1, 1)) * total) / m
+        state.lam_tilde = lam + beta * (1 - tau) * p.constraint(x)
+        drift = (1 - theta1) * x - (1 - theta1 - theta2) * x_old - theta2 * x_tilde_old
+        state.y = (1 - theta2) * x + theta2 * state.x_tilde + theta1_next / theta1 * drift
+        state.s, state.cache = s + 1, None
 
-    def _next_snapshot(
+        rows = m * runs.batch_size / p.f2.n_terms
+        state.n_epochs += 1
+        state.n_passes += gradient.reads + rows
+        state.n_gradients += 1 + 2 * rows
+
+    def _inner_loop(
         self,
         p: Problem,
-        s: AccState,
-        schedule: Schedule,
-        x: Pair,
-        before: Pair,
-        total: Pair,
-        multiplier: Array,
-    ) -> None:
-        momentum, following = schedule.momentum(s.cycle), schedule.momentum(s.cycle + 1)
-        anchor, shift, m = schedule.anchor, schedule.shift(s.cycle), s.n_inner
-        old = s.snapshot
-        if m > 1:
-            s.snapshot = combined((1 - shift, x), (1 + shift / (m - 1), total), over=m)
-        else:
-            s.snapshot = x
-        del total
-        s.ahead = set_force(p, x, multiplier, s.beta * (1 - schedule.tau))
-        drift = combined((1 - momentum, x), (-(1 - momentum - anchor), before), (-anchor, old))
-        del before, old
-        s.lead = combined((1 - anchor, x), (anchor, s.snapshot), (following / momentum, drift))
-        s.x = x
-        s.cycle += 1
-        s.n_epochs += 1
+        state: AccState,
+        gradient: Anchored,
+        batches: NDArray[np.int64],
+        theta1: float,
+        theta2: float,
+    ) -> tuple[Pair, Pair, Array]:
+        """Move x, y and lam_tilde of the state; return x^(m-1), x^1 + ... + x^(m-1) and lam."""
+        pull, workspace = state.beta / theta1, state.workspace
+        length1, length2 = lengths(p, state.curvature, pull, workspace=workspace)
+        inverse = None
+        if self.kind(p) != "none":
+            inverse = exact_step(p, state.curvature, pull, state.matrix, workspace)
+        b_tilde = p.product(state.x_tilde)
+        fixed = Constants(state.beta, theta1, theta2, b_tilde, length1, length2, inverse)
+        total = p.zeros()
+        for k, some in enumerate(mini_batches(p, state, gradient, batches)):
+            if k > 0:  # after a window of files, whose last x was not that of the epoch
+                total.add(state.x)
+            take = _compiled if some.engine == "compiled" else _reference
+            x_old, lam = take(p, some, fixed, state, total)
+        return x_old, total, lam
 
     # ---------------------------------------------------------------- restarts
 
-    def _refresh(
-        self, p: Problem, s: AccState, gradient: Anchored, rng: np.random.Generator
+    def _refresh_metric(
+        self, p: Problem, state: AccState, gradient: Anchored, rng: np.random.Generator
     ) -> None:
-        """Make the data metric: the bound at first, the local Hessian when a cycle begins."""
-        kind = self.kind(p)
-        if kind in ("none", "identity") or s.cycle > 0:
+        """Make the data metric: the bound at first, the local Hessian at restarts."""
+        kind, local = self.kind(p), state.matrix is not None
+        if kind in ("none", "identity") or state.s > 0:
             return
-        if s.matrix is None or kind == "hessian":
-            s.matrix = step_metric(p, gradient, rng, s.matrix is not None, s.workspace)
+        if not local or kind == "hessian":
+            state.matrix = step_metric(p, gradient, rng, local, state.workspace)
 
-    def begin_again(self, p: Problem, s: AccState) -> None:
+    def begin_again(self, p: Problem, state: AccState) -> None:
         """Restart the schedule from the output, with the multiplier continued.
 
         The reset of lambda~ makes the new multiplier estimate equal to the old one. An automatic
-        beta moves towards the ratio in which multiplier and A x changed over the cycle.
+        beta moves towards the ratio in which multiplier and A x changed since the last restart.
         """
-        if self.beta == "auto" and p.A2 is not None and s.anchor_x2 is not None:
-            moved = float(np.linalg.norm(p.A2.matvec(s.output.x2 - s.anchor_x2)))
-            pulled = float(np.linalg.norm(s.dual - cast(Array, s.anchor_dual)))
-            if moved > 0 and pulled > 0:
-                s.beta *= float(np.sqrt(np.clip(pulled / (s.beta * moved), 0.2, 5.0)))
+        x, dual = state.output, state.dual
+        if self.beta == "auto" and p.A2 is not None and state.first_x2 is not None:
+            moved = float(np.linalg.norm(p.A2.matvec(x.x2 - state.first_x2)))
+            turned = float(np.linalg.norm(dual - cast(Array, state.first_dual)))
+            if moved > 0 and turned > 0:
+                state.beta *= float(np.sqrt(np.clip(turned / (state.beta * moved), 0.2, 5.0)))
         if self.beta == "auto":
-            s.anchor_x2, s.anchor_dual = s.output.x2, s.dual
-        first = self.schedule(p, s.n_inner).momentum(0)
-        s.x = s.lead = s.snapshot = s.output
-        s.ahead = set_force(p, s.output, s.dual, -s.beta * (1 - first) / first)
-        s.cycle = 0
-        s.values = []
+            state.first_x2, state.first_dual = x.x2, dual
+        theta1, _ = self.schedule(p).theta(0, state.n_inner)
+        state.x = state.y = state.x_tilde = x
+        state.lam_tilde = dual - state.beta * (1 - theta1) / theta1 * p.constraint(x)
+        state.s, state.values = 0, []
 
-    def _restart_due(self, s: AccState) -> bool:
-        if s.cycle == 0 or self.restart == "never":
+    def _restart_due(self, state: AccState) -> bool:
+        if state.s == 0 or self.restart == "never":
             return False
-        return slowed_down(s.values) if self.restart == "auto" else s.cycle >= int(self.restart)
+        return (
+            slowed_down(state.values) if self.restart == "auto" else state.s >= int(self.restart)
+        )
 
     @staticmethod
-    def _value(p: Problem, s: AccState, gradient: Anchored) -> float:
+    def _value(p: Problem, state: AccState, gradient: Anchored) -> float:
         """Return F at the snapshot: at the feasible point of a model, else as an exact penalty."""
         at: Any = gradient.at
         if not has_members(at, "value"):
             return float("nan")
         if p.is_model:
-            return float(at.value) + p.penalty(p.feasible(s.snapshot))
-        weight = 2.0 * float(np.linalg.norm(s.dual))
-        charge = weight * float(np.linalg.norm(p.constraint(s.snapshot)))
-        return float(at.value) + p.penalty(p.inside(s.snapshot)) + charge
-
-
-def _loop(p: Problem, s: AccState, *more: Any) -> tuple[Pair, Pair, Pair, Array]:
-    return (_compiled if s.engine == "compiled" else _reference)(p, s, *more)
+            return float(at.value) + p.penalty(p.feasible(state.x_tilde))
+        weight = 2.0 * float(np.linalg.norm(state.dual))
+        missed = weight * float(np.linalg.norm(p.constraint(state.x_tilde)))
+        return float(at.value) + p.penalty(p.inside(state.x_tilde)) + missed
 
 
 def _reference(
-    p: Problem,
-    s: AccState,
-    gradient: Anchored,
-    batches: NDArray[np.int64],
-    momentum: float,
-    anchor: float,
-    step1: float,
-    step2: float,
-    inverse: Array | None,
-    earlier: Pair | None = None,
-    ends: bool = True,
-) -> tuple[Pair, Pair, Pair, Array]:
-    """Run the inner loop on any objects: the definition of the method.
+    p: Problem, some: MiniBatches, fixed: Constants, state: AccState, total: Pair
+) -> tuple[Pair, Array]:
+    """Take the steps on any objects and add to ``total``: the definition of the method."""
+    beta, theta1, theta2, residual = fixed.beta, fixed.theta1, fixed.theta2, p.constraint
+    for k, batch in enumerate(some.batches):
+        x, y = state.x, state.y
+        lam = state.lam_tilde + beta * theta2 / theta1 * (p.product(x) - fixed.b_tilde)  # (9)
 
-    The state goes along, and arrays are let go as soon as they are not needed any more.
-    ``earlier`` is the sum of earlier steps, which is added to; unless the epoch ends here, so is
-    the last point.
-    """
-    before, total, multiplier = s.x, p.zeros() if earlier is None else earlier, s.ahead
-    pull, at_snapshot = s.beta / momentum, p.product(s.snapshot)
-
-    for k, batch in enumerate(batches):
-        y, before = s.lead, s.x
-        multiplier = p.product(s.x)
-        multiplier -= at_snapshot
-        multiplier *= s.beta * anchor / momentum
-        multiplier += s.ahead
-        s.ahead = multiplier
-        x1 = steps.step1(p, y.x1, set_force(p, y, multiplier, pull), step1)
+        multiplier = lam + beta / theta1 * residual(y)
+        x1 = step1(p, y.x1, multiplier, fixed.step1)  # (6)
 
         # x2 sees the new x1: this is what makes it ADMM and not a joint prox step
-        force = set_force(p, Pair(x1, y.x2), multiplier, pull)
-        g2 = gradient.estimate(batch, y.x2)
-        if p.A2 is not None:
-            g2 += p.A2.rmatvec(force)
-        del force
-        x2 = steps.prox2(p, y.x2, g2, step2) if inverse is None else y.x2 - inverse @ g2
-        del g2
+        multiplier = lam + beta / theta1 * residual(Pair(x1, y.x2))
+        v = some.gradient.estimate(batch, y.x2)  # (5)
+        if fixed.inverse is None:
+            x2 = step2(p, y.x2, multiplier, v, fixed.step2)  # (7)
+        else:
+            x2 = y.x2 - fixed.inverse @ (v if p.A2 is None else v + p.A2.rmatvec(multiplier))
 
-        s.x = Pair(x1, x2)
-        s.ahead = set_force(p, s.x, multiplier, s.beta)
-        del y, x1, x2
-        s.lead = extrapolated(s.x, before, 1 - momentum - anchor)
-        if k < len(batches) - 1 or not ends:
-            total.x1[...] += s.x.x1
-            total.x2[...] += s.x.x2
-    return s.x, before, total, multiplier
+        x_old, state.x = x, Pair(x1, x2)
+        state.lam_tilde = lam + beta * residual(state.x)  # (10)
+        state.y = state.x + (1 - theta1 - theta2) * (state.x - x_old)  # (8)
+        if k < len(some.batches) - 1:
+            total.add(state.x)
+    return x_old, lam
 
 
 def _compiled(
-    p: Problem,
-    s: AccState,
-    gradient: Anchored,
-    batches: NDArray[np.int64],
-    momentum: float,
-    anchor: float,
-    step1: float,
-    step2: float,
-    inverse: Array | None,
-) -> tuple[Pair, Pair, Pair, Array]:
-    """Run the same loop on copies of the state's arrays, compiled."""
+    p: Problem, some: MiniBatches, fixed: Constants, state: AccState, total: Pair
+) -> tuple[Pair, Array]:
+    """Take the same steps compiled, on copies of the arrays."""
     from ...forms.compiled import compiled_view
     from ...kernels import loops
 
-    x, y, before, total = s.x.copy(), s.lead.copy(), s.x.copy(), p.zeros()
-    multiplier, ahead, runs = s.ahead.copy(), p.zeros_dual(), gradient.runs
-    state = loops.AccSADMM(
-        s.beta,
-        momentum,
-        anchor,
-        step1,
-        step2,
-        inverse,
-        p.product(s.snapshot),
+    runs = some.gradient.runs
+    x, y, x_old = state.x.copy(), state.y.copy(), state.x.copy()
+    lam, lam_tilde = state.lam_tilde.copy(), p.zeros_dual()
+    arrays = loops.AccSADMM(
+        fixed.beta,
+        fixed.theta1,
+        fixed.theta2,
+        fixed.step1,
+        fixed.step2,
+        fixed.inverse,
+        fixed.b_tilde,
         x.x1,
         x.x2,
         y.x1,
         y.x2,
-        before.x1,
-        before.x2,
+        x_old.x1,
+        x_old.x2,
         total.x1,
         total.x2,
-        multiplier,
-        ahead,
+        lam,
+        lam_tilde,
     )
     loops.acc_sadmm(
-        compiled_view(p, s.workspace),
-        loops.Sample(batches, runs.n_runs, runs.row_weight),
-        gradient.compiled,
-        state,
+        compiled_view(some.problem, some.workspace),
+        loops.Sample(some.batches, runs.n_runs, runs.row_weight),
+        some.gradient.compiled,
+        arrays,
     )
-    return x, before, total, multiplier
+    state.x, state.y, state.lam_tilde = x, y, lam_tilde
+    return x_old, lam

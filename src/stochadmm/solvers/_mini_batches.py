@@ -1,13 +1,13 @@
-"""How methods that draw batches get at rows in files: one window of them in memory at a time.
+"""Mini-batches and the gradients estimated from them, for rows in memory and rows in files.
 
-With the rows in memory there is one window, and it is everything.
+Rows of files come in windows, one of which is in memory at a time; with the rows in memory there
+is one window, and it is everything. The loops of the methods do not know which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from ..base.protocols import Array
 from ..base.validation import Unsuitable
 from ..base.workspace import Workspace
 from ..data import in_parts
-from ..problem import Pair, Problem
+from ..problem import Problem
 from ..risk import loss_of_rows
 from ..risk.gradients import Anchored
 from ..risk.metrics import data_metric
@@ -34,8 +34,18 @@ from ..streaming import (
 )
 from ._base import State, choose_engine
 
-Piece = tuple[Problem, Anchored, NDArray[np.int64]]
-"""A problem over some rows, gradients estimated from these, and the batches of the steps."""
+
+@dataclass(frozen=True)
+class MiniBatches:
+    """Steps whose rows are in memory together: all of an epoch, or one window's of files."""
+
+    problem: Problem
+    """The problem over these rows; only compiled loops look at it."""
+    gradient: Anchored
+    """Gradients estimated from these rows and the snapshot."""
+    batches: NDArray[np.int64]
+    engine: str
+    workspace: Workspace
 
 
 def has_metric(problem: Problem) -> bool:
@@ -62,61 +72,22 @@ def snapshot(p: Problem, s: State, runs: Runs, x: Array) -> Anchored:
     return Anchored.take(f2, runs, x, s.cache)
 
 
-def pieces(
+def mini_batches(
     p: Problem, s: State, gradient: Anchored, batches: NDArray[np.int64] | Drawn
-) -> Iterator[Piece]:
-    """Yield what the steps of an epoch work on: everything, or one window after the other.
-
-    Engine and workspace of the state are those of the window meanwhile.
-    """
+) -> Iterator[MiniBatches]:
+    """Yield the steps of an epoch: all at once, or those of one window after the other."""
     source, f2 = loss_of_source(p.f2), loss_of_source(gradient.f2)
     if not isinstance(batches, Drawn) or source is None or f2 is None:
-        yield p, gradient, np.asarray(batches)
+        yield MiniBatches(p, gradient, np.asarray(batches), s.engine, s.workspace)
         return
-    workspace, engine = s.workspace, s.engine
-    about = opened(source, workspace).constants
+    about = opened(source, s.workspace).constants
     drawn_from = f2 if about.shuffled is None else f2.over(about.shuffled)
-    try:
-        for window in windows(drawn_from, batches, about.weight):
-            inside = replace(p, f2=window.f2)
-            s.workspace = workspace.run()  # views of a window are freed with it
-            wanted = "auto" if compiled_allowed() else "reference"
-            s.engine = choose_engine(inside, wanted, workspace=s.workspace)
-            yield inside, window.anchored(gradient), window.batches
-    finally:
-        s.workspace, s.engine = workspace, engine
-
-
-Loop = Callable[..., tuple[Pair, Pair, Pair, Array]]
-
-
-def accelerated(
-    loop: Loop,
-    p: Problem,
-    s: Any,
-    gradient: Anchored,
-    batches: NDArray[np.int64],
-    momentum: float,
-    anchor: float,
-    *steps: Any,
-) -> tuple[Pair, Pair, Pair, Array]:
-    """Run the inner loop of ACC-SADMM piece by piece.
-
-    Between two pieces the extrapolated point and the multiplier ahead follow from the last two
-    points; the sum leaves out the very last point only.
-    """
-    total: Pair | None = None
-    x, before, multiplier = s.x, s.x, s.ahead
-    for inside, own, few in pieces(p, s, gradient, batches):
-        if total is not None:
-            s.x, s.lead = x, x + (1 - momentum - anchor) * (x - before)
-            s.ahead = multiplier + s.beta * p.constraint(x)
-            total = total + x
-        del x, before, multiplier  # the loop needs room
-        x, before, part, multiplier = loop(inside, s, own, few, momentum, anchor, *steps)
-        total = part if total is None else total + part
-        del part
-    return x, before, p.zeros() if total is None else total, multiplier
+    wanted = "auto" if compiled_allowed() else "reference"
+    for window in windows(drawn_from, batches, about.weight):
+        inside = replace(p, f2=window.f2)
+        workspace = s.workspace.run()  # views of a window are freed with it
+        engine = choose_engine(inside, wanted, workspace=workspace)
+        yield MiniBatches(inside, window.anchored(gradient), window.batches, engine, workspace)
 
 
 def step_metric(

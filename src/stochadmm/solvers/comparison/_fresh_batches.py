@@ -1,10 +1,10 @@
-"""The skeleton of stochastic ADMM without variance reduction.
+"""Stochastic ADMM without variance reduction: what STOC-, OPG-, RDA-ADMM and OPT-SADMM share.
 
-STOC-, OPG-, RDA-ADMM and OPT-SADMM repeat, with g the mean gradient of a fresh batch,
+With g the mean gradient of a fresh batch, a step is
 
-    x2+ = the method's own step along g + A2'(lambda + beta (A1 x1 + A2 x2 - b))
-    x1+ = argmin h1 + <lambda, A1 x1> + (beta / 2) |A1 x1 + A2 x2+ - b|^2
-    lambda+ = lambda + beta (A1 x1+ + A2 x2+ - b)
+    x2+ = the method's own step along g + A2'(lam + beta (A1 x1 + A2 x2 - b))
+    x1+ = argmin h1 + <lam, A1 x1> + (beta / 2) |A1 x1 + A2 x2+ - b|^2
+    lam+ = lam + beta (A1 x1+ + A2 x2+ - b)
     mean+ = mean + share (x+ - mean)
 
 where x1 is one prox if A1'A1 = s I and f1 is absent, and linearized otherwise. The k-th x2 step
@@ -31,15 +31,14 @@ from ...risk.gradients import Fresh
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, start_point
-from .._parts import Part
-from .._steps import Beta, check_returns, first_beta, lengths, next_beta, sizes, step2, update_x1
+from .._steps import Beta, check_returns, first_beta, lengths, next_beta, step2, update_x1
 
-PlainT = TypeVar("PlainT", bound="PlainState")
-PAST = ("origin", "mean_gradient", "mean_force")  # what dual averaging adds to the state
+FreshT = TypeVar("FreshT", bound="FreshState")
+PAST = ("origin", "mean_gradient", "mean_multiplier")  # what dual averaging adds to the state
 
 
 @dataclass
-class PlainState(State):
+class FreshState(State):
     """State of a stochastic method; ``mean`` is the average that its step maintains."""
 
     mean: Pair = field(kw_only=True)
@@ -57,17 +56,13 @@ class Plan:
     weights: Array
     shares: Array
 
-    def some(self, now: slice) -> Plan:
-        """Return the numbers of some of the steps."""
-        return Plan(self.steps[now], self.weights[now], self.shares[now])
-
 
 @dataclass(frozen=True)
-class Plain(Solver[PlainT]):
+class FreshBatches(Solver[FreshT]):
     """What the stochastic methods have in common; a method says how x2 moves and how long."""
 
     has_kernel: ClassVar[bool] = True
-    state_type: ClassVar[type[Any]] = PlainState
+    state_type: ClassVar[type[Any]] = FreshState
     accelerated: ClassVar[bool] = False
     """Whether gradients are taken between the average and x2."""
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -92,43 +87,35 @@ class Plain(Solver[PlainT]):
         size = defaults.batch_size(problem, self.batch_size, workspace)
         return defaults.sampling(problem, self.sampling, size)
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of x, its average, multiplier, work arrays and drawn rows."""
-        first, second, dual = sizes(problem)
-        runs = self.runs(problem)
-        n_inner = defaults.n_inner(runs.n_rows, runs.batch_size, self.n_inner)
-        numbers = 3 * first + 5 * second + 4 * dual + 3 * n_inner
-        return problem.dtype.itemsize * numbers + 8 * n_inner * runs.per_batch
-
     # ---------------------------------------------------------------- what a method may change
 
     def capped(self) -> bool:
         """Say whether the weights of the steps are c sqrt(k) with a floor, not a sum."""
         return False
 
-    def weights(self, s: PlainT, k: Array) -> Array:
+    def weights(self, s: FreshT, k: Array) -> Array:
         """Return the weights of the steps k = 1, 2, ... that are due to the loss and its noise."""
         rising = s.growth * np.sqrt(k)
         return np.maximum(s.curvature, rising) if self.capped() else s.curvature + rising
 
-    def plan(self, problem: Problem, s: PlainT) -> Plan:
+    def plan(self, problem: Problem, s: FreshT) -> Plan:
         """Return the numbers of the next epoch's steps."""
         k = s.n_steps + 1.0 + np.arange(s.n_inner)
         weights = self.weights(s, k)
         return Plan(1 / self._with_constraint(problem, s, weights), weights, 1 / k)
 
     @staticmethod
-    def _with_constraint(problem: Problem, s: PlainT, weights: Array) -> Array:
+    def _with_constraint(problem: Problem, s: FreshT, weights: Array) -> Array:
         total = weights + s.beta * squared_norm(problem.A2, s.workspace)
         return np.where(total > 0, total, 1.0)
 
     def move(
-        self, p: Problem, s: PlainT, force: Array, gradient: Array, plan: Plan, k: int
+        self, p: Problem, s: FreshT, multiplier: Array, gradient: Array, plan: Plan, k: int
     ) -> Array:
         """Return the next x2: by default one linearized prox step from the present x2."""
-        return step2(p, s.x.x2, force, gradient, float(plan.steps[k]))
+        return step2(p, s.x.x2, multiplier, gradient, float(plan.steps[k]))
 
-    def extras(self, p: Problem, s: PlainT) -> dict[str, Array]:
+    def extras(self, p: Problem, s: FreshT) -> dict[str, Array]:
         """Return what the compiled loop needs beyond the plan: see ``kernels.loops.Plain``."""
         return {}
 
@@ -177,28 +164,18 @@ class Plain(Solver[PlainT]):
         dual: Array | None = None,
         workspace: Workspace | None = None,
         deadline: Deadline = NEVER,
-    ) -> PlainT:
+    ) -> FreshT:
         """Return the state before the first epoch; nothing of the start is changed."""
-        first: PlainT = self.state_type(**self.first_state(problem, x, dual, workspace))
+        first: FreshT = self.state_type(**self.first_state(problem, x, dual, workspace))
         return first
 
-    def epoch(self, problem: Problem, state: PlainT, rng: np.random.Generator) -> None:
+    def epoch(self, problem: Problem, state: FreshT, rng: np.random.Generator) -> None:
         """Take ``n_inner`` steps, two passes over the data by default."""
         p, s, runs = problem, state, self.runs(problem, state.workspace)
-        part, s.part = s.part, None
-        if part is None:
-            if s.n_epochs > 0:
-                s.beta = next_beta(self.beta, s.beta)
-            part = Part(runs.draw(rng, s.n_inner))
-        now = part.following(s.few, s.engine)
-        batches, plan = part.chosen(now), self.plan(p, s).some(now)
-        if s.engine == "compiled":
-            self._compiled(p, s, runs, batches, plan)
-        else:
-            self._reference(p, s, runs, batches, plan)
-        if not part.is_last(now):
-            s.part = part.after(now)
-            return
+        if s.n_epochs > 0:
+            s.beta = next_beta(self.beta, s.beta)
+        steps = self._compiled if s.engine == "compiled" else self._reference
+        steps(p, s, runs, runs.draw(rng, s.n_inner), self.plan(p, s))
         s.ergodic = s.mean
         s.output = s.mean if self.returns == "ergodic" else s.x
         passes = s.n_inner * runs.batch_size / p.f2.n_terms
@@ -208,22 +185,21 @@ class Plain(Solver[PlainT]):
         s.n_gradients += passes
 
     def _reference(
-        self, p: Problem, s: PlainT, runs: Runs, batches: NDArray[np.int64], plan: Plan
+        self, p: Problem, s: FreshT, runs: Runs, batches: NDArray[np.int64], plan: Plan
     ) -> None:
         """Run the steps on any objects: the definition of the methods."""
-        fresh = Fresh(p.f2, runs)
+        fresh, beta, residual = Fresh(p.f2, runs), s.beta, p.constraint
         for k, batch in enumerate(batches):
             share, mean = float(plan.shares[k]), s.mean
             point = share * s.x.x2 + (1 - share) * mean.x2 if self.accelerated else s.x.x2
-            gradient = fresh.estimate(batch, point)
-            force = s.dual + s.beta * p.constraint(s.x)
-            x2 = self.move(p, s, force, gradient, plan, k)
-            s.x = Pair(update_x1(p, Pair(s.x.x1, x2), s.dual, s.beta, s.workspace), x2)
-            s.dual = s.dual + s.beta * p.constraint(s.x)
+            g = fresh.estimate(batch, point)
+            x2 = self.move(p, s, s.dual + beta * residual(s.x), g, plan, k)
+            s.x = Pair(update_x1(p, Pair(s.x.x1, x2), s.dual, beta, s.workspace), x2)
+            s.dual = s.dual + beta * residual(s.x)
             s.mean = mean + share * (s.x - mean)
 
     def _compiled(
-        self, p: Problem, s: PlainT, runs: Runs, batches: NDArray[np.int64], plan: Plan
+        self, p: Problem, s: FreshT, runs: Runs, batches: NDArray[np.int64], plan: Plan
     ) -> None:
         """Run the same steps on copies of the state's arrays, compiled."""
         from ...forms.compiled import compiled_view
