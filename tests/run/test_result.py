@@ -217,7 +217,8 @@ def test_history_as_a_frame_with_pandas():
     _, result = solved()
     frame = result.as_frame()
     assert isinstance(frame, pd.DataFrame) and len(frame) == len(result.history)
-    assert list(frame.columns) == [f.name for f in dataclasses.fields(sa.Record)]
+    names = [f.name for f in dataclasses.fields(sa.Record)]
+    assert list(frame.columns) == ["reads" if name == "passes" else name for name in names]
     assert frame["objective"].tolist() == [r.objective for r in result.history]
 
 
@@ -227,7 +228,7 @@ def test_history_as_a_dict_without_pandas(monkeypatch):
     columns = result.as_frame()
     assert isinstance(columns, dict)
     assert columns["epoch"] == list(range(1, result.n_epochs + 1))
-    assert columns["passes"][-1] == result.n_passes
+    assert columns["reads"][-1] == result.n_passes
 
 
 def test_a_result_says_whether_it_converged_and_is_immutable():

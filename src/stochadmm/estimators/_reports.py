@@ -56,6 +56,7 @@ _ENDS = {
     Status.STOPPED: "Stopped by a callback",
     Status.MAX_PASSES: "NOT converged, out of passes",
     Status.MAX_TIME: "NOT converged, out of time",
+    Status.MAX_EPOCHS: "NOT converged, out of epochs",
     Status.DIVERGED: "DIVERGED",
     Status.INTERRUPTED: "INTERRUPTED",
 }

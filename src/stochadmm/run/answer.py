@@ -100,6 +100,7 @@ def finish(
         n_passes=state.n_passes,
         n_gradients=state.n_gradients,
         seconds=about.seconds,
+        output=state.output.copy(),
         ergodic=state.ergodic,
         history=about.history,
         info=details,

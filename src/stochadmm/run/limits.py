@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ..base.validation import is_between
+from ..base.validation import is_between, is_whole
 from ..certificates import CertificateOptions
 
 
@@ -22,10 +22,13 @@ class Limits:
         Reads of the data.
     max_seconds : float, optional
         Seconds of waiting.
+    max_epochs : int, optional
+        Epochs of the method.
     """
 
     max_passes: float = 100.0
     max_seconds: float | None = None
+    max_epochs: int | None = None
 
     def __post_init__(self) -> None:
         if not is_between(self.max_passes, 0, math.inf, above=True):
@@ -34,6 +37,8 @@ class Limits:
             self.max_seconds, 0, math.inf, above=True
         ):
             raise ValueError(f"max_seconds is {self.max_seconds!r}, expected None or a number > 0")
+        if self.max_epochs is not None and not (is_whole(self.max_epochs) and self.max_epochs > 0):
+            raise ValueError(f"max_epochs is {self.max_epochs!r}, expected None or an integer > 0")
 
 
 @dataclass(frozen=True)

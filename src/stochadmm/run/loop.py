@@ -287,7 +287,10 @@ class Run:
         return self.state.n_epochs >= factor * last or self._limit() is not None
 
     def _limit(self) -> Status | None:
-        if self.state.n_passes >= self.watch.limits.max_passes:
+        limits = self.watch.limits
+        if limits.max_epochs is not None and self.state.n_epochs >= limits.max_epochs:
+            return Status.MAX_EPOCHS
+        if self.state.n_passes >= limits.max_passes:
             return Status.MAX_PASSES
         return Status.MAX_TIME if self.seconds_left <= 0 else None
 

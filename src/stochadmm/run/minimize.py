@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -84,7 +85,8 @@ def minimize(
     solver: Any = "auto",
     *,
     stop: Rule | float | None = None,
-    max_passes: float = 100.0,
+    max_epochs: int | None = None,
+    max_passes: float | None = None,
     max_seconds: float | None = None,
     start: Any = None,
     resume: Result | str | Path | bool | None = None,
@@ -112,8 +114,11 @@ def minimize(
         A name from ``solvers.names()`` or an object such as ``AccSADMM(beta=0.1)``.
     stop : stopping rule or float, optional
         ``Gap(1e-6)`` by default; a number is a relative gap.
-    max_passes : float, default=100
-        Limit in effective passes over the data.
+    max_epochs : int, optional
+        Limit in epochs of the method; none by default. With ``stop=Never()`` it runs exactly so
+        many, and ``result.output`` is its last point.
+    max_passes : float, optional
+        Limit in reads (rows read / n); by default 100, and none where ``max_epochs`` is given.
     max_seconds : float, optional
         Limit in seconds of wall time; none by default. A certificate that would outlast it is not
         begun: the gap may then be infinite.
@@ -168,7 +173,7 @@ def minimize(
     """
     asked = Request(
         stop,
-        Limits(max_passes, max_seconds),
+        Limits(_reads(max_passes, max_epochs), max_seconds, max_epochs),
         start,
         resume,
         callback,
@@ -181,6 +186,13 @@ def minimize(
     )
     with nullcontext() if cluster is None else use(cluster):
         return solve(_looked_at(problem, memory), solver, asked, Workspace())
+
+
+def _reads(max_passes: float | None, max_epochs: int | None) -> float:
+    """Return the limit in reads."""
+    if max_passes is not None:
+        return max_passes
+    return Limits.max_passes if max_epochs is None else math.inf
 
 
 def _looked_at(problem: Problem, memory: int | str | None) -> Problem:

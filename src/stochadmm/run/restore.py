@@ -55,6 +55,7 @@ def result_of(units: Units, found: Result, rule: Rule) -> Result:
         x1=pair.x1,
         x2=pair.x2,
         dual=units.back_dual(found.dual),
+        output=units.back(found.output),
         ergodic=None if found.ergodic is None else units.back(found.ergodic),
         info=found.info | {"units": units.describe()},
     )
@@ -87,6 +88,7 @@ def summary_result(whole: Summarized, found: Result, rule: Rule, reads: float) -
         coef=coef,
         intercept=intercept,
         x2=whole.back(found.pair).x2,
+        output=whole.back(found.output),
         ergodic=ergodic,
         # the read that F is checked by comes after all steps
         n_passes=reads + 1.0,

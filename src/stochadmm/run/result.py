@@ -17,7 +17,7 @@ from ..base.protocols import Array
 from ..base.schema import fits
 from ..problem import Pair
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Status(enum.Enum):
@@ -27,7 +27,7 @@ class Status(enum.Enum):
     * ``STALLED``: going on would not improve it; the message says what limits it. Rounding allows
       no smaller gap to be certified; or no bound was found, with columns named that are nearly
       dependent and not penalized; or predictions lie where a Poisson or Gamma loss is not exact.
-    * ``MAX_PASSES``, ``MAX_TIME``: the limit ``max_passes`` or ``max_seconds`` was reached. The
+    * ``MAX_PASSES``, ``MAX_TIME``, ``MAX_EPOCHS``: that limit of ``minimize`` was reached. The
       point is the best one so far, with its own certificate: see ``relative_gap``. Continue with
       ``resume=``, or raise the limit.
     * ``STOPPED``: by a callback.
@@ -39,6 +39,7 @@ class Status(enum.Enum):
     STALLED = "stalled"
     MAX_PASSES = "max_passes"
     MAX_TIME = "max_time"
+    MAX_EPOCHS = "max_epochs"
     STOPPED = "stopped"
     DIVERGED = "diverged"
     INTERRUPTED = "interrupted"
@@ -54,8 +55,8 @@ class Record:
     Attributes
     ----------
     epoch, passes, gradients : int, float, float
-        Epochs, effective passes over the data, and gradients of single rows over the number of
-        rows, so far.
+        Epochs; reads (rows read / n); gradients (component gradients / n), so far. In a frame the
+        second is called ``reads``.
     seconds, seconds_measuring : float
         Time of the method, and of the measurements (objective, certificate), so far.
     objective, feasibility : float
@@ -100,12 +101,17 @@ class Result:
     status, message
         How the run ended, and both numbers of the stopping rule in words.
     n_epochs, n_passes, n_gradients, seconds
-        Work done; ``seconds`` is wall time, certificates included. An effective pass is as many
-        rows read as there are. With rows in memory those count that the method's steps read, as in
-        papers. With rows that are read from a source, where a read is what costs, all count: for
-        constants before the first step, for certificates, and for the last look at the answer. A
-        stochastic method that starts from zero takes its constants and its first snapshot from
-        the same read, so that its epochs count the same in memory and from a source.
+        Work done; ``seconds`` is wall time, certificates included. ``n_passes`` are reads: rows
+        read / n. ``n_gradients`` are component gradients / n, the unit of the papers: where a step
+        takes two gradients of a row that it reads once, it counts two. With rows in memory
+        those reads count that the method's steps make. With rows from a source, where a read is
+        what costs, all count: for constants before the first step, for certificates, and for the
+        last look at the answer. A stochastic method that starts from zero takes its constants and
+        its first snapshot from the same read, so that its epochs count the same in memory and
+        from a source.
+    output
+        The method's own last point, bit for bit: x^ of the last epoch of ACC-SADMM. The answer
+        (``coef``, ``x1``, ``x2``) is the best point that was measured, with exact structure.
     ergodic
         The averaged point of the method, where it has one.
     history
@@ -141,6 +147,7 @@ class Result:
     n_passes: float
     n_gradients: float
     seconds: float
+    output: Pair
     ergodic: Pair | None
     history: list[Record]
     info: dict[str, Any]
@@ -158,7 +165,7 @@ class Result:
             "feasibility": _short(self.feasibility),
             "coef": f"array of shape {self.coef.shape}, {np.count_nonzero(self.coef)} not zero",
             "intercept": "None" if self.intercept is None else f"{np.round(self.intercept, 6)}",
-            "work": f"{self.n_epochs} epochs, {self.n_passes:.4g} passes, {self.seconds:.3g} s",
+            "work": f"{self.n_epochs} epochs, {self.n_passes:.4g} reads, {self.seconds:.3g} s",
         }
         return "Result\n" + "\n".join(f"{name:>14}: {words}" for name, words in told.items())
 
@@ -176,6 +183,7 @@ class Result:
         """Return the history as a pandas frame, or as a dict of lists where pandas is absent."""
         records = [asdict(r) for r in self.history]
         columns = {f.name: [record[f.name] for record in records] for f in fields(Record)}
+        columns = {("reads" if name == "passes" else name): v for name, v in columns.items()}
         try:
             import pandas as pd
         except ImportError:
@@ -190,6 +198,7 @@ class Result:
         path = Path(path)
         path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
         arrays = {"coef": self.coef, "x1": self.x1, "x2": self.x2, "dual": self.dual}
+        arrays |= {"output1": self.output.x1, "output2": self.output.x2}
         if self.intercept is not None:
             arrays["intercept"] = np.asarray(self.intercept)
         if self.ergodic is not None:
@@ -242,7 +251,7 @@ def _short(value: float | None) -> str:
     return "None" if value is None else f"{value:.3g}"
 
 
-_ARRAYS = {"coef", "intercept", "x1", "x2", "dual", "ergodic", "state"}
+_ARRAYS = {"coef", "intercept", "x1", "x2", "dual", "output", "ergodic", "state"}
 _PLAIN = [f.name for f in fields(Result) if f.name not in _ARRAYS]
 
 
@@ -269,7 +278,7 @@ def _content(arrays: dict[str, Array]) -> dict[str, Any]:
 
 def _points(arrays: dict[str, Array]) -> dict[str, Any]:
     """Return the arrays of a result, with shapes and types that fit together."""
-    wanted = {"coef", "x1", "x2", "dual"}
+    wanted = {"coef", "x1", "x2", "dual", "output1", "output2"}
     if not wanted <= set(arrays) <= wanted | {"intercept", "ergodic1", "ergodic2"}:
         raise ValueError(f"it holds the arrays {', '.join(sorted(arrays)) or 'of nothing'}")
     for name, array in arrays.items():
@@ -283,6 +292,8 @@ def _points(arrays: dict[str, Array]) -> dict[str, Any]:
         "x2": (rows + (intercept is not None), *outputs),
         "dual": (arrays["dual"].shape[0], *outputs),
         "intercept": outputs,
+        "output1": x1.shape,
+        "output2": x2.shape,
         "ergodic1": x1.shape,
         "ergodic2": x2.shape,
     }
@@ -295,8 +306,9 @@ def _points(arrays: dict[str, Array]) -> dict[str, Any]:
     value: Any = intercept
     if intercept is not None and intercept.ndim == 0:
         value = float(intercept)
-    points: dict[str, Any] = {name: arrays[name] for name in wanted}
-    return points | {"intercept": value, "ergodic": ergodic}
+    points: dict[str, Any] = {name: arrays[name] for name in ("coef", "x1", "x2", "dual")}
+    output = Pair(arrays["output1"], arrays["output2"])
+    return points | {"intercept": value, "output": output, "ergodic": ergodic}
 
 
 def _check_fields(kind: Any, content: Any, names: list[str], other: dict[str, type]) -> None:
