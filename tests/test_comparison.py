@@ -127,7 +127,7 @@ def test_two_solvers_of_one_name_are_told_apart(problem):
         (["acc-sadmm"], {"seeds": 0}, "seeds is 0"),
         (["acc-sadmm"], {"max_reads": 0}, "max_reads is 0"),
         (["acc-sadmm"], {"tune": 0}, "tune is 0"),
-        (["prox-newton", "low-rank-newton"], {}, "cannot serve"),
+        (["sampled-newton", "low-rank-newton"], {}, "cannot serve"),
     ],
 )
 def test_what_cannot_be_compared_is_said_in_one_line(problem, methods, options, message):

@@ -246,7 +246,7 @@ def test_a_refused_problem_has_no_feasible_point_and_single_rows_are_decided(see
 
 
 @pytest.mark.parametrize(
-    "solver", ["auto", "acc-sadmm", "admm", "svrg-admm", "sdca-admm", "prox-newton"]
+    "solver", ["auto", "acc-sadmm", "admm", "svrg-admm", "sdca-admm", "sampled-newton"]
 )
 def test_a_problem_without_a_feasible_point_never_converges(solver):
     turned = np.vstack([np.tri(D), np.ones(D)])  # partial sums at most 0, whole sum at least 1

@@ -51,7 +51,7 @@ def test_the_words_of_a_warning_need_no_copy_of_the_rows():
     "name, solver",
     [
         ("FusedLassoRegressor", "svrg-admm"),
-        ("FusedLassoClassifier", "prox-newton"),
+        ("FusedLassoClassifier", "sampled-newton"),
         ("SparseLogisticClassifier", "auto"),
     ],
 )

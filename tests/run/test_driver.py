@@ -231,7 +231,7 @@ def test_a_deadline_counts_down_and_never_has_none():
     assert Deadline.after(0.0).passed()
 
 
-@pytest.mark.parametrize("name", ["gram", "prox-newton", "sampled-newton", "tied-newton"])
+@pytest.mark.parametrize("name", ["gram", "sampled-newton", "tied-newton"])
 def test_models_of_steps_end_with_the_budget_of_the_run(name, monkeypatch):
     """Every model is told the moment at which the run should end, and none of one without."""
     told = []

@@ -55,7 +55,7 @@ def problem(kind, structure):
     )
 
 
-SOLVERS = ["auto", "acc-sadmm", "svrg-admm", "admm", "prox-newton", "stoc-admm"]
+SOLVERS = ["auto", "acc-sadmm", "svrg-admm", "admm", "sampled-newton", "stoc-admm"]
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -35,7 +35,7 @@ API_NAMES = {
     "vr-pddy",
     "spdhg",
     "katyusha",
-    "prox-newton",
+    "sampled-newton",
     "gram",
     "fast-ladmm",
     "ladmpsap",
@@ -234,7 +234,7 @@ def problem(name):
 def lower_bound(name):
     """Certified lower bound on the optimum, from an accurate solution; and F at the start."""
     p = problem(name)
-    result = sa.minimize(p, sa.ProxNewton(), stop=sa.Gap(1e-11), max_passes=1000)
+    result = sa.minimize(p, "sampled-newton", stop=sa.Gap(1e-11), max_passes=1000)
     found = [sa.certify(p, result.pair, result.dual, strength=s) for s in ("scaled", "corrected")]
     tightest = min(found, key=lambda c: c.gap)
     first = p.objective(p.feasible(p.zeros()))
@@ -317,7 +317,6 @@ PROMISES = {
         own=True,
         cannot=EVERYTHING - UNCONSTRAINED,
     ),
-    "prox-newton": Promise(100, 1e-9, "second order", own=True),
     "sampled-newton": Promise(100, 1e-6, "second order", own=True),
     "small": Promise(
         10,
@@ -626,7 +625,7 @@ def test_fast_ladmm_without_a_constraint_has_the_accelerated_rate():
     """4 |x0 - x*|^2 L / (2 (K + 1)^2) bounds the gap of the last iterate."""
     p = problem("lasso")
     bound, _ = lower_bound("lasso")
-    best = sa.minimize(p, "prox-newton", stop=1e-12).coef
+    best = sa.minimize(p, "sampled-newton", stop=1e-12).coef
     solver = sa.FastLADMM(n_inner=1)
     state = solver.start(p)
     for k in range(1, 60):
@@ -757,7 +756,7 @@ def test_inner_newton_steps_of_admm_end_at_the_rounding_of_the_data(name):
     assert reads[np.float32] <= 1.1 * reads[np.float64]
 
 
-@pytest.mark.parametrize("method", ["prox-newton", "sdca-admm", "spdhg", "vr-pddy"])
+@pytest.mark.parametrize("method", ["sdca-admm", "spdhg", "vr-pddy"])
 def test_refusals_name_the_method_and_the_reason(method):
     p = general_problem()
     with pytest.raises(ValueError, match=f"{method} needs f1 absent"):
@@ -799,14 +798,17 @@ def test_every_method_refuses_a_problem_in_one_way():
             except sa.solvers.Unsuitable as error:
                 refused.add(name)
                 assert name in str(error)
-    assert {"gram", "streamed-newton", "prox-newton", "sdca-admm", "tied-newton"} <= refused
+    assert {"gram", "streamed-newton", "sampled-newton", "sdca-admm", "tied-newton"} <= refused
     assert not {"auto", "acc-sadmm", "linearized-admm"} & refused
 
 
 def test_a_loss_without_curvature_is_refused_by_name():
     p = sa.Problem.linear(Bare(), np.eye(3), np.ones(3), on_structure=sa.L1(0.1))
-    with pytest.raises(sa.solvers.Unsuitable, match="prox-newton needs `curvature` of f2"):
-        sa.minimize(p, "prox-newton")
+    with pytest.raises(
+        sa.solvers.Unsuitable,
+        match=r"sampled-newton .* the loss offers no curvature",
+    ):
+        sa.minimize(p, "sampled-newton")
 
 
 @pytest.mark.parametrize("tied", [False, True])

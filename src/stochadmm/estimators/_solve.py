@@ -152,7 +152,7 @@ def warn_unless_converged(name: str, result: Result, data: Data, tol: float, sca
     if result.status is Status.STALLED:
         reason, advice = "stalled", result.info["limited_by"]
     elif result.status is Status.DIVERGED:
-        reason, advice = "diverged", "set standardize=True, or solver='prox-newton'"
+        reason, advice = "diverged", "set standardize=True"
     elif tol < ROUNDING[dtype.name]:
         advice = f"raise tol: rounding in {dtype} leaves about {ROUNDING[dtype.name]:.0e}"
     elif spread > 3:

@@ -14,7 +14,6 @@ import numpy as np
 from ..base.capabilities import Has
 from ..base.protocols import Array
 from ..base.validation import Unsuitable
-from ..operators import identity_scale
 from ..problem import Problem
 from ..risk import FiniteSum, loss_of_rows
 from ..risk.curvature import LIMITS, RowSample, SampledHessian, is_implicit, shares_curvature
@@ -72,17 +71,4 @@ def check_dense(problem: Problem, name: str) -> None:
     if d > LIMITS.columns:
         raise Unsuitable(
             f"{name} works with {d} x {d} matrices; use 'acc-sadmm' above {LIMITS.columns} columns"
-        )
-
-
-def check_one_block(problem: Problem, name: str) -> None:
-    """Raise when x1 cannot be eliminated."""
-    if problem.A1 is None:
-        return
-    if problem.f1 is not None:
-        raise Unsuitable(f"{name} needs f1 absent; use 'acc-sadmm', which steps along f1")
-    if identity_scale(problem.A1) is None:
-        raise Unsuitable(
-            f"{name} needs A1 = scale * identity, such as Identity(p, scale=-1.0); use "
-            "'acc-sadmm', which takes any A1"
         )

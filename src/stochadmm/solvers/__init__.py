@@ -38,7 +38,6 @@ from .default.coordinate_newton import EntryNewton
 from .default.few_columns import FewColumns
 from .default.low_rank_gram import LowRankGram, LowRankGramOptions
 from .default.low_rank_newton import LowRankNewton, LowRankNewtonOptions
-from .default.prox_newton import ProxNewton
 from .default.small import Small
 from .default.streamed_newton import StreamedNewton
 from .default.tied_newton import TiedNewton
@@ -75,7 +74,6 @@ __all__ = [
     "LowRankNewtonOptions",
     "Newton",
     "OptSADMM",
-    "ProxNewton",
     "Schedule",
     "Small",
     "Solver",
