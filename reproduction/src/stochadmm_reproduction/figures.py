@@ -271,12 +271,11 @@ def _heading(
 ) -> str:
     """Return the title of a panel: data set, rows, columns, rows of a batch, seeds."""
     spec = next(s for s in experiment.datasets if s.name == dataset)
-    parts = [f"b = {spec.batch:,}"]
-    if (size := curves.sizes.get((experiment.name, dataset))) is not None:
-        parts = [f"n = {size[0]:,}, d = {size[1]:,}", *parts]
     seeds = max(len(runs) for runs in mine.values())
-    parts.append("one seed" if seeds == 1 else f"{seeds} seeds")
-    return f"{recipe_of(spec, experiment.problem).words or dataset}\n{', '.join(parts)}"
+    lines = [f"b = {spec.batch:,}, {'one seed' if seeds == 1 else f'{seeds} seeds'}"]
+    if (size := curves.sizes.get((experiment.name, dataset))) is not None:
+        lines = [f"n = {size[0]:,}, d = {size[1]:,}", *lines]
+    return "\n".join([recipe_of(spec, experiment.problem).words or dataset, *lines])
 
 
 def _dress(top: Any, bottom: Any, dataset: str, axis: str) -> None:
