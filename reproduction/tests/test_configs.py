@@ -28,7 +28,7 @@ pytest.importorskip("yaml")
         ("kept: [2, 1]", "kept: [2]", ["keeps [2]", "one share more"]),
         ("seeds: [101, 102]", "seeds: [101]", ["one seed", "two at least"]),
         ("most: 2", "steps: best", ["steps is 'best'", "theory"]),
-        ("{name: theory}", "{name: theory, scaling: none}", ["no scaling 'none'", "raw"]),
+        ("{name: theory}", "{name: theory, scaling: rows}", ["no scaling 'rows'", "raw"]),
         ("title: Tiny", "title: [", ["is not valid YAML"]),
         ("graph: given", "graph: none", ["graph is 'none'", "glasso"]),
         ("title: Tiny", "title: " + "[" * 5000 + "]" * 5000, ["nested too deeply"]),

@@ -12,12 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from stochadmm import Gap, Problem, Status, minimize
 from stochadmm.base.workspace import Workspace
-from stochadmm.problem import Problem
 from stochadmm.run.loop import epochs
-from stochadmm.run.minimize import minimize
-from stochadmm.run.result import Status
-from stochadmm.run.stopping import Gap
 
 from . import methods, problems, starts
 from .methods import METHODS, Guide, Setting, Task

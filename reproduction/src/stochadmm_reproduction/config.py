@@ -14,8 +14,6 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
-from stochadmm.base.schema import fits
-
 from ._names import did_you_mean
 from .search import Plan
 
@@ -300,6 +298,13 @@ def unknown(kind: str, name: str, known: list[str]) -> str:
     return f"there is no {kind} {name!r}; {hint}known: {', '.join(known)}"
 
 
+def fits(value: Any, hint: Any) -> bool:
+    """Say whether a plain value is of an annotated type; truth values are no numbers."""
+    if hint in (float, int) and type(value) is bool:
+        return False
+    return isinstance(value, (float, int) if hint is float else hint)
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         import yaml
@@ -390,7 +395,8 @@ def _check(experiment: Experiment, where: str) -> None:
         known = [spec.name for spec in experiment.datasets]
         for name in variant.datasets:
             if name not in known and name not in RECIPES:
-                raise ValueError(f"{where}: {unknown('data set', name, known)}")
+                every = list(dict.fromkeys([*known, *RECIPES]))
+                raise ValueError(f"{where}: {unknown('data set', name, every)}")
     for variant in experiment.variants:
         if variant.scaling not in SCALINGS:
             raise ValueError(f"{where}: {unknown('scaling', variant.scaling, list(SCALINGS))}")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stochadmm.base.protocols import Array
-
 from . import store
+from ._plain import Array
 from .problems import Optimum
 
 if TYPE_CHECKING:

@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stochadmm import solvers
+from stochadmm import FiniteSum, Pair, Problem, solvers
 from stochadmm.losses import Multinomial
 from stochadmm.operators import Identity
 from stochadmm.penalties import L1, Nuclear
-from stochadmm.problem import Pair, Problem
-from stochadmm.risk.finite_sum import FiniteSum
 
 from .claims import readable
 from .config import Experiment

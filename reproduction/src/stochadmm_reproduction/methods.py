@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stochadmm.base.immutable import field_values
+from stochadmm import Problem
 from stochadmm.base.workspace import Workspace
-from stochadmm.problem import Problem
 from stochadmm.solvers import (
     ASVRGADMM,
     LADMNE,
@@ -32,6 +31,7 @@ from stochadmm.solvers import (
     defaults,
 )
 
+from ._plain import field_values
 from .search import Candidate, Knob
 
 

@@ -7,22 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from stochadmm.base.protocols import Array
-from stochadmm.base.validation import is_sparse
+from stochadmm import FiniteSum, Gap, Pair, Problem, Status, minimize
 from stochadmm.data import half_rows
 from stochadmm.datasets import Dataset
 from stochadmm.losses import Logistic, Multinomial, Squared
-from stochadmm.low_rank import read, shrunk
 from stochadmm.operators import GridDifferences, Identity, Incidence, Selection, VStack
 from stochadmm.penalties import L1, GroupL2, Nuclear, Ridge, RowsL21
-from stochadmm.problem import Pair, Problem
-from stochadmm.risk.finite_sum import FiniteSum
-from stochadmm.run.minimize import minimize
-from stochadmm.run.result import Status
-from stochadmm.run.stopping import Gap
 from stochadmm.structures import glasso_edges
 
+from ._plain import Array
 from .config import DataSpec, Experiment, Variant
 from .datasets import scale_columns, scale_rows
 from .recipes import SPLIT, recipe_of, smaller
@@ -128,7 +123,7 @@ def sample(spec: DataSpec, quick: bool, scaling: str = "columns", problem: str =
 def _rows(X: Any) -> Any:
     """Return rows of unit norm; CSR with indices of 32 bits where they suffice."""
     scaled = scale_rows(X)
-    if is_sparse(scaled) and scaled.nnz < 2**31:
+    if isinstance(scaled, sp.csr_array) and scaled.nnz < 2**31:
         scaled.indices = scaled.indices.astype(np.int32)
         scaled.indptr = scaled.indptr.astype(np.int32)
     return scaled
@@ -312,13 +307,23 @@ def lower_bound(problem: Problem, x2: Array) -> float:
 
     With the slopes u of the rows at X and G the gradient, the mean conjugate of the loss at u is
     <G, X> - f(X), that at zero is zero, and a conjugate is convex: slopes t u that the norms admit
-    prove F* >= t (f(X) - <G, X>). They admit those with t G = U1 + U2, |U1|_2 <= a, |U2|_inf <= b
-    (``low_rank.shrunk``).
+    prove F* >= t (f(X) - <G, X>). They admit those with t G = U1 + U2, |U1|_2 <= a, |U2|_inf <= b:
+    U2 takes what it can of every entry, and t is found by bisection.
     """
     f2: Any = problem.f2
     at = f2.evaluate(x2, rows=False)
     G = np.asarray(at.gradient, dtype=np.float64)
-    scale = BOUND.shrunk * shrunk(read(problem), -G, BOUND.steps)
+    a, b = (float(penalty.alpha) for penalty in (problem.h1, problem.h2))  # type: ignore[union-attr]
+
+    def admitted(t: float) -> bool:
+        rest = t * G - np.clip(t * G, -b, b)
+        return bool(np.linalg.norm(rest, 2) * (1 + 1e-14 * sum(G.shape)) <= a)
+
+    low, high = (1.0, 1.0) if admitted(1.0) else (0.0, 1.0)
+    for _ in range(BOUND.steps if low < high else 0):
+        middle = (low + high) / 2 if low else high / 4
+        low, high = (middle, high) if admitted(middle) else (low, middle)
+    scale = BOUND.shrunk * low
     return scale * float(at.value - np.vdot(G, np.asarray(x2, dtype=np.float64)))
 
 

@@ -25,20 +25,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stochadmm import solvers
-from stochadmm.base.capabilities import Capabilities
-from stochadmm.base.protocols import Array
-from stochadmm.base.validation import Unsuitable
-from stochadmm.base.workspace import Workspace
+from stochadmm import FiniteSum, Gap, Pair, Problem, iterate, minimize, solvers
 from stochadmm.losses import Logistic, Squared
 from stochadmm.operators import Differences, Identity
 from stochadmm.penalties import L1
-from stochadmm.problem import Pair, Problem
-from stochadmm.risk.finite_sum import FiniteSum
-from stochadmm.run.loop import begin, epochs
-from stochadmm.run.minimize import minimize
-from stochadmm.run.stopping import Gap
+from stochadmm.solvers import Unsuitable
 
+from ._plain import Array
 from .pieces import Watch
 from .store import Store, fingerprint
 from .tables import Table
@@ -111,7 +104,7 @@ ROWS = {
 class Distance:
     """scale * distance to the span of one line in each plane; planes are consecutive pairs."""
 
-    capabilities: ClassVar[Capabilities] = Capabilities()
+    capabilities: ClassVar[frozenset[str]] = frozenset()
 
     scale: float
     lines: Array
@@ -224,10 +217,8 @@ def errors(name: str, instance: Instance, grid: list[int], seed: int, slowly: bo
     problem, start, optimum = instance
     solver = _solver(name, slowly)
     solver.check(problem)
-    rng = np.random.default_rng(seed)
-    state = begin(problem, solver, start, "auto", Workspace())
     found: dict[str, list[float]] = {"last": [], "average": []}
-    for done in epochs(problem, solver, state, rng):
+    for done in iterate(problem, solver, seed, start=start):
         if done.n_epochs * OPTIONS.step < grid[len(found["last"])]:
             continue
         found["last"].append(_error(problem, done.output, optimum))

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from stochadmm import datasets as generated
-from stochadmm.base.immutable import field_values
 from stochadmm.datasets import Dataset
 
 from . import datasets, own
+from ._plain import field_values
 from .config import DataSpec
 from .datasets import on_disk
 

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stochadmm import FiniteSum, Pair, Problem
 from stochadmm.base.workspace import Workspace
-from stochadmm.problem import Pair, Problem
-from stochadmm.risk.finite_sum import FiniteSum
 from stochadmm.run.answer import Resumable
 from stochadmm.run.checkpoint import Checkpoint, load, older
 from stochadmm.run.limits import Stopwatch

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from stochadmm.base.immutable import field_values
+from stochadmm import Problem
 from stochadmm.base.workspace import Workspace
-from stochadmm.problem import Problem
 from stochadmm.run.loop import begin
 from stochadmm.solvers import AnySolver, State, StocADMM, defaults
 
+from ._plain import field_values
 from .methods import METHODS, PAPER, Method, Setting, Task
 
 

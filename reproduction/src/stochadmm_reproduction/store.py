@@ -16,10 +16,8 @@ from dataclasses import is_dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from stochadmm.base.capabilities import has_members
-from stochadmm.base.immutable import field_values
-
 from ._files import replacing, write_text
+from ._plain import field_values
 from .archive import Archive
 
 COLUMNS = (
@@ -153,6 +151,6 @@ def records(kept: dict[str, list[Any]]) -> list[dict[str, Any]]:
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return field_values(value)
-    if has_members(value, "item"):
+    if hasattr(value, "item"):
         return value.item()
     return str(value)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from stochadmm import Problem
 from stochadmm.base.workspace import Workspace
-from stochadmm.problem import Problem
 from stochadmm.run.loop import epochs
 
 from . import methods, starts

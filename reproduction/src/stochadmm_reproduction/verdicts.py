@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stochadmm import comparison
-from stochadmm.base.immutable import field_values
-from stochadmm.base.protocols import Array
 from stochadmm.comparison import ALONE as ALONE
 from stochadmm.comparison import (
     LOST,
@@ -28,6 +26,7 @@ from stochadmm.comparison import (
 )
 from stochadmm.comparison import OPEN as UNDECIDED
 
+from ._plain import Array, field_values
 from .curves import Curve
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not decidable"
