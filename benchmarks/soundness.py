@@ -11,7 +11,15 @@ the conic solver in the units of ``equilibrate``, made feasible. Wrong is
 - another status although the reported gap and feasibility meet the rule,
 - an objective that is not that of the returned arrays.
 
-    python benchmarks/soundness.py [--cases 5000] [--first 0] [--out out/soundness]
+    python benchmarks/soundness.py [--count 5000] [--seed 0] [--out out/soundness]
+    python benchmarks/soundness.py --near --count 1000 --out out/near
+    python benchmarks/soundness.py --powers --count 1000 --out out/powers
+
+With ``--near`` columns are pairs that differ by 1e-3 to 1e-16 of their size, and penalties see the
+sum of a pair, both, or neither; the truth comes from the coordinates (sum, difference), where the
+same problem is well scaled. With ``--powers`` dense problems are solved with columns, and the
+structure with them, multiplied by two sets of powers of two. No digit changes, so that status,
+objective and gap should be equal to the bit; today they are not everywhere.
 
 Pieces of 20 problems are kept in the folder, and a second call goes on where the first ended;
 finished ones of a long run are in ``benchmarks/results/soundness.tar.gz``.
@@ -24,12 +32,13 @@ import csv
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -96,6 +105,111 @@ def draw(number: int) -> tuple[Case, sa.Problem, str, float]:
             continue
         return case, problem, str(name), spread
     return case, problem, "auto", spread
+
+
+def draw_near(number: int) -> tuple[str, sa.Problem, sa.Problem, float]:
+    """Return a problem with nearly dependent columns, and the same in (sum, difference) of each.
+
+    Column 2k + 1 is column 2k plus delta times noise; their difference is exact in float64.
+    """
+    rng = np.random.default_rng([8, number])
+    n, pairs = int(rng.integers(20, 60)), int(rng.integers(1, 3))
+    name = str(rng.choice(list(NEAR)))
+    loss, targets = NEAR[name]
+    delta, unit = 10.0 ** rng.uniform(-16, -3), 10.0 ** float(rng.choice([-9, 0, 0, 9]))
+    x, r = rng.standard_normal((2, n, pairs))
+    y = targets((x + 0.7 * r).sum(axis=1) + 0.5 * rng.standard_normal(n))
+    first, second = unit * x, unit * (x + delta * r)
+    apart = second - first
+    size = np.abs(apart).max(axis=0)
+    size[size == 0] = 1.0
+    held, alpha = str(rng.choice(["sums", "nothing", "first", "all"])), 0.05 * unit
+    eye = np.eye(pairs)
+    # w = v + ..., in which the prediction is first (w1 + w2) + apart w2
+    rows = {
+        "sums": np.hstack([eye, eye]),
+        "nothing": np.zeros((0, 2 * pairs)),
+        "first": np.hstack([eye, eye])[:1],
+        "all": np.eye(2 * pairs),
+    }[held]
+    into = np.block([[eye, -np.diag(1 / size)], [0 * eye, np.diag(1 / size)]])
+    options: dict[str, Any] = {"intercept": bool(rng.random() < 0.4)}
+
+    def stated(X: np.ndarray, A: np.ndarray) -> sa.Problem:
+        if held == "nothing":
+            return sa.Problem.linear(loss, X, y, **options)
+        A = A.copy()
+        A[np.abs(A) < 1e-300] = 0.0
+        return sa.Problem.linear(loss, X, y, structure=A, on_structure=sa.L1(alpha), **options)
+
+    given = stated(np.hstack([first, second]), rows)
+    scaled = stated(np.hstack([first, apart / size]), rows @ into)
+    return f"{name}-{held}-{unit:.0e}", given, scaled, delta
+
+
+NEAR: dict[str, tuple[Any, Any]] = {
+    "squared": (sa.Squared(), lambda z: z),
+    "huber": (sa.Huber(0.5), lambda z: z),
+    "quantile": (sa.Quantile(0.3, 0.1), lambda z: z),
+    "logistic": (sa.Logistic(), np.sign),
+    "poisson": (sa.Poisson(), lambda z: np.round(np.exp(np.clip(z, -3, 1.5)))),
+    "two outputs": (sa.Squared(), lambda z: np.c_[z, z[::-1]]),
+    "multinomial": (sa.Multinomial(3), lambda z: np.digitize(z, [-0.5, 0.5])),
+}
+
+
+def judge_near(number: int) -> list[Row]:
+    """Solve a problem with nearly dependent columns; a bound above the truth is wrong."""
+    case, problem, scaled, delta = draw_near(number)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        r = sa.minimize(problem, stop=TOL, max_passes=5)
+        best = sa.minimize(scaled, stop=TIGHT, max_passes=3 * PASSES)
+    # a bound and a point of two problems that differ by rounding of their columns at most
+    lowest = min(best.objective, r.objective if r.gap == 0 else best.objective)
+    above = (r.objective - r.gap) - lowest
+    wrong = f"bound {above:.1e} too high" if above > 1e-9 * (1 + abs(lowest)) else ""
+    distance = r.objective - lowest
+    return [
+        Row(number, case, "auto", delta, "float64", r.status.name, r.gap, distance, lowest, wrong)
+    ]
+
+
+def judge_powers(number: int) -> list[Row]:
+    """Solve a problem in two units that differ by powers of two; a difference is wrong."""
+    case, problem, _, _ = draw(number)
+    f2 = problem.f2
+    if problem.h2 is not None or f2.storage == "csr" or problem.A2 is None:
+        return []
+    try:
+        A2: Any = sparse.csr_array(problem.A2.tosparse())
+    except (AttributeError, NotImplementedError):
+        return []
+    rng, found = np.random.default_rng([9, number]), []
+    for _ in range(2):
+        power = 2.0 ** rng.integers(-10, 11, f2.n_features)
+        data = sa.FiniteSum(
+            f2.loss,
+            f2.X * power.astype(f2.dtype),
+            f2.y,
+            None if f2.weight is None else f2.weight.astype(np.float64),
+            intercept=f2.intercept,
+            offset=f2.offset,
+        )
+        whole = np.append(power, 1.0) if f2.intercept else power
+        tied = sa.operators.as_operator(sparse.csr_array(A2 @ sparse.diags_array(whole)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            twin = replace(problem, f2=data, A2=tied)
+            found.append(sa.minimize(twin, stop=TOL, max_passes=PASSES))
+    one, two = found
+    same = (one.status, one.objective, one.gap) == (two.status, two.objective, two.gap)
+    wrong = "" if same else f"{one.status.name}/{two.status.name} {one.gap!r} {two.gap!r}"
+    gap = np.nan if one.gap is None else one.gap
+    off = one.objective - two.objective
+    kind = problem.dtype.name
+    status = one.status.name
+    return [Row(number, str(case), "auto", 1.0, kind, status, gap, off, one.objective, wrong)]
 
 
 # ---------------------------------------------------------------- the definition, wide
@@ -248,7 +362,9 @@ def _wrong(problem: sa.Problem, r: sa.Result, value: float, lowest: float) -> st
 # ---------------------------------------------------------------- pieces and summary
 
 
-def rows_of(folder: Path, cases: int, conic_every: int, begin: int = 0) -> Iterator[Row]:
+def rows_of(
+    folder: Path, cases: int, judged: Callable[[int], list[Row]], begin: int = 0
+) -> Iterator[Row]:
     """Yield the rows of all pieces from a case on, kept or made now."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [f.name for f in fields(Row)]
@@ -258,12 +374,12 @@ def rows_of(folder: Path, cases: int, conic_every: int, begin: int = 0) -> Itera
             made = []
             for number in range(first, min(first + PIECE, cases)):
                 try:
-                    made += judge(number, number % conic_every == 0)
+                    made += judged(number)
                 except Exception as error:  # a crash is a fact to report
                     made.append(
                         Row(
                             number,
-                            str(draw(number)[0]),
+                            "",
                             "",
                             0.0,
                             "",
@@ -290,14 +406,23 @@ def rows_of(folder: Path, cases: int, conic_every: int, begin: int = 0) -> Itera
 def main() -> int:
     """Run what is missing and print the counts; the exit code says whether all is sound."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=5000)
-    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=5000, help="problems")
+    parser.add_argument("--seed", type=int, default=0, help="number of the first one")
+    parser.add_argument("--near", action="store_true", help="nearly dependent columns")
+    parser.add_argument("--powers", action="store_true", help="columns times powers of two")
     parser.add_argument("--conic-every", type=int, default=10)
     parser.add_argument("--out", type=Path, default=Path("out/soundness"))
     options = parser.parse_args()
     began, counted, bad, converged = time.perf_counter(), 0, 0, 0
     no_bound = 0
-    for row in rows_of(options.out, options.cases, options.conic_every, options.first):
+    judged = judge_near if options.near else judge_powers
+    if not (options.near or options.powers):
+
+        def judged(number: int) -> list[Row]:
+            return judge(number, number % options.conic_every == 0)
+
+    last = options.seed + options.count
+    for row in rows_of(options.out, last, judged, options.seed):
         counted += 1
         converged += row.status == "CONVERGED"
         no_bound += row.gap == np.inf
@@ -309,7 +434,7 @@ def main() -> int:
                 flush=True,
             )
     print(
-        f"{counted} runs of {options.cases - options.first} problems: {bad} wrong, "
+        f"{counted} runs of {options.count} problems: {bad} wrong, "
         f"{converged} converged, {no_bound} without a bound; {time.perf_counter() - began:.0f} s"
     )
     return 0 if bad == 0 else 1
