@@ -11,7 +11,6 @@ from .full import (
     check_dense,
     full_hessian,
     is_quadratic,
-    square_size,
 )
 from .line_search import backtrack, double, halve, rounding
 from .model import curvature_along, inside, model_value, priced, structured, why_no_form
@@ -39,7 +38,6 @@ __all__ = [
     "part_of",
     "priced",
     "rounding",
-    "square_size",
     "structured",
     "why_no_form",
 ]

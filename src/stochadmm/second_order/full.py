@@ -6,7 +6,6 @@ that raising the share always ends in descent, and losses with flat pieces need 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,13 +55,6 @@ def full_hessian(f2: FiniteSum, predictions: Array, share: float = 0.0) -> tuple
 def is_quadratic(problem: Problem) -> bool:
     """Say whether f2 is a quadratic function."""
     return loss_of_rows(problem.f2, Has.SQUARE) is not None
-
-
-def square_size(problem: Problem) -> int:
-    """Return the numbers in H, outputs with Hessians of their own included."""
-    entries = math.prod(problem.shape2)
-    coupled = entries <= LIMITS.entries and not is_quadratic(problem)
-    return int(entries if coupled else problem.shape2[0]) ** 2
 
 
 def check_dense(problem: Problem, name: str) -> None:

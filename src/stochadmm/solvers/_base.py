@@ -123,10 +123,6 @@ class Solver(Generic[StateT]):
         """Advance the state by one epoch."""
         raise TypeError(f"{type(self).__name__} does not define `epoch`")
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes that the method keeps beyond the data."""
-        raise TypeError(f"{type(self).__name__} does not define `memory`")
-
     def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return in words why this method cannot serve a problem, None where it may."""
         return None

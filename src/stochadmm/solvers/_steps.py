@@ -290,22 +290,6 @@ def _ratio(part: Array, *whole: Array) -> float:
     return float(np.linalg.norm(part)) / size if size > 0 else 0.0
 
 
-# ---------------------------------------------------------------- sizes
-
-
-def sizes(problem: Problem) -> tuple[int, int, int]:
-    """Return the numbers in x1, in x2 and in the multiplier."""
-    first, second, dual = (
-        math.prod(shape) for shape in (problem.shape1, problem.shape2, problem.shape_dual)
-    )
-    return first, second, dual
-
-
-def pass_size(problem: Problem) -> int:
-    """Return the numbers that a pass over the data leaves behind: predictions and slopes."""
-    return 2 * problem.f2.n_terms * math.prod(problem.shape2[1:])
-
-
 # ---------------------------------------------------------------- parameters
 
 

@@ -180,14 +180,6 @@ class Auto(Solver[State]):
         o = self.options
         return d >= o.many_columns or (d >= o.some_columns and n < o.rows_per_column * d)
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes that the chosen method keeps beyond the data."""
-        view = self._view(problem, Workspace())
-        if view is None:
-            return _method(self.choose(problem)[0]).memory(problem)
-        own = 0 if view.keeps_x2 else cast(FiniteSum, view.reduced.f2).n_bytes
-        return own + self.memory(view.reduced)
-
     def _view(self, problem: Problem, workspace: Workspace) -> Elimination | None:
         return Elimination.of(problem, workspace) if self.route == "auto" else None
 

@@ -101,12 +101,6 @@ class EntryNewton(Solver[EntryState]):
             return "too many free coefficients"
         return None
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of 12 model matrices, nine passes and copies of the rows."""
-        f2 = as_finite_sum(problem.f2)
-        passes = 9 * f2.n_terms * (f2.n_outputs or 1)
-        return 8 * (12 * math.prod(problem.shape2) + passes) + 5 * f2.n_bytes
-
     def start(
         self,
         problem: Problem,

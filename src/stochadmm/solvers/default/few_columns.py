@@ -52,12 +52,6 @@ class FewColumns(Solver[SmallState]):
         """Return why columns are not held one by one, or too many."""
         return self.limits.why_not(problem, workspace or Workspace())
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of the columns, numbers per row and the matrices of the largest set."""
-        n, p = problem.f2.n_terms, problem.shape2[0]
-        most = min(p, self.limits.most)
-        return 8 * (n * most + 12 * n + 3 * most * most + 14 * p)
-
     def start(
         self,
         problem: Problem,

@@ -15,7 +15,6 @@ Eckstein and Bertsekas 1992, On the Douglas-Rachford splitting method, doi:10.10
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -140,13 +139,6 @@ class LowRankGram(Solver[LowRankState]):
         if len(patterns(f2)) * f2.n_columns**2 > self.options.most_numbers:
             return f"Gram matrices of {f2.n_columns} columns are too large"
         return None
-
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of 12 model matrices, 4 per pattern of d x d numbers, and a pass."""
-        f2 = as_finite_sum(problem.f2)
-        model, square = math.prod(problem.shape2), f2.n_columns**2
-        pass_ = f2.n_terms * (f2.n_outputs or 1)
-        return 8 * (12 * model + 4 * len(patterns(f2)) * square + 2 * pass_)
 
     def start(
         self,

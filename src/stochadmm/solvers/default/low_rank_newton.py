@@ -147,16 +147,6 @@ class LowRankNewton(Solver[CurvedState]):
     def _by_blocks(self, f2: FiniteSum, form: Form) -> bool:
         return is_block_by_block(f2, form, self.options.blocks)
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of up to 55 model matrices, 3 square ones, six passes and copies."""
-        f2, size = as_finite_sum(problem.f2), math.prod(problem.shape2)
-        if self._by_blocks(f2, read(problem)):
-            return self._memory_by_blocks(f2, size)
-        model = (15 + 4 * self.options.newton.metric.pairs(size)) * size
-        square = 0 if _sparse(f2) else 3 * f2.n_columns**2
-        copies = 3 * f2.n_bytes if f2.storage == CSR else 0
-        return 8 * (model + square + 6 * f2.n_terms * (f2.n_outputs or 1)) + copies
-
     def start(
         self,
         problem: Problem,
@@ -199,11 +189,6 @@ class LowRankNewton(Solver[CurvedState]):
         state.cache = f2.evaluate(point.x2)
         state.n_passes, state.n_gradients = loss.reads + 1, loss.reads + 1
         return state
-
-    def _memory_by_blocks(self, f2: FiniteSum, size: int) -> int:
-        """Return the bytes where nothing is kept per row, those of the state before included."""
-        model = (50 + 4 * self.options.newton.metric.pairs(size)) * size
-        return 4 * (model + 2 * f2.n_columns**2 + 3 * self.options.blocks.numbers)
 
     def _second(self, loss: CurvedLoss, form: Form) -> ProximalNewton:
         options = self.options.newton

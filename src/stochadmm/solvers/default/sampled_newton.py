@@ -151,13 +151,6 @@ class SampledNewton(Solver[NewtonState]):
             return "its losses or penalties allow no model"
         return None
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of five square matrices, two passes and the row probabilities."""
-        d, outputs = problem.shape2[0], int(np.prod(problem.shape2[1:]))
-        side = d * outputs if d * outputs <= LIMITS.entries else d
-        rows = problem.f2.n_terms
-        return 8 * (5 * side**2 + 2 * rows) + problem.dtype.itemsize * 4 * rows * outputs
-
     def start(
         self,
         problem: Problem,

@@ -7,7 +7,6 @@ measurement, and nothing is computed before it is needed.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -70,12 +69,6 @@ class Small(Solver[SmallState]):
     def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return why the problem is not small, or not made of parts that compiled loops know."""
         return self.limits.why_not(problem, workspace)
-
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of the rows, numbers per row and the matrices."""
-        n, p, rows = problem.f2.n_terms, problem.shape2[0], problem.shape1[0] + problem.shape2[0]
-        outputs = math.prod(problem.shape2[1:])
-        return 8 * (n * p + (14 + 2 * outputs) * n + 8 * p * p + 16 * rows * outputs)
 
     def start(
         self,

@@ -30,7 +30,7 @@ from ...forms.equilibrate import equilibrated
 from ...forms.one_block import OneBlock, one_block
 from ...problem import Pair, Problem
 from ...risk import Evaluation, FiniteSum
-from ...risk.curvature import LIMITS, RowSample, SampledHessian, shares_curvature
+from ...risk.curvature import RowSample, SampledHessian, shares_curvature
 from ...risk.parts import as_finite_sum
 from ...risk.sampling import Coin
 from ...risk.weights import weighted
@@ -120,14 +120,6 @@ class StreamedNewton(Solver[StreamedState]):
             raise Unsuitable(f"{self.name} is for rows in files; use 'auto' for rows in memory")
         if not problem.is_model:
             raise Unsuitable(f"{self.name} needs A1 = scale * identity and no f1")
-
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of the sample, its copies and square matrices."""
-        f2, d = _streamed(problem), problem.shape2[0]
-        outputs = f2.n_outputs or 1
-        side = d * outputs if d * outputs <= LIMITS.entries else d
-        rows = min(f2.sample_rows, f2.n_terms)
-        return 8 * (rows * (3 * d + 4 * (outputs - 1)) + 5 * side**2)
 
     def start(
         self,

@@ -32,7 +32,7 @@ from ...certificates import (
     clear_free_directions,
 )
 from ...forms.one_block import OneBlock, dual_scale, one_block
-from ...forms.structure import gram, has_sparse_gram
+from ...forms.structure import has_sparse_gram
 from ...problem import Pair, Problem, objective_at_zero
 from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.metrics import column_energies
@@ -180,16 +180,6 @@ class TiedNewton(Solver[TiedState]):
         """Return the bytes of the dense matrices that the rows are made of."""
         n, d = problem.f2.n_terms, problem.shape2[0]
         return 8 * (2 * n * d + 3 * n * n if n <= self.most_rows else 2 * d * d)
-
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes of the rows' matrices, iterates and, as far as known, of the factor.
-
-        The factor's fill is known only once it is made: 20 times the entries of S'S are assumed.
-        """
-        form = one_block(problem)
-        entries = 20 * 12 * gram(form.S).nnz
-        vectors = 8 * (6 * problem.shape2[0] + 8 * form.S.shape[0])
-        return int(self._dense_bytes(problem) + vectors + entries)
 
     def start(
         self,

@@ -161,13 +161,6 @@ class WorkingSet(Solver[WorkingState]):
             return "no penalty holds most columns at zero"
         return None
 
-    def memory(self, problem: Problem) -> int:
-        """Return the bytes for a set of a tenth of the columns: their rows and square matrices."""
-        f2, outputs = as_finite_sum(problem.f2), int(np.prod(problem.shape2[1:]))
-        size = min(max(self.first, f2.n_columns // 10), f2.n_columns)
-        passes = problem.dtype.itemsize * 4 * f2.n_terms * outputs
-        return int(8 * 5 * size**2 + f2.n_bytes * size / f2.n_columns + passes)
-
     def start(
         self,
         problem: Problem,
