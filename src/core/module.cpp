@@ -247,6 +247,21 @@ void sparse_gram(nb::handle rows, nb::handle numbers, idx first, idx last, nb::h
   });
 }
 
+// `rows` has the fields of the rows of a view
+void compensated_adjoint(nb::handle rows, nb::handle v, nb::handle high, nb::handle low) {
+  Fields fields{rows};
+  nb::handle numbers = fields.flag("is_sparse") ? fields["data"] : fields["X"];
+  by_type(numbers, "rows", [&](auto type) {
+    typedef decltype(type) T;
+    Data<T> f = {};
+    read_rows(fields, f);
+    const double *v_ = block<const double>(v, "v", f.n, 1);
+    double *high_ = block<double>(high, "high", f.d, 1), *low_ = block<double>(low, "low", f.d, 1);
+    Released released;
+    kernels<T>().compensated_adjoint(f, v_, high_, low_);
+  });
+}
+
 // ---------------------------------------------------------------- pieces, for tests and callers
 
 template <class T> Sample<T> read_sample(nb::handle from, idx n, idx lowest = 0) {
@@ -803,6 +818,7 @@ NB_MODULE(_core, m) {
   m.def("column_squares", &column_squares);
   m.def("beside", &beside);
   m.def("sparse_gram", &sparse_gram);
+  m.def("compensated_adjoint", &compensated_adjoint);
   m.def("batch_gradient", &batch_gradient, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(),
         nb::arg(), nb::arg());
   m.def("data_step", &data_step);

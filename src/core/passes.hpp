@@ -258,5 +258,48 @@ void sparse_gram(const Data<T> &f, const double *numbers, idx first, idx last, d
   else gram_rows(Csr<T, uint32_t>(f), numbers, first, last, d, out);
 }
 
+// (high, low) += sum_i v_i a_i as if in twice the precision: errors of products and of sums are
+// computed without rounding (Dekker 1971, Knuth) and added up apart (Dot2 of Ogita, Rump and Oishi
+// 2005). Entries of `high` must not be reassociated or contracted, which the build rules out.
+struct Half {  // a number in two parts of 26 bits, whose products are exact
+  double high, low;
+  explicit Half(double x) {
+    double c = 134217729.0 * x;  // 2^27 + 1
+    high = c - (c - x);
+    low = x - high;
+  }
+};
+INLINE void add_exactly(double a, double b, Half half, double &high, double &low) {
+  Half other(a);
+  double product = a * b, sum = high + product, taken = sum - high;
+  double rest = other.low * half.low -
+                (((product - other.high * half.high) - other.low * half.high) - other.high * half.low);
+  low += rest + ((high - (sum - taken)) + (product - taken));
+  high = sum;
+}
+template <class T, class I>
+void add_rows_exactly(const Csr<T, I> &a, const double *v, double *high, double *low) {
+  for (idx i = 0; i < a.n; ++i) {
+    Half half(v[i]);
+    for (idx k = (idx)a.indptr[i], end = (idx)a.indptr[i + 1]; k < end; ++k) {
+      idx j = (idx)a.indices[k];
+      add_exactly((double)a.data[k], v[i], half, high[j], low[j]);
+    }
+  }
+}
+template <class T>
+void add_rows_exactly(const Dense<T> &a, const double *v, double *RESTRICT high,
+                      double *RESTRICT low) {
+  for (idx i = 0; i < a.n; ++i) {
+    Half half(v[i]);
+    const T *row = a.X + i * a.d;
+    for (idx j = 0; j < a.d; ++j) add_exactly((double)row[j], v[i], half, high[j], low[j]);
+  }
+}
+template <class T>
+void compensated_adjoint(const Data<T> &f, const double *v, double *high, double *low) {
+  with_rows(f, [&](const auto &rows) { add_rows_exactly(rows, v, high, low); });
+}
+
 }  // namespace
 }  // namespace VARIANT

@@ -17,8 +17,8 @@ template <class T> void product(const Operator<T> &A, idx C, bool transposed, co
 template <class T> constexpr Kernels<T> kernels() {
   return {
       full_pass<T>, gram_pass<T>, column_energies<T>, row_scores<T>, count_nonzeros<T>,
-      gather_nonzeros<T>, column_squares<T>, beside<T>, sparse_gram<T>, batch_gradient<T>,
-      data_step<T>, prox<T>, product<T>, fuse_columns<T>, acc_sadmm<T>, svrg_admm<T>, sag_admm<T>,
+      gather_nonzeros<T>, column_squares<T>, beside<T>, sparse_gram<T>,
+      compensated_adjoint<T>, batch_gradient<T>, data_step<T>, prox<T>, product<T>, fuse_columns<T>, acc_sadmm<T>, svrg_admm<T>, sag_admm<T>,
       stoc_admm<T>, sdca_admm<T>, spdhg<T>, vr_pddy<T>, katyusha<T>,
   };
 }

@@ -249,6 +249,7 @@ template <class T> struct Kernels {
   void (*column_squares)(const T *X, idx n, idx d, double *out);
   void (*beside)(const Column *columns, idx d, idx n, T *out, idx width);
   void (*sparse_gram)(const Data<T> &, const double *numbers, idx first, idx last, double *out);
+  void (*compensated_adjoint)(const Data<T> &, const double *v, double *high, double *low);
   void (*batch_gradient)(const Data<T> &, const Sample<T> &, const T *x, T *old, bool renew, T *out);
   void (*data_step)(const Data<T> &, idx block, idx n_blocks, const T *x, T sigma, T *slopes, T *out);
   void (*prox)(const Penalty<T> &, idx outputs, const T *v, T step, T *out);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.linear_model import PoissonRegressor
 
 import stochadmm as sa
 from stochadmm.certificates.null_space import clear_free_directions
@@ -69,3 +70,29 @@ def test_two_outputs_of_a_saturated_loss_are_fitted():
     for column, target in enumerate((y, -3 * y + 5)):
         one = sa.Problem.linear(sa.Huber(0.01), X, target, on_structure=sa.L1(1.0), intercept=True)
         assert x[-1, column] == pytest.approx(null_model(one)[0][-1], rel=1e-5)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("fused", [False, True])
+def test_factors_without_a_base_are_certified_to_many_digits(fused):
+    rng = np.random.default_rng(0)
+    n, levels = 3000, (12, 7, 3)
+    codes = [rng.integers(0, k, n) for k in levels]
+    X = sparse.hstack([sparse.eye_array(k).tocsr()[c] for k, c in zip(levels, codes, strict=True)])
+    exposure = rng.uniform(0.1, 1.0, n)
+    y = rng.poisson(0.2 * exposure * np.exp(0.1 * codes[0] - 0.2 * codes[1])).astype(float)
+    chains = sparse.block_diag([sa.Differences(k).tosparse() for k in levels]).tocsr()
+    penalty = {"structure": chains, "on_structure": sa.L1(1e-3)} if fused else {}
+    offset = np.log(exposure)
+    problem = sa.Problem.linear(
+        sa.Poisson(), X.tocsr(), y, intercept=True, offset=offset, **penalty
+    )
+    result = sa.minimize(problem, stop=1e-9)
+    assert result.status.name == "CONVERGED"
+    if fused:
+        return
+    base = np.delete(X.toarray(), np.cumsum((0, *levels[:-1])), axis=1)
+    glm = PoissonRegressor(alpha=0, solver="newton-cholesky", tol=1e-12)
+    glm.fit(base, y / exposure, sample_weight=exposure)
+    z = base @ glm.coef_ + glm.intercept_ + offset
+    assert result.objective == pytest.approx(np.mean(np.exp(z) - y * z), rel=1e-11)

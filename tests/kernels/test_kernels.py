@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import itertools
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -98,6 +99,34 @@ DTYPE = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 
 
 # -------------------------------------------------------------------- passes
+
+
+@compiled
+@pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, sparse.csr_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_compensated_sums_have_twice_the_precision(make, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 5)).astype(dtype)
+    v = rng.standard_normal(300)
+    v -= X @ np.linalg.lstsq(X.astype(np.float64), v, rcond=None)[0]  # sums that cancel
+    exact = [
+        sum(Fraction(float(a)) * Fraction(float(b)) for a, b in zip(column, v, strict=True))
+        for column in X.T
+    ]
+    exact = np.array(exact, dtype=object)
+
+    def sums():
+        high, low = np.zeros((2, 5))
+        passes.compensated_adjoint(make(X), v, high, low)
+        return np.stack([high, low])
+
+    found = by_variant(sums)
+    assert all((sums == found[0]).all() for sums in found)
+    error = [
+        abs(Fraction(h) + Fraction(lo) - e) for h, lo, e in zip(*found[0], exact, strict=True)
+    ]
+    size = np.abs(X.T.astype(np.float64)) @ np.abs(v)
+    assert (np.array(error, dtype=float) <= (600 * np.finfo(float).eps) ** 2 * size).all()
 
 
 @compiled

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 from ..base.capabilities import Has, offers
 from ..base.clock import NEVER, Deadline
@@ -106,15 +107,28 @@ def corrected_point(
     reads *= sample.size / f2.n_terms
     if du is None:
         return Corrected(DualPoint(-np.inf, mu, at.derivative), model, mu, reads)
-    point = _point(f2, form, at, sample, du, mu, objective, options, deadline, workspace)
-    left = at.gradient + sample.pull_back(du) + form.St @ mu
-    edge = point.factor < 0.5 or not np.isfinite(point.bound)
-    error = rounding(f2, form, at.derivative, mu, workspace=workspace)
-    if edge and (np.abs(left) <= PROOF.closed * error).all():
-        # at the edge of a cone no factor makes up for the last digits: the slopes take them
-        du = du - hessian.slope_change(_solved(hessian, left))
-        other = _point(f2, form, at, sample, du, mu, objective, options, deadline, workspace)
-        point = other if other.bound > point.bound else point
+    # X'(q u)/n + S' mu = 0 holds up to the accuracy of the model. Weighted least squares takes
+    # what is left, u <- u - W X H^+ (X'(q u)/n + S' mu), where that is more than rounding: no
+    # multiplier makes up for it along directions without a penalty. At the edge of a cone, where
+    # no factor makes up for the last digits, rounding is taken too.
+    nearest = form.project(mu)
+    left = at.gradient + sample.pull_back(du) + form.St @ nearest
+    error = rounding(f2, form, at.derivative, nearest, workspace=workspace)
+    is_open = not hessian.implicit and not (np.abs(left) <= error).all()
+    point = DualPoint(-np.inf, mu, at.derivative, 0.0)
+    for corrects in (is_open, not is_open):
+        if point.factor >= 0.5 or (corrects and hessian.implicit):
+            break
+        slopes, multiplier = du, mu
+        if corrects:
+            slopes, multiplier = du - hessian.slope_change(_solved(hessian, left)), nearest
+            if not (np.isfinite(slopes).all() and (sample.room(slopes) >= 1.0).all()):
+                continue
+        other = _point(
+            f2, form, at, sample, slopes, multiplier, objective, options, deadline, workspace
+        )
+        if other.bound > point.bound:
+            point, mu = other, multiplier
     return Corrected(point, model, mu, reads)
 
 
@@ -151,13 +165,27 @@ def _point(
 
 
 def _solved(hessian: SampledHessian, right: Array) -> Array:
-    """Return the smallest v with ``H v = right``; zero where H is known by products only."""
+    """Return v with ``H v = right``; zero where H is known by products only."""
     if hessian.implicit:
         return np.zeros_like(right)
     H: Any = hessian.matrix
     flat = right if len(H) == len(right) else right.ravel()
-    found: Array = np.linalg.lstsq(H, flat, rcond=1e-12)[0]
-    return found.reshape(right.shape)
+    size = np.sqrt(np.diag(H))
+    size = np.where(size > 0, size, 1.0)
+    scaled = H / np.outer(size, size)
+    # dependent columns: the ridge leaves their directions alone, and refinement makes up for it in
+    # the others
+    scaled.flat[:: len(H) + 1] += PROOF.ridge
+    try:
+        factor = linalg.cho_factor(scaled, overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError:
+        return np.zeros_like(right)
+    found = np.zeros_like(flat)
+    columns = (slice(None),) if flat.ndim == 1 else (slice(None), None)
+    for _ in range(3):
+        rest = (flat - H @ found) / size[columns]
+        found = found + linalg.cho_solve(factor, rest, check_finite=False) / size[columns]
+    return np.asarray(found.reshape(right.shape))
 
 
 class Moved(NamedTuple):

@@ -75,11 +75,14 @@ class CertificateOptions:
                 wanted = "an integer >= 1" if whole else "a number > 0"
                 raise ValueError(f"{name} is {value!r}, expected {wanted}")
 
-    def towards(self, target: float | None) -> CertificateOptions:
-        """Return how hard to look for a bound where a relative gap is waited for."""
+    def towards(self, target: float | None, scale: float = 1.0) -> CertificateOptions:
+        """Return how hard to look for a bound where a relative gap is waited for.
+
+        ``scale`` is what the gap is relative to, as a share of the objective.
+        """
         if target is None:
             return self
-        return replace(self, charge=max(self.charge, self.charge_share * target))
+        return replace(self, charge=max(1e-15, self.charge_share * target * scale))
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,8 @@ class ProofNumbers:
         Share of the largest below which eigenvalues of the equilibrated Hessian say nothing.
     unseen : float
         Times rounding up to which predictions along a direction are nothing but rounding.
+    ridge : float
+        Added to the equilibrated Hessian of a least squares correction, which is refined.
     flat : float
         Share of the largest below which curvatures along single directions are rounding, in steps.
     narrow : float
@@ -122,8 +127,6 @@ class ProofNumbers:
         one is looked for, relative to predictions: any choice is proved.
     run_length : int
         Rows are sampled in runs of this length, which memory likes.
-    closed : float
-        Times rounding below which the dual equation is closed but for the model's accuracy.
     idle : float
         Share of the largest change below which rows have nothing to give.
     most_newton, most_halvings, most_cleared : int
@@ -165,6 +168,7 @@ class ProofNumbers:
     open: float = 100.0
     live: float = 1e-13
     unseen: float = 10.0
+    ridge: float = 1e-11
     flat: float = 1e-12
     narrow: float = 1e-3
     strong: float = 1e11
@@ -179,7 +183,6 @@ class ProofNumbers:
     rises: float = 0.1
     nearest: float = 1e-6
     run_length: int = 64
-    closed: float = 1e6
     idle: float = 1e-12
     most_newton: int = 100
     most_halvings: int = 60

@@ -11,6 +11,7 @@ from ..base.capabilities import Has, nonnegative, offers
 from ..base.workspace import Workspace
 from ..forms.elimination import Elimination
 from ..forms.one_block import OneBlock, one_block
+from ..penalties import Zero
 from ..problem import Pair, Problem, objective_at_zero
 from ..risk import Evaluation, FiniteSum, loss_of_rows
 from ..risk.dual import mean_conjugate
@@ -47,11 +48,17 @@ def gap_scale(
         return max(abs(objective), min(PROOF.floor * null, floor))
     if bound is None or not np.isfinite(bound):
         return max(floor, np.finfo(float).tiny)
-    null = null_value(problem, workspace)
+    null = objective if _is_free(problem, workspace) else null_value(problem, workspace)
     if null - bound >= floor:
         return null - bound
     explained = PROOF.floor * (null - workspace.once(_saturated_value, problem.f2, workspace))
     return max(null - bound, min(explained, floor) if explained > 0 else floor)
+
+
+def _is_free(problem: Problem, workspace: Workspace) -> bool:
+    """Say whether nothing is penalized: every model is a null model then."""
+    plain = problem.h1 is None and problem.h2 is None and problem.b is None
+    return plain or (problem.A1 is None and isinstance(problem.h2, Zero))
 
 
 def _saturated_value(term: Any, workspace: Workspace) -> float:

@@ -9,11 +9,15 @@ import numpy as np
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock
+from ..kernels.extension import available
+from ..kernels.passes import compensated_adjoint
 from ..risk import FiniteSum
+from ..risk.dual import add_compensated, two_product
 from ..risk.metrics import column_energies
 from ..risk.weights import sample_weights, weighted
 
-UNIT = 16 * float(np.finfo(np.float64).eps)
+EPS = float(np.finfo(np.float64).eps)
+UNIT = 16 * EPS
 """Rounding of a sum over rows relative to the sum of sizes, which is added up in blocks."""
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -35,6 +39,29 @@ def rounding(
     slopes = mean_size(f2, u) + size
     data = columns * slopes if u.ndim == 1 else columns[:, None] * slopes
     return np.asarray(UNIT * (data + abs(form.St) @ np.abs(mu)))
+
+
+def residual(f2: FiniteSum, form: OneBlock, u: Array, mu: Array, error: Array) -> Any:
+    """Return ``X'(q u)/n + S' mu`` as if computed in twice the precision, and its error.
+
+    ``error`` is the `rounding` of the ordinary sum, a bound on the sum of sizes over ``1 / UNIT``.
+    The error is one unit of the result and a square of units of what is added (Ogita, Rump and
+    Oishi 2005). None where there are no compiled loops.
+    """
+    n, outputs = f2.n_terms, f2.n_outputs or 1
+    high, low = np.zeros((2, f2.n_columns, outputs))
+    if not available() or not add_compensated(f2, u, high, low):
+        return None
+    for part in two_product(float(n), mu.reshape(-1, outputs)):
+        for c in range(outputs):
+            hi, lo = high[:, c].copy(), low[:, c].copy()
+            compensated_adjoint(form.S, np.ascontiguousarray(part[:, c]), hi, lo)
+            high[:, c], low[:, c] = hi, lo
+    left = ((high + low) / n).reshape(error.shape)
+    if not np.isfinite(left).all():  # sizes whose halves are no numbers
+        return None
+    terms = 2 * EPS * (n + form.S.shape[0] + 8)
+    return left, 4 * EPS * np.abs(left) + terms**2 * (error / UNIT) + TINY
 
 
 def unsettled(form: OneBlock, mu: Array) -> Any:

@@ -75,6 +75,20 @@ class Rows(NamedTuple):
     data: Array
 
 
+def compensated_adjoint(X: Any, v: Array, high: Array, low: Array) -> None:
+    """Add ``X' v`` to ``high + low`` in about twice the precision of float64.
+
+    X is dense or CSR, in float32 or float64; v, high and low are vectors of float64.
+    """
+    n, d = X.shape
+    if sparse.issparse(X):
+        rows = Rows(n, d, True, *csr_parts(X))
+    else:
+        none = np.empty(0, np.int64)
+        rows = Rows(n, d, False, np.ascontiguousarray(X), none, none, np.empty(0, X.dtype))
+    core().compensated_adjoint(rows, np.ascontiguousarray(v, np.float64), high, low)
+
+
 def sparse_gram(block: Any, numbers: Array, first: int, last: int, out: Array) -> None:
     """Add rows first..last of ``sum_i numbers_i a_i a_i'`` to the lower triangle of out.
 

@@ -9,6 +9,7 @@ import numpy as np
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..data import cut
+from ..kernels.extension import available
 from .finite_sum import FiniteSum
 from .weights import sample_weights, weighted
 
@@ -70,6 +71,46 @@ def pull_back(f2: FiniteSum, u: Array) -> Array:
     for rows in f2.chunks():
         total += f2.pull_back(qu[rows], rows)
     return total / f2.n_terms
+
+
+def add_compensated(f2: FiniteSum, u: Array, high: Array, low: Array) -> bool:
+    """Add ``X'(q u)`` to ``high + low`` in about twice the precision of float64.
+
+    It costs about what `pull_back` does. False where compiled loops do not read the rows.
+    """
+    if not available() or not f2.rows.has_view:
+        return False
+    from ..kernels.passes import compensated_adjoint
+
+    d, q, outputs = f2.n_features, sample_weights(f2), f2.n_outputs or 1
+    if q is None:
+        parts = [u.reshape(-1, outputs)]
+    else:
+        parts = list(two_product(q if q.ndim == 2 else q[:, None], u.reshape(-1, outputs)))
+    for part in parts:
+        for c in range(outputs):
+            v, hi, lo = np.ascontiguousarray(part[:, c]), high[:, c].copy(), low[:, c].copy()
+            for rows, block in f2.rows.blocks():
+                compensated_adjoint(block.X, v[rows], hi[:d], lo[:d])
+            if f2.intercept:
+                compensated_adjoint(np.ones((len(v), 1)), v, hi[d:], lo[d:])
+            high[:, c], low[:, c] = hi, lo
+    return True
+
+
+def two_product(a: Any, b: Array) -> tuple[Array, Array]:
+    """Return the product and its rounding error, which is a number of float64 (Dekker 1971)."""
+    product = a * b
+    a_high, b_high = _upper_half(a), _upper_half(b)
+    a_low, b_low = a - a_high, b - b_high
+    rest = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    return product, rest
+
+
+def _upper_half(x: Any) -> Any:
+    """Return the upper 26 bits, whose products are exact."""
+    c = 134217729.0 * x  # 2^27 + 1
+    return c - (c - x)
 
 
 def has_margins(loss: Any, u: Array) -> bool:

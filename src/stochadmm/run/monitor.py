@@ -155,7 +155,7 @@ class Monitor:
                 dual,
                 cache,
                 strength=strength,
-                options=self.habits.certificate.towards(target),
+                options=self.habits.certificate.towards(target, self._share(state)),
                 workspace=workspace,
                 deadline=state.deadline,
             )
@@ -346,6 +346,13 @@ class Monitor:
     def scale(self, objective: float) -> float:
         """Return what a relative gap is relative to."""
         return gap_scale(self.problem, objective, self.bound, self.workspace)
+
+    def _share(self, state: State) -> float:
+        """Return what a relative gap is relative to, as a share of the objective."""
+        if state.cache is None:
+            return 1.0
+        now = state.cache.value + self.problem.penalty(state.output)
+        return self.scale(now) / max(abs(now), 1e-300) if np.isfinite(now) else 1.0
 
     def _satisfied(self, m: Measured) -> bool:
         if m.gap is None or self.tol is None:

@@ -357,7 +357,9 @@ class SampledNewton(Solver[NewtonState]):
             near,
             tol,
             s.penalty,
-            options=self.options.certificate.towards(s.target),
+            options=self.options.certificate.towards(
+                s.target, gap_scale(problem, now, s.bound, s.workspace) / max(abs(now), 1e-300)
+            ),
             workspace=s.workspace,
             deadline=s.deadline,
         )
