@@ -36,7 +36,7 @@ from ..risk.curvature import (
 )
 from ..risk.sampling import consecutive
 from .options import OPTIONS, PROOF, CertificateOptions
-from .rounding import mean_size, rounding
+from .rounding import mean_size, residual, rounding
 from .scaled import DualPoint, scaled_point
 
 
@@ -114,7 +114,10 @@ def corrected_point(
     nearest = form.project(mu)
     left = at.gradient + sample.pull_back(du) + form.St @ nearest
     error = rounding(f2, form, at.derivative, nearest, workspace=workspace)
-    is_open = not hessian.implicit and not (np.abs(left) <= error).all()
+    # along many free directions rounding itself is worth taking
+    n_free = sum(basis.shape[1] for _, basis in form.null_directions())
+    is_open = n_free >= PROOF.sparse_from or not (np.abs(left) <= error).all()
+    is_open = is_open and not hessian.implicit
     point = DualPoint(-np.inf, mu, at.derivative, 0.0)
     for corrects in (is_open, not is_open):
         if point.factor >= 0.5 or (corrects and hessian.implicit):
@@ -122,6 +125,11 @@ def corrected_point(
         slopes, multiplier = du, mu
         if corrects:
             slopes, multiplier = du - hessian.slope_change(_solved(hessian, left)), nearest
+            u = at.derivative.copy()
+            u[sample.index] += slopes
+            rest = residual(f2, form, u, multiplier, error)
+            if rest is not None:  # the digits that the sum above has lost
+                slopes = slopes - hessian.slope_change(_solved(hessian, rest[0]))
             if not (np.isfinite(slopes).all() and (sample.room(slopes) >= 1.0).all()):
                 continue
         other = _point(

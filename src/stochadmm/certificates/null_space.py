@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 
 from ..base.capabilities import Has, offers
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
+from ..data import CSR
+from ..linear_algebra.dense import weighted_gram
 from ..risk import Evaluation, FiniteSum
 from ..risk.dual import pull_back
 from ..risk.weights import sample_weights, weighted
 from .options import PROOF
-from .rounding import UNIT
+from .rounding import TINY, UNIT
 
 
 class FreeSpace:
@@ -37,18 +39,28 @@ class FreeSpace:
         chosen = index[1] if isinstance(index, tuple) else slice(None)
         return np.atleast_1d(np.arange(count)[chosen])
 
-    def _predictions(self, basis: Any) -> Array:
-        d = self.f2.n_features
-        top = basis[:d]
+    def _predictions(self, basis: Any) -> Any:
+        """Return ``X N``; a CSR array where sparse rows leave most of it empty."""
+        d, f2 = self.f2.n_features, self.f2
+        top, count = sparse.csr_array(basis[:d]), basis.shape[1]
+        if top.nnz and f2.rows.storage == CSR and count >= PROOF.sparse_from:
+            X: Any = f2.rows.X
+            N = top
+            if f2.intercept:
+                ones: Any = np.ones((f2.n_terms, 1))
+                X = sparse.hstack([X, ones], format="csr")
+                N = sparse.csr_array(basis)
+            moves = sparse.csr_array(X @ N)
+            return moves if 5 * moves.nnz < moves.shape[0] * count else moves.toarray()
         if top.nnz == 0:
-            out = np.zeros((self.f2.n_terms, basis.shape[1]))
+            out = np.zeros((f2.n_terms, count))
         else:
             dense = np.asarray(top.toarray())
-            kind = np.result_type(dense, self.f2.rows.dtype)
-            out = np.empty((self.f2.n_terms, basis.shape[1]), kind)
-            for part, block in self.f2.rows.blocks():
+            kind = np.result_type(dense, f2.rows.dtype)
+            out = np.empty((f2.n_terms, count), kind)
+            for part, block in f2.rows.blocks():
                 out[part] = block.matvec(dense)
-        if self.f2.intercept:
+        if f2.intercept:
             out = out + basis[[d]].toarray()
         return np.asarray(out)
 
@@ -71,11 +83,14 @@ class FreeSpace:
     def sizes(self) -> Array:
         """Return the root mean square of the predictions along each coordinate of c."""
         weight = self.f2.row_weight
-        sizes = [
-            np.sqrt(np.average(np.square(move, dtype=np.float64), axis=0, weights=weight))
+        weight = np.ones(self.f2.n_terms) if weight is None else weight / weight.mean()
+        sums = [
+            cast(Any, move).power(2).T @ weight
+            if sparse.issparse(move)
+            else weight @ np.square(move, dtype=np.float64)
             for move in self.moves
         ]
-        return self._by_coordinate(sizes)
+        return self._by_coordinate([np.sqrt(total / self.f2.n_terms) for total in sums])
 
     def error(self, columns: Array) -> Array:
         """Return the rounding of the predictions along each coordinate; columns have these sizes.
@@ -113,9 +128,16 @@ class FreeSpace:
                 v = self.predictions(column)
                 v = a * v if b is None else a * v - b * (b * v).sum(axis=1, keepdims=True)
                 total += np.abs(v)
-        else:  # a bound, in one product
-            v = self._spread(np.abs(T).sum(axis=1), [np.abs(move) for move in self.moves])
+        else:  # two bounds, in one product
+            v = self._spread(np.abs(T).sum(axis=1), [abs(move) for move in self.moves])
             total = a * v if b is None else a * v + b * (b * v).sum(axis=1, keepdims=True)
+            # as T' H T is the identity, no row has more of it than q_i |W_i^(1/2) x_i' N T|^2 <= n
+            share = np.maximum(
+                np.ones_like(a) if self.q is None else weighted(self.q, np.ones_like(a)), TINY
+            )
+            own = a if b is None else a - b * b
+            most = np.sqrt(T.shape[1] * self.f2.n_terms * np.maximum(own, 0.0) / share)
+            total = np.minimum(total, most)
         return total if self.active is None else weighted(self.active, total)
 
     def step(self, c: Array) -> Array:
@@ -178,6 +200,8 @@ class FreeSpace:
     def _weighted_gram(self, root: Array) -> Array:
         """Return ``sum_i root_i^2 m_i m_i'`` of one output's moves, some rows at a time."""
         move = self.moves[0]
+        if sparse.issparse(move):
+            return weighted_gram(move, np.square(root), False)
         length = max(1, PROOF.block_bytes // (8 * max(1, move.shape[1])))
         total = np.zeros((move.shape[1], move.shape[1]))
         for first in range(0, len(move), length):
@@ -208,7 +232,9 @@ class FreeSpace:
         moves, outputs = [], []
         for (index, _), move in zip(self.directions, self.moves, strict=True):
             chosen = self.outputs(index)
-            moves.append(np.repeat(move[rows], chosen.size, axis=1))
+            is_sparse: bool = sparse.issparse(move)
+            own = move[rows].toarray() if is_sparse else move[rows]
+            moves.append(np.repeat(own, chosen.size, axis=1))
             outputs.append(np.tile(chosen, move.shape[1]))
         return np.concatenate(moves, axis=1), np.concatenate(outputs)
 

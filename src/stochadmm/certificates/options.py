@@ -137,6 +137,8 @@ class ProofNumbers:
         where all rows are straight steps still have a length, which a line search corrects.
     most_work : float
         Numbers up to which the moves of single directions are added up one by one.
+    sparse_from : int
+        Directions from which on predictions along them may be sparse.
     block : int
         Rows whose curvatures are taken at a time.
     block_bytes : int
@@ -188,7 +190,8 @@ class ProofNumbers:
     most_halvings: int = 60
     most_cleared: int = 400
     lift: float = 1e-6
-    most_work: float = 3e7
+    most_work: float = 3e6
+    sparse_from: int = 10
     block: int = 1 << 16
     block_bytes: int = 1 << 22
     floor: float = 1e-3
