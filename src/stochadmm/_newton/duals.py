@@ -48,7 +48,9 @@ class Corrected:
             c.w,
             1e-11 if whole else max(0.01 * run.target, 1e-11),
             s.warm.rho,
-            options=CertificateOptions().towards(run.target),
+            options=CertificateOptions().towards(
+                run.target, scale / max(abs(s.objective), 1e-300)
+            ),
             workspace=p.workspace,
             deadline=run.deadline,
         )
