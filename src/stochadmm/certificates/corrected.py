@@ -127,7 +127,9 @@ def corrected_point(
             slopes, multiplier = du - hessian.slope_change(_solved(hessian, left)), nearest
             u = at.derivative.copy()
             u[sample.index] += slopes
-            rest = residual(f2, form, u, multiplier, error)
+            rest = None
+            if n_free >= PROOF.sparse_from:
+                rest = residual(f2, form, u, multiplier, error)
             if rest is not None:  # the digits that the sum above has lost
                 slopes = slopes - hessian.slope_change(_solved(hessian, rest[0]))
             if not (np.isfinite(slopes).all() and (sample.room(slopes) >= 1.0).all()):
