@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -73,3 +75,16 @@ def test_an_offset_is_a_weighted_rate():
     )
     np.testing.assert_allclose(offset.coef, rate.coef, atol=1e-6)
     assert offset.intercept == pytest.approx(rate.intercept, abs=1e-6)
+
+
+def test_exposures_that_are_passed_as_offsets_are_told_and_their_logarithms_are_not():
+    rng = np.random.default_rng(0)
+    X, exposure = rng.standard_normal((60, 3)), rng.uniform(1.0, 300.0, 60)
+    y = rng.poisson(exposure * np.exp(0.3 * X[:, 0])).astype(float)
+    model = sa.LassoRegressor(loss="poisson", alpha=0.01)
+    with pytest.warns(UserWarning, match=r"offset=np\.log\(exposure\)"):
+        model.fit(X, y, offset=exposure)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y, offset=np.log(exposure))
+        sa.LassoRegressor(alpha=0.01).fit(X, y, offset=exposure)  # a squared loss has no link

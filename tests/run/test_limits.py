@@ -57,3 +57,14 @@ def test_an_epoch_of_sdca_ends_with_its_time_and_counts_what_it_did():
 def test_the_gram_matrix_of_a_structure_is_the_same_however_it_is_made(shape, density):
     S = sparse.random_array(shape, density=density, rng=np.random.default_rng(0), format="csr")
     np.testing.assert_allclose(gram(S).toarray(), (S.T @ S).toarray(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("loss", [sa.Squared(), sa.Logistic(), sa.Poisson()])
+def test_a_start_that_overflows_gives_a_status_and_no_warnings(loss):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((50, 4)), np.where(rng.random(50) < 0.5, 1.0, -1.0)
+    y = np.abs(y) if isinstance(loss, sa.Poisson) else y
+    problem = sa.Problem.linear(loss, X, y, on_coefficients=sa.L1(0.1))
+    result = sa.minimize(problem, "acc-sadmm", start=np.full(4, 1e300), max_passes=20)
+    assert not result.converged or result.gap <= 1e-6 * result.objective

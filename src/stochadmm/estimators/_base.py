@@ -183,7 +183,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         self._check_parameters()
         budget, workspace = budget or Budget.after(self.max_seconds), workspace or Workspace()
         fitting = self._prepare(X, y, sample_weight, offset, memory)
-        warn_each(type(self).__name__, self._notices(fitting))
+        warn_each(type(self).__name__, self._notices(fitting) + fitting.data.notices())
         problem = at_strength(fitting.unit, self._strength)
         epochs = Epochs(self, X, y, lambda state: self._attributes(fitting, state.output.x2))
         more = {"callback": epochs if epochs.watched else None, "checkpoint": checkpoint}
@@ -366,7 +366,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         model._check_parameters()
         budget = Budget.after(model.max_seconds)
         fitting = model._prepare(X, y, sample_weight, offset)
-        warn_each(type(model).__name__, model._notices(fitting))
+        warn_each(type(model).__name__, model._notices(fitting) + fitting.data.notices())
         workspace, found = Workspace(), []
         alphas = model._grid(fitting, alphas, eps, workspace.run())
         for _ in model._walk(fitting, alphas, budget, workspace=workspace):

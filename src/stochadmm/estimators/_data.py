@@ -99,6 +99,17 @@ class Data:
         """Return the problem for runs on these rows."""
         return problem
 
+    def notices(self) -> list[str]:
+        """Return what is probably not meant: exposures instead of their logarithms."""
+        if self.offset is None or not np.ptp(self.offset) > np.log(1e6):
+            return []
+        if not np.allclose(self.loss.mean(np.ones(1)), np.e):  # no logarithmic link
+            return []
+        return [
+            f"offsets go from {self.offset.min():.4g} to {self.offset.max():.4g}, so that their "
+            "exponentials span more than 1e6; an exposure enters as offset=np.log(exposure)"
+        ]
+
     def repeated(self, copies: Array) -> Any:
         """Return the rows with columns repeated."""
         # np.take keeps rows contiguous

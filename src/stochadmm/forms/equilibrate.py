@@ -1,4 +1,4 @@
-"""Columns in units that a solver can work with, and the answer back in those of the user.
+"""Columns and constraint rows in units that a solver can work with, and the answer back.
 
 A problem whose columns differ by many powers of ten is the same problem in other words: with
 D a diagonal matrix of powers of two and m numbers for the columns that are far from zero,
@@ -9,6 +9,11 @@ penalties and constraint see ``D v`` instead of x, and an intercept that no pena
 shift. Multiplying by powers of two is exact, and a column is shifted only where every subtraction
 is, so that both problems have the same optimal value and lower bounds carry over. Zeros of sparse
 data stay zeros.
+
+The rows of a general constraint may be multiplied by powers of two R as well, which leaves the
+feasible pairs, and with them F and every bound, as they are:
+
+    R A1 x1 + R A2 x2 = R b,      multiplier in the units of the user:  lambda = R lambda'.
 """
 
 from __future__ import annotations
@@ -18,12 +23,14 @@ from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.linalg import norm as sparse_norm
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
 from ..data import DENSE, Rows
+from ..linear_algebra.affine import as_sparse
 from ..operators import Composed, Identity, VStack, as_operator, identity_scale
 from ..penalties import Stacked, Zero, segments
 from ..problem import Pair, Problem
@@ -33,7 +40,7 @@ from ..risk.parts import with_rows
 
 @dataclass(frozen=True)
 class Equilibration:
-    """When columns are put into other units.
+    """When columns and rows are put into other units.
 
     Parameters
     ----------
@@ -54,6 +61,9 @@ class Equilibration:
         Rows that the decision looks at; units do not hide.
     largest_power : int
         Of two, that columns are multiplied by: squares of it are numbers still.
+    row_spread : float
+        Ratio of the largest to the smallest norm of the rows of ``[A1, A2]`` from which on they
+        are scaled: the steps of ADMM need about as many times more.
     """
 
     spread: float = 1e4
@@ -62,6 +72,7 @@ class Equilibration:
     most_enlarged: float = 1e4
     sample: int = 200
     largest_power: int = 500
+    row_spread: float = 8.0
 
     def looks_at(self, f2: FiniteSum) -> Rows:
         """Return some of the rows."""
@@ -81,6 +92,8 @@ class Units:
     """m, one number per row of x2; None where no column is shifted."""
     moved: bool
     """Whether h2 became a part of h1, its rows after those of A1."""
+    rows: Array | None = None
+    """R, one power of two per row of the constraint; None where they are as they were."""
 
     def into(self, x: Pair) -> Pair:
         """Return a point in the units of the solver."""
@@ -117,18 +130,24 @@ class Units:
     def into_dual(self, dual: Array) -> Array:
         """Return a multiplier with zeros for the rows that were added."""
         more = self.problem.shape_dual[0] - dual.shape[0]
-        return np.concatenate([dual, np.zeros((more, *dual.shape[1:]), dual.dtype)])
+        whole = np.concatenate([dual, np.zeros((more, *dual.shape[1:]), dual.dtype)])
+        return whole if self.rows is None else (whole.T / self.rows).T.astype(dual.dtype)
 
     def back_dual(self, dual: Array) -> Array:
         """Return the multiplier of the original constraint."""
-        return dual[: self.original.shape_dual[0]]
+        whole = dual if self.rows is None else (dual.T * self.rows).T.astype(dual.dtype)
+        return whole[: self.original.shape_dual[0]]
 
     def describe(self) -> str:
-        """Return in words what was done to the columns."""
-        low, high = int(np.log2(self.scale.min())), int(np.log2(self.scale.max()))
-        moved = 0 if self.shift is None else int(np.count_nonzero(self.shift))
-        text = f"columns multiplied by 2^{low} to 2^{high} inside"
-        return text + (f", {moved} shifted against the intercept" if moved else "")
+        """Return in words what was done to the columns and the rows of the constraint."""
+        done = []
+        for name, scale in (("columns", self.scale), ("constraint rows", self.rows)):
+            if scale is not None and (scale != 1).any():
+                low, high = int(np.log2(scale.min())), int(np.log2(scale.max()))
+                done.append(f"{name} multiplied by 2^{low} to 2^{high} inside")
+        if self.shift is not None:
+            done.append(f"{np.count_nonzero(self.shift)} shifted against the intercept")
+        return ", ".join(done)
 
     def _column(self, like: Array) -> Array:
         return self.scale if like.ndim == 1 else self.scale[:, None]
@@ -138,7 +157,11 @@ DEFAULT = Equilibration()
 
 
 def equilibrated(
-    problem: Problem, options: Equilibration = DEFAULT, *, workspace: Workspace | None = None
+    problem: Problem,
+    options: Equilibration = DEFAULT,
+    *,
+    rows: bool = True,
+    workspace: Workspace | None = None,
 ) -> Units | None:
     """Return a problem in better units, None where it is well scaled or cannot be restated.
 
@@ -151,11 +174,61 @@ def equilibrated(
     >>> np.abs(units.problem.f2.X).max() < 4, np.log2(units.scale)
     (np.True_, array([ -1., -32.]))
     """
+    workspace = workspace or Workspace()
+    units = _even_columns(problem, options, workspace)
+    return _even_rows(problem, units, options, workspace) if rows else units
+
+
+# ---------------------------------------------------------------- rows of the constraint
+
+
+def _even_rows(
+    problem: Problem, units: Units | None, options: Equilibration, workspace: Workspace
+) -> Units | None:
+    """Return units in which the rows of a general constraint have about the length one too.
+
+    Those of a model are left alone: its A1 is a multiple of the identity.
+    """
+    made = problem if units is None else units.problem
+    if made.is_model or made.A1 is None or made.A2 is None:
+        return units
+    lengths = workspace.shared.once(_row_lengths, made.A1, made.A2)
+    if lengths is None or not lengths.any():
+        return units
+    seen = lengths[lengths > 0]
+    if seen.max() <= options.row_spread * seen.min():
+        return units
+    power = -np.round(np.log2(np.where(lengths > 0, lengths, 1.0)))
+    scale = 2.0 ** np.clip(power, -100, 100)  # a number of float32 as well
+    A1, A2 = (workspace.shared.once(_rows_times, scale.tobytes(), A) for A in (made.A1, made.A2))
+    b = None if made.b is None else (made.b.T * scale).T.astype(made.b.dtype)
+    even = replace(made, A1=A1, A2=A2, b=b)
+    if units is not None:
+        return replace(units, problem=even, rows=scale)
+    return Units(problem, even, np.ones(problem.shape2[0]), None, False, scale)
+
+
+def _row_lengths(A1: Any, A2: Any) -> Array | None:
+    """Return the norms of the rows of [A1, A2], None where one of them has no matrix."""
+    blocks = [as_sparse(A) for A in (A1, A2)]
+    if any(block is None for block in blocks):
+        return None
+    return np.hypot(*(sparse_norm(block.astype(np.float64), axis=1) for block in blocks))
+
+
+def _rows_times(scale: bytes, A: Any) -> Any:
+    return as_operator(sparse.csr_array(sparse.diags_array(np.frombuffer(scale)) @ as_sparse(A)))
+
+
+# ---------------------------------------------------------------- columns
+
+
+def _even_columns(problem: Problem, options: Equilibration, workspace: Workspace) -> Units | None:
+    """Return units in which columns have about the same size, None where they need none."""
     f2 = loss_of_rows(problem.f2)
     # singular values of scaled rows have no prox; the low-rank methods choose their own metric
     if f2 is None or _has_singular_values(problem):
         return None
-    workspace = workspace or Workspace()
     if workspace.rows.once(_plainly_even, f2, options):
         return None
     size, ratio, _ = _columns(options.looks_at(f2))
@@ -194,9 +267,6 @@ def _has_singular_values(problem: Problem) -> bool:
     blocks = ((problem.h1, problem.shape1), (problem.h2, problem.shape2))
     parts = [part for h, shape in blocks for part, _ in segments(h, shape[0])]
     return any(offers(part, Has.FACTORS) for part in parts)
-
-
-# ---------------------------------------------------------------- columns
 
 
 def _plainly_even(f2: FiniteSum, options: Equilibration) -> bool:

@@ -268,7 +268,9 @@ def _solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) 
     _check_solvable(problem, rule, workspace)
     units = equilibrated(problem, workspace=workspace)
     if units is not None and not method.serves(units.problem) and method.serves(problem):
-        units = None  # better units need a constraint here, which this method cannot have
+        # better units need a constraint or an A1 here that this method cannot have
+        units = equilibrated(problem, rows=False, workspace=workspace)
+        units = units if units is not None and method.serves(units.problem) else None
     if units is not None:
         problem, start = units.problem, start_in(units, start)
     watch = Stopwatch(asked.limits, asked.habits.reserve)
@@ -304,7 +306,8 @@ def _run(run: Run, asked: Request) -> Result:
         run.checkpoint = Checkpoint(Path(asked.checkpoint), asked.checkpoint_every)
     if before is not None:
         run.take_up(before)
-    with engines.engine(run.engine):
+    # a start at 1e300 overflows: what is not finite is measured as such, and the status says it
+    with engines.engine(run.engine), np.errstate(over="ignore", invalid="ignore"):
         try:
             with run.progress(asked.verbose):
                 if before is None:

@@ -16,6 +16,7 @@ from ..solvers import start_point
 from ..streaming import StreamedSum
 from .answer import split_off
 from .limits import Habits
+from .measured import infeasibility
 from .monitor import final_status
 from .result import Result, Status, point_and_dual
 from .stopping import Rule
@@ -59,6 +60,9 @@ def result_of(units: Units, found: Result, rule: Rule) -> Result:
         ergodic=None if found.ergodic is None else units.back(found.ergodic),
         info=found.info | {"units": units.describe()},
     )
+    if units.rows is not None:
+        found = replace(found, feasibility=infeasibility(problem, pair)[1])
+        found = _renewed(found, found.objective, rule)
     exact = units.shift is None and np.array_equal(units.into(Pair(pair.x1, whole)).x2, inside.x2)
     return found if exact else _appraised(units, found, whole, rule)
 
@@ -127,8 +131,12 @@ def _renewed(found: Result, objective: float, rule: Rule, slack: float = 0.0) ->
         relative_gap=relative,
         feasibility=found.feasibility,
     )
+    wanted = rule.wanted_gap()
     accepted = rule.accepts(record) and "beyond_range" not in found.info
+    accepted = accepted and (wanted is None or found.feasibility <= wanted.tol)
     status, message, info = final_status(found.status, accepted), rule.describe(record), found.info
+    if found.feasibility:
+        message = f"{message}; feasibility {found.feasibility:.2e}"
     if status is Status.STALLED or "beyond_range" in info:
         words = "rounding of the returned arrays allows no smaller gap"
         info = {"limited_by": words} | info
