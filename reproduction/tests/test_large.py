@@ -62,14 +62,18 @@ def test_a_run_that_was_killed_goes_on_to_the_same_numbers(command, tmp_path, mo
 
     def killed(self, solver, state, rng):
         save(self, solver, state, rng)
-        saves.append(state.n_epochs)
-        if len(saves) <= 3:
+        if self.saved is None:  # short epochs: such a run is made again from its start
+            return
+        saves.append((self.piece.method, state.n_epochs))
+        if len(saves) % 3:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(runs.Run, "_save", killed)
-    codes = [command("killed").exit_code for _ in range(4)]
-    assert codes == [130, 130, 130, 0]
-    assert set(saves) <= {1, 2}
+    codes = []
+    while not codes or (codes[-1] == 130 and len(codes) < 20):
+        codes.append(command("killed").exit_code)
+    assert codes[-1] == 0 and len(codes) > 3
+    assert len(saves) == len(set(saves))  # no epoch that was saved is made again
     again = contents(tmp_path / "killed")
     for name, content in whole.items():
         for column in ("objective", "test_error", "passes", "epoch", "point"):
