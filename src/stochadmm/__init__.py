@@ -26,7 +26,7 @@ from .penalties import *  # noqa: F403
 from .structures import Grid
 
 if TYPE_CHECKING:
-    from . import cluster, data, datasets, solvers
+    from . import cluster, data, datasets, solvers, terms
     from .certificates.certify import Certificate, certify
     from .cluster import EngineLost
     from .comparison import Comparison, compare
@@ -131,6 +131,7 @@ __all__ = [
     "minimize",
     "open",
     "solvers",
+    "terms",
     "use_threads",
 ]
 __all__ += losses.__all__
@@ -201,6 +202,7 @@ _ROOMS = (
     "second_order",
     "solvers",
     "streaming",
+    "terms",
     "testing",
     "tied",
 )

@@ -348,3 +348,45 @@ def plot_comparison(found: Any, axes: Any) -> Any:
         handles=lines, loc="outside lower center", ncols=min(len(lines), 5), fontsize="small"
     )
     return figure
+
+
+def plot_terms(panels: list[Any], ratio: bool, axes: Any = None) -> Any:
+    """Draw coefficients or relativities of the levels of terms, with the exposure behind them."""
+    import matplotlib.pyplot as plt
+
+    if axes is None:
+        wide = min(len(panels), 3) or 1
+        rows = -(-len(panels) // wide) or 1
+        _, grid = plt.subplots(
+            rows, wide, figsize=(4.6 * wide, 3.2 * rows), squeeze=False, layout="constrained"
+        )
+        axes = grid.ravel()[: len(panels)]
+        for unused in grid.ravel()[len(panels) :]:
+            unused.set_axis_off()
+    axes = np.ravel(axes)
+    if len(axes) != len(panels):
+        raise ValueError(f"axes has {len(axes)} panels, expected {len(panels)}: one per factor")
+    for ax, (name, levels, joined, coef, dots, mass) in zip(axes, panels, strict=True):
+        place = np.arange(len(levels))
+        values, points = (None if v is None else np.exp(v) if ratio else v for v in (coef, dots))
+        if mass is not None:
+            behind = ax.twinx()
+            behind.bar(place, mass, width=0.9, color="0.9", zorder=0)
+            behind.set(yticks=[], ylim=(0.0, 3.0 * float(np.max(mass, initial=1e-300))))
+            ax.set_zorder(behind.get_zorder() + 1)
+            ax.patch.set_visible(False)
+        if joined:
+            ax.step(place, values, where="mid", color="C0", linewidth=2)
+        else:
+            ax.plot(place, values, "o", color="C0", markersize=5)
+        if points is not None:
+            ax.plot(place, points, ".", color="C1", markersize=4, label="with the penalty")
+            if ax is axes[0]:
+                ax.legend(frameon=False, fontsize="small")
+        ax.axhline(1.0 if ratio else 0.0, color="0.5", linewidth=0.8)
+        shown = place[:: -(-len(place) // 12)]
+        ax.set_xticks(shown, [levels[i] for i in shown])
+        long = max((len(levels[i]) for i in shown), default=0) > 3
+        ax.tick_params(axis="x", labelrotation=45 if long else 0)
+        ax.set(title=name, ylabel="relativity" if ratio else "coefficient")
+    return list(axes)

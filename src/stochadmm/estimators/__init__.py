@@ -40,6 +40,12 @@ if TYPE_CHECKING:
         SparseGroupLassoRegressor,
         SparseGroupLassoRegressorCV,
     )
+    from .structured import (
+        StructuredClassifier,
+        StructuredClassifierCV,
+        StructuredRegressor,
+        StructuredRegressorCV,
+    )
 
 _MODULES = {
     "cv": (
@@ -86,6 +92,12 @@ _MODULES = {
         "SparseGroupLassoRegressor",
         "SparseGroupLassoRegressorCV",
     ),
+    "structured": (
+        "StructuredClassifier",
+        "StructuredClassifierCV",
+        "StructuredRegressor",
+        "StructuredRegressorCV",
+    ),
 }
 """Where the estimators are."""
 
@@ -118,6 +130,10 @@ __all__ = [
     "SparseLowRankClassifierCV",
     "SparseLowRankRegressor",
     "SparseLowRankRegressorCV",
+    "StructuredClassifier",
+    "StructuredClassifierCV",
+    "StructuredRegressor",
+    "StructuredRegressorCV",
     "TrendFilterRegressor",
     "TrendFilterRegressorCV",
 ]

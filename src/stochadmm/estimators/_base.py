@@ -126,10 +126,31 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
             if limit is not None:
                 check_number(name, limit, "None or a number > 0", lambda value: value > 0)
 
+    def _parts(self, X: Any, *parts: Any) -> tuple[Any, ...]:
+        """Return the rows and what belongs to them; some classes let parts be names of columns."""
+        return X, *parts
+
+    def _exposed(self, y: Any, weight: Any, offset: Any, exposure: Any) -> tuple[Any, Any, Any]:
+        """Return targets, weights and offset in which the exposure is contained."""
+        if exposure is not None:
+            raise ValueError(f"{type(self).__name__} takes no exposure; use sample_weight")
+        return y, weight, offset
+
+    def _rows(self, X: Any) -> Any:
+        """Return other rows, checked, with one column per coefficient."""
+        return checked_rows(self, X, reset=False)
+
     def _prepare(
-        self, X: Any, y: Any, sample_weight: Any, offset: Any, memory: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        offset: Any,
+        exposure: Any = None,
+        memory: Any = None,
     ) -> Fitting:
         """Validate the data and state the problem at alpha = 1."""
+        y, sample_weight, offset = self._exposed(y, sample_weight, offset, exposure)
         data = read(self, X, y, sample_weight, offset, memory)
         if self.standardize:
             data = data.standardized()
@@ -175,6 +196,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         y: Any,
         sample_weight: Any,
         offset: Any,
+        exposure: Any = None,
         budget: Budget | None = None,
         checkpoint: Any = None,
         workspace: Workspace | None = None,
@@ -182,7 +204,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
     ) -> Any:
         self._check_parameters()
         budget, workspace = budget or Budget.after(self.max_seconds), workspace or Workspace()
-        fitting = self._prepare(X, y, sample_weight, offset, memory)
+        fitting = self._prepare(X, y, sample_weight, offset, exposure, memory)
         warn_each(type(self).__name__, self._notices(fitting) + fitting.data.notices())
         problem = at_strength(fitting.unit, self._strength)
         epochs = Epochs(self, X, y, lambda state: self._attributes(fitting, state.output.x2))
@@ -245,9 +267,13 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
             fitting, fitting.structure.fold(x2[:d], fitting.columns.n), intercept
         )
 
+    def _original(self, fitting: Fitting, coef: Array, intercept: Any) -> tuple[Array, Any]:
+        """Return coefficients and intercept for the columns as the user gave them."""
+        return fitting.data.original(coef, intercept)
+
     def _presented(self, fitting: Fitting, coef: Array, intercept: Any) -> dict[str, Any]:
         """Return coefficients of the columns and intercept as users see them."""
-        coef, intercept = fitting.data.original(coef, intercept)
+        coef, intercept = self._original(fitting, coef, intercept)
         dtype = fitting.data.dtype
         shaped = self._shaped(coef.astype(dtype, copy=False), np.asarray(intercept, dtype=dtype))
         return {"coef_": shaped[0], "intercept_": shaped[1]}
@@ -281,6 +307,10 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         coef = fitting.structure.fold(result.coef, fitting.columns.n)
         return refit.of_support(coef, fitting.columns.free)
 
+    def _signed(self, fitting: Fitting) -> Array | None:
+        """Return the mask of the columns that must not be negative in a refit, None for none."""
+        return ~fitting.columns.free if self.positive else None
+
     def _refit(self, fitting: Fitting, result: Result, budget: Budget) -> None:
         """Mix the coefficients with those of a fit on the structure found, if it is wanted."""
         share = refit.share(self.refit)
@@ -306,13 +336,18 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
     # ---------------------------------------------------------------- paths
 
     def alpha_max(
-        self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
     ) -> float:
         """Return the smallest alpha at which the fit is the null model: only unpenalized parts.
 
         Parameters
         ----------
-        X, y, sample_weight, offset
+        X, y, sample_weight, offset, exposure
             As for ``fit``.
 
         Returns
@@ -321,7 +356,8 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         """
         model = self._plain()
         model._check_parameters()
-        return float(model._largest(model._prepare(X, y, sample_weight, offset), Workspace()))
+        parts = model._parts(X, y, sample_weight, offset, exposure)
+        return float(model._largest(model._prepare(*parts), Workspace()))
 
     def _largest(self, fitting: Fitting, workspace: Workspace) -> float:
         structure, data = fitting.structure, fitting.data
@@ -344,12 +380,13 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         eps: float = 1e-3,
         sample_weight: Any = None,
         offset: Any = None,
+        exposure: Any = None,
     ) -> Path:
         """Solve for many alphas, from the largest down, each started from the previous solution.
 
         Parameters
         ----------
-        X, y, sample_weight, offset
+        X, y, sample_weight, offset, exposure
             As for ``fit``.
         alphas : int or array-like, default=50
             How many strengths, from ``alpha_max`` down, or the strengths themselves.
@@ -365,7 +402,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         model = self._plain()
         model._check_parameters()
         budget = Budget.after(model.max_seconds)
-        fitting = model._prepare(X, y, sample_weight, offset)
+        fitting = model._prepare(*model._parts(X, y, sample_weight, offset, exposure))
         warn_each(type(model).__name__, model._notices(fitting) + fitting.data.notices())
         workspace, found = Workspace(), []
         alphas = model._grid(fitting, alphas, eps, workspace.run())
@@ -447,7 +484,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         if is_lazy(X):
             lazy: Array = lazily(self, X, offset, finish)
             return lazy
-        return finish(self._predictions(checked_rows(self, X, reset=False), offset))
+        return finish(self._predictions(self._rows(X), offset))
 
     def _predictions(self, X: Any, offset: Any) -> Array:
         """Return the linear predictions of checked rows, in the shape of the targets."""

@@ -81,6 +81,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         -------
         self : estimator
         """
+        X, y, sample_weight, offset = self._parts(X, y, sample_weight, offset)
         return self._fit(X, y, sample_weight, offset, checkpoint=checkpoint, memory=memory)
 
     def decision_function(self, X: Any, offset: Any = None) -> Array:
@@ -192,6 +193,7 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         float
         """
         check_is_fitted(self)
+        X, y, sample_weight, offset = self._parts(X, y, sample_weight, offset)
         source = scored_source(self, X, y, sample_weight, offset)
         if source is not None:
             return accuracy(self, source, self._labelled)
@@ -249,12 +251,14 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
     def _flat(self, z: Array) -> Array:
         return z[:, 0] if z.shape[1] == 1 else z
 
-    def _loss_on(self, X: Any, y: Any, weight: Any, offset: Any) -> Callable[[], float]:
+    def _loss_on(
+        self, X: Any, y: Any, weight: Any, offset: Any, exposure: Any = None
+    ) -> Callable[[], float]:
         """Return what tells the mean loss of other rows, which are checked once."""
         if is_source(X):
             encoded = self._encoded(X)
             return lambda: mean_loss(self, encoded, self._loss)
-        X, labels = _data.checked_rows(self, X, reset=False), column_or_1d(y)
+        X, labels = self._rows(X), column_or_1d(y)
         weight = self._scored_weight(labels, _data.checked_weight(weight, X))
         codes = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
         targets = _data.encoded(self._loss, codes, len(self.classes_), X.dtype)

@@ -75,7 +75,9 @@ class LabelClassifier(Classifier):
         shares: Array = loss.probability(z)
         return shares
 
-    def _loss_on(self, X: Any, y: Any, weight: Any, offset: Any) -> Callable[[], float]:
+    def _loss_on(
+        self, X: Any, y: Any, weight: Any, offset: Any, exposure: Any = None
+    ) -> Callable[[], float]:
         if not self.multilabel_:
             return super()._loss_on(X, y, weight, offset)
         X = _data.checked_rows(self, X, reset=False)

@@ -18,6 +18,7 @@ from . import _data
 from ._base import StructuredModel
 from ._callbacks import with_callbacks
 from ._data import Data
+from ._exposure import checked_exposure, with_exposure
 from ._scores import explained, scored_loss
 from ._sources import StreamedData, explained_by, mean_loss, scored_source
 
@@ -34,6 +35,7 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         sample_weight: Any = None,
         offset: Any = None,
         *,
+        exposure: Any = None,
         checkpoint: Any = None,
         memory: Any = None,
     ) -> Any:
@@ -55,7 +57,12 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
             Weights >= 0; the loss is the weighted mean over the rows of their losses, which are
             sums over the targets. A row counts once, with its weight, if it has any target.
         offset : array, optional
-            Added to the predictions, such as the log of the exposure for counts.
+            Added to the linear predictions.
+        exposure : array of shape (n_samples,), optional
+            How long, or how often, every row was observed, for losses with a log link: targets are
+            totals, and models are of one unit of exposure. With "poisson" and "negative_binomial"
+            its log is an offset; with "tweedie" and "gamma" it is a weight of ``y / exposure``.
+            Rows of no exposure and a target of zero are left out.
         checkpoint : path, optional
             File to which the fit is written every minute. A fit that was killed continues from it
             when called again, with the same bits; other data or parameters are refused.
@@ -66,9 +73,12 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         -------
         self : estimator
         """
-        return self._fit(X, y, sample_weight, offset, checkpoint=checkpoint, memory=memory)
+        X, y, sample_weight, offset, exposure = self._parts(X, y, sample_weight, offset, exposure)
+        return self._fit(
+            X, y, sample_weight, offset, exposure, checkpoint=checkpoint, memory=memory
+        )
 
-    def predict(self, X: Any, offset: Any = None) -> Array:
+    def predict(self, X: Any, offset: Any = None, exposure: Any = None) -> Array:
         """Return predictions on the scale of the targets.
 
         Parameters
@@ -77,13 +87,20 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
             Rows; in files, columns are matched by name and no target is needed.
         offset : array, optional
             Added to the linear predictor, before the link.
+        exposure : array of shape (n_samples,), optional
+            Predictions are for so much exposure each, by default for one unit.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_targets)
             Lazy for rows that are not in memory: a Dask array, or `Predictions` block by block.
         """
-        return self._responses(X, offset, self._means)
+        X, offset, exposure = self._parts(X, offset, exposure)
+        found = self._responses(X, offset, self._means)
+        if exposure is None:
+            return found
+        e = checked_exposure(exposure, len(found)).astype(found.dtype)
+        return np.asarray(found * (e if found.ndim == 1 else e[:, None]))
 
     def _means(self, z: Array) -> Array:
         """Return predictions on the scale of the targets."""
@@ -91,7 +108,14 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         predicted: Array = loss.mean(z) if offers(loss, Has.MEAN) else z
         return predicted
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
+    def score(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> float:
         """Return D2, the share of the deviance that the model explains.
 
         It is 1 for perfect predictions and 0 for the best constant (plus the offset). With the
@@ -109,17 +133,26 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
             Weights >= 0.
         offset : array, optional
             Added to the predictions, as in ``fit``.
+        exposure : array of shape (n_samples,), optional
+            Exposure of the rows, as in ``fit``.
 
         Returns
         -------
         float
         """
         check_is_fitted(self)
-        source = scored_source(self, X, y, sample_weight, offset)
+        X, y, sample_weight, offset, exposure = self._parts(X, y, sample_weight, offset, exposure)
+        source = None
+        if exposure is None:
+            source = scored_source(self, X, y, sample_weight, offset)
         if source is not None:
             return explained_by(self, source, scored_loss(self._loss))
-        z, y, weight, offset = self._held_out(X, y, sample_weight, offset)
+        z, y, weight, offset = self._held_out(X, y, sample_weight, offset, exposure)
         return explained(self._loss, z, y, weight, offset)
+
+    def _exposed(self, y: Any, weight: Any, offset: Any, exposure: Any) -> tuple[Any, Any, Any]:
+        """Return targets, weights and offset in which the exposure is contained."""
+        return with_exposure(self.loss, y, weight, offset, exposure)
 
     def _targets(self, X: Any, y: Any, weight: Array | None, offset: Any) -> Data:
         y, weight = _data.regression_targets(y, X, weight)
@@ -138,16 +171,19 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         return StreamedData(source, None, self._loss, None, bool(self.fit_intercept), None, one)
 
     def _held_out(
-        self, X: Any, y: Any, weight: Any, offset: Any
+        self, X: Any, y: Any, weight: Any, offset: Any, exposure: Any
     ) -> tuple[Array, Array, Array | None, Array | None]:
         """Return predictions, targets, weights and offset of other rows, all checked."""
-        X = _data.checked_rows(self, X, reset=False)
+        y, weight, offset = self._exposed(y, weight, offset, exposure)
+        X = self._rows(X)
         y, weight = _data.regression_targets(y, X, _data.checked_weight(weight, X))
         z = self._predictions(X, offset)
         y, weight = _beside(z, y, weight)
         return z, y, weight, _data.checked_offset(offset, y.shape, None)
 
-    def _loss_on(self, X: Any, y: Any, weight: Any, offset: Any) -> Callable[[], float]:
+    def _loss_on(
+        self, X: Any, y: Any, weight: Any, offset: Any, exposure: Any
+    ) -> Callable[[], float]:
         """Return what tells the mean loss of other rows, which are checked once.
 
         It is that of the coefficients at the time; for the squared loss the mean squared error.
@@ -156,7 +192,8 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
             factor = 2.0 / self._loss.curvature_bound if offers(self._loss, Has.SQUARE) else 1.0
             share = factor / (n_outputs(X) or 1)
             return lambda: share * mean_loss(self, X, scored_loss(self._loss))
-        X = _data.checked_rows(self, X, reset=False)
+        y, weight, offset = self._exposed(y, weight, offset, exposure)
+        X = self._rows(X)
         y, weight = _data.regression_targets(y, X, _data.checked_weight(weight, X))
         return lambda: self._mean_loss(self._predictions(X, offset), y, weight)
 

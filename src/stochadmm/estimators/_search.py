@@ -67,6 +67,7 @@ class PathCV:
         sample_weight: Any = None,
         offset: Any = None,
         *,
+        exposure: Any = None,
         groups: Any = None,
         memory: Any = None,
     ) -> Any:
@@ -85,6 +86,8 @@ class PathCV:
             Weights >= 0, in the fits and in the scores.
         offset : array, optional
             Added to the predictions, in the fits and in the scores.
+        exposure : array of shape (n_samples,), optional
+            Exposure of the rows, of regressors with a log link; see the ``fit`` of one alpha.
         groups : array of shape (n_samples,), optional
             Groups of rows for ``cv`` splitters such as ``GroupKFold``.
         memory : int or str, optional
@@ -96,15 +99,19 @@ class PathCV:
         """
         self._check_parameters()
         budget = Budget.after(self.max_seconds)
-        source = given_source(X, y, sample_weight, offset)
+        X, y, sample_weight, offset, exposure = self._parts(X, y, sample_weight, offset, exposure)
+        source = given_source(X, y, sample_weight, offset) if exposure is None else None
         if source is not None:
             return self._fit_source(source, groups, budget, memory)
         model = self._plain()
-        fitting = model._prepare(X, y, sample_weight, offset)  # what is wrong is told as by a fit
+        # what is wrong is told as by a fit
+        fitting = model._prepare(X, y, sample_weight, offset, exposure)
         if _num_samples(X) < 2:
             raise ValueError("cross-validation needs several rows, got n_samples = 1")
         weight = checked_weight(sample_weight, X)
-        X, y, sample_weight, offset, groups = indexable(X, y, weight, offset, groups)
+        X, y, sample_weight, offset, exposure, groups = indexable(
+            X, y, weight, offset, exposure, groups
+        )
         routed = self._routed(sample_weight, groups)
         cv = check_cv(self.cv, y, classifier=is_classifier(self))
         folds = list(cv.split(X, y, **routed["split"]))
@@ -115,7 +122,7 @@ class PathCV:
             )
         shared = Workspace()  # what depends on the structure alone
         alphas = np.array(model._grid(fitting, self.alphas, self.eps, shared.run(), 1.0))
-        rows = X, y, sample_weight, offset
+        rows = X, y, sample_weight, offset, exposure
         scores = self._search(rows, alphas, folds, routed["score"], budget, shared)
         return self._chosen(rows, fitting, alphas, scores, budget, shared)
 
@@ -136,11 +143,11 @@ class PathCV:
             name = "scoring" if groups is None else "groups"
             raise ValueError(f"{name} needs rows in memory; leave it out")
         model = self._plain()
-        fitting = model._prepare(source, None, None, None, memory)
+        fitting = model._prepare(source, None, None, None, memory=memory)
         shared = Workspace()
         alphas = np.array(model._grid(fitting, self.alphas, self.eps, shared.run(), 1.0))
         scores = self._search_source(source, alphas, int(count), budget, shared, memory)
-        rows = source, None, None, None
+        rows = source, None, None, None, None
         return self._chosen(rows, fitting, alphas, scores, budget, shared, memory)
 
     def _search_source(
@@ -162,8 +169,8 @@ class PathCV:
                 if not all(part.n_rows for part in parts):
                     raise ValueError(f"{source.n_rows} rows are too few for {count} folds")
                 model = self._plain()
-                fitting = model._prepare(parts[0], None, None, None, memory)
-                held = parts[1], None, None, None
+                fitting = model._prepare(parts[0], None, None, None, memory=memory)
+                held = parts[1], None, None, None, None
                 scores.append(
                     _walked(model, fitting, held, alphas, None, {}, ends[k], shared.run(), advance)
                 )
@@ -191,7 +198,7 @@ class PathCV:
         self.best_index_ = best
         self.alpha_ = float(alphas[self.best_index_])
         self._warn_at_the_end(len(alphas))
-        return self._fit(*rows, budget, workspace=shared.run(), memory=memory)
+        return self._fit(*rows, budget=budget, workspace=shared.run(), memory=memory)
 
     def _search(
         self: Any,
@@ -375,20 +382,22 @@ def _walked(
             loss = model._loss_on(*held) if loss is None else loss
             scores.append(-loss())
         else:
-            score = scorer(_with_offset(model, held[3]), held[0], held[1], **routed)
+            score = scorer(_with_offset(model, *held[3:]), held[0], held[1], **routed)
             scores.append(one_number(score))
         if advance is not None:
             advance(1)
     return np.array(scores)
 
 
-def _with_offset(model: Any, offset: Any) -> Any:
-    """Return a model that adds an offset to the predictions of the rows that are scored."""
-    if offset is None:
+def _with_offset(model: Any, offset: Any, exposure: Any) -> Any:
+    """Return a model that knows offset and exposure of the rows that are scored."""
+    if offset is None and exposure is None:
         return model
+    given = {"offset": offset} | ({} if exposure is None else {"exposure": exposure})
     shifted = copy.copy(model)
     for name in ("predict", "decision_function", "predict_proba", "predict_log_proba", "score"):
         method = getattr(model, name, None)
+        own = given if name in ("predict", "score") else {"offset": offset}
         if method is not None:
-            setattr(shifted, name, update_wrapper(partial(method, offset=offset), method))
+            setattr(shifted, name, update_wrapper(partial(method, **own), method))
     return shifted

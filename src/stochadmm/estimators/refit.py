@@ -323,7 +323,7 @@ def mixed(model: Any, fitting: Any, result: Result, part: float, budget: Budget)
         data,
         space,
         coef.shape[1:],
-        ~columns.free if model.positive else None,
+        model._signed(fitting),
         budget,
         model.random_state,
     )

@@ -140,6 +140,8 @@ class Elementwise:
     name: ClassVar[str]
     """What estimators call it, and compiled code."""
     capabilities: ClassVar[Capabilities] = COMPLETE | {Has.LOG_LIKELIHOOD}
+    exposure: ClassVar[str | None] = None
+    """What an exposure is: the log of it an "offset" of counts, or a "weight" of a mean amount."""
     nonnegative: ClassVar[bool] = True
     """Whether no value is below zero, so that a value is a scale of its own."""
 

@@ -47,6 +47,7 @@ class Gamma(Elementwise):
 
     max_ratio: float = 400.0
     name: ClassVar[str] = "gamma"
+    exposure: ClassVar[str | None] = "weight"
     capabilities: ClassVar[Capabilities] = Elementwise.capabilities | {Has.BEYOND}
     nonnegative: ClassVar[bool] = False
 

@@ -39,6 +39,7 @@ class NegativeBinomial(Elementwise):
     dispersion: float = 1.0
     max_target: float = 100.0
     name: ClassVar[str] = "negative_binomial"
+    exposure: ClassVar[str | None] = "offset"
     nonnegative: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -48,6 +48,7 @@ class Poisson(Elementwise):
 
     max_prediction: float = 6.0
     name: ClassVar[str] = "poisson"
+    exposure: ClassVar[str | None] = "offset"
     capabilities: ClassVar[Capabilities] = Elementwise.capabilities | {Has.BEYOND}
     nonnegative: ClassVar[bool] = False
 

@@ -48,6 +48,7 @@ class Tweedie(Elementwise):
     power: float = 1.5
     max_part: float = 1e3
     name: ClassVar[str] = "tweedie"
+    exposure: ClassVar[str | None] = "weight"
     capabilities: ClassVar[Capabilities] = (Elementwise.capabilities | {Has.BEYOND}) - {
         Has.LOG_LIKELIHOOD
     }

@@ -1,0 +1,88 @@
+"""Columns of frames of any library, read through narwhals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from ..base.protocols import Array
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its values, which of them are missing, and what its type says of them."""
+
+    name: Any
+    kind: str
+    """"number", "flag", "text", or "ordered" for categories with an order."""
+    values: Array
+    """float64 for numbers, objects otherwise."""
+    missing: Array
+    categories: tuple[Any, ...] | None = None
+    """All categories in their order, those without rows included; only of "ordered"."""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def as_frame(X: Any) -> Any:
+    """Return a pandas, polars or Arrow frame as narwhals sees it, None for anything else."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def read_columns(X: Any) -> dict[Any, Column]:
+    """Return the columns of a frame by name, or those of an array by number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.terms import read_columns
+    >>> columns = read_columns(np.array([["a", 1.5], ["b", 2.0]], dtype=object))
+    >>> [column.kind for column in columns.values()]
+    ['text', 'number']
+    """
+    frame = as_frame(X)
+    if frame is not None:
+        return {name: _of_series(name, frame.get_column(name)) for name in frame.columns}
+    X = np.asarray(X)
+    return {j: of_values(j, X[:, j]) for j in range(X.shape[1])}
+
+
+def _of_series(name: Any, series: Any) -> Column:
+    dtype = series.dtype
+    missing = series.is_null().to_numpy().astype(bool)
+    if dtype == nw.Boolean:
+        return Column(name, "flag", series.to_numpy().astype(object), missing)
+    if dtype.is_numeric():
+        values = series.to_numpy().astype(np.float64)
+        return Column(name, "number", values, missing | np.isnan(values))
+    values = series.to_numpy().astype(object)
+    if isinstance(dtype, nw.Enum):
+        return Column(name, "ordered", values, missing, tuple(dtype.categories))
+    if dtype == nw.Object:
+        return of_values(name, values)
+    if dtype in (nw.String, nw.Categorical):
+        return Column(name, "text", values, missing)
+    raise ValueError(
+        f"column {name!r} has the type {dtype}; make it a number, or texts if it is a factor"
+    )
+
+
+def of_values(name: Any, values: Array) -> Column:
+    """Return a column of an array: numbers where all values are, else texts or other objects."""
+    if values.dtype.kind in "biuf":
+        numbers = values.astype(np.float64)
+        return Column(name, "number", numbers, np.isnan(numbers))
+    values = values.astype(object)
+    missing = np.array([value is None or value != value for value in values.tolist()], dtype=bool)
+    kinds = {type(value) for value in values[~missing].tolist()}
+    if kinds and all(issubclass(kind, bool) for kind in kinds):
+        return Column(name, "flag", values, missing)
+    if kinds and all(issubclass(kind, (int, float)) for kind in kinds):
+        numbers = np.where(missing, np.nan, values).astype(np.float64)
+        return Column(name, "number", numbers, missing)
+    return Column(name, "text", values, missing)
