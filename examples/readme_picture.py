@@ -1,68 +1,68 @@
-"""The picture of the README: what structure does to coefficients.
+"""The picture of the start page: the same model from four samples of real images.
 
-python examples/readme_picture.py docs/structure.png
+STOCHADMM_DATA=... python examples/readme_picture.py docs/structure.png
+
+Draws 200 images of the digits 4 and 9 (MNIST) four times and fits two classifiers to each sample:
+plain l1, and pixels of the grid drawn together. The plain model takes the strength at which its
+number of coefficients that are not zero is nearest to that of the structured one.
 """
 
 import sys
+from itertools import combinations
 
 import matplotlib
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 import stochadmm as sa
+from stochadmm_reproduction import datasets
+
+SIDE, SAMPLES, ROWS = 20, 4, 200
 
 
-def digits():
-    """Return the maps of a plain and of a grid-fused classifier, with their test scores."""
-    images, labels = load_digits(return_X_y=True)
-    chosen = np.isin(labels, (3, 8))
-    parts = train_test_split(images[chosen] / 16, labels[chosen], random_state=0)
-    X, X_test, y, y_test = parts
-    found = {}
-    for name, model in (
-        ("plain l1", sa.SparseLogisticClassifier(alpha=0.01)),
-        ("tied on the grid of pixels", sa.GraphFusedClassifier(graph=(8, 8), alpha=0.02)),
-    ):
-        model.fit(X, y)
-        found[name] = model.coef_.reshape(8, 8), model.score(X_test, y_test)
+def models():
+    """Return the coefficients of both models, one row per sample."""
+    data = datasets.load("mnist")
+    X = data.X.reshape(-1, 28, 28)[:, 4:24, 4:24].reshape(-1, SIDE**2)
+    rng = np.random.default_rng(0)
+    found = {"plain l1": [], "neighbouring pixels merge": []}
+    for _ in range(SAMPLES):
+        rows = np.r_[
+            tuple(
+                rng.choice(np.flatnonzero(data.y == digit), ROWS // 2, replace=False)
+                for digit in (4, 9)
+            )
+        ]
+        images, labels = np.asarray(X[rows], float), data.y[rows]
+        grid = sa.GraphFusedClassifier(graph=(SIDE, SIDE), l1_ratio=0.5)
+        grid.set_params(alpha=grid.alpha_max(images, labels) / 8).fit(images, labels)
+        path = sa.SparseLogisticClassifier().path(images, labels, alphas=60, eps=2e-4)
+        plain = np.asarray(path.coefs).reshape(60, -1)
+        sizes = np.count_nonzero(plain, axis=1)
+        same = np.abs(sizes - np.count_nonzero(grid.coef_)).argmin()
+        found["plain l1"].append(plain[same])
+        found["neighbouring pixels merge"].append(grid.coef_.ravel())
     return found
 
 
-def chain():
-    """Return planted coefficients along a chain, and those of a lasso and a fused lasso."""
-    rng = np.random.default_rng(0)
-    coef = np.zeros(100)
-    coef[15:30], coef[50:58], coef[70:90] = 1.0, -1.5, 0.5
-    X = 0.6 * rng.standard_normal((150, 100))
-    X += 0.8 * np.repeat(rng.standard_normal((150, 20)), 5, axis=1)
-    y = X @ coef + 3.0 * rng.standard_normal(150)
-    plain = sa.LassoRegressorCV(alphas=20, cv=5).fit(X, y)
-    fused = sa.FusedLassoRegressorCV(l1_ratio=0.1, alphas=20, cv=5).fit(X, y)
-    return coef, {"plain l1": plain.coef_, "tied along the chain": fused.coef_}
+def dice(coefs):
+    """Return the mean share of pixels that two samples have in common."""
+    used = [set(np.flatnonzero(coef)) for coef in coefs]
+    return np.mean([2 * len(a & b) / (len(a) + len(b)) for a, b in combinations(used, 2)])
 
 
 def main():
-    """Draw both."""
-    figure, axes = plt.subplots(
-        2, 2, figsize=(9, 4.4), layout="constrained", width_ratios=(1, 2.4)
-    )
-    for ax, (name, (coef, score)) in zip(axes[:, 0], digits().items(), strict=True):
-        top = np.abs(coef).max()
-        ax.imshow(coef, cmap="RdBu_r", vmin=-top, vmax=top)
-        ax.set(xticks=[], yticks=[])
-        ax.set_title(f"3 or 8? {name}\n{score:.1%} correct", fontsize=9)
-    truth, found = chain()
-    for ax, (name, coef) in zip(axes[:, 1], found.items(), strict=True):
-        ax.step(np.arange(100), truth, where="mid", color="0.7", linewidth=4, label="truth")
-        ax.step(np.arange(100), coef, where="mid", label=name)
-        error = np.linalg.norm(coef - truth) / np.linalg.norm(truth)
-        ax.set_title(f"sensors in a row, {name}: error {error:.2f}", fontsize=9)
-        ax.set(ylim=(-2.2, 2.2))
-    axes[1, 1].set_xlabel("sensor")
+    """Draw one row per model and one column per sample."""
+    figure, axes = plt.subplots(2, SAMPLES, figsize=(9, 5), layout="constrained")
+    for row, (name, coefs) in zip(axes, models().items(), strict=True):
+        for number, (ax, coef) in enumerate(zip(row, coefs, strict=True), 1):
+            top = np.abs(coef).max()
+            ax.imshow(coef.reshape(SIDE, SIDE), cmap="RdBu_r", vmin=-top, vmax=top)
+            ax.set(xticks=[], yticks=[])
+            ax.set_title(f"sample {number}: {np.count_nonzero(coef)} pixels", fontsize=9)
+        row[0].set_ylabel(f"{name}\nstability {dice(coefs):.2f}", fontsize=10)
     figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "structure.png", dpi=130)
 
 

@@ -70,6 +70,14 @@ def test_the_demo_reports_every_method_and_draws_both_problems(run, tmp_path, mo
     assert len(list((tmp_path / "out").glob("*.png"))) == 4
 
 
+def test_the_demo_ends_with_a_picture_and_what_to_see(run, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr("stochadmm.cli.demo.METHODS", ("auto",))
+    last = run("demo", "--rows", 500, "--out", tmp_path).stdout.strip().splitlines()[-1]
+    assert str(tmp_path / "digits-coefficients.png") in last and "neighbouring pixels" in last
+    assert (tmp_path / "digits-coefficients.png").exists()
+
+
 def test_info_tells_versions_and_threads(run):
     result = run("info", "--json")
     assert result.exit_code == 0

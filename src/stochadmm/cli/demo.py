@@ -92,15 +92,18 @@ def demo(
         report[job.name] = [_row(name, result) for name, result in results.items()]
         if not as_json:
             console.print(_table(report[job.name]))
-        draw(job, results, out, console)
+        drawn = draw(job, results, out, console)
     if as_json:
         typer.echo(json_text(report, indent=2))
         return
-    console.print(
-        "\nNext: your own table with `stochadmm fit --help`, `sa.GraphFusedClassifier` from "
-        "Python, the gallery with `make docs`.",
-        highlight=False,
-    )
+    if drawn:
+        console.print(
+            f"\nLook at {out / 'digits-coefficients.png'}: many neighbouring pixels have merged "
+            "into patches of equal weight, red for even digits and blue for odd ones.",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def digits() -> Job:
@@ -176,13 +179,13 @@ def compare(job: Job, methods: list[str], console: Any) -> dict[str, Any]:
     return results
 
 
-def draw(job: Job, results: dict[str, Any], out: Path, console: Any) -> None:
-    """Write the curves of all methods and the coefficients of the first one."""
+def draw(job: Job, results: dict[str, Any], out: Path, console: Any) -> bool:
+    """Write the curves of all methods and the coefficients of the first one, where possible."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         console.print("No figures: matplotlib is missing; pip install 'stochadmm[plots]'")
-        return
+        return False
     from stochadmm.base.files import replacing
 
     for name, paint in (("convergence", _paint_curves), ("coefficients", _paint_coefficients)):
@@ -192,6 +195,7 @@ def draw(job: Job, results: dict[str, Any], out: Path, console: Any) -> None:
         with replacing(path) as temporary:
             figure.savefig(temporary, format="png", dpi=150)
         console.print(f"Wrote {path}", markup=False, emoji=False)
+    return True
 
 
 def _logistic(X: Any, y: Any, structure: Any, strength: float) -> Any:
