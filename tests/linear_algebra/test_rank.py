@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.linear_algebra.rank import rank
+from stochadmm.linear_algebra.rank import kernel, rank, rank_of_columns
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -43,3 +43,79 @@ def test_degrees_of_freedom_are_the_dimension_of_the_fit():
     tied = np.flatnonzero(np.abs(cycle @ model.coef_) <= 1e-9)
     assert 0 < tied.size < 9
     assert model.dof_ == 9 - np.linalg.matrix_rank(cycle[tied]) + 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_kernel_is_orthonormal_and_complete(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.integers(-1, 2, (rng.integers(0, 9), 8)).astype(float)
+    A = np.concatenate([A, A[:1]]) if seed % 2 else A  # a dependence
+    N = kernel(sparse.csr_array(A))
+    assert N.shape[1] == 8 - (np.linalg.matrix_rank(A) if A.size else 0)
+    np.testing.assert_allclose(N.T @ N, np.eye(N.shape[1]), atol=1e-13)
+    np.testing.assert_allclose(A @ N, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_rank_of_merged_columns_is_that_of_the_whole_design(seed):
+    """Against ``numpy.linalg.matrix_rank`` of ``[1, X B]``; dependences that rare rows break."""
+    rng = np.random.default_rng(seed)
+    n, d, k = int(rng.integers(3, 400)), int(rng.integers(1, 12)), int(rng.integers(0, 14))
+    X = rng.standard_normal((n, d)) if seed % 2 else np.eye(d)[rng.integers(0, d, n)]
+    if d > 2:
+        X[:, 0] = X[:, 1] + X[:, 2]
+        X[rng.integers(0, n), 0] += seed % 3  # seldom, or never, not the sum
+    B = rng.integers(-1, 2, (d, k)).astype(float)
+    for intercept in (False, True):
+        M = np.column_stack([np.ones(n), X @ B]) if intercept else X @ B
+        expected = np.linalg.matrix_rank(M) if M.size else 0
+        for rows in (X, sparse.csr_array(X)):
+            assert rank_of_columns(rows, sparse.csc_array(B), intercept) == expected
+
+
+def two_factors(rng):
+    """Full one-hot factors of 6 and 5 levels: 11 columns that with the intercept have rank 10."""
+    a, b = np.eye(6)[rng.integers(0, 6, 150)], np.eye(5)[rng.integers(0, 5, 150)]
+    X = np.column_stack([a, b])
+    return X, X @ rng.standard_normal(11) + rng.standard_normal(150)
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_full_factors_beside_an_intercept_have_the_aic_of_least_squares(kind, standardize):
+    X, y = two_factors(np.random.default_rng(0))
+    model = sa.GeneralizedLassoRegressor(0.0, standardize=standardize, tol=1e-8).fit(kind(X), y)
+    whole = np.column_stack([np.ones(150), X])
+    residual = y - whole @ np.linalg.lstsq(whole, y)[0]
+    likelihood = -75 * (np.log(2 * np.pi * (residual @ residual) / 150) + 1)
+    assert model.dof_ == np.linalg.matrix_rank(whole) == 10
+    assert model.aic_ == pytest.approx(-2 * likelihood + 2 * 10, rel=1e-6)
+    assert model.bic_ == pytest.approx(-2 * likelihood + np.log(150) * 10, rel=1e-6)
+
+
+def test_paths_count_ranks_of_merged_columns():
+    rng = np.random.default_rng(1)
+    X, y = two_factors(rng)
+    path = sa.FusedLassoRegressor(l1_ratio=0.5).path(X, y, alphas=8)
+    for coef, dof in zip(path.coefs, path.dof, strict=True):
+        levels = [X[:, coef == value].sum(axis=1) for value in np.unique(coef[coef != 0])]
+        # neighbors with one value are one level; equal values that do not touch would be two
+        assert dof == np.linalg.matrix_rank(np.column_stack([np.ones(150), *levels]))
+    assert path.dof[-1] <= 10
+
+
+def test_rows_that_count_nothing_add_no_rank():
+    X = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [4.0, 5.0]])
+    model = sa.FusedLassoRegressor(0.0, l1_ratio=1.0, unpenalized=[0, 1])
+    model.fit(X, np.array([1.0, 2.0, 2.0, 9.0]), sample_weight=[1.0, 1.0, 1.0, 0.0])
+    assert model.dof_ == 2
+
+
+def test_a_matrix_of_low_rank_counts_independent_columns_of_the_data():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((80, 3))
+    X = np.column_stack([X, X[:, 0] - X[:, 1]])  # four columns of rank three
+    W = np.outer(rng.standard_normal(4), rng.standard_normal(5))
+    model = sa.SparseLowRankRegressor(1e-3, l1_ratio=0.0, tol=1e-8).fit(X, X @ W)
+    assert model.rank_ == 1
+    assert model.dof_ == 5 + (3 + 5 - 1)

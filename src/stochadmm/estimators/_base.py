@@ -100,8 +100,8 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         return []
 
     def _degrees(self, fitting: Fitting, result: Result) -> int:
-        """Return the degrees of freedom of the coefficients."""
-        return int(np.count_nonzero(fitting.structure.fold(result.coef, fitting.columns.n)))
+        """Return the degrees of freedom of the coefficients and the intercept."""
+        return _reports.degrees(fitting.data, self._space(fitting, result))
 
     def _shaped(self, coef: Array, intercept: Any) -> tuple[Array, Any]:
         """Return coefficients (d,) or (d, C) and intercepts in the shapes of the role."""

@@ -10,9 +10,11 @@ from sklearn.base import is_classifier
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
+from ..linear_algebra.rank import rank_of_columns
 from ..problem import Pair, Problem, objective_at_zero
 from ..run.result import Result, Status
 from ._data import Data
+from .refit import Space
 
 
 def criteria(data: Data, mean_loss: float, dof: int) -> tuple[float, float]:
@@ -25,6 +27,30 @@ def criteria(data: Data, mean_loss: float, dof: int) -> tuple[float, float]:
     n = data.n_rows
     deviance = -2.0 * data.log_likelihood(n * mean_loss)
     return float(deviance + 2 * dof), float(deviance + np.log(n) * dof)
+
+
+def degrees(data: Any, space: Space) -> int:
+    """Return the degrees of freedom: over the outputs, the sum of the ranks of their columns.
+
+    Columns of one coefficient are merged, the intercept is one more, and rows that count nothing
+    are left out. Columns that are read from files are counted, dependent or not.
+    """
+    if data.streamed:
+        return int(space.used.sum() + data.intercept * space.used.shape[1])
+    total = 0
+    known: dict[Any, int] = {}
+    for k, used in enumerate(space.used.T):
+        weight = data.weight
+        if weight is not None and weight.ndim == 2:
+            weight = weight[:, k]
+        counted = None if weight is None or (weight > 0).all() else weight > 0
+        key = used.tobytes(), b"" if counted is None else counted.tobytes()
+        if key not in known:
+            basis = space.basis[:, np.flatnonzero(used)]
+            X = data.X if counted is None else data.X[counted]
+            known[key] = rank_of_columns(X, basis, data.intercept)
+        total += known[key]
+    return total
 
 
 def is_answer(result: Result) -> bool:
@@ -41,8 +67,7 @@ def describe(
     unknown = model.warm_start or fitting.data.streamed  # F at zero would be another read
     model._at_start = None if unknown else objective_at_zero(problem, workspace)
     model._inspect(fitting, problem, result)
-    outputs = result.coef.shape[1] if result.coef.ndim == 2 else 1
-    model.dof_ = model._degrees(fitting, result) + fitting.data.intercept * outputs
+    model.dof_ = model._degrees(fitting, result)
     model.aic_ = model.bic_ = np.nan
     if is_answer(result):
         penalty = problem.penalty(problem.feasible(Pair(problem.zeros().x1, x2)))

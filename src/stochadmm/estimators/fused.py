@@ -58,17 +58,6 @@ class Fused(StructuredModel):
         levels = self._ties(fitting, result.coef)
         return of_levels(result.coef, levels, fitting.columns.free, self.l1_ratio > 0)
 
-    def _degrees(self, fitting: Fitting, result: Result) -> int:
-        """Return the number of levels, without those that the l1 norm or ties hold at zero."""
-        d = result.coef.shape[0]
-        labels, signs = (part.reshape(d, -1) for part in self._ties(fitting, result.coef))
-        counted = signs != 0
-        if self.l1_ratio > 0:
-            counted &= result.coef.reshape(d, -1) != 0
-        return sum(
-            np.unique(label[own]).size for label, own in zip(labels.T, counted.T, strict=True)
-        )
-
     def plot_coef_graph(self, ax: Any = None, positions: Any = None, names: Any = None) -> Any:
         """Draw the graph with its nodes colored by coefficient, negative edges as broken lines.
 

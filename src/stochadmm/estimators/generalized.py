@@ -10,7 +10,6 @@ import numpy as np
 from ..base.protocols import Array, Operator
 from ..base.validation import is_whole
 from ..linear_algebra.affine import as_sparse
-from ..linear_algebra.rank import rank
 from ..operators import Differences, Identity
 from ..penalties import L1
 from ..run.result import Result
@@ -21,7 +20,7 @@ from ._regressor import Regressor
 from ._structure import Columns, Structure
 from .refit import Space, of_kernel, of_support
 
-LARGEST_RANK = 2000  # columns up to which the rank of the active rows is computed
+LARGEST_RANK = 2000  # columns up to which the kernel of the active rows is computed
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -44,17 +43,16 @@ class Analysis(StructuredModel):
         return of_kernel(terms[0][0], _vanishing(terms[0][0], coef))
 
     def _degrees(self, fitting: Fitting, result: Result) -> int:
-        """Return the dimension of the coefficients with the same rows ``D w`` at zero."""
-        coef = result.coef.reshape(result.coef.shape[0], -1)
-        if not fitting.structure.terms or not fitting.structure.terms[0][0].shape[0]:
-            return int(coef.size)
-        D: Any = fitting.structure.terms[0][0]
-        zero = _vanishing(D, coef)
-        A = as_sparse(D) if coef.shape[0] <= LARGEST_RANK else None
-        if A is None:
-            return int(coef.size - zero.sum())
-        ranks = [rank(A[np.flatnonzero(column)]) for column in zero.T]
-        return int(coef.size - sum(ranks))
+        """Return the rank of the data over the coefficients with the same rows ``D w`` at zero."""
+        terms, coef = fitting.structure.terms, result.coef.reshape(result.coef.shape[0], -1)
+        if (
+            not terms
+            or not terms[0][0].shape[0]
+            or (coef.shape[0] <= LARGEST_RANK and as_sparse(terms[0][0]) is not None)
+        ):
+            return super()._degrees(fitting, result)
+        found = coef.size - int(_vanishing(terms[0][0], coef).sum())
+        return found + fitting.data.intercept * coef.shape[1]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

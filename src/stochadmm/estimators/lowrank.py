@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..exact import prox_side
+from ..linear_algebra.rank import rank_of_columns
 from ..operators import Identity
 from ..penalties import L1, Nuclear, RowsL21, SparseGroupNorm
 from ..problem import Pair, Problem
@@ -106,12 +108,25 @@ class SparseLowRank(StructuredModel):
         return zero.reshape(-1) if not fitting.columns.several else zero
 
     def _degrees(self, fitting: Fitting, result: Result) -> int:
-        """Return the parameters of a matrix of that rank on its non-zero rows and columns."""
-        held = np.atleast_2d(self.sparse_coef_)[:, fitting.columns.penalized]
-        free = int(np.count_nonzero(result.coef[fitting.columns.free]))
-        rows, columns = (int(np.count_nonzero(held.any(axis=axis))) for axis in (1, 0))
-        rank = self.rank_
-        return free + min(int(np.count_nonzero(held)), rank * max(rows + columns - rank, 0))
+        """Return the parameters of a matrix of that rank on its non-zero rows and columns.
+
+        Rows of the matrix are columns of X: as many as are independent of each other, and of what
+        is not penalized.
+        """
+        data, columns = fitting.data, fitting.columns
+        held = np.atleast_2d(self.sparse_coef_)
+        kept = held.any(axis=0) & ~columns.free
+        outputs, free, whole = len(held), int(columns.free.sum()), int((columns.free | kept).sum())
+        if data.streamed:
+            free, whole = free + data.intercept, whole + data.intercept
+        else:
+            eye = sparse.eye_array(columns.n, format="csc")
+            free = rank_of_columns(data.X, eye[:, np.flatnonzero(columns.free)], data.intercept)
+            every = np.flatnonzero(columns.free | kept)
+            whole = rank_of_columns(data.X, eye[:, every], data.intercept)
+        rank, serve = self.rank_, int(np.count_nonzero(held[:, columns.penalized].any(axis=1)))
+        entries = int(np.count_nonzero(held[:, columns.penalized]))
+        return outputs * free + min(entries, rank * max(whole - free + serve - rank, 0))
 
 
 def _rank(coef: Any) -> int:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..data import Rows, checked_rows
 from ..linear_algebra.affine import as_sparse
+from ..linear_algebra.rank import kernel
 from ..penalties import Separable
 from ..problem import Problem
 from ..run.result import Result
@@ -107,8 +108,7 @@ def of_kernel(operator: Any, zero: Array) -> Space:
     blocks, used = [], []
     outputs = zero.reshape(zero.shape[0], -1).T
     for k, mask in enumerate(outputs):
-        held = rows[np.flatnonzero(mask)].toarray()
-        basis = linalg.null_space(held) if len(held) else np.eye(rows.shape[1])
+        basis = kernel(rows[np.flatnonzero(mask)])
         mark = np.zeros((basis.shape[1], len(outputs)), dtype=bool)
         mark[:, k] = True
         blocks.append(basis)

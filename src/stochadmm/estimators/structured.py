@@ -235,24 +235,6 @@ class Structured(Tables, StructuredModel):
             mask[part.places] = _direction(part) != 0
         return mask if mask.any() and fitting.data.intercept else None
 
-    def _degrees(self, fitting: Fitting, result: Result) -> int:
-        """Return the rank of the design with merged levels, without the intercepts."""
-        space, data = self._space(fitting, result), fitting.data
-        found: int = 0
-        for c in range(space.used.shape[1]):
-            Z: Any = sparse.csr_array(sparse.csr_array(data.X) @ space.basis[:, space.used[:, c]])
-            if data.intercept:
-                ones = sparse.csr_array(np.ones((Z.shape[0], 1)))
-                Z = sparse.hstack([ones, Z], format="csr")
-            gram = (Z.T @ Z).toarray()
-            size = np.sqrt(np.diag(gram))
-            size[size == 0] = 1.0
-            scaled = gram / size / size[:, None]
-            found = found + int(
-                np.linalg.matrix_rank(scaled, hermitian=True, tol=1e-10 * len(size))
-            )
-        return int(found - data.intercept * space.used.shape[1])
-
     def _refit(self, fitting: Fitting, result: Result, budget: Budget) -> None:
         super()._refit(fitting, result, budget)
         self._errors = None

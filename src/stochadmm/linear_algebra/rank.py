@@ -1,11 +1,17 @@
-"""The rank of sparse matrices."""
+"""The rank and the kernel of sparse matrices, and the rank of a few columns of many rows."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
+from scipy.sparse.linalg import splu
+
+from ..base.protocols import Array
+
+MOST_COLUMNS = 1000
+"""Of a dense decomposition that takes their cube; the rank of more is not looked for."""
 
 
 def rank(A: Any) -> int:
@@ -51,3 +57,85 @@ def rank(A: Any) -> int:
         return found
     core = sparse.csr_array(entries)[left][:, right].toarray()
     return found + int(np.linalg.matrix_rank(core))
+
+
+def kernel(A: Any) -> Array:
+    """Return an orthonormal basis of the vectors w with ``A w = 0``, A sparse.
+
+    Rows without dependences are completed to a square matrix by random ones: its sparse factors
+    give a basis in the time of a few products. Others go to a dense decomposition.
+    """
+    d = A.shape[1]
+    rows: Any = sparse.csc_array(A, dtype=np.float64)
+    count = d - rows.shape[0]
+    if rows.shape[0] == 0:
+        return np.eye(d)
+    if count < 0 or rank(rows) < rows.shape[0]:
+        return np.asarray(linalg.null_space(rows.toarray()))
+    if count == 0:
+        return np.zeros((d, 0))
+    more = np.random.default_rng(0).standard_normal((count, d))
+    factors = splu(sparse.vstack([rows, sparse.csc_array(more)], format="csc"))
+    ends = np.concatenate([np.zeros((rows.shape[0], count)), np.eye(count)])
+    return np.asarray(np.linalg.qr(factors.solve(ends))[0])
+
+
+def rank_of_columns(X: Any, basis: Any, intercept: bool) -> int:
+    """Return the rank of ``[1, X B]``, without the column of ones where there is no intercept.
+
+    A few rows have it, if none of their dependences is broken by another row: rows that break one
+    join the few. With more than `MOST_COLUMNS` columns and rows, no dependences are looked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.linear_algebra.rank import rank_of_columns
+    >>> one_hot = np.eye(3)[[0, 1, 2, 0, 1, 2]]
+    >>> rank_of_columns(one_hot, np.eye(3), intercept=True)
+    3
+    """
+    n, count = X.shape[0], basis.shape[1] + intercept
+    if min(n, count) > MOST_COLUMNS or not n * count:
+        return int(min(n, count))
+    rng, eps = np.random.default_rng(0), float(np.finfo(X.dtype).eps)
+    few = np.sort(rng.choice(n, min(n, count + 10), replace=False))
+    while True:
+        M = _design(X[few], basis, intercept)
+        size = np.linalg.norm(M, axis=0)
+        size[size == 0] = 1.0
+        M /= size
+        noise = eps * max(M.shape)
+        pivots = np.abs(np.diag(np.linalg.qr(M if M.shape[0] >= count else M.T, mode="r")))
+        full = pivots.min() > 10.0 * noise * pivots.max()  # 10: pivots are no singular values
+        if full and (M.shape[0] >= count or M.shape[0] == n):
+            return int(min(M.shape))
+        _, values, right = np.linalg.svd(M)
+        found = int(np.count_nonzero(values > noise * values.max()))
+        if few.size == n or found == count:
+            return found
+        v = (rng.standard_normal(count - found) @ right[found:]) / size
+        broken = _broken(X, basis, intercept, v, noise)
+        broken = np.setdiff1d(np.flatnonzero(broken), few)
+        if not broken.size:
+            return found
+        more = rng.choice(broken, min(broken.size, few.size), replace=False)
+        few = np.sort(np.concatenate([few, more]))
+
+
+def _design(X: Any, basis: Any, intercept: bool) -> Array:
+    """Return ``[1, X B]`` of a few rows, in double precision."""
+    M: Any = X @ basis
+    dense = np.array(cast(Any, M).toarray() if sparse.issparse(M) else M, dtype=np.float64)
+    return np.column_stack([np.ones(len(dense)), dense]) if intercept else dense
+
+
+def _broken(X: Any, basis: Any, intercept: bool, v: Array, noise: float) -> Array:
+    """Return the rows of ``[1, X B]`` whose product with v is more than rounding."""
+    w, constant = np.asarray(basis @ v[int(intercept) :]), v[0] if intercept else 0.0
+    reach = abs(basis) @ np.abs(v[int(intercept) :])
+    out = np.empty(X.shape[0], dtype=bool)
+    for start in range(0, len(out), 4096):  # no second copy of X
+        rows = X[start : start + 4096]
+        sums = abs(rows) @ reach + abs(constant)
+        out[start : start + 4096] = np.abs(rows @ w + constant) > 10.0 * noise * sums
+    return out
