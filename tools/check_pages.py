@@ -55,8 +55,12 @@ async function main() {
     for (const width of WIDTHS) {
       frame.style.width = `${width}px`;
       const across = Math.max(inside.documentElement.scrollWidth, inside.body.scrollWidth);
-      const over = across <= width ? [] : [...inside.body.querySelectorAll("*")]
-        .filter(e => e.getBoundingClientRect().right > width + 1 && e.clientWidth > 0);
+      // what a parent cuts off does not show in scrollWidth; what scrolls by itself is fine
+      const scrolls = e => e && (/auto|scroll/.test(getComputedStyle(e).overflowX) &&
+        e.className !== "bd-main" && !e.matches("html, body") || scrolls(e.parentElement));
+      const over = [...(inside.querySelector("article") || inside.body).querySelectorAll("*")]
+        .filter(e => e.clientWidth > 0 && !scrolls(e)
+          && e.getBoundingClientRect().right > width + 1);
       const widest = over.slice(-3).map(e => e.tagName + "." + e.className + ": " +
         e.textContent.trim().slice(0, 40)).join(" | ");
       found.push({page, width, across, widest});
@@ -141,9 +145,9 @@ def main() -> int:
                     size = f"--window-size={width},{1600 if width < 500 else 1000}"
                     browse(f"--screenshot={picture}", size, f"{address}/{page}.html").wait(120)
         server.shutdown()
-    wide = [one for one in Site.found if one["across"] > one["width"]]
+    wide = [one for one in Site.found if one["across"] > one["width"] or one["widest"]]
     for one in wide:
-        print(f"{one['page']}: {one['across']} of {one['width']} pixels; {one['widest']}")
+        print(f"{one['page']}: {one['across']} at {one['width']} pixels; {one['widest']}")
     print(f"{len(pages)} pages at {WIDTHS[0]} and {WIDTHS[1]} pixels, {len(wide)} too wide")
     if not finished:
         sys.exit(f"{Site.missing} of {len(pages)} pages are left after {given.seconds:g} seconds")
