@@ -56,8 +56,8 @@ async function main() {
       frame.style.width = `${width}px`;
       const across = Math.max(inside.documentElement.scrollWidth, inside.body.scrollWidth);
       // what a parent cuts off does not show in scrollWidth; what scrolls by itself is fine
-      const scrolls = e => e && (/auto|scroll/.test(getComputedStyle(e).overflowX) &&
-        e.className !== "bd-main" && !e.matches("html, body") || scrolls(e.parentElement));
+      const scrolls = e => e && !e.matches("article, body") &&
+        (/auto|scroll/.test(getComputedStyle(e).overflowX) || scrolls(e.parentElement));
       const over = [...(inside.querySelector("article") || inside.body).querySelectorAll("*")]
         .filter(e => e.clientWidth > 0 && !scrolls(e)
           && e.getBoundingClientRect().right > width + 1);
