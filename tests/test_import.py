@@ -22,7 +22,11 @@ def shown_to_type_checkers():
     """Return what is imported under ``TYPE_CHECKING`` by name, estimators left out."""
     tree = ast.parse(inspect.getsource(sa))
     (block,) = (n for n in tree.body if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n))
-    imports = [part for part in block.body if part.names[0].name != "*"]
+    imports = [
+        part
+        for part in block.body
+        if isinstance(part, ast.ImportFrom) and part.names[0].name != "*"
+    ]
     found = {}
     exec(compile(ast.Module(imports, []), "imports", "exec"), {"__package__": "stochadmm"}, found)
     return found
@@ -57,6 +61,11 @@ def test_every_public_name_is_found_and_stays_the_same_object():
 def test_a_new_process_finds_every_public_name_by_a_from_import():
     run(f"from stochadmm import ({', '.join(sa.__all__)})")
     run("from stochadmm import *; minimize, FusedLassoRegressor, Problem, L1, solvers.get")
+
+
+def test_an_import_of_all_names_keeps_the_built_in_open():
+    run("from stochadmm import *; import builtins; assert open is builtins.open")
+    assert sa.open is sa.data.open_source and "open" in dir(sa)
 
 
 def test_type_checkers_are_shown_the_objects_that_are_loaded():

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .cluster import EngineLost
     from .comparison import Comparison, compare
     from .data import DataError
-    from .data import open_source as open
     from .estimators import *  # noqa: F403
     from .linear_algebra.threads import use_threads
     from .problem import Pair, Problem
@@ -67,6 +66,8 @@ if TYPE_CHECKING:
         StreamedNewton,
         WorkingSet,
     )
+
+    open = data.open_source
 
 __version__ = "0.1.0"
 
@@ -129,7 +130,6 @@ __all__ = [
     "datasets",
     "iterate",
     "minimize",
-    "open",
     "solvers",
     "terms",
     "use_threads",
@@ -213,7 +213,7 @@ def __getattr__(name: str) -> Any:
     """Load what works on the parts, and scikit-learn with estimators, when it is asked for."""
     if name in _ROOMS:
         return import_module(f".{name}", __name__)
-    if name not in __all__:
+    if name not in __all__ and name != "open":  # an import of * keeps the built-in open
         hint = "" if name.startswith("_") else did_you_mean(name, __all__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint and '; '}{hint}")
     globals()[name] = found = on_demand.load(__name__, _PLACES, name)
@@ -221,4 +221,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "open"})
