@@ -101,7 +101,7 @@ def check(kind, seed):
     terms, penalty, constraints = KINDS[kind]
     value = best(frame, k, h, penalty, constraints, kind == "grid")
     model = sa.StructuredRegressor(
-        ALPHA, terms=terms, weights="equal", loss="poisson", tol=1e-6
+        ALPHA, terms=terms, weights="equal", loss="poisson", tol=1e-9
     ).fit(frame[["a", "b"]], frame["y"])
     assert model.result_.objective == pytest.approx(value, abs=SLACK)
     assert model.result_.objective - model.result_.gap <= value + SLACK

@@ -59,6 +59,14 @@ class Design:
             found += [name] if kinds is None else [f"{name}={kind}" for kind in kinds]
         return found
 
+    def as_plain(self) -> dict[str, Any]:
+        """Return the fields as values of JSON."""
+        return {
+            "sources": self.sources,
+            "n_columns": self.n_columns,
+            "from_zero": self.from_zero,
+        }
+
     @property
     def expected(self) -> Expected:
         """What is known of the files that have these columns."""

@@ -8,9 +8,10 @@ import os
 import shutil
 import tempfile
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from ..losses import FOR_NUMBERS
 from ._columns import Table
 from ._design import Design
 from ._told import json_text
+
+if TYPE_CHECKING:
+    from ._terms import TermDesign
 
 FORMAT = 1
 
@@ -45,7 +49,7 @@ def check_place(folder: Path, overwrite: bool) -> None:
 class SavedModel:
     """What is needed to predict, and what was found out when it was fitted."""
 
-    design: Design
+    design: Design | TermDesign
     coef: Array
     """One row per output."""
     intercept: Array
@@ -88,13 +92,21 @@ class SavedModel:
 
     # ---------------------------------------------------------------- files
 
-    def save(self, folder: Path, report: str | None = None, overwrite: bool = False) -> None:
-        """Write the folder: all of it or nothing."""
+    def save(
+        self,
+        folder: Path,
+        report: str | None = None,
+        overwrite: bool = False,
+        export: Callable[[Path], None] | None = None,
+    ) -> None:
+        """Write the folder: all of it or nothing; ``export`` writes a rating table."""
         check_place(folder, overwrite)
         made = folder.parent / f".{folder.name}-{uuid.uuid4().hex[:8]}"
         made.mkdir()  # with the user's own permissions, unlike mkdtemp
         try:
             self._write(made, report)
+            if export is not None:
+                export(made / "table.csv")
             if folder.exists():
                 shutil.rmtree(folder)
             os.replace(made, folder)
@@ -108,9 +120,7 @@ class SavedModel:
             "loss": self.loss,
             "classes": self.classes,
             "offset": self.offset,
-            "sources": self.design.sources,
-            "n_columns": self.design.n_columns,
-            "from_zero": self.design.from_zero,
+            **self.design.as_plain(),
             "facts": self.facts,
         }
         (folder / "model.json").write_text(json_text(plain, indent=2) + "\n", encoding="utf-8")
@@ -152,7 +162,13 @@ class SavedModel:
         try:
             arrays = read_arrays(folder / "model.npz")
             coef, intercept = arrays["coef"], arrays["intercept"]
-            design = Design(plain["sources"], int(plain["n_columns"]), plain.get("from_zero"))
+            design: Design | TermDesign
+            if "terms" in plain:
+                from . import _terms
+
+                design = _terms.TermDesign.from_plain(plain)
+            else:
+                design = Design(plain["sources"], int(plain["n_columns"]), plain.get("from_zero"))
             model = cls(
                 design,
                 coef,
@@ -163,7 +179,7 @@ class SavedModel:
                 plain["offset"],
                 plain["facts"],
             )
-        except (OSError, ValueError, KeyError, EOFError) as error:
+        except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
             raise ValueError(f"{folder} is damaged ({error}); fit again") from error
         if (
             coef.ndim != 2

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from stochadmm.base.capabilities import has_members
-from stochadmm.plots import plain, plot_coef_graph, plot_path
+from stochadmm.estimators._tables import _relative
+from stochadmm.plots import plain, plot_coef_graph, plot_path, plot_terms
 from stochadmm.structures.given import Kind, given_graph
 
 from ._model import SavedModel
@@ -97,6 +98,8 @@ def _pictures(saved: SavedModel, model: Any, graph: Any, path: Any) -> list[tupl
         found.append(("Coefficients on the graph", _for_outputs(saved, on_graph)))
     if has_members(model, "plot_groups"):
         found.append(("Groups", [("", model.plot_groups)]))
+    if has_members(model, "plot_terms") and len(saved.coef) == 1:
+        found += _terms(model)
     bars = _for_outputs(saved, partial(_bars, names=names))
     found.append(("Largest coefficients", bars))
     if has_members(model, "score_path_"):
@@ -105,6 +108,17 @@ def _pictures(saved: SavedModel, model: Any, graph: Any, path: Any) -> list[tupl
         found.append(("Coefficients by strength", [("", partial(_path, path=path, saved=saved))]))
     found.append(("Convergence", [("", model.plot_convergence)]))
     return found
+
+
+def _terms(model: Any) -> list[tuple[str, Panels]]:
+    """Return the drawing of the levels of every term, one below the other."""
+    panels = model._panels()
+    draw: Panels = [("", partial(_term, panel=panel, ratio=_relative(model))) for panel in panels]
+    return [("Terms", draw)] if draw else []
+
+
+def _term(ax: Any, panel: Any, ratio: bool) -> None:
+    plot_terms([panel], ratio, [ax])
 
 
 def _for_outputs(saved: SavedModel, draw: Callable[..., Any]) -> Panels:

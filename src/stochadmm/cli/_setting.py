@@ -33,11 +33,20 @@ class Asked:
     weight: str | None = None
     offset: str | None = None
     drop: str = ""
+    exposure: str | None = None
+    ordered: str = ""
+    nominal: str = ""
+    free: str = ""
+    maps: str = ""
+    terms: str | None = None
+    missing: str | None = None
+    unseen: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a column in two places: an offset that is the target explains all of it."""
         roles = [(name, "--target") for name in self.targets]
         roles += [(self.weight or "", "--weight"), (self.offset or "", "--offset")]
+        roles += [(self.exposure or "", "--exposure")]
         found: dict[str, str] = {}
         for name, role in roles:
             if name and found.setdefault(name, role) != role:
@@ -64,7 +73,12 @@ class Asked:
     @property
     def taken(self) -> list[str | None]:
         """Columns that are no features."""
-        return [*self.targets, self.weight, self.offset]
+        return [*self.targets, self.weight, self.offset, self.exposure]
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether columns have a structure each."""
+        return bool(self.terms or self.ordered or self.nominal or self.free or self.maps)
 
     def checked_loss(self, default: str) -> str:
         """Return the loss asked for, or the default one."""
@@ -128,6 +142,10 @@ class Setting:
     def classifies(self) -> bool:
         """Whether the target is a label."""
         return self.loss in CLASSIFIER_LOSSES
+
+    def learned(self, model: Any) -> Any:
+        """Return how columns become those of a fitted model."""
+        return self.design
 
     def _placed(self) -> dict[str, Any]:
         """Return the structure with columns by number."""
@@ -209,7 +227,58 @@ class TableSetting(Setting):
         if asked.offset is not None:
             check_offset(self)
             found["offset"] = self.table.numbers(asked.offset, "offset")
+        if asked.exposure is not None:
+            if self.classifies:
+                raise ValueError(
+                    f"--exposure is for counts and amounts, not for --loss {self.loss}; use "
+                    "--weight"
+                )
+            found["exposure"] = self.table.numbers(asked.exposure, "exposure")
         return found
+
+
+class TermSetting(TableSetting):
+    """A setting with a structure per column."""
+
+    def __init__(self, table: Table, asked: Asked, loss: str) -> None:
+        from ._terms import frame_of, terms_of
+
+        if table.matrix is not None:
+            raise ValueError(f"{table.path} has one matrix without names, which terms need")
+        if len(asked.targets) > 1:
+            raise ValueError(
+                f"terms take one target, not {len(asked.targets)}; fit one model for each"
+            )
+        named = {name: listed(getattr(asked, name)) for name in ("ordered", "nominal", "free")}
+        self.table = table
+        self.terms = terms_of(table, asked.terms, named, listed(asked.maps))
+        frame = frame_of(table, table.features(asked.taken, asked.dropped), self.terms)
+        Setting.__init__(self, table.path, asked, loss, Design({}, 0), frame)
+        self.notes = table.notes([*asked.taken, *asked.dropped])
+        for name in named["ordered"]:
+            if table.columns[name].dtype == object:
+                levels = sorted({str(value) for value in table.columns[name]} - {""})
+                shown = ", ".join(levels[:6]) + (", ..." if len(levels) > 6 else "")
+                self.notes.append(f"levels of {name!r} are in the order of texts: {shown}")
+
+    def learned(self, model: Any) -> Any:
+        """Return how columns become those of a fitted model."""
+        from ._terms import TermDesign
+
+        return TermDesign.of(model, self.table)
+
+    def _choose(self) -> None:
+        """Set the estimator and its terms."""
+        asked = self.asked
+        for name in ("edges", "groups", "grid", "graph"):
+            if getattr(asked, name) is not None:
+                raise ValueError(
+                    f"--{name} and terms of columns exclude each other; pass one structure"
+                )
+        self.estimator = "StructuredClassifier" if self.classifies else "StructuredRegressor"
+        rules = {"missing": asked.missing, "unseen": asked.unseen}
+        self.options = {"terms": self.terms}
+        self.options |= {name: rule for name, rule in rules.items() if rule is not None}
 
 
 def check_offset(setting: Setting) -> None:
@@ -235,6 +304,11 @@ def prepare(table: Table, asked: Asked) -> TableSetting:
     """Check the options against a table in memory and choose the estimator."""
     values = [table.column(name, "target") for name in asked.targets]
     loss = asked.checked_loss("" if asked.loss else _default_loss(asked.targets, values[0]))
+    if asked.has_terms:
+        return TermSetting(table, asked, loss)
+    for name in ("missing", "unseen"):
+        if getattr(asked, name) is not None:
+            raise ValueError(f"--{name} is for models with terms, such as --nominal; leave it out")
     design = Design.of(table, table.features(asked.taken, asked.dropped))
     return TableSetting(table, asked, loss, design)
 

@@ -100,6 +100,9 @@ class StreamedSetting(Setting):
     streamed = True
 
     def __init__(self, path: str, asked: Asked, beyond: str) -> None:
+        for given, what in ((asked.has_terms, "terms need"), (asked.exposure, "--exposure needs")):
+            if given:
+                raise ValueError(f"{beyond}; {what} rows in memory: one file, within --memory")
         if asked.graph == "glasso":
             raise ValueError(
                 f"{beyond}; --graph glasso needs rows in memory: one file, within --memory"

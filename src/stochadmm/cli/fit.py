@@ -25,6 +25,14 @@ Graph = Annotated[str | None, typer.Option(help="chain, or glasso to find edges 
 L1Ratio = Annotated[float | None, typer.Option(min=0, max=1, help="Share of the l1 norm.")]
 Weight = Annotated[str | None, typer.Option(help="Column of row weights.")]
 Offset = Annotated[str | None, typer.Option(help="Column added to the linear predictor.")]
+Exposure = Annotated[str | None, typer.Option(help="Column of exposures, such as years.")]
+Ordered = Annotated[list[str] | None, typer.Option(help="Factors whose neighbors may merge.")]
+Nominal = Annotated[list[str] | None, typer.Option(help="Factors of which any levels may merge.")]
+MAP = typer.Option("--map", help="Factor=file of pairs: neighbors may merge.")
+Free = Annotated[list[str] | None, typer.Option(help="Columns without a penalty, with commas.")]
+Terms = Annotated[str | None, typer.Option(help="File of terms, JSON or YAML: {age: ordered}.")]
+Missing = Annotated[str | None, typer.Option(help="Gaps beside terms: error, level or mean.")]
+Unseen = Annotated[str | None, typer.Option(help="New levels: error, base or mean.")]
 Standardize = Annotated[bool, typer.Option("--standardize", help="Scale the columns first.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
@@ -52,6 +60,14 @@ def fit(
     l1_ratio: L1Ratio = None,
     weight: Weight = None,
     offset: Offset = None,
+    exposure: Exposure = None,
+    ordered: Ordered = None,
+    nominal: Nominal = None,
+    map_: Annotated[list[str] | None, MAP] = None,
+    free: Free = None,
+    terms: Terms = None,
+    missing: Missing = None,
+    unseen: Unseen = None,
     drop: Drop = None,
     standardize: Standardize = False,
     tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-4,
@@ -67,6 +83,9 @@ def fit(
     """Fit a structured linear model to a table.
 
     DATA: CSV, Parquet, Arrow, libsvm, npz, npy, folder, pattern; - for stdin.
+
+    Example: stochadmm fit claims.csv --target claims --loss poisson --exposure years
+    --ordered age --nominal brand --map zone=edges.csv --cv 5 --out tariff
     """
     from ._stream import HALF, setting_of
 
@@ -79,8 +98,27 @@ def fit(
             f"--alpha and {unused} exclude each other; leave --alpha out to choose it"
         )
     asked = Asked(
-        together(target, "y"), loss, edges, groups, grid, graph, weight, offset, together(drop)
+        together(target, "y"),
+        loss,
+        edges,
+        groups,
+        grid,
+        graph,
+        weight,
+        offset,
+        together(drop),
+        exposure,
+        together(ordered),
+        together(nominal),
+        together(free),
+        together(map_),
+        terms,
+        missing,
+        unseen,
     )
+    if asked.has_terms and (l1_ratio is not None or standardize):
+        unused = "--standardize" if l1_ratio is None else "--l1-ratio"
+        raise ValueError(f"{unused} is for models without terms; leave it out")
     setting = setting_of(data, asked, memory)
     options: dict[str, Any] = {"standardize": standardize, "tol": tol, "max_seconds": max_seconds}
     if l1_ratio is not None:
@@ -109,16 +147,21 @@ def _finish(
     path: Any = None,
 ) -> None:
     """Write the folder and say what was found."""
+    from stochadmm.base.capabilities import has_members
+
     from ._report import page
 
-    saved.save(out, page(saved, model, graph, path), overwrite)
+    # a rating table is of one output
+    export = model.export if has_members(model, "export") and len(saved.coef) == 1 else None
+    saved.save(out, page(saved, model, graph, path), overwrite, export)
     if as_json:
         typer.echo(json_text(saved.facts | {"model": str(out)}, indent=2))
         return
     typer.echo(model.summary())
     for note in saved.facts["notes"]:
         typer.echo(f"Note: {note}")
-    typer.echo(f"Wrote {out}: model.json, model.npz, coefficients.csv, report.html")
+    table = "" if export is None else ", table.csv"
+    typer.echo(f"Wrote {out}: model.json, model.npz, coefficients.csv{table}, report.html")
 
 
 def fitted(
@@ -150,11 +193,13 @@ def _saved(setting: Setting, model: Any, notes: list[str]) -> SavedModel:
     coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
     intercept = np.broadcast_to(np.ravel(np.asarray(model.intercept_, np.float64)), len(coef))
     result, asked = model.result_, model.get_params(deep=False)
+    design = setting.learned(model)
     facts = {
         "estimator": type(model).__name__,
         "data": setting.path,
         "rows": setting.n_rows,
-        "columns": setting.design.n_columns,
+        "columns": design.n_columns,
+        "exposure": setting.asked.exposure,
         "alpha": float(model.alpha_ if "alphas" in asked else model.alpha),
         "l1_ratio": asked.get("l1_ratio"),
         "status": result.status.name,
@@ -167,7 +212,7 @@ def _saved(setting: Setting, model: Any, notes: list[str]) -> SavedModel:
     }
     classes = names_of(model.classes_) if setting.classifies else None
     return SavedModel(
-        setting.design,
+        design,
         coef,
         np.array(intercept),
         setting.targets,

@@ -40,6 +40,9 @@ def predict(
     if not as_json or out != "-":
         rows = (row for part in chain([first], parts) for row in _rows(part))
         write_table(out, list(first), rows)
+    if saved.facts.get("exposure"):
+        unit = saved.facts["exposure"]
+        typer.echo(f"Note: predictions are for one unit of {unit!r}", err=True)
     for name, count in unseen.items():
         typer.echo(
             f"Note: {count} rows have a level of {name!r} that the model has not seen", err=True

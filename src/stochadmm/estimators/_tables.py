@@ -172,6 +172,10 @@ class Tables:
         from ..plots import plot_terms
 
         check_is_fitted(self)
+        return plot_terms(self._panels(), _relative(self), axes)
+
+    def _panels(self: Any) -> list[Any]:
+        """Return what is drawn of every term with levels."""
         self._one_output()
         panels = []
         for part in self._design.parts:
@@ -183,7 +187,7 @@ class Tables:
             panels.append(
                 (part.label, part.block.names, part.block.joined, coef, dots, part.block.mass)
             )
-        return plot_terms(panels, _relative(self), axes)
+        return panels
 
     def _found(self: Any) -> list[str]:
         """Return what the summary says of every term."""
