@@ -63,8 +63,6 @@ if TYPE_CHECKING:
         OptSADMM,
         Schedule,
         StocADMM,
-        StreamedNewton,
-        WorkingSet,
     )
 
     open = data.open_source
@@ -119,9 +117,7 @@ __all__ = [
     "Selection",
     "Status",
     "StocADMM",
-    "StreamedNewton",
     "VStack",
-    "WorkingSet",
     "as_operator",
     "certify",
     "cluster",
@@ -176,8 +172,6 @@ _PLACES = {
         "Newton",
         "Schedule",
         "StocADMM",
-        "StreamedNewton",
-        "WorkingSet",
     ),
 }
 """Where the names are that are loaded when they are asked for; parts are there at once."""

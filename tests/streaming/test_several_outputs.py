@@ -7,8 +7,7 @@ from scipy import sparse
 import stochadmm as sa
 from stochadmm.data import ArraySource, _protocol, spill
 from stochadmm.risk.sampling import Coin
-from stochadmm.solvers.default.streamed_newton import _tangent_problem
-from stochadmm.streaming import Sample, StreamedSum, WithRests, first_pass
+from stochadmm.streaming import Sample, StreamedSum, WithRests, first_pass, tangent_term
 
 ROWS, COLUMNS, CLASSES = 4000, 9, 3
 LOSSES = {
@@ -131,7 +130,7 @@ def test_the_tangent_of_the_rest_lies_below_and_touches(loss):
     sums = f2.run(x, coin=Coin(3, 0.2))
     rows = Sample.joined(sums.sample)
     assert 50 < len(rows.y) < 200
-    below = _tangent_problem(f2, rows, sums, x, first_pass(f2))
+    below = tangent_term(f2, rows, sums, x, first_pass(f2))
     assert isinstance(below.loss, WithRests)
     assert below.n_terms == len(rows.y) + CLASSES
     assert below.value(x) == pytest.approx(f2.value(x), rel=1e-12)
@@ -150,7 +149,7 @@ def test_conjugates_of_the_rest_hold_for_one_share_of_all_its_slopes(loss):
     x = rng.standard_normal((COLUMNS, CLASSES))
     sums = f2.run(x, coin=Coin(3, 0.2))
     rows = Sample.joined(sums.sample)
-    below = _tangent_problem(f2, rows, sums, x, first_pass(f2))
+    below = tangent_term(f2, rows, sums, x, first_pass(f2))
     u = below.loss.slope(below.predict(x), below.y)
     q = below.weight
 

@@ -12,7 +12,6 @@ from stochadmm.data import ArraySource, DenseRows, spill
 from stochadmm.risk.sampling import Coin
 from stochadmm.run.minimize import Request, solve
 from stochadmm.run.path import at_strength
-from stochadmm.solvers.default.streamed_newton import _tangent_problem
 from stochadmm.streaming import (
     Sample,
     StreamedSum,
@@ -20,6 +19,7 @@ from stochadmm.streaming import (
     as_bytes,
     first_pass,
     in_memory,
+    tangent_term,
 )
 
 SMALL = "4MiB"
@@ -271,7 +271,7 @@ def test_the_tangent_of_the_rest_lies_below_and_touches():
     sums = f2.run(x, coin=Coin(3, 0.2))
     rows = Sample.joined(sums.sample)
     assert 50 < len(rows.y) < 200
-    below = _tangent_problem(f2, rows, sums, x, first_pass(f2))
+    below = tangent_term(f2, rows, sums, x, first_pass(f2))
     assert isinstance(below.loss, WithRest)
     assert below.value(x) == pytest.approx(f2.value(x), rel=1e-12)
     np.testing.assert_allclose(below.gradient(x), f2.gradient(x), atol=1e-12)

@@ -3,16 +3,18 @@
 from .composite import Composite
 from .interfaces import Candidate, NewtonState, Plan, Run, Verdict
 from .loop import solve, start, step
-from .plans import PLANS
+from .plans import METHODS
+from .streamed import certificate_from_sample
 
 __all__ = [
-    "PLANS",
+    "METHODS",
     "Candidate",
     "Composite",
     "NewtonState",
     "Plan",
     "Run",
     "Verdict",
+    "certificate_from_sample",
     "solve",
     "start",
     "step",

@@ -27,6 +27,10 @@ class DataTerm(Protocol):
     def n_rows(self) -> int:
         """Rows of the data."""
 
+    @property
+    def opening_passes(self) -> float:
+        """Reads before the first evaluation."""
+
     def evaluate(self, w: Array) -> Evaluation:
         """Return value and gradient at w in float64, with numbers per row where they are kept."""
 
@@ -46,6 +50,8 @@ def data_term(f2: Any, workspace: Workspace) -> DataTerm:
 
 class RowsInMemory:
     """The mean loss of rows in memory."""
+
+    opening_passes = 0.0
 
     def __init__(self, f2: FiniteSum) -> None:
         self.f2, self.n_rows = f2, f2.n_terms
@@ -90,16 +96,18 @@ class LineInMemory:
 # ---------------------------------------------------------------- rows from a source
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SourceEvaluation(Evaluation):
     """An evaluation without numbers per row, the sums behind it, and a sample of the rows."""
 
-    sums: Sums | None = None
-    sample: Sample | None = None
+    sums: Sums
+    sample: Sample
 
 
 class RowsFromSource:
     """The mean loss of rows that are read again for every pass."""
+
+    opening_passes = 1.0
 
     def __init__(self, f2: StreamedSum, workspace: Workspace) -> None:
         self.f2, self.facts = fastest(f2, workspace), facts_of(f2, workspace)
@@ -110,30 +118,31 @@ class RowsFromSource:
 
         The sample of the opening pass is uniform; column sizes are known only after it.
         """
-        coin = Coin(self.f2.seed + 1, self.f2.rate, self.facts.energy)
+        return self.evaluate_with(None, w)
+
+    def evaluate_with(self, sample: Sample | None, w: Array) -> SourceEvaluation:
+        """Read all rows, and keep a sample that is at hand."""
+        coin = Coin(self.f2.seed + 1, self.f2.rate, self.facts.energy) if sample is None else None
         at, sums = self.f2.evaluate(w, coin)
-        sample = Sample.joined(sums.sample) if sums.sample else self.facts.sample
-        return _of_source(at, replace(sums, sample=()), sample)
+        if sample is None:
+            sample = Sample.joined(sums.sample) if sums.sample else self.facts.sample
+        sums = replace(sums, sample=())
+        return SourceEvaluation(
+            at.x, at.value, at.gradient, n_passes=1.0, sums=sums, sample=sample
+        )
 
     def along(self, at: Evaluation, v: Array) -> Line:
         assert isinstance(at, SourceEvaluation)
-        return LineFromSource(self.f2, at, _with_sample(self.f2, v, at))
-
-
-def _of_source(at: Evaluation, sums: Sums, sample: Sample | None) -> SourceEvaluation:
-    return SourceEvaluation(at.x, at.value, at.gradient, n_passes=1.0, sums=sums, sample=sample)
-
-
-def _with_sample(f2: StreamedSum, x: Array, like: SourceEvaluation) -> SourceEvaluation:
-    """Return the evaluation at x, with the sample of another one."""
-    return _of_source(*f2.evaluate(x), like.sample)
+        if np.array_equal(at.x, v):  # no step: nothing is read
+            return LineFromSource(self, at, at, 0.0)
+        return LineFromSource(self, at, self.evaluate_with(at.sample, v))
 
 
 @dataclass
 class LineFromSource:
     """The line between two evaluations of rows from a source."""
 
-    f2: StreamedSum
+    rows: RowsFromSource
     start: SourceEvaluation
     end: SourceEvaluation
     n_passes: float = 1.0
@@ -147,7 +156,7 @@ class LineFromSource:
             return self.end.value
         if self.values is None:  # all lengths in one read
             shorter = LENGTHS[1:]
-            values = self.f2.values_along(self.start.x, self.end.x - self.start.x, shorter)
+            values = self.rows.f2.values_along(self.start.x, self.end.x - self.start.x, shorter)
             self.values = dict(zip(shorter, values, strict=True))
             self.n_passes += 1.0
         return float(self.values[t])
@@ -156,4 +165,4 @@ class LineFromSource:
         if t == 1:
             return self.end
         self.n_passes += 1.0
-        return _with_sample(self.f2, x, self.start)
+        return self.rows.evaluate_with(self.start.sample, x)

@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from ..base.capabilities import Has
 from ..base.protocols import Array
-from ..certificates import model_of
-from ..forms.one_block import OneBlock
+from ..base.workspace import Workspace
+from ..certificates import has_model, model_of
+from ..forms.one_block import OneBlock, one_block
+from ..problem import Problem
 from ..quadratic import QuadraticResult
-from ..risk import Evaluation, FiniteSum
-from ..risk.curvature import RowSample, SampledHessian, is_implicit, shares_curvature
+from ..risk import Evaluation, FiniteSum, loss_of_rows
+from ..risk.curvature import LIMITS, RowSample, SampledHessian, is_implicit, shares_curvature
 from ..risk.metrics import row_sampler, sampler_reads
 from ..risk.parts import as_finite_sum, row_products, some_rows
 from ..risk.sampling import evenly
-from ..second_order import structured
+from ..second_order import is_quadratic, structured, why_no_form
 from .composite import Composite
 from .interfaces import Begin, Candidate, NewtonState, Plan, Run
 from .loop import solve, start
@@ -63,8 +66,8 @@ class SampledRows:
         # large part of it, and need half of them.
         enough = 4 * f2.n_columns if is_implicit(f2, False) else 8 * f2.n_columns * outputs
         # a multiplication of sparse rows, scattered in memory, takes as long as 50 of dense ones
-        at_once = int(self.free_work / (row_products(f2, 50.0) * outputs**2))
-        size = max(affordable_rows(f2, 1 / 3), enough, 256, at_once)
+        at_once = min(n, self.free_work / (row_products(f2, 50.0) * outputs**2))
+        size = int(max(affordable_rows(f2, 1 / 3), enough, 256, at_once))
         # gathering more than 0.7 of the rows costs what it saves
         return Trust(sample_size=n if size >= 0.7 * n else size)
 
@@ -102,7 +105,8 @@ class ConstantHessian:
             s.n_passes += 0.0 if rows.holds(hessian_of_squares, f2) else 1.0
             s.setup_counted = True
         constant = rows.once(hessian_of_squares, f2)
-        return RowHessian(constant.at(s.at.derivative), 1.0, True).damped(s.trust.damping)
+        # no damping: the model is f itself, and shorter steps only refine what has been rounded
+        return RowHessian(constant.at(s.at.derivative), 1.0, True)
 
     def observe(self, p: Composite, s: NewtonState, old: Evaluation) -> None:
         """Learn nothing: the Hessian is constant."""
@@ -178,6 +182,38 @@ def with_exact_zeros(form: OneBlock, found: QuadraticResult) -> Array:
     """Return a model's minimizer with the exact zeros and ties that its prox made."""
     # zeros of a model that is solved to less than six digits are not yet those of its minimizer
     return found.w if form.offset.any() else structured(form.S, found, 1e-6)
+
+
+# ---------------------------------------------------------------- what it serves
+
+
+def why_no_dense_model(
+    problem: Problem, workspace: Workspace, columns: int = LIMITS.products
+) -> str | None:
+    """Return why a problem allows no model of all of at most so many columns, None if it does."""
+    f2 = loss_of_rows(problem.f2, Has.CURVATURE_APPLY)
+    if f2 is None:
+        return "the loss offers no curvature"
+    if f2.n_columns > columns:
+        return f"{f2.n_columns} columns are too many for a model"
+    reason = why_no_form(problem, workspace)
+    if reason is not None:
+        return reason
+    form = one_block(problem, workspace)
+    if f2.n_columns > LIMITS.columns and form.ties_columns:
+        return f"{f2.n_columns} columns, tied by the structure, are too many for a model"
+    if not has_model(f2, form, np.zeros((f2.n_terms, *f2.shape[1:]))):
+        return "its losses or penalties allow no model"
+    return None
+
+
+def why_no_gram(problem: Problem, workspace: Workspace) -> str | None:
+    """Return why a problem has no Gram matrix that serves all steps, None if it has."""
+    if loss_of_rows(problem.f2, Has.CURVATURE_APPLY) is None:
+        return "the loss offers no curvature"
+    if not is_quadratic(problem):
+        return "its loss is not quadratic"
+    return why_no_dense_model(problem, workspace, LIMITS.columns)
 
 
 # ---------------------------------------------------------------- starts

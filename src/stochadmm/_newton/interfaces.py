@@ -7,7 +7,7 @@ Gram matrices) in the workspace of the problem.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
@@ -56,6 +56,8 @@ class NewtonState:
     n_passes: float = 0.0
     """Rows read / n."""
     n_gradients: float = 0.0
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What the result says of the run, by name."""
     setup_counted: bool = False
     """Whether the reads are counted for what the curvature needs once: Gram matrix, sampler."""
 
@@ -77,6 +79,8 @@ class Candidate:
     mu: Array
     predicted: float
     """Decrease of F that the model predicts for the whole step."""
+    dual: DualPoint | None = None
+    """That of the smaller problem, where a subproblem solves one."""
 
     @property
     def is_finite(self) -> bool:

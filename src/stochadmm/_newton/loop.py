@@ -47,7 +47,7 @@ def start(
 
     point, penalty = p.inside(begin.x.x2)
     warm = begin.warm or plan.subproblem.first_warm()
-    trust, n_passes = plan.curvature.first_trust(p), begin.n_passes
+    trust, n_passes = plan.curvature.first_trust(p), p.f.opening_passes + begin.n_passes
     if known is not None:
         warm = replace(warm, rho=known.warm.rho)
         trust = replace(trust, sample_size=known.trust.sample_size)

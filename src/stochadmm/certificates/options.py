@@ -12,8 +12,7 @@ from ..base.validation import is_whole
 class CertificateOptions:
     """How hard a bound is looked for: any choice gives a true one, more work a tighter one.
 
-    They are passed to `stochadmm.certify`, and to the methods that certify their own steps as
-    ``SecondOrderOptions(certificate=...)``.
+    They are passed to `stochadmm.certify`.
 
     Parameters
     ----------

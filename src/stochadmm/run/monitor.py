@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .._newton import certificate_from_sample
 from ..base.capabilities import fact
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
@@ -26,7 +27,6 @@ from ..certificates.repair import wide
 from ..problem import Pair, Problem, objective_at_zero
 from ..risk import Evaluation
 from ..solvers import State
-from ..solvers.default.streamed_newton import StreamedNewton
 from ..streaming import loss_of_source
 from .limits import Habits
 from .measured import Measured, Memory, as_returned, infeasibility, penalty_of, value_of
@@ -145,7 +145,7 @@ class Monitor:
             x, dual, cache = of.point, of.dual, of.cache
         began, workspace, target = time.perf_counter(), self.workspace, self.target
         if loss_of_source(self.problem.f2) is not None and self.problem.is_model and target:
-            found = StreamedNewton().certified(
+            found = certificate_from_sample(
                 self.problem, x, dual, target, workspace, state.deadline
             )
         else:

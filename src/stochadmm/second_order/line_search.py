@@ -31,28 +31,3 @@ def backtrack(
             return t
         t /= 2
     return 0.0
-
-
-def halve(value: Value, longest: float = 0.5, least: float = 1e-6) -> tuple[float, float]:
-    """Return t of ``longest``, half of it, ... where the value is smallest, and the value.
-
-    The values of a convex function fall until the minimum is passed.
-    """
-    t, best = longest, value(longest)
-    while t > least:
-        shorter = value(t / 2)
-        if not shorter < best:
-            break
-        t, best = t / 2, shorter
-    return t, best
-
-
-def double(value: Value, now: float, longest: float = 2.0**60) -> float:
-    """Return t of 1, 2, 4, ... where the value is smallest; ``now`` is the value at 1."""
-    t, best = 1.0, now
-    while t < longest:
-        longer = value(2 * t)
-        if not longer < best:
-            break
-        t, best = 2 * t, longer
-    return t

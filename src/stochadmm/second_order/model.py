@@ -1,9 +1,4 @@
-"""The model of a composite objective around a point, and what its minimizer promises.
-
-    m(w) = f(x) + <g, w - x> + 1/2 <w - x, H (w - x)> + penalties(w)
-
-with g the gradient of all rows and H the Hessian of some.
-"""
+"""Which problems have a model with conjugates, points inside of domains, exact zeros of models."""
 
 from __future__ import annotations
 
@@ -16,11 +11,8 @@ from ..base.workspace import Workspace
 from ..certificates import has_certificate, repaired
 from ..exact import project
 from ..forms.one_block import one_block
-from ..linear_algebra.implicit import Implicit
 from ..problem import Pair, Problem
 from ..quadratic import QuadraticResult
-from ..risk import Evaluation, FiniteSum
-from ..risk.curvature import quadratic_form
 
 
 def why_no_form(problem: Problem, workspace: Workspace | None = None) -> str | None:
@@ -48,28 +40,6 @@ def priced(problem: Problem, x: Pair, workspace: Workspace | None = None) -> tup
         return near, penalty
     moved = Pair(found.x1.astype(problem.dtype), found.x2.astype(problem.dtype))
     return moved, problem.penalty(moved)
-
-
-def model_value(
-    problem: Problem,
-    at: Evaluation,
-    H: Array | Implicit,
-    w: Array,
-    workspace: Workspace | None = None,
-) -> float:
-    """Return m(w); outside of a domain that of the point inside, which a step would lead to."""
-    own = w.astype(problem.dtype)
-    point, penalty = priced(problem, Pair(problem.zeros().x1, own), workspace)
-    step = (w if np.array_equal(point.x2, own) else point.x2) - at.x
-    value = at.value + float(np.vdot(at.gradient, step)) + 0.5 * quadratic_form(H, step)
-    return value + penalty
-
-
-def curvature_along(f2: FiniteSum, predictions: Array, change: Array) -> float:
-    """Return the second derivative of f2 along a change of its predictions, over all rows."""
-    loss: Any = f2.loss
-    curved = f2.weighted(loss.curvature_apply(predictions, f2.y, change))
-    return float(np.vdot(change, curved)) / f2.n_terms
 
 
 def structured(S: Any, found: QuadraticResult, accurate: float = 1e-6) -> Array:

@@ -39,9 +39,7 @@ from .default.few_columns import FewColumns
 from .default.low_rank_gram import LowRankGram, LowRankGramOptions
 from .default.low_rank_newton import LowRankNewton, LowRankNewtonOptions
 from .default.small import Small
-from .default.streamed_newton import StreamedNewton
 from .default.tied_newton import TiedNewton
-from .default.working_set import WorkingSet
 from .newton import Newton
 
 __all__ = [
@@ -79,10 +77,8 @@ __all__ = [
     "Solver",
     "State",
     "StocADMM",
-    "StreamedNewton",
     "TiedNewton",
     "Unsuitable",
-    "WorkingSet",
     "as_solver",
     "choose_engine",
     "get",

@@ -8,17 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._newton import PLANS, Composite, NewtonState, Run, Verdict, start, step
-from ..base.capabilities import Has
+from .._newton import METHODS, Composite, NewtonState, Run, Verdict, start, step
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
-from ..certificates import has_model
-from ..forms.one_block import one_block
 from ..problem import Pair, Problem
-from ..risk import loss_of_rows
-from ..risk.curvature import LIMITS
-from ..second_order import is_quadratic, why_no_form
 from ._base import Solver, State, own_state, register_as, start_point
 from .default.handover import take_over
 
@@ -56,7 +50,10 @@ class Newton(Solver[NewtonRun]):
         Which curvature, inner solver and dual point:
 
         * "sampled-newton": exact gradients, the Hessian from a sample of rows;
-        * "gram": the Gram matrix of a quadratic loss, made once.
+        * "gram": the Gram matrix of a quadratic loss, made once;
+        * "streamed-newton": rows that are read from a source for every step, the Hessian and the
+          dual point from a sample of them;
+        * "working-set": steps on the columns that matter, a set that grows as needed.
 
     Examples
     --------
@@ -75,8 +72,8 @@ class Newton(Solver[NewtonRun]):
     plan: str = "sampled-newton"
 
     def __post_init__(self) -> None:
-        if self.plan not in PLANS:
-            raise ValueError(f"plan is {self.plan!r}, expected one of {', '.join(PLANS)}")
+        if self.plan not in METHODS:
+            raise ValueError(f"plan is {self.plan!r}, expected one of {', '.join(METHODS)}")
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -90,22 +87,7 @@ class Newton(Solver[NewtonRun]):
 
     def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return why these steps cannot serve a problem, None if they can."""
-        f2 = loss_of_rows(problem.f2, Has.CURVATURE_APPLY)
-        if f2 is None:
-            return "the loss offers no curvature"
-        if self.plan == "gram" and not is_quadratic(problem):
-            return "its loss is not quadratic"
-        if f2.n_columns > (LIMITS.columns if self.plan == "gram" else LIMITS.products):
-            return f"{f2.n_columns} columns are too many for a model"
-        reason = why_no_form(problem, workspace)
-        if reason is not None:
-            return reason
-        form = one_block(problem, workspace)
-        if f2.n_columns > LIMITS.columns and form.ties_columns:
-            return f"{f2.n_columns} columns, tied by the structure, are too many for a model"
-        if not has_model(f2, form, np.zeros((f2.n_terms, *f2.shape[1:]))):
-            return "its losses or penalties allow no model"
-        return None
+        return METHODS[self.plan].why_not(problem, workspace or Workspace())
 
     def start(
         self,
@@ -124,7 +106,7 @@ class Newton(Solver[NewtonRun]):
             mu = p.form.from_multiplier(multiplier, deadline=deadline)
         run = Run(np.random.default_rng(0), None, deadline)
         known = workspace.rows.once(memory_of, problem.f2).last
-        s = start(p, PLANS[self.plan], run, None if x is None else point, mu, known)
+        s = start(p, METHODS[self.plan].plan, run, None if x is None else point, mu, known)
         state = NewtonRun(
             x=s.x,
             output=s.x,
@@ -144,7 +126,7 @@ class Newton(Solver[NewtonRun]):
             take_over(problem, s, rng)
             return
         p = s.workspace.once(Composite, problem, s.workspace)
-        verdict = step(p, s.newton, PLANS[self.plan], Run(rng, s.target, s.deadline))
+        verdict = step(p, s.newton, METHODS[self.plan].plan, Run(rng, s.target, s.deadline))
         s.failed, s.settled = verdict is Verdict.GIVE_UP, verdict is Verdict.AT_ROUNDING
         s.workspace.rows.once(memory_of, problem.f2).last = s.newton
         s.n_epochs += 1
@@ -159,7 +141,8 @@ def _show(p: Composite, s: NewtonRun) -> None:
     s.dual = p.form.to_multiplier(inner.mu).astype(p.problem.dtype)
     s.n_passes, s.n_gradients = inner.n_passes, inner.n_gradients
     s.beta = inner.warm.rho or 1.0
+    s.notes |= inner.notes
 
 
-for _plan in PLANS:
-    register_as(_plan, partial(Newton, _plan))
+for _name in METHODS:
+    register_as(_name, partial(Newton, _name))

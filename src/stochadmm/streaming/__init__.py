@@ -6,7 +6,7 @@ from ._memory import as_bytes
 from ._opening import Opening, facts_of, fastest, opened, opening
 from ._passes import Sample, Sums, Work, by_rows
 from ._reading import counted_reads
-from ._rest import REST, WithRest
+from ._rest import WithRest
 from ._rests import WithRests
 from ._sampled_targets import sampled_targets
 from ._sum import (
@@ -19,12 +19,12 @@ from ._sum import (
     streams,
 )
 from ._summary import Rounding, Summary, summarize
+from ._tangent import tangent_term
 from ._targets import Targets, targets_of
 from ._windows import Drawn, Window, WindowOptions, WindowRuns, windows
 
 __all__ = [
     "BUDGET",
-    "REST",
     "ColumnMeans",
     "Constants",
     "Drawn",
@@ -57,6 +57,7 @@ __all__ = [
     "streamed_metric",
     "streams",
     "summarize",
+    "tangent_term",
     "targets_of",
     "windows",
 ]

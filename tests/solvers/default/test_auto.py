@@ -124,3 +124,31 @@ def test_hundreds_of_columns_without_a_penalty_take_second_order_steps():
     found = sa.minimize(problem, max_passes=20)
     assert found.converged
     assert np.abs(problem.f2.gradient(found.x2)).max() < 1e-4
+
+
+class OnlyValue:
+    """The l1 norm times 0.01 as a user's penalty without a conjugate."""
+
+    def value(self, x):
+        return 0.01 * float(np.abs(x).sum())
+
+    def prox(self, v, step, out=None):
+        return np.sign(v) * np.maximum(np.abs(v) - 0.01 * step, 0.0)
+
+
+@pytest.mark.parametrize("loss", [sa.Logistic(), sa.Squared()], ids=["logistic", "squared"])
+def test_penalties_without_a_conjugate_are_served_by_acc_sadmm(loss):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 12))
+    y = np.sign(X @ np.repeat([1.0, 0.0, -1.0], 4) + rng.logistic(size=2000))
+
+    def stated(penalty):
+        return sa.Problem.linear(loss, X, y, structure=sa.Differences(12), on_structure=penalty)
+
+    found = sa.minimize(stated(OnlyValue()))
+    assert found.converged and found.gap is None and found.info["route"] == "acc-sadmm"
+    assert "conjugate" in found.info["reason"]
+    best = sa.minimize(stated(sa.L1(0.01)), stop=sa.Gap(1e-10))
+    assert found.objective <= best.objective * (1 + 1e-8)
+    with pytest.raises(sa.solvers.Unsuitable, match="conjugate"):
+        sa.minimize(stated(OnlyValue()), "sampled-newton")

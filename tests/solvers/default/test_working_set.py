@@ -8,8 +8,8 @@ from scipy import sparse
 from sklearn.linear_model import Lasso
 
 import stochadmm as sa
+from stochadmm._newton.columns import ByColumn
 from stochadmm.base.workspace import Workspace
-from stochadmm.solvers.default.working_set import ByColumn, WorkingSet
 
 N, D = 120, 400
 
@@ -168,7 +168,7 @@ def test_dense_solutions_end_with_all_columns():
 def test_problems_that_are_refused(problem, reason):
     _, X, y = rows()
     p = sa.Problem.linear(sa.Squared(), X, y, **problem(X, y))
-    assert reason in WorkingSet().why_not(p)
+    assert reason in sa.Newton("working-set").why_not(p)
     with pytest.raises(ValueError, match=reason):
         sa.minimize(p, "working-set")
 

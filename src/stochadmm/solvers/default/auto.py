@@ -37,7 +37,6 @@ from .low_rank_gram import LowRankGram
 from .low_rank_newton import LowRankNewton
 from .small import Small, SmallState
 from .tied_newton import TiedNewton
-from .working_set import WorkingSet
 
 ROUTES = {"newton": "sampled-newton"}
 """Routes whose method has a longer name."""
@@ -157,7 +156,7 @@ class Auto(Solver[State]):
         if self._few_columns_matter(n, d):
             if not again and FewColumns().why_not(problem, workspace) is None:
                 return "few-columns", f"{d} columns held one by one: one compiled call"
-            if WorkingSet().why_not(problem, workspace) is None:
+            if Newton("working-set").why_not(problem, workspace) is None:
                 return "working-set", f"{d} columns, each of which a penalty can hold at zero"
         tied = self.options.tied_columns if n < d else LIMITS.dense + 1
         if d >= tied and TiedNewton().why_not(problem, workspace) is None:
