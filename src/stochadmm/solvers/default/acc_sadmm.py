@@ -286,8 +286,11 @@ class AccSADMM(Solver[AccState]):
         if self.curvature is not None:
             return defaults.positive("curvature", self.curvature)
         if self.step == "paper" and theta2 != 0:
-            L2 = defaults.lipschitz_max(problem, workspace) if self.L2 is None else self.L2
-            return (1 + 1 / (runs.batch_size * theta2)) * defaults.positive("L2", L2)
+            if self.L2 is None:
+                L2 = defaults.lipschitz_max(problem, workspace)  # 0 where f2 is constant
+            else:
+                L2 = defaults.positive("L2", self.L2)
+            return (1 + 1 / (runs.batch_size * theta2)) * L2
         mean = defaults.lipschitz_mean(problem, workspace)
         if theta2 == 0:
             return mean
