@@ -415,7 +415,7 @@ def test_no_class_of_others_and_no_function_is_made(name, tmp_path):
 
 def test_fields_of_another_version_are_told(tmp_path):
     path = saved(tmp_path)
-    rewritten(path, lambda meta: meta["run"]["state"]["fields"].pop("snapshot"))
+    rewritten(path, lambda meta: meta["run"]["state"]["fields"].pop("x_tilde"))
     assert "other fields" in message_of(path)
 
 
