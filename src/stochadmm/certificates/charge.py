@@ -501,6 +501,11 @@ def dependences(space: FreeSpace, form: OneBlock, workspace: Workspace) -> int:
         pairs.append((mask, N, space.outputs(index).size))
     found = [_nullity(space, form, mask, N, workspace) for mask, N, _ in pairs]
     total = sum(both * count for (_, both), (_, _, count) in zip(found, pairs, strict=True))
+    if space.q is not None and space.q.ndim == 2:
+        # F does not know an output whose targets are all missing
+        missing = np.flatnonzero(~(space.q > 0).any(axis=0))
+        for (index, _), (free, both) in zip(space.directions, found, strict=True):
+            total += (free - both) * int(np.isin(space.outputs(index), missing).sum())
     if not space.coupled:
         return total
     # one step for all outputs at once changes no probability

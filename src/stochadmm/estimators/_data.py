@@ -103,7 +103,7 @@ class Data:
         """Return what is probably not meant: exposures instead of their logarithms."""
         if self.offset is None or not np.ptp(self.offset) > np.log(1e6):
             return []
-        if not np.allclose(self.loss.mean(np.ones(1)), np.e):  # no logarithmic link
+        if not np.allclose(self.loss.mean(np.ones(1)), np.exp(1.0)):  # no logarithmic link
             return []
         return [
             f"offsets go from {self.offset.min():.4g} to {self.offset.max():.4g}, so that their "
