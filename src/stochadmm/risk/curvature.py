@@ -102,12 +102,28 @@ class RowSample:
 
     def predict(self, step: Array) -> Array:
         """Return ``a_i' step`` of the rows, the intercept's part included, no offset."""
-        z: Array = self.block @ step[: self.f2.n_features]
+        coefficients = step[: self.f2.n_features]
+        if self._would_copy(step):
+            z = np.empty((self.size, *step.shape[1:]), np.result_type(self.block, step))
+            for rows in self.f2.rows.ranges(slice(0, self.size)):
+                z[rows] = self.block[rows] @ coefficients
+        else:
+            z = self.block @ coefficients
         return z + step[-1] if self.f2.intercept else z
 
     def pull_back(self, du: Array) -> Array:
         """Return ``X'(q du) / n`` over the rows."""
-        return self.adjoint(self.block.T, weighted(self.q, du)) / self.f2.n_terms
+        du = weighted(self.q, du)
+        if not self._would_copy(du):
+            return self.adjoint(self.block.T, du) / self.f2.n_terms
+        total = np.zeros((self.f2.n_columns, *du.shape[1:]))
+        for rows in self.f2.rows.ranges(slice(0, self.size)):
+            total += self.adjoint(self.block[rows].T, du[rows])
+        return total / self.f2.n_terms
+
+    def _would_copy(self, factor: Array) -> bool:
+        """Say whether a product copies the rows: NumPy does where types differ."""
+        return not sparse.issparse(self.block) and self.block.dtype != factor.dtype
 
     def adjoint(self, transposed: Any, u: Array) -> Array:
         """Return ``sum_i u_i a_i``, with the intercept's column of ones."""
