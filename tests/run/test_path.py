@@ -139,6 +139,70 @@ def test_alpha_max_of_a_chain_by_hand():
     np.testing.assert_allclose(alpha_max(unit), running, rtol=1e-5)
 
 
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["walk", "smooth", "iid"])
+def test_alpha_max_of_a_trend_filter_is_its_only_multiplier(order, kind):
+    rng = np.random.default_rng(order)
+    n, d = 40, 60
+    X = rng.standard_normal((n, d))
+    if kind != "iid":
+        X = np.cumsum(X, axis=1)
+    if kind == "smooth":
+        X = np.cumsum(X, axis=1) / d
+    y = X @ np.interp(np.arange(d), [0, 20, 40, 59], [0.0, 1.0, -1.0, 0.5])
+    y = y / y.std() + 0.3 * rng.standard_normal(n)
+    D = sa.Differences(d, order)
+    unit = sa.Problem.linear(
+        sa.Squared(), X, y, structure=D, on_structure=sa.L1(1.0), intercept=True
+    )
+    powers = np.polynomial.legendre.legvander(np.linspace(-1, 1, d), order - 1)
+    free = np.column_stack([X @ powers, np.ones(n)])
+    free, _ = np.linalg.qr(free)
+    rest = y - free @ (free.T @ y)
+    by_hand = np.linalg.lstsq(D.tosparse().toarray().T, X.T @ rest / n, rcond=None)[0]
+    assert alpha_max(unit) == pytest.approx(np.abs(by_hand).max(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["graph", "dense"])
+def test_alpha_max_is_large_enough_and_close_where_the_linear_program_fails(kind, monkeypatch):
+    rng = np.random.default_rng(0)
+    D = sa.GridDifferences((5, 5)) if kind == "graph" else rng.standard_normal((50, 25))
+    X = rng.standard_normal((40, 25))
+    y = X @ rng.standard_normal(25)
+    unit = sa.Problem.linear(
+        sa.Squared(), X, y, structure=D, on_structure=sa.L1(1.0), intercept=True
+    )
+    exact = alpha_max(unit)
+    monkeypatch.setattr(path, "_linear_program", lambda *_: None)
+    found = alpha_max(unit)
+    assert exact * (1 - 1e-5) <= found <= exact * 1.01
+
+
+@pytest.mark.parametrize("D", [sa.Differences(25), sa.GridDifferences((5, 5))])
+def test_no_strength_is_large_enough_for_a_sign_that_the_multiplier_has_not(D):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 25))
+    y = X @ D.tosparse().T @ np.ones(D.shape[0]) + X @ np.arange(25.0)
+    unit = sa.Problem.linear(sa.Squared(), X, y, structure=D, on_structure=sa.NonNegative())
+    with pytest.raises(ValueError, match="alpha_max is not available"):
+        alpha_max(unit)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_default_strengths_on_a_random_walk_are_certified_and_cross_validated(order):
+    rng = np.random.default_rng(0)
+    X = np.cumsum(rng.standard_normal((60, 20)), axis=1)
+    y = X @ np.repeat([0.0, 1.0], 10) + 20.0 * rng.standard_normal(60)
+    model = sa.TrendFilterRegressor(order=order - 1)
+    found = model.path(X, y, alphas=5)
+    assert found.gaps.max() <= 1e-4
+    kinks = np.abs(np.diff(found.coefs, order)).max(axis=-1)
+    assert kinks[0] <= 1e-6 * kinks[-1]
+    if order == 1:
+        chosen = sa.FusedLassoRegressorCV(alphas=5, cv=3).fit(X, y)
+        assert chosen.alpha_ in chosen.alphas_ and chosen.alpha_ < chosen.alphas_.max()
+
+
 def test_alpha_max_of_groups_and_rows_by_hand():
     X, y = sample()
     Y = np.column_stack([y, X[:, 0]])

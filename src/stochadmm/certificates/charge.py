@@ -145,12 +145,7 @@ class Group:
         solver = cast(StructureSolver, self.solver)
         N = self.free.toarray()
         part = np.abs(np.linalg.pinv(N)) @ rho if N.shape[1] else np.zeros((0, *outputs))
-        if solver.pseudo_inverse is not None:
-            rows = abs(solver.S) @ (abs(solver.pseudo_inverse) @ rho)
-        else:
-            length = np.linalg.norm(rho, axis=0) / solver.smallest()
-            rows = np.broadcast_to(length, (n_rows, *outputs)).copy()
-        return PROOF.safe * rows, PROOF.safe * part
+        return PROOF.safe * solver.absorbed(rho), PROOF.safe * part
 
     def _flows(self, rho: Array, flow: Array) -> tuple[Array, Array]:
         """Return the most that an edge of a spanning forest carries of any |r| <= rho.

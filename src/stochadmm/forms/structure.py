@@ -20,6 +20,7 @@ from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..linear_algebra.dense import inverse, weighted_gram
+from .running_sums import RunningSums
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,8 @@ class StructureSolver:
     gram: Any = None
     factor: Any = None
     """S'S of a large structure and its sparse factor, with a ridge; without one, iterations."""
+    sums: RunningSums | None = None
+    """The right inverse of the rows where they are differences along a line."""
 
     @classmethod
     def build(cls, S: Any, mask: Array) -> StructureSolver:
@@ -160,6 +163,9 @@ class StructureSolver:
         rows = sparse.csr_array(sparse.diags_array(mask.astype(np.float64)) @ S)
         rows.eliminate_zeros()
         d = S.shape[1]
+        sums = RunningSums.of(rows)
+        if sums is not None:
+            return cls(rows, mask, None, sums.null_basis(), sums=sums)
         touched = np.zeros(d, dtype=bool)
         touched[rows.indices] = True
         free = np.flatnonzero(~touched)
@@ -191,6 +197,8 @@ class StructureSolver:
 
     def absorb(self, residual: Array, *, deadline: Deadline = NEVER) -> Array:
         """Return the smallest ``change`` on the masked rows with ``S' change = residual``."""
+        if self.sums is not None:
+            return self._by_sums(residual)
         if self.pseudo_inverse is not None:
             found: Array = self.S @ (self.pseudo_inverse @ residual)
             return found
@@ -205,6 +213,28 @@ class StructureSolver:
             y = y + self.factor.solve(residual - self.gram @ y)
         found = self.S @ y
         return found
+
+    def absorbed(self, rho: Array) -> Array:
+        """Return the most that ``absorb`` changes the rows of S, for any ``|residual| <= rho``."""
+        if self.sums is not None:
+            off = rho + abs(self.null) @ (abs(self.null).T @ rho)
+            change = np.zeros((self.S.shape[0], *rho.shape[1:]))
+            change[self.sums.rows] = self.sums.largest_transposed(off)
+            return change
+        if self.pseudo_inverse is not None:
+            return np.asarray(abs(self.S) @ (abs(self.pseudo_inverse) @ rho))
+        length = np.linalg.norm(rho, axis=0) / self.smallest()
+        return np.broadcast_to(length, (self.S.shape[0], *rho.shape[1:])).copy()
+
+    def _by_sums(self, residual: Array) -> Array:
+        """Return the one ``change`` with ``S' change = residual`` but for the null space."""
+        assert self.sums is not None
+        change = np.zeros((self.S.shape[0], *residual.shape[1:]))
+        for _ in range(2):  # the second round removes the first one's rounding
+            left = residual - self.S.T @ change
+            left = left - self.null @ (self.null.T @ left)
+            change[self.sums.rows] += self.sums.apply_transposed(left)
+        return change
 
     def smallest(self) -> float:
         """Return an estimate from below of the smallest singular value of a large structure."""

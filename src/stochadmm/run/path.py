@@ -20,7 +20,7 @@ from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
 from ..certificates.null_space import clear_free_directions
 from ..forms.one_block import OneBlock, has_one_block, one_block, project_dual
-from ..forms.structure import as_matrix, is_diagonal
+from ..forms.structure import Structure, StructureSolver, is_diagonal, structure_solver
 from ..forms.summary import summarized
 from ..problem import Pair, Problem
 from ..quadratic import Implicit, minimize_quadratic
@@ -49,6 +49,10 @@ class StrengthOptions:
     """Columns up to which a dense identity costs nothing."""
     relaxation: float = 1.7
     """Over-relaxation of the splitting: any below 2 converges, long ones sooner."""
+    most_halvings: int = 20
+    """Strengths that are tried where a linear program fails, and"""
+    most_reflections: int = 200
+    """reflections at each of them."""
     left: float = 1e-6
     """Share of the gradient at zero that may be left along what is unpenalized: above rounding,
     far below what would make a strength too small."""
@@ -140,9 +144,11 @@ def alpha_max(
     With g the gradient at the null model it is the smallest alpha for which -g is alpha times a
     subgradient of the penalty at zero: a linear program where the penalty is polyhedral, and the
     largest ratio ``-<g, w> / penalty(w)`` otherwise, between bounds from both sides for norms of
-    coefficients, climbed by proximal steps for other structures. Runs that follow share what
-    ``workspace`` then knows of the structure. ``null`` is what `null_model` returns, where it is
-    known.
+    coefficients, climbed by proximal steps for other structures. Rows of a structure that are
+    independent, as of chains and trend filters, leave one multiplier, which is the answer; where
+    the linear program fails, the best multiplier found gives a strength that is large enough.
+    Runs that follow share what ``workspace`` then knows of the structure. ``null`` is what
+    `null_model` returns, where it is known.
 
     Examples
     --------
@@ -167,7 +173,7 @@ def alpha_max(
     direction = np.where(np.abs(gradient) > 1e-12 * size, -gradient / size, 0.0)
     edges = _dual_edges(unit, x)
     if edges is not None:
-        strength = _polyhedral(unit, direction, *edges)
+        strength = _polyhedral(unit, direction, *edges, workspace)
     else:
         form = _norms_of_coefficients(unit, workspace)
         if form is None:
@@ -212,23 +218,87 @@ def _dual_edges(unit: Problem, x: Array) -> tuple[Array, Array] | None:
     return edges[0], edges[1]
 
 
-def _polyhedral(unit: Problem, direction: Array, low: Array, high: Array) -> float:
+def _polyhedral(
+    unit: Problem, direction: Array, low: Array, high: Array, workspace: Workspace
+) -> float:
     """Return min t with ``A' u + v = direction``, (u, v) in t times the box; largest output."""
     d = unit.shape2[0]
     outputs = direction.reshape(d, -1)
     if unit.h1 is None:
-        edge = np.where(outputs > 0, high, -low)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return float(np.where(outputs == 0, 0.0, np.abs(outputs) / edge).max())
-    rows = sparse.hstack([as_matrix(unit.A2, d).T, sparse.eye_array(d)]).tocsc()
-    ends = zip(outputs.T, low.T, high.T, strict=True)
-    return max(_least_strength(rows, *column) for column in ends)
+        return _ratio(outputs, low, high)
+    S = one_block(unit, workspace).structure  # without h2 its rows are those of h1 alone
+    m = S.S.shape[0]
+    ends = zip(outputs.T, low[:m].T, high[:m].T, strict=True)
+    return max(_least_strength(S, *column, workspace) for column in ends)
 
 
-def _least_strength(rows: Any, direction: Array, low: Array, high: Array) -> float:
-    """Return min t with ``rows u = direction``, u in t times the box."""
+def _ratio(u: Array, low: Array, high: Array) -> float:
+    """Return min t with u in t times the box."""
+    edge = np.where(u > 0, high, -low)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.where(u == 0, 0.0, np.abs(u) / edge).max(initial=0.0))
+
+
+def _least_strength(
+    S: Structure, direction: Array, low: Array, high: Array, workspace: Workspace
+) -> float:
+    """Return min t with ``S' u = direction``, u in t times the box."""
     used = (low < 0) | (high > 0)
-    rows, low, high = rows[:, np.flatnonzero(used)], low[used], high[used]
+    solver = structure_solver(S, used, workspace)
+    first = solver.absorb(direction)
+    u = _cleared(first[used])
+    rows, low, high = S.St[:, np.flatnonzero(used)], low[used], high[used]
+    largest = _ratio(u, low, high)
+    only = len(u) + solver.null.shape[1] == len(direction)  # rows are independent: no other u
+    if only and np.isfinite(largest):
+        return largest
+    unit = largest if 0 < largest < np.inf else 1.0
+    answer = _linear_program(rows, direction / unit, low, high)
+    if answer is not None:
+        return unit * answer
+    found = np.inf if only else _by_reflections(solver, S, direction, first, low, high)
+    if not np.isfinite(found):
+        raise ValueError(
+            "alpha_max is not available: no multiplier was found; pass alphas instead"
+        )
+    return found
+
+
+def _by_reflections(
+    solver: StructureSolver, S: Structure, direction: Array, u: Array, low: Array, high: Array
+) -> float:
+    """Return a strength that is large enough, where the linear program fails.
+
+    Any u with ``S' u = direction`` proves one. Reflections at these u and at t times the box look
+    for a better one, t halfway between the best and what was looked for in vain.
+    """
+    edges = np.concatenate([-low[low < 0], high[high > 0]])
+    best, vain, used = np.inf, 0.0, solver.mask.astype(bool)
+    upper = 2 * float(np.abs(u).max(initial=0.0)) / float(edges.min(initial=np.inf))
+    upper = upper or 1.0  # a cone, which is the same at every strength
+    for _ in range(SEARCH.most_halvings):
+        t, z = 0.5 * (vain + min(best, upper)), u
+        for _ in range(SEARCH.most_reflections):
+            at = z + solver.absorb(direction - S.St @ z)
+            best = min(best, _ratio(_cleared(at[used]), low, high))
+            if best <= t:
+                break
+            z = z - at
+            z[used] += np.clip((at - z)[used], t * low, t * high)
+        else:
+            vain = t
+        if not best > vain * (1 + SEARCH.rounded_up):
+            break
+    return best
+
+
+def _cleared(u: Array) -> Array:
+    """Return u with zeros for what is rounding, which has no sign."""
+    return np.where(np.abs(u) > 1e-12 * np.abs(u).max(initial=0.0), u, 0.0)
+
+
+def _linear_program(rows: Any, direction: Array, low: Array, high: Array) -> float | None:
+    """Return min t with ``rows u = direction``, u in t times the box; None where it fails."""
     m = rows.shape[1]
     equal = sparse.hstack([rows, sparse.csc_array((rows.shape[0], 1))])
     above, below = np.flatnonzero(np.isfinite(high)), np.flatnonzero(np.isfinite(low))
@@ -244,9 +314,7 @@ def _least_strength(rows: Any, direction: Array, low: Array, high: Array) -> flo
     answer = linprog(  # type: ignore[call-overload]
         cost, bounded, np.zeros(bounded.shape[0]), equal, direction, bounds=(None, None)
     )
-    if answer.status != 0:
-        raise ValueError(f"alpha_max is not available: {answer.message}; pass alphas instead")
-    return max(0.0, float(answer.x[-1]))
+    return max(0.0, float(answer.x[-1])) if answer.status == 0 else None
 
 
 def _norms_of_coefficients(unit: Problem, workspace: Workspace | None = None) -> OneBlock | None:
