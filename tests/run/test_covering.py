@@ -18,6 +18,9 @@ TABLE = table()
 
 # a class that nothing penalizes is told apart by a plane: coefficients grow without end, and no
 # bound on a solution can be proved
+#: equal changes of all outputs leave the loss alone, and a cone holds them on one side only: such
+#: a direction is not charged, so that no bound is proved
+WITHOUT_A_BOUND = {"multinomial-non-negative-selection-rows-yes-dense"}
 WITHOUT_A_SOLUTION = {"multinomial-zero-shifted-none-yes-dense"}
 
 
@@ -33,6 +36,9 @@ def test_solved_certified_and_in_agreement_with_a_conic_solver(case, conic):
         assert outcome.status != "CONVERGED"
         return
     assert not outcome.note
+    if str(case) in WITHOUT_A_BOUND:
+        assert outcome.status != "CONVERGED"
+        return
     assert outcome.status == "CONVERGED"
     assert outcome.certified <= 1e-6
     if conic:

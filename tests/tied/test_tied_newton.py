@@ -108,7 +108,8 @@ def solve(p, tol=1e-8, **options):
 @pytest.mark.parametrize("structure", STRUCTURES, ids=lambda f: f.__name__)
 def test_agrees_with_a_conic_solver(structure, l1):
     p = problem(structure, "logistic" if l1 else "squared", l1, intercept=True)
-    result, optimum = solve(p), conic_optimum(p)
+    # what rounding allows beside a free mean is about 2e-8
+    result, optimum = solve(p, 1e-7), conic_optimum(p)
     scale = max(optimum, 1e-3 * p.objective_at_zero)
     assert result.converged
     assert abs(objective(p, answer(p, result)) - optimum) <= 1e-6 * scale

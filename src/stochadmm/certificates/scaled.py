@@ -12,6 +12,7 @@ from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
 from ..risk.dual import mean_conjugate
+from ..risk.weights import sample_weights, weighted
 from .charge import charge, least_value
 from .options import OPTIONS, PROOF, CertificateOptions
 from .rounding import UNIT, per_row, residual, rounding, unsettled
@@ -45,6 +46,10 @@ def dual_value(
     if not (np.abs(left) <= PROOF.open * scale).all():
         return -np.inf
     total = mean_conjugate(f2, u) + form.conjugate(mu)
+    if np.shape(f2.y) == u.shape:
+        # targets far from zero: the products u y of the conjugates cancel in their sum
+        products = np.abs(weighted(sample_weights(f2), u) * np.nan_to_num(f2.y))
+        total += 4.0 * UNIT * float(np.mean(products)) * (f2.n_outputs or 1)
     return -total if np.isfinite(total) else -np.inf
 
 
