@@ -92,7 +92,7 @@ def interrupted():
     def press(record, state):
         signal.raise_signal(signal.SIGINT)
 
-    return sa.minimize(problem(), "acc-sadmm", callback=press)
+    return sa.minimize(problem(), "acc-sadmm", stop=sa.Never(), callback=press)
 
 
 @dataclass(frozen=True)
