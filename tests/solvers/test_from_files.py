@@ -1,6 +1,5 @@
 """Stochastic methods over rows in files: windows of extents, the same iterates, sound bounds."""
 
-import gc
 import tracemalloc
 from itertools import islice
 
@@ -270,7 +269,6 @@ def test_parquet_is_copied_once_and_the_copy_is_deleted(tmp_path):
     )
     assert found.converged and set(during) == {1}
     del found
-    gc.collect()
     assert not list((tmp_path / "scratch").iterdir())
 
 

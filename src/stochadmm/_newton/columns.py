@@ -207,7 +207,7 @@ class ByColumn:
         ones = np.ones(problem.shape2)
         self.held = (self.tension(ones) < np.inf) & (self.tension(-ones) < np.inf)
         """Columns that some penalty can hold at zero."""
-        self.f2, self.workspace = as_finite_sum(problem.f2), workspace
+        self.f2, self.shared_rows = as_finite_sum(problem.f2), workspace.rows
 
     def rows(self, columns: Indices) -> Indices:
         """Return the rows of the structure that act on some columns."""
@@ -248,7 +248,7 @@ class ByColumn:
         size = size if size.ndim == 1 else size.max(axis=1)
         loss: Any = self.f2.loss
         curve = float(np.max(loss.curvature(at.predictions, self.f2.y).mean(axis=0)))
-        energy = self.workspace.rows.once(column_energies, self.f2)[violated]
+        energy = self.shared_rows.once(column_energies, self.f2)[violated]
         curvature = np.maximum(curve * energy, np.finfo(float).tiny)
         return float(((size * (1 - 1 / tension[violated])) ** 2 / (2 * curvature)).sum())
 

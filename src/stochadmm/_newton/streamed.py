@@ -210,7 +210,7 @@ def certificate_from_sample(
 
     The bound is tried where it may be within reach of ``target``, the relative gap asked for.
     """
-    p = workspace.once(Composite, problem, workspace)
+    p = Composite(problem, workspace)
     f, run = _source_of(p), Run(np.random.default_rng(0), target, deadline)
     x, penalty = p.inside(problem.feasible(point, workspace).x2)
     at = f.evaluate_with(f.facts.sample, x.x2)

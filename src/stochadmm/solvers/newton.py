@@ -100,7 +100,7 @@ class Newton(Solver[NewtonRun]):
         """Return the state before the first epoch: some of the rows may have led somewhere."""
         workspace = workspace or Workspace()
         point, multiplier = start_point(problem, x, dual)
-        p = workspace.once(Composite, problem, workspace)
+        p = Composite(problem, workspace)
         mu = None
         if dual is not None:
             mu = p.form.from_multiplier(multiplier, deadline=deadline)
@@ -125,7 +125,7 @@ class Newton(Solver[NewtonRun]):
         if s.failed:
             take_over(problem, s, rng)
             return
-        p = s.workspace.once(Composite, problem, s.workspace)
+        p = Composite(problem, s.workspace)
         verdict = step(p, s.newton, METHODS[self.plan].plan, Run(rng, s.target, s.deadline))
         s.failed, s.settled = verdict is Verdict.GIVE_UP, verdict is Verdict.AT_ROUNDING
         s.workspace.rows.once(memory_of, problem.f2).last = s.newton
