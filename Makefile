@@ -28,7 +28,7 @@ help:
 	@echo "make test    tests and doctests, without the slow ones (PYTEST_ARGS=...)"
 	@echo "make test-hardware  the numerical tests as other processors round, in random order (HARDWARE=--short: minutes)"
 	@echo "make test-numpy  the tests of what must work where nothing is compiled"
-	@echo "make coverage  the tests of make test, with a table of what they run in each room"
+	@echo "make coverage  the tests of make test, with a table of what they run in each package"
 	@echo "make test-sdist  tests from an unpacked source distribution"
 	@echo "make ext     compile the kernels into the source tree; demo and test do it when needed"
 	@echo "make wheel   build, audit and try a wheel in a clean environment"
@@ -86,7 +86,7 @@ coverage: export COVERAGE_FILE = build/coverage/data
 coverage: $(EXT)
 	@mkdir -p build/coverage
 	$(BIN)/python -m pytest -n 2 -m "not slow" --cov=stochadmm --cov-report=json:build/coverage/report.json $(PYTEST_ARGS)
-	$(BIN)/python tools/coverage_rooms.py build/coverage/report.json
+	$(BIN)/python tools/coverage_packages.py build/coverage/report.json
 
 # Before another folder on PYTHONPATH: that is imported from, not what is installed.
 ELSEWHERE := $(abspath tests/elsewhere)
@@ -204,7 +204,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python tools/draw_rooms.py --check
+	$(BIN)/python tools/draw_layers.py --check
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

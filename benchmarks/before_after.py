@@ -156,8 +156,8 @@ def of_many_outputs(name: str):
 
     X, y = shared(f"many_outputs-{name}", lambda: many_outputs.load(name))
     unit = many_outputs.unit_problem(X, y)
-    slopes = unit.f2.gradient(np.zeros(unit.shape2))
-    largest = 2 * min(float(np.abs(slopes).max()), float(np.linalg.norm(slopes, 2)))
+    derivatives = unit.f2.gradient(np.zeros(unit.shape2))
+    largest = 2 * min(float(np.abs(derivatives).max()), float(np.linalg.norm(derivatives, 2)))
 
     def run():
         problem = many_outputs.at_strength(many_outputs.unit_problem(X, y), 0.1 * largest)

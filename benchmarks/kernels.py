@@ -86,7 +86,7 @@ def rows(storage: str, dtype: str, n: int, d: int, outputs: int | None = None):
 
 
 def whole(name: str, *args):
-    """Return a pass over the data: predictions, slopes, value and gradient."""
+    """Return a pass over the data: predictions, derivatives, value and gradient."""
     import numpy as np
 
     import stochadmm as sa

@@ -277,7 +277,7 @@ class Softmax:
         self.index = np.arange(self.n), y
 
     def at(self, Z):
-        """Return the mean loss and the slopes at predictions."""
+        """Return the mean loss and the derivatives at predictions."""
         top = Z.max(axis=1, keepdims=True)
         P = np.exp(Z - top)
         total = P.sum(axis=1, keepdims=True)
@@ -312,8 +312,8 @@ def fista(X, y, a, b, rule, target, seconds):
         ahead = 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
         ratio = (momentum - 1) / ahead
         V = W + ratio * (W - before)
-        loss, slopes = data.at(Z + ratio * (Z - Z_before))
-        g = np.asarray(data.XT @ slopes) / data.n
+        loss, derivatives = data.at(Z + ratio * (Z - Z_before))
+        g = np.asarray(data.XT @ derivatives) / data.n
         while True:
             T, dual = V - g / L, second
             for k in range(10):
@@ -509,9 +509,9 @@ def large_problem(folder, n, d, classes, f):
     gradient = np.zeros((d, classes))
     for start in range(0, n, 2048):
         labels = data.y[start : start + 2048]
-        slopes = np.full((len(labels), classes), 1 / classes, dtype=np.float32)
-        slopes[np.arange(len(labels)), labels] -= 1
-        gradient += np.asarray(data.X[start : start + 2048], dtype=np.float32).T @ slopes
+        derivatives = np.full((len(labels), classes), 1 / classes, dtype=np.float32)
+        derivatives[np.arange(len(labels)), labels] -= 1
+        gradient += np.asarray(data.X[start : start + 2048], dtype=np.float32).T @ derivatives
     return data.X, data.y, *strengths(gradient / n, f, False)
 
 

@@ -68,8 +68,8 @@ def main() -> None:
     for name in arguments.problems.split(","):
         X, y = load(name)
         unit = unit_problem(X, y)
-        slopes = unit.f2.gradient(np.zeros(unit.shape2))
-        largest = 2 * min(float(np.abs(slopes).max()), float(np.linalg.norm(slopes, 2)))
+        derivatives = unit.f2.gradient(np.zeros(unit.shape2))
+        largest = 2 * min(float(np.abs(derivatives).max()), float(np.linalg.norm(derivatives, 2)))
         watch.seconds, start = 0.0, time.perf_counter()
         result = sa.minimize(
             at_strength(unit, arguments.share * largest),

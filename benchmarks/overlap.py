@@ -86,10 +86,10 @@ def cost(solver: str, columns: int, groups: int, rows: int = 2000) -> list[tuple
             f"  {solver}: overlap {factor:2d}, {found[-1][0]:6d} entries: {1e3 * seconds:8.2f} ms"
         )
     size, seconds = np.array(found).T
-    slope, first = np.polyfit(size, seconds, 1)
-    line = first + slope * size
+    derivative, first = np.polyfit(size, seconds, 1)
+    line = first + derivative * size
     print(
-        f"  line {1e3 * first:.2f} ms + {1e9 * slope:.1f} ns per entry, off by at most "
+        f"  line {1e3 * first:.2f} ms + {1e9 * derivative:.1f} ns per entry, off by at most "
         f"{np.abs(line / seconds - 1).max():.0%}"
     )
     return found
@@ -105,9 +105,11 @@ def draw(curves: dict[str, list[tuple[int, float]]], columns: int) -> None:
     figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
     for name, found in curves.items():
         size, seconds = np.array(found).T
-        slope, first = np.polyfit(size, seconds, 1)
+        derivative, first = np.polyfit(size, seconds, 1)
         points = ax.plot(size / columns, 1e3 * seconds, "o", label=name)
-        ax.plot(size / columns, 1e3 * (first + slope * size), color=points[0].get_color(), lw=1)
+        ax.plot(
+            size / columns, 1e3 * (first + derivative * size), color=points[0].get_color(), lw=1
+        )
     ax.set_xlabel("groups per column")
     ax.set_ylabel("milliseconds per epoch")
     ax.set_ylim(bottom=0)

@@ -93,8 +93,8 @@ def logistic(l1: bool, X: Any, y: Any) -> tuple[Any, str, Any]:
         model = LogisticRegression(solver=solver, l1_ratio=1.0, tol=1e-3, max_iter=500)
         model.set_params(intercept_scaling=100.0)  # liblinear penalizes the intercept
         each = (y[:, None] == np.unique(y)).astype(float)
-        slopes = np.abs(X.T @ (each - each.mean(axis=0))).max() / len(y)
-        alphas = np.geomspace(slopes, EPS * slopes, STRENGTHS)
+        derivatives = np.abs(X.T @ (each - each.mean(axis=0))).max() / len(y)
+        alphas = np.geomspace(derivatives, EPS * derivatives, STRENGTHS)
     else:
         model = LogisticRegression(max_iter=2000)
         alphas = energy(X) * np.geomspace(1.0, RIDGE_EPS, STRENGTHS)
@@ -111,8 +111,8 @@ def tasks(
         grid = rows * energy(X) * np.geomspace(1.0, RIDGE_EPS, STRENGTHS)
         return Tasks(Ridge(fit_intercept=False), pooled), "base__alpha", grid
     known = np.where(np.isnan(Y), 0.0, Y)
-    slopes = np.abs(X.T @ known) / np.sum(~np.isnan(Y), axis=0)
-    grid = np.geomspace(slopes.max(), EPS * slopes.max(), STRENGTHS)
+    derivatives = np.abs(X.T @ known) / np.sum(~np.isnan(Y), axis=0)
+    grid = np.geomspace(derivatives.max(), EPS * derivatives.max(), STRENGTHS)
     base = Lasso(fit_intercept=False, max_iter=10_000)
     if refit:
         base = sa.LassoRegressor(fit_intercept=False, refit=True)

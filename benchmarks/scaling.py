@@ -22,7 +22,7 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 ROWS = "10000,30000,100000,300000,1000000,3000000"
 COLUMNS = "50,100,200,500,1000,2000,4000"
 ROWS_OF_COLUMNS = 40_000
-STRENGTH = 0.02  # of the largest slope at zero
+STRENGTH = 0.02  # of the largest derivative at zero
 
 
 def resident(which: str) -> float:

@@ -1,6 +1,6 @@
 """Fitted exponents of ACC-SADMM: the constrained schedule against the unconstrained one.
 
-    python benchmarks/slopes.py [--quick]
+    python benchmarks/derivatives.py [--quick]
 
 Three fixed instances: a chain of Nesterov's type, short and run long enough that information
 reaches its end (before that every schedule shows about S^-1), a power-law spectrum, and a random
@@ -195,7 +195,7 @@ def report(instance: Instance, seeds: int, axes) -> bool:
 
 
 def main() -> None:
-    """Print the table, write out/slopes.png, exit with 1 when the bound fails."""
+    """Print the table, write out/derivatives.png, exit with 1 when the bound fails."""
     quick = "--quick" in sys.argv
     epochs, seeds = (60, 2) if quick else (300, 5)
     instances = [
@@ -219,8 +219,8 @@ def main() -> None:
         panels[0].set_ylabel("F - F*, mean over seeds")
         panels[0].legend(fontsize=8)
         Path("out").mkdir(exist_ok=True)
-        figure.savefig("out/slopes.png", dpi=120)
-        print("\nfigure: out/slopes.png")
+        figure.savefig("out/derivatives.png", dpi=120)
+        print("\nfigure: out/derivatives.png")
     sys.exit(0 if all(held) else 1)
 
 

@@ -270,7 +270,7 @@ def _terms(loss: Any, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         inner = np.minimum(z, one * loss.max_prediction)
         beyond = z - inner
         return np.exp(inner) * (1 + beyond + beyond**2 / 2) - y * z
-    r = y - z  # the quantile loss, smoothed by a parabola between its two slopes
+    r = y - z  # the quantile loss, smoothed by a parabola between its two derivatives
     s, tau = one * loss.smoothing, one * loss.level
     u = np.clip(r / s, tau - 1, tau)
     return u * r - s * u**2 / 2

@@ -134,7 +134,7 @@ def plain(loss: str, X, y, A, strength: float, newton: int = 4, inner: int = 150
     for _ in range(newton):
         m = X @ w
         D = np.maximum(form.curvature(m, y), 1e-6) / n
-        root, lin = np.sqrt(D), X.T @ (D * m - form.slope(m, y) / n)
+        root, lin = np.sqrt(D), X.T @ (D * m - form.derivative(m, y) / n)
         M = np.linalg.inv(np.eye(n) + root[:, None] * K * root / rho)
         for k in range(1, inner + 1):
             x = factor.solve(lin + rho * (At @ (z - u))) / rho

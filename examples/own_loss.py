@@ -1,8 +1,9 @@
 """A loss of your own: log-cosh, a smooth relative of the absolute error.
 
-A loss is any object with ``value``, ``slope`` and ``curvature_bound``. Each further member unlocks
-something: ``conjugate`` and ``dual_room`` the duality gap, ``curvature`` and ``curvature_apply``
-second-order steps and the tight certificate. There is no base class and nothing to register.
+A loss is any object with ``value``, ``derivative`` and ``curvature_bound``. Each further member
+unlocks something: ``conjugate`` and ``dual_step_limit`` the duality gap, ``curvature`` and
+``curvature_apply`` second-order steps and the tight certificate. There is no base class and
+nothing to register.
 
     python examples/own_loss.py
 """
@@ -23,11 +24,11 @@ class LogCosh:
         rows = r + np.log1p(np.exp(-2 * r)) - np.log(2)
         return float(np.average(rows, weights=weight))
 
-    def slope(self, z, y):
+    def derivative(self, z, y):
         return np.tanh(z - y).astype(z.dtype)  # float32 rows stay float32
 
     def curvature(self, z, y):
-        return 1 - self.slope(z, y) ** 2
+        return 1 - self.derivative(z, y) ** 2
 
     def curvature_apply(self, z, y, v):
         return self.curvature(z, y) * v
@@ -39,7 +40,7 @@ class LogCosh:
         entropy += (1 - inside) * np.log1p(-inside, where=inside < 1, out=np.zeros_like(inside))
         return np.where(np.abs(u) <= 1 + 1e-15, u * y + entropy / 2, np.inf)
 
-    def dual_room(self, u, du, y):
+    def dual_step_limit(self, u, du, y):
         """The largest t in [0, 1] with |u + t du| <= 1."""
         room = np.where(du > 0, 1 - u, 1 + u) / np.maximum(np.abs(du), 1e-300)
         return np.clip(room, 0, 1)

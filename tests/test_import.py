@@ -77,10 +77,10 @@ def test_type_checkers_are_shown_the_objects_that_are_loaded():
 
 def test_every_room_is_an_attribute_of_the_package():
     folder = Path(sa.__file__).parent
-    rooms = {path.parent.name for path in folder.glob("*/__init__.py")}
-    rooms |= {path.stem for path in folder.glob("[a-z]*.py")}
-    rooms -= {"cli"}  # a program
-    lines = "; ".join(f"sa.{room}.__name__" for room in sorted(rooms))
+    packages = {path.parent.name for path in folder.glob("*/__init__.py")}
+    packages |= {path.stem for path in folder.glob("[a-z]*.py")}
+    packages -= {"cli"}  # a program
+    lines = "; ".join(f"sa.{package}.__name__" for package in sorted(packages))
     run(f"import stochadmm as sa; {lines}")
 
 

@@ -43,8 +43,8 @@ def test_the_gradient_is_that_of_the_mean_loss(tasks, problem):
     w, v = np.random.default_rng(0).standard_normal((2, *task.shape))
     value, gradient = task.mean_loss_gradient(w)
     assert value == pytest.approx(task.mean_loss(w), rel=1e-14)
-    slope = (task.mean_loss(w + 1e-5 * v) - task.mean_loss(w - 1e-5 * v)) / 2e-5
-    assert np.vdot(gradient, v) == pytest.approx(slope, rel=1e-6)
+    derivative = (task.mean_loss(w + 1e-5 * v) - task.mean_loss(w - 1e-5 * v)) / 2e-5
+    assert np.vdot(gradient, v) == pytest.approx(derivative, rel=1e-6)
 
 
 def test_a_gap_is_measured_from_a_proved_bound(tasks):

@@ -215,7 +215,7 @@ class ValueOnly:
         return 0.0
 
 
-class LossWithoutSlope:
+class LossWithoutDerivative:
     curvature_bound = 1.0
 
     def value(self, z, y, weight=None):
@@ -243,7 +243,10 @@ def test_parts_that_lack_a_member_are_refused_by_its_name():
     refused(TypeError, lambda: two_block(h1=ValueOnly()), "h1", *prox)
     refused(TypeError, lambda: two_block(h2=ValueOnly()), "h2", *prox)
     refused(
-        TypeError, lambda: linear(loss=LossWithoutSlope()), "loss (LossWithoutSlope)", "`slope`"
+        TypeError,
+        lambda: linear(loss=LossWithoutDerivative()),
+        "loss (LossWithoutDerivative)",
+        "`derivative`",
     )
     refused(
         TypeError,

@@ -26,7 +26,7 @@ class MinimalLoss:
     def value(self, z, y, weight=None):
         return Squared().value(z, y, weight)
 
-    def slope(self, z, y):
+    def derivative(self, z, y):
         return z - y.astype(z.dtype)
 
 
@@ -109,24 +109,36 @@ def change_input(self, z, y):
 @pytest.mark.parametrize(
     ("base", "members", "message"),
     [
-        (Squared, {"slope": lambda self, z, y: 2 * (z - y)}, "slope is not the derivative"),
-        (Squared, {"slope": lambda self, z, y: (z - y)[:, None]}, "slope has shape"),
+        (
+            Squared,
+            {"derivative": lambda self, z, y: 2 * (z - y)},
+            "derivative is not the derivative",
+        ),
+        (Squared, {"derivative": lambda self, z, y: (z - y)[:, None]}, "derivative has shape"),
         (Logistic, {"curvature_bound": 0.01}, "curvature_bound is not a bound"),
         (Logistic, {"curvature": lambda self, z, y: 0 * z + 9}, "between 0 and curvature_bound"),
         (Squared, {"curvature_apply": lambda self, z, y, v: 3 * v}, "curvature_apply is not"),
         (Squared, {"value": lambda self, z, y, w=None: Squared().value(z, y)}, "weighted mean"),
         (Squared, {"conjugate": lambda self, u, y: 0.5 * u * u}, "miss Fenchel-Young"),
-        (Logistic, {"dual_room": lambda self, u, du, y: np.ones(len(u))}, "leaves the domain"),
-        (Logistic, {"dual_room": lambda self, u, du, y: np.zeros(len(u))}, "largest possible"),
+        (
+            Logistic,
+            {"dual_step_limit": lambda self, u, du, y: np.ones(len(u))},
+            "leaves the domain",
+        ),
+        (
+            Logistic,
+            {"dual_step_limit": lambda self, u, du, y: np.zeros(len(u))},
+            "largest possible",
+        ),
         (Squared, {"prox": lambda self, v, step, y: v}, "prox is not a minimizer"),
         (Squared, {"prox_conjugate": lambda self, v, step, y: v}, "Moreau's identity"),
-        (Squared, {"slope": change_input}, "input array was changed"),
+        (Squared, {"derivative": change_input}, "input array was changed"),
         (Multinomial, {"mean": lambda self, z: z[:, 0]}, "mean changes the shape"),
         (Logistic, {"mean": lambda self, z: z.astype(float)}, "mean does not keep float32"),
         (
             Squared,
-            {"slope": lambda self, z, y: np.asarray(z - y, dtype=np.float64)},
-            "slope does not keep float32",
+            {"derivative": lambda self, z, y: np.asarray(z - y, dtype=np.float64)},
+            "derivative does not keep float32",
         ),
         (MinimalLoss, {"check_targets": lambda self, y: 1 / 0}, "division"),
     ],

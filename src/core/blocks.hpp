@@ -7,18 +7,18 @@
 namespace VARIANT {
 namespace {
 
-// force = dual + beta (A1 x1 + A2 x2 - b); force may be the multiplier itself
+// augmented = dual + beta (A1 x1 + A2 x2 - b); augmented may be the multiplier itself
 template <class T>
-INLINE void set_force(const Problem<T> &p, const T *dual, T beta, const T *a1x, const T *a2x,
-                      T *force) {
-  for (idx j = 0; j < p.size; ++j) force[j] = dual[j] + beta * (a1x[j] + a2x[j] - p.b[j]);
+INLINE void set_augmented(const Problem<T> &p, const T *dual, T beta, const T *a1x, const T *a2x,
+                      T *augmented) {
+  for (idx j = 0; j < p.size; ++j) augmented[j] = dual[j] + beta * (a1x[j] + a2x[j] - p.b[j]);
 }
 
 template <class T>
-void move_x1(const Problem<T> &p, const T *force, T step, T *x1, T *a1x, T *back) {
+void move_x1(const Problem<T> &p, const T *augmented, T step, T *x1, T *a1x, T *back) {
   if (p.size1 == 0) return;
   idx C = p.f.outputs;
-  multiply_transposed(p.A1, C, force, back);
+  multiply_transposed(p.A1, C, augmented, back);
   for (idx j = 0; j < p.size1; ++j) back[j] = x1[j] - step * back[j];
   prox(p.h1, C, back, step, x1);
   multiply(p.A1, C, x1, a1x);
@@ -26,10 +26,10 @@ void move_x1(const Problem<T> &p, const T *force, T step, T *x1, T *a1x, T *back
 
 // The x2 step from `center`, which may be x2 itself.
 template <class T>
-void move_x2(const Problem<T> &p, const T *force, const T *gradient, T step, const T *center, T *x2,
+void move_x2(const Problem<T> &p, const T *augmented, const T *gradient, T step, const T *center, T *x2,
              T *a2x, T *back) {
   idx C = p.f.outputs;
-  multiply_transposed(p.A2, C, force, back);
+  multiply_transposed(p.A2, C, augmented, back);
   for (idx j = 0; j < p.size2; ++j) back[j] = center[j] - step * (gradient[j] + back[j]);
   prox(p.h2, C, back, step, x2);
   multiply(p.A2, C, x2, a2x);
@@ -49,9 +49,9 @@ template <class T> INLINE void blend(T share, const T *x, const T *y, idx n, T *
 template <class T> struct DualStep {
   const Problem<T> &p;
   T sigma, tight;  // tight is s of A1' A1 = s I
-  Buffer<T> rest, force, a1, back, old;
+  Buffer<T> rest, augmented, a1, back, old;
   DualStep(const Problem<T> &p, T sigma, T tight)
-      : p(p), sigma(sigma), tight(tight), rest(p.size), force(p.size), a1(p.size), back(p.size1),
+      : p(p), sigma(sigma), tight(tight), rest(p.size), augmented(p.size), a1(p.size), back(p.size1),
         old(p.size) {}
   // prox_{sigma H*}(dual + sigma A2 x2) into dual, the x1 that belongs to it into x1
   void take(const T *x2, T *dual, T *x1) {
@@ -60,9 +60,9 @@ template <class T> struct DualStep {
     multiply(p.A2, C, x2, rest.at);
     for (idx j = 0; j < p.size; ++j) {
       rest[j] -= p.b[j];
-      force[j] = rest[j] + dual[j] / sigma;
+      augmented[j] = rest[j] + dual[j] / sigma;
     }
-    multiply_transposed(p.A1, C, force.at, back.at);
+    multiply_transposed(p.A1, C, augmented.at, back.at);
     for (idx j = 0; j < p.size1; ++j) back[j] /= -tight;
     prox(p.h1, C, back.at, 1 / (sigma * tight), x1);
     multiply(p.A1, C, x1, a1.at);

@@ -2,7 +2,7 @@
 //
 // The Hessian in the predictions of row i is diag(c_i) - s_i s_i' (s may be null). Of the step
 // w - start the predictions V = X (w - start) are kept output by output, and m_i = <s_i, V_i>, so
-// that the slope of one coefficient costs the entries of its column, coupled outputs or not.
+// that the derivative of one coefficient costs the entries of its column, coupled outputs or not.
 #pragma once
 #include "lanes.hpp"
 
@@ -29,9 +29,9 @@ struct Sweeps {
     for (idx i = 0; i < k.outputs * k.n; ++i) k.V[i] = memory[i].V;
   }
 
-  // The slope of the model along a column, in four sums: a single one would be a chain that takes
+  // The derivative of the model along a column, in four sums: a single one would be a chain that takes
   // longer than all else.
-  double slope_along(idx j, idx output) const {
+  double derivative_along(idx j, idx output) const {
     const Cell *rows = memory.at + output * k.n;
     idx e = k.indptr[j], last = k.indptr[j + 1];
     auto bent = [&](idx at) {
@@ -45,14 +45,14 @@ struct Sweeps {
     return (p + q) + (r + t);
   }
 
-  // Minimize over one coefficient; returns by how much that changed its slope.
+  // Minimize over one coefficient; returns by how much that changed its derivative.
   double visit(idx a, idx output) {
     Cell *RESTRICT rows = memory.at + output * k.n;
     double *RESTRICT m = k.m;
     idx j = k.columns[a], first = k.indptr[j], last = k.indptr[j + 1];
     double bend = k.bend[a], w = k.w[a];
-    double slope = slope_along(j, output) + k.gradient[a];
-    double ahead = nearest(bend * w - slope, k.l1[a], bend + k.l2[a], k.lo[a], k.hi[a]);
+    double derivative = derivative_along(j, output) + k.gradient[a];
+    double ahead = nearest(bend * w - derivative, k.l1[a], bend + k.l2[a], k.lo[a], k.hi[a]);
     double step = ahead - w;
     if (step == 0) return 0;
     k.w[a] = ahead;
@@ -83,7 +83,7 @@ struct Sweeps {
 };
 
 // Sweeps over all coordinates, and between them over those that are not at zero, until no visit of
-// all changes a slope by more than tol. Returns the largest change of the last sweep over all.
+// all changes a derivative by more than tol. Returns the largest change of the last sweep over all.
 inline double coordinate_sweeps(const Coordinates &k, idx &sweeps) {
   double worst = 0;
   Sweeps run(k);

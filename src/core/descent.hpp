@@ -13,8 +13,8 @@ struct Single {
   const double *l1, *l2, *lo, *hi;
   double value(idx j, double x) const { return fabs(x) * (l1[j] + 0.5 * l2[j] * fabs(x)); }
   bool is_free(idx j, double x) const { return (x != 0 || l1[j] == 0) && x > lo[j] && x < hi[j]; }
-  // the slope of h_j at a free coefficient
-  double slope(idx j, double x) const {
+  // the derivative of h_j at a free coefficient
+  double derivative(idx j, double x) const {
     return (x > 0 ? l1[j] : x < 0 ? -l1[j] : 0.0) + l2[j] * x;
   }
   // how far -g is from the subdifferential of h_j at x
@@ -31,7 +31,7 @@ struct Descent {
   idx p;
   const double *H;
   Single h;
-  Buffer<double> x, r;  // where it is, and the slope of the quadratic there
+  Buffer<double> x, r;  // where it is, and the derivative of the quadratic there
   double work = 0;      // products
 
  private:
@@ -42,14 +42,14 @@ struct Descent {
 
  public:
   // H is p x p and stays with the caller, as do the numbers of h
-  Descent(idx p, const double *H, const Single &h, const double *start, const double *slope)
+  Descent(idx p, const double *H, const Single &h, const double *start, const double *derivative)
       : p(p), H(H), h(h), x(p, false), r(p, false), matrix(p * p, false), move(p), free_ones(p),
         pattern(p), ridge(0) {
-    copy(start, p, x.at), copy(slope, p, r.at);
+    copy(start, p, x.at), copy(derivative, p, r.at);
     for (idx j = 0; j < p; ++j) ridge += 1e-13 * H[j * p + j] / (double)p;
   }
 
-  // Until no slope is off by more than tol, or the time is over.
+  // Until no derivative is off by more than tol, or the time is over.
   void run(double tol, double (*now)(), double until) {
     idx still = 0, last = 0;
     for (idx sweep = 0; sweep < most_sweeps; ++sweep) {
@@ -102,7 +102,7 @@ struct Descent {
     work += (double)k * (double)k * (double)k / 6;
     if (!factorize(matrix, k)) return false;
     for (int round = 0; round < 2; ++round) {  // the second one for what the ridge and rounding left
-      for (idx a = 0; a < k; ++a) move[a] = -(r[free_ones[a]] + h.slope(free_ones[a], x[free_ones[a]]));
+      for (idx a = 0; a < k; ++a) move[a] = -(r[free_ones[a]] + h.derivative(free_ones[a], x[free_ones[a]]));
       solve(matrix, k, move);
       double t = 1;
       idx first = -1;

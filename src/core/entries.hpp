@@ -1,4 +1,4 @@
-// Loops over entries, a prediction or slope with its target each, of losses known by their structs:
+// Loops over entries, a prediction or derivative with its target each, of losses known by their structs:
 // values, second derivatives, and everything that certificates ask of the conjugate.
 #pragma once
 #include "losses.hpp"

@@ -128,7 +128,7 @@ template <class T> struct Table : RowLosses {
 
 template <class T> struct FewColumns {
   const double slack = 1.4e-14;  // rounding of a value: 64 units
-  const double settled = 1e-11;  // violation, relative to the largest slope at zero or at the start
+  const double settled = 1e-11;  // violation, relative to the largest derivative at zero or at the start
   const idx most_steps = 100;
   const ColumnsRoute &s;
   Table<T> f;
@@ -173,9 +173,9 @@ template <class T> struct FewColumns {
       if (w[set[a]] != 0) add(w[set[a]], lines + a * n, z_, n);
   }
 
-  double violation(const double *w, const double *slopes) const {
+  double violation(const double *w, const double *derivatives) const {
     double worst = 0;
-    for (idx j = 0; j < p; ++j) worst = most(worst, h.violation(j, w[j], slopes[j]));
+    for (idx j = 0; j < p; ++j) worst = most(worst, h.violation(j, w[j], derivatives[j]));
     return worst;
   }
 
@@ -266,7 +266,7 @@ template <class T> struct FewColumns {
     known = f.loss.quadratic ? k : 0;
   }
 
-  // A lower bound where an l1 norm and nothing else holds every column: slopes scaled into the dual
+  // A lower bound where an l1 norm and nothing else holds every column: derivatives scaled into the dual
   // set, by so much that the rounding of their gradient does not matter.
   double bound() {
     double scale = 1, rms, top = 0;
@@ -288,7 +288,7 @@ template <class T> struct FewColumns {
   }
 
   // Minimize the model on the set and move there, or part of the way; returns the part. Where values
-  // no longer tell, slopes do: a bound is as good as they are.
+  // no longer tell, derivatives do: a bound is as good as they are.
   double step(double *w, double worst) {
     Buffer<double> numbers(6 * k, false);
     double *l1 = numbers, *l2 = l1 + k, *lo = l2 + k, *hi = lo + k, *x = hi + k, *r = x + k;
@@ -300,14 +300,14 @@ template <class T> struct FewColumns {
     Descent descent(k, H, {l1, l2, lo, hi}, x, r);
     descent.run(1e-13 * most(largest(r, k), 1e-300), s.now, until);
     work += descent.work;
-    double slope = 0, bent = 0, ahead = 0, now = objective();
+    double derivative = 0, bent = 0, ahead = 0, now = objective();
     for (idx a = 0; a < k; ++a) {
       double move = descent.x[a] - x[a];
-      slope += r[a] * move;
+      derivative += r[a] * move;
       bent += (descent.r[a] - r[a]) * move;
       ahead += Single{l1, l2, lo, hi}.value(a, descent.x[a]);
     }
-    const double promised = penalty - ahead - slope - 0.5 * bent;
+    const double promised = penalty - ahead - derivative - 0.5 * bent;
     const bool tells = promised > 1e-15 * fabs(now);
     double t = 1, pen, found;
     for (int trial = 0; trial < (tells ? 30 : 1); ++trial, t /= 2) {

@@ -1,4 +1,4 @@
-// Losses of one prediction z with target y: slope, value with slope, step of the dual variable,
+// Losses of one prediction z with target y: derivative, value with derivative, step of the dual variable,
 // second derivative and conjugate.
 //
 // A loss is a struct with seven functions, in double whatever the data's type, and a line in LOSSES.
@@ -25,8 +25,8 @@ namespace {
 
 const int MAX_NEWTON = 100;
 
-// `conjugate` returns prox_{step loss*}(u + step z), the new slope of a row whose slope is u; `dual`
-// is loss*(u) for slopes in `range`.
+// `conjugate` returns prox_{step loss*}(u + step z), the new derivative of a row whose derivative is u; `dual`
+// is loss*(u) for derivatives in `range`.
 
 struct Range {
   double low, high;
@@ -45,7 +45,7 @@ struct Kinked {
 struct Squared {  // p0 = second derivative
   static constexpr bool quadratic = true, kinked = false;
   static double cap(double p0, double) { return p0; }  // of the second derivative
-  static INLINE double slope(double p0, double, double z, double y) { return p0 * (z - y); }
+  static INLINE double derivative(double p0, double, double z, double y) { return p0 * (z - y); }
   static INLINE double value(double p0, double, double z, double y, double &u) {
     u = p0 * (z - y);
     return 0.5 * p0 * (z - y) * (z - y);
@@ -60,13 +60,13 @@ struct Squared {  // p0 = second derivative
 
 struct Logistic : Smooth {
   static double cap(double, double) { return 0.25; }
-  static INLINE double slope(double, double, double z, double y) {
+  static INLINE double derivative(double, double, double z, double y) {
     double m = y * z, e = exp_negative(-fabs(m));  // e in (0, 1]: neither side overflows
     return -y * (m > 0 ? e : 1.0) / (1 + e);
   }
   static INLINE double value(double, double, double z, double y, double &u) {
     double m = y * z, e = exp_negative(-fabs(m)), one = 1 + e, two = 2 + e;
-    double both = 1 / (one * two);  // one division for the slope and the logarithm
+    double both = 1 / (one * two);  // one division for the derivative and the logarithm
     u = -y * (m > 0 ? e : 1.0) * (two * both);
     return log1p_from(e * (one * both)) + (m > 0 ? 0.0 : -m);
   }
@@ -104,9 +104,9 @@ struct Logistic : Smooth {
 
 struct Huber : Kinked {  // p0 = delta
   static double cap(double, double) { return 1; }
-  static INLINE double slope(double p0, double, double z, double y) { return clip(z - y, -p0, p0); }
+  static INLINE double derivative(double p0, double, double z, double y) { return clip(z - y, -p0, p0); }
   static INLINE double value(double p0, double p1, double z, double y, double &u) {
-    u = slope(p0, p1, z, y);
+    u = derivative(p0, p1, z, y);
     return u * (z - y) - 0.5 * u * u;
   }
   static INLINE double conjugate(double p0, double, double u, double z, double step, double y) {
@@ -121,11 +121,11 @@ struct Huber : Kinked {  // p0 = delta
 
 struct SquaredHinge : Kinked {  // p0 = second derivative on the active side
   static double cap(double p0, double) { return p0; }
-  static INLINE double slope(double p0, double, double z, double y) {
+  static INLINE double derivative(double p0, double, double z, double y) {
     return -p0 * y * most(1 - y * z, 0.0);
   }
   static INLINE double value(double p0, double p1, double z, double y, double &u) {
-    u = slope(p0, p1, z, y);
+    u = derivative(p0, p1, z, y);
     return 0.5 * u * u / p0;
   }
   static INLINE double conjugate(double p0, double, double u, double z, double step, double y) {
@@ -143,7 +143,7 @@ struct SquaredHinge : Kinked {  // p0 = second derivative on the active side
 
 struct Poisson : Smooth {  // continued with its curvature at p0 beyond it
   static double cap(double p0, double) { return exp_any(p0); }
-  static INLINE double slope(double p0, double, double z, double y) {
+  static INLINE double derivative(double p0, double, double z, double y) {
     double inner = z <= p0 ? z : p0;
     return exp_any(inner) * (1 + (z - inner)) - y;
   }
@@ -152,7 +152,7 @@ struct Poisson : Smooth {  // continued with its curvature at p0 beyond it
     u = rate * (1 + past) - y;
     return rate * (1 + past + 0.5 * past * past) - y * z;
   }
-  // Solve step m + slope(m) = u + step z; the left side is convex and increasing in m.
+  // Solve step m + derivative(m) = u + step z; the left side is convex and increasing in m.
   static INLINE double conjugate(double p0, double, double u, double z, double step, double y) {
     double target = u + step * z, m = z;
     for (int k = 0; k < MAX_NEWTON; ++k) {
@@ -177,7 +177,7 @@ struct Poisson : Smooth {  // continued with its curvature at p0 beyond it
 
 struct Gamma : Smooth {  // p0 = log of the largest ratio y / mean, beyond which a parabola goes on
   static double cap(double p0, double) { return exp_any(p0); }
-  static INLINE double slope(double p0, double, double z, double y) {
+  static INLINE double derivative(double p0, double, double z, double y) {
     double excess = log_positive(y) - z, inner = least(excess, p0);
     return 1 - exp_any(inner) * (1 + (excess - inner));
   }
@@ -187,7 +187,7 @@ struct Gamma : Smooth {  // p0 = log of the largest ratio y / mean, beyond which
     u = 1 - ratio * (1 + past);
     return z + ratio * (1 + past + 0.5 * past * past);
   }
-  // Solve step m + slope(m) = u + step z; the left side is concave and increasing in m.
+  // Solve step m + derivative(m) = u + step z; the left side is concave and increasing in m.
   static INLINE double conjugate(double p0, double, double u, double z, double step, double y) {
     double target = u + step * z, middle = log_positive(y), m = z, inner = 0;
     for (int k = 0; k < MAX_NEWTON; ++k) {
@@ -214,11 +214,11 @@ struct Gamma : Smooth {  // p0 = log of the largest ratio y / mean, beyond which
 
 struct Quantile : Kinked {  // p0 = level, p1 = smoothing width
   static double cap(double, double p1) { return 1 / p1; }
-  static INLINE double slope(double p0, double p1, double z, double y) {
+  static INLINE double derivative(double p0, double p1, double z, double y) {
     return clip((z - y) / p1, -p0, 1 - p0);
   }
   static INLINE double value(double p0, double p1, double z, double y, double &u) {
-    u = slope(p0, p1, z, y);
+    u = derivative(p0, p1, z, y);
     return u * (z - y) - 0.5 * p1 * u * u;
   }
   static INLINE double conjugate(double p0, double p1, double u, double z, double step, double y) {
@@ -243,7 +243,7 @@ struct Tweedie : Smooth {  // p0 = power p, p1 = log of the largest part of a de
     return {exp_any(q * inner), y > 0 ? y * exp_any(-r * inner) : 0.0, z - inner};
   }
   static double cap(double, double p1) { return exp_any(p1); }
-  static INLINE double slope(double p0, double p1, double z, double y) {
+  static INLINE double derivative(double p0, double p1, double z, double y) {
     Parts a = parts(p0, p1, z, y);
     return a.up - a.down + ((2 - p0) * a.up + (p0 - 1) * a.down) * a.past;
   }
@@ -254,29 +254,29 @@ struct Tweedie : Smooth {  // p0 = power p, p1 = log of the largest part of a de
     u = a.up - a.down + bend;
     return a.up / q + a.down / r + (a.up - a.down + 0.5 * bend) * a.past;
   }
-  // Solve step m + slope(m) = u + step z between z and the point where the line alone would be:
+  // Solve step m + derivative(m) = u + step z between z and the point where the line alone would be:
   // Newton's method where it stays inside and halves the residual, bisection elsewhere.
   static INLINE double conjugate(double p0, double p1, double u, double z, double step, double y) {
-    double target = u + step * z, m = z, residual = slope(p0, p1, z, y) - u;
+    double target = u + step * z, m = z, residual = derivative(p0, p1, z, y) - u;
     double low = least(z, z - residual / step), high = most(z, z - residual / step);
     for (int k = 0; k < MAX_NEWTON; ++k) {
       low = residual < 0 ? m : low;
       high = residual > 0 ? m : high;
       double now = m - residual / (step + curvature(p0, p1, m, y));
       now = now >= low && now <= high ? now : 0.5 * (low + high);
-      double after = step * now + slope(p0, p1, now, y) - target;
+      double after = step * now + derivative(p0, p1, now, y) - target;
       if (fabs(after) > 0.5 * fabs(residual)) {
         low = after < 0 ? now : low;
         high = after > 0 ? now : high;
         now = after != 0 ? 0.5 * (low + high) : now;
-        after = step * now + slope(p0, p1, now, y) - target;
+        after = step * now + derivative(p0, p1, now, y) - target;
       }
       double move = now - m;
       m = now;
       residual = after;
       if (fabs(move) <= 1e-14 * (1 + fabs(m))) break;
     }
-    return slope(p0, p1, m, y);
+    return derivative(p0, p1, m, y);
   }
   static INLINE double curvature(double p0, double p1, double z, double y) {
     Parts a = parts(p0, p1, z, y);
@@ -312,13 +312,13 @@ struct Tweedie : Smooth {  // p0 = power p, p1 = log of the largest part of a de
 // A logistic loss of weight k = y + 1 / theta at m = z + log(theta).
 struct NegativeBinomial : Smooth {  // p0 = theta, p1 = largest target
   static double cap(double p0, double p1) { return 0.25 * (p1 + 1 / p0); }
-  static INLINE double slope(double p0, double, double z, double y) {
+  static INLINE double derivative(double p0, double, double z, double y) {
     double m = z + log_positive(p0), e = exp_negative(-fabs(m)), far = e / (1 + e), near = 1 / (1 + e);
     return (m > 0 ? near : far) / p0 - y * (m > 0 ? far : near);
   }
   static INLINE double value(double p0, double p1, double z, double y, double &u) {
     double m = z + log_positive(p0), e = exp_negative(-fabs(m));
-    u = slope(p0, p1, z, y);
+    u = derivative(p0, p1, z, y);
     return (y + 1 / p0) * (log1p_from(e / (2 + e)) + (m > 0 ? m : 0.0)) - y * z;
   }
   // Solve step m + k p(m) = u + y + step z; as for the logistic loss, Newton's method kept on the
@@ -336,7 +336,7 @@ struct NegativeBinomial : Smooth {  // p0 = theta, p1 = largest target
       m = now;
       if (fabs(move) <= 1e-14 * (1 + fabs(m))) break;
     }
-    return slope(p0, p1, m - shift, y);
+    return derivative(p0, p1, m - shift, y);
   }
   static INLINE double curvature(double p0, double, double z, double y) {
     double e = exp_negative(-fabs(z + log_positive(p0))), p = e / (1 + e);
@@ -352,16 +352,16 @@ struct NegativeBinomial : Smooth {  // p0 = theta, p1 = largest target
 // ---------------------------------------------------------------- loops over a few predictions
 
 template <class T> struct LossLoops {
-  void (*slopes)(double p0, double p1, const T *z, const T *y, idx n, T *u);
+  void (*derivatives)(double p0, double p1, const T *z, const T *y, idx n, T *u);
   void (*values)(double p0, double p1, const T *z, const T *y, idx n, T *u, double *out);
-  // u becomes the new slope and z its change
+  // u becomes the new derivative and z its change
   void (*conjugate)(double p0, double p1, const double *step, const T *y, idx n, T *u, T *z);
 };
 
 template <class L, class T>
-NOINLINE void slopes(double p0, double p1, const T *RESTRICT z, const T *RESTRICT y, idx n,
+NOINLINE void derivatives(double p0, double p1, const T *RESTRICT z, const T *RESTRICT y, idx n,
                      T *RESTRICT u) {
-  for (idx i = 0; i < n; ++i) u[i] = (T)L::slope(p0, p1, (double)z[i], (double)y[i]);
+  for (idx i = 0; i < n; ++i) u[i] = (T)L::derivative(p0, p1, (double)z[i], (double)y[i]);
 }
 template <class L, class T>
 NOINLINE void values(double p0, double p1, const T *RESTRICT z, const T *RESTRICT y, idx n,
@@ -382,7 +382,7 @@ NOINLINE void conjugate(double p0, double p1, const double *RESTRICT step, const
   }
 }
 template <class T> const LossLoops<T> &loss_of(int code) {
-#define LOOPS(name, L) {slopes<L, T>, values<L, T>, conjugate<L, T>},
+#define LOOPS(name, L) {derivatives<L, T>, values<L, T>, conjugate<L, T>},
   static const LossLoops<T> made[] = {LOSSES(LOOPS)};
 #undef LOOPS
   return made[code];  // unknown names were refused when the view was made
@@ -409,13 +409,13 @@ template <class T> void softmax(const T *m, idx C, double *p) {
   for (idx c = 0; c < C; ++c) p[c] /= sum;
 }
 
-template <class T> void softmax_slope(const T *z, idx label, idx C, double *p, T *u) {
+template <class T> void softmax_derivative(const T *z, idx label, idx C, double *p, T *u) {
   softmax(z, C, p);
   p[label] -= 1;
   for (idx c = 0; c < C; ++c) u[c] = (T)p[c];
 }
 
-// Step the slopes u of a row at predictions z; z becomes their change. Newton's method for
+// Step the derivatives u of a row at predictions z; z becomes their change. Newton's method for
 // softmax(m) - e_label + step m = u + step z, whose matrix is diagonal plus rank one, damped by the
 // range of the move, which bounds how fast the curvature changes. `room` holds 4 C numbers.
 template <class T>
@@ -427,14 +427,14 @@ void softmax_conjugate(T *u, T *z, idx label, double step, idx C, double *room) 
   }
   softmax(m, C, p);
   for (int k = 0; k < MAX_NEWTON; ++k) {
-    double slope = 0, space = 0, low = INFINITY, high = -INFINITY;
+    double derivative = 0, space = 0, low = INFINITY, high = -INFINITY;
     for (idx c = 0; c < C; ++c) {
       move[c] = (target[c] - step * m[c] - p[c]) / (p[c] + step);
-      slope += p[c] * move[c];
+      derivative += p[c] * move[c];
       space += p[c] * step / (p[c] + step);
     }
     for (idx c = 0; c < C; ++c) {
-      move[c] += p[c] / (p[c] + step) * slope / space;
+      move[c] += p[c] / (p[c] + step) * derivative / space;
       low = least(low, move[c]);
       high = most(high, move[c]);
     }

@@ -13,9 +13,9 @@ template <class T>
 void acc_sadmm(const Problem<T> &p, const Sample<T> &sample, const Anchor<T> &anchor,
                const AccSADMM<T> &s) {
   idx C = p.f.outputs, m = p.size, n1 = p.size1, n2 = p.size2;
-  Gradients<T> gradients(p.f, sample, !anchor.slopes);
+  Gradients<T> gradients(p.f, sample, !anchor.derivatives);
   Matrix<T> inverse(s.inverse, p.f.d + p.f.intercept, C);
-  Buffer<T> a1x(m), a2x(m), a1y(m), a2y(m), a1n(m), a2n(m), force(m);
+  Buffer<T> a1x(m), a2x(m), a1y(m), a2y(m), a1n(m), a2n(m), augmented(m);
   Buffer<T> new1(n1), back1(n1), new2(n2), back2(n2), change(n2);
   const T beta = s.beta, pull = beta / s.momentum, lead = 1 - s.momentum - s.anchor;
   const T correct = beta * s.anchor / s.momentum;
@@ -27,17 +27,17 @@ void acc_sadmm(const Problem<T> &p, const Sample<T> &sample, const Anchor<T> &an
   for (idx k = 0; k < sample.steps; ++k) {
     for (idx j = 0; j < m; ++j) {
       s.dual[j] = s.ahead[j] + correct * (a1x[j] + a2x[j] - s.at_snapshot[j]);
-      force[j] = s.dual[j] + pull * (a1y[j] + a2y[j] - p.b[j]);
+      augmented[j] = s.dual[j] + pull * (a1y[j] + a2y[j] - p.b[j]);
     }
     if (n1 > 0) {
-      multiply_transposed(p.A1, C, force.at, back1.at);
+      multiply_transposed(p.A1, C, augmented.at, back1.at);
       for (idx j = 0; j < n1; ++j) back1[j] = s.y1[j] - s.step1 * back1[j];
       prox(p.h1, C, back1.at, s.step1, new1.at);
       multiply(p.A1, C, new1.at, a1n.at);
     }
-    gradients.take(k, s.y2, slopes_of(anchor), sample.row_weight, change.at);
-    for (idx j = 0; j < m; ++j) force[j] = s.dual[j] + pull * (a1n[j] + a2y[j] - p.b[j]);
-    multiply_transposed(p.A2, C, force.at, back2.at);
+    gradients.take(k, s.y2, derivatives_of(anchor), sample.row_weight, change.at);
+    for (idx j = 0; j < m; ++j) augmented[j] = s.dual[j] + pull * (a1n[j] + a2y[j] - p.b[j]);
+    multiply_transposed(p.A2, C, augmented.at, back2.at);
     for (idx j = 0; j < n2; ++j) back2[j] += anchor.gradient[j] + change[j];
     if (s.inverse) {
       inverse.times(back2.at, change.at);
@@ -73,15 +73,15 @@ void acc_sadmm(const Problem<T> &p, const Sample<T> &sample, const Anchor<T> &an
 template <class T> struct Steps {
   const Problem<T> &p;
   T beta;
-  Buffer<T> force, a1x, a2x, back1, back2;
+  Buffer<T> augmented, a1x, a2x, back1, back2;
   Steps(const Problem<T> &p, T beta, const T *x1, const T *x2)
-      : p(p), beta(beta), force(p.size), a1x(p.size), a2x(p.size), back1(p.size1), back2(p.size2) {
+      : p(p), beta(beta), augmented(p.size), a1x(p.size), a2x(p.size), back1(p.size1), back2(p.size2) {
     multiply(p.A1, p.f.outputs, x1, a1x.at);
     multiply(p.A2, p.f.outputs, x2, a2x.at);
   }
-  void measure(const T *dual) { set_force(p, dual, beta, a1x.at, a2x.at, force.at); }
-  void lift(T *dual) { set_force(p, dual, beta, a1x.at, a2x.at, dual); }
-  void first(T step, T *x1) { move_x1(p, force.at, step, x1, a1x.at, back1.at); }
+  void measure(const T *dual) { set_augmented(p, dual, beta, a1x.at, a2x.at, augmented.at); }
+  void lift(T *dual) { set_augmented(p, dual, beta, a1x.at, a2x.at, dual); }
+  void first(T step, T *x1) { move_x1(p, augmented.at, step, x1, a1x.at, back1.at); }
   void second(const T *pull, const T *gradient, T step, const T *center, T *x2) {
     move_x2(p, pull, gradient, step, center, x2, a2x.at, back2.at);
   }
@@ -91,17 +91,17 @@ template <class T> struct Steps {
 template <class T>
 void svrg_admm(const Problem<T> &p, const Sample<T> &sample, const Anchor<T> &anchor, T mix,
                const Blocks<T> &s) {
-  Gradients<T> gradients(p.f, sample, !anchor.slopes);
+  Gradients<T> gradients(p.f, sample, !anchor.derivatives);
   Steps<T> steps(p, s.beta, s.x1, s.x2);
   Buffer<T> gradient(p.size2), point(p.size2);
   for (idx k = 0; k < sample.steps; ++k) {
     steps.measure(s.dual);
     steps.first(s.step1, s.x1);
     blend(mix, s.x2, anchor.point, p.size2, point.at);
-    gradients.take(k, point.at, slopes_of(anchor), sample.row_weight, gradient.at);
+    gradients.take(k, point.at, derivatives_of(anchor), sample.row_weight, gradient.at);
     add_to(anchor.gradient, p.size2, gradient.at);
     steps.measure(s.dual);
-    steps.second(steps.force.at, gradient.at, s.step2, s.x2, s.x2);
+    steps.second(steps.augmented.at, gradient.at, s.step2, s.x2, s.x2);
     steps.lift(s.dual);
     add_to(s.x1, p.size1, s.total1);
     add_to(s.x2, p.size2, s.total2);
@@ -135,7 +135,7 @@ void sag_admm(const Problem<T> &p, const Sample<T> &sample, const Table<T> &tabl
   for (idx k = 0; k < sample.steps; ++k) {
     steps.measure(s.dual);
     steps.first(s.step1, s.x1);
-    gradients.take(k, s.x2, {table.slopes, table.slopes, nullptr}, table.share, change.at);
+    gradients.take(k, s.x2, {table.derivatives, table.derivatives, nullptr}, table.share, change.at);
     add_to(change.at, p.size2, table.gradient);
     if (table.points) remember(sample, k, p.f.n, s.x2, p.size2, table);
     for (idx j = 0; j < p.size2; ++j) {
@@ -143,7 +143,7 @@ void sag_admm(const Problem<T> &p, const Sample<T> &sample, const Table<T> &tabl
       if (table.points) center[j] += table.curvature * s.step2 * (table.mean_point[j] - s.x2[j]);
     }
     steps.measure(s.dual);
-    steps.second(steps.force.at, table.gradient, s.step2, center.at, s.x2);
+    steps.second(steps.augmented.at, table.gradient, s.step2, center.at, s.x2);
     steps.lift(s.dual);
     add_to(s.x1, p.size1, s.total1);
     add_to(s.x2, p.size2, s.total2);
@@ -152,7 +152,7 @@ void sag_admm(const Problem<T> &p, const Sample<T> &sample, const Table<T> &tabl
 
 // STOC-, OPG-, RDA-ADMM and OPT-SADMM take the same steps: a batch's gradient, x2, x1, multiplier,
 // average. They differ in the point of the gradient (`accelerated`), in what moves x2 (the present
-// gradient and force, or with `averaged` the means of all past ones, from the start `origin`), and
+// gradient and augmented, or with `averaged` the means of all past ones, from the start `origin`), and
 // in numbers that are given per step. A `rotation` makes the x2 step exact in the constraint: its
 // columns are the eigenvectors of A2'A2, `spectrum` the eigenvalues.
 template <class T>
@@ -169,11 +169,11 @@ void stoc_admm(const Problem<T> &p, const Sample<T> &sample, const Plain<T> &s) 
     steps.measure(s.dual);
     if (s.averaged) {
       approach(gradient.at, p.size2, share, s.mean_gradient);
-      approach(steps.force.at, p.size, share, s.mean_force);
+      approach(steps.augmented.at, p.size, share, s.mean_augmented);
     }
     if (s.rotation) {
       T *back = steps.back2.at;
-      multiply_transposed(p.A2, C, steps.force.at, back);
+      multiply_transposed(p.A2, C, steps.augmented.at, back);
       add_to(gradient.at, p.size2, back);
       turned.times(back, point.at);
       for (idx j = 0; j < d; ++j)
@@ -182,9 +182,9 @@ void stoc_admm(const Problem<T> &p, const Sample<T> &sample, const Plain<T> &s) 
       for (idx j = 0; j < p.size2; ++j) s.x2[j] -= back[j];
       multiply(p.A2, C, s.x2, steps.a2x.at);
     } else if (s.averaged) {
-      steps.second(s.mean_force, s.mean_gradient, s.steps[k], s.origin, s.x2);
+      steps.second(s.mean_augmented, s.mean_gradient, s.steps[k], s.origin, s.x2);
     } else {
-      steps.second(steps.force.at, gradient.at, s.steps[k], s.x2, s.x2);
+      steps.second(steps.augmented.at, gradient.at, s.steps[k], s.x2, s.x2);
     }
     steps.measure(s.dual);
     steps.first(s.step1, s.x1);
@@ -219,7 +219,7 @@ template <class T> void sdca_admm(const Problem<T> &p, const Sample<T> &sample, 
     }
     for (idx j = 0; j < n2; ++j) at[j] = s.x2[j] - s.scale * s.residual[j];
     idx block = blocks[k], following = blocks[k + 1 < steps ? k + 1 : k];
-    rows.step(block, following, at.at, s.lengths[block], s.slopes, change.at);
+    rows.step(block, following, at.at, s.lengths[block], s.derivatives, change.at);
     for (idx j = 0; j < n2; ++j) {
       s.residual[j] += change[j];
       s.x2[j] -= s.scale * (s.residual[j] - share * before[j]);
@@ -244,7 +244,7 @@ template <class T> void spdhg(const Problem<T> &p, const Sample<T> &sample, cons
     } else {
       idx later = k + 1;
       while (later < steps && picks[later] < 0) ++later;
-      rows.step(picks[k], picks[later < steps ? later : k], s.x2, s.sigmas[picks[k]], s.slopes,
+      rows.step(picks[k], picks[later < steps ? later : k], s.x2, s.sigmas[picks[k]], s.derivatives,
                 change.at);
       chance = (1 - s.share) / (T)sample.n_runs;
     }
@@ -261,13 +261,13 @@ template <class T>
 void vr_pddy(const Problem<T> &p, const Sample<T> &sample, const Anchor<T> &anchor,
              const PDDY<T> &s) {
   idx n2 = p.size2, C = p.f.outputs;
-  Gradients<T> gradients(p.f, sample, !anchor.slopes);
+  Gradients<T> gradients(p.f, sample, !anchor.derivatives);
   DualStep<T> structure(p, s.sigma, s.tight);
   Buffer<T> change(n2), back(n2), target(n2);
   multiply_transposed(p.A2, C, s.dual, back.at);
   for (idx k = 0; k < sample.steps; ++k) {
     prox(p.h2, C, s.lead, s.step, s.x2);
-    gradients.take(k, s.x2, slopes_of(anchor), sample.row_weight, change.at);
+    gradients.take(k, s.x2, derivatives_of(anchor), sample.row_weight, change.at);
     for (idx j = 0; j < n2; ++j) {
       change[j] += anchor.gradient[j];
       target[j] = 2 * s.x2[j] - s.lead[j] - s.step * (change[j] + back[j]);
@@ -285,13 +285,13 @@ template <class T>
 void katyusha(const Problem<T> &p, const Sample<T> &sample, const Anchor<T> &anchor,
               const Katyusha<T> &s) {
   idx n = p.size2, C = p.f.outputs;
-  Gradients<T> gradients(p.f, sample, !anchor.slopes);
+  Gradients<T> gradients(p.f, sample, !anchor.derivatives);
   Buffer<T> middle(n), change(n), moved(n);
   const T rest = 1 - s.momentum - s.anchor;
   for (idx k = 0; k < sample.steps; ++k) {
     for (idx j = 0; j < n; ++j)
       middle[j] = s.momentum * s.z[j] + s.anchor * anchor.point[j] + rest * s.y[j];
-    gradients.take(k, middle.at, slopes_of(anchor), sample.row_weight, change.at);
+    gradients.take(k, middle.at, derivatives_of(anchor), sample.row_weight, change.at);
     for (idx j = 0; j < n; ++j) change[j] = s.z[j] - s.length * (anchor.gradient[j] + change[j]);
     prox(p.h2, C, change.at, s.length, moved.at);
     for (idx j = 0; j < n; ++j) {

@@ -297,16 +297,16 @@ void batch_gradient(const View<Data> &view, nb::handle sample, nb::handle x, nb:
 }
 
 void data_step(const View<Data> &view, idx which, idx n_blocks, nb::handle x, double sigma,
-               nb::handle slopes, nb::handle out) {
+               nb::handle derivatives, nb::handle out) {
   with(view, [&](const auto &f, auto type) {
     typedef decltype(type) T;
     idx C = f.outputs, d = f.d + f.intercept;
     if (n_blocks < 1 || n_blocks > f.n || which < 0 || which >= n_blocks)
       refuse("the block is not within 0..n_blocks - 1");
     const T *x_ = block<const T>(x, "x", d, C);
-    T *slopes_ = block<T>(slopes, "slopes", f.n, C), *out_ = block<T>(out, "out", d, C);
+    T *derivatives_ = block<T>(derivatives, "derivatives", f.n, C), *out_ = block<T>(out, "out", d, C);
     Released released;
-    kernels<T>().data_step(f, which, n_blocks, x_, (T)sigma, slopes_, out_);
+    kernels<T>().data_step(f, which, n_blocks, x_, (T)sigma, derivatives_, out_);
   });
 }
 
@@ -410,7 +410,7 @@ void loss_rooms(nb::handle kernel, nb::handle u, nb::handle du, nb::handle y, nb
 
 // ---------------------------------------------------------------- coordinates of a model
 
-// Returns the last sweep's largest change of a slope, and the number of sweeps.
+// Returns the last sweep's largest change of a derivative, and the number of sweeps.
 nb::tuple coordinate_sweeps(nb::handle given) {
   Fields v{given};
   Coordinates k;
@@ -617,7 +617,7 @@ template <class T> struct State : Fields {
   T *one(const char *name) const { return this->template array<T>(name, p.size1 / C, C); }
   T *two(const char *name) const { return this->template array<T>(name, p.size2 / C, C); }
   T *dual(const char *name) const { return this->template array<T>(name, p.size / C, C); }
-  T *slopes(const char *name) const { return this->template array<T>(name, p.f.n, C); }
+  T *derivatives(const char *name) const { return this->template array<T>(name, p.f.n, C); }
   const T *vector(const char *name, idx n) const { return this->template array<const T>(name, n); }
   T *maybe_two(const char *name) const { return this->template maybe<T>(name, p.size2 / C, C); }
   const T *square(const char *name) const {
@@ -626,14 +626,14 @@ template <class T> struct State : Fields {
   T real(const char *name) const { return (T)number(name); }
 };
 
-// Slopes may be absent: then they are computed again at the point.
+// Derivatives may be absent: then they are computed again at the point.
 template <class T> Anchor<T> read_anchor(nb::handle from, const Problem<T> &p, bool point) {
   Fields v{from};
   idx C = p.f.outputs, d = p.size2 / C;
   Anchor<T> a;
-  a.slopes = v.maybe<const T>("slopes", p.f.n, C);
+  a.derivatives = v.maybe<const T>("derivatives", p.f.n, C);
   a.gradient = v.array<const T>("gradient", d, C);
-  a.point = point || !a.slopes ? v.array<const T>("point", d, C) : nullptr;
+  a.point = point || !a.derivatives ? v.array<const T>("point", d, C) : nullptr;
   return a;
 }
 
@@ -683,7 +683,7 @@ void sag_admm(const Whole &view, nb::handle sample, nb::handle table, nb::handle
     Sample<T> runs = read_sample<T>(sample, p.f.n);
     Table<T> t;
     t.share = v.real("share"), t.curvature = v.real("curvature");
-    t.slopes = v.slopes("slopes"), t.gradient = v.two("gradient");
+    t.derivatives = v.derivatives("derivatives"), t.gradient = v.two("gradient");
     t.points = v.template maybe<T>("points", p.f.n, p.size2);
     t.mean_point = v.maybe_two("mean_point");
     if (t.points && !t.mean_point) refuse("points without their mean");
@@ -708,9 +708,9 @@ void stoc_admm(const Whole &view, nb::handle sample, nb::handle state) {
     s.x1 = v.one("x1"), s.x2 = v.two("x2"), s.dual = v.dual("dual");
     s.mean1 = v.one("mean1"), s.mean2 = v.two("mean2");
     s.origin = v.maybe_two("origin"), s.mean_gradient = v.maybe_two("mean_gradient");
-    s.mean_force = v.template maybe<T>("mean_force", p.size / v.C, v.C);
+    s.mean_augmented = v.template maybe<T>("mean_augmented", p.size / v.C, v.C);
     if (s.rotation && !(s.turned && s.spectrum)) refuse("rotation without its spectrum");
-    if (s.averaged && !(s.origin && s.mean_gradient && s.mean_force)) refuse("no means are given");
+    if (s.averaged && !(s.origin && s.mean_gradient && s.mean_augmented)) refuse("no means are given");
     Released released;
     kernels<T>().stoc_admm(p, runs, s);
   });
@@ -727,7 +727,7 @@ void sdca_admm(const Whole &view, nb::handle sample, nb::handle state) {
     s.has_h2 = v.flag("has_h2");
     s.lengths = v.vector("lengths", blocks.n_runs);
     s.x1 = v.one("x1"), s.x2 = v.two("x2"), s.dual = v.dual("dual"), s.dual2 = v.two("dual2");
-    s.residual = v.two("residual"), s.slopes = v.slopes("slopes");
+    s.residual = v.two("residual"), s.derivatives = v.derivatives("derivatives");
     Released released;
     kernels<T>().sdca_admm(p, blocks, s);
   });
@@ -744,7 +744,7 @@ void spdhg(const Whole &view, nb::handle sample, nb::handle state) {
     s.tight = v.real("tight");
     s.sigmas = v.vector("sigmas", picks.n_runs);
     s.x1 = v.one("x1"), s.x2 = v.two("x2"), s.dual = v.dual("dual"), s.pull = v.two("pull");
-    s.ahead = v.two("ahead"), s.slopes = v.slopes("slopes");
+    s.ahead = v.two("ahead"), s.derivatives = v.derivatives("derivatives");
     s.total1 = v.one("total1"), s.total2 = v.two("total2");
     Released released;
     kernels<T>().spdhg(p, picks, s);

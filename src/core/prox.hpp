@@ -53,35 +53,35 @@ void fuse(const T *v, idx n, idx stride, double t, T *out, double *room) {
     for (idx j = 0; j < n; ++j) out[j * stride] = v[j * stride];
     return;
   }
-  double *knots = room, *slopes = knots + 2 * n, *offsets = slopes + 2 * n;
+  double *knots = room, *derivatives = knots + 2 * n, *offsets = derivatives + 2 * n;
   double *low = offsets + 2 * n, *high = low + n;
-  double w = (double)v[0], slope, offset;
+  double w = (double)v[0], derivative, offset;
   idx left = n - 1, right = n, first, last;
   low[0] = w - t;
   high[0] = w + t;
-  knots[left] = low[0], slopes[left] = 1, offsets[left] = t - w;
-  knots[right] = high[0], slopes[right] = -1, offsets[right] = t + w;
+  knots[left] = low[0], derivatives[left] = 1, offsets[left] = t - w;
+  knots[right] = high[0], derivatives[right] = -1, offsets[right] = t + w;
   // the derivative is -t left of all knots, +t right of them, plus the new entry's (b - v_j)
   for (idx j = 1; j < n - 1; ++j) {
     w = (double)v[j * stride];
-    slope = 1, offset = -t - w;
-    for (first = left; first <= right && slope * knots[first] + offset <= -t; ++first)
-      slope += slopes[first], offset += offsets[first];
-    low[j] = (-t - offset) / slope;
-    double slope_low = slope, offset_low = offset;
-    slope = 1, offset = t - w;
-    for (last = right; last >= first && slope * knots[last] + offset >= t; --last)
-      slope -= slopes[last], offset -= offsets[last];
-    high[j] = (t - offset) / slope;
+    derivative = 1, offset = -t - w;
+    for (first = left; first <= right && derivative * knots[first] + offset <= -t; ++first)
+      derivative += derivatives[first], offset += offsets[first];
+    low[j] = (-t - offset) / derivative;
+    double derivative_low = derivative, offset_low = offset;
+    derivative = 1, offset = t - w;
+    for (last = right; last >= first && derivative * knots[last] + offset >= t; --last)
+      derivative -= derivatives[last], offset -= offsets[last];
+    high[j] = (t - offset) / derivative;
     left = first - 1;
-    knots[left] = low[j], slopes[left] = slope_low, offsets[left] = offset_low + t;
+    knots[left] = low[j], derivatives[left] = derivative_low, offsets[left] = offset_low + t;
     right = last + 1;
-    knots[right] = high[j], slopes[right] = -slope, offsets[right] = t - offset;
+    knots[right] = high[j], derivatives[right] = -derivative, offsets[right] = t - offset;
   }
-  slope = 1, offset = -t - (double)v[(n - 1) * stride];
-  for (first = left; first <= right && slope * knots[first] + offset <= 0; ++first)
-    slope += slopes[first], offset += offsets[first];
-  double x = -offset / slope;
+  derivative = 1, offset = -t - (double)v[(n - 1) * stride];
+  for (first = left; first <= right && derivative * knots[first] + offset <= 0; ++first)
+    derivative += derivatives[first], offset += offsets[first];
+  double x = -offset / derivative;
   out[(n - 1) * stride] = (T)x;
   for (idx j = n - 2; j >= 0; --j) {
     x = least(most(x, low[j]), high[j]);

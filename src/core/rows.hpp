@@ -1,7 +1,7 @@
-// Reading rows: predictions of a few rows, their slopes, the step back, while they are in the cache.
+// Reading rows: predictions of a few rows, their derivatives, the step back, while they are in the cache.
 //
 // `Dense` and `Csr` are the two kinds of rows. A batch is a list of runs; run r covers the rows
-// r n / n_runs up to the start of run r + 1. The slope of the snapshot is one stored number per row
+// r n / n_runs up to the start of run r + 1. The derivative of the snapshot is one stored number per row
 // and output, so a variance-reduced gradient costs what a plain one does; where there is no memory
 // for these, it is computed again at the snapshot's point while the rows are in the cache.
 #pragma once
@@ -110,14 +110,14 @@ template <class T, class F> INLINE auto with_rows(const Data<T> &f, F call) {
 
 // ---------------------------------------------------------------- batches
 
-// Slopes to subtract: absent (all null), stored and read, stored and renewed, or those at a point.
-template <class T> struct Slopes {
+// Derivatives to subtract: absent (all null), stored and read, stored and renewed, or those at a point.
+template <class T> struct Derivatives {
   const T *old;
   T *renewed;
   const T *point;
 };
-template <class T> Slopes<T> slopes_of(const Anchor<T> &anchor) {
-  return {anchor.slopes, nullptr, anchor.slopes ? nullptr : anchor.point};
+template <class T> Derivatives<T> derivatives_of(const Anchor<T> &anchor) {
+  return {anchor.derivatives, nullptr, anchor.derivatives ? nullptr : anchor.point};
 }
 
 INLINE void run_of(idx run, idx n, idx n_runs, idx &lo, idx &hi) {
@@ -125,7 +125,7 @@ INLINE void run_of(idx run, idx n, idx n_runs, idx &lo, idx &hi) {
   hi = n_runs == n ? run + 1 : (run + 1) * n / n_runs;
 }
 
-template <class T> INLINE void finish(const Slopes<T> &kept, idx at, idx n, T scale, T *u) {
+template <class T> INLINE void finish(const Derivatives<T> &kept, idx at, idx n, T scale, T *u) {
   if (kept.renewed) {
     for (idx i = 0; i < n; ++i) {
       T now = u[i];
@@ -147,13 +147,13 @@ template <class T> INLINE void shift_row(const Data<T> &f, idx i, T *z, const T 
   if (f.offset)
     for (idx c = 0; c < C; ++c) z[c] += f.offset[i * C + c];
 }
-// The slopes of row i at predictions z without intercept and offset.
+// The derivatives of row i at predictions z without intercept and offset.
 template <class T>
-void row_slopes(const Data<T> &f, idx i, T *z, const T *intercept, double *room, T *u) {
+void row_derivatives(const Data<T> &f, idx i, T *z, const T *intercept, double *room, T *u) {
   idx C = f.outputs;
   shift_row(f, i, z, intercept);
-  if (f.loss == MULTINOMIAL) softmax_slope(z, (idx)f.y[i * f.y_columns], C, room, u);
-  else loss_of<T>(f.loss).slopes(f.p0, f.p1, z, f.y + i * f.y_columns, C, u);
+  if (f.loss == MULTINOMIAL) softmax_derivative(z, (idx)f.y[i * f.y_columns], C, room, u);
+  else loss_of<T>(f.loss).derivatives(f.p0, f.p1, z, f.y + i * f.y_columns, C, u);
 }
 template <class T> INLINE void weigh(const Data<T> &f, idx i, T *u) {
   if (f.weight)
@@ -169,14 +169,14 @@ template <class T> struct Gradients {
   Buffer<T> x_wide, out_wide, z_wide, u_wide, point_wide, again_wide;
   Buffer<double> room;
 
-  // `again` says that slopes at a point are computed again
+  // `again` says that derivatives at a point are computed again
   Gradients(const Data<T> &f, const Sample<T> &sample, bool again = false)
       : f(f), sample(sample), C(f.outputs), P(C > 1 ? padded<T>(C) : 0),
         x_wide((f.d + 1) * P), out_wide((f.d + 1) * P), z_wide(MOST_ROWS * P), u_wide(MOST_ROWS * P),
         point_wide(again ? (f.d + 1) * P : 0), again_wide(again ? P : 0), room(4 * C) {}
 
-  // scale * sum over the rows of batch k of (slope_i(x) - old_i) a_i into out
-  void take(idx k, const T *x, Slopes<T> kept, T scale, T *out) {
+  // scale * sum over the rows of batch k of (derivative_i(x) - old_i) a_i into out
+  void take(idx k, const T *x, Derivatives<T> kept, T scale, T *out) {
     const idx *runs = sample.batches + k * sample.per_batch;
     idx following = sample.batches[(k + 1 < sample.steps ? k + 1 : k) * sample.per_batch];
     with_rows(f, [&](auto rows) {
@@ -187,19 +187,19 @@ template <class T> struct Gradients {
   }
 
   template <class R>
-  void single(const R &rows, const idx *runs, idx following, const T *x, Slopes<T> kept, T scale,
+  void single(const R &rows, const idx *runs, idx following, const T *x, Derivatives<T> kept, T scale,
               T *out) {
     const LossLoops<T> &loss = loss_of<T>(f.loss);
     T z[MOST_ROWS], u[MOST_ROWS], before[MOST_ROWS];
     idx few = rows.few(), n = f.n, d = f.d, lo, hi, next, end;
-    auto slopes = [&](idx start, idx stop, const T *at, idx jump, T *to) {
+    auto derivatives = [&](idx start, idx stop, const T *at, idx jump, T *to) {
       idx m = stop - start;
       rows.predict(start, stop, at, z, jump);
       if (f.intercept)
         for (idx i = 0; i < m; ++i) z[i] += at[d];
       if (f.offset)
         for (idx i = 0; i < m; ++i) z[i] += f.offset[start + i];
-      loss.slopes(f.p0, f.p1, z, f.y + start, m, to);
+      loss.derivatives(f.p0, f.p1, z, f.y + start, m, to);
     };
     clear(out, d + f.intercept);
     for (idx r = 0; r < sample.per_batch; ++r) {
@@ -209,9 +209,9 @@ template <class T> struct Gradients {
       if (kept.old) FETCH(kept.old + next);
       for (idx start = lo; start < hi; start += few) {
         idx stop = least(start + few, hi), m = stop - start;
-        slopes(start, stop, x, next - lo, u);
+        derivatives(start, stop, x, next - lo, u);
         if (kept.point) {
-          slopes(start, stop, kept.point, 0, before);
+          derivatives(start, stop, kept.point, 0, before);
           for (idx i = 0; i < m; ++i) u[i] = scale * (u[i] - before[i]);
         } else finish(kept, start, m, scale, u);
         if (f.weight)
@@ -224,7 +224,7 @@ template <class T> struct Gradients {
   }
 
   template <class R>
-  void several(const R &rows, const idx *runs, const T *x, Slopes<T> kept, T scale, T *out) {
+  void several(const R &rows, const idx *runs, const T *x, Derivatives<T> kept, T scale, T *out) {
     idx n = f.n, d = f.d, few = rows.few(), lo, hi;
     pad(x, d + f.intercept, C, x_wide.at);
     if (kept.point) pad(kept.point, d + f.intercept, C, point_wide.at);
@@ -236,17 +236,17 @@ template <class T> struct Gradients {
         if (kept.point) {
           rows.predict_wide(start, stop, point_wide.at, P, z_wide.at);
           for (idx i = start; i < stop; ++i)
-            row_slopes(f, i, z_wide.at + (i - start) * P, point_wide.at + d * P, room.at,
+            row_derivatives(f, i, z_wide.at + (i - start) * P, point_wide.at + d * P, room.at,
                        u_wide.at + (i - start) * P);
         }
         rows.predict_wide(start, stop, x_wide.at, P, z_wide.at);
         for (idx i = start; i < stop; ++i) {
           T *u = u_wide.at + (i - start) * P, *z = z_wide.at + (i - start) * P;
-          if (kept.point) {  // the old slopes are in u
-            row_slopes(f, i, z, x_wide.at + d * P, room.at, again_wide.at);
+          if (kept.point) {  // the old derivatives are in u
+            row_derivatives(f, i, z, x_wide.at + d * P, room.at, again_wide.at);
             for (idx c = 0; c < C; ++c) u[c] = scale * (again_wide[c] - u[c]);
           } else {
-            row_slopes(f, i, z, x_wide.at + d * P, room.at, u);
+            row_derivatives(f, i, z, x_wide.at + d * P, room.at, u);
             finish(kept, i * C, C, scale, u);
           }
           weigh(f, i, u);
@@ -280,11 +280,11 @@ template <class T> struct DualRows {
       : f(f), n_blocks(n_blocks), C(f.outputs), P(C > 1 ? padded<T>(C) : 0),
         x_wide((f.d + 1) * P), out_wide((f.d + 1) * P), z_wide(MOST_ROWS * P), room(5 * C) {}
 
-  // Step the slopes of a block of rows at x, in place; out is the change of their gradient.
-  void step(idx block, idx following, const T *x, T sigma, T *slopes, T *out) {
+  // Step the derivatives of a block of rows at x, in place; out is the change of their gradient.
+  void step(idx block, idx following, const T *x, T sigma, T *derivatives, T *out) {
     with_rows(f, [&](auto rows) {
-      if (C > 1) several(rows, block, x, sigma, slopes, out);
-      else single(rows, block, following, x, sigma, slopes, out);
+      if (C > 1) several(rows, block, x, sigma, derivatives, out);
+      else single(rows, block, following, x, sigma, derivatives, out);
       return 0;
     });
   }
@@ -294,7 +294,7 @@ template <class T> struct DualRows {
   }
 
   template <class R>
-  void single(const R &rows, idx block, idx following, const T *x, T sigma, T *slopes, T *out) {
+  void single(const R &rows, idx block, idx following, const T *x, T sigma, T *derivatives, T *out) {
     const LossLoops<T> &loss = loss_of<T>(f.loss);
     T z[MOST_ROWS];
     double steps[MOST_ROWS];
@@ -302,7 +302,7 @@ template <class T> struct DualRows {
     run_of(block, n, n_blocks, lo, hi);
     run_of(following, n, n_blocks, next, end);
     clear(out, d + f.intercept);
-    FETCH(slopes + next);
+    FETCH(derivatives + next);
     FETCH(f.y + next);
     for (idx start = lo; start < hi; start += few) {
       idx stop = least(start + few, hi), m = stop - start;
@@ -312,7 +312,7 @@ template <class T> struct DualRows {
         if (f.offset) z[i] += f.offset[start + i];
         steps[i] = length(sigma, f.weight ? (double)f.weight[start + i] : 1.0);
       }
-      loss.conjugate(f.p0, f.p1, steps, f.y + start, m, slopes + start, z);
+      loss.conjugate(f.p0, f.p1, steps, f.y + start, m, derivatives + start, z);
       for (idx i = 0; i < m; ++i)
         z[i] = (T)((f.weight ? (double)f.weight[start + i] : 1.0) / (double)n * (double)z[i]);
       rows.pull_back(start, stop, z, out, next - lo);
@@ -321,7 +321,7 @@ template <class T> struct DualRows {
     }
   }
 
-  template <class R> void several(const R &rows, idx block, const T *x, T sigma, T *slopes, T *out) {
+  template <class R> void several(const R &rows, idx block, const T *x, T sigma, T *derivatives, T *out) {
     idx n = f.n, d = f.d, few = rows.few(), lo, hi;
     run_of(block, n, n_blocks, lo, hi);
     pad(x, d + f.intercept, C, x_wide.at);
@@ -332,7 +332,7 @@ template <class T> struct DualRows {
       for (idx i = start; i < stop; ++i) {
         T *z = z_wide.at + (i - start) * P;
         shift_row(f, i, z, x_wide.at + d * P);
-        one_row(i, sigma, slopes + i * C, z);
+        one_row(i, sigma, derivatives + i * C, z);
         if (f.intercept) add(T(1), z, out_wide.at + d * P, C);
       }
       rows.pull_back_wide(start, stop, z_wide.at, P, out_wide.at);
@@ -340,15 +340,15 @@ template <class T> struct DualRows {
     unpad(out_wide.at, d + f.intercept, C, out);
   }
 
-  // z holds the predictions of row i, and then the weighted change of its slopes
-  void one_row(idx i, T sigma, T *slopes, T *z) {
+  // z holds the predictions of row i, and then the weighted change of its derivatives
+  void one_row(idx i, T sigma, T *derivatives, T *z) {
     double *steps = room.at + 4 * C;
     idx W = f.weight_columns;
     for (idx c = 0; c < C; ++c)
       steps[c] = length(sigma, f.weight ? (double)f.weight[i * W + (W > 1 ? c : 0)] : 1.0);
     if (f.loss == MULTINOMIAL)
-      softmax_conjugate(slopes, z, (idx)f.y[i * f.y_columns], steps[0], C, room.at);
-    else loss_of<T>(f.loss).conjugate(f.p0, f.p1, steps, f.y + i * f.y_columns, C, slopes, z);
+      softmax_conjugate(derivatives, z, (idx)f.y[i * f.y_columns], steps[0], C, room.at);
+    else loss_of<T>(f.loss).conjugate(f.p0, f.p1, steps, f.y + i * f.y_columns, C, derivatives, z);
     for (idx c = 0; c < C; ++c) {
       double q = f.weight ? (double)f.weight[i * W + (W > 1 ? c : 0)] : 1.0;
       z[c] = (T)(q / (double)f.n * (double)z[c]);
@@ -357,8 +357,8 @@ template <class T> struct DualRows {
 };
 
 template <class T>
-void data_step(const Data<T> &f, idx block, idx n_blocks, const T *x, T sigma, T *slopes, T *out) {
-  DualRows<T>(f, n_blocks).step(block, block, x, sigma, slopes, out);
+void data_step(const Data<T> &f, idx block, idx n_blocks, const T *x, T sigma, T *derivatives, T *out) {
+  DualRows<T>(f, n_blocks).step(block, block, x, sigma, derivatives, out);
 }
 
 }  // namespace

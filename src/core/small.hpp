@@ -396,7 +396,7 @@ struct Route {
 
   // ---------------------------------------------------------------- the bound
 
-  // Slopes moved along the model's step: their gradient is minus S' dual up to rounding. Returns
+  // Derivatives moved along the model's step: their gradient is minus S' dual up to rounding. Returns
   // the distance to the dual value, before what is charged; infinity where there is no bound, or
   // the distance is above `worth`, relative to the value.
   double certify(double worth) {
@@ -445,7 +445,7 @@ struct Route {
     return total + along_free(split, c_free, objective() + total);
   }
 
-  // Slopes moved by theta along whitened free directions tilt F by theta in each of them.
+  // Derivatives moved by theta along whitened free directions tilt F by theta in each of them.
   double along_free(const Split &split, const double *c_free, double high) {
     idx k = split.n_free;
     Buffer<double> M(k * n), Hf(k * k), T(k * k), curve(n), size(n);

@@ -120,7 +120,7 @@ struct Inner {
   double penalty = 0, primal = INFINITY, stationary = INFINITY;
 
  private:
-  Buffer<double> gram, matrix, slope, next, ahead, move, anchor, shifted, fresh, weight, image, right,
+  Buffer<double> gram, matrix, derivative, next, ahead, move, anchor, shifted, fresh, weight, image, right,
       at_minus, factor_weight, factor_shifted;
   double factor_lift = -1;  // of Newton's matrix whose factor is in `matrix`; -1 for none
   double force = 0, length = 0, ridge = 0, far = 0, usual = 0, hold = 0, trace_gram = 0, tol = 0;
@@ -128,7 +128,7 @@ struct Inner {
  public:
   Inner(const Operator<double> &S, const Penalty<double> &h)
       : p(S.columns), m(S.rows), S(S), h(h), c(p), at(m), step(p), dual(m), z(m), gram(p * p),
-        matrix(p * p), slope(p), next(p), ahead(p), move(p), anchor(p), shifted(m), fresh(m),
+        matrix(p * p), derivative(p), next(p), ahead(p), move(p), anchor(p), shifted(m), fresh(m),
         weight(m), image(m), right(p), at_minus(m), factor_weight(m), factor_shifted(m) {
     for (idx i = 0; i < m; ++i)
       for (int32_t k = S.indptr[i]; k < S.indptr[i + 1]; ++k)
@@ -186,9 +186,9 @@ struct Inner {
     for (idx j = 0; j < p; ++j) matrix[j * p + j] += ridge;
     if (!factorize(matrix, p)) return false;
     for (int round = 0; round < 3; ++round) {
-      residual(slope.at);
-      solve(matrix, p, slope);
-      for (idx j = 0; j < p; ++j) step[j] -= slope[j];
+      residual(derivative.at);
+      solve(matrix, p, derivative);
+      for (idx j = 0; j < p; ++j) step[j] -= derivative[j];
     }
     primal = stationary = 0;
     return largest(step, p) <= far;
@@ -242,7 +242,7 @@ struct Inner {
       penalty = clip(penalty * ratio, 1e-9 * usual, 1e6 * usual);
   }
 
-  // slope of the augmented Lagrangian at v
+  // derivative of the augmented Lagrangian at v
   void look(const double *v, double *out) {
     Augmented s = {S, h, 1, at_minus.at, dual.at, penalty, v, shifted.at, z.at, fresh.at, weight.at};
     augmented(s);
@@ -273,9 +273,9 @@ struct Inner {
     return true;
   }
 
-  void direction() {  // move = -matrix^-1 slope
+  void direction() {  // move = -matrix^-1 derivative
     double lift = ridge + hold;
-    for (idx j = 0; j < p; ++j) move[j] = -slope[j];
+    for (idx j = 0; j < p; ++j) move[j] = -derivative[j];
     if (has_factor(lift)) return solve(matrix, p, move);
     NewtonMatrix s = {S, h, p, H, shifted.at, weight.at, matrix.at};
     for (int trial = 0; trial < 8; ++trial) {
@@ -289,7 +289,7 @@ struct Inner {
       lift *= 100;
     }
     factor_lift = -1;
-    for (idx j = 0; j < p; ++j) move[j] = -slope[j] / most(H[j * p + j], lift);
+    for (idx j = 0; j < p; ++j) move[j] = -derivative[j] / most(H[j * p + j], lift);
   }
 
   double product(const double *a, const double *b) {
@@ -310,13 +310,13 @@ struct Inner {
     hold = 0;
     bool good = false;
     for (int outer = 0; outer < 40; ++outer) {
-      look(step, slope);
+      look(step, derivative);
       for (int k = 0; k < 25; ++k) {
-        double before = largest(slope, p);
+        double before = largest(derivative, p);
         // not more accurate than the multiplier is; one step at least
         if (k > 0 && before <= most(0.1 * tol, 1e-3 * least(primal, 1.0)) * size) break;
         direction();
-        double first = product(slope, move), t = 1, rise = 0;
+        double first = product(derivative, move), t = 1, rise = 0;
         for (int trial = 0; trial < 12; ++trial) {
           for (idx j = 0; j < p; ++j) ahead[j] = step[j] + t * move[j];
           look(ahead, next);
@@ -324,8 +324,8 @@ struct Inner {
           if (rise <= 0.5 * fabs(first)) break;
           t *= most(0.1, fabs(first) / (fabs(first) + rise));
         }
-        copy(ahead.at, p, step.at), copy(next.at, p, slope.at);
-        if (largest(slope, p) > 0.5 * before && before <= 1e-9 * size) break;
+        copy(ahead.at, p, step.at), copy(next.at, p, derivative.at);
+        if (largest(derivative, p) > 0.5 * before && before <= 1e-9 * size) break;
       }
       if (!(largest(step, p) <= far)) break;
       multiply(S, 1, step.at, image.at);
@@ -342,13 +342,13 @@ struct Inner {
       size = most(force, largest(right, p));
       double left = 0;
       for (idx j = 0; j < p; ++j)
-        left = most(left, fabs(slope[j] - hold * (step[j] - anchor[j])));
+        left = most(left, fabs(derivative[j] - hold * (step[j] - anchor[j])));
       stationary = left / size;
       copy(step.at, p, anchor.at);
       good = most(primal, stationary) <= most(tol, enough);
       if (good && primal <= tol) break;
       if (good && primal > 0.5 * last) break;  // rounding is what is left
-      if (largest(slope, p) > 0.1 * size * most(most(tol, enough), primal)) {
+      if (largest(derivative, p) > 0.1 * size * most(most(tol, enough), primal)) {
         // too many pieces between here and the solution: smaller steps on smoother ground
         hold = most(hold, 1e-3 * ridge / ridge_share);
         penalty *= 0.1;

@@ -75,10 +75,10 @@ template <class T> struct Sample {
   T row_weight;
 };
 
-// A snapshot: slope of every row (null: computed again at the point), full gradient, the point
+// A snapshot: derivative of every row (null: computed again at the point), full gradient, the point
 // itself where the method uses it.
 template <class T> struct Anchor {
-  const T *slopes, *gradient, *point;
+  const T *derivatives, *gradient, *point;
 };
 
 struct Found {
@@ -170,7 +170,7 @@ struct ColumnsFound {
   double value, penalty, bound;  // as of the small route
   idx steps, passes, columns;
   bool late;   // whether it was left before its end
-  bool rests;  // whether slopes are held as far as rounding allows
+  bool rests;  // whether derivatives are held as far as rounding allows
 };
 // Loops of a loss over many entries, in double: see entries.hpp.
 struct EntryLoops {
@@ -208,24 +208,24 @@ template <class T> struct Blocks {  // x, multiplier and sums of the variance-re
 };
 template <class T> struct Table {  // of SAG-ADMM; points may be null
   T share, curvature;
-  T *slopes, *gradient, *points, *mean_point;
+  T *derivatives, *gradient, *points, *mean_point;
 };
 template <class T> struct Plain {  // STOC-, OPG-, RDA-ADMM and OPT-SADMM
   T beta, step1;
   bool accelerated, averaged;
   const T *steps, *weights, *shares, *rotation, *turned, *spectrum, *origin;
-  T *x1, *x2, *dual, *mean1, *mean2, *mean_gradient, *mean_force;
+  T *x1, *x2, *dual, *mean1, *mean2, *mean_gradient, *mean_augmented;
 };
 template <class T> struct SDCA {
   T scale, sigma, tight;
   bool has_h2;
   const T *lengths;
-  T *x1, *x2, *dual, *dual2, *residual, *slopes;
+  T *x1, *x2, *dual, *dual2, *residual, *derivatives;
 };
 template <class T> struct SPDHG {
   T share, tau, sigma, tight;
   const T *sigmas;
-  T *x1, *x2, *dual, *pull, *ahead, *slopes, *total1, *total2;
+  T *x1, *x2, *dual, *pull, *ahead, *derivatives, *total1, *total2;
 };
 template <class T> struct PDDY {
   T step, sigma, tight;
@@ -251,7 +251,7 @@ template <class T> struct Kernels {
   void (*sparse_gram)(const Data<T> &, const double *numbers, idx first, idx last, double *out);
   void (*compensated_adjoint)(const Data<T> &, const double *v, double *high, double *low);
   void (*batch_gradient)(const Data<T> &, const Sample<T> &, const T *x, T *old, bool renew, T *out);
-  void (*data_step)(const Data<T> &, idx block, idx n_blocks, const T *x, T sigma, T *slopes, T *out);
+  void (*data_step)(const Data<T> &, idx block, idx n_blocks, const T *x, T sigma, T *derivatives, T *out);
   void (*prox)(const Penalty<T> &, idx outputs, const T *v, T step, T *out);
   void (*multiply)(const Operator<T> &, idx outputs, bool transposed, const T *x, T *out);
   void (*fuse_columns)(const T *v, idx rows, idx outputs, double threshold, T *out);

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import estimators, losses, penalties
-from .base import on_demand
+from .base import lazy
 from .base.names import did_you_mean
 from .losses import *  # noqa: F403
 from .operators import (
@@ -175,7 +175,7 @@ _PLACES = {
     ),
 }
 """Where the names are that are loaded when they are asked for; parts are there at once."""
-_ROOMS = (
+_PACKAGES = (
     "_newton",
     "certificates",
     "cluster",
@@ -205,12 +205,12 @@ _ROOMS = (
 
 def __getattr__(name: str) -> Any:
     """Load what works on the parts, and scikit-learn with estimators, when it is asked for."""
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return import_module(f".{name}", __name__)
     if name not in __all__ and name != "open":  # an import of * keeps the built-in open
         hint = "" if name.startswith("_") else did_you_mean(name, __all__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint and '; '}{hint}")
-    globals()[name] = found = on_demand.load(__name__, _PLACES, name)
+    globals()[name] = found = lazy.load(__name__, _PLACES, name)
     return found
 
 

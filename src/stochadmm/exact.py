@@ -66,7 +66,9 @@ def candidates(
     return found
 
 
-def _step(problem: Problem, h2: Penalty, x2: Array, slopes: Array, workspace: Workspace) -> Array:
+def _step(
+    problem: Problem, h2: Penalty, x2: Array, derivatives: Array, workspace: Workspace
+) -> Array:
     """Return x2 after a proximal step of at most 1 / Lf: any makes zeros exact.
 
     Of much data the constant is the trace of the Gram matrix, which most methods know already.
@@ -80,7 +82,7 @@ def _step(problem: Problem, h2: Penalty, x2: Array, slopes: Array, workspace: Wo
     else:
         largest = problem.f2.lipschitz_mean
     step = 1 / (largest or 1.0)
-    return h2.prox(x2 - step * slopes.astype(x2.dtype), step)
+    return h2.prox(x2 - step * derivatives.astype(x2.dtype), step)
 
 
 def _zeros(penalty: Any, z: Array) -> Mask:

@@ -23,12 +23,12 @@ _N_TRIALS = 5
 def check_loss(
     loss: Any, y: Array | None = None, rng: np.random.Generator | int | None = 0
 ) -> None:
-    """Check a loss: slope, curvature, weights, extreme predictions, conjugate and proxes.
+    """Check a loss: derivative, curvature, weights, extreme predictions, conjugate and proxes.
 
     Parameters
     ----------
     loss : object
-        Has ``value``, ``slope`` and ``curvature_bound`` at least.
+        Has ``value``, ``derivative`` and ``curvature_bound`` at least.
     y : array, optional
         Targets. By default a few that ``check_targets`` accepts, or labels -1 and +1.
     rng : Generator or seed
@@ -48,16 +48,18 @@ def check_loss(
     for scale in (0.1, 1.0, 5.0):
         z = rng.normal(scale=scale, size=shape)
         with _Untouched(z, y):
-            loss.slope(z, y)
+            loss.derivative(z, y)
         with _Untouched(z, y):
-            _check_slope(loss, z, y)
+            _check_derivative(loss, z, y)
             _check_curvature(loss, z, y, rng)
             _check_weights(loss, z, y)
             _check_conjugate(loss, z, y, rng)
             _check_loss_proxes(loss, z, y)
             _check_mean(loss, z)
         single = z.astype(np.float32)
-        _require(loss.slope(single, y).dtype == np.float32, "slope does not keep float32")
+        _require(
+            loss.derivative(single, y).dtype == np.float32, "derivative does not keep float32"
+        )
         if offers(loss, Has.CURVATURE):
             kept = loss.curvature(single, y).dtype == np.float32
             _require(kept, "curvature does not keep float32")
@@ -66,7 +68,10 @@ def check_loss(
             _require(
                 np.isfinite(loss.value(z, y)), f"value is not finite at predictions {z.flat[0]}"
             )
-            _require(np.isfinite(loss.slope(z, y)).all(), f"slope is not finite at {z.flat[0]}")
+            _require(
+                np.isfinite(loss.derivative(z, y)).all(),
+                f"derivative is not finite at {z.flat[0]}",
+            )
 
 
 def _targets(loss: Any, rng: np.random.Generator) -> Array:
@@ -86,9 +91,11 @@ def _row_values(loss: Any, z: Array, y: Array) -> Array:
     return np.array([loss.value(z[i : i + 1], y[i : i + 1]) for i in range(len(y))])
 
 
-def _check_slope(loss: Any, z: Array, y: Array) -> None:
-    slope = loss.slope(z, y)
-    _require(slope.shape == z.shape, f"slope has shape {slope.shape}, expected {z.shape}")
+def _check_derivative(loss: Any, z: Array, y: Array) -> None:
+    derivative = loss.derivative(z, y)
+    _require(
+        derivative.shape == z.shape, f"derivative has shape {derivative.shape}, expected {z.shape}"
+    )
     h = 1e-5
     flat = z.reshape(len(y), -1)
     for c in range(flat.shape[1]):
@@ -96,14 +103,14 @@ def _check_slope(loss: Any, z: Array, y: Array) -> None:
         moves[:, c] = h
         move = moves.reshape(z.shape)
         rise = _row_values(loss, z + move, y) - _row_values(loss, z - move, y)
-        got = slope.reshape(len(y), -1)[:, c]
-        _close(got, rise / (2 * h), 1e-5, "slope is not the derivative of value")
+        got = derivative.reshape(len(y), -1)[:, c]
+        _close(got, rise / (2 * h), 1e-5, "derivative is not the derivative of value")
 
 
 def _check_curvature(loss: Any, z: Array, y: Array, rng: np.random.Generator) -> None:
     bound = loss.curvature_bound
     other = z + rng.normal(size=z.shape)
-    change = (loss.slope(other, y) - loss.slope(z, y)).reshape(len(y), -1)
+    change = (loss.derivative(other, y) - loss.derivative(z, y)).reshape(len(y), -1)
     move = (other - z).reshape(len(y), -1)
     _require(((change * move).sum(axis=1) >= -1e-10).all(), "the loss is not convex")
     ratio = np.linalg.norm(change, axis=1) / np.linalg.norm(move, axis=1)
@@ -114,9 +121,9 @@ def _check_curvature(loss: Any, z: Array, y: Array, rng: np.random.Generator) ->
         _require(inside.all(), "curvature is not between 0 and curvature_bound")
     if offers(loss, Has.CURVATURE_APPLY):
         v, h = rng.normal(size=z.shape), 1e-5
-        rise = (loss.slope(z + h * v, y) - loss.slope(z - h * v, y)) / (2 * h)
+        rise = (loss.derivative(z + h * v, y) - loss.derivative(z - h * v, y)) / (2 * h)
         got = loss.curvature_apply(z, y, v)
-        _close(got, rise, 1e-4, "curvature_apply is not the derivative of slope")
+        _close(got, rise, 1e-4, "curvature_apply is not the derivative of derivative")
         if offers(loss, Has.CURVATURE_PARTS):
             a, b = loss.curvature_parts(z, y)
             along = 0.0 if b is None else b * (b * v).sum(axis=-1, keepdims=True)
@@ -134,7 +141,7 @@ def _check_weights(loss: Any, z: Array, y: Array) -> None:
 def _check_conjugate(loss: Any, z: Array, y: Array, rng: np.random.Generator) -> None:
     if not offers(loss, Has.CONJUGATE):
         return
-    u = loss.slope(z, y)
+    u = loss.derivative(z, y)
     product = _rows(u * z)
     conjugate = loss.conjugate(u, y)
     _require(conjugate.shape == (len(y),), "conjugate is not one number per row")
@@ -148,25 +155,27 @@ def _check_conjugate(loss: Any, z: Array, y: Array, rng: np.random.Generator) ->
     below = loss.conjugate(u, y) + _row_values(loss, other, y) - _rows(u * other)
     _require((below >= -1e-9).all(), "the conjugate is below <u, z> - value")
     if offers(loss, Has.DUAL_ROOM):
-        du = loss.slope(other, y) - u
+        du = loss.derivative(other, y) - u
         du *= 10.0  # beyond a point of the domain, so that its edge may be met
-        t = loss.dual_room(u, du, y)
-        _require(((t >= 0) & (t <= 1)).all(), "dual_room is not between 0 and 1")
+        t = loss.dual_step_limit(u, du, y)
+        _require(((t >= 0) & (t <= 1)).all(), "dual_step_limit is not between 0 and 1")
         wide = t.reshape(-1, *[1] * (z.ndim - 1))
         at_edge = loss.conjugate(u + wide * du, y)
-        _require(np.isfinite(at_edge).all(), "dual_room leaves the domain of the conjugate")
+        _require(np.isfinite(at_edge).all(), "dual_step_limit leaves the domain of the conjugate")
         beyond = loss.conjugate(u + 1.0001 * wide * du, y)
-        _require(np.isinf(beyond[t < 1]).all(), "dual_room is not the largest possible")
+        _require(np.isinf(beyond[t < 1]).all(), "dual_step_limit is not the largest possible")
 
 
 def _check_loss_proxes(loss: Any, v: Array, y: Array) -> None:
     for step in (0.01, 1.0, 100.0):
         if offers(loss, Has.PROX):
             z = loss.prox(v, step, y)
-            _close(z + step * loss.slope(z, y), v, 1e-8 * (1 + step), "prox is not a minimizer")
+            _close(
+                z + step * loss.derivative(z, y), v, 1e-8 * (1 + step), "prox is not a minimizer"
+            )
         if offers(loss, Has.PROX_CONJUGATE):
             u = loss.prox_conjugate(v, step, y)
-            expected = loss.slope((v - u) / step, y)
+            expected = loss.derivative((v - u) / step, y)
             _close(u, expected, 1e-7, "prox_conjugate does not satisfy Moreau's identity")
 
 

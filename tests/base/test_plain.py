@@ -9,7 +9,7 @@ from scipy import sparse
 
 import stochadmm as sa
 from stochadmm.base.clock import NEVER, Deadline
-from stochadmm.base.plain import CACHE, Reader, Unwritable, Writer
+from stochadmm.base.serialize import CACHE, Reader, Unwritable, Writer
 from stochadmm.base.workspace import Workspace
 from stochadmm.problem import Pair
 

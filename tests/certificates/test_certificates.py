@@ -247,7 +247,7 @@ def check_soundness(seed):
             assert found.bound <= lowest + 1e-12 * scale, (strength, found.bound - lowest)
             assert found.gap >= value - lowest - 1e-12 * scale
             if np.isfinite(found.bound):
-                again = dual_value(problem, found.slopes, found.dual)
+                again = dual_value(problem, found.derivatives, found.dual)
                 assert found.bound <= again + 1e-11 * (scale + abs(again))
     return made, best.gap, scale
 
@@ -330,7 +330,7 @@ def test_rows_that_leave_the_domain_are_held():
     found = certify(problem, at(problem, x), strength="corrected")
     scaled = certify(problem, at(problem, x))
     assert found.kind == "corrected" and found.gap < scaled.gap
-    assert np.abs(found.slopes).max() <= 1
+    assert np.abs(found.derivatives).max() <= 1
 
 
 def test_multinomial_uses_the_full_hessian():
@@ -454,7 +454,7 @@ def test_free_directions_give_a_better_point():
 
 
 class CountingMultinomial(Multinomial):
-    """Counts the products with its Hessian, each as dear as a pass over the slopes."""
+    """Counts the products with its Hessian, each as dear as a pass over the derivatives."""
 
     calls = 0
 

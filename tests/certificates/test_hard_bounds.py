@@ -7,7 +7,7 @@ import pytest
 
 import stochadmm as sa
 from stochadmm.base.workspace import Workspace
-from stochadmm.certificates.charge import charge
+from stochadmm.certificates.rounding_bound import charge
 from stochadmm.forms.one_block import one_block
 
 OUTPUTS = {
@@ -247,7 +247,7 @@ STRAIGHT = (sa.Huber(0.05), sa.Huber(1e-3), sa.Quantile(0.4, smoothing=1e-3))
 @pytest.mark.parametrize("rows", [3, 10, 40])
 @pytest.mark.parametrize("loss", STRAIGHT, ids=str)
 def test_coefficients_of_zero_where_no_row_bends_are_certified(loss, rows):
-    """Squares on the structure ask for their own multiplier, which no slope tells."""
+    """Squares on the structure ask for their own multiplier, which no derivative tells."""
     for seed in range(4):
         rng = np.random.default_rng(seed)
         X, y = rng.standard_normal((rows, 4)), 3.0 + rng.random(rows)
@@ -348,7 +348,7 @@ class Own:
     def value(self, z, y, weight=None):
         return float(np.average(0.5 * (z - y) ** 2, weights=weight))
 
-    def slope(self, z, y):
+    def derivative(self, z, y):
         return z - y
 
 

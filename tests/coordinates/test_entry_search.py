@@ -101,7 +101,7 @@ def test_norms_of_rows_are_not_searched_entry_by_entry():
         assert (EntrySearch.of(loss, form, DualOptions()) is None) == (norm is not None)
 
 
-def test_the_search_takes_over_where_corrected_slopes_bring_too_little(monkeypatch):
+def test_the_search_takes_over_where_corrected_derivatives_bring_too_little(monkeypatch):
     X, y = texts()
     problem = sa.Problem.linear(
         sa.Multinomial(), X, y, on_structure=sa.Nuclear(A), on_coefficients=sa.L1(B)

@@ -27,10 +27,10 @@ def far(loss, seed=0, n=120, d=3):
 def ends(loss, X, y, w, intercept, weight=None, offset=0.0):
     """Return the gradient of the mean loss of the model itself in coefficients and intercept."""
     z = X @ w + intercept + offset
-    slope = np.exp(z) - y if loss == "poisson" else 1 - y * np.exp(-z)
-    slope = slope * (np.ones(len(y)) if weight is None else weight)
+    derivative = np.exp(z) - y if loss == "poisson" else 1 - y * np.exp(-z)
+    derivative = derivative * (np.ones(len(y)) if weight is None else weight)
     total = len(y) if weight is None else weight.sum()
-    return np.append(X.T @ slope, slope.sum()) / total
+    return np.append(X.T @ derivative, derivative.sum()) / total
 
 
 @pytest.mark.parametrize("loss", ["poisson", "gamma"])

@@ -17,7 +17,7 @@ def rows(seed=0, n=61):
 
 
 def fitted(loss, X, y, unit, alpha=0.05, **more):
-    strength = alpha * (unit if loss == "huber" else 1.0)  # slopes of quantiles have no unit
+    strength = alpha * (unit if loss == "huber" else 1.0)  # derivatives of quantiles have no unit
     return sa.LassoRegressor(strength, loss=loss).fit(X, unit * y, **more)
 
 

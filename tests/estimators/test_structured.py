@@ -241,8 +241,8 @@ def test_exports_say_what_predict_says(tmp_path):
     z = np.full(len(frame), found["intercept"])
     for term in found["terms"]:
         column = frame[term["columns"][0]]
-        if "slope" in term:
-            z += term["slope"] * column
+        if "derivative" in term:
+            z += term["derivative"] * column
         else:
             z += column.astype(str).map({e["level"]: e["coefficient"] for e in term["levels"]})
     np.testing.assert_allclose(np.exp(z), model.predict(frame), rtol=1e-12)

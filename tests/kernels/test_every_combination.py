@@ -165,9 +165,11 @@ def test_a_full_pass_over_any_rows_equals_numpy(drawn, more):
     shift = 0.0 if rows.offset is None else rows.offset[lo:hi].astype(float)
     within(z, A @ x + shift, np.abs(A) @ np.abs(x) + np.abs(shift), d, rows.eps)
     loss, at = LOSSES[rows.loss], z.astype(float)
-    slope = loss.slope(at, y)
+    derivative = loss.derivative(at, y)
     unit = rows.eps + 4e-15
-    np.testing.assert_allclose(u, slope, rtol=unit, atol=unit * (1 + np.abs(y).max(initial=0)))
+    np.testing.assert_allclose(
+        u, derivative, rtol=unit, atol=unit * (1 + np.abs(y).max(initial=0))
+    )
     losses = loss.values(at, y)
     sizes = np.abs(losses) + np.abs(y * at) + np.abs(at)
     assert abs(total - float((q * losses).sum())) <= 1e-14 * (hi - lo + 8) * float(
@@ -259,29 +261,29 @@ def test_batches_equal_numpy(drawn, more):
     x, old = x.astype(rows.dtype), old.astype(rows.dtype)
 
     def run():
-        slopes, out = old.copy(), np.empty(d, rows.dtype)
+        derivatives, out = old.copy(), np.empty(d, rows.dtype)
         sample = Sample(batch, n_runs, scale)
-        extension.core().batch_gradient(rows.view.native, sample, x, slopes, renew, out)
-        return out, slopes
+        extension.core().batch_gradient(rows.view.native, sample, x, derivatives, renew, out)
+        return out, derivatives
 
-    out, slopes = same_for_every_variant(run)
+    out, derivatives = same_for_every_variant(run)
     shift = 0.0 if rows.offset is None else rows.offset.astype(float)
     z = A @ x.astype(float) + shift
     kept, expected, size = old.astype(float), np.zeros(d), np.zeros(d)
     for run_ in batch[0]:
         for i in range(run_ * n // n_runs, (run_ + 1) * n // n_runs):
-            now = float(LOSSES[rows.loss].slope(z[i : i + 1], rows.y[i : i + 1])[0])
+            now = float(LOSSES[rows.loss].derivative(z[i : i + 1], rows.y[i : i + 1])[0])
             expected += scale * rows.q[i] * (now - kept[i]) * A[i]
             size += (
                 scale * rows.q[i] * (abs(now) + abs(kept[i]) + np.abs(A[i]).sum()) * np.abs(A[i])
             )
             if renew:
                 kept[i] = now
-    # slopes move with predictions, whose error is bounded by the sizes of their terms
+    # derivatives move with predictions, whose error is bounded by the sizes of their terms
     steep = 40.0 * float(np.abs(x).max() + 1)
     within(out, expected, steep * size, d + n, rows.eps)
     error = steep * (d + 8) * rows.eps * (1 + np.abs(A).sum(axis=1) + np.abs(kept))
-    assert (np.abs(slopes - kept) <= error).all()
+    assert (np.abs(derivatives - kept) <= error).all()
 
 
 @given(data(scales=False), st.data())
@@ -296,25 +298,25 @@ def test_steps_of_dual_rows_solve_their_equation(drawn, more):
     own = slice(block * n // n_blocks, (block + 1) * n // n_blocks)
     loss, x = LOSSES[rows.loss], 0.3 * rng.standard_normal(d).astype(rows.dtype) / np.sqrt(d)
     x = x.astype(rows.dtype)
-    start = loss.slope(np.zeros(n), rows.y).astype(rows.dtype)
+    start = loss.derivative(np.zeros(n), rows.y).astype(rows.dtype)
 
     def run():
-        slopes, out = start.copy(), np.empty(d, rows.dtype)
-        extension.core().data_step(rows.view.native, block, n_blocks, x, sigma, slopes, out)
-        return out, slopes
+        derivatives, out = start.copy(), np.empty(d, rows.dtype)
+        extension.core().data_step(rows.view.native, block, n_blocks, x, sigma, derivatives, out)
+        return out, derivatives
 
-    out, slopes = same_for_every_variant(run)
+    out, derivatives = same_for_every_variant(run)
     others = np.ones(n, bool)
     others[own] = False
-    np.testing.assert_array_equal(slopes[others], start[others])
-    # u = prox_{s loss*}(u_0 + s z) means that u is the slope at z + (u_0 - u) / s
+    np.testing.assert_array_equal(derivatives[others], start[others])
+    # u = prox_{s loss*}(u_0 + s z) means that u is the derivative at z + (u_0 - u) / s
     shift = 0.0 if rows.offset is None else rows.offset.astype(float)
     z, s = A @ x.astype(float) + shift, sigma * n / np.maximum(rows.q, 1e-12)
-    u, u0 = slopes.astype(float), start.astype(float)
+    u, u0 = derivatives.astype(float), start.astype(float)
     at = z + (u0 - u) / s
-    steep = 1 + loss.curvature_bound / s  # how errors of u and z appear in the slope there
+    steep = 1 + loss.curvature_bound / s  # how errors of u and z appear in the derivative there
     error = (steep * (1 + np.abs(u) + np.abs(u0)))[own] * (1e-6 if rows.eps < 1e-10 else 2e-3)
-    assert (np.abs(loss.slope(at, rows.y) - u)[own] <= error).all()
+    assert (np.abs(loss.derivative(at, rows.y) - u)[own] <= error).all()
     change = rows.q[own] / n * (u - u0)[own]
     size = np.abs(A[own].T) @ (rows.q[own] / n * (np.abs(u) + np.abs(u0))[own])
     within(out, A[own].T @ change, size, n, 2 * rows.eps)

@@ -107,7 +107,7 @@ def arrays(state):
         pair = getattr(state, name)
         if pair is not None:
             found |= {f"{name}.x1": pair.x1, f"{name}.x2": pair.x2}
-    for name in ("slopes", "residual", "pull", "lead", "ahead", "snapshot"):
+    for name in ("derivatives", "residual", "pull", "lead", "ahead", "snapshot"):
         value = getattr(state, name, None)
         if isinstance(value, np.ndarray):
             found[name] = value

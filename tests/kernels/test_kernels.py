@@ -244,8 +244,8 @@ def test_exponentials_are_right_at_every_size_and_keep_nan(loss):
     out, u = np.empty_like(z), np.empty_like(z)
     total = passes.full_pass(made, 0, z.size, np.zeros(1), out, u, np.zeros(1))
     with np.errstate(over="ignore"):
-        expected = f2.loss.slope(z, y)
-    shift = y if loss == "poisson" else 0 * y  # its slope is exp(z) - y
+        expected = f2.loss.derivative(z, y)
+    shift = y if loss == "poisson" else 0 * y  # its derivative is exp(z) - y
     np.testing.assert_allclose((u + shift)[:-1], (expected + shift)[:-1], rtol=1e-15, atol=4e-308)
     assert np.isnan(u[-1]) and np.isnan(total)
 
@@ -279,7 +279,7 @@ def test_batch_gradients_equal_numpy(loss, outputs, storage, dtype, seed, single
     sample = Sample(batch, runs.n_runs, 1 / n)
     extension.core().batch_gradient(made.native, sample, x, old, True, out)
     close(anchored.full_gradient + out, expected, dtype)
-    close(old, table.slopes, dtype)
+    close(old, table.derivatives, dtype)
 
 
 @compiled
@@ -293,17 +293,17 @@ def test_steps_of_dual_rows_equal_numpy(loss, outputs, storage, dtype, seed):
     f2 = finite_sum(rng, loss, storage, dtype, outputs)
     n, made = f2.n_terms, native(f2)
     x = 0.4 * rng.standard_normal(f2.shape).astype(dtype)
-    slopes = f2.loss.slope(f2.predict(0 * x), f2.y).astype(dtype)
+    derivatives = f2.loss.derivative(f2.predict(0 * x), f2.y).astype(dtype)
     n_blocks = int(rng.integers(1, n + 1))
     block, sigma = int(rng.integers(n_blocks)), float(np.exp(rng.uniform(-4, 2))) / n
     rows = slice(block * n // n_blocks, (block + 1) * n // n_blocks)
-    mine, out = slopes.copy(), np.empty(f2.shape, dtype)
-    expected = data_step(f2, rows, x, slopes, sigma)
+    mine, out = derivatives.copy(), np.empty(f2.shape, dtype)
+    expected = data_step(f2, rows, x, derivatives, sigma)
     extension.core().data_step(made.native, block, n_blocks, x, sigma, mine, out)
     tolerance = (
         {"rtol": 1e-7, "atol": 1e-8} if dtype == np.float64 else {"rtol": 2e-3, "atol": 2e-3}
     )
-    np.testing.assert_allclose(mine, slopes, **tolerance)
+    np.testing.assert_allclose(mine, derivatives, **tolerance)
     np.testing.assert_allclose(out, expected, **tolerance)
 
 
@@ -339,7 +339,7 @@ def test_the_dual_side_of_a_loss_equals_numpy(loss, outputs, dtype, seed):
     calls = {
         "conjugate": lambda: loss.conjugate(u, y),
         "largest_conjugate": lambda: loss.largest_conjugate(u, size, y),
-        "dual_room": lambda: loss.dual_room(u, move, y),
+        "dual_step_limit": lambda: loss.dual_step_limit(u, move, y),
         "dual_margin": lambda: loss.dual_margin(u, size, y),
         "curvature": lambda: loss.curvature(3 * move, y),
     }
@@ -473,8 +473,8 @@ def test_the_splitting_equals_numpy(columns, seed):
         np.testing.assert_allclose(x, expected, rtol=1e-8, atol=1e-9)
     assert done == 23
     assert primal == pytest.approx(top(image - z) / max(top(z), 1e-3), rel=1e-6, abs=1e-9)
-    force = max(top(S.T @ dual), 1e-3)
-    assert stationary == pytest.approx(top(S.T @ (dual - exact)) / force, rel=1e-6, abs=1e-9)
+    augmented = max(top(S.T @ dual), 1e-3)
+    assert stationary == pytest.approx(top(S.T @ (dual - exact)) / augmented, rel=1e-6, abs=1e-9)
 
 
 @compiled
@@ -517,14 +517,14 @@ def test_variants_give_the_same_bits_on_rows(loss, outputs, storage, dtype):
     x = 0.4 * rng.standard_normal(f2.shape).astype(dtype)
 
     def run():
-        out, slopes = np.empty(f2.shape, dtype), np.zeros((203, *f2.shape[1:]), dtype)
+        out, derivatives = np.empty(f2.shape, dtype), np.zeros((203, *f2.shape[1:]), dtype)
         sample, core = Sample(batch, runs.n_runs, 0.3), extension.core()
         found = []
         for renew in (False, True):
-            core.batch_gradient(made.native, sample, x, slopes, renew, out)
-            found += [out.tobytes(), slopes.tobytes()]
-        core.data_step(made.native, 1, 3, x, 0.01, slopes, out)
-        found += [out.tobytes(), slopes.tobytes()]
+            core.batch_gradient(made.native, sample, x, derivatives, renew, out)
+            found += [out.tobytes(), derivatives.tobytes()]
+        core.data_step(made.native, 1, 3, x, 0.01, derivatives, out)
+        found += [out.tobytes(), derivatives.tobytes()]
         if outputs is None and loss != "multinomial":
             z, u, g = np.empty(197, dtype), np.empty(197, dtype), np.zeros(f2.shape, dtype)
             value = passes.full_pass(made, 3, 200, x, z, u, g)

@@ -27,7 +27,7 @@ def test_beyond_the_range_the_loss_goes_on_as_a_parabola():
     edge = -np.log(3.0)
     far = np.array([edge - 2.0])
     assert loss.value(far, y) == pytest.approx(far[0] + 3.0 * (1 + 2 + 2), rel=1e-14)
-    assert loss.slope(far, y) == pytest.approx(1 - 3.0 * (1 + 2), rel=1e-14)
+    assert loss.derivative(far, y) == pytest.approx(1 - 3.0 * (1 + 2), rel=1e-14)
     assert loss.curvature(far, y) == pytest.approx(3.0)
     assert loss.value(np.array([0.5]), y) == pytest.approx(0.5 + np.exp(-0.5), rel=1e-14)
 

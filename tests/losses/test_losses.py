@@ -71,7 +71,7 @@ def test_values_are_those_of_the_formula(loss, z, y, expected):
 @pytest.mark.parametrize("loss", ELEMENTWISE, ids=repr)
 def test_conjugate_is_the_supremum(loss):
     y = targets(loss, 6)
-    u = 0.7 * loss.slope(np.random.default_rng(1).normal(size=6), y)
+    u = 0.7 * loss.derivative(np.random.default_rng(1).normal(size=6), y)
     for i in range(6):
 
         def negative(z, i=i):
@@ -84,7 +84,7 @@ def test_conjugate_is_the_supremum(loss):
 
 def test_multinomial_conjugate_is_the_supremum():
     loss, y = Multinomial(4), np.array([2])
-    u = loss.slope(np.array([[0.3, -1.0, 0.5, 2.0]]), y)
+    u = loss.derivative(np.array([[0.3, -1.0, 0.5, 2.0]]), y)
     found = minimize(lambda z: loss.value(z[None], y) - u[0] @ z, np.zeros(4), tol=1e-12)
     np.testing.assert_allclose(loss.conjugate(u, y), -found.fun, atol=1e-8)
 
@@ -120,7 +120,7 @@ def test_prox_is_stationary_for_short_and_long_steps(loss, step):
     v = 10.0 * rng.normal(size=(20, 5) if multinomial else 20)
     y = rng.integers(0, 5, size=20) if multinomial else targets(loss, 20)
     z = loss.prox(v, step, y)
-    residual = (z - v) / (1.0 + step * loss.curvature_bound) + step * loss.slope(z, y) / (
+    residual = (z - v) / (1.0 + step * loss.curvature_bound) + step * loss.derivative(z, y) / (
         1.0 + step * loss.curvature_bound
     )
     np.testing.assert_allclose(residual, 0.0, atol=1e-13)
@@ -151,9 +151,9 @@ def test_poisson_is_exact_inside_its_range_and_smooth_beyond():
     loss, y = Poisson(max_prediction=2.0), np.zeros(1)
     for z in (-3.0, 0.0, 2.0):
         assert loss.value(np.array([z]), y) == pytest.approx(np.exp(z), rel=1e-15)
-    below, above = (loss.slope(np.array([2.0 + h]), y)[0] for h in (-1e-9, 1e-9))
+    below, above = (loss.derivative(np.array([2.0 + h]), y)[0] for h in (-1e-9, 1e-9))
     assert above - below == pytest.approx(2e-9 * np.exp(2.0), rel=1e-5)
-    assert loss.slope(np.array([4.0]), y)[0] == pytest.approx(3.0 * np.exp(2.0))
+    assert loss.derivative(np.array([4.0]), y)[0] == pytest.approx(3.0 * np.exp(2.0))
 
 
 def test_quantile_is_minimized_at_the_quantile():

@@ -60,10 +60,10 @@ def test_a_point_that_is_added_up_is_the_point(weighted):
     a, b = kept.at(W), added.at(W)
     assert b.value == pytest.approx(a.value, rel=1e-14)
     np.testing.assert_allclose(b.gradient, a.gradient, atol=1e-15)
-    assert b.conjugate == pytest.approx(kept.conjugate(a.slopes), rel=1e-12)
+    assert b.conjugate == pytest.approx(kept.conjugate(a.derivatives), rel=1e-12)
     np.testing.assert_allclose(added.row_curvature(b), kept.row_curvature(a), atol=1e-14)
     np.testing.assert_allclose(added.output_curvature(b), kept.output_curvature(a), atol=1e-15)
-    assert b.z.size == b.slopes.size == b.base.size == 0
+    assert b.z.size == b.derivatives.size == b.base.size == 0
     rough = added.towards(b, W, True)
     assert rough.value(1.0, W) == pytest.approx(a.value, rel=1e-6)
     assert added.exact(rough.point()).value == b.value

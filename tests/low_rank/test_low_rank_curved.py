@@ -382,8 +382,8 @@ def test_blocks_of_held_coefficients_are_those_of_the_dense_hessian():
 def by_scaling(problem, W, kind):
     """Return the bound of gradients times a scale at which both norms hold them, by NumPy.
 
-    A mean conjugate is convex and zero at zero, so that of t slopes is t times that of the slopes
-    at most, which is <G, W> - loss.
+    A mean conjugate is convex and zero at zero, so that of t derivatives is t times that of the
+    derivatives at most, which is <G, W> - loss.
     """
     G = problem.f2.gradient(W)
     lengths = np.linalg.norm(G, axis=1, keepdims=True)
@@ -410,7 +410,7 @@ def test_a_run_that_a_limit_ends_has_a_bound_of_its_last_point(kind, limit, chea
 
 
 @pytest.mark.parametrize("kind", ["alone", "entries", "rows"])
-def test_slopes_far_from_a_solution_are_scaled_until_both_norms_hold_them(kind):
+def test_derivatives_far_from_a_solution_are_scaled_until_both_norms_hold_them(kind):
     problem = stated(*classes(), kind)
     form = read(problem)
     target = np.random.default_rng(3).standard_normal((6, 4))

@@ -65,17 +65,17 @@ def plain(f2, X, y, weight, shift, x):
     Z = np.column_stack([X, np.ones(n)]) if f2.intercept else X
     z = Z @ x if shift is None else Z @ x + shift
     loss = f2.loss
-    slope = loss.slope(z, y)
+    derivative = loss.derivative(z, y)
     if weight is None:
         weight = np.ones(n)
     rows = weight if weight.ndim == 1 else weight.max(axis=1)
     q = weight * (n / rows.sum())
     if q.ndim == 2:
         terms = np.array([[loss.value(z[[i], c], y[[i], c]) for c in range(C)] for i in range(n)])
-        return float((q * terms).sum()) / n, Z.T @ (q * slope) / n
+        return float((q * terms).sum()) / n, Z.T @ (q * derivative) / n
     terms = np.array([loss.value(z[[i]], y[[i]]) for i in range(n)])
-    slope = slope * (q[:, None] if slope.ndim == 2 else q)
-    return float(q @ terms) / n, Z.T @ slope / n
+    derivative = derivative * (q[:, None] if derivative.ndim == 2 else q)
+    return float(q @ terms) / n, Z.T @ derivative / n
 
 
 CASES = [

@@ -50,7 +50,7 @@ class OwnLoss:
     def value(self, z, y, weight=None):
         return float(np.average((z - y) ** 2, weights=weight)) / 2
 
-    def slope(self, z, y):
+    def derivative(self, z, y):
         return z - y
 
 

@@ -330,15 +330,15 @@ def test_a_function_known_by_its_gradient_is_certified(columns, h1):
 class Shallow:
     """The logarithm of a hyperbolic cosine, beside a bowl whose middle is far away."""
 
-    lipschitz, slope, far = 1.0, 5e-11, 1e8
+    lipschitz, derivative, far = 1.0, 5e-11, 1e8
 
     def value(self, x):
-        bowl = self.slope * self.far * np.hypot(1, x[1] / self.far - 1)
+        bowl = self.derivative * self.far * np.hypot(1, x[1] / self.far - 1)
         return float(np.logaddexp(x[0], -x[0]) + bowl)
 
     def gradient(self, x):
         t = x[1] / self.far - 1
-        return np.array([np.tanh(x[0]), self.slope * t / np.hypot(1, t)])
+        return np.array([np.tanh(x[0]), self.derivative * t / np.hypot(1, t)])
 
 
 def test_no_gap_is_told_where_a_solution_may_be_far_beyond_what_a_gradient_shows():

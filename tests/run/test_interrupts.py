@@ -35,9 +35,9 @@ class Interrupting(sa.Logistic):
         self._called()
         return super().value(z, y, weight)
 
-    def slope(self, z, y):
+    def derivative(self, z, y):
         self._called()
-        return super().slope(z, y)
+        return super().derivative(z, y)
 
 
 def problem(loss=None, **options):

@@ -32,18 +32,18 @@ def test_the_hessian_of_all_rows_is_the_derivative_of_the_gradient(f2):
         e = np.zeros(x.size)
         e[k] = 1e-5
         e = e.reshape(x.shape)
-        slope = (f2.gradient(x + e) - f2.gradient(x - e)) / 2e-5
+        derivative = (f2.gradient(x + e) - f2.gradient(x - e)) / 2e-5
         flat = e / 1e-5 if len(H) == len(x) else (e / 1e-5).ravel()
-        np.testing.assert_allclose((H @ flat).ravel(), slope.ravel(), atol=1e-8)
+        np.testing.assert_allclose((H @ flat).ravel(), derivative.ravel(), atol=1e-8)
 
 
 def test_products_with_the_hessian_and_changes_of_the_derivatives_agree():
     f2 = mean_loss(sa.Logistic(), np.sign(np.random.default_rng(3).standard_normal(40)))
     z = f2.predict(np.ones(3))
-    sample = RowSample(f2, z, f2.loss.slope(z, f2.y))
+    sample = RowSample(f2, z, f2.loss.derivative(z, f2.y))
     hessian = SampledHessian(sample, shares_curvature(f2, z))
     step = np.array([1.0, -2.0, 0.5])
-    pulled = sample.pull_back(hessian.slope_change(step))
+    pulled = sample.pull_back(hessian.derivative_change(step))
     np.testing.assert_allclose(pulled, hessian.matrix @ step, rtol=1e-12)
     free = np.arange(40) % 3 > 0
     rest = hessian.over(free) + hessian.over(~free)
@@ -54,7 +54,7 @@ def test_backtracking_takes_the_longest_share_that_descends_enough():
     values = {1.0: 5.0, 0.5: 2.0, 0.25: 0.9, 0.125: 0.5}
     assert backtrack(values.__getitem__, now=1.0) == 0.25
     assert backtrack(lambda t: 1.0 + t, now=1.0) == 0.0
-    assert backtrack(lambda t: 1.0 - 0.1 * t, now=1.0, slope=-0.5) == 0.0
+    assert backtrack(lambda t: 1.0 - 0.1 * t, now=1.0, derivative=-0.5) == 0.0
 
 
 def test_a_start_near_the_answer_leads_to_it_along_a_bound():

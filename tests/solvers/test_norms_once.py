@@ -86,7 +86,7 @@ def test_runs_on_the_same_rows_share_what_methods_ask_of_them_first(solver, monk
     method.start(problem, workspace=workspace.same_rows())
     again = problem.f2.rows.reads - before
     assert all(count == 1 for count in asked.values())
-    # the pass at the start, its slopes; of a graph the levels are fitted too
+    # the pass at the start, its derivatives; of a graph the levels are fitted too
     assert again <= (2 if solver != "tied-newton" else 5)
 
 

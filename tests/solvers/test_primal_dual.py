@@ -96,7 +96,7 @@ def assert_same_engines(solver, problem, tolerance=1e-9):
             left, right = getattr(a, name), getattr(b, name)
             if left is not None:
                 pairs += [(left.x1, right.x1), (left.x2, right.x2)]
-        for name in ("slopes", "residual", "pull", "lead", "ahead", "snapshot"):
+        for name in ("derivatives", "residual", "pull", "lead", "ahead", "snapshot"):
             if hasattr(a, name):
                 pairs.append((getattr(a, name), getattr(b, name)))
         for left, right in pairs:
@@ -252,7 +252,7 @@ def test_duals_stay_in_the_domains_of_the_conjugates(method, engine, loss):
     state.engine = engine
     for _ in range(4):
         solver.epoch(problem, state, rng)
-        assert np.isfinite(problem.f2.loss.conjugate(state.slopes, problem.f2.y)).all()
+        assert np.isfinite(problem.f2.loss.conjugate(state.derivatives, problem.f2.y)).all()
         assert np.abs(state.dual).max() <= 0.02 * (1 + 1e-9)
 
 
@@ -262,7 +262,7 @@ def test_the_residual_is_kept_consistent(engine, h2):
     problem = make("logistic", extras=True, h2=h2)
     for method, name in ((sa.SDCAADMM, "residual"), (sa.SPDHG, "pull")):
         state = run(method(batch_size=5), problem, engine, 8)  # before it is summed anew
-        exact = residual(problem, state.slopes, state.dual) + getattr(state, "dual2", 0.0)
+        exact = residual(problem, state.derivatives, state.dual) + getattr(state, "dual2", 0.0)
         np.testing.assert_allclose(getattr(state, name), exact, rtol=0, atol=1e-12)
 
 
@@ -289,7 +289,7 @@ def test_sdca_step_is_that_of_its_paper():
         w = w - rho / n * (n * (Z @ a + B @ u) - (n - n / K) * before)
         np.testing.assert_allclose(state.x.x2, w, rtol=0, atol=1e-11)
         np.testing.assert_allclose(n * state.dual, u, rtol=0, atol=1e-11)
-        np.testing.assert_allclose(state.slopes, a, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(state.derivatives, a, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("csr", [False, True], ids=["dense", "csr"])
@@ -485,20 +485,20 @@ def test_a_warm_start_at_the_optimum_stays_there():
 
 
 class Absolute:
-    """|z - y|: no bound on the curvature, and slope zero where a row is fitted exactly."""
+    """|z - y|: no bound on the curvature, and derivative zero where a row is fitted exactly."""
 
     curvature_bound = np.inf
 
     def value(self, z, y, weight=None):
         return float(np.average(np.abs(z - y), weights=weight))
 
-    def slope(self, z, y):
+    def derivative(self, z, y):
         return np.sign(z - y)
 
     def conjugate(self, u, y):
         return np.where(np.abs(u) <= 1, u * y, np.inf)
 
-    def dual_room(self, u, du, y):
+    def dual_step_limit(self, u, du, y):
         return np.where(np.abs(u + du) <= 1, 1.0, 0.0)
 
     def prox_conjugate(self, v, step, y):
@@ -506,7 +506,7 @@ class Absolute:
 
 
 @pytest.mark.parametrize("method", DUAL)
-def test_slopes_of_zero_at_the_start_do_no_harm(method):
+def test_derivatives_of_zero_at_the_start_do_no_harm(method):
     X = np.random.default_rng(0).standard_normal((50, 6))
     fused = {"structure": sa.Differences(6), "on_structure": sa.L1(0.05)}
     problem = sa.Problem.linear(Absolute(), X, np.zeros(50), **fused)
@@ -515,7 +515,7 @@ def test_slopes_of_zero_at_the_start_do_no_harm(method):
     X = np.round(X)  # the targets are then fitted without rounding
     strong = {"structure": sa.Differences(6), "on_structure": sa.L1(0.2)}
     problem = sa.Problem.linear(Absolute(), X, X @ w, **strong)
-    assert not problem.f2.loss.slope(X @ w, problem.f2.y).any()
+    assert not problem.f2.loss.derivative(X @ w, problem.f2.y).any()
     start = sa.minimize(problem, method(), start=w, max_passes=200)
     other = sa.minimize(problem, method(), max_passes=200)
     assert start.objective == pytest.approx(other.objective, rel=1e-4)
@@ -554,7 +554,7 @@ class PlainLoss:
     def value(self, z, y, weight=None):
         return float(np.average(0.5 * (z - y) ** 2, weights=weight))
 
-    def slope(self, z, y):
+    def derivative(self, z, y):
         return z - y
 
 

@@ -500,8 +500,10 @@ def test_second_step_of_admm_is_exact(name):
     for _ in range(5):
         solver.epoch(p, state, np.random.default_rng(0))
         x2 = state.x.x2
-        slope = p.f2.gradient(x2) + p.A2.rmatvec(state.dual)  # lambda+ holds the penalty's part
-        moved = x2 - slope if p.h2 is None else p.h2.prox(x2 - slope, 1.0)
+        derivative = p.f2.gradient(x2) + p.A2.rmatvec(
+            state.dual
+        )  # lambda+ holds the penalty's part
+        moved = x2 - derivative if p.h2 is None else p.h2.prox(x2 - derivative, 1.0)
         np.testing.assert_allclose(moved, x2, rtol=0, atol=1e-8)
 
 
@@ -512,14 +514,17 @@ class Dense:
         self.A = [M.matvec(np.eye(M.shape[1])) for M in (p.A1, p.A2)]
         self.L = [L1, np.linalg.norm(p.f2.X, 2) ** 2 / p.f2.n_terms]
         self.a = [np.linalg.norm(M, 2) ** 2 for M in self.A]
-        self.slopes = [lambda u: u - 1, lambda u: p.f2.X.T @ (p.f2.X @ u - p.f2.y) / p.f2.n_terms]
+        self.derivatives = [
+            lambda u: u - 1,
+            lambda u: p.f2.X.T @ (p.f2.X @ u - p.f2.y) / p.f2.n_terms,
+        ]
         self.levels, self.b = [0.2, 0.05], p.b
 
     def residual(self, x):
         return self.A[0] @ x[0] + self.A[1] @ x[1] - self.b
 
-    def step(self, i, center, at, force, weight):
-        v = center - (self.slopes[i](at) + self.A[i].T @ force) / weight
+    def step(self, i, center, at, augmented, weight):
+        v = center - (self.derivatives[i](at) + self.A[i].T @ augmented) / weight
         return np.sign(v) * np.maximum(np.abs(v) - self.levels[i] / weight, 0)
 
 
@@ -527,9 +532,9 @@ def fast_ladmm_by_hand(D, x, dual, beta):
     z, theta = x, 1.0
     while True:
         y = [(1 - theta) * x[i] + theta * z[i] for i in (0, 1)]
-        force = dual + beta * D.residual(z)
+        augmented = dual + beta * D.residual(z)
         weights = [theta * D.L[i] + 2.02 * beta * D.a[i] for i in (0, 1)]
-        z = [D.step(i, z[i], y[i], force, weights[i]) for i in (0, 1)]
+        z = [D.step(i, z[i], y[i], augmented, weights[i]) for i in (0, 1)]
         x = [(1 - theta) * x[i] + theta * z[i] for i in (0, 1)]
         dual = dual + beta * D.residual(z)
         theta = (-(theta**2) + np.sqrt(theta**4 + 4 * theta**2)) / 2
@@ -538,9 +543,9 @@ def fast_ladmm_by_hand(D, x, dual, beta):
 
 def ladmpsap_by_hand(D, x, dual, beta):
     while True:
-        force = dual + beta * D.residual(x)
+        augmented = dual + beta * D.residual(x)
         weights = [D.L[i] + 2.02 * beta * D.a[i] for i in (0, 1)]
-        x = [D.step(i, x[i], x[i], force, weights[i]) for i in (0, 1)]
+        x = [D.step(i, x[i], x[i], augmented, weights[i]) for i in (0, 1)]
         dual = dual + beta * D.residual(x)
         yield x, dual
 
@@ -552,11 +557,11 @@ def inertial_admm_by_hand(D, x, dual, beta, alpha=0.25):
         dual_hat = dual + alpha * (dual - dual_before)
         weights = [2 * D.L[i] + beta * D.a[i] for i in (0, 1)]
         before, dual_before = x, dual
-        force = dual_hat + beta * D.residual(hat)
-        x1 = D.step(0, hat[0], hat[0], force, weights[0])
+        augmented = dual_hat + beta * D.residual(hat)
+        x1 = D.step(0, hat[0], hat[0], augmented, weights[0])
         dual = dual_hat + beta * D.residual([x1, hat[1]])
-        force = dual + beta * D.residual([x1, hat[1]])
-        x = [x1, D.step(1, hat[1], hat[1], force, weights[1])]
+        augmented = dual + beta * D.residual([x1, hat[1]])
+        x = [x1, D.step(1, hat[1], hat[1], augmented, weights[1])]
         yield x, dual
 
 
@@ -566,8 +571,8 @@ def ladm_ne_by_hand(D, x, dual, beta, tau=0.8):
         y = [x[i] + theta * (1 - last) / last * (x[i] - before[i]) for i in (0, 1)]
         weights = [D.L[i] + beta / theta * D.a[i] for i in (0, 1)]
         x1 = D.step(0, y[0], y[0], dual + beta / theta * D.residual(y), weights[0])
-        force = dual + beta / theta * D.residual([x1, y[1]])
-        before, x = x, [x1, D.step(1, y[1], y[1], force, weights[1])]
+        augmented = dual + beta / theta * D.residual([x1, y[1]])
+        before, x = x, [x1, D.step(1, y[1], y[1], augmented, weights[1])]
         dual = dual + beta * tau * D.residual(x)
         theta, last = 1 / (1 / theta + 1 - tau), theta
         yield x, dual
@@ -580,8 +585,8 @@ def aadmm_by_hand(D, x, dual, beta, N=40):
         middle = [(1 - alpha) * mean[i] + alpha * x[i] for i in (0, 1)]
         weights = [(2 * D.L[i] + beta * N * D.a[i]) / t for i in (0, 1)]
         x2 = D.step(1, x[1], middle[1], dual + rho * D.residual(x), weights[1])
-        force = dual + rho * D.residual([x[0], x2])
-        x = [D.step(0, x[0], middle[0], force, weights[0]), x2]
+        augmented = dual + rho * D.residual([x[0], x2])
+        x = [D.step(0, x[0], middle[0], augmented, weights[0]), x2]
         mean = [(1 - alpha) * mean[i] + alpha * x[i] for i in (0, 1)]
         dual = dual + beta * t / N * D.residual(x)
         yield x, dual
@@ -735,9 +740,9 @@ def test_first_step_of_admm_is_exact_for_any_first_block(missing, rank):
         before, dual = state.x.x2, state.dual
         solver.epoch(p, state, rng)
         x1 = state.x.x1
-        force = dual + 0.4 * p.constraint(sa.Pair(x1, before))
-        slope = p.A1.rmatvec(force) + (0 if p.f1 is None else p.f1.gradient(x1))
-        moved = x1 - slope if p.h1 is None else p.h1.prox(x1 - slope, 1.0)
+        augmented = dual + 0.4 * p.constraint(sa.Pair(x1, before))
+        derivative = p.A1.rmatvec(augmented) + (0 if p.f1 is None else p.f1.gradient(x1))
+        moved = x1 - derivative if p.h1 is None else p.h1.prox(x1 - derivative, 1.0)
         np.testing.assert_allclose(moved, x1, rtol=0, atol=1e-8)
 
 
@@ -784,7 +789,7 @@ class Bare:
     def value(self, z, y, weight=None):
         return 0.5 * float(np.mean((z - y) ** 2))
 
-    def slope(self, z, y):
+    def derivative(self, z, y):
         return z - y
 
 

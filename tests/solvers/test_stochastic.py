@@ -267,8 +267,8 @@ def test_stoc_admm_step_by_step():
                 right = weight * x - g - A.T @ (dual - beta * z)
                 x = np.linalg.solve(weight * np.eye(5) + beta * H, right)
             else:
-                force = g + A.T @ (dual + beta * (A @ x - z))
-                x = x - force / (weight + beta * problem.A2.norm2)
+                augmented = g + A.T @ (dual + beta * (A @ x - z))
+                x = x - augmented / (weight + beta * problem.A2.norm2)
             z = shrink(A @ x + dual / beta, mu / beta)
             dual = dual + beta * (A @ x - z)
         np.testing.assert_allclose(state.x.x2, x, rtol=0, atol=1e-11)
@@ -349,8 +349,8 @@ def test_sag_admm_step_by_step_and_the_stale_mean_is_the_center(form):
         for i in rows:
             points[i], gradients[i] = x, (f.X[i] @ x - f.y[i]) * f.X[i]
         center = points.mean(axis=0) if form == "points" else x
-        force = gradients.mean(axis=0) + A.T @ (dual + beta * (A @ x - z))
-        x = (L * center + beta * a2 * x - force) / (L + beta * a2)
+        augmented = gradients.mean(axis=0) + A.T @ (dual + beta * (A @ x - z))
+        x = (L * center + beta * a2 * x - augmented) / (L + beta * a2)
         dual = dual + beta * (A @ x - z)
     np.testing.assert_allclose(state.x.x2, x, rtol=0, atol=1e-11)
     np.testing.assert_allclose(state.x.x1, z, rtol=0, atol=1e-11)
@@ -629,7 +629,7 @@ def test_estimates_are_unbiased_and_the_table_keeps_its_mean():
     table.estimate(np.array([2, 2, 5]), x)
     np.testing.assert_allclose(
         table.mean_gradient,
-        f2.pull_back(f2.weighted(table.slopes)) / f2.n_terms,
+        f2.pull_back(f2.weighted(table.derivatives)) / f2.n_terms,
         rtol=0,
         atol=1e-13,
     )

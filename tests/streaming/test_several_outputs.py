@@ -141,8 +141,8 @@ def test_the_tangent_of_the_rest_lies_below_and_touches(loss):
 
 
 @pytest.mark.parametrize("loss", ["multinomial", "huber"])
-def test_conjugates_of_the_rest_hold_for_one_share_of_all_its_slopes(loss):
-    """Slopes t on all rows of the rest bound its losses from below; any other are refused."""
+def test_conjugates_of_the_rest_hold_for_one_share_of_all_its_derivatives(loss):
+    """Derivatives t on all rows of the rest bound its losses from below; any other are refused."""
     X, y, weight, _ = generated(loss, n=400)
     f2 = StreamedSum(LOSSES[loss], ArraySource(X, y, weight))
     rng = np.random.default_rng(3)
@@ -150,7 +150,7 @@ def test_conjugates_of_the_rest_hold_for_one_share_of_all_its_slopes(loss):
     sums = f2.run(x, coin=Coin(3, 0.2))
     rows = Sample.joined(sums.sample)
     below = tangent_term(f2, rows, sums, x, first_pass(f2))
-    u = below.loss.slope(below.predict(x), below.y)
+    u = below.loss.derivative(below.predict(x), below.y)
     q = below.weight
 
     def rest_at(x):
@@ -159,17 +159,17 @@ def test_conjugates_of_the_rest_hold_for_one_share_of_all_its_slopes(loss):
         return (f2.value(x) * sums.weight - few.value(x) * own) / sums.weight
 
     for t in (0.0, 0.3, 1.0):
-        slopes = np.where(np.arange(len(u))[:, None] < len(rows.y), u, t * u)
-        found = below.loss.conjugate(slopes, below.y)
+        derivatives = np.where(np.arange(len(u))[:, None] < len(rows.y), u, t * u)
+        found = below.loss.conjugate(derivatives, below.y)
         assert np.isfinite(found).all()
         cost = float(q[-CLASSES:] @ found[-CLASSES:]) / q.sum()
-        pull = below.X[-CLASSES:].T @ (q[-CLASSES:, None] * slopes[-CLASSES:]) / q.sum()
+        pull = below.X[-CLASSES:].T @ (q[-CLASSES:, None] * derivatives[-CLASSES:]) / q.sum()
         for _ in range(10):
             other = x + rng.standard_normal(x.shape)
             assert np.vdot(pull, other) - cost <= rest_at(other) + 1e-12
     for bad in (1.5, -0.5):
-        slopes = np.where(np.arange(len(u))[:, None] < len(rows.y), u, bad * u)
-        assert np.isinf(below.loss.conjugate(slopes, below.y)[-CLASSES:]).all()
+        derivatives = np.where(np.arange(len(u))[:, None] < len(rows.y), u, bad * u)
+        assert np.isinf(below.loss.conjugate(derivatives, below.y)[-CLASSES:]).all()
     uneven = u.copy()
     uneven[-1] *= 0.5
     assert np.isinf(below.loss.conjugate(uneven, below.y)[-CLASSES:]).all()

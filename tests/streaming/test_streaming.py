@@ -309,13 +309,13 @@ class Plain:
     """A user's loss without a conjugate."""
 
     curvature_bound = 1.0
-    value = slope = values = curvature = staticmethod(lambda z, y, weight=None: z)
+    value = derivative = values = curvature = staticmethod(lambda z, y, weight=None: z)
 
 
 class Single(Plain):
     """One with all that a single output needs."""
 
-    conjugate = dual_room = staticmethod(lambda u, *rest: u)
+    conjugate = dual_step_limit = staticmethod(lambda u, *rest: u)
 
 
 def test_what_a_source_cannot_serve_is_said_before_the_run():

@@ -69,10 +69,10 @@ class Task:
         """Value and gradient, for methods that ask for them."""
         z = self.X @ w
         if self.loss == "logistic":
-            losses, slopes = np.logaddexp(0.0, -self.y * z), -self.y * expit(-self.y * z)
+            losses, derivatives = np.logaddexp(0.0, -self.y * z), -self.y * expit(-self.y * z)
         else:
-            losses, slopes = (z - self.y) ** 2 / 2, z - self.y
-        return float(losses.sum() / len(z)), self.X.T @ slopes / len(z)
+            losses, derivatives = (z - self.y) ** 2 / 2, z - self.y
+        return float(losses.sum() / len(z)), self.X.T @ derivatives / len(z)
 
     def value(self, w: np.ndarray) -> float:
         """F(w)."""

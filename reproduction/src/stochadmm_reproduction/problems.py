@@ -305,10 +305,10 @@ def _in_place(X: Any) -> Any:
 def lower_bound(problem: Problem, x2: Array) -> float:
     """Return a bound on the optimum of multinomial loss + a |X|_* + b |X|_1, by one pass at X.
 
-    With the slopes u of the rows at X and G the gradient, the mean conjugate of the loss at u is
-    <G, X> - f(X), that at zero is zero, and a conjugate is convex: slopes t u that the norms admit
-    prove F* >= t (f(X) - <G, X>). They admit those with t G = U1 + U2, |U1|_2 <= a, |U2|_inf <= b:
-    U2 takes what it can of every entry, and t is found by bisection.
+    With the derivatives u of the rows at X and G the gradient, the mean conjugate of the loss at u
+    is <G, X> - f(X), that at zero is zero, and a conjugate is convex: derivatives t u that the
+    norms admit prove F* >= t (f(X) - <G, X>). They admit those with t G = U1 + U2, |U1|_2 <= a,
+    |U2|_inf <= b: U2 takes what it can of every entry, and t is found by bisection.
     """
     f2: Any = problem.f2
     at = f2.evaluate(x2, rows=False)

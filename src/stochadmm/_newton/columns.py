@@ -155,13 +155,13 @@ class Lifted:
         if few is None or s.objective - few.bound > run.target * scale:
             return None
         by_column = p.workspace.once(ByColumn, p.problem, p.workspace)
-        gradient = pull_back(f2, few.slopes)
+        gradient = pull_back(f2, few.derivatives)
         s.n_passes += 1.0
         return scaled_point(
             f2,
             p.form,
             s.at.predictions,
-            few.slopes,
+            few.derivatives,
             gradient,
             by_column.multiplier(s.warm.columns, few.mu, gradient),
             s.objective,

@@ -33,7 +33,7 @@ class Has(Enum):
     CURVATURE_OPERATOR = "curvature_operator"
     CURVATURE_PARTS = "curvature_parts"
     LARGEST_CONJUGATE = "largest_conjugate"
-    DUAL_ROOM = "dual_room"
+    DUAL_ROOM = "dual_step_limit"
     DUAL_MARGIN = "dual_margin"
     PROX_CONJUGATE = "prox_conjugate"
     MEAN = "mean"

@@ -30,7 +30,7 @@ class Loss(Protocol):
     def value(self, z: Array, y: Array, weight: Array | None = None) -> float:
         """Return the weighted mean over the rows given; a row counts with its largest weight."""
 
-    def slope(self, z: Array, y: Array) -> Array:
+    def derivative(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``."""
 
 
@@ -95,7 +95,7 @@ class CompleteLoss(Loss, Protocol):
     def largest_conjugate(self, u: Array, size: Array, y: Array) -> Array:
         """Return the largest conjugate over ``u - size <= v <= u + size``, row by row."""
 
-    def dual_room(self, u: Array, du: Array, y: Array) -> Array:
+    def dual_step_limit(self, u: Array, du: Array, y: Array) -> Array:
         """Return the largest t in [0, 1], row by row, that keeps ``u + t du`` in the domain."""
 
     def dual_margin(self, u: Array, size: Array, y: Array) -> Array:

@@ -18,11 +18,11 @@ from ..problem import Pair, Problem
 from ..risk import Evaluation, FiniteSum, loss_of_rows
 from .corrected import corrected_point
 from .null_space import clear_free_directions, only_intercept
-from .only_point import only_point
 from .options import OPTIONS, PROOF, CertificateOptions
 from .repair import is_rounding, repaired, wide
 from .residual import kkt_residual
 from .scaled import DualPoint, feasible_multiplier, scaled_point
+from .singleton import only_point
 
 STRENGTHS = ("scaled", "corrected")
 
@@ -56,7 +56,7 @@ class Certificate:
         Its multiplier.
     dual : array
         The dual variable (multiplier) of the constraint that belongs to the bound.
-    slopes : array or None
+    derivatives : array or None
         The dual variables of the predictions that belong to the bound, one per row and output:
         with ``dual`` they make it reproducible.
     n_passes : float
@@ -73,7 +73,7 @@ class Certificate:
     candidate_dual: Array | None
     dual: Array
     n_passes: float
-    slopes: Array | None = field(default=None, repr=False)
+    derivatives: Array | None = field(default=None, repr=False)
 
     def relative(self, objective_at_zero: float) -> float | None:
         """Return the gap over ``max(|F|, |F(0)| / 1000)``, None where there is no gap.
@@ -210,8 +210,8 @@ def _in_units(units: Units, c: Certificate) -> Certificate:
 def has_certificate(problem: Problem, workspace: Workspace | None = None) -> bool:
     """Tell whether every part of a problem offers its conjugate.
 
-    Where penalties leave directions free the loss must offer its curvature too: without it slopes
-    cannot be corrected until the gradient vanishes there.
+    Where penalties leave directions free the loss must offer its curvature too: without it
+    derivatives cannot be corrected until the gradient vanishes there.
     """
     f2 = loss_of_rows(problem.f2, Has.CONJUGATE)
     if f2 is None:
@@ -343,7 +343,7 @@ def _scaled(
         candidate_dual=None,
         dual=lam,
         n_passes=passes,
-        slopes=found.slopes,
+        derivatives=found.derivatives,
     )
 
 
@@ -385,7 +385,7 @@ def _corrected(
         candidate_dual=lam,
         dual=dual,
         n_passes=passes,
-        slopes=found.point.slopes,
+        derivatives=found.point.derivatives,
     )
 
 

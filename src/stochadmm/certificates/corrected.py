@@ -1,4 +1,4 @@
-"""The dual point of the slopes, corrected to second order by a model of some of the rows.
+"""The dual point of the derivatives, corrected to second order by a model of some of the rows.
 
 With W the curvatures and weights ``omega_i >= 1`` on the rows of a sample, let
 ``H = (1/n) sum_i omega_i q_i a_i W_i a_i'`` and let w minimize the model of the objective with
@@ -122,20 +122,23 @@ def corrected_point(
     for corrects in (is_open, not is_open):
         if point.factor >= 0.5 or (corrects and hessian.implicit):
             break
-        slopes, multiplier = du, mu
+        derivatives, multiplier = du, mu
         if corrects:
-            slopes, multiplier = du - hessian.slope_change(_solved(hessian, left)), nearest
+            derivatives, multiplier = (
+                du - hessian.derivative_change(_solved(hessian, left)),
+                nearest,
+            )
             u = at.derivative.copy()
-            u[sample.index] += slopes
+            u[sample.index] += derivatives
             rest = None
             if n_free >= PROOF.sparse_from:
                 rest = residual(f2, form, u, multiplier, error)
             if rest is not None:  # the digits that the sum above has lost
-                slopes = slopes - hessian.slope_change(_solved(hessian, rest[0]))
-            if not (np.isfinite(slopes).all() and (sample.room(slopes) >= 1.0).all()):
+                derivatives = derivatives - hessian.derivative_change(_solved(hessian, rest[0]))
+            if not (np.isfinite(derivatives).all() and (sample.room(derivatives) >= 1.0).all()):
                 continue
         other = _point(
-            f2, form, at, sample, slopes, multiplier, objective, options, deadline, workspace
+            f2, form, at, sample, derivatives, multiplier, objective, options, deadline, workspace
         )
         if other.bound > point.bound:
             point, mu = other, multiplier
@@ -199,14 +202,14 @@ def _solved(hessian: SampledHessian, right: Array) -> Array:
 
 
 class Moved(NamedTuple):
-    """What a model makes of the slopes of a sample."""
+    """What a model makes of the derivatives of a sample."""
 
     hessian: SampledHessian
     """The one in use, which may be damped."""
     model: QuadraticResult | None
     """None where it has no minimum in reach."""
     change: Array | None
-    """Of the slopes; None too far from the optimum."""
+    """Of the derivatives; None too far from the optimum."""
     mu: Array
     reads: float
     """Of the rows of the sample."""
@@ -221,7 +224,7 @@ def _solve(
     penalty: float | None,
     options: CertificateOptions,
 ) -> Moved:
-    """Minimize the model and change the slopes by it, as far as their domains allow."""
+    """Minimize the model and change the derivatives by it, as far as their domains allow."""
     sample, first, reads = hessian.sample, None, 1.0
     guess = {"start": near, "dual": start, "penalty": penalty}
     if hessian.matrix.any():
@@ -244,10 +247,10 @@ def _in_domains(
     at: Evaluation,
     options: CertificateOptions,
 ) -> Moved:
-    """Return a change that leaves all slopes in their domains; ``found`` where there is none.
+    """Return a change that leaves all derivatives in their domains; ``found`` where there is none.
 
-    Rows whose slope would leave the domain of the conjugate stop short of its edge; the model is
-    solved again with them held there, so that the other rows take over what they do not do.
+    Rows whose derivative would leave the domain of the conjugate stop short of its edge; the model
+    is solved again with them held there, so that the other rows take over what they do not do.
     """
     hessian, sample, reads = found.hessian, found.hessian.sample, found.reads
     w, mu = first.w, first.dual
@@ -262,7 +265,7 @@ def _in_domains(
                 break
             w, mu = again.w, again.dual
             reads += 2.0
-        change = np.where(by_row(free, held), hessian.slope_change(w - at.x), held)
+        change = np.where(by_row(free, held), hessian.derivative_change(w - at.x), held)
         reads += 1.0
         room = sample.room(change)
         out = (room < 1.0) & free
@@ -279,7 +282,8 @@ def _in_domains(
         held[out] = change[out] * by_row(options.edge * room, change)[out]
         free &= ~out
     # what is still outside makes the whole change smaller, and least squares fills the gap: where
-    # all rows are at an edge, slopes stay as they are, and the multiplier is what the model tells
+    # all rows are at an edge, derivatives stay as they are, and the multiplier is what the model
+    # tells
     return found._replace(change=change * float(room[out].min()), mu=mu, reads=reads)
 
 

@@ -28,7 +28,7 @@ class FreeSpace:
         self.q = sample_weights(f2)
         self.loss: Any = f2.loss
         self.active: Array | None = None
-        """Rows whose slopes may be bent; None for all."""
+        """Rows whose derivatives may be bent; None for all."""
         # every (output, direction) pair is one coordinate of c
         self.moves = [self._predictions(basis) for _, basis in directions]
         self.size = sum(basis.shape[1] * self.outputs(index).size for index, basis in directions)
@@ -109,7 +109,7 @@ class FreeSpace:
 
     @property
     def coupled(self) -> bool:
-        """Whether the slope of an output depends on the predictions of others."""
+        """Whether the derivative of an output depends on the predictions of others."""
         if self.f2.n_outputs is None:
             return False
         few = slice(0, 1)
@@ -117,7 +117,7 @@ class FreeSpace:
         return self.loss.curvature_parts(zero, self.f2.y[few])[1] is not None
 
     def spread(self, z: Array, T: Array) -> Array:
-        """Return ``sum_l |W X N T_l|``, entry by entry: how far slopes move along columns of T."""
+        """Return ``sum_l |W X N T_l|``, by entries: how far derivatives move along T."""
         if offers(self.loss, Has.CURVATURE_PARTS) and self.f2.n_outputs is not None:
             a, b = self.loss.curvature_parts(z, self.f2.y)
         else:
@@ -153,12 +153,12 @@ class FreeSpace:
         ]
         return np.asarray(np.concatenate(parts) / self.f2.n_terms)
 
-    def slope_along(self, z: Array, c: Array) -> float:
+    def derivative_along(self, z: Array, c: Array) -> float:
         """Return the derivative of f2 along c at predictions z."""
-        return float(self.gradient(self.loss.slope(z, self.f2.y)) @ c)
+        return float(self.gradient(self.loss.derivative(z, self.f2.y)) @ c)
 
-    def slope_change(self, z: Array, c: Array) -> Array:
-        """Return the change of the slopes at z along c, to first order."""
+    def derivative_change(self, z: Array, c: Array) -> Array:
+        """Return the change of the derivatives at z along c, to first order."""
         change = self.loss.curvature_apply(z, self.f2.y, self.predictions(c))
         return np.asarray(change if self.active is None else weighted(self.active, change))
 
@@ -177,7 +177,9 @@ class FreeSpace:
             root = np.sqrt(curve if self.active is None else self.active * curve)
             return self._weighted_gram(root) / self.f2.n_terms
         if not offers(self.loss, Has.CURVATURE_PARTS):
-            columns = [self.gradient(self.slope_change(z, unit)) for unit in np.eye(self.size)]
+            columns = [
+                self.gradient(self.derivative_change(z, unit)) for unit in np.eye(self.size)
+            ]
             H = np.stack(columns, axis=1)
             return np.asarray(0.5 * (H + H.T))
         H = np.zeros((self.size, self.size))
@@ -192,7 +194,9 @@ class FreeSpace:
         if reach > PROOF.least_reach * np.abs(z).max(
             initial=0.0
         ):  # else differences would be rounding
-            mean = (self.loss.slope(z + reach, y) - self.loss.slope(z - reach, y)) / (2.0 * reach)
+            mean = (self.loss.derivative(z + reach, y) - self.loss.derivative(z - reach, y)) / (
+                2.0 * reach
+            )
             curve = mean if np.isfinite(mean).all() else curve
         top = float(curve.max(initial=0.0)) or min(float(self.loss.curvature_bound), 1.0)
         return curve + PROOF.lift * top
@@ -252,7 +256,7 @@ def clear_free_directions(
     Returns
     -------
     moved, exact : Evaluation
-        The point reached, and the same with slopes and gradient corrected to first order, so
+        The point reached, and the same with derivatives and gradient corrected to first order, so
         that the gradient vanishes along the free directions up to rounding. None when they are
         too many, or the loss has no curvature.
     """
@@ -265,14 +269,14 @@ def clear_free_directions(
     scale = np.abs(space.gradient(np.abs(u))).max() + np.finfo(float).tiny
     reach = 0.0
     for _ in range(PROOF.most_newton):
-        slope = space.gradient(u)
-        if np.abs(slope).max() <= 1e-9 * scale or deadline.passed():
+        derivative = space.gradient(u)
+        if np.abs(derivative).max() <= 1e-9 * scale or deadline.passed():
             break
-        move = -(_inverse(space.hessian(z, reach)) @ slope)
+        move = -(_inverse(space.hessian(z, reach)) @ derivative)
         if not move.any():
             break
         ahead = space.predictions(move)
-        step = _step(lambda t, z=z, m=move, a=ahead: space.slope_along(z + t * a, m))
+        step = _step(lambda t, z=z, m=move, a=ahead: space.derivative_along(z + t * a, m))
         # where most rows are straight the few that bend say little: curvature is taken over as far
         # as steps go, farther where they go nowhere, which is the one at z near the minimum
         went = PROOF.ahead * step * float(np.abs(ahead).max(initial=0.0))
@@ -280,29 +284,29 @@ def clear_free_directions(
         reach = went if went > 0 else PROOF.wider_reach * max(reach, start)
         total += step * move
         z = z + step * ahead
-        u = f2.loss.slope(z, f2.y)
+        u = f2.loss.derivative(z, f2.y)
     moved = replace(
         at, x=at.x + space.step(total), predictions=z, derivative=u, value=f2.value_at(z)
     )
-    exact = _exact_slopes(space, z, u)
+    exact = _exact_derivatives(space, z, u)
     if exact is u and not total.any():
         return moved, moved
     gradient, passes = pull_back(f2, exact), at.n_passes + 1.0
     return moved, replace(moved, derivative=exact, gradient=gradient, n_passes=passes)
 
 
-def _exact_slopes(space: FreeSpace, z: Array, u: Array) -> Array:
-    """Return slopes near u whose gradient along the free directions is zero up to rounding."""
+def _exact_derivatives(space: FreeSpace, z: Array, u: Array) -> Array:
+    """Return derivatives near u without gradient along the free directions, up to rounding."""
     if not space.gradient(u).any():
         return u
     y, loss = space.f2.y, space.loss
     for _ in range(3):
         inverse, change = _inverse(space.hessian(z)), np.zeros_like(u)
         for _ in range(2):  # the second time removes what rounding left
-            change = change - space.slope_change(z, inverse @ space.gradient(u + change))
+            change = change - space.derivative_change(z, inverse @ space.gradient(u + change))
         if not offers(loss, Has.DUAL_ROOM):
             return u + change
-        inside = loss.dual_room(u, change, y) >= 1
+        inside = loss.dual_step_limit(u, change, y) >= 1
         if inside.all():
             return u + change
         # saturated rows change no more: the others take their part
@@ -310,16 +314,16 @@ def _exact_slopes(space: FreeSpace, z: Array, u: Array) -> Array:
     return u
 
 
-def _step(slope: Any) -> float:
-    """Return a step at which the slope along a descent direction has lost most of its size.
+def _step(derivative: Any) -> float:
+    """Return a step at which the derivative along a descent direction has lost most of its size.
 
     Where none is found it is one at which f2 still falls, and so is lower than at the start: f2
     is convex.
     """
-    first = slope(0.0)
+    first = derivative(0.0)
     low, high, step = 0.0, np.inf, 1.0
     for _ in range(PROOF.most_halvings):
-        now = slope(step)
+        now = derivative(step)
         if abs(now) <= 0.3 * abs(first):
             return step
         low, high = (step, high) if now < 0 else (low, step)

@@ -122,8 +122,8 @@ class ProofNumbers:
     most_far : int
         Free directions whose solution is bounded by far points, which cost two passes for each.
     rises, nearest : float
-        Share of the mean size of slopes that F must rise by at a far point, and where the first
-        one is looked for, relative to predictions: any choice is proved.
+        Share of the mean size of derivatives that F must rise by at a far point, and where the
+        first one is looked for, relative to predictions: any choice is proved.
     run_length : int
         Rows are sampled in runs of this length, which memory likes.
     idle : float
@@ -151,7 +151,7 @@ class ProofNumbers:
     ahead, wider_reach, first_reach, least_reach : float
         Curvature along free directions is averaged over so many times the last step; where there
         was none over so many times the reach before, at first a share of the predictions, and not
-        below another share, where differences of slopes are rounding.
+        below another share, where differences of derivatives are rounding.
     exact_fit : float
         Share of the floor of |F(0)| below which F(null) is rounding: squares of some thousand
         units of it.

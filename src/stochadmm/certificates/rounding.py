@@ -33,11 +33,11 @@ def rounding(
 ) -> Array:
     """Return a bound on the rounding of each entry of ``X'(q u)/n + S' mu``.
 
-    ``size`` is the root mean square of slopes that were added up on the way to u.
+    ``size`` is the root mean square of derivatives that were added up on the way to u.
     """
     columns = np.sqrt(workspace.rows.once(column_energies, f2))
-    slopes = mean_size(f2, u) + size
-    data = columns * slopes if u.ndim == 1 else columns[:, None] * slopes
+    derivatives = mean_size(f2, u) + size
+    data = columns * derivatives if u.ndim == 1 else columns[:, None] * derivatives
     return np.asarray(UNIT * (data + abs(form.St) @ np.abs(mu)))
 
 
@@ -70,7 +70,7 @@ def unsettled(form: OneBlock, mu: Array) -> Any:
 
 
 def mean_size(f2: FiniteSum, u: Array) -> Any:
-    """Return the root mean square of the slopes of each output."""
+    """Return the root mean square of the derivatives of each output."""
     q = sample_weights(f2)
     return np.sqrt(weighted(q, np.square(u)).mean(axis=0))
 

@@ -1,4 +1,4 @@
-"""The dual point of the slopes, moved into the dual set by least squares and one common factor."""
+"""The derivatives moved into the dual set by least squares and one common factor."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
 from ..risk.dual import mean_conjugate
 from ..risk.weights import sample_weights, weighted
-from .charge import charge, least_value
 from .options import OPTIONS, PROOF, CertificateOptions
 from .rounding import UNIT, per_row, residual, rounding, unsettled
+from .rounding_bound import charge, least_value
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class DualPoint:
 
     bound: float
     mu: Array
-    slopes: Array
+    derivatives: Array
     factor: float = 1.0
     """What the point was shrunk by to become feasible."""
 
@@ -140,10 +140,10 @@ def scaled_point(
     deadline: Deadline = NEVER,
     workspace: Workspace | None = None,
 ) -> DualPoint:
-    """Return the bound of slopes ``u`` whose gradient vanishes along the free directions.
+    """Return the bound of derivatives ``u`` whose gradient vanishes along the free directions.
 
-    ``z`` are the predictions that the slopes belong to, ``objective`` is F at some feasible point
-    and ``size`` the root mean square of slopes that cancelled on the way to u.
+    ``z`` are the predictions that the derivatives belong to, ``objective`` is F at some feasible
+    point and ``size`` the root mean square of derivatives that cancelled on the way to u.
     """
     workspace = workspace or Workspace()
     error = rounding(f2, form, u, start, size, workspace=workspace)

@@ -21,7 +21,7 @@ from stochadmm.base.protocols import Array
 from ..losses import FOR_NUMBERS
 from ._columns import Table
 from ._design import Design
-from ._told import json_text
+from ._messages import json_text
 
 if TYPE_CHECKING:
     from ._terms import TermDesign

@@ -10,10 +10,10 @@ import typer
 
 from ._columns import Table
 from ._design import Design
+from ._messages import json_text, tell
 from ._setting import Asked, Setting, TableSetting, prepare, together
 from ._tables import read_table
 from ._text import write_table
-from ._told import json_text, tell
 from .fit import AsJson, Drop, Edges, Graph, Grid, Groups, L1Ratio, Loss, Target
 
 METHODS = "auto,acc-sadmm,svrg-admm,asvrg-admm,admm"

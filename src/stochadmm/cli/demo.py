@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ._told import json_text
+from ._messages import json_text
 
 # The default, the method of the paper, and one of each kind that the paper compares with: more
 # would only mean more waiting.

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from ._messages import json_text, noted, shows_progress
 from ._model import SavedModel, check_place
 from ._setting import Asked, Setting, names_of, together
-from ._told import json_text, noted, shows_progress
 
 Target = Annotated[
     list[str] | None, typer.Option(help="Target column, y if absent; several with commas.")

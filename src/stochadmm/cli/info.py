@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._told import json_text
+from ._messages import json_text
 
 _REQUIRED = ("stochadmm", "numpy", "scipy", "scikit-learn", "rich", "typer")
 _OPTIONAL = ("matplotlib", "networkx", "pandas", "pyarrow", "dask", "distributed")

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from ._messages import json_text, noted, tell
 from ._setting import Asked, together
 from ._text import write_table
-from ._told import json_text, noted, tell
 from .fit import (
     AsJson,
     Drop,

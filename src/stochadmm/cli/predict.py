@@ -12,10 +12,10 @@ import typer
 
 from stochadmm.base.protocols import Array
 
+from ._messages import json_text
 from ._model import SavedModel
 from ._tables import read_chunks
 from ._text import write_table
-from ._told import json_text
 
 
 def predict(

@@ -6,9 +6,9 @@ engine and any number of workers. A worker that dies is replaced by the engine; 
 for want of workers is begun again, and then given up with `EngineLost`.
 """
 
-from ._current import current, shares_disk, use
+from ._context import current, shares_disk, use
 from ._dask import Dask
-from ._here import Local, Processes
+from ._local import Local, Processes
 from ._ray import Ray
 from ._tree import Engine, EngineLost, add_node, nodes
 

@@ -12,7 +12,7 @@ from threading import Event
 from typing import Any
 
 from ..data import Shard
-from ._elsewhere import TaskFailed, value_of
+from ._remote import TaskFailed, value_of
 from ._tree import EngineLost, Node, add_node, tasks_of
 
 

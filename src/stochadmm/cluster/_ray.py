@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..data import Shard
-from ._elsewhere import TaskFailed, outcome, value_of
+from ._remote import TaskFailed, outcome, value_of
 from ._tree import EngineLost, add_node, tasks_of
 
 

@@ -167,7 +167,7 @@ class Target:
 
 
 def _violation(form: Entries, W: Array, g: Array, bend: Array) -> float:
-    """Return the largest slope that a step of one entry alone would remove."""
+    """Return the largest derivative that a step of one entry alone would remove."""
     pull = bend * W - g
     soft = pull - np.clip(pull, -form.l1, form.l1)
     there = np.clip(soft / (bend + form.l2), form.lo, form.hi)

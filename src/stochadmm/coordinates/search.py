@@ -6,7 +6,7 @@ For any U in the dual ball of the nuclear norm
 
 and what is lost by U is of second order in its distance from the best. The problem on the right
 has a penalty of single entries: Newton steps whose models are minimized one coefficient after
-the other solve it where rows are sparse, words with next to no curvature included. The slopes
+the other solve it where rows are sparse, words with next to no curvature included. The derivatives
 on the way are divided between the norms and scaled by what is left.
 """
 
@@ -70,9 +70,9 @@ class EntrySearch:
         best = -np.inf
         for _ in range(o.steps):
             run.step()
-            slopes = run.point.slopes
+            derivatives = run.point.derivatives
             parts = split(self.form, -run.point.gradient, first, o.rounds, deadline)
-            best = max(best, bound(self.loss, run.point.V, slopes, parts.scale, self.dual))
+            best = max(best, bound(self.loss, run.point.V, derivatives, parts.scale, self.dual))
             if best >= needed or run.upper < needed or run.n_failed or deadline.passed():
                 break
         return best, run.point

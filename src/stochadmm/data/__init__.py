@@ -12,8 +12,7 @@ from ._csr_files import CSRFiles
 from ._dask import DaskSource, is_dask, is_frame
 from ._dense import DenseRows
 from ._files import NpyFiles
-from ._given import Layout, as_rows, check_finite, checked_rows
-from ._half import HalfRows, half_rows
+from ._float16 import HalfRows, half_rows
 from ._moments import columns_of, mean_and_deviation, moments
 from ._open import list_files, open_for, open_source
 from ._origins import Origins, check_origins
@@ -32,6 +31,7 @@ from ._protocol import (
 )
 from ._scratch import Scratch, ScratchOptions, decodes, scratch_for
 from ._shuffle import Lanes, shuffle_for
+from ._source_of_arrays import Layout, as_rows, check_finite, checked_rows
 from ._spill import spill
 from ._streams import ArrowStreams
 from ._views import (

@@ -12,7 +12,7 @@ import numpy as np
 from ..base.capabilities import fact, has_members
 from ..base.protocols import Array
 from ..base.validation import is_sparse
-from ._given import as_rows
+from ._source_of_arrays import as_rows
 from .rows import Rows
 
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ..base import on_demand
+from ..base import lazy
 
 if TYPE_CHECKING:
     from .cv import (
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
         TrendFilterRegressor,
     )
     from .groups import OverlappingGroupClassifier, OverlappingGroupRegressor
+    from .lasso import LassoRegressor, SparseLogisticClassifier
     from .lowrank import SparseLowRankClassifier, SparseLowRankRegressor
-    from .plain import LassoRegressor, SparseLogisticClassifier
     from .sparse_groups import (
         SparseGroupLassoClassifier,
         SparseGroupLassoClassifierCV,
@@ -82,7 +82,7 @@ _MODULES = {
         "SparseLowRankClassifier",
         "SparseLowRankRegressor",
     ),
-    "plain": (
+    "lasso": (
         "LassoRegressor",
         "SparseLogisticClassifier",
     ),
@@ -140,4 +140,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    return on_demand.load(__name__, _MODULES, name)
+    return lazy.load(__name__, _MODULES, name)

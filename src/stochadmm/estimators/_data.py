@@ -425,7 +425,7 @@ def _own(loss: Any) -> CompleteLoss | None:
     if inspect.isclass(loss):
         kind = loss.__name__
         raise ValueError(f"loss is the class {kind}, expected a name or an object: pass {kind}()")
-    return cast(CompleteLoss, loss) if has_members(loss, "value", "slope") else None
+    return cast(CompleteLoss, loss) if has_members(loss, "value", "derivative") else None
 
 
 def _named(name: Any, known: Mapping[str, type[Kind]]) -> type[Kind]:

@@ -99,19 +99,19 @@ def best_constant(loss: Any, y: Array, weight: Array | None, offset: Array | Non
     """Return the constant whose sum with the offset has the least mean loss, by bisection."""
     shift = 0.0 if offset is None else offset
 
-    def slope(c: float) -> float:
+    def derivative(c: float) -> float:
         return float(
-            np.average(loss.slope(np.broadcast_to(c + shift, y.shape), y), weights=weight)
+            np.average(loss.derivative(np.broadcast_to(c + shift, y.shape), y), weights=weight)
         )
 
     low, high = -1.0, 1.0
-    while slope(low) > 0 and low > -FAR:
+    while derivative(low) > 0 and low > -FAR:
         low *= 2
-    while slope(high) < 0 and high < FAR:
+    while derivative(high) < 0 and high < FAR:
         high *= 2
     for _ in range(STEPS):
         middle = 0.5 * (low + high)
         if not low < middle < high:
             break
-        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+        low, high = (middle, high) if derivative(middle) < 0 else (low, middle)
     return high

@@ -32,7 +32,7 @@ class Tables:
         Columns: ``term``, ``class``, ``levels`` (how many), ``exposure`` (or weight, or rows),
         ``target`` (its weighted sum), ``coefficient`` and ``relativity`` (its exponential, of
         losses with a log link and of odds) against the base, ``standard_error`` (with
-        ``refit=True``) and ``is_base``. A number has one row, with its slope.
+        ``refit=True``) and ``is_base``. A number has one row, with its derivative.
         """
         check_is_fitted(self)
         rows = _rows(self)
@@ -128,7 +128,7 @@ class Tables:
                 "term": type(part.term).__name__,
             }
             if part.block.base is None:
-                entry["slope"] = float(coef[0])
+                entry["derivative"] = float(coef[0])
             else:
                 names = class_names(part, labels)
                 entry["levels"] = [
@@ -198,7 +198,7 @@ class Tables:
         for part in self._design.parts:
             own = [row for row in rows if row["term"] == part.label]
             if part.block.base is None:
-                found.append(f"{part.label}: a number, slope {own[0]['coefficient']:.4g}")
+                found.append(f"{part.label}: a number, derivative {own[0]['coefficient']:.4g}")
                 continue
             k = len(part.block.names)
             found.append(f"{part.label}: {k} levels in {len(own)} classes")
@@ -333,5 +333,5 @@ def _dispersion(data: Any, z: Array, weight: Array, parameters: int) -> float:
         return float("nan")
     used = weight > 0
     expected = np.exp((2.0 - loss.power) * z) if loss.name == "tweedie" else np.ones_like(z)
-    pearson = float((weight * loss.slope(z, data.y) ** 2 / expected)[used].sum())
+    pearson = float((weight * loss.derivative(z, data.y) ** 2 / expected)[used].sum())
     return pearson / max(int(used.sum()) - parameters, 1)

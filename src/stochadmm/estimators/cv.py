@@ -18,8 +18,8 @@ from .generalized import (
     TrendFilterRegressor,
 )
 from .groups import OverlappingGroupClassifier, OverlappingGroupRegressor
+from .lasso import LassoRegressor, SparseLogisticClassifier
 from .lowrank import SparseLowRankClassifier, SparseLowRankRegressor
-from .plain import LassoRegressor, SparseLogisticClassifier
 
 
 @documented

@@ -185,11 +185,11 @@ class SmoothTerm:
             if not size > aim:
                 return x, left
             ahead = x - cast(Curvature, self.curvature).solve(left, pull)
-            slope = np.asarray(self.f1.gradient(ahead)) + other(ahead)
-            now = float(np.linalg.norm(slope))
+            derivative = np.asarray(self.f1.gradient(ahead)) + other(ahead)
+            now = float(np.linalg.norm(derivative))
             if not now <= 0.5 * size:
                 break
-            x, left, size = ahead, slope, now
+            x, left, size = ahead, derivative, now
         straight = self.curvature is not None and self.curvature.quadratic
         if (straight and size <= self.ROUNDED * aim) or self._leaves_nothing(left, pull):
             return x, left
@@ -205,16 +205,16 @@ class SmoothTerm:
     def _descend(self, x: Array, other: Any, pull: Any, aim: float) -> tuple[Array, Array]:
         """Return a zero of ``grad f1 + other`` and what is left of it, by steps of Newton."""
 
-        def slope(x: Array) -> Array:
+        def derivative(x: Array) -> Array:
             return cast(Array, self.f1.gradient(x) + other(x))
 
-        left = slope(x)
+        left = derivative(x)
         best, least, size = x, left, float(np.linalg.norm(left))
         for _ in range(self.MAX_NEWTON):
             if not size > aim:
                 break
             with np.errstate(all="ignore"):  # far out, where there is no zero
-                x, left = self._along(slope, x, left, self._direction(x, left, pull))
+                x, left = self._along(derivative, x, left, self._direction(x, left, pull))
                 now = float(np.linalg.norm(left))
             if now < size:
                 best, least, size = x, left, now
@@ -233,7 +233,7 @@ class SmoothTerm:
             step = near / float(np.linalg.norm(toward))
             bent = (np.asarray(self.f1.gradient(x + step * toward)) - own) / step + pull * toward
             curvature = float(np.vdot(toward, bent))
-            if not curvature > 0:  # flat: as far as there is a slope
+            if not curvature > 0:  # flat: as far as there is a derivative
                 return found if found.any() else toward
             found = found + square / curvature * toward
             rest = rest - square / curvature * bent
@@ -243,14 +243,14 @@ class SmoothTerm:
             toward = rest + square / before * toward
         return found
 
-    def _along(self, slope: Any, x: Array, left: Array, ahead: Array) -> tuple[Array, Array]:
-        """Return a point ahead where most of the slope along the way is gone, and what is left."""
+    def _along(self, derivative: Any, x: Array, left: Array, ahead: Array) -> tuple[Array, Array]:
+        """Return a point farther on where most of the derivative is gone, and what is left."""
         first = abs(float(np.vdot(left, ahead)))
         low, high, t = 0.0, np.inf, 1.0
         point, found = x, left
         for _ in range(self.MAX_TRIALS):
             point = x + t * ahead
-            found = slope(point)
+            found = derivative(point)
             now = float(np.vdot(found, ahead))
             if not abs(now) > 0.5 * first:
                 break

@@ -116,35 +116,35 @@ def _fuse(v: list[float], t: float) -> list[float]:
     n = len(v)
     if n <= 1 or t == 0.0:
         return v
-    knots, slopes, offsets = [0.0] * (2 * n), [0.0] * (2 * n), [0.0] * (2 * n)
+    knots, derivatives, offsets = [0.0] * (2 * n), [0.0] * (2 * n), [0.0] * (2 * n)
     low, high = [v[0] - t] + [0.0] * (n - 1), [v[0] + t] + [0.0] * (n - 1)
     left, right = n - 1, n
-    knots[left], slopes[left], offsets[left] = low[0], 1.0, t - v[0]
-    knots[right], slopes[right], offsets[right] = high[0], -1.0, t + v[0]
+    knots[left], derivatives[left], offsets[left] = low[0], 1.0, t - v[0]
+    knots[right], derivatives[right], offsets[right] = high[0], -1.0, t + v[0]
 
     def from_left(entry: float, limit: float) -> tuple[float, float, int]:
-        slope, offset, first = 1.0, -t - entry, left
-        while first <= right and slope * knots[first] + offset <= limit:
-            slope += slopes[first]
+        derivative, offset, first = 1.0, -t - entry, left
+        while first <= right and derivative * knots[first] + offset <= limit:
+            derivative += derivatives[first]
             offset += offsets[first]
             first += 1
-        return slope, offset, first
+        return derivative, offset, first
 
     # the derivative is -t left of all knots, +t right of them, plus the new entry's (b - v_j)
     for j in range(1, n - 1):
-        slope_low, offset_low, first = from_left(v[j], -t)
-        low[j] = (-t - offset_low) / slope_low
-        slope, offset, last = 1.0, t - v[j], right
-        while last >= first and slope * knots[last] + offset >= t:
-            slope -= slopes[last]
+        derivative_low, offset_low, first = from_left(v[j], -t)
+        low[j] = (-t - offset_low) / derivative_low
+        derivative, offset, last = 1.0, t - v[j], right
+        while last >= first and derivative * knots[last] + offset >= t:
+            derivative -= derivatives[last]
             offset -= offsets[last]
             last -= 1
-        high[j] = (t - offset) / slope
+        high[j] = (t - offset) / derivative
         left, right = first - 1, last + 1
-        knots[left], slopes[left], offsets[left] = low[j], slope_low, offset_low + t
-        knots[right], slopes[right], offsets[right] = high[j], -slope, t - offset
-    slope, offset, _ = from_left(v[n - 1], 0.0)
-    x = -offset / slope
+        knots[left], derivatives[left], offsets[left] = low[j], derivative_low, offset_low + t
+        knots[right], derivatives[right], offsets[right] = high[j], -derivative, t - offset
+    derivative, offset, _ = from_left(v[n - 1], 0.0)
+    x = -offset / derivative
     out = [x] * n
     for j in range(n - 2, -1, -1):
         x = min(max(x, low[j]), high[j])

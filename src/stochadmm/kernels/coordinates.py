@@ -46,7 +46,7 @@ class Coordinates(NamedTuple):
     V: Array
     m: Array
     tol: float
-    """Largest change of a slope at which sweeps end."""
+    """Largest change of a derivative at which sweeps end."""
     most: int
     """Sweeps at most,"""
     inner: int

@@ -1,4 +1,4 @@
-"""Loops over entries of a loss: a prediction or a slope with its target each, in float64.
+"""Loops over entries of a loss: a prediction or a derivative with its target each, in float64.
 
 Only with the extension; ``losses`` has the NumPy forms, which say what is computed.
 """

@@ -54,7 +54,7 @@ class ColumnsFound(NamedTuple):
     late: bool
     """Whether it was left before its end."""
     rests: bool
-    """Whether slopes are held as far as rounding allows."""
+    """Whether derivatives are held as far as rounding allows."""
 
 
 def few_columns(problem: ColumnsProblem) -> ColumnsFound:

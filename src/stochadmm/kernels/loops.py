@@ -34,7 +34,7 @@ class Anchor(NamedTuple):
     Without the derivatives they are computed again at the point, for the rows of each batch.
     """
 
-    slopes: Array | None
+    derivatives: Array | None
     gradient: Array
     point: Array | None = None
 
@@ -80,11 +80,11 @@ class Blocks(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Slopes of all rows and their mean gradient; with ``points`` where each was seen last."""
+    """Derivatives of all rows, their mean gradient; with ``points``, where each was seen last."""
 
     share: float
     curvature: float
-    slopes: Array
+    derivatives: Array
     gradient: Array
     points: Array | None
     mean_point: Array | None
@@ -94,9 +94,9 @@ class Plain(NamedTuple):
     """Numbers and state of STOC-, OPG-, RDA-ADMM and OPT-SADMM.
 
     With ``accelerated`` the gradient is taken between x2 and its mean, with ``averaged`` the means
-    of all past gradients and forces move x2 from ``origin``. A ``rotation`` makes the x2 step
-    exact in the constraint: its columns are the eigenvectors of A2'A2, ``turned`` is its
-    transpose, ``spectrum`` the eigenvalues. Steps, weights and shares are given per step.
+    of all past gradients and augmented multipliers move x2 from ``origin``. A ``rotation`` makes
+    the x2 step exact in the constraint: its columns are the eigenvectors of A2'A2, ``turned`` is
+    its transpose, ``spectrum`` the eigenvalues. Steps, weights and shares are given per step.
     """
 
     beta: float
@@ -116,7 +116,7 @@ class Plain(NamedTuple):
     mean2: Array
     origin: Array | None
     mean_gradient: Array | None
-    mean_force: Array | None
+    mean_augmented: Array | None
 
 
 class SDCA(NamedTuple):
@@ -132,7 +132,7 @@ class SDCA(NamedTuple):
     dual: Array
     dual2: Array
     residual: Array
-    slopes: Array
+    derivatives: Array
 
 
 class SPDHG(NamedTuple):
@@ -148,7 +148,7 @@ class SPDHG(NamedTuple):
     dual: Array
     pull: Array
     ahead: Array
-    slopes: Array
+    derivatives: Array
     total1: Array
     total2: Array
 

@@ -1,4 +1,4 @@
-"""Losses of a prediction ``z`` against a target ``y``: value, slope, curvature, conjugate, prox.
+"""Losses of a prediction ``z`` and a target ``y``: value, derivative, curvature, conjugate, prox.
 
 All of them are averaged over the rows, with sample weights a weighted mean.
 """

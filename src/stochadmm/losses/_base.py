@@ -133,7 +133,7 @@ def _guard(u: Array) -> float:
 class Elementwise:
     """A loss that treats every entry of the prediction by itself.
 
-    Subclasses give, entry by entry, ``_values`` and ``_conjugates`` in float64, ``slope``,
+    Subclasses give, entry by entry, ``_values`` and ``_conjugates`` in float64, ``derivative``,
     ``curvature``, and ``_dual_bounds``: the interval on which the conjugate is finite.
     """
 
@@ -162,7 +162,7 @@ class Elementwise:
         """Name and numbers for compiled loops."""
         raise NotImplementedError
 
-    def slope(self, z: Array, y: Array) -> Array:
+    def derivative(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``."""
         raise NotImplementedError
 
@@ -234,7 +234,7 @@ class Elementwise:
             terms = np.where(outside, np.inf, self._conjugates(np.clip(u, lower, upper), y))
         return terms.sum(axis=1) if terms.ndim == 2 else terms
 
-    def dual_room(self, u: Array, du: Array, y: Array) -> Array:
+    def dual_step_limit(self, u: Array, du: Array, y: Array) -> Array:
         """Return the largest t in [0, 1], row by row, that keeps ``u + t du`` in the domain."""
         u, du, y = (np.asarray(a, dtype=np.float64) for a in (u, du, y))
         if self._compiled(u, du, y):
@@ -244,7 +244,9 @@ class Elementwise:
 
     def dual_margin(self, u: Array, size: Array, y: Array) -> Array:
         """Return the largest t in [0, 1], row by row, with ``u +- t size`` in the domain."""
-        return np.minimum(self.dual_room(u, size, y), self.dual_room(u, -np.asarray(size), y))
+        return np.minimum(
+            self.dual_step_limit(u, size, y), self.dual_step_limit(u, -np.asarray(size), y)
+        )
 
     def largest_conjugate(self, u: Array, size: Array, y: Array) -> Array:
         """Return the largest conjugate over ``u - size <= v <= u + size``, row by row.
@@ -274,22 +276,22 @@ class Elementwise:
     def prox_conjugate(self, v: Array, step: Array | float, y: Array) -> Array:
         """Return ``argmin_u conjugate(u, y) + (u - v)^2 / (2 step)``, entry by entry.
 
-        By Moreau's identity it is the slope at the prox of the loss, which keeps it inside the
-        domain to the last bit.
+        By Moreau's identity it is the derivative at the prox of the loss, which keeps it inside
+        the domain to the last bit.
         """
         v = as_float(v)
         step, y = rows(step, v), np.asarray(y, dtype=np.float64)
-        u = self.slope(self._prox(v / step, 1.0 / step, y), y)
+        u = self.derivative(self._prox(v / step, 1.0 / step, y), y)
         return u.astype(v.dtype, copy=False)
 
     def _prox(self, v: Array, step: Array, y: Array) -> Array:
-        """Solve ``z - v + step * slope(z) = 0`` by Newton's method inside a shrinking bracket.
+        """Solve ``z - v + step * derivative(z) = 0`` by Newton's method in a shrinking bracket.
 
-        The slope does not decrease, so the root lies between v and ``v - step * slope(v)``. A
-        Newton point that leaves the bracket, or does not halve the residual, is followed by a
-        bisection.
+        The derivative does not decrease, so the root lies between v and ``v - step *
+        derivative(v)``. A Newton point that leaves the bracket, or does not halve the residual, is
+        followed by a bisection.
         """
-        move = step * self.slope(v, y)
+        move = step * self.derivative(v, y)
         low, high = np.minimum(v, v - move), np.maximum(v, v - move)
         z, residual = v.copy(), move
         for _ in range(_MAX_NEWTON):
@@ -298,13 +300,13 @@ class Elementwise:
             candidate = np.where(
                 (candidate >= low) & (candidate <= high), candidate, 0.5 * (low + high)
             )
-            after = candidate - v + step * self.slope(candidate, y)
+            after = candidate - v + step * self.derivative(candidate, y)
             slow = np.abs(after) > 0.5 * np.abs(residual)
             if slow.any():
                 low = np.where(slow & (after < 0), candidate, low)
                 high = np.where(slow & (after > 0), candidate, high)
                 candidate = np.where(slow & (after != 0), 0.5 * (low + high), candidate)
-                after = candidate - v + step * self.slope(candidate, y)
+                after = candidate - v + step * self.derivative(candidate, y)
             done = np.abs(candidate - z) <= 2e-16 * np.abs(candidate)
             z, residual = candidate, after
             if done.all():

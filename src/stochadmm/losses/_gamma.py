@@ -22,7 +22,7 @@ class Gamma(Elementwise):
 
     The second derivative ``y exp(-z)`` has no bound where predictions are far too small. From
     ``z = log(y / max_ratio)`` on, the loss is exactly ``z + y exp(-z)``; below, the exponential is
-    continued by the parabola with the same value, slope and curvature at that point. The loss
+    continued by the parabola with the same value, derivative and curvature at that point. The loss
     stays convex and smooth, its curvature is at most ``max_ratio``, and the conjugate is that of
     the loss as continued. A fit in which no target is more than ``max_ratio`` times its predicted
     mean is the fit of the Gamma model itself. Estimators ensure this: if a fit ends outside the
@@ -39,7 +39,7 @@ class Gamma(Elementwise):
     --------
     >>> import numpy as np
     >>> from stochadmm.losses import Gamma
-    >>> Gamma().slope(np.zeros(3), np.array([0.5, 1.0, 3.0]))
+    >>> Gamma().derivative(np.zeros(3), np.array([0.5, 1.0, 3.0]))
     array([ 0.5,  0. , -2. ])
     >>> float(Gamma().mean(np.array(0.0)))
     1.0
@@ -108,7 +108,7 @@ class Gamma(Elementwise):
         ratio, beyond = self._split(z, y)
         return np.asarray(z + ratio * (1.0 + beyond + 0.5 * beyond * beyond))
 
-    def slope(self, z: Array, y: Array) -> Array:
+    def derivative(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``."""
         z = as_float(z)
         ratio, beyond = self._split(z, np.asarray(y))

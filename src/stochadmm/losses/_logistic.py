@@ -26,7 +26,7 @@ class Logistic(Elementwise):
     >>> y = np.array([1.0, -1.0])
     >>> round(Logistic().value(np.zeros(2), y), 6)
     0.693147
-    >>> Logistic().slope(np.zeros(2), y)
+    >>> Logistic().derivative(np.zeros(2), y)
     array([-0.5,  0.5])
     >>> Logistic().value(np.array([1e4, -1e4]), y)
     0.0
@@ -48,11 +48,11 @@ class Logistic(Elementwise):
     def _values(self, z: Array, y: Array) -> Array:
         return np.asarray(np.logaddexp(0.0, -y * z))
 
-    def slope(self, z: Array, y: Array) -> Array:
+    def derivative(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``."""
         z, y = as_float(z), np.asarray(y)
-        slope: Array = -y * expit(-y * z)
-        return slope.astype(z.dtype, copy=False)
+        derivative: Array = -y * expit(-y * z)
+        return derivative.astype(z.dtype, copy=False)
 
     def curvature(self, z: Array, y: Array) -> Array:
         """Return the second derivative in ``z``."""

@@ -35,7 +35,7 @@ class Multinomial:
     >>> y = np.array([0, 2])
     >>> round(Multinomial().value(np.zeros((2, 3)), y), 6)  # log(3)
     1.098612
-    >>> Multinomial().slope(np.zeros((2, 4)), y)
+    >>> Multinomial().derivative(np.zeros((2, 4)), y)
     array([[-0.75,  0.25,  0.25,  0.25],
            [ 0.25,  0.25, -0.75,  0.25]])
     """
@@ -77,7 +77,7 @@ class Multinomial:
         found: Array = _log_of_sum(z - shift[:, None]) + (shift - own)
         return found
 
-    def slope(self, z: Array, y: Array) -> Array:
+    def derivative(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``: probabilities minus the indicator of the label."""
         y = np.asarray(y)
         out = _softmax(as_float(z))
@@ -121,7 +121,7 @@ class Multinomial:
         inside = (p >= -guard).all(axis=1) & (np.abs(p.sum(axis=1) - 1.0) <= guard * p.shape[1])
         return np.where(inside, -entr(np.maximum(p, 0.0)).sum(axis=1), np.inf)
 
-    def dual_room(self, u: Array, du: Array, y: Array) -> Array:
+    def dual_step_limit(self, u: Array, du: Array, y: Array) -> Array:
         """Return the largest t in [0, 1], row by row, that keeps ``u + t du`` in the domain.
 
         It is 0 where the entries of ``du`` do not sum to zero up to rounding.
@@ -163,7 +163,7 @@ class Multinomial:
         return self._solve(v / step, 1.0 / step, y)[1].astype(v.dtype, copy=False)
 
     def _solve(self, v: Array, step: Array | float, y: Array) -> tuple[Array, Array]:
-        """Return the prox of the loss and the slope there.
+        """Return the prox of the loss and the derivative there.
 
         With ``a = v + step * indicator(y)`` the optimality conditions are
         ``z_c + step p_c = a_c`` and ``p_c = exp(z_c - shift)``. Given the shift, ``step p_c`` is
@@ -186,9 +186,9 @@ class Multinomial:
         omega = wrightomega(a + np.log(step) - shift)
         # two forms of z: the difference cancels when omega is large, the log when it is small
         z = np.where(omega > 1.0, np.log(np.maximum(omega, 1.0) / step) + shift, a - omega)
-        slope = omega / omega.sum(axis=1, keepdims=True)
-        slope[label] -= 1.0
-        return z, slope
+        derivative = omega / omega.sum(axis=1, keepdims=True)
+        derivative[label] -= 1.0
+        return z, derivative
 
     def scored(self) -> Multinomial:
         """Return the loss that scores are made of: this one."""

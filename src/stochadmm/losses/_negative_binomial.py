@@ -32,7 +32,7 @@ class NegativeBinomial(Elementwise):
     --------
     >>> import numpy as np
     >>> from stochadmm.losses import NegativeBinomial
-    >>> NegativeBinomial(0.5).slope(np.zeros(3), np.array([0.0, 1.0, 4.0])).round(3)
+    >>> NegativeBinomial(0.5).derivative(np.zeros(3), np.array([0.0, 1.0, 4.0])).round(3)
     array([ 0.667,  0.   , -2.   ])
     """
 
@@ -76,13 +76,13 @@ class NegativeBinomial(Elementwise):
         theta = self.dispersion
         return np.asarray((y + 1.0 / theta) * np.logaddexp(0.0, z + np.log(theta)) - y * z)
 
-    def slope(self, z: Array, y: Array) -> Array:
+    def derivative(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``."""
         z = as_float(z)
         shifted = z + np.log(self.dispersion)
         # y (p - 1) + p / theta: no difference of large numbers where p is close to one
-        slope = expit(shifted) / self.dispersion - np.asarray(y) * expit(-shifted)
-        return np.asarray(slope, dtype=z.dtype)
+        derivative = expit(shifted) / self.dispersion - np.asarray(y) * expit(-shifted)
+        return np.asarray(derivative, dtype=z.dtype)
 
     def curvature(self, z: Array, y: Array) -> Array:
         """Return the second derivative in ``z``."""

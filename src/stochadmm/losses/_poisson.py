@@ -22,12 +22,12 @@ class Poisson(Elementwise):
 
     The second derivative of the exponential has no bound. Up to ``z = max_prediction`` the loss is
     exactly ``exp(z) - y z``; above, the exponential is continued by the parabola with the same
-    value, slope and curvature at that point. The loss stays convex and smooth, its curvature is at
-    most ``exp(max_prediction)``, and the conjugate is that of the loss as continued. A fit whose
-    predictions, offsets included, stay below ``max_prediction`` is the fit of the Poisson model
-    itself. Estimators ensure this: if a fit ends outside the range, they raise ``max_prediction``
-    and solve again. ``minimize`` uses the loss as it is: an answer outside the range is
-    ``STALLED``, and the message names the loss to solve again with.
+    value, derivative and curvature at that point. The loss stays convex and smooth, its curvature
+    is at most ``exp(max_prediction)``, and the conjugate is that of the loss as continued. A fit
+    whose predictions, offsets included, stay below ``max_prediction`` is the fit of the Poisson
+    model itself. Estimators ensure this: if a fit ends outside the range, they raise
+    ``max_prediction`` and solve again. ``minimize`` uses the loss as it is: an answer outside the
+    range is ``STALLED``, and the message names the loss to solve again with.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Poisson(Elementwise):
     >>> loss = Poisson.for_targets(np.array([0.0, 3.0, 12.0]))
     >>> round(loss.max_prediction, 3)
     3.485
-    >>> loss.slope(np.zeros(3), np.array([0.0, 3.0, 12.0]))
+    >>> loss.derivative(np.zeros(3), np.array([0.0, 3.0, 12.0]))
     array([  1.,  -2., -11.])
     """
 
@@ -110,7 +110,7 @@ class Poisson(Elementwise):
         power, beyond = self._split(z)
         return np.asarray(power * (1.0 + beyond + 0.5 * beyond * beyond) - y * z)
 
-    def slope(self, z: Array, y: Array) -> Array:
+    def derivative(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``."""
         z = as_float(z)
         power, beyond = self._split(z)

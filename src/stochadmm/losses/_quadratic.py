@@ -1,4 +1,4 @@
-"""Losses whose slope is a clipped line: squared, Huber, smoothed quantile, squared hinge."""
+"""Losses whose derivative is a clipped line: squared, Huber, smoothed quantile, squared hinge."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from ._base import Elementwise, as_float, rows, spread
 
 
 class ClippedQuadratic(Elementwise):
-    """The loss with slope ``s = clip(c (z - y), lower, upper)``.
+    """The loss with derivative ``s = clip(c (z - y), lower, upper)``.
 
     Its value is ``s (z - y) - s^2 / (2 c)`` and its conjugate ``u y + u^2 / (2 c)`` on
     ``lower <= u <= upper``, so that one set of formulas serves all members of the family.
     """
 
-    def _slope(self, r: Array, y: Array) -> Array:
+    def _derivative(self, r: Array, y: Array) -> Array:
         lower, upper = self._dual_bounds(y)
         return np.clip(self.curvature_bound * r, lower, upper)
 
     def _values(self, z: Array, y: Array) -> Array:
         r = z - y
-        s = self._slope(r, y)
+        s = self._derivative(r, y)
         return s * (r - s / (2.0 * self.curvature_bound))
 
-    def slope(self, z: Array, y: Array) -> Array:
+    def derivative(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``."""
         z, y = as_float(z), np.asarray(y)
-        return self._slope(z - y, y).astype(z.dtype, copy=False)
+        return self._derivative(z - y, y).astype(z.dtype, copy=False)
 
     def curvature(self, z: Array, y: Array) -> Array:
-        """Return the second derivative in ``z``; at a kink of the slope, the larger of the two."""
+        """Return the second derivative in ``z``; where it jumps, the larger of the two."""
         z, y = as_float(z), np.asarray(y)
         lower, upper = self._dual_bounds(y)
         line = self.curvature_bound * (z - y)
@@ -75,7 +75,7 @@ class Squared(ClippedQuadratic):
     >>> z, y = np.array([1.0, 3.0]), np.array([0.0, 1.0])
     >>> Squared().value(z, y)
     1.25
-    >>> Squared().slope(z, y)
+    >>> Squared().derivative(z, y)
     array([1., 2.])
     """
 
@@ -98,7 +98,7 @@ class Squared(ClippedQuadratic):
         """Name and numbers for compiled loops."""
         return "squared", self.curvature_bound, 0.0
 
-    def _slope(self, r: Array, y: Array) -> Array:
+    def _derivative(self, r: Array, y: Array) -> Array:
         return self.curvature_bound * r
 
     def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
@@ -127,7 +127,7 @@ class Huber(ClippedQuadratic):
     --------
     >>> import numpy as np
     >>> from stochadmm.losses import Huber
-    >>> Huber(delta=1.0).slope(np.array([0.5, 100.0]), np.array([0.0, 0.0]))
+    >>> Huber(delta=1.0).derivative(np.array([0.5, 100.0]), np.array([0.0, 0.0]))
     array([0.5, 1. ])
     """
 
@@ -176,7 +176,7 @@ class Quantile(ClippedQuadratic):
 
     The Moreau envelope of ``max(level r, (level - 1) r)`` with parameter ``smoothing`` (the
     pinball "Huberised"): ``r^2 / (2 smoothing)`` where ``r`` lies between
-    ``(level - 1) smoothing`` and ``level smoothing``, straight with slopes ``level - 1`` and
+    ``(level - 1) smoothing`` and ``level smoothing``, straight with derivatives ``level - 1`` and
     ``level`` outside. It lies below the pinball by at most
     ``smoothing max(level, 1 - level)^2 / 2``.
 
@@ -191,7 +191,7 @@ class Quantile(ClippedQuadratic):
     --------
     >>> import numpy as np
     >>> from stochadmm.losses import Quantile
-    >>> Quantile(level=0.9, smoothing=0.1).slope(np.array([0.0, 0.0]), np.array([5.0, -5.0]))
+    >>> Quantile(level=0.9, smoothing=0.1).derivative(np.array([0.0, 0.0]), np.array([5.0, -5.0]))
     array([-0.9,  0.1])
     """
 

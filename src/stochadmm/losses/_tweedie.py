@@ -41,7 +41,7 @@ class Tweedie(Elementwise):
     --------
     >>> import numpy as np
     >>> from stochadmm.losses import Tweedie
-    >>> Tweedie(1.5).slope(np.zeros(3), np.array([0.0, 1.0, 3.0]))
+    >>> Tweedie(1.5).derivative(np.zeros(3), np.array([0.0, 1.0, 3.0]))
     array([ 1.,  0., -2.])
     """
 
@@ -129,7 +129,7 @@ class Tweedie(Elementwise):
         bend = 0.5 * (q * up + r * down) * beyond
         return np.asarray(up / q + down / r + (up - down + bend) * beyond)
 
-    def slope(self, z: Array, y: Array) -> Array:
+    def derivative(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``."""
         z = as_float(z)
         q, r = self._exponents
@@ -148,7 +148,7 @@ class Tweedie(Elementwise):
         return np.asarray(np.where((u <= 0) & (y == 0), 0.0, u * z - self._values(z, y)))
 
     def _maximizer(self, u: Array, y: Array) -> Array:
-        """Return z with ``slope(z) = u``.
+        """Return z with ``derivative(z) = u``.
 
         Inside the range ``log(larger part) = log(smaller part + |u|)``. The difference of both
         sides is concave in z, so that Newton's method is monotone from the side where it is

@@ -43,7 +43,7 @@ class BlockPoint(Point):
     """The loss at a point, without numbers of rows and outputs."""
 
     conjugate: float = 0.0
-    """Mean conjugate of the slopes."""
+    """Mean conjugate of the derivatives."""
     rows: Array = field(default_factory=_nothing)
     """Trace of each row's curvature."""
     outputs: Array = field(default_factory=_nothing)
@@ -151,9 +151,9 @@ def added_up(point: Point) -> BlockPoint:
 
 
 def block_bound(point: Point, scale: float) -> float:
-    """Return the lower bound of a point's slopes times a scale.
+    """Return the lower bound of a point's derivatives times a scale.
 
-    A conjugate is convex, and that of slopes zero is zero: labels can be met as closely as one
-    likes.
+    A conjugate is convex, and that of derivatives zero is zero: labels can be met as closely as
+    one likes.
     """
     return -scale * added_up(point).conjugate

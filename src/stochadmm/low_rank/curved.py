@@ -4,7 +4,7 @@
 
 V (an intercept, unpenalized columns) is found by Newton's method on the predictions, without
 reading the other columns. phi is as smooth as the loss, its gradient is that of the loss in W at
-the best V, and the slopes there satisfy the dual constraint of the free rows. Where the free
+the best V, and the derivatives there satisfy the dual constraint of the free rows. Where the free
 columns nearly depend on each other, V are the coefficients of a basis (`risk.free_columns`).
 """
 
@@ -36,7 +36,7 @@ class Point:
     """Predictions of the penalized rows (and the offset)."""
     z: Array
     value: float
-    slopes: Array
+    derivatives: Array
     """Derivatives in the predictions, weights left out."""
     gradient: Array
     """With respect to the penalized rows."""
@@ -98,10 +98,12 @@ class CurvedLoss:
 
     # ---------------------------------------------------------------- the loss of predictions
 
-    def value_and_slopes(self, z: Array) -> tuple[float, Array]:
+    def value_and_derivatives(self, z: Array) -> tuple[float, Array]:
         """Return the mean loss and its derivatives in the predictions."""
         if self.labels is None:
-            return self.f2.value_at(z), np.asarray(self.loss.slope(z, self.f2.y), dtype=np.float64)
+            return self.f2.value_at(z), np.asarray(
+                self.loss.derivative(z, self.f2.y), dtype=np.float64
+            )
         p, losses = np.empty_like(z), np.empty(self.n)
         for part in self.parts():
             losses[part] = log_losses(z[part], self.labels[part], p[part])
@@ -116,7 +118,7 @@ class CurvedLoss:
     def curvature(self, point: Point) -> tuple[Array, Array | None]:
         """Return (c, s): the Hessian in a row's predictions is ``diag(c_i) - s_i s_i'``."""
         if self.labels is not None:
-            p = point.slopes.copy()
+            p = point.derivatives.copy()
             p[np.arange(self.n), self.labels] += 1.0
             return p, p
         c, s = self.loss.curvature_parts(point.z, self.f2.y)
@@ -141,7 +143,9 @@ class CurvedLoss:
     def room(self, u: Array, du: Array) -> float:
         """Return the largest t in [0, 1] that keeps ``u + t du`` in the conjugate's domain."""
         y = self.f2.y
-        return min(float(np.min(self.loss.dual_room(u[p], du[p], y[p]))) for p in self.parts())
+        return min(
+            float(np.min(self.loss.dual_step_limit(u[p], du[p], y[p]))) for p in self.parts()
+        )
 
     # ---------------------------------------------------------------- points
 
@@ -167,13 +171,13 @@ class CurvedLoss:
         return z if self.f2.offset is None else z + self.f2.offset
 
     def fit_free(self, base: Array, V: Array | None) -> tuple[Array, Array, float, Array]:
-        """Return (V, z, value, slopes) at the best free rows, given the others' predictions."""
+        """Return (V, z, value, derivatives) at the best free rows, the others given."""
         if not self.free.size:
-            value, u = self.value_and_slopes(base)
+            value, u = self.value_and_derivatives(base)
             return np.zeros((0, base.shape[1])), base, value, u
         V = np.zeros((self.free.size, base.shape[1])) if V is None else V
         z = base + self.columns.free @ V
-        value, u = self.value_and_slopes(z)
+        value, u = self.value_and_derivatives(z)
         for _ in range(self.free_steps):
             left = self.pull_back_free(u)
             if np.abs(left).max() <= 1e-14 * max(1.0, float(np.abs(self.columns.free).max())):
@@ -183,12 +187,12 @@ class CurvedLoss:
             expected, t = float(left.ravel() @ step), 1.0
             ahead = self.columns.free @ step.reshape(V.shape)
             while True:
-                new, slopes = self.value_and_slopes(z + t * ahead)
+                new, derivatives = self.value_and_derivatives(z + t * ahead)
                 if new <= value + 1e-4 * t * expected + 1e-15 * abs(value) or t < 1e-6:
                     break
                 t /= 2
             done = -expected <= 1e-28 * max(abs(value), 1e-300) or t < 1e-6
-            V, z, value, u = V + t * step.reshape(V.shape), z + t * ahead, new, slopes
+            V, z, value, u = V + t * step.reshape(V.shape), z + t * ahead, new, derivatives
             if done or -expected <= 1e-16 * abs(value):
                 break
         return V, z, value, u
@@ -249,8 +253,8 @@ class Hessian:
         self.loss, self.c, self.s = loss, c, s
         self.inverse = loss.free_inverse(c, s) if loss.free.size else None
 
-    def slope_change(self, z: Array) -> Array:
-        """Return the change of the slopes along a change of the predictions."""
+    def derivative_change(self, z: Array) -> Array:
+        """Return the change of the derivatives along a change of the predictions."""
         out = np.empty_like(z)
         for part in self.loss.parts():
             np.multiply(self.c[part], z[part], out=out[part])
@@ -260,10 +264,10 @@ class Hessian:
         return out
 
     def __matmul__(self, D: Array) -> tuple[Array, Array]:
-        """Return the Hessian times D and the change of the slopes along it."""
-        du = self.slope_change(self.loss.product(D))
+        """Return the Hessian times D and the change of the derivatives along it."""
+        du = self.derivative_change(self.loss.product(D))
         if self.inverse is not None:
             left = self.loss.pull_back_free(du)
             V = (self.inverse @ left.ravel()).reshape(left.shape)
-            du = du - self.slope_change(self.loss.columns.free @ V)
+            du = du - self.derivative_change(self.loss.columns.free @ V)
         return self.loss.pull_back(du), du

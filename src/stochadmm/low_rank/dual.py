@@ -3,7 +3,8 @@
 Dual numbers u of the predictions with X_f'(q u) = 0 and -X_p'(q u)/n = U + V, U and V in the
 dual balls of the norms, give F >= -mean conjugate(u). In rising cost:
 
-shrunk      u = t slopes, U + V = t (-gradient): V as much of it as its ball holds, U the rest, t
+shrunk      u = t derivatives, U + V = t (-gradient): V as much of it as its ball holds, U the
+rest, t
             by bisection; for points far from the solution
 split       the same with U and V by alternating projections at t = 1, then t what is left to scale
 corrected   u moved so that the gradient becomes -(u_1 + u_2) of the last model, by conjugate
@@ -150,12 +151,12 @@ def corrected(
     options: DualOptions,
     deadline: Deadline = NEVER,
 ) -> tuple[float, Point]:
-    """Return the bound of slopes that were moved to where their gradient fits the subgradients.
+    """Return the bound of derivatives moved to where their gradient fits the subgradients.
 
-    These are the slopes at the minimizer of ``phi(W) + sum_k <u_k, W>``, by Newton's method from
-    the point at hand, or from where the last search has ended. The last move is along the slopes
-    themselves, which leaves no error of second order where it stays in the domain of the
-    conjugate. The search ends at a bound of ``needed``; where it has ended is returned too.
+    These are the derivatives at the minimizer of ``phi(W) + sum_k <u_k, W>``, by Newton's method
+    from the point at hand, or from where the last search has ended. The last move is along the
+    derivatives themselves, which leaves no error of second order where it stays in the domain of
+    the conjugate. The search ends at a bound of ``needed``; where it has ended is returned too.
     """
     total = sum(subgradients[1:], subgradients[0])
     held = np.ones(point.W.shape, dtype=bool)
@@ -182,8 +183,8 @@ def corrected(
             deadline,
         )
         left -= move.products
-        room = loss.room(at.slopes, move.slopes)
-        u = at.slopes + (1.0 if room >= 1 else 0.999 * room) * move.slopes
+        room = loss.room(at.derivatives, move.derivatives)
+        u = at.derivatives + (1.0 if room >= 1 else 0.999 * room) * move.derivatives
         found = split(form, -loss.pull_back(u), subgradients[0], options.rounds, deadline)
         best = max(best, bound(loss, point.V, u, found.scale, options))
         done = best >= needed or (room >= 1 and rough == enough)
@@ -296,10 +297,10 @@ def _blocks(loss: CurvedLoss, point: Point, held: Array, options: DualOptions) -
 
 @dataclass(frozen=True)
 class Move:
-    """A Newton step and what it does to the slopes."""
+    """A Newton step and what it does to the derivatives."""
 
     W: Array
-    slopes: Array
+    derivatives: Array
     products: int
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..base.plain import CACHE
 from ..base.protocols import Array
+from ..base.serialize import CACHE
 from ..risk.moments import Moments
 
 
@@ -29,7 +29,7 @@ class EigenQuadratic:
     linear: Array
     constant: float
     back: list[tuple[Array, Array]] = field(repr=False)
-    """Free rows of each pattern as ``level - slope @ W``."""
+    """Free rows of each pattern as ``level - derivative @ W``."""
     doubt: float = 1.0
     """Times by which the elimination of the free rows may have enlarged rounding."""
     _inverse: tuple[float, Array] | None = field(default=None, repr=False, metadata=CACHE)
@@ -72,8 +72,8 @@ class EigenQuadratic:
         if len(self.outputs) == 1:
             return np.asarray(self.back[0][0] - self.back[0][1] @ W)
         out = np.empty((len(self.back[0][0]), W.shape[1]))
-        for (level, slope), those in zip(self.back, self.outputs, strict=True):
-            out[:, those] = level - slope @ W[:, those]
+        for (level, derivative), those in zip(self.back, self.outputs, strict=True):
+            out[:, those] = level - derivative @ W[:, those]
         return out
 
     def _product(self, matrices: Array, W: Array) -> Array:
@@ -108,13 +108,13 @@ def reduced(
         own = moments.linear[np.ix_(free, those)]
         inverse, least = _pseudo_inverse(B[np.ix_(free, free)])
         doubt = max(doubt, 1 / least)
-        level, slope = inverse @ own, inverse @ B[np.ix_(free, rows)]
-        matrices[k] -= B[np.ix_(rows, free)] @ slope
+        level, derivative = inverse @ own, inverse @ B[np.ix_(free, rows)]
+        matrices[k] -= B[np.ix_(rows, free)] @ derivative
         matrices[k] = 0.5 * (matrices[k] + matrices[k].T)
-        linear[:, those] -= slope.T @ own
+        linear[:, those] -= derivative.T @ own
         constant -= 0.5 * float(np.vdot(own, level))
         turn = np.eye(free.size) if turns is None else turns[k]
-        back.append((turn @ level, turn @ slope))
+        back.append((turn @ level, turn @ derivative))
     values, vectors = np.linalg.eigh(matrices)
     return EigenQuadratic(
         matrices,

@@ -5,8 +5,8 @@
 The prox of the sum is found by Dykstra's alternating projections from the last multipliers. L
 follows the curvature met: raised where a step overshoots, lowered a little after every step.
 Momentum starts anew where the objective rises or the step turns back (O'Donoghue and Candes 2015).
-Predictions of Y are those of W combined, so that a step reads the data once. The slopes at Y are
-the dual point of the certificate, at no further read.
+Predictions of Y are those of W combined, so that a step reads the data once. The derivatives at Y
+are the dual point of the certificate, at no further read.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Fista:
         V, _, value, u = self.loss.fit_free(base, self.V)
         gradient = self.loss.pull_back(u)
         self.n_steps += 1
-        self.slopes, self.gradient, self.free = u, gradient, V
+        self.derivatives, self.gradient, self.free = u, gradient, V
         while True:
             W, subgradients = self._prox(Y - gradient / self.L)
             new_base = self.loss.base(W)
@@ -140,7 +140,8 @@ class Fista:
     def goes_on(self, gain: float) -> bool:
         """Say whether steps are worth it: until they gain little, and some times as many more.
 
-        By then the objective has arrived, the slopes have not: they converge at half its speed.
+        By then the objective has arrived, the derivatives have not: they converge at half its
+        speed.
         """
         if self.slow_from is None and self.decrease <= gain:
             self.slow_from = self.next_try = self.n_steps
@@ -156,7 +157,7 @@ class Fista:
             self.form,
             -self.gradient,
             self.subgradients[0],
-            lambda scale: bound(self.loss, self.free, self.slopes, scale, self.dual),
+            lambda scale: bound(self.loss, self.free, self.derivatives, scale, self.dual),
             self.upper,
             target,
             self.dual,

@@ -75,8 +75,8 @@ class Model:
 
     def value(self, W: Array) -> float:
         """Return the model and the norms at W."""
-        slope = 0.5 * self.metric.apply(W) - self.linear
-        smooth = np.einsum("ij,ij->i", W, slope).sum(dtype=np.float64)
+        derivative = 0.5 * self.metric.apply(W) - self.linear
+        smooth = np.einsum("ij,ij->i", W, derivative).sum(dtype=np.float64)
         alpha, single = float(self.form.nuclear.alpha), self.metric.single
         norms = alpha * (nuclear_norm_by_gram if single else nuclear_norm)(W)
         return float(smooth) + norms + sum(float(h.value(W)) for h in self.others)
@@ -121,9 +121,9 @@ class ProximalNewton:
     ) -> None:
         self.loss, self.form, self.metric, self.options = loss, form, metric, options
         self.search = search
-        """Another search for bounds than that by corrected slopes, where there is one,"""
+        """Another search for bounds than that by corrected derivatives, where there is one,"""
         self.takes_search = False
-        """and whether it has taken over: corrected slopes have brought too little."""
+        """and whether it has taken over: corrected derivatives have brought too little."""
         self.accuracy = options.accuracy
         self.lower = -np.inf
         self.decrease = np.inf
@@ -345,11 +345,11 @@ class ProximalNewton:
         return patient_split(self.form, pull, first, self._bound, upper, target, o, deadline)
 
     def _bound(self, scale: float) -> float:
-        """Return the bound of the point's slopes times a scale."""
+        """Return the bound of the point's derivatives times a scale."""
         point = self.point
         if not self.loss.keeps_rows:
             return block_bound(point, scale)
-        return bound(self.loss, point.V, point.slopes, scale, self.options.dual)
+        return bound(self.loss, point.V, point.derivatives, scale, self.options.dual)
 
     def _take(self, found: float) -> None:
         self.lower = max(self.lower, found)

@@ -73,7 +73,7 @@ class DualOptions:
     close: float = 0.9
     """Scale of a split above which the point is near a solution, and no other is better;"""
     halvings: int = 10
-    """of that of slopes far from it otherwise: a percent of the scale is one of the bound."""
+    """of that of derivatives far from it otherwise: a percent of the scale is one of the bound."""
     products: int = 30
     """Products with the Hessian in a first corrected certificate, twice as many in each next."""
     near: float = 0.9
@@ -126,7 +126,7 @@ class NewtonOptions:
     """A bound by splitting is tried when the last decrease is at most this many targets,"""
     correct_from: float = 3e-3
     """a corrected one at this many where that by splitting is not far: steps that cost as much as
-    its products bring slopes that need no correction nearly as soon, and from farther away a
+    its products bring derivatives that need no correction nearly as soon, and from farther away a
     search is lost,"""
     correct_at_last: float = 1e-4
     """at this many where it is: then steps do not bring what it lacks,"""

@@ -43,15 +43,15 @@ def augmented_lagrangian(run: Run[Any], S: Any, h: Any, column: int) -> tuple[fl
     for _ in range(40):
         if len(H) >= o.costly_columns and run.n_iter - began > o.most_systems:
             break  # a stretch of the splitting costs less than further systems
-        slope = look(w)
+        derivative = look(w)
         for _ in range(25):
-            if top(slope) <= 0.1 * run.tol * size or run.deadline.passed():
+            if top(derivative) <= 0.1 * run.tol * size or run.deadline.passed():
                 break
-            move = _solve(build, matrix, -slope, run.ridge + hold)
+            move = _solve(build, matrix, -derivative, run.ridge + hold)
             run.n_iter += 1
-            before = top(slope)
-            w, slope = _line_search(look, w, move, slope)
-            if top(slope) > 0.5 * before and before <= 1e3 * run.tol * size:
+            before = top(derivative)
+            w, derivative = _line_search(look, w, move, derivative)
+            if top(derivative) > 0.5 * before and before <= 1e3 * run.tol * size:
                 break
         if not top(w) <= run.far:
             run.unbounded = True
@@ -60,11 +60,11 @@ def augmented_lagrangian(run: Run[Any], S: Any, h: Any, column: int) -> tuple[fl
         primal = top(image - z) / max(top(image), run.length)
         dual = new.copy()
         size = max(run.force, top(St @ dual))
-        stationary = top(slope - hold * (w - anchor)[:, 0]) / size
+        stationary = top(derivative - hold * (w - anchor)[:, 0]) / size
         anchor = w.copy()
         if max(primal, stationary) <= run.tol or run.deadline.passed():
             break
-        if top(slope) > 0.1 * size * max(run.tol, primal):
+        if top(derivative) > 0.1 * size * max(run.tol, primal):
             # too many pieces between here and the solution: smaller steps on smoother ground
             hold = max(hold, o.hold * run.ridge / o.ridge)
             penalty *= 0.1
@@ -75,9 +75,9 @@ def augmented_lagrangian(run: Run[Any], S: Any, h: Any, column: int) -> tuple[fl
     return primal, stationary
 
 
-def _line_search(look: Any, w: Array, move: Array, slope: Array) -> tuple[Array, Array]:
+def _line_search(look: Any, w: Array, move: Array, derivative: Array) -> tuple[Array, Array]:
     """Go along a descent direction of a convex function until it no longer rises steeply."""
-    first = float(slope @ move)
+    first = float(derivative @ move)
     t = 1.0
     for _ in range(12):
         ahead = w + t * move[:, None]

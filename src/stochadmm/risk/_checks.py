@@ -14,7 +14,7 @@ from ..base.validation import real_array, refuse_masked, too_coarse
 
 def check_loss(loss: Any) -> CompleteLoss:
     """Return a loss that offers what every pass needs."""
-    require(loss, "loss", "value", "slope", "curvature_bound")
+    require(loss, "loss", "value", "derivative", "curvature_bound")
     return cast(CompleteLoss, loss)
 
 

@@ -54,7 +54,7 @@ class RowSample:
     ----------
     f2 : FiniteSum
         The mean loss.
-    predictions, slopes : array
+    predictions, derivatives : array
         Of all rows, sample weights left out.
     rows : array of int, optional
         The rows of the sample, all of them by default.
@@ -66,7 +66,7 @@ class RowSample:
         self,
         f2: FiniteSum,
         predictions: Array,
-        slopes: Array,
+        derivatives: Array,
         rows: NDArray[np.intp] | None = None,
         omega: Array | None = None,
     ) -> None:
@@ -75,12 +75,12 @@ class RowSample:
         self.index: Any = ALL if rows is None else rows
         self.size = f2.n_terms if rows is None else len(rows)
         self.omega: Any = f2.n_terms / self.size if omega is None else omega
-        self.z, self.u, self.y = predictions[self.index], slopes[self.index], f2.y[self.index]
+        self.z, self.u, self.y = predictions[self.index], derivatives[self.index], f2.y[self.index]
         q = sample_weights(f2)
         self.q = None if q is None else q[self.index]
         self.block = f2.X if rows is None else f2.X[rows]
         self.coupled = f2.n_outputs is not None and not _elementwise(f2.loss, self.z, self.y)
-        """Whether the slope of an output depends on the predictions of others."""
+        """Whether the derivative of an output depends on the predictions of others."""
 
     def __recipe__(self) -> tuple[Any, ...]:
         rows = None if self.index is ALL else self.index
@@ -94,10 +94,10 @@ class RowSample:
             whole[index] = part
         return cls(f2, every[0], every[1], rows, omega)
 
-    def at(self, slopes: Array) -> RowSample:
+    def at(self, derivatives: Array) -> RowSample:
         """Return the same rows with the derivatives of the losses of another point."""
         other = copy(self)
-        other.u = slopes[self.index]
+        other.u = derivatives[self.index]
         return other
 
     def predict(self, step: Array) -> Array:
@@ -138,10 +138,10 @@ class RowSample:
         return weighted_gram(block, numbers, self.f2.intercept, single)
 
     def room(self, change: Array) -> Array:
-        """Return how far each row's slope may go along a change within its domain, at most 1."""
+        """Return how far each row's derivative may go along a change in its domain, at most 1."""
         if not offers(self.loss, Has.DUAL_ROOM):
             return np.ones(self.size)
-        room = np.asarray(self.loss.dual_room(self.u, change, self.y))
+        room = np.asarray(self.loss.dual_step_limit(self.u, change, self.y))
         if self.q is not None:
             absent = (self.q if self.q.ndim == 1 else self.q.max(axis=1)) == 0
             room = np.where(absent, 1.0, room)
@@ -194,10 +194,10 @@ class SampledHessian:
     def __made__(cls, *given: Any, **_: Any) -> SampledHessian:
         return cls(*given)
 
-    def at(self, slopes: Array) -> SampledHessian:
+    def at(self, derivatives: Array) -> SampledHessian:
         """Return the same matrix with the derivatives of the losses of another point."""
         other = copy(self)
-        other.sample = self.sample.at(slopes)
+        other.sample = self.sample.at(derivatives)
         return other
 
     def damped(self, damping: float) -> SampledHessian:
@@ -215,7 +215,7 @@ class SampledHessian:
             return np.asarray(whole - self._hessian(~free))
         return self._hessian(free)
 
-    def slope_change(self, step: Array) -> Array:
+    def derivative_change(self, step: Array) -> Array:
         """Return ``omega_i W_i a_i' step``, how the derivatives of the losses change."""
         curved = self._curve(self.sample.predict(step))
         change: Array = by_row(self.sample.omega, curved) * curved
@@ -229,7 +229,7 @@ class SampledHessian:
         curved = self._curvature(v)
         if not self.damping:
             return curved
-        if self.sample.coupled:  # their slopes add up to zero
+        if self.sample.coupled:  # their derivatives add up to zero
             v = v - v.mean(axis=1, keepdims=True)
         return curved + self.damping * v
 
@@ -237,7 +237,7 @@ class SampledHessian:
         sample = self.sample
 
         def product(step: Array) -> Array:
-            curved = self.slope_change(step)
+            curved = self.derivative_change(step)
             kept = curved if free is None else np.where(by_row(free, curved), curved, 0)
             return sample.adjoint(self._transposed, weighted(sample.q, kept)) / sample.f2.n_terms
 
@@ -321,7 +321,7 @@ def _curvatures(loss: Any, z: Array, y: Array) -> Array:
 
 
 def _elementwise(loss: Any, z: Array, y: Array) -> bool:
-    """Say whether the slope of an output depends on its own prediction only, by some rows."""
+    """Say whether the derivative of an output depends on its own prediction only, by some rows."""
     few = slice(0, 100)
     unit = np.zeros_like(z[few])
     unit[:, 0] = 1.0

@@ -14,15 +14,15 @@ from .finite_sum import FiniteSum
 from .weights import sample_weights, weighted
 
 BYTES_AT_A_TIME = 1 << 19
-"""Of slopes whose conjugates are made together: what comes between stays in a cache."""
+"""Of derivatives whose conjugates are made together: what comes between stays in a cache."""
 
 
 def mean_conjugate(f2: FiniteSum, u: Array, size: Array | None = None) -> float:
     """Return ``(1/n) sum_i q_i (loss_i*(u_i) - <u_i, offset_i>)``.
 
     It is the conjugate in the predictions without the offset, ``sup_z <u, z> - loss(z + offset)``.
-    Rows of weight zero count nothing. With ``size`` it is the largest such number over all slopes
-    that differ from u by at most that much, or a bound on it.
+    Rows of weight zero count nothing. With ``size`` it is the largest such number over all
+    derivatives that differ from u by at most that much, or a bound on it.
     """
     loss: Any = f2.loss
     q = sample_weights(f2)
@@ -46,7 +46,7 @@ def mean_conjugate(f2: FiniteSum, u: Array, size: Array | None = None) -> float:
 
 
 def least_conjugate(f2: FiniteSum) -> float:
-    """Return the mean conjugate of slopes zero: minus the least mean loss there may be."""
+    """Return the mean conjugate of derivatives zero: minus the least mean loss there may be."""
     shape = (f2.n_terms,) if f2.n_outputs is None else (f2.n_terms, f2.n_outputs)
     return mean_conjugate(f2, np.zeros(shape))
 
@@ -123,7 +123,9 @@ def dual_margin(loss: Any, u: Array, size: Array, y: Array) -> Array:
     """Return the largest t in [0, 1], row by row, with ``u +- t size`` in the domain."""
     if offers(loss, Has.DUAL_MARGIN):
         return np.asarray(loss.dual_margin(u, size, y))
-    return np.asarray(np.minimum(loss.dual_room(u, size, y), loss.dual_room(u, -size, y)))
+    return np.asarray(
+        np.minimum(loss.dual_step_limit(u, size, y), loss.dual_step_limit(u, -size, y))
+    )
 
 
 def largest_conjugate(loss: Any, u: Array, size: Array, y: Array) -> Array:

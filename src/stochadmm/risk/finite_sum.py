@@ -235,9 +235,9 @@ class FiniteSum:
 
     def derivative(self, z: Array, rows: Any = ALL) -> Array:
         """Return the derivative of the loss of some rows in their predictions, unweighted."""
-        return self.loss.slope(z, self.y[rows])
+        return self.loss.derivative(z, self.y[rows])
 
-    def slopes(self, z: Array, rows: Any = ALL) -> Array:
+    def derivatives(self, z: Array, rows: Any = ALL) -> Array:
         """Return the derivative of the terms of some rows in their predictions."""
         return self.weighted(self.derivative(z, rows), rows)
 
@@ -373,8 +373,8 @@ class FiniteSum:
         block = self.rows.take(rows)
         z[:] = self._predict(block, x, rows)
         u[:] = self.derivative(z, rows)
-        slopes = u if q is None else weighted(q[rows], u)
-        return self._loss_sum(z, rows, q), self.pull_back_block(block, slopes)
+        derivatives = u if q is None else weighted(q[rows], u)
+        return self._loss_sum(z, rows, q), self.pull_back_block(block, derivatives)
 
     @property
     def compiled(self) -> bool:
@@ -410,8 +410,8 @@ class FiniteSum:
     def gradient_rows(self, rows: NDArray[np.intp], x: Array) -> Array:
         """Return the mean over ``rows`` of the terms' gradients at x."""
         block = self.rows.take(rows)
-        slopes = self.slopes(self._predict(block, x, rows), rows)
-        return self.pull_back_block(block, slopes) / len(rows)
+        derivatives = self.derivatives(self._predict(block, x, rows), rows)
+        return self.pull_back_block(block, derivatives) / len(rows)
 
     def gram(self, curvature: Array | None = None, rows: Any = None) -> Array:
         """Return ``mean_i c_i q_i a_i a_i'`` in float64 over all or some rows, with intercept.

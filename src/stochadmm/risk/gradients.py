@@ -74,14 +74,14 @@ class Fresh:
 class Table:
     """The SAG estimate: the mean of the last gradient seen of every row.
 
-    For linear models a row's gradient is its slope times the row, so the table holds one number
-    per row and output. With ``points`` it also holds where each row was seen last, which nothing
-    compresses. The arrays belong to the state of the method and are changed in place.
+    For linear models a row's gradient is its derivative times the row, so the table holds one
+    number per row and output. With ``points`` it also holds where each row was seen last, which
+    nothing compresses. The arrays belong to the state of the method and are changed in place.
     """
 
     f2: Any
     runs: Runs
-    slopes: Array
+    derivatives: Array
     mean_gradient: Array
     points: Array | None = None
     mean_point: Array | None = None
@@ -90,10 +90,10 @@ class Table:
         """See the rows of a batch at x and return the mean over all rows."""
         rows = np.unique(self.runs.rows(batch))  # a row drawn twice is seen once
         n = self.f2.n_terms
-        slopes = self.f2.derivative(self.f2.predict(x, rows), rows)
-        change = self.f2.weighted(slopes - self.slopes[rows], rows)
+        derivatives = self.f2.derivative(self.f2.predict(x, rows), rows)
+        change = self.f2.weighted(derivatives - self.derivatives[rows], rows)
         self.mean_gradient[...] += self.f2.pull_back(change, rows) / n
-        self.slopes[rows] = slopes
+        self.derivatives[rows] = derivatives
         if self.points is not None and self.mean_point is not None:
             self.mean_point[...] += (x - self.points[rows]).sum(axis=0) / n
             self.points[rows] = x

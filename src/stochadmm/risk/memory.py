@@ -23,8 +23,8 @@ def block_numbers(f2: Any, tables: int) -> int:
 def pass_bytes(f2: Any) -> int:
     """Return the bytes of a pass that keeps nothing per row.
 
-    Two sums of gradients in float64, what a block adds, and of the block predictions, slopes, and
-    predictions in float64 with their exponentials.
+    Two sums of gradients in float64, what a block adds, and of the block predictions, derivatives,
+    and predictions in float64 with their exponentials.
     """
     size: int = f2.dtype.itemsize
     tables = (2 * size + 16) * math.prod(f2.shape[1:]) * _block_rows(f2)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..base.files import load_arrays, replacing, save_arrays, sweep
 from ..base.immutable import field_values
-from ..base.plain import Reader, Unwritable, Writer
+from ..base.serialize import Reader, Unwritable, Writer
 from ..base.workspace import Workspace
 from ..problem import Problem
 from ..solvers import AnySolver

@@ -103,7 +103,7 @@ def _hessian(few: FiniteSum, t: Array) -> Array:
     z, loss = few.predict(t), cast(Any, few.loss)
     if t.ndim == 1:
         return few.gram(loss.curvature(z, few.y))
-    rows = RowSample(few, z, loss.slope(z, few.y))
+    rows = RowSample(few, z, loss.derivative(z, few.y))
     return np.asarray(SampledHessian(rows, shares_curvature(few, z)).matrix)
 
 

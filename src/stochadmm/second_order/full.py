@@ -17,7 +17,7 @@ from ..problem import Problem
 from ..risk import FiniteSum, loss_of_rows
 from ..risk.curvature import LIMITS, RowSample, SampledHessian, is_implicit, shares_curvature
 
-NEEDS = ("gram", "predict", "slopes", "pull_back", "value_at", "curvature", "curvature_apply")
+NEEDS = ("gram", "predict", "derivatives", "pull_back", "value_at", "curvature", "curvature_apply")
 """What f2 must offer."""
 
 
@@ -45,7 +45,7 @@ def full_hessian(f2: FiniteSum, predictions: Array, share: float = 0.0) -> tuple
     shared = shares_curvature(f2, predictions)
     if is_implicit(f2, shared):
         return bound * f2.gram(), 1
-    sample = RowSample(f2, predictions, f2.loss.slope(predictions, f2.y))
+    sample = RowSample(f2, predictions, f2.loss.derivative(predictions, f2.y))
     damping = share * bound if np.isfinite(bound) else 0.0
     H = SampledHessian(sample, shared, damping).matrix
     outputs = 1 if shared else f2.n_outputs or 1

@@ -19,15 +19,15 @@ def rounding(dtype: np.dtype[np.floating]) -> float:
 
 
 def backtrack(
-    value: Value, now: float, slope: float = 0.0, slack: float = 0.0, least: float = 1e-9
+    value: Value, now: float, derivative: float = 0.0, slack: float = 0.0, least: float = 1e-9
 ) -> float:
-    """Return the largest t of 1, 1/2, 1/4 ... with ``value(t) <= now + t slope + slack``, or 0.
+    """Return the first t of 1, 1/2, 1/4 ... with ``value(t) <= now + t derivative + slack``, or 0.
 
-    Armijo's rule for a negative slope; plain decrease without one.
+    Armijo's rule for a negative derivative; plain decrease without one.
     """
     t = 1.0
     while t >= least:
-        if value(t) <= now + t * slope + slack:
+        if value(t) <= now + t * derivative + slack:
             return t
         t /= 2
     return 0.0

@@ -106,7 +106,7 @@ class _Exact:
         self.small: Callable[[Array, Array], Array]
         if problem.h1 is None:
             factor = cholesky.factor(self.H)
-            self.small = lambda at, slope: at - cholesky.solve(factor, slope)
+            self.small = lambda at, derivative: at - cholesky.solve(factor, derivative)
         else:
             self.small = SmallProblem(self.H, problem.h1, problem.shape1, deadline)
 

@@ -72,20 +72,20 @@ def _quadratic_step(p: Problem, s: Any) -> Step2:
         minimizer = partial(_solved, s.factor)
 
     def step(u: Array, target: Array) -> Array:
-        slope = gradient + cholesky.apply(gram, u - base)
+        derivative = gradient + cholesky.apply(gram, u - base)
         if p.A2 is not None:
-            slope = slope + s.beta * p.A2.rmatvec(p.A2.matvec(u) + target)
-        return minimizer(u, slope).astype(p.dtype)
+            derivative = derivative + s.beta * p.A2.rmatvec(p.A2.matvec(u) + target)
+        return minimizer(u, derivative).astype(p.dtype)
 
     return step
 
 
-def _solved(factor: Array, at: Array, slope: Array) -> Array:
-    return at - cholesky.solve(factor, slope)
+def _solved(factor: Array, at: Array, derivative: Array) -> Array:
+    return at - cholesky.solve(factor, derivative)
 
 
 class SmallProblem:
-    """Minimizes <slope, u - at> + 1/2 <u - at, H (u - at)> + h(u) for one H and many slopes."""
+    """Minimizes <g, u - at> + 1/2 <u - at, H (u - at)> + h(u) for one H and many gradients g."""
 
     def __init__(
         self, H: Array, h: Any, shape: tuple[int, ...], deadline: Deadline = NEVER
@@ -96,10 +96,10 @@ class SmallProblem:
         self.model = QuadraticModel(Identity(shape[0]), h, None, shape, options=options)
         self.warm: dict[str, Any] = {}
 
-    def __call__(self, at: Array, slope: Array) -> Array:
+    def __call__(self, at: Array, derivative: Array) -> Array:
         start = at.astype(np.float64)
         found = self.model.minimize(
-            self.H, slope, start, tol=OPTIONS.small_tol, deadline=self.deadline, **self.warm
+            self.H, derivative, start, tol=OPTIONS.small_tol, deadline=self.deadline, **self.warm
         )
         self.warm = {"dual": found.dual, "penalty": found.penalty}
         return found.z
@@ -139,7 +139,7 @@ def solve_x2(
         return f2.value_at(predictions) + 0.5 * beta * pull + rest  # type: ignore[no-any-return]
 
     for models in range(1, OPTIONS.most_models + 1):  # noqa: B007
-        gradient = f2.pull_back(f2.slopes(z)) / f2.n_terms
+        gradient = f2.pull_back(f2.derivatives(z)) / f2.n_terms
         if problem.A2 is not None:
             gradient = gradient + beta * problem.A2.rmatvec(problem.A2.matvec(u) + target)
         H, looked = full_hessian(f2, z, share)
@@ -179,13 +179,13 @@ def _minimizer(
     problem: Problem, H: Array, gradient: Array, u: Array, deadline: Deadline
 ) -> tuple[Array, float]:
     """Return the step to the model's minimizer and the decrease that it promises."""
-    slope = gradient.astype(np.float64)
+    derivative = gradient.astype(np.float64)
     if problem.h2 is None:
-        move = -cholesky.solve(cholesky.factor(H), slope)
-        return move, float(np.sum(slope * move))
+        move = -cholesky.solve(cholesky.factor(H), derivative)
+        return move, float(np.sum(derivative * move))
     w = minimize_quadratic(
-        H, slope, u, Identity(len(u)), problem.h2, tol=OPTIONS.small_tol, deadline=deadline
+        H, derivative, u, Identity(len(u)), problem.h2, tol=OPTIONS.small_tol, deadline=deadline
     ).z
     move = w - u
     rise = float(problem.h2.value(w)) - float(problem.h2.value(u))
-    return move, float(np.sum(slope * move)) + (rise if np.isfinite(rise) else 0.0)
+    return move, float(np.sum(derivative * move)) + (rise if np.isfinite(rise) else 0.0)

@@ -248,18 +248,19 @@ def _general_beta(problem: Problem, fallback: float, workspace: Workspace) -> fl
     return ratio if 0 < ratio < np.inf else fallback
 
 
-def dual_balance(f2: Any, predictions: Array, slopes: Array) -> float:
+def dual_balance(f2: Any, predictions: Array, derivatives: Array) -> float:
     """Return the ratio of moves of the dual variables of the rows to moves of the coefficients.
 
     A move v of the coefficients changes the variables q_i u_i / n by c q_i a_i'v / n with c the
     curvature of the loss; along an average direction that is c |X|_F / (n sqrt(d)) per unit. c is
     between that at the given predictions, where a loss may be flat only for now, and its bound,
     which may be reached nowhere; half of it, since curvature falls where a model fits. Without a
-    bound it is the size of the slopes. What says nothing, slopes or rows of zeros, counts as one.
+    bound it is the size of the derivatives. What says nothing, derivatives or rows of zeros,
+    counts as one.
     """
     bound = float(f2.loss.curvature_bound)
     if not np.isfinite(bound):
-        curvature = _rms(slopes) or 1.0
+        curvature = _rms(derivatives) or 1.0
     elif offers(f2.loss, Has.CURVATURE):
         curvature = float(np.mean(f2.loss.curvature(predictions, f2.y), dtype=np.float64))
         curvature = float(np.sqrt(max(curvature, bound / 30) * bound))

@@ -134,7 +134,7 @@ class Work:
         z = own if offset is None else own + offset
         if self.line is not None:
             return self._along(rows, y, q, z)
-        losses, u = _each(self.loss, z, y), self.loss.slope(z, y)
+        losses, u = _each(self.loss, z, y), self.loss.derivative(z, y)
         qu = q * u if u.ndim == 1 else q[:, None] * u
         gradient = rows.rmatvec(qu)
         if self.intercept:

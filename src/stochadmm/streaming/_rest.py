@@ -72,11 +72,11 @@ class WithRest:
         """Return the weighted mean."""
         return float(np.average(self.values(z, y), weights=weight))
 
-    def slope(self, z: Array, y: Array) -> Array:
+    def derivative(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``: one for the rest, above its floor."""
         rest, own = self._split(y)
         above = np.asarray(z) - self.tangent > -self.floor
-        return np.where(rest, above, self.loss.slope(z, own))
+        return np.where(rest, above, self.loss.derivative(z, own))
 
     def curvature(self, z: Array, y: Array) -> Array:
         """Return the second derivative in ``z``."""
@@ -99,15 +99,17 @@ class WithRest:
         straight = np.where(inside, t * self.tangent + (1 - t) * self.floor, np.inf)
         return np.where(rest, straight, self.loss.conjugate(np.where(rest, 0.0, u), own))
 
-    def dual_room(self, u: Array, du: Array, y: Array) -> Array:
+    def dual_step_limit(self, u: Array, du: Array, y: Array) -> Array:
         """Return how far along ``du`` every row may go; the rest does not move."""
         rest, own = self._split(y)
-        others = self.loss.dual_room(np.where(rest, 0.0, u), np.where(rest, 0.0, du), own)
+        others = self.loss.dual_step_limit(np.where(rest, 0.0, u), np.where(rest, 0.0, du), own)
         return np.asarray(np.where(rest, np.asarray(du) == 0, others), dtype=np.float64)
 
     def dual_margin(self, u: Array, size: Array, y: Array) -> Array:
         """Return the share of a move by ``size`` both ways that stays inside the domain."""
-        return np.minimum(self.dual_room(u, size, y), self.dual_room(u, -np.asarray(size), y))
+        return np.minimum(
+            self.dual_step_limit(u, size, y), self.dual_step_limit(u, -np.asarray(size), y)
+        )
 
     def largest_conjugate(self, u: Array, size: Array, y: Array) -> Array:
         """Return the largest conjugate within ``size`` of ``u``, row by row."""

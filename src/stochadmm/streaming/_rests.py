@@ -4,8 +4,8 @@ With several outputs the tangent of the rows outside a sample is <G, x> - c, wit
 No row has it as its prediction, but C rows do together: row k is C times column k of G, its loss
 is its own prediction number k less c, and their mean is the tangent. The floor of `_rest` comes
 back in the conjugate. The losses of the rest lie above t times their tangent less 1 - t times c0
-for every t in [0, 1], so that slopes t on each of these rows cost t c + (1 - t) c0. It must be the
-same t on all of them: other slopes prove nothing, and their conjugate is infinite.
+for every t in [0, 1], so that derivatives t on each of these rows cost t c + (1 - t) c0. It must
+be the same t on all of them: other derivatives prove nothing, and their conjugate is infinite.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ class WithRests:
         """Return the weighted mean."""
         return float(np.average(self.values(z, y), weights=weight))
 
-    def slope(self, z: Array, y: Array) -> Array:
+    def derivative(self, z: Array, y: Array) -> Array:
         """Return the derivative in ``z``: one in the column of a row of the rest."""
         rest, marks, own = self._split(y)
-        return np.where(rest[:, None], marks, self.loss.slope(z, own))
+        return np.where(rest[:, None], marks, self.loss.derivative(z, own))
 
     def curvature(self, z: Array, y: Array) -> Array:
         """Return the diagonal of the Hessian in ``z``, row by row."""
@@ -133,11 +133,11 @@ class WithRests:
             return np.inf
         return float(t[0] * self.tangent + (1 - t[0]) * self.floor)
 
-    def dual_room(self, u: Array, du: Array, y: Array) -> Array:
+    def dual_step_limit(self, u: Array, du: Array, y: Array) -> Array:
         """Return how far along ``du`` every row may go; the rest does not move."""
         rest, _, own = self._split(y)
         held, still = rest[:, None], (np.asarray(du) == 0).all(axis=1)
-        others = self.loss.dual_room(np.where(held, 0.0, u), np.where(held, 0.0, du), own)
+        others = self.loss.dual_step_limit(np.where(held, 0.0, u), np.where(held, 0.0, du), own)
         return np.asarray(np.where(rest, still, others), dtype=np.float64)
 
     def dual_margin(self, u: Array, size: Array, y: Array) -> Array:

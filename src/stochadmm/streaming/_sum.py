@@ -18,7 +18,7 @@ from ._reading import add, over_source
 
 BUDGET = 1 << 28
 """Bytes of memory of our own by default."""
-NEEDS = ("values", "slope", "curvature", "conjugate", "dual_room", "curvature_bound")
+NEEDS = ("values", "derivative", "curvature", "conjugate", "dual_step_limit", "curvature_bound")
 """What a loss must offer to be streamed."""
 SEVERAL = ("curvature_operator", "curvature_parts", "dual_margin", "largest_conjugate")
 """And beyond that with several outputs."""

@@ -31,7 +31,7 @@ def tangent_term(f2: StreamedSum, rows: Sample, sums: Sums, x: Array, facts: Fac
     if f2.intercept:
         own, data = own + x[-1], data.with_ones()
     z = own if rows.offset is None else own + rows.offset
-    u = loss.slope(z, rows.y)
+    u = loss.derivative(z, rows.y)
     qu = weighted(rows.weight, u)
     left = (sums.gradient - data.rmatvec(qu)) / rest
     values = by_rows(loss.values(z, rows.y))

@@ -1,6 +1,6 @@
 """A lower bound from the structure's factor.
 
-For slopes u of the rows (weights left out) with gradient g = X'(q u)/n, a multiplier with
+For derivatives u of the rows (weights left out) with gradient g = X'(q u)/n, a multiplier with
 ``S' mu = -g`` in the dual set of the penalties gives ``-mean conjugate(u) - H*(mu) - <mu, o>``.
 Reflections at the equation (one solve with the factor) and at the dual set take turns (Douglas and
 Rachford); the set is that of the subgradients at S w, which the optimal multiplier is in. Their
@@ -48,7 +48,7 @@ def dual_point(
     deadline: Deadline = NEVER,
     workspace: Workspace | None = None,
 ) -> Found:
-    """Return the best bound that some reflections find for the slopes at a point.
+    """Return the best bound that some reflections find for the derivatives at a point.
 
     They end early when a bound is at least ``enough``.
     """
@@ -155,7 +155,7 @@ class Candidates:
     """The largest factor of a candidate: it was shrunk least."""
 
     def add(self, scale: float, mu: Array) -> None:
-        """Take slopes and multiplier times one factor, unless a better factor is known."""
+        """Take derivatives and multiplier times one factor, unless a better factor is known."""
         if scale < self.nearest:
             return
         at, error = (
@@ -165,7 +165,12 @@ class Candidates:
         # a point on the edge may fall outside by rounding when scaled
         for factor in (scale, scale * (1.0 - 1e-15), scale * (1.0 - 1e-14)):
             value = dual_value(
-                self.f2, self.form, self._slopes(factor), factor * at.gradient, factor * mu, error
+                self.f2,
+                self.form,
+                self._derivatives(factor),
+                factor * at.gradient,
+                factor * mu,
+                error,
             )
             if np.isfinite(value):
                 self.values.append((value, factor, mu, error))
@@ -191,7 +196,7 @@ class Candidates:
             if self.proved is not None and self.proved.bound >= value:
                 break
             self.values.pop(0)
-            u, at = self._slopes(factor), self.at
+            u, at = self._derivatives(factor), self.at
             bound = lower_bound(
                 self.f2,
                 self.form,
@@ -209,5 +214,5 @@ class Candidates:
                 break
         return self.proved
 
-    def _slopes(self, factor: float) -> Array:
+    def _derivatives(self, factor: float) -> Array:
         return self.at.derivative if factor == 1.0 else factor * self.at.derivative

@@ -168,7 +168,7 @@ class Reduced:
         penalty, now = None, self.value(v)
         for _ in range(options.most_steps):
             z = self.predictions(v)
-            gradient = self.columns.T @ (unit * loss.slope(z, f2.y))
+            gradient = self.columns.T @ (unit * loss.derivative(z, f2.y))
             H = self._hessian(unit * loss.curvature(z, f2.y))
             found = model.minimize(
                 H,

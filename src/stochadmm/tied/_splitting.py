@@ -2,8 +2,8 @@
 
     min  <X'(g - D m), w> + 1/2 <w, X'D X w> + h(z)     s.t.  S w - o = z
 
-with g and D slopes and curvatures of the rows at predictions m (weights and 1/n included). Its
-penalty follows the ratio of the relative residuals.
+with g and D derivatives and curvatures of the rows at predictions m (weights and 1/n included).
+Its penalty follows the ratio of the relative residuals.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..base.clock import NEVER, Deadline
-from ..base.plain import CACHE
 from ..base.protocols import Array
+from ..base.serialize import CACHE
 from ._pieces import Pieces
 from ._rows import Model, Rows, System
 

@@ -82,12 +82,12 @@ def test_many_coupled_outputs_of_sparse_rows_are_certified():
     assert outside.gap <= 1e-3 * outside.objective
 
 
-def test_damping_keeps_the_slopes_of_coupled_outputs_in_their_domain():
+def test_damping_keeps_the_derivatives_of_coupled_outputs_in_their_domain():
     rng = np.random.default_rng(0)
     f2 = sa.FiniteSum(sa.Multinomial(4), rng.standard_normal((30, 5)), rng.integers(0, 4, 30))
     at = f2.evaluate_exactly(np.zeros((5, 4)))
     hessian = SampledHessian(RowSample(f2, at.predictions, at.derivative), False, damping=0.3)
-    change = hessian.slope_change(rng.standard_normal((5, 4)))
+    change = hessian.derivative_change(rng.standard_normal((5, 4)))
     np.testing.assert_allclose(change.sum(axis=1), 0.0, atol=1e-14)
     assert hessian.damped(0.0).damping == 0.0 and hessian.damping == 0.3
 

@@ -1,10 +1,12 @@
 """Rows in blocks, with one dual variable per prediction: what SDCA-ADMM and SPDHG share.
 
-The dual variable of a row is kept as a slope of its loss, u_i in the conjugate's domain, so that
+The dual variable of a row is kept as a derivative of its loss, u_i in the conjugate's domain, so
+that
 
     (1/n) sum_i q_i u_i a_i
 
-is the gradient that these slopes stand for (q_i the sample weight, n over the sum of weights).
+is the gradient that these derivatives stand for (q_i the sample weight, n over the sum of
+weights).
 """
 
 from __future__ import annotations
@@ -151,35 +153,35 @@ def _lanczos(product: Callable[[Array], Array], size: int) -> float:
     return OPTIONS.lanczos_margin * float(values[-1] + off * abs(vectors[-1, -1]))
 
 
-def first_slopes(f2: Any, x2: Array) -> tuple[Array, float]:
-    """Return the slopes of the loss at x2, without sample weights, and the balance: one pass.
+def first_derivatives(f2: Any, x2: Array) -> tuple[Array, float]:
+    """Return the derivatives of the loss at x2, without sample weights, and the balance: one pass.
 
     The balance is the ratio of dual to primal moves that is to be expected.
     """
     z = f2.predict(x2)
-    slopes = np.ascontiguousarray(f2.loss.slope(z, f2.y), dtype=f2.dtype)
-    return slopes, defaults.dual_balance(f2, z, slopes)
+    derivatives = np.ascontiguousarray(f2.loss.derivative(z, f2.y), dtype=f2.dtype)
+    return derivatives, defaults.dual_balance(f2, z, derivatives)
 
 
-def residual(problem: Problem, slopes: Array, dual: Array) -> Array:
-    """Return the gradient of the slopes plus A2' lambda, 0 where both are optimal: one pass."""
+def residual(problem: Problem, derivatives: Array, dual: Array) -> Array:
+    """Return X' times the derivatives plus A2' lambda, 0 at the optimum: one pass."""
     f2: Any = problem.f2
-    gradient = f2.pull_back(f2.weighted(slopes)) / f2.n_terms
+    gradient = f2.pull_back(f2.weighted(derivatives)) / f2.n_terms
     return np.asarray(gradient + pull_back(problem, dual), dtype=problem.dtype)
 
 
-def data_step(f2: Any, rows: slice, x2: Array, slopes: Array, sigma: float) -> Array:
-    """Step the slopes of a block at x2, in place, and return the change of their gradient.
+def data_step(f2: Any, rows: slice, x2: Array, derivatives: Array, sigma: float) -> Array:
+    """Step the derivatives of a block at x2, in place, and return the change of their gradient.
 
     u+ = prox_{t loss*}(u + t a'x2),    t = sigma n / q
     """
-    old, z = slopes[rows].copy(), f2.predict(x2, rows)
+    old, z = derivatives[rows].copy(), f2.predict(x2, rows)
     step: Any = sigma * f2.n_terms
     if f2.weight is not None:
         step = step / np.maximum(f2.weight[rows], OPTIONS.smallest_weight)
         step = step[:, None] if step.ndim < z.ndim else step
-    slopes[rows] = f2.loss.prox_conjugate(old + step * z, step, f2.y[rows])
-    change = f2.weighted(slopes[rows] - old, rows)
+    derivatives[rows] = f2.loss.prox_conjugate(old + step * z, step, f2.y[rows])
+    change = f2.weighted(derivatives[rows] - old, rows)
     return np.asarray(f2.pull_back(change, rows) / f2.n_terms)
 
 

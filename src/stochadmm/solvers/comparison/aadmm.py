@@ -136,14 +136,14 @@ class AADMM(FullGradient[AADMMState]):
         self, p: Problem, s: AADMMState, x2: Array, pull: float, share: float, length: float
     ) -> Array:
         """Return the next x1."""
-        x1, force = s.x.x1, s.multiplier + pull * p.constraint(Pair(s.x.x1, x2))
+        x1, augmented = s.x.x1, s.multiplier + pull * p.constraint(Pair(s.x.x1, x2))
         if self.first_block == "linearized" or is_prox(p):
-            return step1(p, x1, force, length, (1 - share) * s.mean.x1 + share * x1)
+            return step1(p, x1, augmented, length, (1 - share) * s.mean.x1 + share * x1)
         assert p.A1 is not None
         solve = first_step(
             p, pull, self.first_block, self.most_inner, workspace=s.workspace, deadline=s.deadline
         )
-        return solve(x1, force / pull - p.A1.matvec(x1))
+        return solve(x1, augmented / pull - p.A1.matvec(x1))
 
     def _finish(self, p: Problem, s: AADMMState) -> None:
         s.output = s.ergodic = s.mean

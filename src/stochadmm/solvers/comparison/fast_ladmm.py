@@ -83,12 +83,12 @@ class FastLADMM(FullGradient[FastState]):
     def _iteration(self, p: Problem, s: FastState) -> None:
         theta, z, beta = s.momentum, s.center, s.beta
         y = (1 - theta) * s.x + theta * z
-        force = s.multiplier + beta * p.constraint(z)
+        augmented = s.multiplier + beta * p.constraint(z)
         curvature = theta * defaults.lipschitz_mean(p, s.workspace)
         length1, length2 = lengths(p, curvature, self.slack * beta, theta, workspace=s.workspace)
         s.center = Pair(
-            step1(p, z.x1, force, length1, y.x1),
-            step2(p, z.x2, force, p.f2.gradient(y.x2), length2),
+            step1(p, z.x1, augmented, length1, y.x1),
+            step2(p, z.x2, augmented, p.f2.gradient(y.x2), length2),
         )
         s.x = (1 - theta) * s.x + theta * s.center
         s.multiplier = s.multiplier + beta * p.constraint(s.center)

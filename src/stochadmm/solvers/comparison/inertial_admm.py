@@ -106,8 +106,8 @@ class InertialADMM(FullGradient[InertialState]):
         residual = p.constraint(Pair(x1, lead.x2))
         s.before, s.dual_before = s.x, s.dual
         s.dual = dual + s.beta * residual
-        force = s.dual + s.beta * residual
-        s.x = Pair(x1, step2(p, lead.x2, force, p.f2.gradient(lead.x2), length2))
+        augmented = s.dual + s.beta * residual
+        s.x = Pair(x1, step2(p, lead.x2, augmented, p.f2.gradient(lead.x2), length2))
 
     def _finish(self, p: Problem, s: InertialState) -> None:
         s.output = s.x

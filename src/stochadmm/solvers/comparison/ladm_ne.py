@@ -92,8 +92,8 @@ class LADMNE(FullGradient[LADMState]):
         y = x + (growth - 1 - (1 - self.tau)) / growth * (x - s.before) if s.k else x
         gradient = p.f2.gradient(y.x2)
         x1 = step1(p, y.x1, multiplier + pull * p.constraint(y), length1)
-        force = multiplier + pull * p.constraint(Pair(x1, y.x2))
-        s.x, s.before = Pair(x1, step2(p, y.x2, force, gradient, length2)), x
+        augmented = multiplier + pull * p.constraint(Pair(x1, y.x2))
+        s.x, s.before = Pair(x1, step2(p, y.x2, augmented, gradient, length2)), x
         residual = p.constraint(s.x)
         s.multiplier = multiplier + s.beta * self.tau * residual
         s.dual = multiplier + pull * residual

@@ -110,13 +110,13 @@ class LADMPSAP(FullGradient[LADMPSAPState]):
         return LADMPSAPState(mean=Average.empty(), first_beta=penalty, **common)
 
     def _iteration(self, p: Problem, s: LADMPSAPState) -> None:
-        x, force = s.x, s.dual + s.beta * p.constraint(s.x)
+        x, augmented = s.x, s.dual + s.beta * p.constraint(s.x)
         length1, length2 = lengths(
             p, defaults.lipschitz_mean(p, s.workspace), self.slack * s.beta, workspace=s.workspace
         )
         s.x = Pair(
-            step1(p, x.x1, force, length1),
-            step2(p, x.x2, force, p.f2.gradient(x.x2), length2),
+            step1(p, x.x1, augmented, length1),
+            step2(p, x.x2, augmented, p.f2.gradient(x.x2), length2),
         )
         s.dual = s.dual + s.beta * p.constraint(s.x)
         s.mean = s.mean.add(s.x, 1 / s.beta)

@@ -93,8 +93,8 @@ class LinearizedADMM(FullGradient[LinearizedState]):
         )
         gradient = p.f2.gradient(x.x2)
         x1 = step1(p, x.x1, multiplier + s.beta * p.constraint(x), length1)
-        force = multiplier + s.beta * p.constraint(Pair(x1, x.x2))
-        s.x = Pair(x1, step2(p, x.x2, force, gradient, length2))
+        augmented = multiplier + s.beta * p.constraint(Pair(x1, x.x2))
+        s.x = Pair(x1, step2(p, x.x2, augmented, gradient, length2))
         s.dual = multiplier + s.beta * p.constraint(s.x)
         s.mean, s.before = s.mean.add(s.x), x.x2
 

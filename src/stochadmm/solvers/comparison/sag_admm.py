@@ -4,9 +4,9 @@
 
 L. W. Zhong, J. T. Kwok, "Fast Stochastic Alternating Direction Method of Multipliers", ICML 2014.
 
-Code and paper: slopes = the table of gradients (one number per row and output for linear models),
-points = the table of x(i), where row i was seen last; mean_gradient, mean_point = their means;
-curvature = L, beta = rho.
+Code and paper: derivatives = the table of gradients (one number per row and output for linear
+models), points = the table of x(i), where row i was seen last; mean_gradient, mean_point = their
+means; curvature = L, beta = rho.
 
 One step:
 
@@ -50,7 +50,7 @@ FORMS = ("gradients", "points")
 class SAGState(ReducedState):
     """State of SAG-ADMM: the tables and their means, made by the first epoch."""
 
-    slopes: Array | None = None
+    derivatives: Array | None = None
     mean_gradient: Array | None = None
     points: Array | None = None
     mean_point: Array | None = None
@@ -139,7 +139,7 @@ class SAGADMM(VarianceReduced[SAGState]):
         """Take ``n_inner`` steps; the first epoch begins with a pass that fills the tables."""
         p, s, runs = problem, state, self.runs(problem, state.workspace)
         self.prepare(p, s, rng)
-        filled = s.slopes is None
+        filled = s.derivatives is None
         table = self._table(p, s, runs)
         batches = runs.draw(rng, s.n_inner)
         total = p.zeros()
@@ -151,14 +151,14 @@ class SAGADMM(VarianceReduced[SAGState]):
         self.conclude(p, s, s.x, total / s.n_inner, filled + rows, filled + rows)
 
     def _table(self, p: Problem, s: SAGState, runs: Runs) -> Table:
-        if s.slopes is None or s.mean_gradient is None:
+        if s.derivatives is None or s.mean_gradient is None:
             first = p.f2.evaluate(s.x.x2)  # type: ignore[attr-defined]
             # a copy, which does not keep the predictions
-            s.slopes, s.mean_gradient = first.derivative.copy(), first.gradient
+            s.derivatives, s.mean_gradient = first.derivative.copy(), first.gradient
             if self.form == "points":
                 s.points = np.repeat(s.x.x2[None], p.f2.n_terms, axis=0)
                 s.mean_point = s.x.x2.copy()
-        return Table(p.f2, runs, s.slopes, s.mean_gradient, s.points, s.mean_point)
+        return Table(p.f2, runs, s.derivatives, s.mean_gradient, s.points, s.mean_point)
 
 
 def _compiled(
@@ -170,7 +170,7 @@ def _compiled(
     n = p.f2.n_terms
     points = None if table.points is None else table.points.reshape(n, -1)
     given = loops.Table(
-        1 / n, s.curvature, table.slopes, table.mean_gradient, points, table.mean_point
+        1 / n, s.curvature, table.derivatives, table.mean_gradient, points, table.mean_point
     )
     sample = loops.Sample(batches, table.runs.n_runs)
     loop = partial(loops.sag_admm, sample=sample, table=given)

@@ -6,11 +6,11 @@
 T. Suzuki, "Stochastic Dual Coordinate Ascent with Alternating Direction Multiplier Method", ICML
 2014, arXiv:1311.0622.
 
-Code and paper: x2 = w (the primal point is the *multiplier* of the dual problem), slopes = the
-dual variables x of the rows, u_i with gradient (1/n) sum_i q_i u_i a_i, dual = lambda = y / n,
-dual2 that of h2, residual = R = (Z x + B y) / n = gradient of the slopes + A2' lambda + dual2,
-scale = n rho. H is h1 seen through the constraint, H(v) = min h1(x1) s.t. A1 x1 + v = b. The rows
-are cut into K blocks I; one step with a random block:
+Code and paper: x2 = w (the primal point is the *multiplier* of the dual problem), derivatives =
+the dual variables x of the rows, u_i with gradient (1/n) sum_i q_i u_i a_i, dual = lambda = y / n,
+dual2 that of h2, residual = R = (Z x + B y) / n = gradient of the derivatives + A2' lambda +
+dual2, scale = n rho. H is h1 seen through the constraint, H(v) = min h1(x1) s.t. A1 x1 + v = b.
+The rows are cut into K blocks I; one step with a random block:
 
     lambda+ = prox_{s0 H*}(lambda + s0 A2 (w - scale R)),       s0 = 1 / (scale eta_B), R follows
     u_I+    = prox_{t loss*}(u_I + t X_I (w - scale R)),        t = n / (scale eta_I q), R+ follows
@@ -43,7 +43,7 @@ from ._dual_blocks import (
     DualBlocks,
     block_norms2,
     data_step,
-    first_slopes,
+    first_derivatives,
     partition,
     residual,
     rows_of,
@@ -57,7 +57,7 @@ from ._primal_dual import check_positive, dual_step, pull_back
 class SDCAState(State):
     """State of SDCA-ADMM; ``beta`` is the dual step s0 of h1."""
 
-    slopes: Array = field(kw_only=True)
+    derivatives: Array = field(kw_only=True)
     dual2: Array = field(kw_only=True)
     residual: Array = field(kw_only=True)
     scale: float = field(kw_only=True)
@@ -108,12 +108,12 @@ class SDCAADMM(DualBlocks[SDCAState]):
         workspace: Workspace | None = None,
         deadline: Deadline = NEVER,
     ) -> SDCAState:
-        """Return the state before the first epoch: dual variables are the slopes at the start."""
+        """Return the state before the first epoch; dual variables are derivatives at the start."""
         point, multiplier = start_point(problem, x, dual)
         f2: Any = problem.f2
         workspace = workspace or Workspace()
         runs = partition(problem, self.batch_size, workspace)
-        slopes, balance = first_slopes(f2, point.x2)
+        derivatives, balance = first_derivatives(f2, point.x2)
         # the primal and the dual part of the distance to a solution, |w|^2 / scale and
         # scale sum_I eta_I |u_I|^2, are equal
         scale = 1 / (balance * float(block_norms2(f2, runs, workspace).mean()) ** 0.5)
@@ -121,7 +121,7 @@ class SDCAADMM(DualBlocks[SDCAState]):
             return search(self, "rho", scale / f2.n_terms, problem, point, multiplier, workspace)
         if self.rho != "auto":
             scale = float(self.rho) * f2.n_terms
-        gradient = residual(problem, slopes, multiplier)
+        gradient = residual(problem, derivatives, multiplier)
         dual2 = np.zeros_like(point.x2)
         if problem.h2 is not None:  # a subgradient of h2, that of the solution at the solution
             aim = point.x2 - gradient
@@ -133,7 +133,7 @@ class SDCAADMM(DualBlocks[SDCAState]):
             output=point,
             dual=multiplier,
             beta=sigma,
-            slopes=slopes,
+            derivatives=derivatives,
             dual2=dual2,
             residual=gradient + dual2,
             scale=scale,
@@ -153,7 +153,7 @@ class SDCAADMM(DualBlocks[SDCAState]):
         runs = partition(p, self.batch_size, s.workspace)
         n_inner = 2 * runs.n_runs if self.n_inner is None else self.n_inner
         if sums_anew(s):
-            s.residual = residual(p, s.slopes, s.dual) + s.dual2
+            s.residual = residual(p, s.derivatives, s.dual) + s.dual2
             s.n_passes += 1
         lengths = 1 / (s.scale * self.slack * block_norms2(p.f2, runs, s.workspace))
         loop = _compiled if s.engine == "compiled" else _reference
@@ -173,7 +173,7 @@ def _reference(
     p: Problem, s: SDCAState, runs: Runs, blocks: NDArray[np.int64], lengths: Array
 ) -> None:
     """Run the steps on any objects."""
-    slopes, share = s.slopes, 1 - 1 / runs.n_runs
+    derivatives, share = s.derivatives, 1 - 1 / runs.n_runs
     for block in blocks:
         before, w, x1 = s.residual, s.x.x2, s.x.x1
         at = w - s.scale * before
@@ -188,7 +188,7 @@ def _reference(
             s.dual2 = moved
         at = w - s.scale * s.residual
         rows = rows_of(runs, int(block))
-        s.residual = s.residual + data_step(p.f2, rows, at, slopes, float(lengths[block]))
+        s.residual = s.residual + data_step(p.f2, rows, at, derivatives, float(lengths[block]))
         s.x = Pair(x1, w - s.scale * (s.residual - share * before))
 
 
@@ -211,6 +211,6 @@ def _compiled(
         s.dual,
         s.dual2,
         s.residual,
-        s.slopes,
+        s.derivatives,
     )
     loops.sdca_admm(compiled_view(p, s.workspace), loops.Sample(blocks, runs.n_runs), state)

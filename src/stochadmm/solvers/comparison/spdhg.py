@@ -7,10 +7,10 @@ A. Chambolle, M. J. Ehrhardt, P. Richtarik, C.-B. Schoenlieb, "Stochastic Primal
 Gradient Algorithm with Arbitrary Sampling and Imaging Applications", SIAM J. Optim. 28 (2018),
 arXiv:1706.04957.
 
-Code and paper: slopes = the dual variables y_i of the rows, u_i with gradient (1/n) sum_i q_i u_i
-a_i; dual = lambda, that of the structure; pull = z = sum_i K_i' y_i = gradient of the slopes +
-A2' lambda; ahead = z-bar; step = tau, balance = gamma, chance = p_i. H is h1 seen through the
-constraint, H(v) = min h1(x1) s.t. A1 x1 + v = b. One step:
+Code and paper: derivatives = the dual variables y_i of the rows, u_i with gradient (1/n) sum_i q_i
+u_i a_i; dual = lambda, that of the structure; pull = z = sum_i K_i' y_i = gradient of the
+derivatives + A2' lambda; ahead = z-bar; step = tau, balance = gamma, chance = p_i. H is h1 seen
+through the constraint, H(v) = min h1(x1) s.t. A1 x1 + v = b. One step:
 
     x2+ = prox_{tau h2}(x2 - tau ahead)
     with p_0 = 1/2:        lambda+ = prox_{sigma_0 H*}(lambda + sigma_0 A2 x2+)
@@ -44,7 +44,7 @@ from ._dual_blocks import (
     DualBlocks,
     block_norms2,
     data_step,
-    first_slopes,
+    first_derivatives,
     partition,
     residual,
     rows_of,
@@ -58,7 +58,7 @@ from ._primal_dual import check_positive, dual_step, pull_back
 class SPDHGState(State):
     """State of SPDHG; ``beta`` is sigma_0."""
 
-    slopes: Array = field(kw_only=True)
+    derivatives: Array = field(kw_only=True)
     pull: Array = field(kw_only=True)
     ahead: Array = field(kw_only=True)
     balance: float = field(kw_only=True)
@@ -111,16 +111,16 @@ class SPDHG(DualBlocks[SPDHGState]):
         workspace: Workspace | None = None,
         deadline: Deadline = NEVER,
     ) -> SPDHGState:
-        """Return the state before the first epoch: dual variables are the slopes at the start."""
+        """Return the state before the first epoch; dual variables are derivatives at the start."""
         point, multiplier = start_point(problem, x, dual)
         f2: Any = problem.f2
         workspace = workspace or Workspace()
-        slopes, balance = first_slopes(f2, point.x2)
+        derivatives, balance = first_derivatives(f2, point.x2)
         if self.balance == "search":
             return search(self, "balance", balance, problem, point, multiplier, workspace)
         if self.balance != "auto":
             balance = float(self.balance)
-        pull = residual(problem, slopes, multiplier)
+        pull = residual(problem, derivatives, multiplier)
         sigma, _, tau = _steps(
             problem, partition(problem, self.batch_size, workspace), balance, workspace
         )
@@ -130,7 +130,7 @@ class SPDHG(DualBlocks[SPDHGState]):
             output=point,
             dual=multiplier,
             beta=sigma,
-            slopes=slopes,
+            derivatives=derivatives,
             pull=pull,
             ahead=pull,
             balance=balance,
@@ -146,7 +146,7 @@ class SPDHG(DualBlocks[SPDHGState]):
         runs = partition(p, self.batch_size, s.workspace)
         n_inner = self.n_inner or round(2 * runs.n_runs / (1 - _share(p)))
         if sums_anew(s):
-            exact = residual(p, s.slopes, s.dual)
+            exact = residual(p, s.derivatives, s.dual)
             s.pull, s.ahead = exact, s.ahead + (exact - s.pull)
             s.n_passes += 1
         picks = rng.integers(runs.n_runs, size=n_inner)
@@ -195,7 +195,7 @@ def _reference(
             s.dual = multiplier
         else:
             rows, chance = rows_of(runs, int(pick)), (1 - share) / runs.n_runs
-            change = data_step(p.f2, rows, x2, s.slopes, float(sigmas[pick]))
+            change = data_step(p.f2, rows, x2, s.derivatives, float(sigmas[pick]))
         s.pull = s.pull + change
         s.ahead = s.pull + change / chance
         s.x = Pair(x1, x2)
@@ -223,7 +223,7 @@ def _compiled(
         s.dual,
         s.pull,
         s.ahead,
-        s.slopes,
+        s.derivatives,
         total.x1,
         total.x2,
     )

@@ -219,11 +219,11 @@ def _reference(
     back = pull_back(p, multiplier)
     for batch in batches:
         x2 = _prox2(p, lead, s.step)
-        slope = gradient.estimate(batch, x2)
-        target = 2 * x2 - lead - s.step * (slope + back)
+        derivative = gradient.estimate(batch, x2)
+        target = 2 * x2 - lead - s.step * (derivative + back)
         x1, multiplier = dual_step(p, target, multiplier, s.beta, s.workspace)
         back = pull_back(p, multiplier)
-        lead = x2 - s.step * (slope + back)
+        lead = x2 - s.step * (derivative + back)
         x = Pair(x1, x2)
         total = total + x
     return x, lead, multiplier, total

@@ -4,8 +4,8 @@
 
 Newton steps with the exact Hessian, coupled outputs included, whose models are minimized
 coordinate by coordinate in compiled code (``stochadmm.coordinates``): a sweep over sparse columns
-costs a small part of a pass. Such steps converge quadratically, so that the slopes at the point,
-scaled into the dual set, are certificate enough.
+costs a small part of a pass. Such steps converge quadratically, so that the derivatives at the
+point, scaled into the dual set, are certificate enough.
 """
 
 from __future__ import annotations
@@ -161,18 +161,18 @@ class EntryNewton(Solver[EntryState]):
         s.notes["sweeps"] = run.n_sweeps
 
     def _certify(self, problem: Problem, s: EntryState, form: EntryForm) -> None:
-        """Scale the slopes at the point into the dual set."""
+        """Scale the derivatives at the point into the dual set."""
         run, at = s.run, s.run.point
         gradient = np.zeros(run.loss.f2.shape)
         gradient[form.rows] = at.gradient
-        left = run.loss.pull_back_free(at.slopes)
+        left = run.loss.pull_back_free(at.derivatives)
         gradient[form.free] = run.loss.columns.outer_gradient(left)
         shaped = partial(_shaped, problem)
         found = scaled_point(
             as_finite_sum(problem.f2),
             form.composite,
             shaped(at.z),
-            shaped(at.slopes),
+            shaped(at.derivatives),
             shaped(gradient),
             shaped(form.pull(at.gradient)),
             run.upper,
@@ -200,7 +200,7 @@ class EntryNewton(Solver[EntryState]):
             at.value,
             shaped(gradient).astype(dtype),
             shaped(at.z).astype(dtype),
-            shaped(at.slopes).astype(dtype),
+            shaped(at.derivatives).astype(dtype),
         )
         if s.run.loss.columns.basis is not None:  # whose coefficients round on their way back
             s.cache = as_finite_sum(problem.f2).evaluate(x2)

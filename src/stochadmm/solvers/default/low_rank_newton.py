@@ -5,8 +5,8 @@
 Proximal Newton steps (``stochadmm.low_rank``) whose metric is a Kronecker product plus L-BFGS
 for dense rows, the diagonal of the Hessian plus L-BFGS for sparse ones. Where a pass over the
 data costs less than the model of such a step, accelerated proximal gradient steps come first. The
-certificate is made when it may succeed: gradients split between the norms, then slopes corrected
-to second order.
+certificate is made when it may succeed: gradients split between the norms, then derivatives
+corrected to second order.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LowRankNewtonOptions:
     hand_over: float = 0.1
     """Mean gain of a gradient step, in targets, from which on Newton steps go on."""
     hand_over_sparse: float = 0.3
-    """The same for sparse rows, whose slopes are corrected by some products from there on."""
+    """The same for sparse rows, whose derivatives are corrected by some products from there on."""
     most_numbers: int = 1 << 25
     """Numbers up to which a Gram matrix of dense rows is made: a quarter of a gigabyte."""
     most_free: int = 2000
@@ -292,5 +292,5 @@ def _snapshot(form: Form, run: ProximalNewton, x2: Array) -> Evaluation:
         point.value,
         gradient.astype(dtype),
         point.z.astype(dtype),
-        point.slopes.astype(dtype),
+        point.derivatives.astype(dtype),
     )

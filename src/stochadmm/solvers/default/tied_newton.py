@@ -9,7 +9,8 @@ One sparse factor of L = S'S, made once, carries everything; n rows are a rank-n
                (X'D X + rho L) x = r
     collapses: columns that the prox has tied become levels, w = P v, and Newton's method solves
                the whole problem in the few levels
-    certifies: the slopes there and a multiplier from the same factor, S' mu = -X'u, are a dual
+    certifies: the derivatives there and a multiplier from the same factor, S' mu = -X'u, are a
+    dual
                point
 
 The splitting only has to find out which columns are tied; the levels give the last digits of the
@@ -384,7 +385,7 @@ class TiedNewton(Solver[TiedState]):
         split.z = split.rows.structure.S @ s.w - split.offset
 
     def _certify(self, problem: Problem, f2: FiniteSum, form: OneBlock, s: TiedState) -> bool:
-        """Improve the bound by slopes at the output and the factor; say whether it is enough."""
+        """Improve the bound by derivatives at the output and the factor, and judge it."""
         split = s.split
         structure = split.rows.structure
         at = f2.evaluate_exactly(s.w, s.cache)

@@ -17,7 +17,7 @@ def json_text(value: Any, indent: int | None = None) -> str:
 
     Examples
     --------
-    >>> from stochadmm.cli._told import json_text
+    >>> from stochadmm.cli._messages import json_text
     >>> json_text({"gap": float("inf"), "passes": [1.0, 2]})
     '{"gap": null, "passes": [1.0, 2]}'
     """

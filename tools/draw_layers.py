@@ -1,11 +1,11 @@
-"""Draw the rooms of the package from its real imports, those inside functions included.
+"""Draw the packages of the package from its real imports, those inside functions included.
 
-    python tools/draw_rooms.py            print the drawing
-    python tools/draw_rooms.py --write    put it into ARCHITECTURE.md
-    python tools/draw_rooms.py --check    exit with 1 where ARCHITECTURE.md shows another one
+    python tools/draw_layers.py            print the drawing
+    python tools/draw_layers.py --write    put it into ARCHITECTURE.md
+    python tools/draw_layers.py --check    exit with 1 where ARCHITECTURE.md shows another one
 
-Layers are those of the import contract in ``pyproject.toml``, highest first; behind each room
-stand the rooms that it imports, without ``base``, on which everything stands.
+Layers are those of the import contract in ``pyproject.toml``, highest first; behind each package
+stand the packages that it imports, without ``base``, on which everything stands.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import grimp
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "ARCHITECTURE.md"
-BEGIN, END = "<!-- rooms: made by tools/draw_rooms.py -->", "<!-- end of rooms -->"
+BEGIN, END = "<!-- packages: made by tools/draw_layers.py -->", "<!-- end of packages -->"
 PACKAGE = "stochadmm"
 GROUND = "base"
 
 
 def layers() -> list[list[str]]:
-    """Return the rooms of every layer, highest first."""
+    """Return the packages of every layer, highest first."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (contract,) = (
         c for c in settings["tool"]["importlinter"]["contracts"] if c["type"] == "layers"
     )
-    return [[room.strip(" ()") for room in layer.split(":")] for layer in contract["layers"]]
+    return [[package.strip(" ()") for package in layer.split(":")] for layer in contract["layers"]]
 
 
 def imports() -> dict[str, set[str]]:
-    """Return the rooms that each room imports."""
+    """Return the packages that each package imports."""
     sys.path.insert(0, str(ROOT / "src"))
     graph = grimp.build_graph(PACKAGE, cache_dir=None)
     found: dict[str, set[str]] = defaultdict(set)
@@ -49,15 +49,15 @@ def imports() -> dict[str, set[str]]:
 
 def drawing() -> str:
     """Return the layers as text."""
-    order = [room for layer in layers() for room in layer]
+    order = [package for layer in layers() for package in layer]
     used = imports()
     width = max(map(len, order))
     lines = []
     for layer in layers():
-        for place, room in enumerate(layer):
-            below = [other for other in order if other in used[room] and other != GROUND]
+        for place, package in enumerate(layer):
+            below = [other for other in order if other in used[package] and other != GROUND]
             corner = "│" if place else "┌"
-            lines.append(f"{corner} {room:{width}s}  ► {', '.join(below) or '-'}".rstrip())
+            lines.append(f"{corner} {package:{width}s}  ► {', '.join(below) or '-'}".rstrip())
     return "\n".join(["```", *lines, "```"])
 
 
@@ -75,7 +75,7 @@ def main() -> int:
         PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}", encoding="utf-8")
     elif given.check:
         if shown.strip() != made:
-            print("ARCHITECTURE.md shows other imports; run: python tools/draw_rooms.py --write")
+            print("ARCHITECTURE.md shows other imports; run: python tools/draw_layers.py --write")
             return 1
     else:
         print(made)

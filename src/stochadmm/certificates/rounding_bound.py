@@ -1,6 +1,6 @@
 """What is left of the dual equation in floating point, and what that costs at most.
 
-For any slopes u and multiplier mu the inequality of Fenchel and Young gives, for every x,
+For any derivatives u and multiplier mu the inequality of Fenchel and Young gives, for every x,
 
     F(x) >= D(u, mu) + <r, x>,      r = X'(q u)/n + S' mu.
 
@@ -10,9 +10,10 @@ contains every solution. ``docs/design/certificates.md`` derives what follows:
 
 - rows of S that a penalty holds (its level set bounds them: ``reach``), or whose multiplier has
   room on both sides, take what they can of r;
-- along the directions that these rows do not see, a second dual point bounds the solution: slopes
+- along the directions that these rows do not see, a second dual point bounds the solution:
+derivatives
   moved by at most theta along the curvature of the loss, which tilts F by theta in each direction;
-- where no row bends, slopes at points far along these directions do.
+- where no row bends, derivatives at points far along these directions do.
 
 Where neither works the charge is infinite: no bound is better than one that is not proved.
 """
@@ -68,7 +69,7 @@ def charge(
     level, held = objective + least + _rest(form), two_sided(form)
     if not np.isfinite(level):
         # a part without a least value, such as a linear one: no level of the others follows, and
-        # the loss alone bounds a solution; the number is but a scale for how far slopes move
+        # the loss alone bounds a solution; the number is but a scale for how far derivatives move
         level, held = abs(objective) + (abs(least) if np.isfinite(least) else 0.0), held & False
     level = max(level, TINY)
     best = np.inf
@@ -102,7 +103,7 @@ def least_value(f2: FiniteSum, form: OneBlock, *, workspace: Workspace) -> float
 def _rest(form: OneBlock) -> float:
     """Return minus the sum of the infima of the penalties."""
     zero = np.zeros_like(form.offset)
-    if form.off(zero).any():  # the least value found may be that of a slope without an end
+    if form.off(zero).any():  # the least value found may be that of a derivative without an end
         return np.inf
     return float(sum(float(part.conjugate(zero[rows])) for part, rows in flat(form)))
 
@@ -338,7 +339,7 @@ def _by_curvature(
     objective: float,
     workspace: Workspace,
 ) -> float:
-    """Return the bound that slopes near u prove, moved along their curvature; c is N'N of r's."""
+    """Return what derivatives near u prove, moved along their curvature; c is N'N of r's."""
     f2 = space.f2
     known = offers(f2.loss, Has.CURVATURE) and has_margins(f2.loss, u)
     if not known or space.size > PROOF.most_free:
@@ -350,7 +351,7 @@ def _by_curvature(
     most, size, theta = made
     if most == 0.0 or theta == 0.0:
         return 0.0 if most == 0.0 else np.inf
-    # what the moved slopes do to the coordinates that penalties hold
+    # what the moved derivatives do to the coordinates that penalties hold
     columns, pulled = np.sqrt(energies), mean_size(f2, theta * size)
     rows, _ = split.absorb(columns * pulled if u.ndim == 1 else columns[:, None] * pulled)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -376,12 +377,13 @@ def _by_far_points(
     objective: float,
     workspace: Workspace,
 ) -> float:
-    """Return the bound that slopes at points far along each direction prove, both ways.
+    """Return the bound that derivatives at points far along each direction prove, both ways.
 
-    With slopes v of any point, ``F(x) >= D(v, mu) + <r, x>``. The part of r that rows absorb costs
-    as ever, and what is left is ``<a, y>``, y the components of x along the directions. A point
-    beyond a plateau, along direction k in the sense s, has ``s a_k > 0``; where the components of
-    these slopes along k outweigh those along the others (an M-matrix), all |y_k| are bounded.
+    With derivatives v of any point, ``F(x) >= D(v, mu) + <r, x>``. The part of r that rows absorb
+    costs as ever, and what is left is ``<a, y>``, y the components of x along the directions. A
+    point beyond a plateau, along direction k in the sense s, has ``s a_k > 0``; where the
+    components of these derivatives along k outweigh those along the others (an M-matrix), all
+    |y_k| are bounded.
     """
     f2, K = space.f2, space.size
     if K > PROOF.most_far or not c.any():
@@ -416,14 +418,14 @@ def _by_far_points(
 
 
 def _beyond(space: FreeSpace, z: Array, u: Array, ahead: Array, direction: Array) -> Array | None:
-    """Return slopes so far ahead that F rises there by a share of what single rows do."""
+    """Return derivatives so far ahead that F rises there by a share of what single rows do."""
     top = float(np.abs(ahead).max(initial=0.0))
     if top == 0.0:
         return None
     enough = PROOF.rises * float(np.abs(weighted(space.q, u * ahead)).mean())
     step = PROOF.nearest * (1.0 + float(np.abs(z).max(initial=0.0))) / top
     for _ in range(PROOF.often):
-        v = np.asarray(space.loss.slope(z + step * ahead, space.f2.y), dtype=np.float64)
+        v = np.asarray(space.loss.derivative(z + step * ahead, space.f2.y), dtype=np.float64)
         if not np.isfinite(v).all():
             return None
         if float(space.gradient(v) @ direction) > max(enough, TINY):
@@ -442,11 +444,12 @@ def _moves(
     columns: Array,
     workspace: Workspace,
 ) -> tuple[float, Array, float] | None:
-    """Return the largest component in whitened directions, sizes of moved slopes, and theta.
+    """Return the largest component in whitened directions, sizes of moved derivatives, and theta.
 
-    In these directions the Hessian of the rows that may move is the identity: slopes that move by
-    at most ``theta * size`` tilt F by theta in every one of them. Rows with little room may move
-    where the others do not bend along every direction. ``columns`` are the sizes of the columns.
+    In these directions the Hessian of the rows that may move is the identity: derivatives that
+    move by at most ``theta * size`` tilt F by theta in every one of them. Rows with little room
+    may move where the others do not bend along every direction. ``columns`` are the sizes of the
+    columns.
     """
     found: tuple[float, Array, float] | None = None
     error = space.error(columns)

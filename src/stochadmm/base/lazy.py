@@ -20,7 +20,7 @@ def load(package: str, places: Mapping[str, Iterable[str]], name: str) -> Any:
 
     Examples
     --------
-    >>> from stochadmm.base.on_demand import load
+    >>> from stochadmm.base.lazy import load
     >>> load("stochadmm", {"losses": ["Huber", "Absolute = Quantile"]}, "Absolute")
     <class 'stochadmm.losses._quadratic.Quantile'>
     """

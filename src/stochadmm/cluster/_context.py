@@ -9,7 +9,7 @@ from contextvars import ContextVar
 
 from ..data import Source, is_on_dask
 from ._dask import Dask
-from ._here import Local, Processes
+from ._local import Local, Processes
 from ._tree import Engine
 
 _current: ContextVar[Engine | None] = ContextVar("engine", default=None)

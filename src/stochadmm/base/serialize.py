@@ -73,7 +73,7 @@ class Writer:
     Examples
     --------
     >>> import numpy as np
-    >>> from stochadmm.base.plain import Reader, Writer
+    >>> from stochadmm.base.serialize import Reader, Writer
     >>> data = np.arange(6.0)
     >>> writer = Writer({"data": [data]})
     >>> text = writer.describe({"rows": data, "half": data / 2, "seen": (1, None)})
