@@ -38,7 +38,7 @@ help:
 	@echo "make asan    tests of the kernels with the address and undefined behaviour sanitizers"
 	@echo "make bench   compare with other packages, with a table and a page in out/bench (FORM=long: hours)"
 	@echo "make docs    documentation in docs/_build/html; warnings are errors (GALLERY=short: a few examples are run, GALLERY=0: none)"
-	@echo "make nightly  what takes hours: slow tests, every processor model, the whole gallery, the oldest requirements, a release tried out, sanitizers"
+	@echo "make nightly  what takes hours, in pieces that are not run twice: soundness, damaged files, kills, faults, every processor model, sanitizers (NIGHT=...)"
 	@echo "make lint    ruff, mypy, import contracts"
 	@echo "make format  let ruff rewrite the sources"
 	@echo "make clean   remove caches and outputs"
@@ -186,15 +186,10 @@ docs: $(DOCTOOLS) $(EXT)
 	$(BIN)/sphinx-build -W --keep-going -q $(RUN_GALLERY) docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
-# Each part for itself, so that one failure does not hide another.
-nightly: export OPENBLAS_NUM_THREADS = 1
-nightly: export MKL_NUM_THREADS = 1
-nightly: export OMP_NUM_THREADS = 1
+# What takes hours, piece by piece; what has ended is not run again. NIGHT="--only fuzz --scale 0.01"
+NIGHT ?=
 nightly: $(EXT)
-	@failed=""; \
-	$(BIN)/python -m pytest -n 2 -m slow $(PYTEST_ARGS) || failed="$$failed slow-tests"; \
-	for part in test-hardware docs test-oldest test-sdist release-check asan; do make $$part || failed="$$failed $$part"; done; \
-	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+	$(BIN)/python -m nightly $(NIGHT)
 
 linklist:
 	@$(PYTHON) tools/links.py

@@ -128,7 +128,7 @@ def test_archives_that_do_not_fit_are_refused(rows, tmp_path):
         "short": "57 rows",
         "bare": "no y",
         "words": "expected numbers",
-        "text": "not a .npz archive",
+        "text": "as a .npz archive",
         "good narrow": r"columns: \[3, 4\]",
     }.items():
         with pytest.raises(ValueError, match=part):

@@ -77,10 +77,13 @@ def _keep(target: Path, older: Path) -> None:
     """Give a file a second name, at once; copy it where the disk knows no second names."""
     second = _beside(target)
     try:
-        os.link(target, second)
-    except OSError:
-        shutil.copyfile(target, second)
-    os.replace(second, older)
+        try:
+            os.link(target, second)
+        except OSError:
+            shutil.copyfile(target, second)
+        os.replace(second, older)
+    finally:
+        second.unlink(missing_ok=True)
 
 
 def sweep(path: str | Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,17 @@ from numpy.lib import format as npy
 from ..base.protocols import Array
 from ._arrays import wide
 from ._origins import Origins
-from ._protocol import Block, DataError, Shard, cuts, joined, no_targets, rows_per_block, width
+from ._protocol import (
+    Block,
+    DataError,
+    Shard,
+    cuts,
+    decoding,
+    joined,
+    no_targets,
+    rows_per_block,
+    width,
+)
 
 AHEAD = 1 << 17
 """Bytes that one call announces: of more, systems fetch only the beginning."""
@@ -32,24 +43,17 @@ class Npy:
     @classmethod
     def of(cls, path: str | Path) -> Npy:
         """Read the header of a file."""
-        try:
-            with open(path, "rb") as file:
-                version = npy.read_magic(file)
-                read = (
-                    npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-                )
-                shape, fortran, dtype = read(file)
-                start = file.tell()
-        except FileNotFoundError:
-            raise
-        except (ValueError, OSError, EOFError) as error:
-            raise ValueError(f"{path} is not a .npy file ({error})") from error
+        with decoding(path, "a .npy file"), open(path, "rb") as file:
+            version = npy.read_magic(file)
+            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, fortran, dtype = read(file)
+            start = file.tell()
         if fortran and len(shape) > 1:
             raise ValueError(f"{path} is in column-major order; save np.ascontiguousarray(X)")
         if dtype.hasobject or dtype.kind not in "fiub":
             raise ValueError(f"{path} holds {dtype}, expected numbers")
         held = os.path.getsize(path) - start
-        if held < int(np.prod(shape, dtype=np.int64)) * dtype.itemsize:
+        if held < math.prod(shape) * dtype.itemsize:
             raise ValueError(
                 f"{path} is cut short: shape {shape} is declared, {held} bytes are held"
             )

@@ -12,7 +12,7 @@ import numpy as np
 from ..base.fingerprint import fingerprint
 from ._columns import Asked, Roles, assigned, pyarrow
 from ._origins import Origins
-from ._protocol import Block, DataError, Shard, rows_per_block
+from ._protocol import Block, DataError, Shard, decoding, rows_per_block
 
 PAGE = 1 << 16
 """Bytes that are read of a column at a time."""
@@ -70,19 +70,8 @@ class ArrowShard:
 
     def batches(self, rows: int) -> Iterator[Any]:
         """Yield the wanted columns as they are decoded, and say which file cannot be."""
-        pa = pyarrow()
-        try:
+        with decoding(self.origin or self.path):
             yield from self._decoded(rows)
-        except pa.ArrowInvalid as error:
-            raise self._unreadable(error) from error
-        except OSError as error:
-            if error.errno is not None:  # of the disk, which may do better the next time
-                raise
-            raise self._unreadable(error) from error
-
-    def _unreadable(self, error: Exception) -> DataError:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return DataError(f"{self.origin or self.path} cannot be read: {reason}")
 
     def _decoded(self, rows: int) -> Iterator[Any]:
         """Yield the wanted columns: of Parquet so many rows at a time.
@@ -188,29 +177,26 @@ def is_parquet(path: str) -> bool:
 
 def _schema(path: str) -> Any:
     pa = pyarrow()
-    try:
+    with decoding(path):
         if is_parquet(path):
             import pyarrow.parquet as parquet
 
             return parquet.read_schema(path)
         with pa.memory_map(path) as mapped:
             return pa.ipc.open_file(mapped).schema
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
 
 
 def _sizes(path: str) -> tuple[int, ...]:
     pa = pyarrow()
-    if is_parquet(path):
-        import pyarrow.parquet as parquet
+    with decoding(path):
+        if is_parquet(path):
+            import pyarrow.parquet as parquet
 
-        about = parquet.read_metadata(path)
-        return tuple(about.row_group(k).num_rows for k in range(about.num_row_groups))
-    with pa.memory_map(path) as mapped:
-        file = pa.ipc.open_file(mapped)
-        return tuple(file.get_batch(k).num_rows for k in range(file.num_record_batches))
+            about = parquet.read_metadata(path)
+            return tuple(about.row_group(k).num_rows for k in range(about.num_row_groups))
+        with pa.memory_map(path) as mapped:
+            file = pa.ipc.open_file(mapped)
+            return tuple(file.get_batch(k).num_rows for k in range(file.num_record_batches))
 
 
 def _column(paths: Sequence[str], name: str) -> Iterator[Any]:

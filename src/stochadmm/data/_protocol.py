@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import struct
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
@@ -37,6 +43,38 @@ SHARDING = Sharding()
 
 class DataError(ValueError):
     """Rows that cannot be used; the message names the file and the rows."""
+
+
+DAMAGED = (
+    ValueError,  # pyarrow's errors too, among them and the next three
+    LookupError,
+    NotImplementedError,
+    OSError,
+    ArithmeticError,
+    EOFError,
+    MemoryError,
+    SyntaxError,
+    tokenize.TokenError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What decoders raise at content that is not what its format says."""
+
+
+@contextmanager
+def decoding(path: Any, kind: str = "") -> Iterator[None]:
+    """Raise what a decoder says of a file's content as a `DataError` that names the file."""
+    try:
+        yield
+    except DAMAGED as error:
+        # what the disk says stays as it is: it may do better the next time
+        of_disk = isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)
+        if of_disk or str(path) in str(error):
+            raise
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        kind = f" as {kind}" if kind else ""
+        raise DataError(f"{path} cannot be read{kind}: {reason}") from error
 
 
 @dataclass(frozen=True)
@@ -233,8 +271,12 @@ def is_numeric(array: Array) -> bool:
     return array.dtype.kind in "fiub"
 
 
+LARGEST = 1e150
+"""Of numbers beyond, squares overflow."""
+
+
 def check_block(block: Block, labels: bool = False) -> Block:
-    """Return a block whose numbers are finite; raise with the place of the first that is not.
+    """Return a block whose numbers can be squared; raise with the place of the first that cannot.
 
     Targets that are ``labels`` may be texts.
     """
@@ -249,17 +291,21 @@ def check_block(block: Block, labels: bool = False) -> Block:
         ("weight", block.weight),
         ("offset", block.offset),
     ):
-        if array is None or array.dtype.kind != "f" or np.isfinite(array).all():
+        if array is None or array.dtype.kind != "f" or array.size == 0:
             continue
-        if name == "X" and not is_sparse(block.X):
-            bad = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-        elif name == "X":
-            entry = int(np.flatnonzero(~np.isfinite(array))[0])
+        if max(float(array.max()), -float(array.min())) <= LARGEST:  # false for NaN
+            continue
+        entry = int(np.flatnonzero(~(np.abs(array.ravel().astype(np.float64)) <= LARGEST))[0])
+        if name == "X" and is_sparse(block.X):
             bad = int(np.searchsorted(block.X.indptr, entry, side="right")) - 1
         else:
-            bad = int(np.flatnonzero(~np.isfinite(array.reshape(len(block), -1)).all(axis=1))[0])
-        raise DataError(
-            f"{block.place}: {name} has a missing or infinite value in row {block.first + bad}; "
-            "remove or impute such rows"
+            bad = entry // (array.size // len(block))
+        value = array.flat[entry]
+        what = (
+            f"{value:.3g}, which is too large"
+            if np.isfinite(value)
+            else "a missing or infinite value"
         )
+        remedy = "rescale the column" if np.isfinite(value) else "remove or impute such rows"
+        raise DataError(f"{block.place}: {name} has {what} in row {block.first + bad}; {remedy}")
     return block

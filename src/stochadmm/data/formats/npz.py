@@ -17,7 +17,7 @@ from scipy import sparse
 
 from ...base.fingerprint import fingerprint
 from .._origins import Origins
-from .._protocol import Block, DataError, Source, no_targets, rows_per_block, width
+from .._protocol import Block, DataError, Source, decoding, no_targets, rows_per_block, width
 from . import Format, Request
 
 CSR_PARTS = ("data", "indices", "indptr", "shape")
@@ -50,7 +50,10 @@ class NpzShard:
 
     def blocks(self, max_bytes: int) -> Iterator[Block]:
         """Yield the rows of the archive, which is read as a whole."""
-        with np.load(self.path, allow_pickle=False) as archive:
+        with (
+            decoding(self.path, "a .npz archive"),
+            np.load(self.path, allow_pickle=False) as archive,
+        ):
             X = _rows(archive, self.path, np.dtype(self.dtype))
             read = {name: archive[name] for name in self.members.all}
         if X.shape[0] != self.n_rows:
@@ -139,7 +142,7 @@ class Header(NamedTuple):
 
 
 def _header(path: str, members: Members) -> Header:
-    try:
+    with decoding(path, "a .npz archive"):
         with zipfile.ZipFile(path) as archive:
             held = {name.removesuffix(".npy") for name in archive.namelist()}
             in_csr = "X" not in held
@@ -152,15 +155,13 @@ def _header(path: str, members: Members) -> Header:
                 )
             shape, dtype = _declared(archive, path, "data" if in_csr else "X")
             lengths = {name: _declared(archive, path, name)[0] for name in members.all}
-    except zipfile.BadZipFile as error:
-        raise ValueError(f"{path} is not a .npz archive ({error})") from error
-    if in_csr:
-        with np.load(path, allow_pickle=False) as arrays:
-            shape = tuple(int(n) for n in arrays["shape"])
-            # compressed columns have members of the same names
-            stored = arrays["format"].item() if "format" in held else b"csr"
-        if stored not in (b"csr", "csr"):
-            raise ValueError(f"{path} holds a sparse matrix as {stored!r}, expected CSR")
+        if in_csr:
+            with np.load(path, allow_pickle=False) as arrays:
+                shape = tuple(int(n) for n in arrays["shape"])
+                # compressed columns have members of the same names
+                stored = arrays["format"].item() if "format" in held else b"csr"
+    if in_csr and stored not in (b"csr", "csr"):
+        raise ValueError(f"{path} holds a sparse matrix as {stored!r}, expected CSR")
     if len(shape) != 2:
         raise ValueError(f"the rows of {path} have shape {shape}, expected (rows, columns)")
     for name, length in lengths.items():

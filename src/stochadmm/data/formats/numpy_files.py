@@ -10,7 +10,7 @@ import numpy as np
 from .._csr_files import CSRFiles
 from .._files import Npy, NpyFiles
 from .._origins import Origins
-from .._protocol import Source
+from .._protocol import DataError, Source
 from . import Format, Request
 
 
@@ -34,7 +34,13 @@ def _open(asked: Request) -> Source:
         if width.is_file():
             n_columns = int(width.read_text())
         else:
-            n_columns = 1 + int(np.load(folder / "indices.npy", mmap_mode="r").max(initial=-1))
+            indices = np.load(folder / "indices.npy", mmap_mode="r")
+            n_columns = 1 + int(indices.max(initial=-1))
+            if n_columns > max(1_000_000, 100 * indices.size):
+                raise DataError(
+                    f"{folder / 'indices.npy'} names column {n_columns - 1:,} in {indices.size:,} "
+                    "entries; if that is no mistake, write the number of columns to n_columns.txt"
+                )
         parts["y"] = Npy.of(y) if asked.needs_target else None
         return CSRFiles(
             **parts, n_columns=asked.width(n_columns), **more, origins=_origins(parts, more)
