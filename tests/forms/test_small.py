@@ -141,6 +141,61 @@ def test_answers_are_those_of_an_interior_point_solver(kind):
     assert np.abs(at.w[:-1] - w.value).max() <= 1e-3 * max(1.0, np.abs(w.value).max())
 
 
+JOINING = {
+    "rows": lambda d: {"on_coefficients": sa.RowsL21(0.1)},
+    "groups": lambda d: {"on_coefficients": sa.GroupL2(0.1, [3] * (d // 3) + [d % 3])},
+    "sparse groups": lambda d: {
+        "on_coefficients": SparseGroupNorm(0.1, [3] * (d // 3) + [d % 3]),
+    },
+    "fused rows": lambda d: {"structure": sa.Differences(d), "on_structure": sa.RowsL21(0.1)},
+}
+
+
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize("loss", [sa.Squared(), sa.Huber(0.7), sa.Quantile(0.3)], ids=repr)
+@pytest.mark.parametrize("kind", JOINING)
+def test_outputs_that_a_norm_joins_are_solved_as_one(kind, loss, storage):
+    from scipy import sparse
+
+    rng = np.random.default_rng(len(kind))
+    X = rng.standard_normal((30, 8)) * (rng.random((30, 8)) < 0.7)
+    Y = X[:, :3] @ rng.standard_normal((3, 3)) + rng.standard_normal((30, 3))
+    problem = sa.Problem.linear(
+        loss,
+        sparse.csr_array(X) if storage == "csr" else X,
+        Y,
+        intercept=storage == "csr",
+        sample_weight=rng.integers(0, 4, 30).astype(float) if kind != "rows" else None,
+        offset=rng.standard_normal((30, 3)) if kind == "groups" else None,
+        **JOINING[kind](8),
+    )
+    result = sa.minimize(problem, "small", stop=1e-8)
+    other = sa.minimize(problem, "sampled-newton", stop=1e-8, max_passes=2000)
+    assert result.converged and other.converged
+    # both gaps are below 1e-8: each bound is below the objective of the other
+    top = abs(other.objective)
+    assert result.objective - result.gap <= other.objective + 1e-12 * top
+    assert other.objective - other.gap <= result.objective + 1e-12 * top
+    pull = problem.f2.gradient(result.x2)
+    if problem.constrained:
+        pull = pull + problem.A2.rmatvec(result.dual)
+        if loss.kernel[0] == "squared":
+            assert np.abs(pull).max() <= 1e-7
+
+
+def test_joined_outputs_are_those_of_a_multitask_lasso():
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((50, 20))
+    Y = X[:, :5] @ rng.standard_normal((5, 2)) + 0.5 * rng.standard_normal((50, 2))
+    result = sa.minimize(sa.Problem.linear(sa.Squared(), X, Y, on_coefficients=sa.RowsL21(0.3)))
+    # scikit-learn's strength is that of the sum over outputs as well
+    peer = linear_model.MultiTaskLasso(0.3, fit_intercept=False, tol=1e-12).fit(X, Y)
+    assert result.info["route"] == "small"
+    np.testing.assert_allclose(result.x2, peer.coef_.T, atol=1e-6)
+    np.testing.assert_array_equal(result.x2 == 0, peer.coef_.T == 0)
+
+
 def test_zeros_and_ties_are_exact():
     _, X, y = data("squared", 0, n=200, d=10)
     problem = sa.Problem.linear(sa.Squared(), X, y, **penalty("chain+l1", 10, 0.3))

@@ -1,18 +1,19 @@
 """Problems as the small route takes them: one stack of rows S with its penalty, as arrays.
 
 ``mean loss + h(S x2)``, S the structure on top of the identity, for a single output and penalties
-that compiled loops know. Several outputs are one such problem each, where neither the loss nor a
-penalty joins them. See ``docs/design/small.md``.
+that compiled loops know. Several outputs are one such problem each where no penalty joins them,
+and else a single one in all their entries. See ``docs/design/small.md``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
+from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
@@ -24,7 +25,7 @@ from ..kernels.views import DataView, PenaltyView
 from ..operators import csr_parts, identity_scale
 from ..problem import Problem
 from ..risk import FiniteSum, loss_of_rows
-from ..risk.views import dense_view, in_single_outputs, single_views
+from ..risk.views import dense_view, in_single_outputs, joint_view, single_views
 from .compiled import terms_view
 
 
@@ -69,11 +70,20 @@ class SmallLimits:
         if terms is None:
             return "a penalty without rows of its own"
         outputs = _count(problem)
-        if outputs > 1 and not all(term.separable for term in terms):
-            return "a penalty that joins the outputs"
+        if _joined(terms, outputs):
+            n, p, outputs = n * outputs, p * outputs, 1  # one problem in all their entries
+            # a Hessian with zeros between the outputs, in every step where it is not constant
+            quadratic = offers(cast(FiniteSum, problem.f2).loss, Has.SQUARE)
+            if not self.admits(n, p if quadratic else 2 * p):
+                return "it is not small with all outputs in one"
         if outputs * max(n, p) * p * p > self.products:
             return "outputs are many"
         return None
+
+
+def _joined(terms: list[Term], outputs: int) -> bool:
+    """Say whether a penalty joins the outputs."""
+    return outputs > 1 and not all(term.separable for term in terms)
 
 
 def _compiled(f2: FiniteSum) -> bool:
@@ -102,8 +112,14 @@ def why_not_one_call(
 
 def ends_exactly(problem: Problem, workspace: Workspace) -> bool:
     """Say whether zeros come out exact: groups beside other penalties end at rounding's size."""
-    terms = all_terms(problem, workspace) or []
+    terms = [t for t in all_terms(problem, workspace) or [] if not _is_zero(t)]
     return len(terms) < 2 or not any(term.kind == GroupNorms.kind for term in terms)
+
+
+def _is_zero(term: Term) -> bool:
+    """Say whether a term penalizes nothing: that of an intercept."""
+    l1, l2 = term.per_row()[:2]
+    return not (l1.any() or l2.any() or term.groups()[1].any() or term.bounded)
 
 
 def all_terms(problem: Problem, workspace: Workspace) -> list[Term] | None:
@@ -130,10 +146,9 @@ class Hessian:
     known: bool = False
 
     @classmethod
-    def of(cls, f2: FiniteSum) -> Hessian:
-        """Return room for it, nothing for other losses."""
-        quadratic = offers(f2.loss, Has.SQUARE)
-        return cls(np.empty((f2.n_columns, f2.n_columns)) if quadratic else None)
+    def of(cls, f2: FiniteSum, columns: int) -> Hessian:
+        """Return room for that of so many columns, nothing for losses that are not quadratic."""
+        return cls(np.empty((columns, columns)) if offers(f2.loss, Has.SQUARE) else None)
 
 
 @dataclass(frozen=True)
@@ -149,9 +164,13 @@ class SmallForm:
     hessian: Hessian
     again: Array
     """Rows that are repeated at the end, for the l1 norm beside a norm of groups."""
+    outputs: int = 1
+    """Outputs that are joined. Their mean is over entries, so that it and the penalty are smaller
+    by this factor."""
 
     def multiplier(self, mu: Array) -> Array:
         """Return the multiplier of x1 that belongs to one of all rows."""
+        mu = mu * self.outputs
         total = mu[: self.n_structure].copy()
         if self.again.size:
             own = self.again < self.n_structure
@@ -162,7 +181,7 @@ class SmallForm:
         """Return arrays and numbers of the answer, from a start and a multiplier of x1."""
         mu = np.zeros(self.h.n_rows)
         if dual is not None:
-            mu[: self.n_structure] = dual
+            mu[: self.n_structure] = dual / self.outputs
         n, p = self.f.n_rows, x2.size
         problem = SmallProblem(
             self.f,
@@ -181,6 +200,15 @@ class SmallForm:
         )
         found = small_route(problem)
         self.hessian.known = True
+        if self.outputs > 1:
+            problem.gradient[:] *= self.outputs
+            value, penalty, bound = (self.outputs * number for number in found[:3])
+            found = found._replace(
+                value=value,
+                penalty=penalty,
+                bound=float(np.nextafter(bound, -np.inf)),
+                inner_penalty=self.outputs * found.inner_penalty,
+            )
         return problem, found
 
 
@@ -220,16 +248,27 @@ def minimize_in_columns(
 
 
 def small_forms(problem: Problem, workspace: Workspace) -> list[SmallForm]:
-    """Return the forms of a problem that `SmallLimits` admits, one per output."""
+    """Return the forms of a problem that `SmallLimits` admits: one, or one per output."""
     p, rows = problem.shape2[0], problem.shape1[0]
     terms = all_terms(problem, workspace) or []
     own = p if problem.h2 is not None else 0
-    parts = workspace.shared.once(structure_rows, problem.A2, own)
+    f2, outputs = cast(FiniteSum, problem.f2), _count(problem)
+    joined = outputs if _joined(terms, outputs) else 1
+    parts = workspace.shared.once(structure_rows, problem.A2, own, joined)
+    if joined > 1:
+        terms, rows = [cast(Term, term.flat(joined)) for term in terms], rows * joined
     terms, again = _taken_apart(terms)
     if again.size:
         parts = _with_rows(*parts, again)
-    f2, outputs = cast(FiniteSum, problem.f2), _count(problem)
-    hessian = workspace.shared.once(Hessian.of, f2)
+    hessian = workspace.shared.once(Hessian.of, f2, p * joined)
+    if joined > 1:
+        h = terms_view(terms, parts[0].size - 1, 1, np.dtype(np.float64))
+        # rounded toward zero: what bounds the smaller problem from below bounds the true one
+        smaller = (np.nextafter(a / joined, 0.0) for a in (h.l1, h.l2, h.group_weights))
+        l1, l2, group_weights = smaller
+        h = replace(h, l1=l1, l2=l2, group_weights=group_weights)
+        view = workspace.shared.once(joint_view, f2)
+        return [SmallForm(view, h, *parts, rows, hessian, again, joined)]
     forms = []
     for k, view in enumerate(workspace.shared.once(single_views, f2)):
         own_terms = [term.of_output(k, outputs) for term in terms]
@@ -269,8 +308,17 @@ def _with_rows(
     )
 
 
-def structure_rows(A: Any, own: int) -> tuple[Array, Array, Array]:
-    """Return row pointers, columns and values of A on top of ``own`` rows of the identity."""
+def structure_rows(A: Any, own: int, outputs: int = 1) -> tuple[Array, Array, Array]:
+    """Return row pointers, columns and values of A on top of ``own`` rows of the identity.
+
+    With several outputs, those of the same matrix on all entries: each row once per output.
+    """
+    if outputs > 1:
+        indptr, indices, data = structure_rows(A, own)
+        columns = own or A.shape[1]
+        S = sparse.csr_array((data, indices, indptr), shape=(indptr.size - 1, columns))
+        S = sparse.csr_array(sparse.kron(S, sparse.eye_array(outputs), "csr"))
+        return S.indptr.astype(np.int32), S.indices.astype(np.int32), S.data
     indptr, indices = np.arange(own + 1, dtype=np.int32), np.arange(own, dtype=np.int32)
     data = np.ones(own)
     if A is None:

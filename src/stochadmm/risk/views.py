@@ -84,6 +84,36 @@ def single_views(f2: FiniteSum) -> list[DataView]:
     ]
 
 
+def joint_view(f2: FiniteSum) -> DataView:
+    """Return all outputs as a single one, in float64: every target is a row of ``kron(X, I)``."""
+    outputs = f2.n_outputs or 1
+    X = f2.X.toarray() if f2.storage == "csr" else f2.X
+    if f2.intercept:
+        X = np.column_stack([X, np.ones(f2.n_terms)])
+    none = np.empty(0)
+    weight = none if f2.weight is None else np.repeat(f2.weight, outputs).astype(np.float64)
+    offset = none if f2.offset is None else f2.offset.astype(np.float64).ravel()
+    loss: Any = f2.loss
+    name, p0, p1 = loss.kernel
+    return DataView(
+        f2.n_terms * outputs,
+        X.shape[1] * outputs,
+        1,
+        False,
+        np.kron(X.astype(np.float64), np.eye(outputs)),
+        none,
+        none,
+        none,
+        f2.y.astype(np.float64).reshape(-1, 1),
+        weight,
+        offset,
+        False,
+        str(name),
+        float(p0),
+        float(p1),
+    )
+
+
 def data_view(f2: FiniteSum) -> DataView:
     """Return the rows of a finite sum; nothing is copied."""
     dtype = f2.dtype

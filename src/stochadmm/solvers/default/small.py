@@ -91,10 +91,10 @@ class Small(Solver[SmallState]):
         )
 
     def epoch(self, problem: Problem, state: SmallState, rng: np.random.Generator) -> None:
-        """Solve from the point and the multiplier at hand, one output after the other."""
+        """Solve from the point and the multiplier at hand, each form by itself."""
         forms = state.workspace.once(small_forms, problem, state.workspace)
         dtype, count = problem.dtype, len(forms)
-        start, dual = (x.reshape(len(x), count) for x in (state.x.x2, state.dual))
+        start, dual = (x.reshape(-1, count) for x in (state.x.x2, state.dual))
         solved = [
             _solve(form, start[:, k], dual[:, k] if problem.constrained else None)
             for k, form in enumerate(forms)
@@ -114,7 +114,7 @@ class Small(Solver[SmallState]):
         value, bound = sum(one.value for one in found), sum(one.bound for one in found)
         objective = value + sum(one.penalty for one in found)
         if dtype == np.float64:
-            shape = (len(at[0].z), *problem.shape2[1:])
+            shape = (problem.f2.n_terms, *problem.shape2[1:])
             gradient = _joined([one.gradient for one in at], problem.shape2)
             z, u = (_joined(rows, shape) for rows in ([o.z for o in at], [o.u for o in at]))
             state.cache = Evaluation(x2, value, gradient, z, u)
