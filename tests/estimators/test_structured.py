@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.linear_model import PoissonRegressor
 from sklearn.model_selection import GridSearchCV
@@ -58,7 +59,6 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # halves of ten rows may be separable
 @parametrize_with_checks([kind(alphas=2, cv=2, eps=0.01) for kind in SEARCHES])
 def test_scikit_learn_contract_of_searches(estimator, check):
@@ -367,6 +367,38 @@ def test_models_travel_through_pickle_clone_pipelines_and_searches():
     search = GridSearchCV(pipe, {"structuredregressor__alpha": [1e-3, 1e-2]}, cv=2)
     search.fit(X, frame["claims"])
     assert search.predict(X).shape == (400,)
+
+
+def test_searches_and_pipelines_pass_exposure_on():
+    frame = motor(400)
+    X = frame.drop(columns=["claims", "years"])
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = sa.StructuredRegressor(terms=TERMS, loss="poisson")
+        model.set_fit_request(exposure=True).set_score_request(exposure=True)
+        pipe = make_pipeline(FunctionTransformer(), model)
+        search = GridSearchCV(pipe, {"structuredregressor__alpha": [1e-3, 1e-2]}, cv=2)
+        search.fit(X, frame["claims"], exposure=frame["years"])
+    own = sa.StructuredRegressor(search.best_params_["structuredregressor__alpha"])
+    own.set_params(terms=TERMS, loss="poisson").fit(frame, "claims", exposure="years")
+    np.testing.assert_allclose(search.predict(X), own.predict(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["one alpha", "search", "labels"])
+def test_models_travel_through_skops(kind):
+    sio = pytest.importorskip("skops.io")
+    frame = motor(300)
+    model = sa.StructuredRegressor(1e-3, terms=TERMS, loss="poisson", refit=True)
+    if kind == "search":
+        model = sa.StructuredRegressorCV(terms=TERMS, loss="poisson", alphas=3, cv=2)
+    if kind == "labels":
+        labels = np.where(frame["claims"] > 0, "yes", "no")
+        model = sa.StructuredClassifier(1e-3, terms=TERMS, remainder="drop").fit(frame, labels)
+    else:
+        model.fit(frame, "claims", exposure="years")
+    written = sio.dumps(model)
+    again = sio.loads(written, trusted=sio.get_untrusted_types(data=written))
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+    assert again.status_ is model.status_ and again.level_map_ == model.level_map_
 
 
 def test_a_classifier_of_a_frame_gives_odds():

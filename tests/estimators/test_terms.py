@@ -101,7 +101,7 @@ def check(kind, seed):
     terms, penalty, constraints = KINDS[kind]
     value = best(frame, k, h, penalty, constraints, kind == "grid")
     model = sa.StructuredRegressor(
-        ALPHA, terms=terms, weights="equal", loss="poisson", tol=1e-9
+        ALPHA, terms=terms, weights="equal", loss="poisson", tol=1e-8
     ).fit(frame[["a", "b"]], frame["y"])
     assert model.result_.objective == pytest.approx(value, abs=SLACK)
     assert model.result_.objective - model.result_.gap <= value + SLACK
@@ -318,7 +318,7 @@ def test_fits_of_claims_reach_the_optimum_of_smurfs_model(run):
         **dict.fromkeys(("sex", "fuel", "use", "fleet"), sparse),
     }
     y, offset = frame["nclaims"].to_numpy(), np.log(frame["expo"].to_numpy())
-    model = sa.StructuredRegressor(terms=terms, remainder="drop", loss="poisson", tol=1e-6)
+    model = sa.StructuredRegressor(terms=terms, remainder="drop", loss="poisson", tol=1e-8)
     model.alpha = at_smurfs_scale(model, frame, y, r["lam"], one)
     model.fit(frame, y, offset=offset)
     # half the deviance is the loss less that of perfect predictions

@@ -44,6 +44,9 @@ class Status(enum.Enum):
     DIVERGED = "diverged"
     INTERRUPTED = "interrupted"
 
+    def __reduce__(self) -> tuple[Any, ...]:  # what skops asks for, where pickle has its own way
+        return Status, (self.value,)
+
 
 @dataclass(frozen=True)
 class Record:
