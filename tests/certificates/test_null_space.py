@@ -9,7 +9,8 @@ from sklearn.linear_model import PoissonRegressor
 
 import stochadmm as sa
 from stochadmm.certificates.null_space import clear_free_directions
-from stochadmm.run.path import alpha_max, at_strength, null_model
+from stochadmm.run.null_model import null_model
+from stochadmm.run.path import alpha_max, at_strength
 
 LOSSES = [
     sa.Quantile(0.9),

@@ -9,7 +9,7 @@ import pytest
 import stochadmm as sa
 from stochadmm.base.workspace import Workspace
 from stochadmm.run import loop
-from stochadmm.run.limits import Habits, Limits
+from stochadmm.run.loop import Limits
 from stochadmm.run.minimize import Request, solve
 
 N, D = 40, 4
@@ -95,13 +95,13 @@ def test_an_interrupt_at_any_call_of_the_loss_returns_a_true_result(solver, stop
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_states_that_are_too_large_to_copy_lose_no_measured_point(solver):
-    habits = Habits(largest_copy=0)
-    whole, calls = run((), solver, habits=habits)
+def test_states_that_are_too_large_to_copy_lose_no_measured_point(solver, monkeypatch):
+    monkeypatch.setattr(loop, "LARGEST_COPY", 0)
+    whole, calls = run((), solver)
     records = [r.objective for r in whole.history]
     seen = set()
     for n in range(1, calls + 1, 1 + calls // 25):
-        result, _ = run([n], solver, habits=habits)
+        result, _ = run([n], solver)
         check(result)
         assert [r.objective for r in result.history] == records[: result.n_epochs]
         if result.state is None and result.n_epochs < whole.n_epochs:
@@ -113,7 +113,7 @@ def test_states_that_are_too_large_to_copy_lose_no_measured_point(solver):
     assert len(seen) >= min(whole.n_epochs, 2)
 
 
-def test_a_method_that_works_in_its_own_arrays_keeps_its_best_point():
+def test_a_method_that_works_in_its_own_arrays_keeps_its_best_point(monkeypatch):
     class InPlace:
         """Goes down, then up, in one array."""
 
@@ -132,8 +132,8 @@ def test_a_method_that_works_in_its_own_arrays_keeps_its_best_point():
             state.n_passes += 1
 
     for limit in (0, 1 << 28):
-        asked = Request(sa.Never(), habits=Habits(largest_copy=limit))
-        result = solve(problem(), InPlace(), asked, Workspace())
+        monkeypatch.setattr(loop, "LARGEST_COPY", limit)
+        result = solve(problem(), InPlace(), Request(sa.Never()), Workspace())
         check(result)
         assert result.n_epochs == 5
         assert result.objective == min(r.objective for r in result.history)

@@ -21,12 +21,12 @@ from stochadmm.forms.structure import StructureSolver
 from stochadmm.run import path
 from stochadmm.run.minimize import Request
 from stochadmm.run.minimize import solve as solve_in
+from stochadmm.run.null_model import null_model
 from stochadmm.run.path import (
     _norms_of_coefficients,
     alpha_grid,
     alpha_max,
     at_strength,
-    null_model,
     solve_path,
 )
 
@@ -260,7 +260,7 @@ def stacked(kind, d=40):
 def test_alpha_max_between_bounds_is_that_of_exact_proximal_steps(kind, d, monkeypatch):
     unit = stacked(kind, d)
     fast = alpha_max(unit)
-    monkeypatch.setattr(path, "SEARCH", path.StrengthOptions(small_enough=d))
+    monkeypatch.setattr(path, "DENSE_IDENTITY", d)
     monkeypatch.setattr(path, "_norms_of_coefficients", lambda *parts: None)
     np.testing.assert_allclose(fast, alpha_max(unit), rtol=2e-6)
 

@@ -13,7 +13,7 @@ import pytest
 
 import stochadmm as sa
 from stochadmm.base.workspace import Workspace
-from stochadmm.run.stalled import why_no_bound
+from stochadmm.run.monitor import why_no_bound
 from stochadmm.solvers import State
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "stop-and-resume.md"

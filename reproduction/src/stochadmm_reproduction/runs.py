@@ -21,9 +21,8 @@ from stochadmm import FiniteSum, Pair, Problem
 from stochadmm.base.workspace import Workspace
 from stochadmm.run.answer import Resumable
 from stochadmm.run.checkpoint import Checkpoint, load, older
-from stochadmm.run.limits import Stopwatch
-from stochadmm.run.loop import epochs, generator_of
-from stochadmm.run.measured import Memory
+from stochadmm.run.loop import Stopwatch, epochs, generator_of
+from stochadmm.run.monitor import Memory
 from stochadmm.solvers import AnySolver, State
 
 from . import problems, starts

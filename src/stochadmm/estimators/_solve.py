@@ -16,7 +16,7 @@ from ..base.capabilities import fact
 from ..base.fingerprint import fingerprint
 from ..base.workspace import Workspace
 from ..problem import Problem
-from ..run.limits import Limits
+from ..run.loop import Limits
 from ..run.minimize import Request
 from ..run.minimize import solve as solve_in
 from ..run.result import Record, Result, Status
@@ -28,25 +28,8 @@ from .prediction_range import in_range
 ROUNDING = {"float64": 1e-14, "float32": 1e-7}  # relative gaps that small problems aim at
 
 
-@dataclass(frozen=True)
-class FitOptions:
-    """How far a fit goes beyond its tolerance, and when it gives up."""
-
-    small: int = 200_000
-    """Multiplications of a step: below, the last digits cost less than a second."""
-    small_passes: float = 1000.0
-    """Limit of passes of small problems, whose passes cost next to nothing."""
-    passes: float = 500.0
-    """Limit of passes of all others."""
-    polished: float = 1e-4
-    """The default tolerance; a looser one is taken at its word."""
-    enough_to_choose: float = 1e-9
-    """Aim of small fits in cross-validation, which are compared and thrown away."""
-    shortest: float = 1e-3
-    """Seconds of a fit whose time is over before it begins."""
-
-
-OPTIONS = FitOptions()
+SHORTEST = 1e-3
+"""Seconds of a fit whose time is over before it begins."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +61,7 @@ class Budget:
     @property
     def max_seconds(self) -> float | None:
         """What ``minimize`` is given."""
-        return None if self.moment == math.inf else max(self.left, OPTIONS.shortest)
+        return None if self.moment == math.inf else max(self.left, SHORTEST)
 
 
 def solve(
@@ -103,13 +86,18 @@ def solve(
     ``checkpoint`` where that exists. Losses that are exact in a range of predictions only are
     given a wider one where the answer lies beyond.
     """
-    small = _work(problem) <= OPTIONS.small and loss_of_source(problem.f2) is None
+    # multiplications of a pass or of a square matrix: below 200,000 the last digits cost less than
+    # a second, and passes next to nothing
+    (rows, *outputs), n = problem.shape2, problem.f2.n_terms
+    work = max(n, rows) * rows * math.prod(outputs)
+    small = work <= 200_000 and loss_of_source(problem.f2) is None
     stop: Rule = Gap(tol)
-    if small and tol <= OPTIONS.polished:
-        aim = max(ROUNDING[problem.dtype.name], 0.0 if last_digits else OPTIONS.enough_to_choose)
+    if small and tol <= 1e-4:  # the default; a looser one is taken at its word
+        aim = max(ROUNDING[problem.dtype.name], 0.0 if last_digits else 1e-9)
         stop = Polished(tol, aim) if aim < tol else stop
-    passes = OPTIONS.small_passes if small else OPTIONS.passes
-    passes = passes if max_passes is None else max_passes
+    passes = (1000.0 if small else 500.0) if max_passes is None else max_passes
+    if isinstance(random_state, np.random.RandomState):
+        random_state = int(random_state.randint(np.iinfo(np.int32).max))
 
     def once(problem: Problem, before: Result | None) -> Result:
         file = checkpoint
@@ -120,7 +108,7 @@ def solve(
             limits=Limits(passes, budget.max_seconds),
             start=start if before is None else (before.pair, before.dual),
             callback=callback,
-            random_state=_generator(random_state),
+            random_state=random_state,
             verbose=verbose,
             resumable=False,
             checkpoint=file,
@@ -129,18 +117,6 @@ def solve(
         return solve_in(problem, solver, asked, workspace)
 
     return in_range(problem, once, workspace)
-
-
-def _work(problem: Problem) -> int:
-    """Return the multiplications of a pass or of a square matrix, whichever are more."""
-    rows, outputs = problem.f2.n_terms, math.prod(problem.shape2[1:])
-    return max(rows, problem.shape2[0]) * problem.shape2[0] * outputs
-
-
-def _generator(random_state: Any) -> Any:
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(np.iinfo(np.int32).max))
-    return random_state
 
 
 def warn_unless_converged(name: str, result: Result, data: Data, tol: float, scaled: bool) -> None:

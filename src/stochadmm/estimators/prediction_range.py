@@ -14,7 +14,8 @@ from ..base.capabilities import Has, fact, offers
 from ..base.workspace import Workspace
 from ..problem import Problem
 from ..risk import FiniteSum
-from ..run.path import alpha_max, null_model
+from ..run.null_model import null_model
+from ..run.path import alpha_max
 from ..run.prediction_range import ROUNDING, beyond_range, wider
 from ..run.result import Result
 from ..streaming import StreamedSum, loss_of_source

@@ -1,9 +1,10 @@
-"""From the best point of a run to its result."""
+"""From the best point of a run to its result, in the units of the user."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -13,11 +14,15 @@ from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..certificates.repair import pulled_inside
 from ..exact import as_pair, candidates
-from ..problem import Problem
-from ..solvers import State
-from .measured import Measured, Memory
-from .monitor import Monitor, final_status
-from .result import Record, Result, Status
+from ..forms.equilibrate import Units
+from ..forms.summary import Summarized, checked_against_rows
+from ..problem import Pair, Problem
+from ..risk.finite_sum import FiniteSum
+from ..solvers import State, start_point
+from ..streaming import StreamedSum
+from .monitor import DISPROVED, Measured, Memory, Monitor, final_status, infeasibility
+from .result import Record, Result, Status, point_and_dual
+from .stopping import Rule
 
 
 class Resumable(NamedTuple):
@@ -131,7 +136,7 @@ def inside(best: Measured, monitor: Monitor, state: State) -> Measured:
         return best
     found = monitor.appraise(state, pair, kkt=best.kkt_residual, dual=best.dual, cache=None)
     costs = found.objective - F
-    free = costs <= monitor.habits.disproved * (1.0 + abs(F)) and found.meets >= best.meets
+    free = costs <= DISPROVED * (1.0 + abs(F)) and found.meets >= best.meets
     return found if free else best
 
 
@@ -164,3 +169,131 @@ def structured(best: Measured, monitor: Monitor, state: State) -> Measured:
         if found.objective <= allowed and found.meets >= best.meets:
             return found
     return best
+
+
+def start_in(units: Units, start: Any) -> Any:
+    """Return what a run may start from in the units of the solver."""
+    point, dual = point_and_dual(start)
+    if point is None:
+        return None
+    pair, multiplier = start_point(units.original, point, dual)
+    return units.into(pair), None if dual is None else units.into_dual(multiplier)
+
+
+def start_without_rows(whole: Summarized, start: Any) -> Any:
+    """Return what a run may start from in the coordinates of the problem without rows."""
+    point, dual = point_and_dual(start)
+    if point is None:
+        return None
+    pair, multiplier = start_point(whole.original, point, dual)
+    return whole.into(pair), None if dual is None else multiplier
+
+
+def result_of(units: Units, found: Result, rule: Rule) -> Result:
+    """Return a result in the units of the user, with what is true of its arrays there."""
+    problem, pair = units.original, units.back(found.pair)
+    coef, intercept = found.coef, found.intercept
+    if problem.intercept:
+        coef = np.concatenate([coef, np.reshape(intercept, (1, *coef.shape[1:]))])
+    inside = Pair(found.x1, coef.astype(found.x2.dtype))
+    whole = units.back(inside).x2 + 0
+    coef, intercept = split_off(problem, whole)
+    found = replace(
+        found,
+        coef=coef,
+        intercept=intercept,
+        x1=pair.x1,
+        x2=pair.x2,
+        dual=units.back_dual(found.dual),
+        output=units.back(found.output),
+        ergodic=None if found.ergodic is None else units.back(found.ergodic),
+        info=found.info | {"units": units.describe()},
+    )
+    if units.rows is not None:
+        found = replace(found, feasibility=infeasibility(problem, pair)[1])
+        found = _renewed(found, found.objective, rule)
+    exact = units.shift is None and np.array_equal(units.into(Pair(pair.x1, whole)).x2, inside.x2)
+    if exact:
+        return found
+    # The point was rounded on its way back. Its F is computed in the units of the solver, where
+    # the intercept and what is shifted against it do not cancel.
+    scaled, moved = units.problem, units.into(Pair(found.x1, whole.astype(np.float64)))
+    point = scaled.feasible(Pair(moved.x1.astype(np.float64), moved.x2))
+    at = cast(FiniteSum, scaled.f2).evaluate_exactly(point.x2)
+    return _renewed(found, at.value + scaled.penalty(point), rule)
+
+
+def summary_result(whole: Summarized, found: Result, rule: Rule, reads: float) -> Result:
+    """Return the result of a problem without rows, with F of its arrays read off the rows.
+
+    ``reads`` is what the problem without rows took; strengths of a path share it.
+    """
+    problem = whole.original
+    x2, objective = checked_against_rows(whole, found.coef.astype(np.float64))
+    coef, intercept = split_off(problem, x2 + 0)
+    ergodic = None if found.ergodic is None else whole.back(found.ergodic)
+    route = found.info.get("route", found.info["solver"])
+    why = "a squared loss: sums of products make the rows superfluous"
+    found = replace(
+        found,
+        coef=coef,
+        intercept=intercept,
+        x2=whole.back(found.pair).x2,
+        output=whole.back(found.output),
+        ergodic=ergodic,
+        # the read that F is checked by comes after all steps
+        n_passes=reads + 1.0,
+        n_gradients=reads + 1.0,
+        history=[replace(record, passes=reads, gradients=reads) for record in found.history],
+        info=found.info
+        | {
+            "route": "streamed-gram",
+            "inner_route": route,
+            "reason": why,
+            "data": list(cast(StreamedSum, problem.f2).notes),
+        },
+    )
+    # sums of products are those of rows that differ from the user's by rounding
+    return _renewed(found, objective, rule, whole.rounding.most(objective))
+
+
+def _renewed(found: Result, objective: float, rule: Rule, slack: float = 0.0) -> Result:
+    """Return a result with another objective, and the gap and verdict that follow from it.
+
+    ``slack`` is how much lower than the bound of the run the optimum may be.
+    """
+    if found.gap is None or not found.history:
+        return replace(found, objective=objective)
+    bound = found.objective - found.gap - slack
+    # an objective that is lower by rounding proves nothing that the bound did not
+    gap = max(objective - bound, found.gap + slack) if np.isfinite(objective) else np.inf
+    if objective < bound - DISPROVED * (1.0 + abs(bound)):
+        gap = np.inf  # a bound that a feasible point refutes
+    size = found.gap / found.relative_gap if found.relative_gap else abs(found.objective)
+    relative = gap / size if size > 0 else (0.0 if gap == 0 else np.inf)
+    record = replace(
+        found.history[-1],
+        objective=objective,
+        gap=gap,
+        relative_gap=relative,
+        feasibility=found.feasibility,
+    )
+    wanted = rule.wanted_gap()
+    accepted = rule.accepts(record) and "beyond_range" not in found.info
+    accepted = accepted and (wanted is None or found.feasibility <= wanted.tol)
+    status, message, info = final_status(found.status, accepted), rule.describe(record), found.info
+    if found.feasibility:
+        message = f"{message}; feasibility {found.feasibility:.2e}"
+    if status is Status.STALLED or "beyond_range" in info:
+        words = "rounding of the returned arrays allows no smaller gap"
+        info = {"limited_by": words} | info
+        message = f"{message}; {info['limited_by']}"
+    return replace(
+        found,
+        objective=objective,
+        gap=gap,
+        relative_gap=relative,
+        status=status,
+        message=message,
+        info=info,
+    )

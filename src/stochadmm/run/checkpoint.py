@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -29,7 +28,6 @@ FORMAT = 1
 MAGIC = b"stochadmm checkpoint "
 DIGITS = 64
 """Of the checksum, in hexadecimal."""
-CHUNK = 1 << 20
 
 
 class CheckpointError(ValueError):
@@ -66,10 +64,15 @@ class Checkpoint:
             raise FileNotFoundError(f"checkpoint: there is no folder {self.path.parent}; make it")
         if self.path.is_dir():
             raise IsADirectoryError(f"checkpoint: {self.path} is a folder; name a file in it")
-        if self.path.exists() and not _begins_like_one(self.path):
-            raise FileExistsError(
-                f"checkpoint: {self.path} exists and is no checkpoint; name another file"
-            )
+        if self.path.exists():
+            first = b"?"  # what is no file is none either
+            if self.path.is_file():
+                with open(self.path, "rb") as file:
+                    first = file.read(len(MAGIC))
+            if not MAGIC.startswith(first):  # an empty file may become one
+                raise FileExistsError(
+                    f"checkpoint: {self.path} exists and is no checkpoint; name another file"
+                )
         sweep(self.path)
 
     @property
@@ -209,20 +212,6 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _digest(file: IO[bytes]) -> bytes:
     total = blake2b(digest_size=DIGITS // 2)
-    for chunk in _chunks(file):
+    while chunk := file.read(1 << 20):
         total.update(chunk)
     return total.hexdigest().encode()
-
-
-def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    while chunk := file.read(CHUNK):
-        yield chunk
-
-
-def _begins_like_one(path: Path) -> bool:
-    """Say whether a file is empty or begins as checkpoints do."""
-    if not path.is_file():
-        return False
-    with open(path, "rb") as file:
-        first = file.read(len(MAGIC))
-    return MAGIC.startswith(first)

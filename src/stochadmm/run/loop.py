@@ -7,6 +7,7 @@ was measured, with the state that belongs to the last one; before there is one, 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from ..base.capabilities import fact, has_members
 from ..base.clock import NEVER, Deadline
 from ..base.fingerprint import Unidentified, fingerprint
 from ..base.protocols import Array
-from ..base.validation import generator
+from ..base.validation import generator, is_between, is_whole
 from ..base.workspace import Workspace
 from ..forms.dense_step import LARGEST_DENSE
 from ..problem import Problem
@@ -29,14 +30,88 @@ from ..solvers import ENGINES, AnySolver, State, choose_engine, start_point
 from ..streaming import counted_reads, facts_of, loss_of_source
 from .answer import About, Resumable, finish
 from .checkpoint import Checkpoint, load
-from .limits import Habits, Stopwatch
-from .measured import Measured
-from .monitor import Monitor
+from .monitor import Measured, Monitor
 from .result import Record, Result, Status, point_and_dual
-from .stalled import at_rounding, without_progress
-from .stopping import Rule
+from .stopping import Rule, at_rounding, without_progress
 
 Callback = Callable[[Record, State], Any]
+RESERVE = 0.2
+"""Fraction of the seconds kept for a certificate while there is none."""
+LARGEST_COPY = 1 << 28
+"""Bytes of a state that is copied before each epoch, so that an interrupt loses nothing."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Budgets of a run.
+
+    Parameters
+    ----------
+    max_passes : float
+        Reads of the data.
+    max_seconds : float, optional
+        Seconds of waiting.
+    max_epochs : int, optional
+        Epochs of the method.
+    """
+
+    max_passes: float = 100.0
+    max_seconds: float | None = None
+    max_epochs: int | None = None
+
+    def __post_init__(self) -> None:
+        if not is_between(self.max_passes, 0, math.inf, above=True):
+            raise ValueError(f"max_passes is {self.max_passes!r}, expected a number > 0")
+        if self.max_seconds is not None and not is_between(
+            self.max_seconds, 0, math.inf, above=True
+        ):
+            raise ValueError(f"max_seconds is {self.max_seconds!r}, expected None or a number > 0")
+        if self.max_epochs is not None and not (is_whole(self.max_epochs) and self.max_epochs > 0):
+            raise ValueError(f"max_epochs is {self.max_epochs!r}, expected None or an integer > 0")
+
+
+@dataclass
+class Stopwatch:
+    """The clock of a run: solving and measuring apart, and what the user waited."""
+
+    limits: Limits = field(default_factory=Limits)
+    solving: float = 0.0
+    measuring: float = 0.0
+    before: float = 0.0
+    """Seconds of the runs that this one resumes."""
+    began: float = field(default_factory=time.perf_counter)
+
+    @contextmanager
+    def solves(self) -> Iterator[None]:
+        """Count the seconds of the block as solving."""
+        clock = time.perf_counter()
+        yield
+        self.solving += time.perf_counter() - clock
+
+    @contextmanager
+    def measures(self) -> Iterator[None]:
+        """Count the seconds of the block as measuring."""
+        clock = time.perf_counter()
+        yield
+        self.measuring += time.perf_counter() - clock
+
+    @property
+    def seconds(self) -> float:
+        """What the user waited."""
+        return self.before + time.perf_counter() - self.began
+
+    def left(self, certified: bool) -> float:
+        """Return what is left for steps; some is kept for the certificate of the answer."""
+        if self.limits.max_seconds is None:
+            return math.inf
+        fraction = 1.0 if certified else 1.0 - RESERVE
+        return fraction * self.limits.max_seconds - self.seconds
+
+    @property
+    def last_words(self) -> float:
+        """Seconds that the certificate of the answer may take at least."""
+        limit = self.limits.max_seconds
+        return math.inf if limit is None else RESERVE * limit
 
 
 def epochs(
@@ -99,7 +174,6 @@ class Run:
     start: Any = None
     engine: str = "auto"
     workspace: Workspace = field(default_factory=Workspace)
-    habits: Habits = field(default_factory=Habits)
     state: State = field(init=False)
     rng: np.random.Generator = field(init=False)
     history: list[Record] = field(default_factory=list)
@@ -114,7 +188,7 @@ class Run:
     checkpoint: Checkpoint | None = None
 
     def __post_init__(self) -> None:
-        self.monitor = Monitor(self.problem, self.rule, None, self.workspace, self.habits)
+        self.monitor = Monitor(self.problem, self.rule, None, self.workspace)
 
     def set_up(self, random_state: Any, resumable: bool) -> None:
         """Make the first state."""
@@ -143,7 +217,7 @@ class Run:
         kept = self._kept(resume)
         self.state = replace(kept.state.copy(), workspace=self.workspace)
         self.best = kept.best
-        self.monitor = Monitor(self.problem, self.rule, kept.memory, self.workspace, self.habits)
+        self.monitor = Monitor(self.problem, self.rule, kept.memory, self.workspace)
         if self.engine != "auto":
             self.state.engine = choose_engine(
                 self.problem, self.engine, self.solver.has_kernel, self.workspace
@@ -187,7 +261,10 @@ class Run:
             self._save()
             status = self._first_look()
         elif self.best is not None:
-            status = self._standing()
+            # a run that is taken up may have ended where it stands
+            self.best = self.monitor.judged(self.best, self.state)
+            if self.history and self.history[-1].epoch == self.state.n_epochs:
+                status = self._ending(self.history[-1])
         steps = epochs(
             self.problem,
             self.solver,
@@ -202,16 +279,9 @@ class Run:
             self._save()
             next(steps)
             if self._due():
-                self._measure()
+                self._note(self._look())
                 status = self._verdict()
         return status
-
-    def _standing(self) -> Status | None:
-        """Say how a run that is taken up had ended, None where there is more to do."""
-        assert self.best is not None
-        self.best = self.monitor.judged(self.best, self.state)
-        measured = self.history and self.history[-1].epoch == self.state.n_epochs
-        return self._ending(self.history[-1]) if measured else None
 
     def _save(self, at_once: bool = False) -> None:
         """Write a checkpoint where one is due."""
@@ -239,7 +309,8 @@ class Run:
 
     def _keep(self) -> None:
         """Copy the state, so that an epoch that is cut short can be undone."""
-        small = _bytes(self.state) < self.habits.largest_copy
+        held = (v for v in vars(self.state).values() if has_members(v, "nbytes"))
+        small = sum(value.nbytes for value in held) < LARGEST_COPY
         self.undo = (self.state.copy(), self.rng.bit_generator.state) if small else None
 
     def interrupted(self) -> Status:
@@ -254,7 +325,7 @@ class Run:
             x, dual = start_point(self.problem, *point_and_dual(self.start))
             self.state = State(x=x, output=x, dual=dual, beta=1.0, workspace=self.workspace)
             return Status.INTERRUPTED
-        most = self.habits.largest_copy >> 20
+        most = LARGEST_COPY >> 20
         self.not_resumable = f"it was interrupted, and states above {most} MB are not copied"
         best, last = self.best, self.history[-1:]
         self.state = State(
@@ -282,7 +353,7 @@ class Run:
         if self.state.bound is not None or self.monitor.tol is None or self.callback is not None:
             return True
         few = self.problem.is_model and math.prod(self.problem.shape2) <= LARGEST_DENSE
-        factor = self.habits.often if few else self.habits.seldom
+        factor = 1.005 if few else 1.1  # 1.005: each of the first two hundred
         last = self.history[-1].epoch if self.history else 0
         return self.state.n_epochs >= factor * last or self._limit() is not None
 
@@ -294,11 +365,8 @@ class Run:
             return Status.MAX_PASSES
         return Status.MAX_TIME if self.seconds_left <= 0 else None
 
-    def _measure(self) -> None:
-        """Measure the state and keep the numbers, and the point if it is the best."""
-        self._note(self._look())
-
     def _look(self, end: Deadline | None = None) -> Measured:
+        """Measure the state, and keep the point if it is the best."""
         with self._measuring(end):
             measured = self.monitor.measure(self.state)
         if self.best is not None:  # a bound that was found later certifies earlier points too
@@ -315,8 +383,8 @@ class Run:
             yield
 
     def _note(self, measured: Measured) -> None:
-        watch = self.watch
-        self.history.append(measured.record(self.state, watch.solving, watch.measuring))
+        seconds = (self.watch.solving, self.watch.measuring)
+        self.history.append(measured.record(self.state, seconds))
 
     def _first_look(self) -> Status | None:
         """Measure the start; end the run where it is certified as the answer."""
@@ -439,8 +507,3 @@ def _arrays(state: State) -> list[Array]:
     """Return copies of what a method stands on, for callbacks, which may only look."""
     x, output = state.x, state.output
     return [a.copy() for a in (x.x1, x.x2, output.x1, output.x2, state.dual)]
-
-
-def _bytes(state: State) -> int:
-    held = [value for value in vars(state).values() if has_members(value, "nbytes")]
-    return sum(value.nbytes for value in held)

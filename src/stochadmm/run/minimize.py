@@ -23,11 +23,10 @@ from ..problem import Problem
 from ..risk import loss_of_rows
 from ..solvers import State, as_solver
 from ..streaming import as_bytes, counted_reads
+from .answer import result_of, start_in, start_without_rows, summary_result
 from .checkpoint import Checkpoint
-from .limits import Habits, Limits, Stopwatch
-from .loop import Callback, Run, begin, epochs
-from .measured import infeasibility
-from .restore import result_of, start_in, start_without_rows, summary_result
+from .loop import Callback, Limits, Run, Stopwatch, begin, epochs
+from .monitor import infeasibility
 from .result import Result
 from .stopping import Rule, as_rule
 
@@ -171,9 +170,11 @@ def minimize(
     >>> sa.minimize(problem).coef.round(6)
     array([2., 0., 0., 0.])
     """
+    if max_passes is None:
+        max_passes = Limits.max_passes if max_epochs is None else math.inf
     asked = Request(
         stop,
-        Limits(_reads(max_passes, max_epochs), max_seconds, max_epochs),
+        Limits(max_passes, max_seconds, max_epochs),
         start,
         resume,
         callback,
@@ -184,25 +185,13 @@ def minimize(
         checkpoint=checkpoint,
         checkpoint_every=checkpoint_every,
     )
-    with nullcontext() if cluster is None else use(cluster):
-        return solve(_looked_at(problem, memory), solver, asked, Workspace())
-
-
-def _reads(max_passes: float | None, max_epochs: int | None) -> float:
-    """Return the limit in reads."""
-    if max_passes is not None:
-        return max_passes
-    return Limits.max_passes if max_epochs is None else math.inf
-
-
-def _looked_at(problem: Problem, memory: int | str | None) -> Problem:
-    """Return a problem for runs within a memory; its arrays may have been changed in place."""
     f2: Any = problem.f2
     if rows := loss_of_rows(f2):
-        rows.check()
-    if memory is None or not offers(f2, Has.MEMORY):
-        return problem
-    return replace(problem, f2=f2.with_memory(as_bytes(memory)))
+        rows.check()  # arrays may have been changed in place
+    if memory is not None and offers(f2, Has.MEMORY):
+        problem = replace(problem, f2=f2.with_memory(as_bytes(memory)))
+    with nullcontext() if cluster is None else use(cluster):
+        return solve(problem, solver, asked, Workspace())
 
 
 @dataclass(frozen=True)
@@ -218,7 +207,6 @@ class Request:
     engine: str = "auto"
     verbose: bool = False
     resumable: bool = True
-    habits: Habits = Habits()  # noqa: RUF009 - frozen
     checkpoint: str | Path | None = None
     checkpoint_every: float = 60.0
 
@@ -245,16 +233,13 @@ def solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -
     try:
         return _solve(problem, solver, asked, workspace)
     except EngineLost as error:
-        raise EngineLost(f"{error}; {_way_on(asked.checkpoint)}") from error
-
-
-def _way_on(checkpoint: str | Path | None) -> str:
-    """Say how a run that has lost its engine can be taken up."""
-    if checkpoint is None:
-        return "with checkpoint=PATH a run can be taken up again"
-    if not Path(checkpoint).exists():
-        return f"it was lost before there was a checkpoint in {checkpoint}"
-    return f"go on with resume='{checkpoint}' where there are workers again"
+        path = asked.checkpoint
+        remedy = "with checkpoint=PATH a run can be taken up again"
+        if path is not None:
+            remedy = f"it was lost before there was a checkpoint in {path}"
+            if Path(path).exists():
+                remedy = f"go on with resume='{path}' where there are workers again"
+        raise EngineLost(f"{error}; {remedy}") from error
 
 
 def _solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -> Result:
@@ -273,10 +258,8 @@ def _solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) 
         units = units if units is not None and method.serves(units.problem) else None
     if units is not None:
         problem, start = units.problem, start_in(units, start)
-    watch = Stopwatch(asked.limits, asked.habits.reserve)
-    run = Run(
-        problem, method, rule, watch, asked.callback, start, asked.engine, workspace, asked.habits
-    )
+    watch = Stopwatch(asked.limits)
+    run = Run(problem, method, rule, watch, asked.callback, start, asked.engine, workspace)
     try:
         result = _run(run, asked)
     except EngineLost:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,20 +21,23 @@ from ..base.capabilities import fact
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
-from ..certificates import Certificate, certify, has_certificate
+from ..certificates import Certificate, CertificateOptions, certify, has_certificate
 from ..certificates.certify import setup_seconds
+from ..certificates.null_space import FreeSpace
 from ..certificates.relative import gap_scale
-from ..certificates.repair import wide
+from ..certificates.repair import is_rounding, repaired, wide
+from ..forms.one_block import has_one_block, one_block
 from ..problem import Pair, Problem, objective_at_zero
-from ..risk import Evaluation
+from ..risk import Evaluation, loss_of_rows
+from ..risk.metrics import column_energies
 from ..solvers import State
 from ..streaming import loss_of_source
-from .limits import Habits
-from .measured import Measured, Memory, as_returned, infeasibility, penalty_of, value_of
-from .prediction_range import beyond_range, why_not_exact
-from .result import Status
-from .stalled import why_no_bound
+from .prediction_range import ROUNDING, beyond_range, why_not_exact
+from .result import Record, Status
 from .stopping import Rule
+
+DISPROVED = 1e-10
+"""Relative distance below a bound at which a feasible point refutes it: above rounding."""
 
 
 def final_status(status: Status, accepted: bool) -> Status:
@@ -46,6 +50,129 @@ def final_status(status: Status, accepted: bool) -> Status:
     return Status.STALLED if status is Status.CONVERGED else status
 
 
+@dataclass(frozen=True)
+class Measured:
+    """Arrays as they would be returned, with everything that is said about them.
+
+    Only `Monitor.appraise` makes one: objective, feasibility, gap and the verdict belong to these
+    arrays, evaluated in float64.
+    """
+
+    point: Pair
+    """What is returned, in the type of the data."""
+    dual: Array
+    beta: float
+    objective: float
+    """F at ``point``; of a model, F of x2."""
+    feasibility: float
+    """|A1 x1 + A2 x2 - b| / (1 + |b|) at ``point``."""
+    residual: float
+    """|A1 x1 + A2 x2 - b| that the objective may owe to. Where x1 follows from x2 it is what
+    rounding to the type of the data takes out of the domains of penalties."""
+    strayed: float
+    """Relative infeasibility of the pair of the method."""
+    bound: float | None
+    kkt_residual: float | None
+    scale: float
+    weight: float = 0.0
+    """Norm of the larger of two multipliers: that of the method and that of the bound."""
+    cache: Evaluation | None = None
+    meets: bool = False
+    """Whether the stopping rule holds for these arrays."""
+    beyond: float | None = None
+    """How far predictions lie beyond the range where the loss is exact; None before the rule
+    accepts the arrays."""
+
+    @property
+    def in_range(self) -> bool:
+        """Whether the loss is exact at these arrays, as far as is known."""
+        return self.beyond is None or self.beyond <= ROUNDING
+
+    @property
+    def gap(self) -> float | None:
+        """Certified upper bound on the distance to the optimum; infinite where it is no number.
+
+        At least what a multiplier makes of the infeasibility: below the optimum the distance to a
+        lower bound says nothing.
+        """
+        if self.bound is None:
+            return None
+        distance = self.objective - self.bound
+        return float(max(distance, self.charge)) if distance < np.inf else np.inf
+
+    @property
+    def relative_gap(self) -> float | None:
+        """The gap relative to the objective."""
+        gap, scale = self.gap, self.scale
+        if gap is None or gap == np.inf:
+            return gap
+        if scale > 0:
+            return float(gap / scale)
+        return 0.0 if gap == 0 else np.inf
+
+    def copy(self) -> Measured:
+        """Return a measurement that a method cannot change by working in its own arrays."""
+        return dataclasses.replace(self, point=self.point.copy(), dual=self.dual.copy())
+
+    @property
+    def charge(self) -> float:
+        """What a multiplier makes of the infeasibility: F may be so much below the optimum."""
+        return self.weight * self.residual if self.residual else 0.0
+
+    def merit(self, other: Measured) -> float:
+        """Return F plus twice what the larger multiplier makes of the infeasibility.
+
+        It is an exact penalty: its minimizers are feasible.
+        """
+        if not self.residual:
+            return self.objective
+        return self.objective + 2.0 * max(self.weight, other.weight) * self.residual
+
+    def better_than(self, other: Measured) -> bool:
+        """Say whether this later point is at least as good: by rule, by merit, by KKT residual.
+
+        Values that differ by their rounding tell nothing of two points, and steps go forward.
+        """
+        if self.meets != other.meets:
+            return self.meets
+        mine, theirs = self.merit(other), other.merit(self)
+        if np.isfinite(mine) or np.isfinite(theirs):  # a number is better than none
+            slack = 4.0 * float(np.finfo(np.float64).eps) * abs(theirs)
+            return bool(np.isfinite(mine) and not mine > theirs + slack)
+        a, b = self.kkt_residual, other.kkt_residual
+        return a is not None and (b is None or bool(a <= b))
+
+    def record(self, state: State, seconds: tuple[float, float] | None = None) -> Record:
+        """Return the numbers of these arrays alone, for the stopping rule.
+
+        With the ``seconds`` of steps and of measurements they are those of the history, where the
+        infeasibility is that of the method.
+        """
+        return Record(
+            state.n_epochs,
+            state.n_passes,
+            state.n_gradients,
+            *(seconds or (0.0, 0.0)),
+            self.objective,
+            self.feasibility if seconds is None else self.strayed,
+            self.gap,
+            self.relative_gap,
+            self.kkt_residual,
+            int(np.count_nonzero(self.point.x2)),
+        )
+
+
+class Memory(NamedTuple):
+    """What a monitor knows after some measurements."""
+
+    bound: float | None = None
+    """Best lower bound on the optimal value."""
+    previous: float = np.inf
+    """Objective of the measurement before."""
+    patience: int = 0
+    """Measurements to wait before the next tight certificate."""
+
+
 class Monitor:
     """Measures points of one problem and remembers the best lower bound."""
 
@@ -55,9 +182,8 @@ class Monitor:
         rule: Rule,
         memory: Memory | None = None,
         workspace: Workspace | None = None,
-        habits: Habits | None = None,
     ) -> None:
-        self.problem, self.rule, self.habits = problem, rule, habits or Habits()
+        self.problem, self.rule = problem, rule
         self.workspace = workspace or Workspace()
         wanted = rule.wanted_gap()
         self.tol = None if wanted is None else wanted.tol
@@ -65,11 +191,6 @@ class Monitor:
         self.bound, self.previous, self.patience = Memory() if memory is None else memory
         self.took: dict[str, float] = {}
         """Seconds of the last certificate of each strength."""
-
-    @property
-    def certifies(self) -> bool:
-        """Whether certificates can be made of any point, beside those of the method."""
-        return has_certificate(self.problem, self.workspace)
 
     @property
     def memory(self) -> Memory:
@@ -89,7 +210,10 @@ class Monitor:
         if not np.isfinite(state.output.x2).all():  # nothing can be certified there
             measured, helpless = self._uncertified(state), False
         elif state.bound is not None and state.cache is not None and self.tol is not None:
-            measured = self._own(state, state.cache)
+            # a feasible output whose method has made the pass and found a bound itself
+            value, x2 = state.cache.value, state.output.x2
+            exact = self.problem.dtype == np.float64 or state.cache.has_exact_value_at(x2)
+            measured = self.appraise(state, state.output, value=value if exact else None)
             # no step left to certify itself by
             helpless = measured.objective >= self.previous and not state.own_bound
         elif self._affords("scaled", state.deadline):
@@ -98,11 +222,15 @@ class Monitor:
             helpless = certificate.kind != "tangent"  # which is as tight as it can be
         else:
             measured, helpless = self._uncertified(state), False
-        if helpless and self._worth_more(measured) and self._affords("corrected", state.deadline):
-            tight = self._certify(state, "corrected")
-            measured = self._measured(state, tight)
-            if not self._satisfied(measured):
-                self.patience = 2
+        if helpless and self.tol is not None and not self._satisfied(measured):
+            # the tight certificate may succeed where the objective has nearly stopped to fall
+            self.patience -= 1
+            target = self.tol * (measured.scale if self.relative else 1.0)
+            slow = abs(self.previous - measured.objective) <= 10 * target
+            if slow and self.patience <= 0 and self._affords("corrected", state.deadline):
+                measured = self._measured(state, self._certify(state, "corrected"))
+                if not self._satisfied(measured):
+                    self.patience = 2
         self.previous = measured.objective
         return measured
 
@@ -115,7 +243,14 @@ class Monitor:
             return None
         if np.isfinite(state.bound):  # the method has begun with one and will go on to find more
             return None
-        if not self._held_at_zero(state, state.cache):
+        problem = self.problem
+        if problem.penalty(state.output) != 0:
+            return None
+        descent = -state.cache.gradient
+        if problem.intercept:
+            descent[-1] = 0
+        along = problem.penalty(problem.feasible(Pair(problem.zeros().x1, descent)))
+        if not np.vdot(descent, descent) <= along:  # f2 gains more than the penalty costs
             return None
         if not self._affords("scaled", state.deadline):
             return None
@@ -128,16 +263,6 @@ class Monitor:
             return None
         return found
 
-    def _held_at_zero(self, state: State, cache: Evaluation) -> bool:
-        """Say whether the penalty is zero and along minus the gradient not below what f2 gains."""
-        if self.problem.penalty(state.output) != 0:
-            return False
-        ahead = -cache.gradient
-        if self.problem.intercept:
-            ahead[-1] = 0
-        price = self.problem.penalty(self.problem.feasible(Pair(self.problem.zeros().x1, ahead)))
-        return bool(np.vdot(ahead, ahead) <= price)
-
     def _certify(self, state: State, strength: str, of: Measured | None = None) -> Certificate:
         """Certify the output of a state, or a point that was measured before."""
         x, dual, cache = state.output, state.dual, state.cache
@@ -149,13 +274,17 @@ class Monitor:
                 self.problem, x, dual, target, workspace, state.deadline
             )
         else:
+            scale = 1.0  # what a relative gap is relative to, over the objective
+            if state.cache is not None:
+                now = state.cache.value + self.problem.penalty(state.output)
+                scale = self.scale(now) / max(abs(now), 1e-300) if np.isfinite(now) else 1.0
             found = certify(
                 self.problem,
                 x,
                 dual,
                 cache,
                 strength=strength,
-                options=self.habits.certificate.towards(target, self._share(state)),
+                options=CertificateOptions().towards(target, scale),
                 workspace=workspace,
                 deadline=state.deadline,
             )
@@ -176,8 +305,9 @@ class Monitor:
         left = deadline.seconds_left()
         if left == np.inf:
             return True
-        before = self.took.get("scaled", 0.0) * (1 if strength == "scaled" else self.habits.tight)
-        expected = self.took.get(strength, before)
+        # a first tight certificate may take ten times as long as a scaled one
+        times = 1.0 if strength == "scaled" else 10.0
+        expected = self.took.get(strength, times * self.took.get("scaled", 0.0))
         if not self.took:
             expected += setup_seconds(self.problem, self.workspace)
         return expected < left
@@ -207,11 +337,6 @@ class Monitor:
         if self.bound is None and has_certificate(self.problem, self.workspace):
             self.bound = -np.inf
         return self.appraise(state, self.problem.feasible(wide(state.output), self.workspace))
-
-    def _own(self, state: State, cache: Evaluation) -> Measured:
-        """Measure a feasible output whose method has made the pass and found a bound itself."""
-        exact = self.problem.dtype == np.float64 or cache.has_exact_value_at(state.output.x2)
-        return self.appraise(state, state.output, value=cache.value if exact else None)
 
     def appraise(
         self,
@@ -248,6 +373,7 @@ class Monitor:
         same = exact and np.array_equal(point.x1, state.output.x1)
         same = same and np.array_equal(point.x2, state.output.x2)
         strayed = relative if same else infeasibility(problem, state.output)[1]
+        multipliers = (multiplier, state.dual)  # often one and the same
         penalty, outside = penalty_of(problem, point, self.workspace)
         objective = value + penalty
         found = Measured(
@@ -261,29 +387,31 @@ class Monitor:
             self.bound,
             kkt,
             self.scale(objective),
-            _longest(multiplier, state.dual),
+            max(float(np.linalg.norm(mu)) for mu in {id(m): m for m in multipliers}.values()),
             known.get("cache", state.cache),
         )
         return self.judged(found, state)
 
     def judged(self, m: Measured, state: State) -> Measured:
         """Return a measurement with the best bound known by now and the rule's verdict."""
-        if self.bound is not None and m.objective + m.charge < self._least(self.bound):
+        if self.bound is not None and m.objective + m.charge < self.bound - DISPROVED * (
+            1.0 + abs(self.bound)
+        ):
             self.bound = -np.inf  # a feasible point below it disproves a bound
         bound, scale = self.bound, self.scale(m.objective)
         if (m.bound, m.scale) != (bound, scale):
             m = dataclasses.replace(m, bound=bound, scale=scale)
-        if m.beyond is None and self.rule.accepts(m.returned(state)):
+        if m.beyond is None and self.rule.accepts(m.record(state)):
             beyond = beyond_range(self.problem.f2, m.point.x2)
             if beyond > -np.inf:  # the loss has a range, and predictions were computed
                 self.count(state, 1.0)
             m = dataclasses.replace(m, beyond=beyond)
-        meets = bool(self.rule(m.returned(state))) and self._feasible_enough(m) and m.in_range
+        meets = bool(self.rule(m.record(state))) and self._feasible_enough(m) and m.in_range
         return m if m.meets == meets else dataclasses.replace(m, meets=meets)
 
     def accepts(self, m: Measured, state: State) -> bool:
         """Say whether these arrays are what was asked for."""
-        return self.rule.accepts(m.returned(state)) and self._feasible_enough(m) and m.in_range
+        return self.rule.accepts(m.record(state)) and self._feasible_enough(m) and m.in_range
 
     def limit(self, m: Measured) -> str:
         """Say what keeps a run from improving arrays that the rule does not accept."""
@@ -300,14 +428,10 @@ class Monitor:
 
     def message(self, m: Measured, state: State) -> str:
         """Return both numbers of the rule, for these arrays, in words."""
-        text = self.rule.describe(m.returned(state))
+        text = self.rule.describe(m.record(state))
         if not np.isfinite(m.objective):
             text += "; no point inside of the domains of all penalties was found"
         return text if self.problem.is_model else f"{text}; feasibility {m.feasibility:.2e}"
-
-    def _least(self, bound: float) -> float:
-        """Return the lowest objective that rounding explains beside a bound."""
-        return bound - self.habits.disproved * (1.0 + abs(bound))
 
     def _feasible_enough(self, m: Measured) -> bool:
         """Say whether a pair is near the constraint; what it may gain by that is in its gap."""
@@ -322,7 +446,7 @@ class Monitor:
         the tight one. Methods with bounds of their own, and sources, have looked as far as they
         can.
         """
-        if not self.certifies or m.meets:
+        if m.meets or not has_certificate(self.problem, self.workspace):
             return False
         plain = state.bound is None and loss_of_source(self.problem.f2) is None
         return m.gap == np.inf or (plain and not self._satisfied(m))
@@ -347,27 +471,120 @@ class Monitor:
         """Return what a relative gap is relative to."""
         return gap_scale(self.problem, objective, self.bound, self.workspace)
 
-    def _share(self, state: State) -> float:
-        """Return what a relative gap is relative to, as a share of the objective."""
-        if state.cache is None:
-            return 1.0
-        now = state.cache.value + self.problem.penalty(state.output)
-        return self.scale(now) / max(abs(now), 1e-300) if np.isfinite(now) else 1.0
-
     def _satisfied(self, m: Measured) -> bool:
         if m.gap is None or self.tol is None:
             return True
         return m.gap <= self.tol * (m.scale if self.relative else 1.0)
 
-    def _worth_more(self, m: Measured) -> bool:
-        if self._satisfied(m) or self.tol is None or m.gap is None:
-            return False
-        self.patience -= 1
-        target = self.tol * (m.scale if self.relative else 1.0)
-        return abs(self.previous - m.objective) <= 10 * target and self.patience <= 0
+
+def as_returned(problem: Problem, point: Pair) -> tuple[Pair, bool]:
+    """Return a pair in the type of the data, and whether its x2 is still the same numbers.
+
+    In a model x1 follows from the x2 that is returned. A zero has no sign.
+    """
+    x1 = point.x1.astype(problem.dtype) + problem.dtype.type(0)
+    x2 = _rounded_inside(problem, point.x2) + problem.dtype.type(0)
+    exact = bool(np.array_equal(x2, point.x2))
+    if problem.is_model and not exact:
+        again = repaired(problem, Pair(x1, x2))
+        if again is not None and np.array_equal(again.x2.astype(problem.dtype), x2):
+            x1 = again.x1.astype(problem.dtype)
+    return Pair(x1, x2), exact
 
 
-def _longest(*multipliers: Array) -> float:
-    """Return the largest norm of some multipliers, which are often one and the same."""
-    different = {id(mu): mu for mu in multipliers}
-    return max(float(np.linalg.norm(mu)) for mu in different.values())
+def _rounded_inside(problem: Problem, x2: Array) -> Array:
+    """Return x2 in the type of the data, rounded so that it stays in the domain of h2."""
+    x = x2.astype(problem.dtype)
+    if problem.h2 is None or problem.dtype == np.float64:
+        return x
+    for _ in range(4):  # one unit is enough for a box, a ball asks for one per rounded product
+        exact = x.astype(np.float64)
+        if np.isfinite(problem.h2.value(exact)):
+            break
+        outside = exact - problem.inside(Pair(problem.zeros().x1, exact)).x2
+        inward = np.nextafter(x, -np.copysign(np.inf, outside), dtype=x.dtype)
+        x = np.where(outside == 0, x, inward)
+    return x
+
+
+def infeasibility(problem: Problem, x: Pair) -> tuple[float, float]:
+    """Return |A1 x1 + A2 x2 - b| in float64, as it is and over 1 + |b|."""
+    if not problem.constrained:
+        return 0.0, 0.0
+    residual = float(np.linalg.norm(problem.constraint(wide(x))))
+    right = 0.0 if problem.b is None else float(np.linalg.norm(problem.b))
+    return residual, residual / (1.0 + right)
+
+
+def value_of(problem: Problem, x2: Array) -> float:
+    """Return f2 in float64 whatever the data."""
+    f2 = loss_of_rows(problem.f2)
+    if f2 is not None and problem.dtype != np.float64:
+        return f2.value(x2.astype(np.float64))
+    return float(problem.f2.value(x2))
+
+
+def penalty_of(
+    problem: Problem, x: Pair, workspace: Workspace | None = None
+) -> tuple[float, float]:
+    """Return the penalties of a returned pair, and how far it is outside of their domains.
+
+    Of a model they are those of x2 and of what follows from it in float64; x1 is rounded to the
+    type of the data. Where rounding of x2 has taken x1 out of a domain, the penalties are those
+    of the nearest point inside, and the second number is what is missing in the constraint there.
+    """
+    if not problem.is_model or not problem.constrained:
+        return problem.penalty(x), 0.0
+    if problem.dtype == np.float64:  # x1 of its own, as methods have, says nothing about x2
+        own = is_rounding(problem, x, problem.constraint(x), workspace=workspace)
+        return problem.penalty(x if own else problem.feasible(x)), 0.0
+    follows = problem.feasible(wide(x))
+    value = problem.penalty(follows)
+    if np.isfinite(value):
+        return value, 0.0
+    inside = problem.inside(follows)
+    missing = problem.constraint(inside)
+    if not is_rounding(problem, follows, missing, problem.dtype, workspace):
+        return value, 0.0
+    return problem.penalty(inside), float(np.linalg.norm(missing))
+
+
+def why_no_bound(problem: Problem, workspace: Workspace) -> str:
+    """Say why no lower bound was proved, and name nearly dependent columns where it is they."""
+    columns = nearly_dependent(problem, workspace)
+    if columns:
+        last = problem.shape2[0] - 1 if problem.intercept else None
+        names = ["the intercept" if j == last else f"column {j}" for j in columns]
+        what = "equal" if len(columns) == 2 and columns[-1] != last else "linearly dependent"
+        return (
+            f"no bound can be certified: {', '.join(names[:-1])} and {names[-1]}, which no "
+            f"penalty holds apart, are nearly {what}; penalize them or leave one out"
+        )
+    return "no bound on the optimum of this problem was found; penalize all coefficients"
+
+
+def nearly_dependent(problem: Problem, workspace: Workspace) -> list[int]:
+    """Return columns with a combination that no penalty holds and rows hardly see.
+
+    It is empty where there is none, or where looking for it would cost more than a few passes.
+    """
+    f2 = loss_of_rows(problem.f2)
+    if f2 is None or not problem.is_model or not has_one_block(problem):
+        return []
+    form = one_block(problem, workspace)
+    norms = np.sqrt(column_energies(f2))  # root mean squares, the intercept's last
+    for index, basis in form.null_directions():
+        if basis.shape[1] > 200 or basis.shape[1] * f2.n_terms > 2e7:
+            continue
+        move = FreeSpace(f2, [(index, basis)]).moves[0]
+        N = np.asarray(basis.toarray()) * norms[: basis.shape[0], None]
+        size = np.linalg.norm(N, axis=0)
+        keep = size > 0
+        if not keep.any():
+            continue
+        seen = move[:, keep] / size[keep]
+        values, vectors = np.linalg.eigh(seen.T @ seen / f2.n_terms)
+        if values[0] <= 1e-12:
+            share = np.abs(N[:, keep] @ (vectors[:, 0] / size[keep]))
+            return [int(j) for j in np.flatnonzero(share > 1e-3 * share.max())][:10]
+    return []

@@ -15,52 +15,20 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from ..base.capabilities import Has, offers
-from ..base.protocols import Array, Shape
+from ..base.protocols import Array
 from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
-from ..certificates.null_space import clear_free_directions
 from ..forms.one_block import OneBlock, has_one_block, one_block, project_dual
 from ..forms.structure import Structure, StructureSolver, is_diagonal, structure_solver
-from ..forms.summary import summarized
 from ..problem import Pair, Problem
 from ..quadratic import Implicit, minimize_quadratic
-from ..risk import loss_of_rows
-from ..streaming import loss_of_source
-from .bounded_null import bounded_null_model, bounds_of
-from .null_model import streamed_null_model
+from .null_model import bounds_of, null_model
 from .result import Result
 
-
-@dataclass(frozen=True)
-class StrengthOptions:
-    """How the largest useful strength is searched for."""
-
-    most_rounds: int = 60
-    """Strengths that are climbed through: each at least halves what is left."""
-    most_steps: int = 1000
-    """Iterations for the prox at one of them, which starts from the last one."""
-    most_split: int = 5000
-    """Steps of the splitting that brackets the strength; it is cheap, and ends far before."""
-    look: int = 20
-    """Steps between two looks at the bounds, which cost as much as a step."""
-    far_out: float = 1e9
-    """Times a multiplier is made longer to see how far the dual set reaches."""
-    small_enough: int = 300
-    """Columns up to which a dense identity costs nothing."""
-    relaxation: float = 1.7
-    """Over-relaxation of the splitting: any below 2 converges, long ones sooner."""
-    most_halvings: int = 20
-    """Strengths that are tried where a linear program fails, and"""
-    most_reflections: int = 200
-    """reflections at each of them."""
-    left: float = 1e-6
-    """Share of the gradient at zero that may be left along what is unpenalized: above rounding,
-    far below what would make a strength too small."""
-    rounded_up: float = 1e-6
-    """Relative excess of the strength that is returned: never too small."""
-
-
-SEARCH = StrengthOptions()
+ROUNDED_UP = 1e-6
+"""Relative excess of the strength that is returned: never too small."""
+DENSE_IDENTITY = 300
+"""Columns up to which a dense identity costs nothing."""
 
 
 def at_strength(unit: Problem, alpha: float) -> Problem:
@@ -74,66 +42,14 @@ def at_strength(unit: Problem, alpha: float) -> Problem:
     >>> at_strength(unit, 0.1).h2
     L1(alpha=0.1, weights=None)
     """
-    h1, h2 = (_scaled(part, alpha) for part in (unit.h1, unit.h2))
-    if alpha == 0 and unit.is_model and _vanishes(h1, unit.shape1):
-        return Problem(unit.f2, h2=h2)
+    parts: tuple[Any, Any] = (unit.h1, unit.h2)
+    h1, h2 = (None if part is None else part.scaled(alpha) for part in parts)
+    if alpha == 0 and unit.is_model:
+        ones = np.ones(unit.shape1)
+        # h1 is zero everywhere if its dual set holds nothing but zero
+        if h1 is None or not any(project_dual(h1, end).any() for end in (ones, -ones)):
+            return Problem(unit.f2, h2=h2)
     return unit.with_penalties(h1, h2)
-
-
-def _vanishes(penalty: Any, shape: Shape) -> bool:
-    """Say whether a penalty is zero everywhere: its dual set holds nothing but zero."""
-    ends = (np.ones(shape), -np.ones(shape))
-    return penalty is None or not any(project_dual(penalty, end).any() for end in ends)
-
-
-def _scaled(penalty: Any, alpha: float) -> Any:
-    return None if penalty is None else penalty.scaled(alpha)
-
-
-def null_model(unit: Problem, workspace: Workspace | None = None) -> tuple[Array, Array]:
-    """Return the minimizer of the data term where the penalty vanishes, and the gradient there.
-
-    It is the fit of what is unpenalized: an intercept, free columns, the mean of a fused graph.
-    Both are in float64. Runs that follow share what ``workspace`` then knows.
-    """
-    workspace = workspace or Workspace()
-    whole = summarized(unit, workspace)
-    if whole is not None:  # where the null model is the gradient along the intercept is zero
-        x, gradient = null_model(whole.problem, workspace)
-        return whole.back(Pair(unit.zeros().x1, x)).x2, gradient
-    source = loss_of_source(unit.f2)
-    if source is not None:
-        return streamed_null_model(unit, source, workspace)
-    f2 = loss_of_rows(unit.f2)
-    if f2 is None:
-        raise TypeError("alpha_max needs a FiniteSum as data term; pass alphas instead")
-    zero = f2.evaluate_exactly(np.zeros(unit.shape2))
-    bounded, at = bounded_null_model(unit, f2, workspace), zero
-    if bounded is None:
-        directions = one_block(unit, workspace).null_directions()
-    else:
-        at, directions = f2.evaluate_exactly(bounded[0]), bounded[1]
-    cleared = clear_free_directions(f2, at, directions)
-    if cleared is None:
-        raise ValueError(
-            "alpha_max is not available: too many coefficients are unpenalized, or the loss has "
-            "no curvature; pass alphas instead"
-        )
-    gradient = cleared[1].gradient.copy()
-    size = np.full(unit.shape2, np.abs(zero.derivative).mean() * f2.longest_row)
-    if f2.intercept:  # a column of ones, however small the others are
-        size[-1] = max(float(np.abs(zero.derivative).mean()), float(size.max()))
-    for index, basis in directions:  # what rounding has left there
-        dense = basis.toarray()
-        left = dense @ np.linalg.lstsq(dense, gradient[index], rcond=None)[0]
-        if not (np.abs(left) <= SEARCH.left * size[index]).all():
-            raise ValueError(
-                "alpha_max is not available: the fit of the unpenalized coefficients was not "
-                "found; pass alphas instead"
-            )
-        gradient[index] -= left
-    gradient[np.abs(gradient) <= 1e-13 * size] = 0.0
-    return cleared[0].x, gradient
 
 
 def alpha_max(
@@ -180,7 +96,7 @@ def alpha_max(
             strength = _climb(unit, direction, workspace)
         else:
             strength = _bracket(form, direction)
-    return size * strength * (1 + SEARCH.rounded_up)
+    return size * strength * (1 + ROUNDED_UP)
 
 
 def _dual_edges(unit: Problem, x: Array) -> tuple[Array, Array] | None:
@@ -276,9 +192,9 @@ def _by_reflections(
     best, vain, used = np.inf, 0.0, solver.mask.astype(bool)
     upper = 2 * float(np.abs(u).max(initial=0.0)) / float(edges.min(initial=np.inf))
     upper = upper or 1.0  # a cone, which is the same at every strength
-    for _ in range(SEARCH.most_halvings):
+    for _ in range(20):
         t, z = 0.5 * (vain + min(best, upper)), u
-        for _ in range(SEARCH.most_reflections):
+        for _ in range(200):
             at = z + solver.absorb(direction - S.St @ z)
             best = min(best, _ratio(_cleared(at[used]), low, high))
             if best <= t:
@@ -287,7 +203,7 @@ def _by_reflections(
             z[used] += np.clip((at - z)[used], t * low, t * high)
         else:
             vain = t
-        if not best > vain * (1 + SEARCH.rounded_up):
+        if not best > vain * (1 + ROUNDED_UP):
             break
     return best
 
@@ -346,27 +262,28 @@ def _bracket(form: OneBlock, direction: Array) -> float:
 
     def reach(mu: Array) -> float:
         exact = mu + form.absorb(direction - St @ mu)
-        return 1 / (SEARCH.far_out * form.scale(SEARCH.far_out * exact))
+        far = 1e9  # long multipliers show how far the dual set reaches
+        return 1 / (far * form.scale(far * exact))
 
     mu = np.zeros_like(form.offset)
     low, high = ratio(direction), reach(mu)
     if S.shape[0] == np.count_nonzero(weight):  # no other multiplier
         return high
     image, rho = np.zeros_like(mu), 1.0
-    for step in range(SEARCH.most_split):
-        if step % SEARCH.look == 0:
-            scaled = _scaled(penalty, low)
+    for step in range(5000):  # each is cheap, and it ends far before
+        if step % 20 == 0:  # a look at the bounds costs as much as a step
+            scaled = penalty.scaled(low)
         w = (direction + St @ (rho * image - mu)) / (1 + rho * weight)
         seen, before = np.asarray(S @ w), image
-        ahead = SEARCH.relaxation * seen + (1 - SEARCH.relaxation) * image + mu / rho
-        image = scaled.prox(ahead, 1 / rho)
-        mu = rho * (ahead - image)
-        if step % SEARCH.look == SEARCH.look - 1:
+        relaxed = 1.7 * seen + (1 - 1.7) * image + mu / rho  # over-relaxed ADMM
+        image = scaled.prox(relaxed, 1 / rho)
+        mu = rho * (relaxed - image)
+        if step % 20 == 19:
             low, high = max(low, ratio(w)), min(high, reach(mu))
-            if high <= low * (1 + SEARCH.rounded_up):
+            if high <= low * (1 + ROUNDED_UP):
                 break
             rho *= _balance(seen - image, seen, rho * (St @ (image - before)), St @ mu)
-    return max(low, high / (1 + SEARCH.rounded_up))
+    return max(low, high / (1 + ROUNDED_UP))
 
 
 def _balance(primal: Array, length: Array, dual: Array, force: Array) -> float:
@@ -385,47 +302,45 @@ def _climb(unit: Problem, direction: Array, workspace: Workspace) -> float:
     it, its own ratio ``alpha + |w|^2 / penalty(w)`` is the next, larger alpha (Dinkelbach's
     method).
     """
+    h1: Any = unit.h1
+    h2: Any = unit.h2
 
     def ratio(w: Array) -> float:
-        inside = unit.feasible(Pair(unit.zeros().x1, _projected(unit, w)))
+        w = np.asarray(h2.project(w)) if offers(h2, Has.PROJECT) else w
+        inside = unit.feasible(Pair(unit.zeros().x1, w))
         value = unit.penalty(inside)
         return float(np.sum(direction * inside.x2)) / value if 0 < value < np.inf else 0.0
 
     alpha = ratio(direction)
     H: Any = Implicit(lambda w: w, np.ones(unit.shape2[0]))
     dual, penalty, tol, last = None, None, 1e-3, 1e-6
-    if unit.shape2[0] <= SEARCH.small_enough:
+    if unit.shape2[0] <= DENSE_IDENTITY:
         H, last = np.eye(unit.shape2[0]), 1e-11
-    for _ in range(SEARCH.most_rounds):
+    for _ in range(60):  # each round at least halves what is left
         if unit.h1 is None:
-            w = _scaled(unit.h2, alpha).prox(direction, 1.0)
+            w = h2.scaled(alpha).prox(direction, 1.0)
         else:
             found = minimize_quadratic(
                 H,
                 -direction,
                 np.zeros_like(direction),
                 unit.A2,
-                _scaled(unit.h1, alpha),
-                _scaled(unit.h2, alpha),
+                h1.scaled(alpha),
+                None if h2 is None else h2.scaled(alpha),
                 dual=dual,
                 tol=tol,
                 penalty=penalty,
-                max_iter=SEARCH.most_steps,
+                max_iter=1000,
                 workspace=workspace,
             )
             w, dual, penalty = found.w, found.dual, found.penalty
         after = ratio(w) if float(np.abs(w).max()) > 1e-9 else 0.0
-        if after <= alpha * (1 + SEARCH.rounded_up):
+        if after <= alpha * (1 + ROUNDED_UP):
             if tol <= last or unit.h1 is None:
                 break
             tol = max(tol / 100, last)
         alpha = max(after, alpha)
     return alpha
-
-
-def _projected(unit: Problem, direction: Array) -> Array:
-    h2: Any = unit.h2
-    return np.asarray(h2.project(direction)) if offers(h2, Has.PROJECT) else direction
 
 
 def alpha_grid(largest: float, n_alphas: int = 50, eps: float = 1e-3) -> Array:

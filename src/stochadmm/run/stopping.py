@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from ..base.capabilities import has_members
 from ..base.validation import is_number
@@ -295,3 +299,41 @@ class AllOf(_Several):
 
 def _tolerance(gap: Gap) -> float:
     return gap.tol
+
+
+PATIENCE = 3
+"""Measurements without progress after which rounding is what is left."""
+
+
+def without_progress(history: Sequence[Record]) -> bool:
+    """Say whether the last measurements halved no gap and lowered no objective."""
+    count = len(history) - PATIENCE
+    if count < 1:
+        return False
+    gaps = [math.inf if (r := Gap().reached(h)) is None else r for h in history]
+    best, value = min(gaps[:count]), min(h.objective for h in history[:count])
+    for gap, record in zip(gaps[count:], history[count:], strict=True):
+        slack = 1e-15 * abs(record.objective)
+        if gap < 0.5 * best or record.objective < value - slack:
+            return False
+        best, value = min(best, gap), min(value, record.objective)
+    return True
+
+
+def at_rounding(history: Sequence[Record], scale: float, settled: bool) -> bool:
+    """Say whether a run without progress stands where rounding leaves it.
+
+    Objectives that rise and fall, as those of stochastic steps, or that have not left the start,
+    say nothing. A second-order step knows whether its predicted decrease is rounding
+    (``settled``); otherwise a gap, or the violation of the optimality conditions, must be small.
+    """
+    last = history[-1 - PATIENCE :]
+    values = [record.objective for record in last]
+    unit = 16.0 * float(np.finfo(np.float64).eps) * max(scale, max(map(abs, values)))
+    if not max(values) - min(values) <= unit:
+        return False
+    if last[-1].gap is not None and last[-1].gap < 0.9 * (last[0].gap or 0.0):
+        return False
+    gap, kkt = last[-1].relative_gap, last[-1].kkt_residual
+    small = gap is not None and gap <= 1e-8
+    return settled or small or (kkt is not None and kkt <= 1e-8)
