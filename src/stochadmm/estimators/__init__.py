@@ -15,6 +15,8 @@ if TYPE_CHECKING:
         LassoRegressorCV,
         OverlappingGroupClassifierCV,
         OverlappingGroupRegressorCV,
+        SparseGroupLassoClassifierCV,
+        SparseGroupLassoRegressorCV,
         SparseLogisticClassifierCV,
         SparseLowRankClassifierCV,
         SparseLowRankRegressorCV,
@@ -36,9 +38,7 @@ if TYPE_CHECKING:
     from .lowrank import SparseLowRankClassifier, SparseLowRankRegressor
     from .sparse_groups import (
         SparseGroupLassoClassifier,
-        SparseGroupLassoClassifierCV,
         SparseGroupLassoRegressor,
-        SparseGroupLassoRegressorCV,
     )
     from .structured import (
         StructuredClassifier,
@@ -58,6 +58,8 @@ _MODULES = {
         "LassoRegressorCV",
         "OverlappingGroupClassifierCV",
         "OverlappingGroupRegressorCV",
+        "SparseGroupLassoClassifierCV",
+        "SparseGroupLassoRegressorCV",
         "SparseLogisticClassifierCV",
         "SparseLowRankClassifierCV",
         "SparseLowRankRegressorCV",
@@ -88,9 +90,7 @@ _MODULES = {
     ),
     "sparse_groups": (
         "SparseGroupLassoClassifier",
-        "SparseGroupLassoClassifierCV",
         "SparseGroupLassoRegressor",
-        "SparseGroupLassoRegressorCV",
     ),
     "structured": (
         "StructuredClassifier",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar
+import re
+from dataclasses import dataclass, fields
+from typing import TypeVar, dataclass_transform
 
 from ..losses import FOR_NUMBERS
 
@@ -136,34 +137,70 @@ mse_path_ : ndarray of shape (n_alphas, n_folds)
     Mean squared errors; only for the squared loss and default scoring.
 """.strip("\n")
 
+_CV_EXAMPLE = """
+>>> import numpy as np
+>>> from stochadmm import {name}
+>>> rng = np.random.default_rng(0)
+>>> X = rng.standard_normal((60, 4))
+>>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60){target}
+>>> model = {name}(alphas=5, cv=3).fit(X, y)
+>>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
+((5, 3), True)
+""".strip("\n")
+
 T = TypeVar("T", bound=type)
 
 
-def documented(cls: T) -> T:
-    """Fill the places ``{alpha}``, ``{shared}``, ``{attributes}``, ``{cv}`` of a docstring."""
-    role = "classifier" if "class_weight" in _fields(cls) else "regressor"
-    attributes = _ATTRIBUTES + ("\n" + _CLASSES if role == "classifier" else "")
-    places = {
-        "{alpha}": _ALPHA,
-        "{shared}": _LOSS[role] + "\n" + _SHARED,
-        "{attributes}": attributes,
-        "{cv}": _CV,
-        "{cv_attributes}\n": _CV_ATTRIBUTES + "\n",
-    }
-    text = inspect.cleandoc(cls.__doc__ or "")
-    own = text.partition("----------\n")[2].partition("{shared}")[0]
-    learned = text.partition("Attributes\n----------\n")[2].partition("{attributes}")[0]
-    if "{cv}" in own:
-        places["{own}\n"] = cls._own_parameters  # type: ignore[attr-defined]
-        places["{cv_attributes}\n"] += cls._own_attributes  # type: ignore[attr-defined]
-    else:
-        cls._own_parameters = own.replace("{alpha}\n", "")  # type: ignore[attr-defined]
-        cls._own_attributes = learned  # type: ignore[attr-defined]
-    for place, words in places.items():
-        text = text.replace(place, words)
-    cls.__doc__ = text
+@dataclass_transform(eq_default=False, kw_only_default=True)
+def estimator(cls: T) -> T:
+    """Make the parameters of an estimator fields of a dataclass, and complete its docstring.
+
+    A docstring gives a summary and examples. Parameters and attributes of a structure stand in
+    the class that declares them; those that all estimators share are added here.
+    """
+    dataclass(eq=False, repr=False, kw_only=True)(cls)
+    names = {field.name for field in fields(cls)}
+    classifies, searches = "class_weight" in names, "alphas" in names
+    summary, _, examples = _without(inspect.cleandoc(cls.__doc__ or "")).partition(
+        "\n\nExamples\n--------\n"
+    )
+    if searches and not examples:
+        target = " > 0" if classifies else ""
+        examples = _CV_EXAMPLE.format(name=cls.__name__, target=target)
+    own: dict[str, str] = {}
+    for heading in _HEADINGS:
+        of_bases = (vars(base).get("_own_docs") or _own(base) for base in cls.__mro__)
+        own[heading] = next((docs[heading] for docs in of_bases if docs[heading]), "")
+    cls._own_docs = own  # type: ignore[attr-defined]
+    loss = _LOSS["classifier" if classifies else "regressor"]
+    parameters = (_CV if searches else _ALPHA, own["Parameters"], loss, _SHARED)
+    attributes = (
+        _CV_ATTRIBUTES if searches else "",
+        own["Attributes"],
+        _ATTRIBUTES,
+        _CLASSES if classifies else "",
+    )
+    sections = {"Parameters": parameters, "Attributes": attributes, "Examples": (examples,)}
+    cls.__doc__ = summary + "".join(
+        f"\n\n{heading}\n{'-' * len(heading)}\n" + "\n".join(filter(None, parts))
+        for heading, parts in sections.items()
+    )
     return cls
 
 
-def _fields(cls: Any) -> set[str]:
-    return {field.name for field in fields(cls)} if is_dataclass(cls) else set()
+_HEADINGS = ("Parameters", "Attributes")
+_SECTION = r"\n\n{}\n-+\n(.*?)(?=\n\n[A-Z]\w+\n---|\Z)"
+
+
+def _own(cls: type) -> dict[str, str]:
+    """Return the sections of the docstring of a class as it stands in its file."""
+    text = inspect.cleandoc(vars(cls).get("__doc__") or "")
+    found = {h: re.search(_SECTION.format(h), text, re.DOTALL) for h in _HEADINGS}
+    return {heading: match[1] if match else "" for heading, match in found.items()}
+
+
+def _without(text: str) -> str:
+    """Return a docstring without the sections that are completed."""
+    for heading in _HEADINGS:
+        text = re.sub(_SECTION.format(heading), "", text, flags=re.DOTALL)
+    return text

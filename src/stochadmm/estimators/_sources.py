@@ -354,33 +354,7 @@ def mean_loss(model: Any, source: Source, loss: Any) -> float:
     return f2.value(_variable(model, f2.n_outputs))
 
 
-@dataclass(frozen=True)
-class ConstantSearch:
-    """How the best constant over all rows is found from that of a sample.
-
-    Parameters
-    ----------
-    halvings : int
-        Distances from the sample's constant that the first read tries, each half of the last: a
-        sample of any size is off by one of them.
-    pieces : int
-        Pieces of the bracket that every other read tries: values cost less than reading rows.
-    exact : float
-        Share of the deviance that the constant may miss: rounding of the sums.
-    reads : int
-        Reads at most; a bracket shrinks below the digits of a number long before.
-    """
-
-    halvings: int = 40
-    pieces: int = 32
-    exact: float = 1e-14
-    reads: int = 60
-
-
-SEARCH = ConstantSearch()
-
-
-def explained_by(model: Any, source: Source, loss: Any, search: ConstantSearch = SEARCH) -> float:
+def explained_by(model: Any, source: Source, loss: Any) -> float:
     """Return D2 of a source: the share of the deviance that a model explains; a few reads."""
     f2 = StreamedSum(loss, source, intercept=True)
     if f2.n_outputs is not None:
@@ -388,13 +362,11 @@ def explained_by(model: Any, source: Source, loss: Any, search: ConstantSearch =
     coin = Coin(f2.seed, f2.rate)
     sums = f2.run(_variable(model, None), opening=True, coin=coin)
     perfect = -sums.floor / sums.weight
-    null = _least_by_constant(f2, Sample.joined(sums.sample), perfect, search)
+    null = _least_by_constant(f2, Sample.joined(sums.sample), perfect)
     return share_explained(sums.value / sums.weight - perfect, null - perfect, perfect, sums.n)
 
 
-def _least_by_constant(
-    f2: StreamedSum, sample: Sample, perfect: float, search: ConstantSearch
-) -> float:
+def _least_by_constant(f2: StreamedSum, sample: Sample, perfect: float) -> float:
     """Return the least mean loss of a constant, plus the offsets."""
     zero, unit = np.zeros(f2.shape), np.zeros(f2.shape)
     unit[-1] = 1.0
@@ -407,24 +379,25 @@ def _least_by_constant(
     if f2.rate == 1.0:  # the sample is all rows
         return f2.value(start * unit)
     reach = max(1.0, abs(start))
-    near = 0.5 ** np.arange(search.halvings)
+    # the constant of a sample of any size is off by one of these distances
+    near = 0.5 ** np.arange(40)
     tried = start + reach * np.concatenate([-near, [0.0], near[::-1]])
-    least = np.inf
-    for _ in range(search.reads):
+    least, pieces = np.inf, 32  # of the bracket: values cost less than reading rows
+    for _ in range(60):  # it shrinks below the digits of a number long before
         values = f2.values_along(zero, unit, tuple(tried))
         place = int(np.argmin(values))
         least = min(least, float(values[place]))
         if place in (0, len(tried) - 1):
-            reach *= 2 * search.pieces
+            reach *= 2 * pieces
             if reach > FAR:
                 break
-            tried = start + reach * np.linspace(-1.0, 1.0, search.pieces + 1)
+            tried = start + reach * np.linspace(-1.0, 1.0, pieces + 1)
             continue
         # what convex functions have below their values at three points in a row
         missed = max(values[place - 1], values[place + 1]) - values[place]
-        if missed <= search.exact * max(least - perfect, abs(least)):
+        if missed <= 1e-14 * max(least - perfect, abs(least)):
             break
-        tried = np.linspace(tried[place - 1], tried[place + 1], search.pieces + 1)
+        tried = np.linspace(tried[place - 1], tried[place + 1], pieces + 1)
     return least
 
 

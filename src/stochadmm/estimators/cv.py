@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from ._docs import documented
+from ._docs import estimator
 from ._search import PathCV
 from .fused import (
     FusedLassoClassifier,
@@ -20,197 +18,42 @@ from .generalized import (
 from .groups import OverlappingGroupClassifier, OverlappingGroupRegressor
 from .lasso import LassoRegressor, SparseLogisticClassifier
 from .lowrank import SparseLowRankClassifier, SparseLowRankRegressor
+from .sparse_groups import SparseGroupLassoClassifier, SparseGroupLassoRegressor
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class LassoRegressorCV(PathCV, LassoRegressor):
-    """`LassoRegressor` with alpha chosen by cross-validation.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm import LassoRegressorCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 4))
-    >>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60)
-    >>> model = LassoRegressorCV(alphas=5, cv=3).fit(X, y)
-    >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
-    ((5, 3), True)
-    """
+    """`LassoRegressor` with alpha chosen by cross-validation."""
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class SparseLogisticClassifierCV(PathCV, SparseLogisticClassifier):
-    """`SparseLogisticClassifier` with alpha chosen by cross-validation.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm import SparseLogisticClassifierCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 4))
-    >>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60) > 0
-    >>> model = SparseLogisticClassifierCV(alphas=5, cv=3).fit(X, y)
-    >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
-    ((5, 3), True)
-    """
+    """`SparseLogisticClassifier` with alpha chosen by cross-validation."""
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class FusedLassoRegressorCV(PathCV, FusedLassoRegressor):
-    """`FusedLassoRegressor` with alpha chosen by cross-validation.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm import FusedLassoRegressorCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 4))
-    >>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60)
-    >>> model = FusedLassoRegressorCV(alphas=5, cv=3).fit(X, y)
-    >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
-    ((5, 3), True)
-    """
+    """`FusedLassoRegressor` with alpha chosen by cross-validation."""
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class FusedLassoClassifierCV(PathCV, FusedLassoClassifier):
-    """`FusedLassoClassifier` with alpha chosen by cross-validation.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm import FusedLassoClassifierCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 4))
-    >>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60) > 0
-    >>> model = FusedLassoClassifierCV(alphas=5, cv=3).fit(X, y)
-    >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
-    ((5, 3), True)
-    """
+    """`FusedLassoClassifier` with alpha chosen by cross-validation."""
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class GraphFusedRegressorCV(PathCV, GraphFusedRegressor):
-    """`GraphFusedRegressor` with alpha chosen by cross-validation.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm import GraphFusedRegressorCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 4))
-    >>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60)
-    >>> model = GraphFusedRegressorCV(alphas=5, cv=3).fit(X, y)
-    >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
-    ((5, 3), True)
-    """
+    """`GraphFusedRegressor` with alpha chosen by cross-validation."""
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class GraphFusedClassifierCV(PathCV, GraphFusedClassifier):
-    """`GraphFusedClassifier` with alpha chosen by cross-validation.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm import GraphFusedClassifierCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 4))
-    >>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60) > 0
-    >>> model = GraphFusedClassifierCV(alphas=5, cv=3).fit(X, y)
-    >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
-    ((5, 3), True)
-    """
+    """`GraphFusedClassifier` with alpha chosen by cross-validation."""
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class TrendFilterRegressorCV(PathCV, TrendFilterRegressor):
     """`TrendFilterRegressor` with alpha chosen by cross-validation.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
 
     Examples
     --------
@@ -225,137 +68,29 @@ class TrendFilterRegressorCV(PathCV, TrendFilterRegressor):
     """
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class OverlappingGroupRegressorCV(PathCV, OverlappingGroupRegressor):
-    """`OverlappingGroupRegressor` with alpha chosen by cross-validation.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm import OverlappingGroupRegressorCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 4))
-    >>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60)
-    >>> model = OverlappingGroupRegressorCV(alphas=5, cv=3).fit(X, y)
-    >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
-    ((5, 3), True)
-    """
+    """`OverlappingGroupRegressor` with alpha chosen by cross-validation."""
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class OverlappingGroupClassifierCV(PathCV, OverlappingGroupClassifier):
-    """`OverlappingGroupClassifier` with alpha chosen by cross-validation.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm import OverlappingGroupClassifierCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 4))
-    >>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60) > 0
-    >>> model = OverlappingGroupClassifierCV(alphas=5, cv=3).fit(X, y)
-    >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
-    ((5, 3), True)
-    """
+    """`OverlappingGroupClassifier` with alpha chosen by cross-validation."""
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class GeneralizedLassoRegressorCV(PathCV, GeneralizedLassoRegressor):
-    """`GeneralizedLassoRegressor` with alpha chosen by cross-validation.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm import GeneralizedLassoRegressorCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 4))
-    >>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60)
-    >>> model = GeneralizedLassoRegressorCV(alphas=5, cv=3).fit(X, y)
-    >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
-    ((5, 3), True)
-    """
+    """`GeneralizedLassoRegressor` with alpha chosen by cross-validation."""
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class GeneralizedLassoClassifierCV(PathCV, GeneralizedLassoClassifier):
-    """`GeneralizedLassoClassifier` with alpha chosen by cross-validation.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm import GeneralizedLassoClassifierCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 4))
-    >>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60) > 0
-    >>> model = GeneralizedLassoClassifierCV(alphas=5, cv=3).fit(X, y)
-    >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
-    ((5, 3), True)
-    """
+    """`GeneralizedLassoClassifier` with alpha chosen by cross-validation."""
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class SparseLowRankRegressorCV(PathCV, SparseLowRankRegressor):
     """`SparseLowRankRegressor` with alpha chosen by cross-validation.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
 
     Examples
     --------
@@ -370,30 +105,16 @@ class SparseLowRankRegressorCV(PathCV, SparseLowRankRegressor):
     """
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class SparseLowRankClassifierCV(PathCV, SparseLowRankClassifier):
-    """`SparseLowRankClassifier` with alpha chosen by cross-validation.
+    """`SparseLowRankClassifier` with alpha chosen by cross-validation."""
 
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
 
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
+@estimator
+class SparseGroupLassoRegressorCV(PathCV, SparseGroupLassoRegressor):
+    """`SparseGroupLassoRegressor` with alpha chosen by cross-validation."""
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm import SparseLowRankClassifierCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 4))
-    >>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60) > 0
-    >>> model = SparseLowRankClassifierCV(alphas=5, cv=3).fit(X, y)
-    >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
-    ((5, 3), True)
-    """
+
+@estimator
+class SparseGroupLassoClassifierCV(PathCV, SparseGroupLassoClassifier):
+    """`SparseGroupLassoClassifier` with alpha chosen by cross-validation."""

@@ -15,7 +15,7 @@ from ..problem import Problem
 from ..run.result import Result
 from ._base import Fitting, StructuredModel
 from ._classifier import Classifier
-from ._docs import documented
+from ._docs import estimator
 from ._regressor import Regressor
 from ._structure import Columns, Structure, as_grid, tied
 from .refit import Space, of_levels
@@ -23,7 +23,18 @@ from .refit import Space, of_levels
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Fused(StructuredModel):
-    """Total variation along a graph plus an l1 norm."""
+    """Total variation along a graph plus an l1 norm.
+
+    Parameters
+    ----------
+    l1_ratio : float, default=0.5
+        Share of the l1 norm in the penalty: 0 is fusion alone, 1 the lasso.
+
+    Attributes
+    ----------
+    levels_ : ndarray, shape of ``coef_``
+        Number of the level of each column; neighbors with the same number are equal.
+    """
 
     l1_ratio: float = 0.5
 
@@ -103,7 +114,33 @@ def _edges(operator: Any) -> tuple[Array, Array]:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GraphFused(Fused):
-    """Total variation along any graph."""
+    """Total variation along any graph.
+
+    Parameters
+    ----------
+    l1_ratio : float, default=0.5
+        Share of the l1 norm in the penalty: 0 is fusion alone, 1 the lasso.
+    graph : object, default="chain"
+        Which coefficients are drawn together:
+
+        * ``"chain"``: neighboring columns;
+        * edges: pairs of column names or indices, or triples with a weight, in a list, an array or
+          a frame; an edge listed twice, in either direction, has the sum of the weights;
+        * an adjacency matrix with as many rows and columns as X has columns;
+        * a networkx graph, or what ``stochadmm.structures.from_edges`` returns;
+        * a grid shape such as ``(28, 28)``, or a ``Grid`` with a mask;
+        * ``"glasso"``: the edges that the graphical lasso finds in X (see
+          ``stochadmm.structures.glasso_edges``).
+
+        A negative weight is an edge with ``s_e = -1`` and ``c_e`` its size: the two coefficients
+        are drawn to opposite values.
+
+    Attributes
+    ----------
+    levels_ : ndarray, shape of ``coef_``
+        Number of the level of each column; joined columns with the same number are equal, or
+        opposite where edges are negative.
+    """
 
     graph: Any = "chain"
 
@@ -114,25 +151,11 @@ class GraphFused(Fused):
         return None if np.size(self.unpenalized) else as_grid(self.graph)
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class FusedLassoRegressor(Regressor, Fused):
     """Fused lasso: linear regression with coefficients piecewise constant along the columns.
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_j |w_{j+1} - w_j| + l1_ratio |w|_1)``.
-
-    Parameters
-    ----------
-    {alpha}
-    l1_ratio : float, default=0.5
-        Share of the l1 norm in the penalty: 0 is fusion alone, 1 the lasso.
-    {shared}
-
-    Attributes
-    ----------
-    levels_ : ndarray, shape of ``coef_``
-        Number of the level of each column; neighbors with the same number are equal.
-    {attributes}
 
     Examples
     --------
@@ -147,25 +170,11 @@ class FusedLassoRegressor(Regressor, Fused):
     """
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class FusedLassoClassifier(Classifier, Fused):
     """Linear classification with the fused lasso penalty: piecewise constant along the columns.
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_j |w_{j+1} - w_j| + l1_ratio |w|_1)``.
-
-    Parameters
-    ----------
-    {alpha}
-    l1_ratio : float, default=0.5
-        Share of the l1 norm in the penalty: 0 is fusion alone, 1 the lasso.
-    {shared}
-
-    Attributes
-    ----------
-    levels_ : ndarray, shape of ``coef_``
-        Number of the level of each column; neighbors with the same number are equal.
-    {attributes}
 
     Examples
     --------
@@ -179,41 +188,12 @@ class FusedLassoClassifier(Classifier, Fused):
     """
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class GraphFusedRegressor(Regressor, GraphFused):
     """Graph-guided fused lasso: linear regression with coefficients equal along edges.
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_e c_e |w_i - s_e w_j| + l1_ratio |w|_1)``.
     The penalty ``mu |[G; I] w|_1`` is ``alpha = 2 mu`` with ``l1_ratio = 0.5``.
-
-    Parameters
-    ----------
-    {alpha}
-    l1_ratio : float, default=0.5
-        Share of the l1 norm in the penalty: 0 is fusion alone, 1 the lasso.
-    graph : object, default="chain"
-        Which coefficients are drawn together:
-
-        * ``"chain"``: neighboring columns;
-        * edges: pairs of column names or indices, or triples with a weight, in a list, an array or
-          a frame; an edge listed twice, in either direction, has the sum of the weights;
-        * an adjacency matrix with as many rows and columns as X has columns;
-        * a networkx graph, or what ``stochadmm.structures.from_edges`` returns;
-        * a grid shape such as ``(28, 28)``, or a ``Grid`` with a mask;
-        * ``"glasso"``: the edges that the graphical lasso finds in X (see
-          ``stochadmm.structures.glasso_edges``).
-
-        A negative weight is an edge with ``s_e = -1`` and ``c_e`` its size: the two coefficients
-        are drawn to opposite values.
-    {shared}
-
-    Attributes
-    ----------
-    levels_ : ndarray, shape of ``coef_``
-        Number of the level of each column; joined columns with the same number are equal, or
-        opposite where edges are negative.
-    {attributes}
 
     Examples
     --------
@@ -227,41 +207,12 @@ class GraphFusedRegressor(Regressor, GraphFused):
     """
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class GraphFusedClassifier(Classifier, GraphFused):
     """Linear classification with the graph-guided fused lasso penalty: equal along the edges.
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_e c_e |w_i - s_e w_j| + l1_ratio |w|_1)``.
     The penalty ``mu |[G; I] w|_1`` is ``alpha = 2 mu`` with ``l1_ratio = 0.5``.
-
-    Parameters
-    ----------
-    {alpha}
-    l1_ratio : float, default=0.5
-        Share of the l1 norm in the penalty: 0 is fusion alone, 1 the lasso.
-    graph : object, default="chain"
-        Which coefficients are drawn together:
-
-        * ``"chain"``: neighboring columns;
-        * edges: pairs of column names or indices, or triples with a weight, in a list, an array or
-          a frame; an edge listed twice, in either direction, has the sum of the weights;
-        * an adjacency matrix with as many rows and columns as X has columns;
-        * a networkx graph, or what ``stochadmm.structures.from_edges`` returns;
-        * a grid shape such as ``(28, 28)``, or a ``Grid`` with a mask;
-        * ``"glasso"``: the edges that the graphical lasso finds in X (see
-          ``stochadmm.structures.glasso_edges``).
-
-        A negative weight is an edge with ``s_e = -1`` and ``c_e`` its size: the two coefficients
-        are drawn to opposite values.
-    {shared}
-
-    Attributes
-    ----------
-    levels_ : ndarray, shape of ``coef_``
-        Number of the level of each column; joined columns with the same number are equal, or
-        opposite where edges are negative.
-    {attributes}
 
     Examples
     --------

@@ -15,7 +15,7 @@ from ..penalties import L1
 from ..run.result import Result
 from ._base import Fitting, StructuredModel
 from ._classifier import Classifier
-from ._docs import documented
+from ._docs import estimator
 from ._regressor import Regressor
 from ._structure import Columns, Structure
 from .refit import Space, of_kernel, of_support
@@ -57,7 +57,13 @@ class Analysis(StructuredModel):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Generalized(Analysis):
-    """D is the user's."""
+    """D is the user's.
+
+    Parameters
+    ----------
+    operator : array, sparse matrix or LinearOperator, optional
+        D, with one column per penalized column of X; the identity by default.
+    """
 
     operator: Any = None
 
@@ -74,23 +80,11 @@ def _vanishing(operator: Any, coef: Array) -> Array:
     return np.asarray(image <= 1e-9 * size)
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class GeneralizedLassoRegressor(Regressor, Generalized):
     """Generalized lasso: linear regression with few non-zero entries of ``D w``.
 
     Minimizes ``mean loss + alpha |D w|_1``.
-
-    Parameters
-    ----------
-    {alpha}
-    operator : array, sparse matrix or LinearOperator, optional
-        D, with one column per penalized column of X; the identity by default.
-    {shared}
-
-    Attributes
-    ----------
-    {attributes}
 
     Examples
     --------
@@ -105,23 +99,11 @@ class GeneralizedLassoRegressor(Regressor, Generalized):
     """
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class GeneralizedLassoClassifier(Classifier, Generalized):
     """Linear classification with the generalized lasso penalty: few non-zero entries of ``D w``.
 
     Minimizes ``mean loss + alpha |D w|_1``.
-
-    Parameters
-    ----------
-    {alpha}
-    operator : array, sparse matrix or LinearOperator, optional
-        D, with one column per penalized column of X; the identity by default.
-    {shared}
-
-    Attributes
-    ----------
-    {attributes}
 
     Examples
     --------
@@ -136,8 +118,7 @@ class GeneralizedLassoClassifier(Classifier, Generalized):
     """
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class TrendFilterRegressor(Regressor, Analysis):
     """Trend filtering: regression with coefficients piecewise polynomial in the column number.
 
@@ -146,14 +127,8 @@ class TrendFilterRegressor(Regressor, Analysis):
 
     Parameters
     ----------
-    {alpha}
     order : int, default=1
         Degree of the pieces.
-    {shared}
-
-    Attributes
-    ----------
-    {attributes}
 
     Examples
     --------

@@ -16,14 +16,22 @@ from ..problem import Problem
 from ..run.result import Result
 from ._base import Fitting, StructuredModel
 from ._classifier import Classifier
-from ._docs import documented
+from ._docs import estimator
 from ._regressor import Regressor
 from ._structure import Columns, Structure
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class InGroups(StructuredModel):
-    """Columns in named groups: what is said of those in none, and which groups are active."""
+    """Columns in named groups: what is said of those in none, and which groups are active.
+
+    Attributes
+    ----------
+    active_groups_ : list
+        Names or numbers of the groups that are not zero.
+    n_groups_ : int
+        Number of groups.
+    """
 
     l1_ratio: float = 0.0
     groups: Any = None
@@ -77,7 +85,21 @@ class InGroups(StructuredModel):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Grouped(InGroups):
-    """Norms of overlapping groups, or of latent vectors that live on the groups."""
+    """Norms of overlapping groups, or of latent vectors that live on the groups.
+
+    Parameters
+    ----------
+    l1_ratio : float, default=0.0
+        Share of the l1 norm in the penalty, between 0 and 1.
+    groups : mapping, list or labels, optional
+        Group name to columns, or lists of columns, by name or index, or one label per column. One
+        group per column by default. Columns in no group are penalized by the l1 norm only; with
+        ``l1_ratio=0`` they are not penalized, and there is a warning.
+    group_weights : array or mapping, optional
+        The c_g, all ones by default; the square root of the size is the other usual choice.
+    latent : bool, default=False
+        The latent group lasso: groups are switched on (a union of groups) instead of off.
+    """
 
     latent: bool = False
 
@@ -122,8 +144,7 @@ def _latent(columns: Columns, labels: list[Any], copies: Selection, share: float
     return Structure(terms, copies=entries, free=free, labels=labels, members=members)
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class OverlappingGroupRegressor(Regressor, Grouped):
     """Overlapping group lasso: linear regression with whole groups of zero coefficients.
 
@@ -131,29 +152,6 @@ class OverlappingGroupRegressor(Regressor, Grouped):
     coefficients that remain are those in no vanished group. With ``latent=True`` the norms are
     those of vectors v_g on the groups with ``w = sum_g v_g``: the coefficients that remain are a
     union of groups. Overlaps then cost memory: a column is stored once per group that holds it.
-
-    Parameters
-    ----------
-    {alpha}
-    l1_ratio : float, default=0.0
-        Share of the l1 norm in the penalty, between 0 and 1.
-    groups : mapping, list or labels, optional
-        Group name to columns, or lists of columns, by name or index, or one label per column. One
-        group per column by default. Columns in no group are penalized by the l1 norm only; with
-        ``l1_ratio=0`` they are not penalized, and there is a warning.
-    group_weights : array or mapping, optional
-        The c_g, all ones by default; the square root of the size is the other usual choice.
-    latent : bool, default=False
-        The latent group lasso: groups are switched on (a union of groups) instead of off.
-    {shared}
-
-    Attributes
-    ----------
-    active_groups_ : list
-        Names or numbers of the groups that are not zero.
-    n_groups_ : int
-        Number of groups.
-    {attributes}
 
     Examples
     --------
@@ -169,8 +167,7 @@ class OverlappingGroupRegressor(Regressor, Grouped):
     """
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class OverlappingGroupClassifier(Classifier, Grouped):
     """Linear classification with the overlapping group lasso penalty: whole groups are zero.
 
@@ -178,29 +175,6 @@ class OverlappingGroupClassifier(Classifier, Grouped):
     coefficients that remain are those in no vanished group. With ``latent=True`` the norms are
     those of vectors v_g on the groups with ``w = sum_g v_g``: the coefficients that remain are a
     union of groups. Overlaps then cost memory: a column is stored once per group that holds it.
-
-    Parameters
-    ----------
-    {alpha}
-    l1_ratio : float, default=0.0
-        Share of the l1 norm in the penalty, between 0 and 1.
-    groups : mapping, list or labels, optional
-        Group name to columns, or lists of columns, by name or index, or one label per column. One
-        group per column by default. Columns in no group are penalized by the l1 norm only; with
-        ``l1_ratio=0`` they are not penalized, and there is a warning.
-    group_weights : array or mapping, optional
-        The c_g, all ones by default; the square root of the size is the other usual choice.
-    latent : bool, default=False
-        The latent group lasso: groups are switched on (a union of groups) instead of off.
-    {shared}
-
-    Attributes
-    ----------
-    active_groups_ : list
-        Names or numbers of the groups that are not zero.
-    n_groups_ : int
-        Number of groups.
-    {attributes}
 
     Examples
     --------

@@ -6,14 +6,20 @@ from dataclasses import dataclass
 
 from ._base import StructuredModel
 from ._classifier import Classifier
-from ._docs import documented
+from ._docs import estimator
 from ._regressor import Regressor
 from ._structure import Columns, Structure
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Plain(StructuredModel):
-    """The elastic net."""
+    """The elastic net.
+
+    Parameters
+    ----------
+    l1_ratio : float, default=1.0
+        Share of the l1 norm in the penalty: 1 is the lasso, 0 ridge regression.
+    """
 
     l1_ratio: float = 1.0
 
@@ -21,24 +27,12 @@ class Plain(StructuredModel):
         return Structure(l1=self.l1_ratio, l2=1 - self.l1_ratio)
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class LassoRegressor(Regressor, Plain):
     """Lasso and elastic net: linear regression with few non-zero coefficients.
 
     Minimizes ``mean loss + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)``, with the squared
     loss the objective of scikit-learn's ElasticNet.
-
-    Parameters
-    ----------
-    {alpha}
-    l1_ratio : float, default=1.0
-        Share of the l1 norm in the penalty: 1 is the lasso, 0 ridge regression.
-    {shared}
-
-    Attributes
-    ----------
-    {attributes}
 
     Examples
     --------
@@ -52,23 +46,11 @@ class LassoRegressor(Regressor, Plain):
     """
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class SparseLogisticClassifier(Classifier, Plain):
     """Linear classification with the lasso or elastic net penalty: few non-zero coefficients.
 
     Minimizes ``mean loss + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)``.
-
-    Parameters
-    ----------
-    {alpha}
-    l1_ratio : float, default=1.0
-        Share of the l1 norm in the penalty: 1 is the lasso, 0 ridge regression.
-    {shared}
-
-    Attributes
-    ----------
-    {attributes}
 
     Examples
     --------

@@ -15,7 +15,7 @@ from ..penalties import L1, Nuclear, RowsL21, SparseGroupNorm
 from ..problem import Pair, Problem
 from ..run.result import Result
 from ._base import Fitting, StructuredModel
-from ._docs import documented
+from ._docs import estimator
 from ._labels import LabelClassifier
 from ._regressor import Regressor
 from ._structure import Columns, Structure
@@ -26,7 +26,23 @@ SPARSITIES = ("entries", "rows")
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseLowRank(StructuredModel):
-    """Nuclear norm plus the l1 norm of entries, or the sum of the norms of rows."""
+    """Nuclear norm plus the l1 norm of entries, or the sum of the norms of rows.
+
+    Parameters
+    ----------
+    l1_ratio : float, default=0.5
+        Share of the sparse part in the penalty: 0 is the nuclear norm alone.
+    sparsity : {"entries", "rows"}, default="entries"
+        What is sparse: single entries of W, or its rows as a whole.
+
+    Attributes
+    ----------
+    rank_ : int
+        Rank of ``low_rank_coef_``.
+    low_rank_coef_, sparse_coef_ : ndarray, shape of ``coef_``
+        The coefficients as the two penalties left them, the first of exact rank, the second with
+        exact zeros; as good as ``coef_`` up to the tolerance, and else ``coef_`` itself.
+    """
 
     l1_ratio: float = 0.5
     sparsity: str = "entries"
@@ -133,32 +149,13 @@ def _rank(coef: Any) -> int:
     return int(np.linalg.matrix_rank(coef, tol=None)) if coef.size and coef.any() else 0
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class SparseLowRankRegressor(Regressor, SparseLowRank):
     """Multi-task regression with coefficients that are sparse and of low rank (nuclear norm).
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) |W|_* + l1_ratio |W|_1)``, with
     ``sparsity="rows"`` the sum of the norms of the rows of W, one per column of X, in place of
     ``|W|_1``: columns of X then serve all targets or none. The loss is summed over the targets.
-
-    Parameters
-    ----------
-    {alpha}
-    l1_ratio : float, default=0.5
-        Share of the sparse part in the penalty: 0 is the nuclear norm alone.
-    sparsity : {"entries", "rows"}, default="entries"
-        What is sparse: single entries of W, or its rows as a whole.
-    {shared}
-
-    Attributes
-    ----------
-    rank_ : int
-        Rank of ``low_rank_coef_``.
-    low_rank_coef_, sparse_coef_ : ndarray, shape of ``coef_``
-        The coefficients as the two penalties left them, the first of exact rank, the second with
-        exact zeros; as good as ``coef_`` up to the tolerance, and else ``coef_`` itself.
-    {attributes}
 
     Examples
     --------
@@ -173,8 +170,7 @@ class SparseLowRankRegressor(Regressor, SparseLowRank):
     """
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class SparseLowRankClassifier(LabelClassifier, SparseLowRank):
     """Linear classification with coefficients that are sparse and of low rank (nuclear norm).
 
@@ -183,24 +179,6 @@ class SparseLowRankClassifier(LabelClassifier, SparseLowRank):
     ``|W|_1``: columns of X then serve all classes or none. With a matrix of zeros and ones as
     ``y`` every row has any number of labels: the loss is summed over its columns, probabilities
     are those of each label, and `classes_` numbers the labels.
-
-    Parameters
-    ----------
-    {alpha}
-    l1_ratio : float, default=0.5
-        Share of the sparse part in the penalty: 0 is the nuclear norm alone.
-    sparsity : {"entries", "rows"}, default="entries"
-        What is sparse: single entries of W, or its rows as a whole.
-    {shared}
-
-    Attributes
-    ----------
-    rank_ : int
-        Rank of ``low_rank_coef_``.
-    low_rank_coef_, sparse_coef_ : ndarray, shape of ``coef_``
-        The coefficients as the two penalties left them, the first of exact rank, the second with
-        exact zeros; as good as ``coef_`` up to the tolerance, and else ``coef_`` itself.
-    {attributes}
 
     Examples
     --------

@@ -9,16 +9,26 @@ import numpy as np
 from ..operators import Identity
 from ..penalties import GroupL2, SparseGroupNorm
 from ._classifier import Classifier
-from ._docs import documented
+from ._docs import estimator
 from ._regressor import Regressor
-from ._search import PathCV
 from ._structure import Columns, Structure
 from .groups import InGroups
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseGroups(InGroups):
-    """Norms of disjoint groups and of their entries."""
+    """Norms of disjoint groups and of their entries.
+
+    Parameters
+    ----------
+    l1_ratio : float, default=0.5
+        Share of the l1 norm in the penalty: 0 is the group lasso, 1 the lasso.
+    groups : mapping, list or labels, optional
+        Group name to columns, or lists of columns, by name or index, or one label per column. One
+        group per column by default. Columns in no group are penalized by the l1 norm only.
+    group_weights : array or mapping, optional
+        The c_g, all ones by default; the square root of the size is the other usual choice.
+    """
 
     l1_ratio: float = 0.5
 
@@ -55,34 +65,13 @@ class SparseGroups(InGroups):
         return Structure([(Identity(columns.n), penalty)], labels=names, members=members)
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class SparseGroupLassoRegressor(Regressor, SparseGroups):
     """Sparse group lasso: linear regression with few groups, and few coefficients in them.
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_g c_g |w_g|_2 + l1_ratio |w|_1)`` over
     disjoint groups: whole groups vanish, and single coefficients within those that remain. Groups
     that overlap are for `OverlappingGroupRegressor`.
-
-    Parameters
-    ----------
-    {alpha}
-    l1_ratio : float, default=0.5
-        Share of the l1 norm in the penalty: 0 is the group lasso, 1 the lasso.
-    groups : mapping, list or labels, optional
-        Group name to columns, or lists of columns, by name or index, or one label per column. One
-        group per column by default. Columns in no group are penalized by the l1 norm only.
-    group_weights : array or mapping, optional
-        The c_g, all ones by default; the square root of the size is the other usual choice.
-    {shared}
-
-    Attributes
-    ----------
-    active_groups_ : list
-        Names or numbers of the groups that are not zero.
-    n_groups_ : int
-        Number of groups.
-    {attributes}
 
     Examples
     --------
@@ -98,34 +87,13 @@ class SparseGroupLassoRegressor(Regressor, SparseGroups):
     """
 
 
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class SparseGroupLassoClassifier(Classifier, SparseGroups):
     """Linear classification with the sparse group lasso penalty: few groups, and few in them.
 
     Minimizes ``mean loss + alpha ((1 - l1_ratio) sum_g c_g |w_g|_2 + l1_ratio |w|_1)`` over
     disjoint groups: whole groups vanish, and single coefficients within those that remain. Groups
     that overlap are for `OverlappingGroupClassifier`.
-
-    Parameters
-    ----------
-    {alpha}
-    l1_ratio : float, default=0.5
-        Share of the l1 norm in the penalty: 0 is the group lasso, 1 the lasso.
-    groups : mapping, list or labels, optional
-        Group name to columns, or lists of columns, by name or index, or one label per column. One
-        group per column by default. Columns in no group are penalized by the l1 norm only.
-    group_weights : array or mapping, optional
-        The c_g, all ones by default; the square root of the size is the other usual choice.
-    {shared}
-
-    Attributes
-    ----------
-    active_groups_ : list
-        Names or numbers of the groups that are not zero.
-    n_groups_ : int
-        Number of groups.
-    {attributes}
 
     Examples
     --------
@@ -138,62 +106,4 @@ class SparseGroupLassoClassifier(Classifier, SparseGroups):
     >>> model = SparseGroupLassoClassifier(alpha=0.1, groups=groups).fit(X, y)
     >>> np.flatnonzero(model.coef_), model.active_groups_
     (array([0, 1]), ['left'])
-    """
-
-
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
-class SparseGroupLassoRegressorCV(PathCV, SparseGroupLassoRegressor):
-    """`SparseGroupLassoRegressor` with alpha chosen by cross-validation.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm import SparseGroupLassoRegressorCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 4))
-    >>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60)
-    >>> model = SparseGroupLassoRegressorCV(alphas=5, cv=3, groups=[[0, 1], [2, 3]]).fit(X, y)
-    >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
-    ((5, 3), True)
-    """
-
-
-@documented
-@dataclass(eq=False, repr=False, kw_only=True)
-class SparseGroupLassoClassifierCV(PathCV, SparseGroupLassoClassifier):
-    """`SparseGroupLassoClassifier` with alpha chosen by cross-validation.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm import SparseGroupLassoClassifierCV
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((60, 4))
-    >>> y = X[:, 0] - X[:, 1] + rng.standard_normal(60) > 0
-    >>> model = SparseGroupLassoClassifierCV(alphas=5, cv=3, groups=[[0, 1], [2, 3]]).fit(X, y)
-    >>> model.score_path_.shape, bool(model.alpha_ == model.alphas_[model.best_index_])
-    ((5, 3), True)
     """

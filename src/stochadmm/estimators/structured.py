@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +26,7 @@ from ._base import Fitting, StructuredModel
 from ._classifier import Classifier
 from ._data import Data, checked_weight
 from ._design import Design, Part, built, chosen
-from ._docs import documented
+from ._docs import estimator
 from ._exposure import checked_exposure
 from ._regressor import Regressor
 from ._search import PathCV
@@ -43,7 +42,34 @@ _RULES = {"unseen": ("error", "base", "mean"), "missing": ("error", "level", "me
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Structured(Tables, StructuredModel):
-    """A structure per column of a data frame."""
+    """A structure per column of a data frame.
+
+    Parameters
+    ----------
+    terms : dict, optional
+        ``{column: term}``, or ``{(column, column): term}`` for an interaction; the terms are in
+        `stochadmm.terms`. Other columns get the term of their type: `Ordered` for ordered
+        categories, `Nominal` for other categories and texts, `Free` for flags, factors of two
+        levels and numbers (`Sparse` where there are no terms and all columns are numbers).
+    weights : {"standard", "equal", "adaptive"}, default="standard"
+        Weights of the penalized differences: by the exposure of the two levels and the number of
+        levels; one; or standard ones divided by the differences in a first fit.
+    remainder : {"default", "drop"}, default="default"
+        What becomes of columns that ``terms`` does not name.
+    unseen : {"error", "base", "mean"}, default="error"
+        Levels met in prediction only: refused, taken as the base level, or as the average level.
+        Levels on a `Map` have the mean of their neighbors.
+    missing : {"error", "level", "mean"}, default="error"
+        Missing values: refused, a level of their own, or taken as the average level or number.
+
+    Attributes
+    ----------
+    table_ : frame
+        One row per merged class of levels: term, class, its levels, exposure, sum of the targets,
+        coefficient and relativity against the base, and whether it is the base.
+    level_map_ : dict
+        For every factor the class of each of its levels.
+    """
 
     terms: Any = None
     weights: str = "standard"
@@ -377,60 +403,11 @@ def _of_classes(part: Part, labels: Array) -> Any:
     return sparse.csc_array(steps)
 
 
-_PARAMETERS = (
-    """
-terms : dict, optional
-    ``{{column: term}}``, or ``{{(column, column): term}}`` for an interaction; the terms are in
-    `stochadmm.terms`. Other columns get the term of their type: `Ordered` for ordered categories,
-    `Nominal` for other categories and texts, `Free` for flags, factors of two levels and numbers
-    (`Sparse` where there are no terms and all columns are numbers).
-weights : {{"standard", "equal", "adaptive"}}, default="standard"
-    Weights of the penalized differences: by the exposure of the two levels and the number of
-    levels; one; or standard ones divided by the differences in a first fit.
-remainder : {{"default", "drop"}}, default="default"
-    What becomes of columns that ``terms`` does not name.
-unseen : {{"error", "base", "mean"}}, default="error"
-    Levels met in prediction only: refused, taken as the base level, or as the average level.
-    Levels on a `Map` have the mean of their neighbors.
-missing : {{"error", "level", "mean"}}, default="error"
-    Missing values: refused, a level of their own, or taken as the average level or number.
-""".strip("\n")
-    .replace("{{", "{")
-    .replace("}}", "}")
-)
-
-_LEARNED = """
-table_ : frame
-    One row per merged class of levels: term, class, its levels, exposure, sum of the targets,
-    coefficient and relativity against the base, and whether it is the base.
-level_map_ : dict
-    For every factor the class of each of its levels.
-""".strip("\n")
-
-
-def _described(cls: Any) -> Any:
-    text = inspect.cleandoc(cls.__doc__ or "")
-    cls.__doc__ = text.replace("{terms}", _PARAMETERS).replace("{learned}", _LEARNED)
-    return documented(cls)
-
-
-@_described
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class StructuredRegressor(Regressor, Structured):
     """Regression on a data frame with a structure per column: levels of factors merge.
 
     Minimizes ``mean loss + alpha sum_terms penalty(coefficients of the term)``.
-
-    Parameters
-    ----------
-    {alpha}
-    {terms}
-    {shared}
-
-    Attributes
-    ----------
-    {learned}
-    {attributes}
 
     Examples
     --------
@@ -449,23 +426,11 @@ class StructuredRegressor(Regressor, Structured):
     """
 
 
-@_described
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class StructuredClassifier(Classifier, Structured):
     """Classification of the rows of a data frame with a structure per column.
 
     Minimizes ``mean loss + alpha sum_terms penalty(coefficients of the term)``.
-
-    Parameters
-    ----------
-    {alpha}
-    {terms}
-    {shared}
-
-    Attributes
-    ----------
-    {learned}
-    {attributes}
 
     Examples
     --------
@@ -525,23 +490,11 @@ class StructuredSearch(PathCV):
         return model
 
 
-@_described
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class StructuredRegressorCV(StructuredSearch, StructuredRegressor):
     """`StructuredRegressor` with alpha chosen by cross-validation.
 
     By default it is the largest one within one standard error of the best.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
 
     Examples
     --------
@@ -558,23 +511,11 @@ class StructuredRegressorCV(StructuredSearch, StructuredRegressor):
     """
 
 
-@_described
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class StructuredClassifierCV(StructuredSearch, StructuredClassifier):
     """`StructuredClassifier` with alpha chosen by cross-validation.
 
     By default it is the largest one within one standard error of the best.
-
-    Parameters
-    ----------
-    {cv}
-    {own}
-    {shared}
-
-    Attributes
-    ----------
-    {cv_attributes}
-    {attributes}
 
     Examples
     --------
