@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.forms.equilibrate import Equilibration, equilibrated
+from stochadmm.forms import equilibrate
+from stochadmm.forms.equilibrate import equilibrated
 
 
 def lasso(scales, *, storage="dense", dtype=np.float64, loss=None, seed=0, **options):
@@ -99,10 +100,11 @@ def test_first_order_methods_see_the_same_units():
     assert result.status.name == reference.status.name == "CONVERGED"
 
 
-def test_well_scaled_data_are_left_alone():
+def test_well_scaled_data_are_left_alone(monkeypatch):
     assert equilibrated(lasso(np.array([30.0, 1.0, 0.01]))) is None
     assert "units" not in sa.minimize(lasso(np.ones(3))).info
-    assert equilibrated(lasso(np.array([30.0, 1.0, 0.01])), Equilibration(spread=10.0))
+    monkeypatch.setattr(equilibrate, "SPREAD", 10.0)
+    assert equilibrated(lasso(np.array([30.0, 1.0, 0.01])))
 
 
 def test_sparse_data_stay_sparse():
@@ -256,7 +258,7 @@ def test_a_column_of_next_to_nothing_does_not_drown_the_ties_of_others(size, int
 
 def test_one_tiny_entry_among_the_rows_that_are_looked_at_is_no_matter_of_units():
     rng = np.random.default_rng(0)
-    n, every = 8000, 8000 // Equilibration().sample
+    n, every = 8000, 8000 // equilibrate.SAMPLE
     X = sparse.random_array((n, 30), density=0.05, format="lil", rng=rng)
     X[::every, 0] = 0.0
     X[every, 0] = 1e-9  # all that a look at some of the rows finds of this column

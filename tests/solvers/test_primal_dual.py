@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.linear_model import Lasso, LogisticRegression
 
 import stochadmm as sa
-from stochadmm.risk.gradients_loopless import Loopless
+from stochadmm.risk.gradients import Loopless
 from stochadmm.solvers.comparison._dual_blocks import block_norms2, partition, residual, rows_of
 
 DUAL = (sa.SDCAADMM, sa.SPDHG)

@@ -31,7 +31,7 @@ from ._protocol import (
 )
 from ._scratch import Scratch, ScratchOptions, decodes, scratch_for
 from ._shuffle import Lanes, shuffle_for
-from ._source_of_arrays import Layout, as_rows, check_finite, checked_rows
+from ._source_of_arrays import Rows, as_rows, check_finite, checked_rows
 from ._spill import spill
 from ._streams import ArrowStreams
 from ._views import (
@@ -45,7 +45,7 @@ from ._views import (
     is_on_dask,
     toss,
 )
-from .rows import ALL, CSR, DENSE, Blocking, ColumnMoments, Reads, Rows, cut
+from .rows import ALL, CSR, DENSE, Blocking, ColumnMoments, Reads, cut
 
 __all__ = [
     "ALL",
@@ -70,7 +70,6 @@ __all__ = [
     "HalfRows",
     "Labels",
     "Lanes",
-    "Layout",
     "NpyFiles",
     "Origins",
     "Reads",

@@ -17,7 +17,7 @@ from .rows import ALL, CSR, Blocking, ColumnMoments, Counted
 
 @dataclass(frozen=True, eq=False)
 class CSRRows(Counted):
-    """A CSR array of shape (n, d) without duplicate entries."""
+    """A CSR array of shape (n, d) without duplicate entries; `DenseRows` describes the members."""
 
     storage: ClassVar[str] = CSR
     # calls of SciPy for a block cost more than a cache of the second level saves
@@ -25,25 +25,20 @@ class CSRRows(Counted):
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the three arrays."""
         return int(self.X.data.nbytes + self.X.indices.nbytes + self.X.indptr.nbytes)
 
     @property
     def n_entries(self) -> int:
-        """Numbers stored."""
         return int(self.X.nnz)
 
     def ranges(self, within: slice = ALL, itemsize: int = 8) -> Iterator[slice]:
-        """Yield the row ranges of blocks."""
         n = self.shape[0]
         return self.blocking.ranges(n, 12 * max(1, self.n_entries // n), within)
 
     def blocks(self, within: slice = ALL, itemsize: int = 8) -> Iterator[tuple[slice, CSRRows]]:
-        """Yield consecutive rows, with their range."""
         return ((rows, self.take(rows)) for rows in self.ranges(within, itemsize))
 
     def in_type(self, dtype: Any) -> Iterator[tuple[slice, CSRRows, CSRRows]]:
-        """Yield consecutive rows as they are and in a type."""
         return ((part, rows, rows.as_type(dtype)) for part, rows in self.blocks())
 
     def take(self, rows: Any) -> CSRRows:
@@ -57,24 +52,20 @@ class CSRRows(Counted):
         return taken
 
     def columns(self, index: NDArray[np.intp]) -> CSRRows:
-        """Return some columns, copied."""
         self.note_all()
         return CSRRows(sparse.csr_array(self.X[:, index]))
 
     def matvec(self, v: Array) -> Array:
-        """Return ``X v``."""
         self.note_all()
         return np.asarray(self.X @ v)
 
     def rmatvec(self, u: Array) -> Array:
-        """Return ``X' u``."""
         self.note_all()
         return np.asarray(_transposed(self.X) @ u)
 
     def sandwich(
         self, weights: Array, rows: Any = None, *, ones: bool = False, single: bool = False
     ) -> Array:
-        """Return ``sum_i weights_i a_i a_i'`` in float64, threads sharing the work."""
         self.tally.add(len(weights))
         return weighted_gram(self.X, weights, ones, single=single, rows=rows)
 
@@ -91,12 +82,10 @@ class CSRRows(Counted):
         return norms
 
     def row_sums_of_squares(self, v: Array) -> Array:
-        """Return ``sum_j x_ij^2 v_j`` of each row."""
         self.note_all()
         return np.asarray(self.X.multiply(self.X) @ v, dtype=np.float64)
 
     def column_sums_of_squares(self, weights: Array | None = None) -> Array:
-        """Return ``sum_i weights_i x_ij^2`` of each column."""
         self.note_all()
         if weights is None:
             squares = np.square(self.X.data, dtype=np.float64)
@@ -126,16 +115,13 @@ class CSRRows(Counted):
         return ColumnMoments(unit, count, total, squares)
 
     def entries_per_row(self) -> Array:
-        """Return how many numbers are stored of each row."""
         return np.asarray(np.diff(self.X.indptr), dtype=np.float64)
 
     def dense(self, dtype: Any = np.float64) -> Array:
-        """Return all rows as one dense array."""
         self.note_all()
         return np.asarray(self.X.toarray().astype(dtype, copy=False))
 
     def as_type(self, dtype: Any) -> CSRRows:
-        """Return the rows in a type; themselves where they have it."""
         return self if self.dtype == dtype else CSRRows(self.X.astype(dtype))
 
     def changed(self, shift: Array | None, scale: Array | None) -> CSRRows:
@@ -149,13 +135,11 @@ class CSRRows(Counted):
         return CSRRows(X)
 
     def with_ones(self) -> CSRRows:
-        """Return a copy with one more, last column of ones."""
         self.note_all()
         ones: Any = np.ones((self.shape[0], 1), self.dtype)
         return CSRRows(sparse.csr_array(sparse.hstack([self.X, ones])))
 
     def followed_by(self, *others: Any) -> CSRRows:
-        """Return a copy of these rows and others below them."""
         self.note_all()
         more = [sparse.csr_array(other.X) for other in others]
         return CSRRows(sparse.csr_array(sparse.vstack([self.X, *more])))

@@ -70,19 +70,23 @@ class DenseRows(Counted):
         return DenseRows(np.take(self.X, index, axis=1))
 
     def matvec(self, v: Array) -> Array:
-        """Return ``X v``."""
+        """Return ``X v`` for ``v`` of shape (d,) or (d, C)."""
         self.note_all()
         return np.asarray(self.X @ v)
 
     def rmatvec(self, u: Array) -> Array:
-        """Return ``X' u``."""
+        """Return ``X' u`` for ``u`` of shape (n,) or (n, C)."""
         self.note_all()
         return np.asarray(self.X.T @ u)
 
     def sandwich(
         self, weights: Array, rows: Any = None, *, ones: bool = False, single: bool = False
     ) -> Array:
-        """Return ``sum_i weights_i a_i a_i'`` in float64, threads sharing the work."""
+        """Return ``sum_i weights_i a_i a_i'`` in float64 over all rows or those named.
+
+        With ``ones`` every row ends with a one that is not stored; with ``single`` dense rows are
+        multiplied in float32.
+        """
         self.tally.add(len(weights))
         return weighted_gram(self.X, weights, ones, single=single, rows=rows)
 
@@ -97,7 +101,7 @@ class DenseRows(Counted):
         return np.asarray(np.einsum("ij,ij,j->i", self.X, self.X, v, dtype=np.float64))
 
     def column_sums_of_squares(self, weights: Array | None = None) -> Array:
-        """Return ``sum_i weights_i x_ij^2`` of each column, without a copy of the rows."""
+        """Return ``sum_i weights_i x_ij^2`` of each column in float64; weights of one if none."""
         self.note_all()
         if weights is None and available() and is_plain(self.X):
             return squares(self.X)
@@ -107,7 +111,10 @@ class DenseRows(Counted):
         return np.asarray(sums)
 
     def largest_sums_of_squares(self, weights: Array, edges: NDArray[np.intp]) -> Array:
-        """Return the largest ``sum_i weights_i x_ij^2`` of runs of rows, some runs at a time."""
+        """Return, per column, the largest ``sum_i weights_i x_ij^2`` of runs of rows.
+
+        Run r is ``edges[r]`` up to ``edges[r + 1]``.
+        """
         (n, d), n_runs = self.shape, len(edges) - 1
         largest = np.zeros(d)
         together = max(1, self.blocking.block_bytes * n_runs // max(8 * n * d, 1))
@@ -150,7 +157,7 @@ class DenseRows(Counted):
         return self if self.dtype == dtype else DenseRows(self.dense(dtype))
 
     def changed(self, shift: Array | None, scale: Array | None) -> DenseRows:
-        """Return a copy with ``(x_ij - shift_j) scale_j``."""
+        """Return a copy with ``(x_ij - shift_j) scale_j``; sparse columns with zeros stay put."""
         self.note_all()
         X = np.array(self.X)
         if shift is not None:

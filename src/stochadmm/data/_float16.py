@@ -52,12 +52,10 @@ class HalfRows(DenseRows):
         return taken
 
     def columns(self, index: NDArray[np.intp]) -> DenseRows:
-        """Return some columns, copied row by row."""
         self.note_all()
         return HalfRows(np.take(self.X, index, axis=1))
 
     def matvec(self, v: Array) -> Array:
-        """Return ``X v``."""
         out = np.empty((self.shape[0], *v.shape[1:]), dtype=np.result_type(self.dtype, v.dtype))
         for rows, block in self.blocks():
             out[rows] = block.X @ v
@@ -71,7 +69,6 @@ class HalfRows(DenseRows):
         return total.astype(np.result_type(self.dtype, u.dtype), copy=False)
 
     def row_norms2(self) -> Array:
-        """Return the squared norm of each row."""
         out = np.empty(self.shape[0], dtype=np.float32)
         for rows, block in self.blocks():
             out[rows] = np.einsum("ij,ij->i", block.X, block.X)
@@ -87,5 +84,4 @@ class HalfRows(DenseRows):
         return DenseRows(self.dense(np.float32)).changed(shift, scale)
 
     def with_ones(self) -> DenseRows:
-        """Return a copy with one more, last column of ones."""
         return DenseRows(self.dense(np.float32)).with_ones()

@@ -18,8 +18,7 @@ import numpy as np
 from ..base.capabilities import fact, has_members
 from ..base.protocols import Array
 from ..base.validation import is_sparse
-from ._source_of_arrays import as_rows
-from .rows import Rows
+from ._source_of_arrays import Rows, as_rows
 
 
 @dataclass(frozen=True)

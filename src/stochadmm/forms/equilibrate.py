@@ -37,47 +37,22 @@ from ..problem import Pair, Problem
 from ..risk import FiniteSum, loss_of_rows
 from ..risk.parts import with_rows
 
+SPREAD = 1e4
+"""Ratio of the largest to the smallest typical entry of a column from which on columns are scaled:
+squared, as Hessians have it, 1e8 is half of the digits of float64."""
+EXTREME = 1e8
+"""How many times larger or smaller than one all columns may be: squares and products of two such
+numbers are numbers of float32."""
+OFF_CENTER = 1e3
+"""Ratio of mean to deviation from which on a column is shifted where a free intercept takes the
+shift: squared, a Hessian loses six digits to the nearly dependent pair."""
+SAMPLE = 200
+"""Rows that the decision looks at; units do not hide."""
 
-@dataclass(frozen=True)
-class Equilibration:
-    """When columns and rows are put into other units.
 
-    Parameters
-    ----------
-    spread : float
-        Ratio of the largest to the smallest typical entry of a column from which on columns are
-        scaled: squared, as Hessians have it, 1e8 is half of the digits of float64.
-    extreme : float
-        How many times larger or smaller than one all columns may be: squares and products of two
-        such numbers are numbers of float32.
-    off_center : float
-        Ratio of mean to deviation from which on a column is shifted where a free intercept takes
-        the shift: squared, a Hessian loses six digits to the nearly dependent pair.
-    most_enlarged : float
-        How many times more than a typical column one that a structure ties to others is
-        enlarged. Its ties grow with it, and beside ties of 1e8 those of the others are rounding;
-        the column itself, which penalized coefficients cannot make up for, may stay small.
-    sample : int
-        Rows that the decision looks at; units do not hide.
-    largest_power : int
-        Of two, that columns are multiplied by: squares of it are numbers still.
-    row_spread : float
-        Ratio of the largest to the smallest norm of the rows of ``[A1, A2]`` from which on they
-        are scaled: the steps of ADMM need about as many times more.
-    """
-
-    spread: float = 1e4
-    extreme: float = 1e8
-    off_center: float = 1e3
-    most_enlarged: float = 1e4
-    sample: int = 200
-    largest_power: int = 500
-    row_spread: float = 8.0
-
-    def looks_at(self, f2: FiniteSum) -> Rows:
-        """Return some of the rows."""
-        n = f2.n_terms
-        return f2.rows if n <= self.sample else f2.rows.take(slice(None, None, n // self.sample))
+def _some_rows(f2: FiniteSum) -> Rows:
+    n = f2.n_terms
+    return f2.rows if n <= SAMPLE else f2.rows.take(slice(None, None, n // SAMPLE))
 
 
 @dataclass(frozen=True)
@@ -153,12 +128,8 @@ class Units:
         return self.scale if like.ndim == 1 else self.scale[:, None]
 
 
-DEFAULT = Equilibration()
-
-
 def equilibrated(
     problem: Problem,
-    options: Equilibration = DEFAULT,
     *,
     rows: bool = True,
     workspace: Workspace | None = None,
@@ -175,16 +146,14 @@ def equilibrated(
     (np.True_, array([ -1., -32.]))
     """
     workspace = workspace or Workspace()
-    units = _even_columns(problem, options, workspace)
-    return _even_rows(problem, units, options, workspace) if rows else units
+    units = _even_columns(problem, workspace)
+    return _even_rows(problem, units, workspace) if rows else units
 
 
 # ---------------------------------------------------------------- rows of the constraint
 
 
-def _even_rows(
-    problem: Problem, units: Units | None, options: Equilibration, workspace: Workspace
-) -> Units | None:
+def _even_rows(problem: Problem, units: Units | None, workspace: Workspace) -> Units | None:
     """Return units in which the rows of a general constraint have about the length one too.
 
     Those of a model are left alone: its A1 is a multiple of the identity.
@@ -196,7 +165,7 @@ def _even_rows(
     if lengths is None or not lengths.any():
         return units
     seen = lengths[lengths > 0]
-    if seen.max() <= options.row_spread * seen.min():
+    if seen.max() <= 8.0 * seen.min():  # the steps of ADMM need about as many times more
         return units
     power = -np.round(np.log2(np.where(lengths > 0, lengths, 1.0)))
     scale = 2.0 ** np.clip(power, -100, 100)  # a number of float32 as well
@@ -223,31 +192,33 @@ def _rows_times(scale: bytes, A: Any) -> Any:
 # ---------------------------------------------------------------- columns
 
 
-def _even_columns(problem: Problem, options: Equilibration, workspace: Workspace) -> Units | None:
+def _even_columns(problem: Problem, workspace: Workspace) -> Units | None:
     """Return units in which columns have about the same size, None where they need none."""
     f2 = loss_of_rows(problem.f2)
     # singular values of scaled rows have no prox; the low-rank methods choose their own metric
-    if f2 is None or _has_singular_values(problem):
+    if f2 is None:
         return None
-    if workspace.rows.once(_plainly_even, f2, options):
+    both = ((problem.h1, problem.shape1), (problem.h2, problem.shape2))
+    if any(offers(p, Has.FACTORS) for h, shape in both for p, _ in segments(h, shape[0])):
         return None
-    size, ratio, _ = _columns(options.looks_at(f2))
+    if workspace.rows.once(_plainly_even, f2):
+        return None
+    size, ratio, _ = _columns(_some_rows(f2))
     seen = np.append(size[size > 0], np.ones(int(f2.intercept)))
     uneven = seen.size > 0 and (
-        seen.max() > min(options.spread * seen.min(), options.extreme)
-        or seen.min() < 1 / options.extreme
+        seen.max() > min(SPREAD * seen.min(), EXTREME) or seen.min() < 1 / EXTREME
     )
     free = free_intercept(problem)
-    far = bool((ratio > options.off_center).any()) and free
+    far = bool((ratio > OFF_CENTER).any()) and free
     if not uneven and not far:
         return None
-    shift = workspace.rows.once(_shifts, f2, options) if free else None
+    shift = workspace.rows.once(_shifts, f2) if free else None
     if not uneven and shift is None:
         return None
     made, tied = None, _tied(problem)
     for _ in range(2):
         # the strengths of a path share their rows
-        data, scale = workspace.rows.once(_scaled_data, f2, shift, options, tied.tobytes())
+        data, scale = workspace.rows.once(_scaled_data, f2, shift, tied.tobytes())
         full = np.append(scale, 1.0) if f2.intercept else scale
         if shift is None and (full == 1).all():  # the rows that were looked at are not like all
             return None
@@ -262,19 +233,12 @@ def _even_columns(problem: Problem, options: Equilibration, workspace: Workspace
     return Units(problem, made[0], full, shift, made[1])
 
 
-def _has_singular_values(problem: Problem) -> bool:
-    """Say whether a penalty, or a part of a stack, is a nuclear norm."""
-    blocks = ((problem.h1, problem.shape1), (problem.h2, problem.shape2))
-    parts = [part for h, shape in blocks for part, _ in segments(h, shape[0])]
-    return any(offers(part, Has.FACTORS) for part in parts)
-
-
-def _plainly_even(f2: FiniteSum, options: Equilibration) -> bool:
+def _plainly_even(f2: FiniteSum) -> bool:
     """Say whether a look at sums and squares of dense columns shows that nothing is to be done.
 
     Zeros make the entries of a column at most sqrt(n) times larger than its root mean square.
     """
-    rows = options.looks_at(f2)
+    rows = _some_rows(f2)
     n = rows.shape[0]
     if rows.storage != DENSE or rows.dtype != np.float64:
         return False
@@ -283,8 +247,8 @@ def _plainly_even(f2: FiniteSum, options: Equilibration) -> bool:
     top, low = float(squares.max(initial=0.0)), float(squares.min(initial=np.inf))
     if f2.intercept:
         top, low = max(top, float(n)), min(low, float(n))
-    even = n * top <= options.spread**2 * low < np.inf
-    even = even and top <= options.extreme**2 and low * options.extreme**2 >= n
+    even = n * top <= SPREAD**2 * low < np.inf
+    even = even and top <= EXTREME**2 and low * EXTREME**2 >= n
     return bool(even and (total * total <= 0.9 * n * squares).all())
 
 
@@ -302,10 +266,10 @@ def _columns(rows: Rows) -> tuple[Array, Array, Array]:
     return size, np.where(full, np.abs(mean) / deviation, 0.0), of.unit * mean
 
 
-def _shifts(f2: FiniteSum, options: Equilibration) -> Array | None:
+def _shifts(f2: FiniteSum) -> Array | None:
     """Return what to subtract from each column without rounding; None where nothing is to be."""
     _, ratio, mean = _columns(f2.rows)
-    far = ratio > np.sqrt(options.off_center)
+    far = ratio > np.sqrt(OFF_CENTER)
     if not far.any():
         return None
     shift = np.zeros(f2.n_features)
@@ -339,9 +303,7 @@ def _tied(problem: Problem) -> Array:
     return np.bincount(sparse.csr_array(A2.tosparse()).indices, minlength=n)[:n] > 0
 
 
-def _scaled_data(
-    f2: FiniteSum, shift: Array | None, options: Equilibration, tied: bytes
-) -> tuple[FiniteSum, Array]:
+def _scaled_data(f2: FiniteSum, shift: Array | None, tied: bytes) -> tuple[FiniteSum, Array]:
     """Return the shifted columns divided by powers of two near their sizes, and their inverses.
 
     ``tied`` is the mask of columns that are not enlarged without limit.
@@ -351,11 +313,14 @@ def _scaled_data(
     seen = np.sort(size[size > 0])
     if seen.size:
         usual = min(float(seen[(seen.size - 1) // 2]), 1.0)  # a column of ones is never small
-        least = usual / options.most_enlarged
+        # A column that a structure ties to others is enlarged 1e4 times more than a typical one at
+        # most: its ties grow with it, and beside ties of 1e8 those of the others are rounding; the
+        # column itself, which penalized coefficients cannot make up for, may stay small.
+        least = usual / 1e4
         low = np.frombuffer(tied, dtype=bool) & (size > 0)
         size = np.where(low, np.maximum(size, least), size)
     power = np.where(size > 0, np.round(np.log2(np.where(size > 0, size, 1.0))), 0.0)
-    scale = 2.0 ** -np.clip(power, -options.largest_power, options.largest_power)
+    scale = 2.0 ** -np.clip(power, -500, 500)  # squares of it are numbers still
     return with_rows(f2, rows.changed(None, scale)), scale
 
 

@@ -183,7 +183,8 @@ class SampledHessian:
         self._operator: Implicit | None = None
         if self.implicit:
             # the products of conjugate gradients go by rows of the transpose
-            self._transposed = _by_rows(sample.block.T)
+            turned: Any = sample.block.T
+            self._transposed = sparse.csr_array(turned) if sparse.issparse(turned) else turned
             self._operator = Implicit(self._product(None), self._metric())
         self.matrix = self._hessian(None) if self._operator is None else self._operator
 
@@ -223,7 +224,9 @@ class SampledHessian:
 
     def along(self, step: Array) -> float:
         """Return <step, H step>."""
-        return quadratic_form(self.matrix, step)
+        H = self.matrix
+        flat = step if len(H) == len(step) else step.ravel()
+        return float(np.vdot(flat, H @ flat))
 
     def _curve(self, v: Array) -> Array:
         curved = self._curvature(v)
@@ -246,12 +249,13 @@ class SampledHessian:
     def _metric(self) -> Array:
         """Return a matrix for all outputs alike that resembles H, or its diagonal."""
         sample, loss = self.sample, self.sample.loss
-        curve = np.asarray(_curvatures(loss, sample.z, sample.y), dtype=np.float64) + self.damping
+        curve = np.asarray(loss.curvature(sample.z, sample.y), dtype=np.float64) + self.damping
         curve = weighted(sample.q, curve)
         numbers = curve if curve.ndim == 1 else curve.mean(axis=1)
         if sample.f2.n_columns <= LIMITS.columns:
             return sample.gram(numbers, self.single)
-        squares = _squared(sample.block)
+        block: Any = sample.block
+        squares = block.power(2) if sparse.issparse(block) else np.square(block)
         return sample.adjoint(squares.T, numbers * (sample.omega / sample.f2.n_terms))
 
     def _hessian(self, free: Array | None) -> Array:
@@ -290,34 +294,14 @@ def shares_curvature(f2: FiniteSum, predictions: Array) -> bool:
         return False
     if not _elementwise(f2.loss, predictions, f2.y):
         return False
-    curve = _curvatures(f2.loss, predictions, f2.y)
+    loss: Any = f2.loss
+    curve = loss.curvature(predictions, f2.y)
     return bool((curve == curve[:, :1]).all())
-
-
-def quadratic_form(H: Array | Implicit, step: Array) -> float:
-    """Return <step, H step> for H of one output or of all entries."""
-    flat = step if len(H) == len(step) else step.ravel()
-    return float(np.vdot(flat, H @ flat))
 
 
 def by_row(numbers: Any, like: Array) -> Any:
     """Return one number per row so that it broadcasts against an array of rows."""
     return numbers if like.ndim == 1 or np.ndim(numbers) == 0 else numbers[:, None]
-
-
-def _by_rows(matrix: Any) -> Any:
-    is_sparse: bool = sparse.issparse(matrix)
-    return sparse.csr_array(matrix) if is_sparse else matrix
-
-
-def _squared(block: Any) -> Any:
-    is_sparse: bool = sparse.issparse(block)
-    return block.power(2) if is_sparse else np.square(block)
-
-
-def _curvatures(loss: Any, z: Array, y: Array) -> Array:
-    found: Array = loss.curvature(z, y)
-    return found
 
 
 def _elementwise(loss: Any, z: Array, y: Array) -> bool:

@@ -9,11 +9,6 @@ import numpy as np
 from ..base.protocols import Array
 
 
-def _nothing() -> Array:
-    """Return what stands for parts per row that are not kept."""
-    return np.zeros(0)
-
-
 @dataclass(frozen=True)
 class Evaluation:
     """Value and gradient of the mean loss at ``x``, and where they are kept its parts per row."""
@@ -21,9 +16,9 @@ class Evaluation:
     x: Array
     value: float
     gradient: Array
-    predictions: Array = field(default_factory=_nothing)
+    predictions: Array = field(default_factory=lambda: np.zeros(0))
     """One per row and output, intercept and offset included."""
-    derivative: Array = field(default_factory=_nothing)
+    derivative: Array = field(default_factory=lambda: np.zeros(0))
     """Of each row's loss with respect to its prediction; sample weights are left out."""
     n_passes: float = 0.0
     """Rows read to make it, in units of the whole data."""

@@ -18,27 +18,6 @@ from ..base.protocols import Array
 
 
 @dataclass(frozen=True)
-class BasisOptions:
-    """When free columns are turned.
-
-    Parameters
-    ----------
-    least : float
-        Ratio of the singular values of the columns down to which they stay as they are: squared
-        it costs four digits of sixteen.
-    flat : float
-        The same, of columns of length one, below which one depends on the others: some hundred
-        units of rounding.
-    """
-
-    least: float = 1e-2
-    flat: float = 1e-13
-
-
-OPTIONS = BasisOptions()
-
-
-@dataclass(frozen=True)
 class FreeBasis:
     """Columns ``Q = X T`` of mean square one, as many as before: zeros for those that depend."""
 
@@ -50,7 +29,7 @@ class FreeBasis:
     """Coefficients of Q from those of X."""
 
 
-def free_basis(X: Array, options: BasisOptions = OPTIONS) -> FreeBasis | None:
+def free_basis(X: Array) -> FreeBasis | None:
     """Return an orthonormal basis of columns, None where they serve as they are.
 
     Examples
@@ -66,14 +45,14 @@ def free_basis(X: Array, options: BasisOptions = OPTIONS) -> FreeBasis | None:
     if not X.size:
         return None
     values = linalg.eigvalsh(X.T @ X)
-    if values[0] > options.least**2 * values[-1]:
+    if values[0] > 1e-2**2 * values[-1]:  # squares of these columns lose four digits of sixteen
         return None
     size = np.sqrt(np.einsum("ij,ij->j", X, X))
     size = np.where(size > 0, size, 1.0)
     U, s, Wt = linalg.svd(X / size, full_matrices=False)
     n, f = X.shape
     Q, out, into = np.zeros((n, f)), np.zeros((f, f)), np.zeros((f, f))
-    k = int(np.count_nonzero(s > options.flat * s[0]))
+    k = int(np.count_nonzero(s > 1e-13 * s[0]))  # some hundred units of rounding
     root = np.sqrt(float(n))
     Q[:, :k] = root * U[:, :k]
     out[:, :k] = root * (Wt[:k].T / s[:k]) / size[:, None]

@@ -8,7 +8,6 @@ matrix singular in its direction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,28 +17,6 @@ from ..base.protocols import Array
 from ..base.workspace import Workspace
 from .finite_sum import FiniteSum
 from .sampling import RowSampler, Runs
-
-
-@dataclass(frozen=True)
-class MetricOptions:
-    """How a data metric is made.
-
-    Parameters
-    ----------
-    rows : int
-        Rows of a sample per column: relative errors of the Hessian near sqrt(1 / rows).
-    ridge : float
-        Of the mean diagonal: collinear columns leave a sampled Hessian singular.
-    worst_block : float
-        Times the metric's diagonal that a batch's may reach before it is lifted.
-    """
-
-    rows: int = 20
-    ridge: float = 1e-10
-    worst_block: float = 3.0
-
-
-OPTIONS = MetricOptions()
 
 
 def row_sampler(f2: FiniteSum, workspace: Workspace) -> RowSampler:
@@ -111,7 +88,6 @@ def data_metric(
     rng: np.random.Generator,
     predictions: Array | None = None,
     workspace: Workspace | None = None,
-    options: MetricOptions = OPTIONS,
 ) -> Array:
     """Return the matrix of the x2 step: a sampled Hessian, lifted for rare columns.
 
@@ -121,9 +97,9 @@ def data_metric(
     loss: Any = f2.loss
     workspace = workspace or Workspace()
     n, d, bound = f2.n_terms, f2.n_columns, float(loss.curvature_bound)
-    rows, omega = np.arange(n), np.ones(n)
-    if options.rows * d < 0.7 * n:
-        rows, omega = row_sampler(f2, workspace).draw(options.rows * d, rng)
+    rows, omega, size = np.arange(n), np.ones(n), 20 * d  # relative errors of about sqrt(1 / 20)
+    if size < 0.7 * n:
+        rows, omega = row_sampler(f2, workspace).draw(size, rng)
     curvature = np.full(rows.size, bound)
     if predictions is not None and offers(loss, Has.CURVATURE):
         local = np.asarray(loss.curvature(predictions[rows], f2.y[rows]), dtype=np.float64)
@@ -131,7 +107,7 @@ def data_metric(
     metric = f2.gram(curvature * omega, rows) * (rows.size / n)
     mean = workspace.rows.once(column_energies, f2)
     largest = workspace.rows.once(run_energies, f2, runs.n_runs)
-    return lifted(metric, bound * worst_energy(mean, largest, runs.per_batch), options)
+    return lifted(metric, bound * worst_energy(mean, largest, runs.per_batch))
 
 
 def worst_energy(mean: Array, largest: Array, per_batch: int) -> Array:
@@ -144,14 +120,15 @@ def worst_energy(mean: Array, largest: Array, per_batch: int) -> Array:
     return np.asarray(largest / per_batch * (hits + 3 * np.sqrt(hits) + 3))
 
 
-def lifted(metric: Array, worst: Array, options: MetricOptions = OPTIONS) -> Array:
-    """Return a metric whose diagonal no batch exceeds by more than ``worst_block`` times.
+def lifted(metric: Array, worst: Array) -> Array:
+    """Return a metric whose diagonal no batch exceeds by more than three times.
 
     ``worst`` is the diagonal that a batch may have.
     """
     result = metric.copy()
     diagonal = result.diagonal().copy()
-    result.flat[:: len(result) + 1] = np.maximum(diagonal, worst / options.worst_block)
+    result.flat[:: len(result) + 1] = np.maximum(diagonal, worst / 3.0)
     mean = float(diagonal.mean())
-    result.flat[:: len(result) + 1] += options.ridge * mean if mean > 0 else 1.0  # a flat loss
+    # collinear columns leave a sampled Hessian singular, a flat loss leaves nothing
+    result.flat[:: len(result) + 1] += 1e-10 * mean if mean > 0 else 1.0
     return result

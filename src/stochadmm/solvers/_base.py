@@ -19,7 +19,6 @@ from ..base.workspace import Workspace
 from ..data import Source, decodes, in_parts
 from ..problem import Pair, Problem
 from ..risk import Evaluation
-from ..risk.memory import recomputes
 from ..streaming import loss_of_source
 
 ENGINES = ("auto", "compiled", "reference")
@@ -178,7 +177,7 @@ def _is_light(problem: Problem) -> bool:
 
     The readable loop then holds fewer arrays, and multiplies blocks of rows by BLAS.
     """
-    return recomputes(problem.f2) and len(problem.shape2) > 1
+    return not fact(problem.f2, "keeps_rows") and len(problem.shape2) > 1
 
 
 def choose_engine(

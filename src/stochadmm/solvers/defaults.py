@@ -10,14 +10,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..base.capabilities import Has, offers
+from ..base.capabilities import Has, fact, offers
 from ..base.protocols import Array, Shape, SmoothSum
 from ..base.validation import is_whole
 from ..base.workspace import Workspace
 from ..operators import squared_norm
 from ..problem import Problem, loss_at_zero
 from ..risk.constants import mean_row_curvature
-from ..risk.memory import recomputes
 from ..risk.sampling import Runs
 from ..streaming import WindowRuns, loss_of_source, opened
 
@@ -79,7 +78,7 @@ def gradient_at_zero(problem: Problem, workspace: Workspace | None = None) -> Ar
     if source is not None:
         return opened(source, workspace).at_zero.gradient
     f2, rows = problem.f2, workspace.rows
-    if recomputes(f2):
+    if not fact(f2, "keeps_rows"):
         return _gradient_at_zero(f2, problem.shape2, problem.dtype)
     return rows.once(_gradient_at_zero, f2, problem.shape2, problem.dtype)
 

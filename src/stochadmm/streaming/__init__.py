@@ -1,27 +1,23 @@
 """The mean loss over rows that are read again for every pass: nothing is kept per row."""
 
-from ._columns import ColumnMeans, column_means
 from ._constants import Constants, streamed_metric
-from ._memory import as_bytes
+from ._looks import ColumnMeans, Targets, column_means, sampled_targets, targets_of
 from ._opening import Opening, facts_of, fastest, opened, opening
 from ._passes import Sample, Sums, Work, by_rows
 from ._reading import counted_reads
-from ._rest import WithRest
-from ._rests import WithRests
-from ._sampled_targets import sampled_targets
 from ._sum import (
     BUDGET,
     Facts,
     StreamedSum,
+    as_bytes,
     first_pass,
     in_memory,
     loss_of_source,
     streams,
 )
 from ._summary import Rounding, Summary, summarize
-from ._tangent import tangent_term
-from ._targets import Targets, targets_of
-from ._windows import Drawn, Window, WindowOptions, WindowRuns, windows
+from ._tangent import WithRest, WithRests, tangent_term
+from ._windows import Drawn, Window, WindowRuns, windows
 
 __all__ = [
     "BUDGET",
@@ -37,7 +33,6 @@ __all__ = [
     "Sums",
     "Targets",
     "Window",
-    "WindowOptions",
     "WindowRuns",
     "WithRest",
     "WithRests",

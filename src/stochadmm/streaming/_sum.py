@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +19,43 @@ from ._reading import add, over_source
 
 BUDGET = 1 << 28
 """Bytes of memory of our own by default."""
+LEAST = 1 << 22
+"""The same at least."""
+UNITS = {
+    "": 1,
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KIB": 2**10,
+    "MIB": 2**20,
+    "GIB": 2**30,
+    "TIB": 2**40,
+}
 NEEDS = ("values", "derivative", "curvature", "conjugate", "dual_step_limit", "curvature_bound")
 """What a loss must offer to be streamed."""
 SEVERAL = ("curvature_operator", "curvature_parts", "dual_margin", "largest_conjugate")
 """And beyond that with several outputs."""
+
+
+def as_bytes(memory: Any) -> int:
+    """Return a number of bytes from a number or a text such as ``"2GB"``.
+
+    Examples
+    --------
+    >>> from stochadmm.streaming import as_bytes
+    >>> as_bytes("2GB"), as_bytes("512 MiB")
+    (2000000000, 536870912)
+    """
+    found = re.fullmatch(r"\s*([0-9.]+(?:[eE][0-9]+)?)\s*([a-zA-Z]*)\s*", str(memory))
+    unit = None if found is None else UNITS.get(found[2].upper())
+    if found is None or unit is None:
+        raise ValueError(f"memory is {memory!r}, expected bytes or a text such as '2GB'")
+    amount = int(float(found[1]) * unit)
+    if amount < LEAST:
+        raise ValueError(f"memory is {memory!r}, expected at least {LEAST >> 20} MiB")
+    return amount
 
 
 def streams(loss: Any) -> bool:

@@ -30,33 +30,6 @@ from ._sum import StreamedSum
 
 
 @dataclass(frozen=True)
-class WindowOptions:
-    """How windows are cut.
-
-    Parameters
-    ----------
-    share : float
-        Of the memory that a window takes, in float64; the rest is for samples and small matrices.
-    extents : int
-        Extents of a window at least, where they need not be shorter than ``fewest``: steps in the
-        metric of the data go all the way to the solution of a window, which must be near that of
-        all rows; neighbours in a file are often alike, so that places count, not rows.
-    extent_bytes : int
-        Bytes of an extent at most: longer ones are read no faster.
-    fewest : int
-        Bytes of an extent at least: shorter ones are read much slower.
-    """
-
-    share: float = 0.7
-    extents: int = 512
-    extent_bytes: int = 1 << 18
-    fewest: int = 1 << 12
-
-
-OPTIONS = WindowOptions()
-
-
-@dataclass(frozen=True)
 class WindowRuns(Runs):
     """How single rows are drawn from windows; ``Runs.rows`` of a batch are their numbers.
 
@@ -72,12 +45,15 @@ class WindowRuns(Runs):
     per_window: int = 1
 
     @classmethod
-    def of(cls, f2: StreamedSum, batch_size: int, options: WindowOptions = OPTIONS) -> WindowRuns:
+    def of(cls, f2: StreamedSum, batch_size: int) -> WindowRuns:
         """Return windows that fit into the memory of a streamed sum."""
         n, row = f2.n_terms, 8 * f2.n_columns
-        room = max(1, int(options.share * f2.memory) // row)
-        longest = min(max(1, options.extent_bytes // row), max(1, room // options.extents))
-        extent = min(n, max(longest, max(1, options.fewest // row)))
+        room = max(1, int(0.7 * f2.memory) // row)  # the rest is for samples and small matrices
+        # extents of at most 256 KiB: longer ones are read no faster; at least 512 in a window, as
+        # neighbours in a file are often alike and places count, not rows: steps in the metric of
+        # the data go all the way to the solution of a window, which must be near that of all rows
+        longest = min(max(1, (1 << 18) // row), max(1, room // 512))
+        extent = min(n, max(longest, max(1, (1 << 12) // row)))  # 4 KiB: shorter ones are slow
         return cls(n, n, min(batch_size, n), extent, max(1, room // extent))
 
     @property

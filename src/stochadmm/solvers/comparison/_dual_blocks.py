@@ -119,7 +119,8 @@ def _norm2(f2: FiniteSum, first: int, last: int) -> float:
     if d < length:
         return _power_norm(rows.sandwich(np.ones(length), ones=f2.intercept))
     if rows.storage == CSR:  # a dense copy of some rows with a million columns may be large
-        return _power_norm((rows.X @ rows.X.T).toarray().astype(np.float64) + intercept)
+        X: Any = rows.X
+        return _power_norm((X @ X.T).toarray().astype(np.float64) + intercept)
     dense = rows.dense()
     return _power_norm(dense @ dense.T + intercept)
 

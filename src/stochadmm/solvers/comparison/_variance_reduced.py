@@ -19,10 +19,10 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.capabilities import fact
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from ...risk.memory import recomputes
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, start_point
@@ -117,7 +117,7 @@ class VarianceReduced(Solver[ReducedT]):
         self, p: Problem, s: ReducedState, point: Pair, mean: Pair, reads: float, gradients: float
     ) -> None:
         """End an epoch at a point; ``mean`` is that of its iterates."""
-        if self.returns == "ergodic" or not recomputes(p.f2):  # else one array less
+        if self.returns == "ergodic" or fact(p.f2, "keeps_rows"):  # else one array less
             s.mean = s.mean.add(mean, s.n_inner)
         s.ergodic = s.mean.value
         s.output = point if s.ergodic is None or self.returns == "last" else s.ergodic

@@ -38,7 +38,7 @@ from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...operators import squared_norm
 from ...problem import Pair, Problem
-from ...risk.gradients_loopless import Loopless
+from ...risk.gradients import Loopless
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, register, start_point
