@@ -5,9 +5,8 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.base.workspace import Workspace
 from stochadmm.forms.running_sums import RunningSums
-from stochadmm.forms.structure import Structure, structure_solver
+from stochadmm.forms.structure import Structure
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
@@ -29,7 +28,7 @@ def test_a_residual_is_absorbed_as_by_the_pseudo_inverse():
     rng = np.random.default_rng(0)
     D = sparse.csr_array(sa.Differences(30, 2).tosparse())
     mask = np.ones(28, dtype=bool)
-    solver = structure_solver(Structure(D), mask, Workspace())
+    solver = Structure(D).solver(mask)
     r = rng.standard_normal(30)
     by_pinv = np.linalg.pinv(D.toarray().T) @ r
     np.testing.assert_allclose(solver.absorb(r), by_pinv, atol=1e-10 * np.abs(by_pinv).max())

@@ -1,4 +1,4 @@
-"""Frozen dataclasses that hold arrays: read-only fields, equality by value."""
+"""Parts that hold arrays: read-only fields, equality by value, float arrays in and out."""
 
 from __future__ import annotations
 
@@ -69,6 +69,20 @@ def frozen(values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:
     array = np.array(values, dtype=dtype)
     array.flags.writeable = False
     return array
+
+
+def as_float(given: Any) -> NDArray[Any]:
+    """Return an array as it is when float32 or float64, as float64 otherwise."""
+    x: NDArray[Any] = np.asarray(given)
+    return x if x.dtype == np.float64 or x.dtype == np.float32 else x.astype(np.float64)
+
+
+def store(result: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
+    """Return ``result``, in ``out`` when given."""
+    if out is None:
+        return result
+    np.copyto(out, result)
+    return out
 
 
 def _is_array(value: object) -> bool:

@@ -32,7 +32,7 @@ from ..base.protocols import Array
 from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock, outputs_by_mask
-from ..forms.structure import StructureSolver, passing_solver
+from ..forms.structure import StructureSolver
 from ..penalties import segments
 from ..risk import FiniteSum
 from ..risk.dual import dual_margin, has_margins, least_conjugate, mean_conjugate, pull_back
@@ -196,7 +196,7 @@ class Split:
         if (known == mask[:, None]).all():
             solver = self.form.solver(mask)
         elif d <= PROOF.largest_new:
-            solver = passing_solver(self.form.structure, mask, self.form.shared)
+            solver = self.form.structure.passing_solver(mask)
         else:  # nothing is absorbed
             return Group(index, sparse.eye_array(d, format="csc"), np.full(d, -1), np.zeros(d))
         return Group(index, solver.null, solver=solver)

@@ -33,30 +33,8 @@ from ..risk import FiniteSum, loss_of_rows
 from ..risk.parts import as_finite_sum
 from .smooth_term import as_penalty
 
-
-@dataclass(frozen=True)
-class EliminationOptions:
-    """When a constraint is eliminated, and how.
-
-    Parameters
-    ----------
-    most_numbers : float
-        Of the data in the coordinates of the null space, up to which they are made.
-    inverse : int
-        Side of a matrix A1 up to which it is inverted: a fraction of a second.
-    condition : float
-        Its condition up to which it is: ten digits of x1 are left.
-    units : float
-        Of rounding, times the terms of a row, that a constraint may be off at the only pair.
-    """
-
-    most_numbers: float = 5e7
-    inverse: int = 1000
-    condition: float = 1e6
-    units: float = 8.0
-
-
-OPTIONS = EliminationOptions()
+UNITS = 8.0
+"""Units of rounding, times the terms of a row, that a constraint may be off at the only pair."""
 
 
 @dataclass(frozen=True)
@@ -192,10 +170,10 @@ def _inverse(A1: Any) -> Any:
     scale = identity_scale(A1)
     if scale is not None:
         return sparse.csr_array(sparse.eye_array(A1.shape[0]) / scale)
-    if A1.shape[0] != A1.shape[1] or not 0 < A1.shape[0] <= OPTIONS.inverse:
+    if A1.shape[0] != A1.shape[1] or not 0 < A1.shape[0] <= 1000:
         return None
     matrix = A1.matvec(np.eye(A1.shape[1]))
-    if not np.linalg.cond(matrix) <= OPTIONS.condition:
+    if not np.linalg.cond(matrix) <= 1e6:  # ten digits of x1 are left
         return None
     return linalg.inv(matrix)
 
@@ -235,7 +213,7 @@ def _with_null_space(problem: Problem, workspace: Workspace) -> Elimination | No
     p, d = problem.shape1[0], problem.shape2[0]
     stacked, parts = _first_parts(problem)
     affine = problem.affine_set(workspace)
-    if affine.basis is None or f2.n_terms * affine.basis.shape[1] > OPTIONS.most_numbers:
+    if affine.basis is None or f2.n_terms * affine.basis.shape[1] > 5e7:
         return None
     basis, origin = shared.once(_coordinates, affine, p, d, problem.shape2[1:], bool(parts))
     if basis.shape[1] == 0:
@@ -274,7 +252,7 @@ def only_pair(problem: Problem, workspace: Workspace) -> tuple[Pair, Pair] | Non
     basis, z = workspace.shared.once(_coordinates, affine, p, d, problem.shape2[1:], sees_x1)
     if basis.shape[1] > 0:
         return None
-    terms = OPTIONS.units * (p + d) * np.finfo(np.float64).eps
+    terms = UNITS * (p + d) * np.finfo(np.float64).eps
     off = terms * (abs(affine.matrix) @ np.abs(z) + np.abs(affine.right))
     if not (np.abs(affine.residual(z)) <= off).all():
         return None
@@ -329,7 +307,7 @@ def _blocks_apart(basis: Array, p: int) -> Array:
     told by the sizes in that block, where they are the only ones near zero: in the other one they
     differ from directions that move it a little by the square of that only.
     """
-    tiny = OPTIONS.units * len(basis) * np.finfo(np.float64).eps
+    tiny = UNITS * len(basis) * np.finfo(np.float64).eps
     mixed, apart = basis, list[Array]()
     for block in (slice(0, p), slice(p, None)):
         turned = mixed @ np.linalg.svd(mixed[block])[2].T

@@ -29,11 +29,8 @@ from .structure import (
     StructureSolver,
     as_matrix,
     is_diagonal,
-    is_factorized,
     lsmr_columns,
-    sparse_gram,
     structure,
-    structure_solver,
 )
 from .unfold import unfold
 
@@ -230,15 +227,15 @@ class OneBlock:
 
     def solver(self, mask: Array) -> StructureSolver:
         """Return least squares with the rows of a mask, factorized once per structure."""
-        return structure_solver(self.structure, mask, self.shared)
+        return self.structure.solver(mask)
 
     @property
     def setup_seconds(self) -> float:
         """What the first least squares may take before it begins, at most."""
         d = self.shape[0]
-        if d > LIMITS.dense or is_diagonal(sparse_gram(self.structure, self.shared)):
+        if d > LIMITS.dense or is_diagonal(self.structure.sparse_gram):
             return 0.0
-        new = sum(not is_factorized(self.structure, mask, self.shared) for _, mask in self.groups)
+        new = sum(not self.structure.is_factorized(mask) for _, mask in self.groups)
         return LIMITS.seconds * new * d**3
 
     def absorb(self, residual: Array, *, deadline: Deadline = NEVER) -> Array:

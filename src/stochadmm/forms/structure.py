@@ -1,13 +1,13 @@
 """The structure matrix S of a one-block form, its Gram matrix and its factorizations.
 
 They depend on the operator alone: a path, its folds, certificates and steps share them.
-`structure` makes equal matrices one object of a workspace, whatever problem they come from, and
-`structure_solver` factorizes the rows of a mask.
+`structure` makes equal matrices one object of a workspace, whatever problem they come from.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,13 +52,56 @@ LIMITS = Limits()
 
 
 class Structure:
-    """A sparse matrix S and its transpose."""
+    """A sparse matrix S, its transpose, and what is made of it once.
+
+    A workspace owns it (`structure`), and with it everything that is found here.
+    """
 
     def __init__(self, S: Any) -> None:
         self.S = S
         self.St = sparse.csr_array(S.T)
         self.ties_columns = bool((np.diff(S.indptr) > 1).any())
         """Whether a row of S has several columns."""
+        self._solvers: dict[bytes, StructureSolver] = {}
+        self._passing: tuple[bytes, StructureSolver] | None = None
+
+    @cached_property
+    def sparse_gram(self) -> Any:
+        """S'S as a CSR array."""
+        return gram(self.S)
+
+    @cached_property
+    def dense_gram(self) -> Array:
+        """S'S as a dense matrix."""
+        return np.asarray(self.sparse_gram.toarray())
+
+    def has_sparse_gram(self, entries: int) -> bool:
+        """Say whether S'S has at most so many entries per column, before it is made.
+
+        A row of k entries alone makes k^2; more than 1e9 products (seconds) are not looked at.
+        """
+        lengths, most = np.diff(self.S.indptr).astype(np.float64), entries * self.S.shape[1]
+        if lengths.max(initial=0.0) ** 2 > most or np.square(lengths).sum() > 1e9:
+            return False
+        return bool(self.sparse_gram.nnz <= most)
+
+    def solver(self, mask: Array) -> StructureSolver:
+        """Return least squares with the rows of a mask, factorized once."""
+        key = mask.tobytes()
+        if key not in self._solvers:
+            self._solvers[key] = StructureSolver.build(self.S, mask.astype(bool))
+        return self._solvers[key]
+
+    def passing_solver(self, mask: Array) -> StructureSolver:
+        """Return the same for rows that were chosen for the moment; only the last is kept."""
+        key = mask.tobytes()
+        if self._passing is None or self._passing[0] != key:
+            self._passing = key, StructureSolver.build(self.S, mask.astype(bool))
+        return self._passing[1]
+
+    def is_factorized(self, mask: Array) -> bool:
+        """Say whether the rows of a mask were factorized before."""
+        return mask.tobytes() in self._solvers
 
 
 def structure(S: Any, workspace: Workspace) -> Structure:
@@ -79,15 +122,6 @@ def _structure(
     return Structure(sparse.csr_array(arrays, shape))
 
 
-def sparse_gram(of: Structure, workspace: Workspace) -> Any:
-    """Return S'S as a CSR array."""
-    return workspace.shared.once(_sparse_gram, of)
-
-
-def _sparse_gram(of: Structure) -> Any:
-    return gram(of.S)
-
-
 def gram(S: Any) -> Any:
     """Return S'S as a CSR array.
 
@@ -99,45 +133,6 @@ def gram(S: Any) -> Any:
     if d > LIMITS.dense or m * float(d) ** 2 > 20 * products:
         return sparse.csr_array(S.T @ S)
     return sparse.csr_array(weighted_gram(S, np.ones(m), False))
-
-
-def has_sparse_gram(of: Structure, entries: int, workspace: Workspace) -> bool:
-    """Say whether S'S has at most so many entries per column, before it is made.
-
-    A row of k entries alone makes k^2; more than 1e9 products (seconds) are not looked at.
-    """
-    lengths, most = np.diff(of.S.indptr).astype(np.float64), entries * of.S.shape[1]
-    if lengths.max(initial=0.0) ** 2 > most or np.square(lengths).sum() > 1e9:
-        return False
-    return bool(sparse_gram(of, workspace).nnz <= most)
-
-
-def dense_gram(of: Structure, workspace: Workspace) -> Array:
-    """Return S'S as a dense matrix."""
-    return workspace.shared.once(_dense_gram, of, workspace.shared)
-
-
-def _dense_gram(of: Structure, shared: Workspace) -> Array:
-    return np.asarray(sparse_gram(of, shared).toarray())
-
-
-def structure_solver(of: Structure, mask: Array, workspace: Workspace) -> StructureSolver:
-    """Return least squares with the rows of a mask."""
-    return workspace.shared.once(_structure_solver, of, mask.tobytes())
-
-
-def passing_solver(of: Structure, mask: Array, workspace: Workspace) -> StructureSolver:
-    """Return least squares with rows that were chosen for the moment; only the last is kept."""
-    return workspace.shared.latest(_structure_solver, of, mask.tobytes())
-
-
-def is_factorized(of: Structure, mask: Array, workspace: Workspace) -> bool:
-    """Say whether the rows of a mask were factorized before."""
-    return workspace.shared.holds(_structure_solver, of, mask.tobytes())
-
-
-def _structure_solver(of: Structure, mask: bytes) -> StructureSolver:
-    return StructureSolver.build(of.S, np.frombuffer(mask, dtype=bool))
 
 
 @dataclass(frozen=True)
@@ -174,7 +169,7 @@ class StructureSolver:
         )
         if d > LIMITS.dense:
             large = Structure(rows)
-            if large.ties_columns and not has_sparse_gram(large, LIMITS.entries, Workspace()):
+            if large.ties_columns and not large.has_sparse_gram(LIMITS.entries):
                 return cls(rows, mask, None, sparse.hstack([units, _guesses(rows)]).tocsc())
         wide = sparse.csc_array(gram(rows))
         if is_diagonal(wide):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..base.capabilities import Capabilities, Has, offers
+from ..base.immutable import as_float
 from ..base.protocols import Array
 from ..kernels import entries
 from ..kernels.extension import available
@@ -37,14 +38,6 @@ _MAX_NEWTON = 200
 _NORMAL_QUARTILES = 1.3489795  # their distance, in deviations of a normal distribution
 _NORMAL_DISTANCE = 1.2533141  # deviation over mean distance of a normal distribution
 _BELOW_ONE = 1.0 - 4.0 * float(np.finfo(np.float64).eps)
-
-
-def as_float(z: Array) -> Array:
-    """Return ``z`` as it is when float32 or float64, as float64 otherwise."""
-    z = np.asarray(z)
-    if z.dtype == np.float64 or z.dtype == np.float32:
-        return z
-    return z.astype(np.float64)
 
 
 def check_finite(y: Array) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 from scipy.special import entr, gammaln, polygamma, psi
 
 from ..base.capabilities import Capabilities, Has
+from ..base.immutable import as_float
 from ..base.protocols import Array
 from ..base.validation import is_between
-from ._base import Elementwise, as_float, sums
+from ._base import Elementwise, sums
 
 _LARGEST = 1e40  # ratio of a target and its mean: its square is still a number
 

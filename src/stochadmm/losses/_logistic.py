@@ -9,9 +9,10 @@ import numpy as np
 from scipy.special import entr, expit
 
 from ..base.capabilities import Capabilities, Has
+from ..base.immutable import as_float
 from ..base.protocols import Array
 from ..kernels import entries
-from ._base import Elementwise, as_float
+from ._base import Elementwise
 from ._quadratic import check_signs
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from scipy.special import entr, logsumexp, wrightomega
 
 from ..base.capabilities import Capabilities, Has
+from ..base.immutable import as_float
 from ..base.protocols import Array
-from ._base import COMPLETE, as_float, check_finite, room, rows, weighted_mean
+from ._base import COMPLETE, check_finite, room, rows, weighted_mean
 
 _MAX_NEWTON = 100
 

@@ -9,9 +9,10 @@ import numpy as np
 from scipy.special import entr, gammaln, wrightomega
 
 from ..base.capabilities import Capabilities, Has
+from ..base.immutable import as_float
 from ..base.protocols import Array
 from ..base.validation import is_between
-from ._base import Elementwise, as_float, sums
+from ._base import Elementwise, sums
 
 _FARTHEST = 100.0  # of predictions: exp(100) is no count, and its square is still a number
 

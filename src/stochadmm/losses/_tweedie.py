@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..base.capabilities import Capabilities, Has
+from ..base.immutable import as_float
 from ..base.protocols import Array
 from ..base.validation import is_between
-from ._base import Elementwise, as_float, sums
+from ._base import Elementwise, sums
 
 _LARGEST = 1e40  # of the two parts of a derivative: their squares are still numbers
 _MAX_NEWTON = 100

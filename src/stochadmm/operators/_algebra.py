@@ -10,9 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from ..base.capabilities import Capabilities, Has, offers
-from ..base.immutable import set_field
+from ..base.immutable import as_float, set_field, store
 from ..base.protocols import Array
-from ._base import LinearMap, as_float, csr_parts, sparse_norm2, store
+from ._base import LinearMap, csr_parts, sparse_norm2
 from ._convert import as_operator
 
 

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
 
 from ..base.capabilities import Capabilities, Has, has_members
-from ..base.immutable import ByValue, set_field
+from ..base.immutable import ByValue, as_float, set_field, store
 from ..base.protocols import Array, Operator
 from ..base.workspace import Workspace
 
-
-@dataclass(frozen=True)
-class NormOptions:
-    """When norms are exact, and how they are estimated otherwise."""
-
-    exact_side: int = 1000
-    """Shorter side up to which a matrix is given to an eigenvalue routine: under a second."""
-    exact_work: float = 4e9
-    """Multiplications that its Gram matrix may take, a second of one core."""
-    dense_side: int = 256
-    """Shorter side up to which an operator known by products is turned into an array."""
-    lanczos_steps: int = 100
-    """Products of one Lanczos run: Ritz values are then far closer than the margin."""
-    margin: float = 1.0 + 1e-10
-    """Keeps bounds above the norm whatever rounding does, at no cost to step lengths."""
-
-
-_OPTIONS = NormOptions()
+EXACT_SIDE = 1000
+"""Shorter side up to which a matrix is given to an eigenvalue routine: under a second."""
+MARGIN = 1.0 + 1e-10
+"""Keeps bounds above the norm whatever rounding does, at no cost to step lengths."""
 
 
 class LinearMap(ByValue):
@@ -152,27 +137,13 @@ def csr_parts(A: Any) -> tuple[Array, Array, Array]:
     return matrix.indptr, matrix.indices, matrix.data
 
 
-def as_float(x: Array) -> Array:
-    """Return ``x`` as it is when float32 or float64, as float64 otherwise."""
-    x = np.asarray(x)
-    return x if x.dtype == np.float64 or x.dtype == np.float32 else x.astype(np.float64)
-
-
-def store(result: Array, out: Array | None) -> Array:
-    """Return ``result``, in ``out`` when given."""
-    if out is None:
-        return result
-    np.copyto(out, result)
-    return out
-
-
 def dense_norm2(matrix: Array) -> float:
     """Bound the squared spectral norm of an array: exact when small, estimated otherwise."""
     small, large = sorted(matrix.shape)
     if small == 0:
         return 0.0
-    frobenius = float(np.einsum("ij,ij->", matrix, matrix, dtype=np.float64)) * _OPTIONS.margin
-    if small <= _OPTIONS.exact_side and small * small * large <= _OPTIONS.exact_work:
+    frobenius = float(np.einsum("ij,ij->", matrix, matrix, dtype=np.float64)) * MARGIN
+    if small <= EXACT_SIDE and small * small * large <= 4e9:  # a second of one core
         wide = matrix.astype(np.float64)
         gram = wide @ wide.T if matrix.shape[0] == small else wide.T @ wide
         return min(frobenius, _largest_eigenvalue(gram))
@@ -196,9 +167,9 @@ def sparse_norm2(matrix: Any) -> float:
         return 0.0
     size = size[:, columns]
     frobenius = float((size.data**2).sum())
-    if min(matrix.shape) <= _OPTIONS.exact_side:
+    if min(matrix.shape) <= EXACT_SIDE:
         short = matrix @ matrix.T if matrix.shape[0] <= matrix.shape[1] else matrix.T @ matrix
-        return min(frobenius * _OPTIONS.margin, _largest_eigenvalue(short.toarray()))
+        return min(frobenius * MARGIN, _largest_eigenvalue(short.toarray()))
     adjoint = size.T
     w = np.ones(columns.size)
     bound = frobenius
@@ -207,7 +178,7 @@ def sparse_norm2(matrix: Any) -> float:
         bound = min(bound, float((image / w).max()))
         # a floor keeps the vector positive on parts of a graph where it would die out
         w = np.maximum(image / image.max(), 1e-8)
-    return bound * _OPTIONS.margin
+    return bound * MARGIN
 
 
 def estimated_norm2(
@@ -225,7 +196,7 @@ def estimated_norm2(
     # on the shorter side: A A' or A' A
     first, second = (rmatvec, matvec) if shape[0] <= shape[1] else (matvec, rmatvec)
     n = min(shape)
-    if n <= _OPTIONS.dense_side:
+    if n <= 256:
         image = np.column_stack([first(unit) for unit in np.eye(n)])
         return _largest_eigenvalue(image.T @ image)
     starts = (np.random.default_rng(seed).standard_normal(n) for seed in range(n_starts))
@@ -240,7 +211,7 @@ def _largest_ritz_value(gram: Any, start: Array) -> float:
     """
     v, before, beta = start / np.linalg.norm(start), np.zeros_like(start), 0.0
     diagonal, off = [], []
-    for _ in range(_OPTIONS.lanczos_steps):
+    for _ in range(100):  # Ritz values are then far closer than the margin
         w = gram(v) - beta * before
         diagonal.append(float(w @ v))
         w = w - diagonal[-1] * v
@@ -262,7 +233,7 @@ def _largest_eigenvalue(gram: Array) -> float:
         top = linalg.eigvalsh(gram, subset_by_index=[last, last], check_finite=False)[0]
     except linalg.LinAlgError:  # the routine for few eigenvalues fails on some repeated ones
         top = np.linalg.eigvalsh(gram)[-1]
-    return max(0.0, float(top)) * _OPTIONS.margin
+    return max(0.0, float(top)) * MARGIN
 
 
 def csr(data: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> Any:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..base.immutable import frozen, set_field
+from ..base.immutable import as_float, frozen, set_field, store
 from ..base.protocols import Array
-from ._base import LinearMap, SparseMap, as_float, csr, sparse_norm2, store
+from ._base import LinearMap, SparseMap, csr, sparse_norm2
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..base.immutable import frozen, set_field
+from ..base.immutable import as_float, frozen, set_field, store
 from ..base.protocols import Array
-from ._base import SparseMap, as_float, store
+from ._base import SparseMap
 
 
 def _check_weights(weights: Array, count: int, owner: str) -> None:

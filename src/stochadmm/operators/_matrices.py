@@ -10,10 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from ..base.capabilities import Capabilities, Has, declared, fact, has_members, require
-from ..base.immutable import set_field
+from ..base.immutable import as_float, set_field, store
 from ..base.protocols import Array
 from ..base.validation import as_csr, refuse_masked
-from ._base import LinearMap, as_float, dense_norm2, estimated_norm2, sparse_norm2, store
+from ._base import LinearMap, dense_norm2, estimated_norm2, sparse_norm2
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Identity(LinearMap):
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
         """Return ``scale * x``."""
-        return np.multiply(as_float(x), float(self.scale), out=out)
+        return np.asarray(np.multiply(as_float(x), float(self.scale), out=out))
 
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
         """Return ``scale * u``."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..base.capabilities import Capabilities, Has, offers
-from ..base.immutable import ByValue, Floats, frozen
+from ..base.immutable import ByValue, Floats, as_float, frozen
 from ..base.protocols import Array, Shape
 from ..base.validation import is_between, real_array
 
@@ -31,30 +32,38 @@ GUARD = 4.0
 
 
 class Part(ByValue):
-    """Equality by value, and a clear answer to ``+`` where the prox of a sum is not known.
+    """What most penalties are: finite everywhere, and multiplied by their field ``alpha``.
 
     A subclass declares what it offers beyond `ALWAYS`.
     """
+
+    alpha: float
 
     @property
     def capabilities(self) -> Capabilities:
         """What the penalty offers."""
         return ALWAYS
 
+    def project(self, x: Array) -> Array:
+        """Return the nearest point of the domain."""
+        return as_float(x)
+
+    def scaled(self, factor: float) -> Any:
+        """Return the penalty times ``factor``."""
+        check_alpha(factor, "factor")
+        own: Any = self
+        return replace(own, alpha=self.alpha * factor)
+
     def __add__(self, other: object) -> Any:
         if not offers(other, Has.PROX):
             return NotImplemented
-        _refuse(self, other)
+        raise TypeError(
+            f"{type(self).__name__} + {type(other).__name__} has no simple prox; put one of them "
+            "on the coefficients and one on the structure, or stack the structures: "
+            "VStack([A, Identity(d)]) with Stacked([(a, p), (b, d)])"
+        )
 
     __radd__ = __add__
-
-
-def _refuse(a: object, b: object) -> NoReturn:
-    raise TypeError(
-        f"{type(a).__name__} + {type(b).__name__} has no simple prox; put one of them on the "
-        "coefficients and one on the structure, or stack the structures: "
-        "VStack([A, Identity(d)]) with Stacked([(a, p), (b, d)])"
-    )
 
 
 def eps(u: Array) -> float:
@@ -91,11 +100,6 @@ def check_weights(weights: ArrayLike | None) -> Floats | None:
     return array
 
 
-def check_factor(factor: float) -> None:
-    """Refuse factors that would make a penalty concave or undefined."""
-    check_alpha(factor, "factor")
-
-
 def per_row(numbers: Any, x: Array) -> Any:
     """Make one number per row broadcast against ``x`` of shape (p,) or (p, C)."""
     if x.ndim == 2 and np.ndim(numbers) == 1:
@@ -111,17 +115,3 @@ def check_rows(numbers: Any, shape: Shape, name: str) -> None:
             f"{name} have shape {found} but the block has shape {shape}; "
             "give one number per row or one per entry"
         )
-
-
-def store(result: Array, out: Array | None) -> Array:
-    """Return ``result``, in ``out`` when given."""
-    if out is None:
-        return result
-    np.copyto(out, result)
-    return out
-
-
-def as_float(x: Array) -> Array:
-    """Return ``x`` as it is when float32 or float64, as float64 otherwise."""
-    x = np.asarray(x)
-    return x if x.dtype == np.float64 or x.dtype == np.float32 else x.astype(np.float64)

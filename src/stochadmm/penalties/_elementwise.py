@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..base.capabilities import Capabilities, Has
 from ..base.immutable import set_field
 from ..base.validation import is_between
-from ._base import check_alpha, check_factor, check_weights
+from ._base import check_alpha, check_weights
 from ._separable import Coefficients, ElementwisePenalty, Numbers, as_number, check_bounds
 
 
@@ -29,11 +29,6 @@ class _Weighted(ElementwisePenalty):
         if self.weights is None:
             return float(self.alpha)
         return float(self.alpha) * np.asarray(self.weights)
-
-    def scaled(self, factor: float) -> Any:
-        """Return the same penalty with ``alpha * factor``."""
-        check_factor(factor)
-        return replace(self, alpha=self.alpha * factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,16 +125,11 @@ class ElasticNet(ElementwisePenalty):
             self.l1_ratio * strength, (1.0 - self.l1_ratio) * strength, -np.inf, np.inf
         )
 
-    def scaled(self, factor: float) -> ElasticNet:
-        """Return the same penalty with ``alpha * factor``."""
-        check_factor(factor)
-        return replace(self, alpha=self.alpha * factor)
-
 
 class _Indicator(ElementwisePenalty):
     def scaled(self, factor: float) -> Any:
         """Return the penalty itself: an indicator has no strength."""
-        check_factor(factor)
+        check_alpha(factor, "factor")
         return self
 
 

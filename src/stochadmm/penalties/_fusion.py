@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ..base.capabilities import Capabilities, Has
+from ..base.immutable import as_float, store
 from ..base.protocols import Array, Shape
 from ..base.terms import Term, TotalVariation
-from ._base import ALWAYS, GUARD, Part, as_float, check_alpha, check_factor, eps, store
+from ._base import ALWAYS, GUARD, Part, check_alpha, eps
 from ._elementwise import L1
 
 
@@ -103,18 +104,9 @@ class TotalVariation1D(Part):
         sums[-1:] = 0.0
         return np.diff(sums, axis=0, prepend=0.0).astype(u.dtype, copy=False)
 
-    def project(self, x: Array) -> Array:
-        """Return ``x``: every point is in the domain."""
-        return as_float(x)
-
     def zeros(self, x: Array) -> Array:
         """Return no entry: fusion makes rows equal, not zero."""
         return np.zeros(np.shape(x), dtype=bool)
-
-    def scaled(self, factor: float) -> TotalVariation1D:
-        """Return the same penalty with ``alpha * factor``."""
-        check_factor(factor)
-        return replace(self, alpha=self.alpha * factor)
 
     def check(self, shape: Shape) -> None:
         """Accept any shape."""

@@ -8,20 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..base.capabilities import Capabilities, Has
-from ..base.immutable import Floats, frozen, set_field
+from ..base.immutable import Floats, as_float, frozen, set_field, store
 from ..base.protocols import Array, Shape
 from ..base.terms import GroupNorms, Term
-from ._base import (
-    ALWAYS,
-    Part,
-    as_float,
-    check_alpha,
-    check_factor,
-    check_weights,
-    exceeds,
-    shrink_to,
-    store,
-)
+from ._base import ALWAYS, Part, check_alpha, check_weights, exceeds, shrink_to
 
 
 class _RowGroups(Part):
@@ -99,10 +89,6 @@ class _RowGroups(Part):
         over = norms > strengths
         factors = np.where(over, strengths / np.where(over, norms, 1.0), 1.0)
         return (wide * self._spread(factors, wide)).astype(u.dtype, copy=False)
-
-    def project(self, x: Array) -> Array:
-        """Return ``x``: every point is in the domain."""
-        return as_float(x)
 
     def zeros(self, x: Array) -> Array:
         """Return the entries of penalized groups that are zero as a whole."""
@@ -222,11 +208,6 @@ class GroupL2(_Partition):
             raise ValueError("GroupL2 needs one step per group, got steps that differ within one")
         return low
 
-    def scaled(self, factor: float) -> GroupL2:
-        """Return the same penalty with ``alpha * factor``."""
-        check_factor(factor)
-        return replace(self, alpha=self.alpha * factor)
-
     def check(self, shape: Shape) -> None:
         """Raise when the groups do not cover the rows of this shape."""
         n_rows = int(np.sum(self.sizes))
@@ -295,11 +276,6 @@ class RowsL21(_RowGroups):
         if step.ndim != 1:
             raise ValueError("RowsL21 takes one step, or one per row")
         return step
-
-    def scaled(self, factor: float) -> RowsL21:
-        """Return the same penalty with ``alpha * factor``."""
-        check_factor(factor)
-        return replace(self, alpha=self.alpha * factor)
 
     def restricted(self, rows: Array) -> RowsL21:
         """Return the penalty of some rows while all others are zero."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
 
 from ..base.capabilities import Capabilities, Has
+from ..base.immutable import as_float, store
 from ..base.protocols import Array, Shape
-from ._base import ALWAYS, GUARD, Part, as_float, check_alpha, check_factor, eps, store
+from ._base import ALWAYS, GUARD, Part, check_alpha, eps
 
 LEADING = 1e-2
 """Share of the largest singular value from which on the others may come from a Gram matrix."""
@@ -102,19 +103,10 @@ class Nuclear(Part):
         clipped: Array = (left * np.minimum(values, values.dtype.type(self.alpha))) @ right
         return clipped
 
-    def project(self, x: Array) -> Array:
-        """Return ``x``: every point is in the domain."""
-        return as_float(x)
-
     def zeros(self, x: Array) -> Array:
         """Return where a matrix of rank zero is zero: lower rank zeroes no single entry."""
         x = np.asarray(x)
         return np.full(x.shape, self.alpha > 0 and not x.any())
-
-    def scaled(self, factor: float) -> Nuclear:
-        """Return the same penalty with ``alpha * factor``."""
-        check_factor(factor)
-        return replace(self, alpha=self.alpha * factor)
 
     def restricted(self, rows: Array) -> Nuclear:
         """Return the penalty itself: rows of zeros have no singular values."""
@@ -332,7 +324,7 @@ class L2Ball(Part):
 
     def scaled(self, factor: float) -> L2Ball:
         """Return the penalty itself: an indicator has no strength."""
-        check_factor(factor)
+        check_alpha(factor, "factor")
         return self
 
     def restricted(self, rows: Array) -> L2Ball:

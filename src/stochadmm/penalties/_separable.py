@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..base.capabilities import Capabilities, Has
-from ..base.immutable import Floats, field_values, frozen, set_field
+from ..base.immutable import Floats, as_float, field_values, frozen, set_field, store
 from ..base.protocols import Array, Shape
 from ..base.terms import Elementwise, Term
-from ._base import ALWAYS, GUARD, Part, as_float, check_factor, check_rows, eps, per_row, store
+from ._base import ALWAYS, GUARD, Part, check_alpha, check_rows, eps, per_row
 
 Numbers = float | Floats
 
@@ -172,12 +172,6 @@ class ElementwisePenalty(Part):
         mask: Array = (x == 0) & ((l1 > 0) | (lower == 0) | (upper == 0))
         return mask
 
-    def scaled(self, factor: float) -> ElementwisePenalty:
-        """Return the penalty times ``factor``; bounds stay."""
-        check_factor(factor)
-        l1, l2, lower, upper = self._numbers
-        return Separable(l1 * factor, l2 * factor, lower, upper)
-
     def rescaled(self, scale: Array) -> ElementwisePenalty:
         """Return ``v -> h(scale * v)``, one positive number per row."""
         numbers = [np.asarray(number) for number in self._numbers]
@@ -285,6 +279,12 @@ class Separable(ElementwisePenalty):
     def _coefficients(self) -> Coefficients:
         numbers: Any = (self.l1, self.l2, self.lower, self.upper)  # cleaned before
         return Coefficients(*numbers)
+
+    def scaled(self, factor: float) -> ElementwisePenalty:
+        """Return the penalty times ``factor``; bounds stay."""
+        check_alpha(factor, "factor")
+        l1, l2, lower, upper = self._numbers
+        return Separable(l1 * factor, l2 * factor, lower, upper)
 
 
 def check_bounds(lower: ArrayLike, upper: ArrayLike) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..base.capabilities import Capabilities, Has
-from ..base.immutable import set_field
+from ..base.immutable import as_float, set_field, store
 from ..base.protocols import Array, Shape
 from ..base.terms import SparseGroupNorms, Term
 from ..base.validation import is_between
-from ._base import ALWAYS, GUARD, Part, as_float, check_alpha, check_factor, eps, store
+from ._base import ALWAYS, GUARD, Part, check_alpha, eps
 from ._elementwise import L1
 from ._groups import GroupL2
 from ._stacked import Stacked
@@ -147,18 +147,9 @@ class SparseGroupNorm(Part):
         beyond = self._groups.project_dual(self._entries.prox(wide, 1.0))
         return (self._entries.project_dual(wide) + beyond).astype(u.dtype, copy=False)
 
-    def project(self, x: Array) -> Array:
-        """Return ``x``: every point is in the domain."""
-        return as_float(x)
-
     def zeros(self, x: Array) -> Array:
         """Return the entries that are zero and that the prox can hold at zero."""
         return np.asarray(self._entries.zeros(x) | self._groups.zeros(x))
-
-    def scaled(self, factor: float) -> SparseGroupNorm:
-        """Return the same penalty with ``alpha * factor``."""
-        check_factor(factor)
-        return replace(self, alpha=self.alpha * factor)
 
     def check(self, shape: Shape) -> None:
         """Raise when the groups do not cover the rows of this shape."""

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..base.capabilities import Capabilities, Has, declared, offers
-from ..base.immutable import set_field
+from ..base.immutable import as_float, set_field
 from ..base.protocols import Array, Penalty, Shape
 from ..base.terms import Term, compiled_terms
-from ._base import Part, as_float, check_factor
+from ._base import Part, check_alpha
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ class Stacked(Part):
 
     def scaled(self, factor: float) -> Stacked:
         """Return the stack of the scaled parts."""
-        check_factor(factor)
+        check_alpha(factor, "factor")
         parts: list[tuple[Any, int]] = list(self.parts)
         scaled = tuple((penalty.scaled(factor), n_rows) for penalty, n_rows in parts)
         if any(type(a) is not type(b) for (a, _), (b, _) in zip(parts, scaled, strict=True)):

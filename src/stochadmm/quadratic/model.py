@@ -12,7 +12,7 @@ from scipy import sparse
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array, Shape
 from ..base.workspace import Workspace
-from ..forms.structure import dense_gram, sparse_gram, structure
+from ..forms.structure import structure
 from ..forms.unfold import unfold
 from ..linear_algebra.implicit import Implicit
 from ..penalties import Stacked
@@ -180,7 +180,7 @@ class QuadraticModel:
         if b is not None:
             self.b[: T.shape[0]] = T @ b
         self.first = T.shape[0]
-        self.sparse_gram = sparse_gram(self.structure, self.workspace)
+        self.sparse_gram = self.structure.sparse_gram
         self.gram_trace = float(self.sparse_gram.diagonal().sum())
         self.outputs = outputs
         self.views = compiled_views(self.S, self.h, outputs)
@@ -195,7 +195,7 @@ class QuadraticModel:
 
     def gram(self) -> Array:
         """Return S'S as a dense matrix."""
-        return dense_gram(self.structure, self.workspace)
+        return self.structure.dense_gram
 
     def minimize(
         self,

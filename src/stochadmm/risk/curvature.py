@@ -25,6 +25,7 @@ from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
+from ..base.validation import is_sparse
 from ..data import ALL
 from ..linear_algebra.dense import weighted_gram
 from ..linear_algebra.implicit import Implicit
@@ -123,7 +124,7 @@ class RowSample:
 
     def _would_copy(self, factor: Array) -> bool:
         """Say whether a product copies the rows: NumPy does where types differ."""
-        return not sparse.issparse(self.block) and self.block.dtype != factor.dtype
+        return not is_sparse(self.block) and self.block.dtype != factor.dtype
 
     def adjoint(self, transposed: Any, u: Array) -> Array:
         """Return ``sum_i u_i a_i``, with the intercept's column of ones."""
@@ -184,7 +185,7 @@ class SampledHessian:
         if self.implicit:
             # the products of conjugate gradients go by rows of the transpose
             turned: Any = sample.block.T
-            self._transposed = sparse.csr_array(turned) if sparse.issparse(turned) else turned
+            self._transposed = sparse.csr_array(turned) if is_sparse(turned) else turned
             self._operator = Implicit(self._product(None), self._metric())
         self.matrix = self._hessian(None) if self._operator is None else self._operator
 
@@ -255,7 +256,7 @@ class SampledHessian:
         if sample.f2.n_columns <= LIMITS.columns:
             return sample.gram(numbers, self.single)
         block: Any = sample.block
-        squares = block.power(2) if sparse.issparse(block) else np.square(block)
+        squares = block.power(2) if is_sparse(block) else np.square(block)
         return sample.adjoint(squares.T, numbers * (sample.omega / sample.f2.n_terms))
 
     def _hessian(self, free: Array | None) -> Array:

@@ -19,7 +19,7 @@ from ..base.protocols import Array
 from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock, has_one_block, one_block, project_dual
-from ..forms.structure import Structure, StructureSolver, is_diagonal, structure_solver
+from ..forms.structure import Structure, StructureSolver, is_diagonal
 from ..problem import Pair, Problem
 from ..quadratic import Implicit, minimize_quadratic
 from .null_model import bounds_of, null_model
@@ -145,7 +145,7 @@ def _polyhedral(
     S = one_block(unit, workspace).structure  # without h2 its rows are those of h1 alone
     m = S.S.shape[0]
     ends = zip(outputs.T, low[:m].T, high[:m].T, strict=True)
-    return max(_least_strength(S, *column, workspace) for column in ends)
+    return max(_least_strength(S, *column) for column in ends)
 
 
 def _ratio(u: Array, low: Array, high: Array) -> float:
@@ -155,12 +155,10 @@ def _ratio(u: Array, low: Array, high: Array) -> float:
         return float(np.where(u == 0, 0.0, np.abs(u) / edge).max(initial=0.0))
 
 
-def _least_strength(
-    S: Structure, direction: Array, low: Array, high: Array, workspace: Workspace
-) -> float:
+def _least_strength(S: Structure, direction: Array, low: Array, high: Array) -> float:
     """Return min t with ``S' u = direction``, u in t times the box."""
     used = (low < 0) | (high > 0)
-    solver = structure_solver(S, used, workspace)
+    solver = S.solver(used)
     first = solver.absorb(direction)
     u = _cleared(first[used])
     rows, low, high = S.St[:, np.flatnonzero(used)], low[used], high[used]

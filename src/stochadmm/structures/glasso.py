@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,22 +10,6 @@ from scipy import linalg, sparse
 
 from ..base.protocols import Array
 from ..base.validation import generator, is_sparse
-
-
-@dataclass(frozen=True)
-class GlassoOptions:
-    """How the graphical lasso is solved: by ADMM, which converges for any correlations."""
-
-    tolerance: float = 1e-6
-    """Relative primal and dual residual at which the edges have long been settled."""
-    most: int = 2000
-    """Iterations; collinear features take a few hundred."""
-    relaxation: float = 1.6
-    """Over-relaxation: the usual choice, a third fewer iterations."""
-    unbalanced: float = 5.0
-    """Ratio of the residuals beyond which the penalty is doubled or halved."""
-    ridge: float = 1e-6
-    """Added to the diagonal, so that there is an answer at strength zero too."""
 
 
 def glasso_edges(
@@ -110,44 +93,34 @@ def _covariance(X: Any) -> Array:
     return np.asarray((X.T @ X).toarray() / n - np.outer(mean, mean))
 
 
-def _partial_correlations(
-    correlation: Array, alpha: float, options: GlassoOptions | None = None
-) -> Array:
-    return _normalized(_graphical_lasso(correlation, alpha, options or GlassoOptions()))
-
-
-def _graphical_lasso(correlation: Array, alpha: float, o: GlassoOptions) -> Array:
-    """Return the sparse inverse: argmin of tr(S Z) - log det Z + alpha |off-diagonal of Z|_1.
+def _partial_correlations(correlation: Array, alpha: float) -> Array:
+    """Return those of the graphical lasso, argmin of tr(S Z) - log det Z + alpha |off-diagonal|_1.
 
     ADMM on the copy X = Z, with X by eigenvalues and Z by soft-thresholding, so that zeros are
-    exact and X is positive definite in every iteration.
+    exact and X is positive definite in every iteration. It converges for any correlations.
     """
     d = len(correlation)
-    S = correlation + o.ridge * np.eye(d)
+    S = correlation + 1e-6 * np.eye(d)  # so that there is an answer at strength zero too
     Z, U, rho = np.eye(d), np.zeros((d, d)), 1.0
-    for _ in range(o.most):
+    for _ in range(2000):  # collinear features take a few hundred
         values, vectors = linalg.eigh(rho * (Z - U) - S, check_finite=False)
         roots = (values + np.sqrt(values**2 + 4 * rho)) / (2 * rho)
         X = (vectors * roots) @ vectors.T
-        mixed = o.relaxation * X + (1 - o.relaxation) * Z
-        target = mixed + U
+        relaxed = 1.6 * X + (1 - 1.6) * Z  # the usual choice, a third fewer iterations
+        target = relaxed + U
         before, Z = Z, np.sign(target) * np.maximum(np.abs(target) - alpha / rho, 0.0)
         np.fill_diagonal(Z, np.diag(target))
-        U = U + mixed - Z
+        U = U + relaxed - Z
         primal = float(linalg.norm(X - Z)) / max(float(linalg.norm(Z)), 1e-300)
         dual = float(linalg.norm(Z - before)) / max(float(linalg.norm(U)), 1e-300)
-        if primal <= o.tolerance and dual <= o.tolerance:
+        if primal <= 1e-6 and dual <= 1e-6:  # the edges have long converged
             break
-        if primal > o.unbalanced * dual:
+        if primal > 5.0 * dual:
             rho, U = 2 * rho, U / 2
-        elif dual > o.unbalanced * primal:
+        elif dual > 5.0 * primal:
             rho, U = rho / 2, U * 2
-    return np.asarray(Z)
-
-
-def _normalized(precision: Array) -> Array:
-    scale = np.sqrt(np.maximum(np.diag(precision), 1e-300))
-    return np.asarray(-precision / np.outer(scale, scale))
+    scale = np.sqrt(np.maximum(np.diag(Z), 1e-300))
+    return np.asarray(-Z / np.outer(scale, scale))
 
 
 def _limit_degree(i: Array, j: Array, strength: Array, max_degree: int | None) -> Array:

@@ -33,7 +33,6 @@ from ...certificates import (
     clear_free_directions,
 )
 from ...forms.one_block import OneBlock, dual_scale, one_block
-from ...forms.structure import has_sparse_gram
 from ...problem import Pair, Problem, objective_at_zero
 from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.metrics import column_energies
@@ -173,7 +172,7 @@ class TiedNewton(Solver[TiedState]):
         needed, given = self._dense_bytes(problem), f2.n_bytes + form.S.nnz * 12
         if needed > max(self.most_bytes, 10 * given):
             return f"dense matrices of its rows would take {needed / 2**30:.1f} GB"
-        if not has_sparse_gram(form.structure, self.options.most_entries, workspace):
+        if not form.structure.has_sparse_gram(self.options.most_entries):
             return "the structure's own matrix is not sparse"
         return None
 
