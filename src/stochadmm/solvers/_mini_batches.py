@@ -73,12 +73,20 @@ def snapshot(p: Problem, s: State, runs: Runs, x: Array) -> Anchored:
 
 
 def mini_batches(
-    p: Problem, s: State, gradient: Anchored, batches: NDArray[np.int64] | Drawn
+    p: Problem,
+    s: State,
+    gradient: Anchored,
+    batches: NDArray[np.int64] | Drawn,
+    workspace: Workspace | None = None,
 ) -> Iterator[MiniBatches]:
-    """Yield the steps of an epoch: all at once, or those of one window after the other."""
+    """Yield the steps of an epoch: all at once, or those of one window after the other.
+
+    A problem over a part of the rows comes with a workspace of its own, freed with it.
+    """
     source, f2 = loss_of_source(p.f2), loss_of_source(gradient.f2)
     if not isinstance(batches, Drawn) or source is None or f2 is None:
-        yield MiniBatches(p, gradient, np.asarray(batches), s.engine, s.workspace)
+        own = s.workspace if workspace is None else workspace
+        yield MiniBatches(p, gradient, np.asarray(batches), s.engine, own)
         return
     about = opened(source, s.workspace).constants
     drawn_from = f2 if about.shuffled is None else f2.over(about.shuffled)

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,11 @@ from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
-from .._base import register
+from .. import _adaptive as adaptive
+from .._adaptive import Adaptive
+from .._base import register, start_point
 from .._mini_batches import mini_batches, snapshot
+from .._steps import Continuation
 from ._fresh_batches import check_eigen, structure_eigen
 from ._variance_reduced import ReducedState, VarianceReduced, compiled_steps, reference_steps
 
@@ -50,6 +53,8 @@ class SVRGState(ReducedState):
     """State of a method with snapshots."""
 
     x_tilde: Pair = field(kw_only=True)
+    local: Adaptive | None = None
+    """What ``step="adaptive"`` knows."""
 
 
 @register
@@ -78,6 +83,11 @@ class SVRGADMM(VarianceReduced[SVRGState]):
         Which point is the output: the last iterate, or the uniform average of all inner iterates.
     strongly_convex : bool, default=False
         Restart every epoch from the means; needs h2 absent.
+    step : {"expected", "adaptive"}
+        The curvature: as given above, or measured at the snapshots, which also choose batches of
+        single rows, epochs and beta, from the given one on; every epoch then starts from the
+        snapshot, and that is the output: see `solvers._adaptive`. Where it cannot, it is
+        "expected"; ``result.info`` says so.
 
     Examples
     --------
@@ -96,6 +106,15 @@ class SVRGADMM(VarianceReduced[SVRGState]):
     draws_from_files: ClassVar[bool] = True
 
     strongly_convex: bool = False
+    step: str = "expected"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        chosen = ("curvature", "batch_size", "n_inner", "sampling", "returns")
+        others = ("warm_start_passes", "strongly_convex")
+        adaptive.check_step(self, ("expected", "adaptive"), chosen + others)
+        if self.step == "adaptive" and isinstance(self.beta, Continuation):
+            raise ValueError("step='adaptive' moves beta itself; give its first value, or 'auto'")
 
     def check(self, problem: Problem) -> None:
         """Raise when the problem lacks something this method needs."""
@@ -112,12 +131,34 @@ class SVRGADMM(VarianceReduced[SVRGState]):
         deadline: Deadline = NEVER,
     ) -> SVRGState:
         """Return the state before the first epoch; nothing of the start is changed."""
+        if self.step == "adaptive" and adaptive.why_not(problem) is None:
+            point, multiplier = start_point(problem, x, dual)
+            local, beta = adaptive.first(problem, cast(float | str, self.beta))
+            return SVRGState(
+                workspace=workspace or Workspace(),
+                x=point,
+                output=point,
+                dual=multiplier,
+                beta=beta,
+                n_inner=0,
+                curvature=0.0,
+                x_tilde=point,
+                local=local,
+                notes={"step": "adaptive", "returns": self.returns},
+            )
         first = self.first_state(problem, x, dual, workspace)
+        if self.step == "adaptive":
+            first["notes"]["not_adaptive"] = adaptive.why_not(problem)
         return SVRGState(**first, x_tilde=first["x"])
 
     def epoch(self, problem: Problem, state: SVRGState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
-        p, s, runs = problem, state, self.runs(problem, state.workspace)
+        p, s = problem, state
+        if s.local is not None:
+            with adaptive.may_diverge(s.local):
+                self._adaptive_epoch(p, s, s.local, rng)
+            return
+        runs = self.runs(problem, state.workspace)
         self.prepare(p, s, rng)
         if s.n_epochs == 0:
             s.x_tilde = s.x  # after a warm start
@@ -130,6 +171,26 @@ class SVRGADMM(VarianceReduced[SVRGState]):
         rows = s.n_inner * runs.batch_size / p.f2.n_terms
         self.conclude(p, s, last, s.x_tilde, gradient.reads + rows, 1 + 2 * rows)
 
+    def _adaptive_epoch(
+        self, p: Problem, s: SVRGState, local: Adaptive, rng: np.random.Generator
+    ) -> None:
+        """Take one snapshot and run the inner loop that it asks for, from the snapshot."""
+        rules = adaptive.Rules(
+            longest_cycle=1,  # the snapshot is the mean of all iterates since the last one
+            penalty=1.0,
+            proven=lambda runs: self.loss_curvature(p, runs, s.workspace),
+        )
+        epoch = adaptive.next_epoch(p, s, local, s.x_tilde, rules)
+        s.curvature, s.x, s.x_tilde = s.notes["curvature"], s.output, s.output
+        s.n_inner = epoch.n_inner
+        batches = epoch.runs.draw(rng, s.n_inner)
+        total = svrg_steps(
+            epoch.problem, s, epoch.gradient, batches, s.curvature, workspace=epoch.workspace
+        )
+        s.x_tilde = total / s.n_inner
+        rows = s.n_inner * epoch.runs.batch_size / p.f2.n_terms
+        self.conclude(p, s, s.x_tilde, s.x_tilde, rows, 2 * rows)
+
 
 def svrg_steps(
     p: Problem,
@@ -138,10 +199,11 @@ def svrg_steps(
     batches: NDArray[np.int64],
     curvature: float,
     theta: float = 1.0,
+    workspace: Workspace | None = None,
 ) -> Pair:
     """Take steps with v at theta x2 + (1 - theta) x~2; return the sum of the iterates."""
     total, x_tilde = p.zeros(), s.x_tilde.x2
-    for some in mini_batches(p, s, gradient, batches):
+    for some in mini_batches(p, s, gradient, batches, workspace):
         if some.engine == "compiled":
             from ...kernels import loops
 

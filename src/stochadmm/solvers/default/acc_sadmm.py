@@ -16,11 +16,11 @@ O(1/K); without a constraint the other schedule gives O(1/S^2) in epochs S.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...base.capabilities import Has, has_members, offers
 from ...base.clock import NEVER, Deadline
@@ -31,11 +31,14 @@ from ...forms.dense_step import check_exact_step, exact_step
 from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
 from ...risk.sampling import Runs
+from .. import _adaptive as adaptive
 from .. import defaults
+from .._adaptive import THETA2, Adaptive
 from .._base import Solver, State, register, start_point
 from .._mini_batches import MiniBatches, has_metric, mini_batches, snapshot, step_metric
 from .._steps import lengths, slowed_down, step1, step2
 
+STEPS = ("expected", "paper", "adaptive")
 METRICS = ("auto", "none", "identity", "data", "hessian")
 
 
@@ -99,6 +102,8 @@ class AccState(State):
     """Where the last restart began, for an automatic penalty."""
     values: list[float] = field(default_factory=list)
     """Objective at the snapshots since the last restart."""
+    local: Adaptive | None = None
+    """What ``step="adaptive"`` knows."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +137,12 @@ class AccSADMM(Solver[AccState]):
     curvature : float, optional
         The x2 step size is ``1 / (curvature + (beta / theta_1) |A2|^2)``; by default as ``step``
         says. Experiments often tune it. Not with the metrics "data" and "hessian".
-    step : {"expected", "paper"}
+    step : {"expected", "paper", "adaptive"}
         The curvature: Lf + delta(b) Lmax / theta_2, or the paper's (1 + 1/(b theta_2)) L2, which
         is never smaller. Lf and Lmax are Lipschitz constants of the gradients of the mean and of
-        the worst row, delta(b) is 1 / b for rows.
+        the worst row, delta(b) is 1 / b for rows. "adaptive" measures it at the snapshots, and
+        chooses batches of single rows, epochs, restarts and beta with it, from the given one on:
+        see `solvers._adaptive`. Where it cannot, it is "expected"; ``result.info`` says so.
     L2 : float, optional
         The constant of ``step="paper"``; Lmax by default.
     sampling : {"blocks", "rows"}
@@ -191,8 +198,11 @@ class AccSADMM(Solver[AccState]):
     theta: Schedule | None = None
 
     def __post_init__(self) -> None:
-        if self.step not in ("expected", "paper"):
-            raise ValueError(f"step is {self.step!r}, expected 'expected' or 'paper'")
+        adaptive.check_step(
+            self,
+            STEPS,
+            ("curvature", "batch_size", "n_inner", "sampling", "metric", "restart", "theta"),
+        )
         if self.L2 is not None and self.step != "paper":
             raise ValueError("L2 is the constant of step='paper'; give step='paper', or curvature")
         if self.curvature is not None and (self.metric in ("data", "hessian") or self.L2):
@@ -259,11 +269,15 @@ class AccSADMM(Solver[AccState]):
         """Return the metric in use."""
         if self.metric != "auto":
             return self.metric
-        if self.curvature is not None:
+        if self.curvature is not None or self.adapts(problem):
             return "none"
         dense = problem.h2 is None and problem.constrained and offers(problem.A2, Has.SPARSE)
         small = problem.shape2[0] <= self.automatic_metric
         return "data" if dense and small and has_metric(problem) else "none"
+
+    def adapts(self, problem: Problem) -> bool:
+        """Say whether steps follow the snapshots."""
+        return self.step == "adaptive" and adaptive.why_not(problem) is None
 
     def runs(self, problem: Problem, workspace: Workspace | None = None) -> Runs:
         """Return how batches are drawn."""
@@ -309,6 +323,22 @@ class AccSADMM(Solver[AccState]):
         """Return the state before the first epoch; nothing of the start is changed."""
         point, multiplier = start_point(problem, x, dual)
         workspace = workspace or Workspace()
+        if self.adapts(problem):
+            local, beta = adaptive.first(problem, self.beta)
+            return AccState(
+                workspace=workspace,
+                x=point,
+                output=point,
+                dual=multiplier,
+                beta=beta,
+                y=point,
+                x_tilde=point,
+                lam_tilde=multiplier,
+                n_inner=0,
+                curvature=0.0,
+                local=local,
+                notes={"metric": "none", "step": "adaptive"},
+            )
         beta = defaults.beta(problem, self.beta, workspace)
         runs = self.runs(problem, workspace)
         n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
@@ -333,9 +363,11 @@ class AccSADMM(Solver[AccState]):
             "batch_size": runs.batch_size,
             "n_inner": n_inner,
             "curvature": weight,
-            "step": self.step,
+            "step": "expected" if self.step == "adaptive" else self.step,
             "sampling": self.sampling,
         }
+        if self.step == "adaptive":
+            notes["not_adaptive"] = adaptive.why_not(problem)
         return AccState(
             workspace=workspace,
             x=point,
@@ -352,20 +384,30 @@ class AccSADMM(Solver[AccState]):
 
     def epoch(self, problem: Problem, state: AccState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
-        p, runs, schedule = problem, self.runs(problem, state.workspace), self.schedule(problem)
-        if self._restart_due(state):
-            self.begin_again(p, state)
-        s, m, beta, tau = state.s, state.n_inner, state.beta, schedule.tau
+        with adaptive.may_diverge(state.local):
+            self._epoch(problem, state, rng)
+
+    def _epoch(self, problem: Problem, state: AccState, rng: np.random.Generator) -> None:
+        schedule, tau, n = self.schedule(problem), self.schedule(problem).tau, problem.f2.n_terms
+        if state.local is None:
+            p, runs, workspace = problem, self.runs(problem, state.workspace), state.workspace
+            if self._restart_due(state):
+                self.begin_again(p, state)
+            # full gradient at the snapshot
+            gradient = snapshot(p, state, runs, state.x_tilde.x2)
+            state.values.append(self._value(p, state, gradient))
+            self._refresh_metric(p, state, gradient, rng)
+            state.n_passes += gradient.reads
+            state.n_gradients += 1
+        else:
+            p, runs, gradient, workspace = self._adapted(problem, state, state.local)
+        s, m, beta = state.s, state.n_inner, state.beta
         theta1, theta2 = schedule.theta(s, m)
         theta1_next, _ = schedule.theta(s + 1, m)
 
-        # full gradient at the snapshot
-        gradient = snapshot(p, state, runs, state.x_tilde.x2)
-        state.values.append(self._value(p, state, gradient))
-        self._refresh_metric(p, state, gradient, rng)
-
         # m steps
-        x_old, total, lam = self._inner_loop(p, state, gradient, runs.draw(rng, m), theta1, theta2)
+        batches = mini_batches(p, state, gradient, runs.draw(rng, m), workspace)
+        x_old, total, lam = self._inner_loop(p, state, batches, theta1, theta2)
         x, x_tilde_old = state.x, state.x_tilde
 
         # output: x^ and lambda^ of (16)
@@ -381,17 +423,32 @@ class AccSADMM(Solver[AccState]):
         state.y = (1 - theta2) * x + theta2 * state.x_tilde + theta1_next / theta1 * drift
         state.s, state.cache = s + 1, None
 
-        rows = m * runs.batch_size / p.f2.n_terms
+        rows = m * runs.batch_size / n
         state.n_epochs += 1
-        state.n_passes += gradient.reads + rows
-        state.n_gradients += 1 + 2 * rows
+        state.n_passes += rows
+        state.n_gradients += 2 * rows
+
+    def _adapted(
+        self, problem: Problem, state: AccState, local: Adaptive
+    ) -> tuple[Problem, Runs, Anchored, Workspace]:
+        """Return what ``step="adaptive"`` makes the next epoch from, and begin a cycle if due."""
+        rules = adaptive.Rules(
+            longest_cycle=8,
+            penalty=1 / self.schedule(problem).theta(0, 3)[0],
+            proven=lambda runs: self.weight(problem, runs, THETA2, state.workspace),
+        )
+        epoch = adaptive.next_epoch(problem, state, local, state.x_tilde, rules)
+        state.curvature = state.notes["curvature"]
+        if epoch.begins:
+            state.n_inner = epoch.n_inner
+            self._begin(problem, state)
+        return epoch.problem, epoch.runs, epoch.gradient, epoch.workspace
 
     def _inner_loop(
         self,
         p: Problem,
         state: AccState,
-        gradient: Anchored,
-        batches: NDArray[np.int64],
+        batches: Iterator[MiniBatches],
         theta1: float,
         theta2: float,
     ) -> tuple[Pair, Pair, Array]:
@@ -404,7 +461,7 @@ class AccSADMM(Solver[AccState]):
         b_tilde = p.product(state.x_tilde)
         fixed = Constants(state.beta, theta1, theta2, b_tilde, length1, length2, inverse)
         total = p.zeros()
-        for k, some in enumerate(mini_batches(p, state, gradient, batches)):
+        for k, some in enumerate(batches):
             if k > 0:  # after a window of files, whose last x was not that of the epoch
                 total.add(state.x)
             take = _compiled if some.engine == "compiled" else _reference
@@ -437,9 +494,13 @@ class AccSADMM(Solver[AccState]):
                 state.beta *= float(np.sqrt(np.clip(turned / (state.beta * moved), 0.2, 5.0)))
         if self.beta == "auto":
             state.first_x2, state.first_dual = x.x2, dual
+        self._begin(p, state)
+
+    def _begin(self, p: Problem, state: AccState) -> None:
+        """Begin the schedule at the output and its multiplier."""
         theta1, _ = self.schedule(p).theta(0, state.n_inner)
-        state.x = state.y = state.x_tilde = x
-        state.lam_tilde = dual - state.beta * (1 - theta1) / theta1 * p.constraint(x)
+        x = state.x = state.y = state.x_tilde = state.output
+        state.lam_tilde = state.dual - state.beta * (1 - theta1) / theta1 * p.constraint(x)
         state.s, state.values = 0, []
 
     def _restart_due(self, state: AccState) -> bool:
