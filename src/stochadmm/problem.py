@@ -20,8 +20,8 @@ from .base.validation import real_array
 from .base.workspace import Workspace
 from .data import as_source, half_rows
 from .linear_algebra.affine import AffineSet
-from .operators import Identity, PadColumns, as_operator, identity_scale, simplest
-from .penalties import Stacked, Zero
+from .operators import Identity, PadColumns, as_operator, identity_scale, simplest, tied_rows
+from .penalties import Stacked, Zero, held_at_zero, segments
 from .penalties.bounds import contradiction
 from .risk import FiniteSum
 from .streaming import BUDGET, StreamedSum, facts_of, loss_of_source, streams
@@ -119,6 +119,8 @@ class Problem:
             set_(self, "A2", simplest(as_operator(self.A2, "A2")))
             self._check_constraint()
         self._check_penalties()
+        if self.A2 is not None and (tied := tied_rows(self.A2)).any():
+            self._tie(tied)
 
     def _check_penalties(self) -> None:
         for name, h, shape in (("h1", self.h1, self.shape1), ("h2", self.h2, self.shape2)):
@@ -169,6 +171,20 @@ class Problem:
             if not np.isfinite(b).all():
                 raise ValueError("b contains NaN or infinite values; replace them")
             object.__setattr__(self, "b", b if b.any() else None)
+
+    def _tie(self, rows: Array) -> None:
+        """Let bounds of h1 hold the differences along edges of infinite weight at zero."""
+        if not self.is_model or self.h1 is None or self.b is not None:
+            raise ValueError(
+                "edges of infinite weight need A1 = -I, b = 0 and an h1 that holds their rows at "
+                "zero; give them finite weights, or state the problem by Problem.linear"
+            )
+        parts = [
+            (held_at_zero(part, rows[own]) if rows[own].any() else part, own.stop - own.start)
+            for part, own in segments(self.h1, rows.size)
+        ]
+        h1 = parts[0][0] if len(parts) == 1 else Stacked(parts)
+        object.__setattr__(self, "h1", h1)
 
     @classmethod
     def linear(

@@ -218,7 +218,7 @@ def test_a_square_array_is_a_matrix_only_where_its_size_is_that_of_the_features(
         (["ab", "cd"], "edge 0 is 'ab', expected a pair"),
         (np.array([[0, 1.5], [1, 2]]), "edge 0 joins 0.0 and 1.5, expected whole numbers"),
         ([(0, 1, "x")], "weights has dtype <U1, expected real numbers"),
-        ([(0, 1, np.inf)], "weights must be 1 finite numbers, one per edge"),
+        ([(0, 1, np.nan)], "weights must be 1 numbers, one per edge, and none of them NaN"),
         (from_edges([(0, 7)]), "the graph has 8 nodes but there are 6 features"),
         (np.zeros((5, 5)), "the graph has 5 nodes but there are 6 features"),
         (np.ma.masked_equal([[0, 1], [2, 9]], 9), "the array of edges has 1 masked entries"),

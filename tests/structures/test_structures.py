@@ -132,7 +132,7 @@ def test_groups_by_name_may_overlap():
         (lambda: graph(np.eye(2)), "use from_edges or from_adjacency"),
         (lambda: from_adjacency(np.ones((2, 3))), "must be square"),
         (lambda: from_adjacency(np.array([[0, 1.0], [2.0, 0]])), "neither symmetric nor upper"),
-        (lambda: from_adjacency(np.full((2, 2), np.nan)), "NaN or infinity"),
+        (lambda: from_adjacency(np.full((2, 2), np.nan)), "contains NaN"),
         (lambda: groups({"a": []}), "group 'a' is empty; drop it"),
         (lambda: groups({"a": "age"}, names=NAMES), "group 'a' is 'age'; give a list"),
         (lambda: groups({"a": [0, 0]}), "group 'a' names a column twice"),

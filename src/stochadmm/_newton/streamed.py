@@ -54,7 +54,7 @@ def solve_sample(
     small: Problem, x: Pair | None, mu: Array | None, tol: float, deadline: Deadline
 ) -> SolvedSample:
     """Solve a problem in memory to a relative gap, as far as steps on all its rows lead."""
-    units = equilibrated(small)
+    units = equilibrated(small, rows=False)
     if units is not None:  # bounds and multipliers of S w are the same numbers in any units
         small, x = units.problem, None if x is None else units.into(x)
     p, run = Composite(small, Workspace()), Run(np.random.default_rng(0), tol, deadline)
@@ -123,7 +123,7 @@ class SampleOfSource:
         assert isinstance(s.at, SourceEvaluation)
         f, rows = _source_of(p), s.at.sample
         small = replace(p.problem, f2=in_memory(f.f2, rows, rows.weight / rows.probability))
-        units, x = equilibrated(small), s.at.x
+        units, x = equilibrated(small, rows=False), s.at.x
         if units is not None:
             small, x = units.problem, units.into(s.x).x2
         few = as_finite_sum(small.f2)

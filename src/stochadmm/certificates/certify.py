@@ -200,6 +200,7 @@ def _in_units(units: Units, c: Certificate) -> Certificate:
         candidate = units.back(Pair(c.point.x1, candidate)).x2
     return replace(
         c,
+        objective=c.objective + units.limited(units.back(c.point)),
         point=units.back(c.point),
         dual=units.back_dual(c.dual),
         candidate=candidate,

@@ -14,6 +14,11 @@ The rows of a general constraint may be multiplied by powers of two R as well, w
 feasible pairs, and with them F and every bound, as they are:
 
     R A1 x1 + R A2 x2 = R b,      multiplier in the units of the user:  lambda = R lambda'.
+
+In a model, A1 = s I, the first block takes part, x1' = R x1, and A1 stays. The size of a row of
+the structure is then a strength of its penalty. Strengths so large that the row is zero at every
+point that matters are replaced by smaller ones, infinite ones too: this F is at most that of the
+user, so its lower bounds hold, and where the row is exactly zero both are the same.
 """
 
 from __future__ import annotations
@@ -31,9 +36,17 @@ from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
 from ..data import DENSE, Rows
 from ..linear_algebra.affine import as_sparse
-from ..operators import Composed, Identity, VStack, as_operator, identity_scale
-from ..penalties import Stacked, Zero, segments
-from ..problem import Pair, Problem
+from ..operators import (
+    Composed,
+    Identity,
+    VStack,
+    as_operator,
+    identity_scale,
+    row_sizes,
+    rows_times,
+)
+from ..penalties import ElementwisePenalty, Stacked, Zero, held_at_zero, segments
+from ..problem import Pair, Problem, objective_at_zero
 from ..risk import FiniteSum, loss_of_rows
 from ..risk.parts import with_rows
 
@@ -69,6 +82,9 @@ class Units:
     """Whether h2 became a part of h1, its rows after those of A1."""
     rows: Array | None = None
     """R, one power of two per row of the constraint; None where they are as they were."""
+    ties: Array | None = None
+    """Rows of a structure whose strengths are so large that they were limited; in a model R is
+    that of x1 as well. None where the constraint is no structure."""
 
     def into(self, x: Pair) -> Pair:
         """Return a point in the units of the solver."""
@@ -77,7 +93,7 @@ class Units:
             x2[-1] = self._intercept(x2, 1)
         x1, v = x.x1, (x2 / self._column(x2)).astype(x2.dtype)
         if not self.moved:
-            return Pair(x1, v)
+            return Pair(self._first(x1, 1), v)
         return self.problem.feasible(Pair(np.zeros(self.problem.shape1, x2.dtype), v))
 
     def back(self, x: Pair) -> Pair:
@@ -87,7 +103,36 @@ class Units:
             x2 = np.clip(x.x2 * self._column(x.x2), -most, most).astype(x.x2.dtype)
         if self.shift is not None:
             x2[-1] = self._intercept(x2, -1)
-        return Pair(x.x1[: self.original.shape1[0]], x2)
+        return Pair(self._first(x.x1, -1)[: self.original.shape1[0]], x2)
+
+    def _first(self, x1: Array, power: int) -> Array:
+        if self.rows is None or self.ties is None:
+            return x1
+        return cast(Array, (x1.T * self.rows**power).T.astype(x1.dtype))
+
+    def within(self, x: Pair) -> Pair:
+        """Return the feasible pair of the user's model at x2, ties exact where they are exact.
+
+        Products that are fused with sums (BLAS, some processors) leave ``c w - c w`` at rounding
+        of c w, which is no small number where c is 1e20.
+        """
+        made = self.original.feasible(x)
+        if self.ties is None or not self.ties.size or self.original.b is not None:
+            return made
+        scale = cast(float, identity_scale(self.original.A1))
+        rows = as_sparse(self.original.A2)[self.ties]
+        x1, which = made.x1, np.repeat(np.arange(self.ties.size), np.diff(rows.indptr))
+        products = (rows.data * made.x2[rows.indices].T).T
+        x1[self.ties] = 0.0
+        np.add.at(x1, self.ties[which], products / -scale)
+        return Pair(x1, made.x2)
+
+    def limited(self, x: Pair) -> float:
+        """Return by how much limits of strengths have lowered F at a point of the user."""
+        if self.ties is None or not self.ties.size:
+            return 0.0
+        inside = self.problem.feasible(self.into(x))
+        return self.original.penalty(self.within(x)) - self.problem.penalty(inside)
 
     def _intercept(self, x2: Array, sign: int) -> Any:
         """Return ``c +- m' x`` with as many digits as there are: its terms cancel."""
@@ -120,6 +165,8 @@ class Units:
             if scale is not None and (scale != 1).any():
                 low, high = int(np.log2(scale.min())), int(np.log2(scale.max()))
                 done.append(f"{name} multiplied by 2^{low} to 2^{high} inside")
+        if self.ties is not None and self.ties.size:
+            done.append("strengths of ties limited")
         if self.shift is not None:
             done.append(f"{np.count_nonzero(self.shift)} shifted against the intercept")
         return ", ".join(done)
@@ -154,13 +201,12 @@ def equilibrated(
 
 
 def _even_rows(problem: Problem, units: Units | None, workspace: Workspace) -> Units | None:
-    """Return units in which the rows of a general constraint have about the length one too.
-
-    Those of a model are left alone: its A1 is a multiple of the identity.
-    """
+    """Return units in which the rows of the constraint have about the length one too."""
     made = problem if units is None else units.problem
-    if made.is_model or made.A1 is None or made.A2 is None:
+    if made.A1 is None or made.A2 is None:
         return units
+    if made.is_model:
+        return _even_structure(problem, units, workspace)
     lengths = workspace.shared.once(_row_lengths, made.A1, made.A2)
     if lengths is None or not lengths.any():
         return units
@@ -177,6 +223,73 @@ def _even_rows(problem: Problem, units: Units | None, workspace: Workspace) -> U
     return Units(problem, even, np.ones(problem.shape2[0]), None, False, scale)
 
 
+def _even_structure(problem: Problem, units: Units | None, workspace: Workspace) -> Units | None:
+    """Return units in which the rows of a structure have the size one, and no strength is huge."""
+    made = problem if units is None else units.problem
+    sizes = workspace.shared.once(row_sizes, made.A2)
+    if sizes is None or made.h1 is None:
+        return units
+    strength = _strengths(made.h1, sizes.size)
+    used = (strength > 0) & (sizes > 0)
+    if not used.any():
+        return units
+    with np.errstate(over="ignore"):
+        total = np.where(used, strength * sizes, 0.0)
+    even = sizes[used].max() <= SPREAD * sizes[used].min()
+    if even and total.max() <= EXTREME * total[used].min():
+        return units
+    # derivatives of the losses are about as large as F(0) or its root, and columns about one: 1e12
+    # times that ties whatever it joins
+    start = abs(objective_at_zero(made, workspace)) or 1.0
+    most = 2.0**40 * max(start, start**0.5)
+    if even and total.max() <= 2.0**20 * most:  # so that nothing is limited twice
+        return units
+    scale = 2.0 ** -np.where(used, np.round(np.log2(np.where(used, sizes, 1.0))), 0.0)
+    parts = [
+        (part.capped(1 / scale[rows], most), rows.stop - rows.start)
+        if isinstance(part, ElementwisePenalty)
+        else (part, rows.stop - rows.start)
+        for part, rows in segments(made.h1, sizes.size)
+    ]
+    h1 = parts[0][0] if len(parts) == 1 else Stacked(parts)
+    A2 = workspace.shared.once(_rows_times, scale.tobytes(), made.A2)
+    b = None if made.b is None else (made.b.T * scale).T.astype(made.b.dtype)
+    made = replace(made, h1=h1, A2=A2, b=b)
+    ties = np.flatnonzero(total[: problem.shape_dual[0]] > EXTREME * total[used].min())
+    if units is not None:
+        return replace(units, problem=made, rows=scale, ties=ties)
+    return Units(problem, made, np.ones(problem.shape2[0]), None, False, scale, ties)
+
+
+def _strengths(h1: Any, n_rows: int) -> Array:
+    """Return the l1 norm's factor of every row, infinite where bounds hold it at zero."""
+    strength = np.zeros(n_rows)
+    for part, rows in segments(h1, n_rows):
+        if isinstance(part, ElementwisePenalty):
+            strength[rows] = part.strengths(rows.stop - rows.start)
+    return strength
+
+
+def with_even_structure(problem: Problem, workspace: Workspace) -> Problem:
+    """Return a model with the rows of its structure of size one and huge strengths held by bounds.
+
+    The coefficients are the same, and so is every strength from which on they are tied.
+    """
+    units = None
+    if problem.is_model and problem.A2 is not None:
+        units = _even_structure(problem, None, workspace)
+    if units is None:
+        return problem
+    made = units.problem
+    strength = _strengths(made.h1, made.shape1[0])
+    held = strength > EXTREME * strength[strength > 0].min()
+    parts = [
+        (held_at_zero(part, held[rows]) if held[rows].any() else part, rows.stop - rows.start)
+        for part, rows in segments(made.h1, held.size)
+    ]
+    return replace(made, h1=Stacked(parts))
+
+
 def _row_lengths(A1: Any, A2: Any) -> Array | None:
     """Return the norms of the rows of [A1, A2], None where one of them has no matrix."""
     blocks = [as_sparse(A) for A in (A1, A2)]
@@ -186,7 +299,8 @@ def _row_lengths(A1: Any, A2: Any) -> Array | None:
 
 
 def _rows_times(scale: bytes, A: Any) -> Any:
-    return as_operator(sparse.csr_array(sparse.diags_array(np.frombuffer(scale)) @ as_sparse(A)))
+    A = A if offers(A, Has.SPARSE) else as_operator(as_sparse(A))
+    return rows_times(np.frombuffer(scale), A)
 
 
 # ---------------------------------------------------------------- columns

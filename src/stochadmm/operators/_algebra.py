@@ -14,6 +14,8 @@ from ..base.immutable import as_float, set_field, store
 from ..base.protocols import Array
 from ._base import LinearMap, csr_parts, sparse_norm2
 from ._convert import as_operator
+from ._graphs import Incidence
+from ._matrices import Matrix
 
 
 class _Combination(LinearMap):
@@ -292,3 +294,67 @@ class Composed(_Combination):
 
     def _build(self) -> Any:
         return self.A.tosparse() @ self.B.tosparse()
+
+
+def tied_rows(A: Any) -> Array:
+    """Return the mask of the rows that are edges of infinite weight: exact ties.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.operators import Identity, Incidence, VStack, tied_rows
+    >>> tied_rows(VStack([Identity(2), Incidence([(0, 1)], n_nodes=2, weights=[np.inf])]))
+    array([False, False,  True])
+    """
+    if isinstance(A, Incidence):
+        return A.tied
+    if isinstance(A, VStack):
+        return np.concatenate([tied_rows(part) for part in A.operators])
+    if isinstance(A, Composed) and tied_rows(A.B).any():
+        raise ValueError("an edge of infinite weight is mixed with others; give it a finite one")
+    if isinstance(A, (PadColumns, Composed, Scaled)):
+        return tied_rows(A.A)
+    return np.zeros(A.shape[0], dtype=bool)
+
+
+def row_sizes(A: Any) -> Array | None:
+    """Return the largest size of an entry of every row, None where there is no matrix.
+
+    Examples
+    --------
+    >>> from stochadmm.operators import Matrix, row_sizes
+    >>> row_sizes(Matrix([[1.0, -3.0], [0.5, 0.0]]))
+    array([3. , 0.5])
+    """
+    if isinstance(A, PadColumns):
+        return row_sizes(A.A)
+    if isinstance(A, VStack):
+        sizes = [row_sizes(part) for part in A.operators]
+        known = [size for size in sizes if size is not None]
+        return np.concatenate(known) if len(known) == len(sizes) else None
+    if isinstance(A, Matrix) and isinstance(A.A, np.ndarray):
+        return np.asarray(np.abs(A.A).max(axis=1, initial=0.0), dtype=np.float64)
+    if not offers(A, Has.SPARSE):
+        return None
+    matrix = sparse.csr_array(A.tosparse())
+    return np.asarray(abs(matrix).max(axis=1).toarray()).ravel() if matrix.shape[1] else None
+
+
+def rows_times(scale: Array, A: Any) -> Any:
+    """Return an operator with its rows multiplied by numbers, as sparse as it was.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.operators import Identity, rows_times
+    >>> rows_times(np.array([2.0, 3.0]), Identity(2)) @ np.ones(2)
+    array([2., 3.])
+    """
+    if isinstance(A, PadColumns):
+        return PadColumns(rows_times(scale, A.A), A.n_extra)
+    if isinstance(A, Matrix) and isinstance(A.A, np.ndarray):
+        dense = scale[:, None] * A.A
+        # few entries: a product without BLAS, whose fused sums leave rounding where ties are exact
+        few = np.count_nonzero(dense) <= dense.size // 4
+        return Matrix(sparse.csr_array(dense) if few else dense)
+    return Matrix(sparse.csr_array(sparse.diags_array(scale) @ sparse.csr_array(A.tosparse())))

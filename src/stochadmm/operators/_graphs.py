@@ -14,8 +14,8 @@ from ..base.protocols import Array
 from ._base import SparseMap
 
 
-def _check_weights(weights: Array, count: int, owner: str) -> None:
-    if weights.shape != (count,) or not ((weights >= 0) & (weights < np.inf)).all():
+def _check_weights(weights: Array, count: int, owner: str, most: float) -> None:
+    if weights.shape != (count,) or not ((weights >= 0) & (weights <= most)).all():
         raise ValueError(f"weights must be {count} non-negative numbers, one per {owner}")
 
 
@@ -30,7 +30,8 @@ class Incidence(SparseMap):
     n_nodes : int
         Number of columns; nodes may have no edges.
     weights : array of shape (m,), optional
-        Non-negative c_e, ones by default.
+        Non-negative c_e, ones by default. An infinite one is an exact tie: the row is
+        ``x_i - s_e x_j``, and ``tied`` says that the penalty is to hold it at zero.
     signs : array of shape (m,), optional
         s_e, +1 or -1: whether the two ends pull to the same or to opposite values. All +1 by
         default.
@@ -68,7 +69,7 @@ class Incidence(SparseMap):
         set_field(self, "edges", frozen(edges, np.intp))
         if self.weights is not None:
             weights = frozen(self.weights)
-            _check_weights(weights, len(edges), "edge")
+            _check_weights(weights, len(edges), "edge", np.inf)
             set_field(self, "weights", weights)
         if self.signs is not None:
             signs = frozen(self.signs)
@@ -81,11 +82,18 @@ class Incidence(SparseMap):
         matrix.sort_indices()
         self._settle(matrix)
 
+    @property
+    def tied(self) -> Array:
+        """Mask of the edges whose weight is infinite."""
+        if self.weights is None:
+            return np.zeros(len(np.asarray(self.edges)), dtype=bool)
+        return np.isinf(self.weights)
+
     def csr_parts(self) -> tuple[Array, Array, Array]:
         """Return row pointers, columns and values of the sparse form."""
         edges = np.asarray(self.edges)
         m = len(edges)
-        head = np.ones(m) if self.weights is None else np.asarray(self.weights)
+        head = np.ones(m) if self.weights is None else np.where(self.tied, 1.0, self.weights)
         tail = -head if self.signs is None else -head * np.asarray(self.signs)
         return np.arange(0, 2 * m + 1, 2), edges.ravel(), np.column_stack([head, tail]).ravel()
 
@@ -141,7 +149,7 @@ class Selection(SparseMap):
         set_field(self, "groups", tuple(groups))
         if self.weights is not None:
             weights = frozen(self.weights)
-            _check_weights(weights, len(groups), "group")
+            _check_weights(weights, len(groups), "group", np.finfo(float).max)
             set_field(self, "weights", weights)
         columns = np.concatenate([np.empty(0, dtype=np.intp), *groups]).astype(np.intp)
         scales = np.ones(len(groups)) if self.weights is None else np.asarray(self.weights)

@@ -90,12 +90,12 @@ def check_alpha(alpha: float, name: str = "alpha") -> None:
         raise ValueError(f"{name} must be a non-negative number, got {alpha!r}")
 
 
-def check_weights(weights: ArrayLike | None) -> Floats | None:
+def check_weights(weights: ArrayLike | None, most: float = np.finfo(float).max) -> Floats | None:
     """Return a read-only float64 copy of non-negative weights."""
     if weights is None:
         return None
     array = frozen(real_array(weights, "weights"))
-    if array.ndim == 0 or not ((array >= 0) & (array < np.inf)).all():
+    if array.ndim == 0 or not ((array >= 0) & (array <= most)).all():
         raise ValueError("weights must be an array of non-negative numbers; 0 leaves a row free")
     return array
 

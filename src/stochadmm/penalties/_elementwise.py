@@ -40,15 +40,21 @@ class L1(_Weighted):
     alpha : float
         Strength.
     weights : array of shape (p,) or (p, C), optional
-        One per row or per entry, 0 leaves it free. All ones by default.
+        One per row or per entry: 0 leaves it free, infinity holds it at zero whatever ``alpha``
+        is. All ones by default.
 
     Examples
     --------
     >>> import numpy as np
     >>> from stochadmm.penalties import L1
-    >>> L1(1.0, weights=[1.0, 1.0, 0.0]).prox(np.array([3.0, -0.5, 0.2]), 1.0)
+    >>> L1(1.0, weights=[1.0, np.inf, 0.0]).prox(np.array([3.0, -9.0, 0.2]), 1.0)
     array([2. , 0. , 0.2])
     """
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+        set_field(self, "weights", check_weights(self.weights, np.inf))
+        ElementwisePenalty.__post_init__(self)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -58,10 +64,17 @@ class L1(_Weighted):
     @property
     def growth(self) -> float:
         """A number c with ``h(x) >= c |x|_F``."""
-        return float(np.min(self._strength(), initial=np.inf))
+        l1, _, lower, upper = self._numbers
+        held = np.equal(lower, 0) & np.equal(upper, 0)
+        return float(np.min(np.where(held, np.inf, l1), initial=np.inf))
 
     def _coefficients(self) -> Coefficients:
-        return Coefficients(self._strength(), 0.0, -np.inf, np.inf)
+        held = np.isinf(1.0 if self.weights is None else self.weights)
+        if not held.any():
+            return Coefficients(self._strength(), 0.0, -np.inf, np.inf)
+        upper = np.where(held, 0.0, np.inf)
+        l1 = float(self.alpha) * np.where(held, 0.0, np.asarray(self.weights))
+        return Coefficients(l1, 0.0, -upper, upper)
 
 
 @dataclass(frozen=True, eq=False)

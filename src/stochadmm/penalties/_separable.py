@@ -180,6 +180,28 @@ class ElementwisePenalty(Part):
         D = scale[:, None] if wide else scale
         return Separable(l1 * D, l2 * D**2, lower / D, upper / D)
 
+    def capped(self, scale: Array, most: float) -> ElementwisePenalty:
+        """Return ``v -> h(scale * v)`` with no number above ``most``, one positive scale per row.
+
+        It is at most h. Entries that bounds hold at zero have an l1 norm of ``most`` instead.
+        """
+        numbers = [np.asarray(number) for number in self._numbers]
+        wide = any(number.ndim == 2 for number in numbers)
+        l1, l2, lower, upper = (n[:, None] if wide and n.ndim == 1 else n for n in numbers)
+        D = scale[:, None] if wide else scale
+        held = (lower == 0) & (upper == 0)
+        with np.errstate(over="ignore"):
+            l1, l2 = np.minimum(l1 * D, most), np.minimum(l2 * D * D, most)
+        lower, upper = np.where(held, -np.inf, lower / D), np.where(held, np.inf, upper / D)
+        return Separable(np.where(held, most, l1), np.where(held, 0.0, l2), lower, upper)
+
+    def strengths(self, n_rows: int) -> Array:
+        """Return the largest l1 norm of every row, infinite where bounds hold an entry at zero."""
+        l1, _, lower, upper = self._numbers
+        loose = _combine(np.logical_or, np.not_equal(lower, 0), np.not_equal(upper, 0))
+        found = np.asarray(_combine(np.maximum, l1, np.where(loose, 0.0, np.inf)))
+        return np.broadcast_to(found.max(axis=1) if found.ndim == 2 else found, n_rows)
+
     def restricted(self, rows: Array) -> ElementwisePenalty:
         """Return the penalty of some rows while all others are zero."""
         return Separable(*(n if np.ndim(n) == 0 else np.asarray(n)[rows] for n in self._numbers))
@@ -294,3 +316,15 @@ def check_bounds(lower: ArrayLike, upper: ArrayLike) -> None:
         raise ValueError("bounds must satisfy lower <= upper in every entry")
     if (low == np.inf).any() or (high == -np.inf).any():
         raise ValueError("bounds leave no finite value; use -inf below and inf above for none")
+
+
+def held_at_zero(penalty: Any, rows: Array) -> ElementwisePenalty:
+    """Return a penalty with some rows held at zero by bounds."""
+    if not isinstance(penalty, ElementwisePenalty):
+        raise ValueError(
+            f"edges of infinite weight need an l1 norm on the differences, got "
+            f"{type(penalty).__name__}; give them finite weights"
+        )
+    upper = np.where(rows, 0.0, np.inf)
+    held: ElementwisePenalty = penalty + Separable(0.0, 0.0, -upper, upper)
+    return held

@@ -202,16 +202,19 @@ def result_of(units: Units, found: Result, rule: Rule) -> Result:
         found,
         coef=coef,
         intercept=intercept,
-        x1=pair.x1,
+        x1=pair.x1 if units.ties is None else units.within(pair).x1,
         x2=pair.x2,
         dual=units.back_dual(found.dual),
         output=units.back(found.output),
         ergodic=None if found.ergodic is None else units.back(found.ergodic),
         info=found.info | {"units": units.describe()},
     )
-    if units.rows is not None:
+    if units.rows is not None and units.ties is None:
         found = replace(found, feasibility=infeasibility(problem, pair)[1])
         found = _renewed(found, found.objective, rule)
+    limited = units.limited(Pair(pair.x1, whole))
+    if units.ties is not None:
+        found = _renewed(found, found.objective + limited, rule)
     exact = units.shift is None and np.array_equal(units.into(Pair(pair.x1, whole)).x2, inside.x2)
     if exact:
         return found
@@ -220,7 +223,7 @@ def result_of(units: Units, found: Result, rule: Rule) -> Result:
     scaled, moved = units.problem, units.into(Pair(found.x1, whole.astype(np.float64)))
     point = scaled.feasible(Pair(moved.x1.astype(np.float64), moved.x2))
     at = cast(FiniteSum, scaled.f2).evaluate_exactly(point.x2)
-    return _renewed(found, at.value + scaled.penalty(point), rule)
+    return _renewed(found, at.value + scaled.penalty(point) + limited, rule)
 
 
 def summary_result(whole: Summarized, found: Result, rule: Rule, reads: float) -> Result:

@@ -13,6 +13,7 @@ from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
 from ..certificates.null_space import FreeSpace, clear_free_directions
 from ..data import Changed, Combined
+from ..forms.equilibrate import with_even_structure
 from ..forms.one_block import one_block
 from ..forms.summary import summarized
 from ..penalties import Separable
@@ -31,6 +32,7 @@ def null_model(unit: Problem, workspace: Workspace | None = None) -> tuple[Array
     Both are in float64. Runs that follow share what ``workspace`` then knows.
     """
     workspace = workspace or Workspace()
+    unit = with_even_structure(unit, workspace)
     whole = summarized(unit, workspace)
     if whole is not None:  # where the null model is the gradient along the intercept is zero
         x, gradient = null_model(whole.problem, workspace)

@@ -18,6 +18,7 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
+from ..forms.equilibrate import with_even_structure
 from ..forms.one_block import OneBlock, has_one_block, one_block, project_dual
 from ..forms.structure import Structure, StructureSolver, is_diagonal
 from ..problem import Pair, Problem
@@ -82,6 +83,7 @@ def alpha_max(
             "alpha_max needs the structure as a matrix, and an operator of this size is known by "
             "its products alone; pass alphas instead"
         )
+    unit = with_even_structure(unit, workspace)
     x, gradient = null_model(unit, workspace) if null is None else null
     size = float(np.abs(gradient).max(initial=0.0))
     if size == 0:
