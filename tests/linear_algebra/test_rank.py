@@ -1,5 +1,7 @@
 """The rank of sparse matrices, against dense decompositions."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -119,3 +121,16 @@ def test_a_matrix_of_low_rank_counts_independent_columns_of_the_data():
     model = sa.SparseLowRankRegressor(1e-3, l1_ratio=0.0, tol=1e-8).fit(X, X @ W)
     assert model.rank_ == 1
     assert model.dof_ == 5 + (3 + 5 - 1)
+
+
+def test_columns_that_depend_are_told_by_a_few_of_many_rows():
+    n = 60_000
+    codes = np.random.default_rng(0).integers(0, 3, n)
+    X = sparse.csr_array(np.eye(3)[codes])
+    basis = sparse.csc_array(np.concatenate([np.eye(3), -np.eye(3)[:, :2]], axis=1))
+    tracemalloc.start()
+    assert rank_of_columns(X, basis, intercept=False) == 3
+    assert rank_of_columns(X[:, :2], np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 1.0]]), True) == 3
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * n * 5  # a decomposition of all rows, with a square factor, is far more

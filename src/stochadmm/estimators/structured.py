@@ -380,6 +380,8 @@ def _free_directions(part: Part, coef: Array) -> Any:
         basis = _of_classes(part, _merged(part, coef))
     if part.left_out is None:
         return basis
+    if basis is whole:  # all of its columns would be one too many
+        return sparse.eye_array(k - 1, format="csc")
     moved = basis - sparse.csc_array(np.ones((k, 1))) @ basis[[part.left_out]]
     moved = sparse.csc_array(moved)[part.kept]
     return moved[:, np.flatnonzero(np.asarray(abs(moved).sum(axis=0)))]

@@ -105,16 +105,19 @@ def rank_of_columns(X: Any, basis: Any, intercept: bool) -> int:
         size[size == 0] = 1.0
         M /= size
         noise = eps * max(M.shape)
-        pivots = np.abs(np.diag(np.linalg.qr(M if M.shape[0] >= count else M.T, mode="r")))
+        R = np.linalg.qr(M if M.shape[0] >= count else M.T, mode="r")
+        pivots = np.abs(np.diag(R))
         full = pivots.min() > 10.0 * noise * pivots.max()  # 10: pivots are no singular values
         if full and (M.shape[0] >= count or M.shape[0] == n):
             return int(min(M.shape))
-        _, values, right = np.linalg.svd(M)
+        # R instead of M: all left singular vectors of many rows would be a square matrix of them
+        _, values, right = np.linalg.svd(R if M.shape[0] >= count else M)
         found = int(np.count_nonzero(values > noise * values.max()))
         if few.size == n or found == count:
             return found
-        v = (rng.standard_normal(count - found) @ right[found:]) / size
-        broken = _broken(X, basis, intercept, v, noise)
+        v = rng.standard_normal(count - found) @ right[found:]
+        # every entry of v has an error of the size of the largest, also those that should be zero
+        broken = _broken(X, basis, intercept, v / size, noise * np.linalg.norm(v) / size)
         broken = np.setdiff1d(np.flatnonzero(broken), few)
         if not broken.size:
             return found
@@ -129,13 +132,14 @@ def _design(X: Any, basis: Any, intercept: bool) -> Array:
     return np.column_stack([np.ones(len(dense)), dense]) if intercept else dense
 
 
-def _broken(X: Any, basis: Any, intercept: bool, v: Array, noise: float) -> Array:
-    """Return the rows of ``[1, X B]`` whose product with v is more than rounding."""
+def _broken(X: Any, basis: Any, intercept: bool, v: Array, noise: Array) -> Array:
+    """Return the rows of ``[1, X B]`` whose product with v is more than the noise in v."""
     w, constant = np.asarray(basis @ v[int(intercept) :]), v[0] if intercept else 0.0
-    reach = abs(basis) @ np.abs(v[int(intercept) :])
+    reach = np.asarray(abs(basis) @ noise[int(intercept) :])
+    least = noise[0] if intercept else 0.0
     out = np.empty(X.shape[0], dtype=bool)
     for start in range(0, len(out), 4096):  # no second copy of X
         rows = X[start : start + 4096]
-        sums = abs(rows) @ reach + abs(constant)
-        out[start : start + 4096] = np.abs(rows @ w + constant) > 10.0 * noise * sums
+        sums = abs(rows) @ reach + least
+        out[start : start + 4096] = np.abs(rows @ w + constant) > 10.0 * sums
     return out
