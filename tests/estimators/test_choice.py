@@ -10,7 +10,7 @@ from sklearn.metrics import get_scorer, make_scorer
 from sklearn.model_selection import KFold, LeaveOneOut
 
 import stochadmm as sa
-from stochadmm.estimators._choice import best_index, takes_weights
+from stochadmm.estimators._search import best_index, takes_weights
 
 
 @pytest.fixture(scope="module")

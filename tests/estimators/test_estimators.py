@@ -531,7 +531,7 @@ def test_a_warm_start_is_warm():
 
 
 def test_of_equal_scores_the_largest_alpha_is_chosen():
-    from stochadmm.estimators._choice import best_index
+    from stochadmm.estimators._search import best_index
 
     scores = np.array([[-1.0, -2.0], [-0.5, -1.0], [-0.5 + 1e-12, -1.0], [-0.9, -1.1]])
     assert best_index(scores, one_standard_error=False) == 1

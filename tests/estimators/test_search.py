@@ -17,7 +17,7 @@ from tests.samples import sample
 
 import stochadmm as sa
 from stochadmm.estimators import _solve
-from stochadmm.estimators._choice import best_index
+from stochadmm.estimators._search import best_index
 
 # ---------------------------------------------------------------- interrupts
 

@@ -14,7 +14,7 @@ from tests.samples import sample
 import stochadmm as sa
 from stochadmm.base.workspace import Workspace
 from stochadmm.certificates import model_of
-from stochadmm.estimators._choice import best_index
+from stochadmm.estimators._search import best_index
 from stochadmm.forms.elimination import Elimination
 from stochadmm.forms.one_block import one_block
 from stochadmm.forms.structure import StructureSolver

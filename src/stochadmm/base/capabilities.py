@@ -101,12 +101,7 @@ def declared(part: object) -> Capabilities:
 
     A member that is None is not offered, so that a subclass can take one back.
     """
-    return frozenset(has for has in _named(part) if offers(part, has))
-
-
-def _named(part: object) -> Iterable[Has]:
-    """Return what a part declares; of one that declares nothing, whatever its members say."""
-    return getattr(part, "capabilities", Has)
+    return frozenset(has for has in getattr(part, "capabilities", Has) if offers(part, has))
 
 
 def has_members(part: object, *names: str) -> bool:
@@ -225,7 +220,7 @@ def offers(part: object, *wanted: Has) -> bool:
     >>> offers(None, Has.CONJUGATE)
     False
     """
-    named = _named(part)
+    named = getattr(part, "capabilities", Has)  # of a part that declares nothing, its members
     for has in wanted:  # asked thousands of times in a small fit: a plain loop
         if has not in named or getattr(part, has.value, None) is None:
             return False

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .capabilities import first_of_kind, has_members
+from .capabilities import has_members
 from .clock import NEVER, Deadline
 from .immutable import attributes
 from .workspace import Workspace
@@ -122,42 +122,46 @@ class Writer:
 
     def _content(self, value: Any, place: str) -> dict[str, Any]:
         if sparse.issparse(value):
-            return self._sparse(value, place)
-        return (first_of_kind(CONTENT, value) or Writer._object)(self, value, place)
+            matrix: Any = value
+            if matrix.format not in SPARSE:
+                raise Unwritable(
+                    f"{place or 'a matrix'} has the format {matrix.format}, expected CSR"
+                )
+            parts = [self.describe(getattr(matrix, name), place) for name in SPARSE[matrix.format]]
+            return {"sparse": type(matrix).__name__, "shape": list(matrix.shape), "parts": parts}
+        match value:
+            case np.ndarray():
+                return {"array": self._array(value, place), "fixed": not value.flags.writeable}
+            case list() | tuple():
+                parts = [self.describe(part, f"{place}[{k}]") for k, part in enumerate(value)]
+                if type(value) in (list, tuple):
+                    return {type(value).__name__: parts}
+                return {"named": self._class(type(value), place), "items": parts}
+            case dict():
+                pairs = value.items()
+                return {
+                    "dict": [
+                        [self.describe(k, place), self.describe(v, f"{place}[{k!r}]")]
+                        for k, v in pairs
+                    ]
+                }
+            case bytes():
+                return {"bytes": self._array(np.frombuffer(value, np.uint8), place)}
+            case slice():
+                ends = (value.start, value.stop, value.step)
+                return {"slice": [self.describe(end, place) for end in ends]}
+            case types.MethodType():
+                return {"method": value.__name__, "of": self.describe(value.__self__, place)}
+            case _:
+                return self._object(value, place)
 
-    def _sequence(self, value: Any, place: str) -> dict[str, Any]:
-        parts = [self.describe(part, f"{place}[{k}]") for k, part in enumerate(value)]
-        if type(value) in (list, tuple):
-            return {type(value).__name__: parts}
-        return {"named": self._class(type(value), place), "items": parts}
-
-    def _dict(self, value: dict[Any, Any], place: str) -> dict[str, Any]:
-        parts = value.items()
-        each = [(self.describe(k, place), self.describe(v, f"{place}[{k!r}]")) for k, v in parts]
-        return {"dict": [list(pair) for pair in each]}
-
-    def _array(self, value: NDArray[Any], place: str) -> dict[str, Any]:
+    def _array(self, value: NDArray[Any], place: str) -> str:
+        """Put an array beside the text, and return its name."""
         if value.dtype.hasobject:
             raise Unwritable(f"{place or 'an array'} holds Python objects, expected numbers")
         name = f"a{len(self.arrays)}"
         self.arrays[name] = np.asarray(value)
-        return {"array": name, "fixed": not value.flags.writeable}
-
-    def _sparse(self, value: Any, place: str) -> dict[str, Any]:
-        if value.format not in SPARSE:
-            raise Unwritable(f"{place or 'a matrix'} has the format {value.format}, expected CSR")
-        parts = [self.describe(getattr(value, name), place) for name in SPARSE[value.format]]
-        return {"sparse": type(value).__name__, "shape": list(value.shape), "parts": parts}
-
-    def _bytes(self, value: bytes, place: str) -> dict[str, Any]:
-        return {"bytes": self._array(np.frombuffer(value, np.uint8), place)["array"]}
-
-    def _slice(self, value: slice, place: str) -> dict[str, Any]:
-        ends = (value.start, value.stop, value.step)
-        return {"slice": [self.describe(end, place) for end in ends]}
-
-    def _method(self, value: types.MethodType, place: str) -> dict[str, Any]:
-        return {"method": value.__name__, "of": self.describe(value.__self__, place)}
+        return name
 
     def _class(self, cls: type, place: str) -> str:
         """Return the name of a class; raise where its objects cannot be made again."""
@@ -221,15 +225,8 @@ class Reader:
             return self._place(text["at"])
         if "no" not in text:
             return self._constant(text)
-        return self._known(text["no"], text)
-
-    def _known(self, number: int, text: dict[str, Any]) -> Any:
-        for kind, make in _MAKERS.items():
-            if kind in text:
-                made = make(self, text, number)
-                self._made[number] = made
-                return made
-        raise ValueError(f"a description of the unknown kind {sorted(text)[0]!r}")
+        made = self._made[text["no"]] = self._content(text, text["no"])
+        return made
 
     def _place(self, place: list[Any]) -> Any:
         kind, name, *steps = place
@@ -260,133 +257,82 @@ class Reader:
             raise ValueError(f"{name!r} is no class of this version")
         return found
 
-    # ---------------------------------------------------------------- one per kind
-
-    def _array(self, text: dict[str, Any], number: int) -> NDArray[Any]:
-        array = self._arrays[text["array"]]
-        if text["fixed"]:
-            array.flags.writeable = False
-        return array
-
-    def _bytes(self, text: dict[str, Any], number: int) -> bytes:
-        return self._arrays[text["bytes"]].tobytes()
-
-    def _sparse(self, text: dict[str, Any], number: int) -> Any:
-        make: Any = {kind.__name__: kind for kind in MATRICES}.get(text["sparse"])
-        if make is None:
-            raise ValueError(f"{text['sparse']!r} is no sparse matrix")
-        parts = [self.value(part) for part in text["parts"]]
-        return make(tuple(parts), shape=tuple(text["shape"]))
-
-    def _list(self, text: dict[str, Any], number: int) -> list[Any]:
-        made: list[Any] = []
-        self._made[number] = made
-        made.extend(self.value(part) for part in text["list"])
-        return made
-
-    def _tuple(self, text: dict[str, Any], number: int) -> tuple[Any, ...]:
-        return tuple(self.value(part) for part in text["tuple"])
-
-    def _dict(self, text: dict[str, Any], number: int) -> dict[Any, Any]:
-        made: dict[Any, Any] = {}
-        self._made[number] = made
-        made.update((self.value(k), self.value(v)) for k, v in text["dict"])
-        return made
-
-    def _slice(self, text: dict[str, Any], number: int) -> slice:
-        return slice(*(self.value(end) for end in text["slice"]))
-
-    def _method(self, text: dict[str, Any], number: int) -> Any:
-        owner, name = self.value(text["of"]), text["method"]
-        if not isinstance(getattr(type(owner), name, None), types.FunctionType):
-            raise ValueError(f"{name!r} is no method of a {type(owner).__name__}")
-        return getattr(owner, name)
-
-    def _remade(self, text: dict[str, Any], number: int) -> Any:
-        make = getattr(self._class(text["made"]), "__made__", None)
-        if make is None:
-            raise ValueError(f"{text['made']!r} has no recipe in this version")
-        return make(*(self.value(part) for part in text["of"]), workspace=self._workspace)
-
-    def _named(self, text: dict[str, Any], number: int) -> Any:
-        cls, items = self._class(text["named"]), [self.value(item) for item in text["items"]]
-        if not issubclass(cls, tuple) or len(items) != len(getattr(cls, "_fields", ())):
-            raise ValueError(f"{text['named']!r} has other fields in this version")
-        return tuple.__new__(cls, items)
-
-    def _object(self, text: dict[str, Any], number: int) -> Any:
-        cls = self._class(text["object"])
-        if dataclasses.is_dataclass(cls) and not _instance_fields(cls) <= set(text["fields"]):
-            raise ValueError(f"{text['object']!r} has other fields in this version")
-        made = object.__new__(cls)
-        self._made[number] = made
-        for name, empty in _caches(cls).items():
-            object.__setattr__(made, name, empty)
-        for name, part in text["fields"].items():
-            object.__setattr__(made, name, self.value(part))
-        return made
-
-
-_MAKERS: dict[str, Any] = {
-    "array": Reader._array,
-    "bytes": Reader._bytes,
-    "sparse": Reader._sparse,
-    "list": Reader._list,
-    "tuple": Reader._tuple,
-    "dict": Reader._dict,
-    "slice": Reader._slice,
-    "method": Reader._method,
-    "made": Reader._remade,
-    "named": Reader._named,
-    "object": Reader._object,
-}
-
-
-CONTENT: tuple[tuple[Any, Any], ...] = (
-    (np.ndarray, Writer._array),
-    ((list, tuple), Writer._sequence),
-    (dict, Writer._dict),
-    (bytes, Writer._bytes),
-    (slice, Writer._slice),
-    (types.MethodType, Writer._method),
-)
-
-
-def _scalar(value: Any) -> dict[str, Any] | None:
-    known = value.dtype.kind in "biuf"
-    return {"scalar": value.dtype.str, "value": value.item()} if known else None
-
-
-def _dtype(value: Any) -> dict[str, Any]:
-    return {"dtype": value.str}
-
-
-def _workspace(value: Workspace) -> dict[str, Any]:
-    return {"workspace": "leaf" if value.shared is value else "run"}
-
-
-def _deadline(value: Deadline) -> dict[str, Any]:
-    return {"deadline": "none"}
-
-
-def _member(value: enum.Enum) -> dict[str, Any]:
-    return {"enum": f"{type(value).__module__}:{type(value).__qualname__}", "value": value.name}
-
-
-CONSTANTS: tuple[tuple[Any, Any], ...] = (
-    (np.generic, _scalar),
-    (np.dtype, _dtype),
-    (Workspace, _workspace),
-    (Deadline, _deadline),
-    (enum.Enum, _member),
-)
+    def _content(self, text: dict[str, Any], number: int) -> Any:
+        """Return a new object; one that may hold itself is known before it is filled."""
+        match text:
+            case {"array": name, "fixed": fixed}:
+                array = self._arrays[name]
+                if fixed:
+                    array.flags.writeable = False
+                return array
+            case {"bytes": name}:
+                return self._arrays[name].tobytes()
+            case {"sparse": kind, "shape": shape, "parts": parts}:
+                make: Any = {cls.__name__: cls for cls in MATRICES}.get(kind)
+                if make is None:
+                    raise ValueError(f"{kind!r} is no sparse matrix")
+                return make(tuple(map(self.value, parts)), shape=tuple(shape))
+            case {"list": parts}:
+                items = self._made[number] = list[Any]()
+                items.extend(map(self.value, parts))
+                return items
+            case {"tuple": parts}:
+                return tuple(map(self.value, parts))
+            case {"dict": pairs}:
+                table = self._made[number] = dict[Any, Any]()
+                table.update((self.value(k), self.value(v)) for k, v in pairs)
+                return table
+            case {"slice": ends}:
+                return slice(*map(self.value, ends))
+            case {"method": name, "of": of}:
+                owner = self.value(of)
+                if not isinstance(getattr(type(owner), name, None), types.FunctionType):
+                    raise ValueError(f"{name!r} is no method of a {type(owner).__name__}")
+                return getattr(owner, name)
+            case {"made": name, "of": parts}:
+                make = getattr(self._class(name), "__made__", None)
+                if make is None:
+                    raise ValueError(f"{name!r} has no recipe in this version")
+                return make(*map(self.value, parts), workspace=self._workspace)
+            case {"named": name, "items": parts}:
+                cls, values = self._class(name), [self.value(part) for part in parts]
+                if not issubclass(cls, tuple) or len(values) != len(getattr(cls, "_fields", ())):
+                    raise ValueError(f"{name!r} has other fields in this version")
+                return tuple.__new__(cls, values)
+            case {"object": name, "fields": parts}:
+                cls = self._class(name)
+                caches = _caches(cls)
+                if dataclasses.is_dataclass(cls):
+                    own = {field.name for field in dataclasses.fields(cls) if field.init}
+                    if not own - set(caches) <= set(parts):
+                        raise ValueError(f"{name!r} has other fields in this version")
+                made = self._made[number] = object.__new__(cls)
+                for field, empty in caches.items():
+                    object.__setattr__(made, field, empty)
+                for field, part in parts.items():
+                    object.__setattr__(made, field, self.value(part))
+                return made
+            case _:
+                raise ValueError(f"a description of the unknown kind {sorted(text)[0]!r}")
 
 
 def _constant(value: Any) -> dict[str, Any] | None:
     """Return the description of a value that is told by itself, None where it has content."""
-    describe = first_of_kind(CONSTANTS, value)
-    found: dict[str, Any] | None = None if describe is None else describe(value)
-    return found
+    match value:
+        case np.generic():
+            known = value.dtype.kind in "biuf"
+            return {"scalar": value.dtype.str, "value": value.item()} if known else None
+        case np.dtype():
+            return {"dtype": value.str}
+        case Workspace():
+            return {"workspace": "leaf" if value.shared is value else "run"}
+        case Deadline():
+            return {"deadline": "none"}
+        case enum.Enum():
+            cls = type(value)
+            return {"enum": f"{cls.__module__}:{cls.__qualname__}", "value": value.name}
+        case _:
+            return None
 
 
 def _children(value: Any) -> Iterator[tuple[tuple[str, Any], Any]]:
@@ -412,11 +358,6 @@ def _fields(value: Any) -> dict[str, Any]:
     slots = [name for cls in type(value).__mro__ for name in vars(cls).get("__slots__", ())]
     held = {name: getattr(value, name) for name in slots if has_members(value, name)}
     return held | (attributes(value) or {})
-
-
-def _instance_fields(cls: Any) -> set[str]:
-    """Return the fields that every complete object of a dataclass has."""
-    return {f.name for f in dataclasses.fields(cls) if f.init} - set(_caches(cls))
 
 
 def _caches(cls: Any) -> dict[str, Any]:

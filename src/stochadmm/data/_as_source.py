@@ -43,7 +43,10 @@ def as_source(
             raise ValueError("y is missing; pass the targets as a Dask collection cut like X")
         return DaskSource.of(X, y, weight, offset)
     if isinstance(X, np.memmap) and X.nbytes > largest and np.ndim(y) == 1:
-        parts = (None if part is None else _in_memory(part) for part in (y, weight, offset))
+        for name, part in (("y", y), ("sample_weight", weight), ("offset", offset)):
+            refuse_masked(part, name)
+        # a list or a column of a frame is an array then; a memory map stays one
+        parts = (None if part is None else np.asanyarray(part) for part in (y, weight, offset))
         return ArraySource(X, *parts)
     if not is_source(X):
         return None
@@ -53,9 +56,3 @@ def as_source(
                 f"{name} is given beside a source, which has its own; name it in stochadmm.open"
             )
     return X
-
-
-def _in_memory(part: Any) -> Any:
-    """Return a list or a column of a frame as an array; a memory map stays one."""
-    refuse_masked(part, "y")
-    return np.asanyarray(part)

@@ -127,19 +127,14 @@ def _partitions(part: Any, name: str) -> list[Any]:
     if has_members(part, "chunks") and part.ndim == 2 and len(part.chunks[1]) > 1:
         raise ValueError(f"{name} is cut along its columns; rechunk it with X.rechunk({{1: -1}})")
     # optimizing forgets partitions that a cluster holds
-    made = part.to_delayed(optimize_graph=False) if _is_held(part) else part.to_delayed()
-    return [_alone(each) for each in np.ravel(np.asarray(made, dtype=object))]
-
-
-def _is_held(part: Any) -> bool:
-    """Say whether partitions are futures (``persist``), without importing the cluster."""
-    return any(type(task).__name__ == "Future" for task in dict(part.__dask_graph__()).values())
-
-
-def _alone(partition: Any) -> Any:
-    """Return a partition without the tasks of the others, so that it is small to send."""
-    kind: Any = type(partition)
-    return kind(partition.key, dict(partition.dask.cull({partition.key})))
+    tasks = dict(part.__dask_graph__()).values()
+    is_held = any(type(task).__name__ == "Future" for task in tasks)  # by ``persist``
+    made = part.to_delayed(optimize_graph=False) if is_held else part.to_delayed()
+    found = []
+    for each in np.ravel(np.asarray(made, dtype=object)):
+        kind: Any = type(each)  # without the tasks of the others it is small to send
+        found.append(kind(each.key, dict(each.dask.cull({each.key}))))
+    return found
 
 
 def _lengths(y: Any) -> list[int]:

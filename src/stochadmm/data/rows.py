@@ -96,7 +96,7 @@ class Counted:
 
     def note_all(self) -> None:
         """Count all rows."""
-        self.note_read(self.shape[0])
+        self.tally.add(self.shape[0])
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from ..structures import NamedColumns
 from . import _reports, refit
 from ._callbacks import CallbackSupportMixin, Epochs
 from ._data import Data, checked_offset, checked_rows
-from ._parameters import check_number, check_truths, check_verbose
+from ._parameters import check_number, check_truths, check_verbose, descending
 from ._solve import (
     Budget,
     raise_if_interrupted,
@@ -32,7 +32,6 @@ from ._solve import (
     warn_unless_converged,
 )
 from ._sources import StreamedData, is_lazy, lazily, names_of_fit, read
-from ._strengths import descending
 from ._structure import Columns, Structure
 from .prediction_range import largest_strength
 from .reading import Readable
@@ -267,13 +266,9 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
             fitting, fitting.structure.fold(x2[:d], fitting.columns.n), intercept
         )
 
-    def _original(self, fitting: Fitting, coef: Array, intercept: Any) -> tuple[Array, Any]:
-        """Return coefficients and intercept for the columns as the user gave them."""
-        return fitting.data.original(coef, intercept)
-
     def _presented(self, fitting: Fitting, coef: Array, intercept: Any) -> dict[str, Any]:
         """Return coefficients of the columns and intercept as users see them."""
-        coef, intercept = self._original(fitting, coef, intercept)
+        coef, intercept = fitting.data.original(coef, intercept)
         dtype = fitting.data.dtype
         shaped = self._shaped(coef.astype(dtype, copy=False), np.asarray(intercept, dtype=dtype))
         return {"coef_": shaped[0], "intercept_": shaped[1]}

@@ -96,14 +96,11 @@ class Columns:
         count = None if self.names is not None else self.n
         whole = structures.groups(given, weights, names=self.names, n_features=count)
         labels = list(given)
-        members = [[j for j in group if not self.free[j]] for group in _lists(whole)]
+        lists = [np.asarray(group).tolist() for group in whole.groups]
+        members = [[j for j in group if not self.free[j]] for group in lists]
         kept = [g for g, group in enumerate(members) if group]
         strength = None if whole.weights is None else np.asarray(whole.weights)[kept]
         return [labels[g] for g in kept], Selection([members[g] for g in kept], self.n, strength)
-
-
-def _lists(selection: Selection) -> list[list[int]]:
-    return [np.asarray(group).tolist() for group in selection.groups]
 
 
 def as_grid(source: Any) -> structures.Grid | None:
@@ -131,10 +128,6 @@ class Structure:
     members: list[Array] | None = None
     """Entries of the variable in each group."""
 
-    def expand(self, data: Data) -> Any:
-        """Return the data for the variable: columns repeated as the copies say."""
-        return data.X if self.copies is None else data.repeated(self.copies)
-
     def fold(self, variable: Array, n: int) -> Array:
         """Return the coefficients of the columns."""
         if self.copies is None:
@@ -159,7 +152,7 @@ class Structure:
             penalty = Stacked([(part, A.shape[0]) for A, part in terms])
         problem = Problem.linear(
             data.loss,
-            self.expand(data),
+            data.X if self.copies is None else data.repeated(self.copies),
             data.y,
             structure=operator,
             on_structure=penalty,

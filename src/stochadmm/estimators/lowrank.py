@@ -15,8 +15,8 @@ from ..penalties import L1, Nuclear, RowsL21, SparseGroupNorm
 from ..problem import Pair, Problem
 from ..run.result import Result
 from ._base import Fitting, StructuredModel
+from ._classifier import LabelClassifier
 from ._docs import estimator
-from ._labels import LabelClassifier
 from ._regressor import Regressor
 from ._structure import Columns, Structure
 from .refit import Space, of_rank, of_support
@@ -73,7 +73,8 @@ class SparseLowRank(StructuredModel):
         low_rank, sparse = self._copies(fitting, problem, result)
         self.low_rank_coef_ = self._like_coef(fitting, low_rank)
         self.sparse_coef_ = self._like_coef(fitting, sparse)
-        self.rank_ = _rank(low_rank[fitting.columns.penalized])
+        held = low_rank[fitting.columns.penalized]
+        self.rank_ = int(np.linalg.matrix_rank(held)) if held.size and held.any() else 0
         rounding = 1e-10 * np.abs(self.coef_).max()
         self.coef_[(self.sparse_coef_ == 0) & (np.abs(self.coef_) <= rounding)] = 0
 
@@ -143,10 +144,6 @@ class SparseLowRank(StructuredModel):
         rank, serve = self.rank_, int(np.count_nonzero(held[:, columns.penalized].any(axis=1)))
         entries = int(np.count_nonzero(held[:, columns.penalized]))
         return outputs * free + min(entries, rank * max(whole - free + serve - rank, 0))
-
-
-def _rank(coef: Any) -> int:
-    return int(np.linalg.matrix_rank(coef, tol=None)) if coef.size and coef.any() else 0
 
 
 @estimator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from html import escape
 from typing import Any
 
@@ -104,12 +103,16 @@ def to_sklearn(model: Any) -> Any:
     """Return a plain model with the same predictions."""
     loss = type(model._loss)
     several = len(np.atleast_2d(model.coef_)) > 1
-    if loss not in _MAKERS or (several and loss in (Logistic, Poisson, Gamma)):
-        kind = f"{loss.__name__} with several outputs" if loss in _MAKERS else loss.__name__
+    if loss not in _PLAIN or (several and loss in (Logistic, Poisson, Gamma)):
+        kind = f"{loss.__name__} with several outputs" if loss in _PLAIN else loss.__name__
         raise ValueError(
             f"scikit-learn has no linear model of the loss {kind}; use coef_ and intercept_"
         )
-    plain = _MAKERS[loss](model)
+    kind, targets = _PLAIN[loss]
+    targets = model.classes_ if targets is None else targets
+    # fitting rows of zeros sets what a model needs besides its coefficients
+    nothing = np.zeros((len(targets), model.n_features_in_), dtype=model.coef_.dtype)
+    plain = kind().fit(nothing, targets)
     plain.coef_, plain.intercept_ = model.coef_.copy(), np.copy(model.intercept_)[()]
     if loss is Multinomial and len(plain.coef_) == 2:  # theirs has one score for two classes
         plain.coef_, plain.intercept_ = (
@@ -120,41 +123,17 @@ def to_sklearn(model: Any) -> Any:
     return plain
 
 
-def _linear(model: Any) -> Any:
-    return LinearRegression().fit(_nothing(model, 1), np.zeros(1))
-
-
-def _poisson(model: Any) -> Any:
-    return PoissonRegressor().fit(_nothing(model, 2), np.ones(2))
-
-
-def _gamma(model: Any) -> Any:
-    return GammaRegressor().fit(_nothing(model, 2), np.ones(2))
-
-
-def _logistic(model: Any) -> Any:
-    return LogisticRegression().fit(_nothing(model, len(model.classes_)), model.classes_)
-
-
-def _margin(model: Any) -> Any:
-    return LinearSVC().fit(_nothing(model, len(model.classes_)), model.classes_)
-
-
-def _nothing(model: Any, rows: int) -> Any:
-    """Return rows of zeros: fitting them sets what a model needs besides its coefficients."""
-    return np.zeros((rows, model.n_features_in_), dtype=model.coef_.dtype)
-
-
-_MAKERS: dict[type, Callable[[Any], Any]] = {
-    Squared: _linear,
-    Huber: _linear,
-    Quantile: _linear,
-    Poisson: _poisson,
-    Gamma: _gamma,
-    Logistic: _logistic,
-    Multinomial: _logistic,
-    SquaredHinge: _margin,
+_PLAIN: dict[type, tuple[Any, Any]] = {
+    Squared: (LinearRegression, np.zeros(1)),
+    Huber: (LinearRegression, np.zeros(1)),
+    Quantile: (LinearRegression, np.zeros(1)),
+    Poisson: (PoissonRegressor, np.ones(2)),
+    Gamma: (GammaRegressor, np.ones(2)),
+    Logistic: (LogisticRegression, None),
+    Multinomial: (LogisticRegression, None),
+    SquaredHinge: (LinearSVC, None),
 }
+"""The class of scikit-learn for each loss, and targets to fit it to; None for the classes."""
 
 
 def html_summary(model: Any) -> str:

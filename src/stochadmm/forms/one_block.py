@@ -93,11 +93,6 @@ def has_one_block(problem: Problem) -> bool:
     return problem.A2 is None or small or offers(problem.A2, Has.SPARSE)
 
 
-def _as_one(sizes: list[tuple[Any, int]]) -> Any:
-    """Return penalties with their numbers of rows as one penalty."""
-    return sizes[0][0] if len(sizes) == 1 else Stacked(sizes)
-
-
 class OneBlock:
     """The one-block form of a problem, its dual set and least squares in its structure.
 
@@ -131,9 +126,11 @@ class OneBlock:
         self.is_through = problem.constrained and self.scale1 is None
         """Whether the first rows are A2 itself, and h1 is reached through A1."""
         sizes = [(part, rows.stop - rows.start) for part, rows in self.parts]
-        self.stacked_penalty: Any = None if self.is_through else _as_one(sizes)
+        one: Any = sizes[0][0] if len(sizes) == 1 else Stacked(sizes)
+        self.stacked_penalty: Any = None if self.is_through else one
         """The penalties of all rows as one; None where h1 is reached through A1."""
-        self.mask = self._movable()
+        probe = np.random.default_rng(0).standard_normal((self.S.shape[0], *self.shape[1:]))
+        self.mask: Array = np.asarray((self.project(probe) != 0) | (self.project(-probe) != 0))
         """The entries of mu that may differ from zero: not those of rows that are free."""
         self.groups = outputs_by_mask(self.mask)
         """Groups of outputs that share their mask, as (index, mask)."""
@@ -163,10 +160,6 @@ class OneBlock:
             T, h2 = unfold(Zero() if problem.h2 is None else problem.h2, d)
             found.append((T, np.zeros((T.shape[0], *outputs)), h2))
         return found
-
-    def _movable(self) -> Array:
-        probe = np.random.default_rng(0).standard_normal((self.S.shape[0], *self.shape[1:]))
-        return np.asarray((self.project(probe) != 0) | (self.project(-probe) != 0))
 
     @property
     def ties_columns(self) -> bool:

@@ -10,7 +10,7 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
-from ..streaming import Rounding, StreamedSum, Summary, loss_of_source, summarize
+from ..streaming import Rounding, Summary, loss_of_source, summarize
 from .equilibrate import free_intercept
 
 
@@ -41,19 +41,6 @@ class Summarized:
         return moved
 
 
-def square_bytes(f2: StreamedSum, matrices: int = 8) -> int:
-    """Return the bytes of the square matrices that a pass and its sums hold at a time."""
-    return 8 * matrices * (f2.n_columns + (f2.n_outputs or 1)) ** 2
-
-
-def _superfluous(problem: Problem) -> StreamedSum | None:
-    """Return the data term of rows that one read makes superfluous, None for any other."""
-    f2 = loss_of_source(problem.f2)
-    if f2 is None or not offers(f2.loss, Has.SQUARE):
-        return None
-    return f2 if square_bytes(f2) <= f2.memory else None
-
-
 def summarized(problem: Problem, workspace: Workspace) -> Summarized | None:
     """Return the problem without its rows, None where they are in memory or needed.
 
@@ -68,8 +55,11 @@ def summarized(problem: Problem, workspace: Workspace) -> Summarized | None:
     >>> round(small.problem.f2.value(x) - problem.f2.value(x), 12)
     0.0
     """
-    f2 = _superfluous(problem)
-    if f2 is None:
+    f2 = loss_of_source(problem.f2)
+    if f2 is None or not offers(f2.loss, Has.SQUARE):
+        return None
+    # eight square matrices are held at a time by a pass and its sums
+    if 8 * 8 * (f2.n_columns + (f2.n_outputs or 1)) ** 2 > f2.memory:
         return None
     # the strengths of a path share the read
     made: Summary = workspace.rows.once(summarize, f2, f2.intercept and free_intercept(problem))

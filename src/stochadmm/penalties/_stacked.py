@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -50,34 +51,36 @@ class Stacked(Part):
                 raise TypeError(f"Stacked needs penalties with value and prox, got {penalty!r}")
             if n_rows < 0:
                 raise ValueError(f"Stacked needs non-negative numbers of rows, got {n_rows}")
-        set_field(self, "parts", parts)
         shared = frozenset(Has).intersection(*(declared(penalty) for penalty, _ in parts))
         known = shared - {Has.RESTRICTED, Has.TENSION, Has.UNFOLDED}
         known |= {Has.PROJECT, Has.ZEROS, Has.CHECK}
         self._shared: Capabilities
         set_field(self, "_shared", known)
+        self._place(parts)
 
     @property
     def capabilities(self) -> Capabilities:
         """What the penalty offers: what all its parts do."""
         return self._shared
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows of all segments together."""
-        return sum(n_rows for _, n_rows in self.parts)
-
-    def _segments(self) -> Iterator[tuple[Any, slice]]:
-        start = 0
-        for penalty, n_rows in self.parts:
-            if n_rows:
-                yield penalty, slice(start, start + n_rows)
-            start += n_rows
+    def _place(self, parts: tuple[tuple[Any, int], ...]) -> None:
+        """Store parts, with the rows of those that have any."""
+        edges = list(accumulate((n_rows for _, n_rows in parts), initial=0))
+        rows = [
+            (penalty, slice(a, b))
+            for (penalty, _), (a, b) in zip(parts, pairwise(edges), strict=True)
+            if b > a
+        ]
+        self.n_rows: int
+        self._segments: list[tuple[Any, slice]]
+        set_field(self, "parts", parts)
+        set_field(self, "n_rows", edges[-1])
+        set_field(self, "_segments", rows)
 
     def value(self, x: Array) -> float:
         """Return h(x) in float64."""
         x = self._checked(x)
-        return float(sum(penalty.value(x[rows]) for penalty, rows in self._segments()))
+        return float(sum(penalty.value(x[rows]) for penalty, rows in self._segments))
 
     def prox(self, v: Array, step: Array | float, out: Array | None = None) -> Array:
         """Return ``argmin_u h(u) + |u - v|^2 / (2 step)``.
@@ -86,7 +89,7 @@ class Stacked(Part):
         """
         v = self._checked(v)
         out = np.empty_like(v) if out is None else out
-        for penalty, rows in self._segments():
+        for penalty, rows in self._segments:
             own = step if np.ndim(step) == 0 else np.asarray(step)[rows]
             penalty.prox(v[rows], own, out=out[rows])
         return out
@@ -94,24 +97,24 @@ class Stacked(Part):
     def conjugate(self, u: Array) -> float:
         """Return the sum of the conjugates of the parts."""
         u = self._checked(u)
-        return float(sum(penalty.conjugate(u[rows]) for penalty, rows in self._segments()))
+        return float(sum(penalty.conjugate(u[rows]) for penalty, rows in self._segments))
 
     def dual_scale(self, u: Array) -> float:
         """Return the largest t in [0, 1] with finite ``conjugate(t * u)``."""
         u = self._checked(u)
-        scales = (penalty.dual_scale(u[rows]) for penalty, rows in self._segments())
+        scales = (penalty.dual_scale(u[rows]) for penalty, rows in self._segments)
         return min(scales, default=1.0)
 
     def reach(self, size: Array, level: float) -> float:
         """Return a bound on ``<size, |x|>`` where every part is below ``level``."""
         size = self._checked(size)
-        return float(sum(penalty.reach(size[rows], level) for penalty, rows in self._segments()))
+        return float(sum(penalty.reach(size[rows], level) for penalty, rows in self._segments))
 
     def project_dual(self, u: Array) -> Array:
         """Return the nearest point of the domain of the conjugate."""
         u = self._checked(u)
         out = u.copy()
-        for penalty, rows in self._segments():
+        for penalty, rows in self._segments:
             out[rows] = penalty.project_dual(u[rows])
         return out
 
@@ -119,7 +122,7 @@ class Stacked(Part):
         """Return the nearest point of the domain; parts without a projection keep their rows."""
         x = self._checked(x)
         out = x.copy()
-        for penalty, rows in self._segments():
+        for penalty, rows in self._segments:
             if offers(penalty, Has.PROJECT):
                 out[rows] = penalty.project(x[rows])
         return out
@@ -128,7 +131,7 @@ class Stacked(Part):
         """Return the entries set to zero by the prox; where a part cannot tell, the zero ones."""
         x = self._checked(x)
         out: Array = x == 0
-        for penalty, rows in self._segments():
+        for penalty, rows in self._segments:
             if offers(penalty, Has.ZEROS):
                 out[rows] = penalty.zeros(x[rows])
         return out
@@ -141,7 +144,7 @@ class Stacked(Part):
         if any(type(a) is not type(b) for (a, _), (b, _) in zip(parts, scaled, strict=True)):
             return Stacked(scaled)
         other = copy(self)  # which offers the same
-        set_field(other, "parts", scaled)
+        other._place(scaled)
         return other
 
     def rescaled(self, scale: Array) -> Stacked:
@@ -161,14 +164,14 @@ class Stacked(Part):
             raise ValueError(
                 f"the segments of Stacked hold {self.n_rows} rows but the block has {shape[0]}"
             )
-        for penalty, rows in self._segments():
+        for penalty, rows in self._segments:
             if offers(penalty, Has.CHECK):
                 penalty.check((rows.stop - rows.start, *shape[1:]))
 
     def terms(self, n_rows: int) -> list[Term] | None:
         """Return the numbers for compiled loops; None when a part has none."""
         found: list[Term] = []
-        for penalty, rows in self._segments():
+        for penalty, rows in self._segments:
             own = compiled_terms(penalty, rows.stop - rows.start)
             if own is None:
                 return None

@@ -75,11 +75,24 @@ class FiniteSum:
         self.loss = check_loss(loss)
         self.notes: list[str] = []
         self.rows: Rows = checked_rows(X, self.notes)
+        self.X: Any = self.rows.X
+        """The matrix, as it was given or converted."""
+        self.storage: str = self.rows.storage
+        """Either "dense" or "csr"."""
+        self.dtype: np.dtype[Any] = self.rows.dtype
+        """float32 or float64, that of X."""
+        self.n_bytes, self.n_entries = self.rows.n_bytes, self.rows.n_entries
+        """Of the data matrix; zeros of sparse ones left out."""
         self.intercept = bool(intercept)
         self.n_terms, self.n_features = self.rows.shape
+        self.n_columns = self.n_features + self.intercept
+        """Rows of the variable: the columns of X, and one for the intercept."""
         check_finite(self.row_norms2)
         self.y = check_targets(loss, y, self.n_terms, self.dtype)
         self.n_outputs: int | None = n_outputs(loss, self.y)
+        outputs = () if self.n_outputs is None else (self.n_outputs,)
+        self.shape: Shape = (self.n_columns, *outputs)
+        """Shape of the variable."""
         per_entry = self.n_outputs if self.y.ndim == 2 else None
         self.weight = check_weight(sample_weight, self.n_terms, per_entry, self.dtype)
         self.offset = check_offset(offset, self._predictions_shape(self.n_terms), self.dtype)
@@ -110,41 +123,6 @@ class FiniteSum:
         return other
 
     # ---------------------------------------------------------------- facts
-
-    @property
-    def X(self) -> Any:
-        """The matrix, as it was given or converted."""
-        return self.rows.X
-
-    @property
-    def storage(self) -> str:
-        """Either "dense" or "csr"."""
-        return self.rows.storage
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64, that of X."""
-        return self.rows.dtype
-
-    @property
-    def n_columns(self) -> int:
-        """Rows of the variable: the columns of X, and one for the intercept."""
-        return self.n_features + self.intercept
-
-    @property
-    def shape(self) -> Shape:
-        """Shape of the variable."""
-        return (self.n_columns,) if self.n_outputs is None else (self.n_columns, self.n_outputs)
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of the data matrix."""
-        return self.rows.n_bytes
-
-    @property
-    def n_entries(self) -> int:
-        """Numbers in the data matrix, zeros of sparse ones left out."""
-        return self.rows.n_entries
 
     @property
     def row_weight(self) -> Array | None:

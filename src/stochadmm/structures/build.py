@@ -73,7 +73,9 @@ def graph(
                 f"unknown graph {source!r}; use 'chain', or 'glasso' in estimators and "
                 "from_edges(glasso_edges(X)) elsewhere"
             )
-        return chain(_needed(n, "a chain"))
+        if n is None:
+            raise ValueError("a chain needs n_features or names")
+        return chain(n)
     if given.kind is Kind.GRID:
         return _fitting(_on_grid(given.source, n), n)
     if given.kind is Kind.NETWORK:
@@ -360,12 +362,6 @@ def _count(names: Sequence[Any] | None, n_features: int | None) -> int | None:
     if names is not None and n_features is not None and len(names) != n_features:
         raise ValueError(f"there are {len(names)} names but n_features is {n_features}")
     return n_features if names is None else len(names)
-
-
-def _needed(n: int | None, what: str) -> int:
-    if n is None:
-        raise ValueError(f"{what} needs n_features or names")
-    return n
 
 
 def _fitting(operator: Operator, n: int | None) -> Operator:

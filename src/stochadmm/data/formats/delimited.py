@@ -27,7 +27,10 @@ def _open(request: Request) -> Source:
     """Look at the beginning of every file, then read the columns that are asked for."""
     pa, asked = pyarrow(), request.of_table()
     origins = Origins.of(request.paths, copied=True)
-    heads = [_head(path) for path in origins.paths]
+    heads = []  # columns with the types that the beginning of each text shows
+    for path in origins.paths:
+        with _reader(path) as reader:
+            heads.append(reader.schema)
     kinds = _kinds(asked, heads, origins)
 
     names = set(kinds.names)
@@ -67,12 +70,6 @@ def _reader(path: str, kinds: dict[str, Any] | None = None) -> Iterator[Any]:
             yield reader
     except pa.ArrowInvalid as error:
         raise DataError(f"{path} cannot be read as CSV: {error}") from error
-
-
-def _head(path: str) -> Any:
-    """Return the columns of a text, with the types that its beginning shows."""
-    with _reader(path) as reader:
-        return reader.schema
 
 
 def _kinds(asked: Asked, heads: list[Any], origins: Origins) -> Any:
