@@ -332,12 +332,12 @@ def fista(X, y, a, b, rule, target, seconds):
         second = dual
         clock = time.process_time()
         F = value + a * np.linalg.norm(new, "nuc") + b * np.abs(new).sum()
-        if F <= target:
+        if target >= F:
             return clock - began - lost
         lost += time.process_time() - clock
         if clock - began - lost > seconds:
             return np.inf
-        if F > best and momentum > 1:
+        if best < F and momentum > 1:
             momentum, before, Z_before = 1.0, W, Z
             continue
         before, Z_before, W, Z, momentum, best = W, Z, new, Z_new, ahead, F

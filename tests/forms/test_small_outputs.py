@@ -43,7 +43,7 @@ def test_outputs_are_problems_of_their_own(loss, kind, more):
     X, Y = rows()
     beside = {}
     if type(loss) in (sa.Logistic, sa.SquaredHinge):
-        Y = np.where(Y > np.median(Y, axis=0), 1.0, -1.0)
+        Y = np.where(np.median(Y, axis=0) < Y, 1.0, -1.0)
     if more == "weights and offset":
         rng = np.random.default_rng(5)
         beside = {"sample_weight": rng.uniform(0, 2, len(X))}

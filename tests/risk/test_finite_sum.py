@@ -337,7 +337,7 @@ def test_runs_partition_the_rows_evenly(n, batch):
         sizes = np.array([len(rows) for rows in every])
         assert sizes.max() - sizes.min() <= 1 and sizes.max() == runs.length
         assert runs.length <= 2 * LONGEST_RUN
-        assert 1 <= runs.per_batch and runs.row_weight * runs.batch_size == pytest.approx(1.0)
+        assert runs.per_batch >= 1 and runs.row_weight * runs.batch_size == pytest.approx(1.0)
         assert runs.batch_size <= 2 * batch + LONGEST_RUN and runs.batch_size >= batch / 2
 
 

@@ -60,7 +60,7 @@ def test_multiplier_identity_from_a_random_infeasible_start(metric, seed):
         solver.epoch(problem, state, rng)
         theta, theta2 = Schedule().theta(s, m)
         W = (1 + (m - 1) * (theta + theta2)) / theta
-        assert W == pytest.approx(m * (s + 2) - 1)
+        assert pytest.approx(m * (s + 2) - 1) == W
         right = (
             0.3 * W * problem.constraint(state.output)
             - 0.3 * (m - 1) * theta2 / Schedule().theta(0, m)[0] * problem.constraint(x0)
