@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import stochadmm as sa
+from stochadmm._newton import clusters
 from stochadmm.base.clock import NEVER, Deadline
 from stochadmm.certificates import certify
 from stochadmm.certificates.scaled import feasible_multiplier
@@ -19,7 +20,6 @@ from stochadmm.run import monitor
 from stochadmm.run.path import alpha_max, at_strength
 from stochadmm.run.stopping import Gap
 from stochadmm.solvers import State
-from stochadmm.tied import _levels
 
 N, D = 60, 6
 
@@ -242,8 +242,8 @@ def test_models_of_steps_end_with_the_budget_of_the_run(name, monkeypatch):
         return whole(self, *given, deadline=deadline, **named)
 
     monkeypatch.setattr(QuadraticModel, "minimize", minimize)
-    # few levels need no model of a step: here they are as many as it takes
-    monkeypatch.setattr(_levels, "minimize_in_columns", lambda *given: None)
+    # few clusters need no model of a step: here they are as many as it takes
+    monkeypatch.setattr(clusters, "minimize_in_columns", lambda *given: None)
     p = problem("squared" if name == "gram" else "logistic")
     sa.minimize(p, name, stop=Gap(1e-6), max_seconds=1000.0)
     assert told and all(0 < end.seconds_left() <= 1000 for end in told)

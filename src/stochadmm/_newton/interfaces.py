@@ -48,6 +48,8 @@ class NewtonState:
     """Value, gradient and derivatives of f at w, in float64."""
     objective: float
     """F(w)."""
+    is_structured: bool = False
+    """Whether zeros and ties of w are exact, so that none need be looked for."""
     dual: DualPoint | None = None
     """The dual point of the best lower bound so far."""
     predicted: float = np.inf
@@ -81,6 +83,8 @@ class Candidate:
     """Decrease of F that the model predicts for the whole step."""
     dual: DualPoint | None = None
     """That of the smaller problem, where a subproblem solves one."""
+    is_structured: bool = False
+    """Whether zeros and ties of w are exact."""
 
     @property
     def is_finite(self) -> bool:
@@ -164,6 +168,8 @@ class Plan:
     dual: DualRule
     begin: Callable[[Composite, Run], Begin | None] | None = None
     """Where a part of the rows leads, None where it is not worth its steps."""
+    own_bound: bool = False
+    """Whether no certificate but the plan's own is to be tried: another would cost more."""
 
 
 class Verdict(Enum):

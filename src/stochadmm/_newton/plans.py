@@ -17,6 +17,13 @@ from .dense import (
     why_no_gram,
 )
 from .duals import Corrected
+from .fused import (
+    ByFactor,
+    FactorSplitting,
+    RowsByFactor,
+    where_nothing_is_penalized,
+    why_no_factor,
+)
 from .interfaces import Plan
 from .streamed import PLAN as STREAMED
 from .streamed import why_no_source
@@ -42,5 +49,11 @@ METHODS = {
         why_no_dense_model,
     ),
     "streamed-newton": Method(STREAMED, why_no_source),
+    "tied-newton": Method(
+        Plan(
+            RowsByFactor(), FactorSplitting(SAMPLED), ByFactor(), where_nothing_is_penalized, True
+        ),
+        why_no_factor,
+    ),
     "working-set": Method(Plan(NoModel(), WorkingSet(SAMPLED), Lifted()), why_no_working_set),
 }

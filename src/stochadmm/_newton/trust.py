@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Trust:
@@ -14,13 +16,19 @@ class Trust:
     sample_size: int = 0
     """Rows that the next Hessian is made from."""
     n_rejected: int = 0
-    """Steps in a row that did not lower the objective."""
+    """Steps in a row that neither lowered the objective nor the gap by a fifth."""
+    gap: float = np.inf
+    """The least gap so far, infinite where no bound is known."""
+    gap_ratio: float = 1.0
+    """That gap over the one before the last step."""
+    n_idle: int = 0
+    """Steps in a row after which a known gap has not fallen by a fifth."""
 
     def more_damping(self) -> Trust:
         """Return the trust after a model that was too flat."""
         return replace(self, damping=min(1.0, max(10 * self.damping, 1e-2)))
 
-    def after(self, t: float, decrease: float, predicted: float, n_rows: int) -> Trust:
+    def after(self, t: float, decrease: float, predicted: float, n_rows: int, gap: float) -> Trust:
         """Return the trust after a step of length t that lowered F by ``decrease``."""
         # A full step needs less damping, none where the model was true; 1e-6 of the bound is below
         # what H is worth.
@@ -29,4 +37,13 @@ class Trust:
         after = less if t == 1 else self.more_damping()
         if decrease < 0.25 * predicted:  # more rows tell more of the curvature
             after = replace(after, sample_size=min(2 * self.sample_size, n_rows))
-        return replace(after, n_rejected=0 if decrease > 0 else self.n_rejected + 1)
+        known = np.isfinite(gap)
+        ratio = gap / self.gap if known and self.gap > 0 else 1.0
+        progress = decrease > 0 or ratio < 0.8
+        return replace(
+            after,
+            n_rejected=0 if progress else self.n_rejected + 1,
+            gap=min(gap, self.gap),
+            gap_ratio=ratio,
+            n_idle=self.n_idle + 1 if known and ratio >= 0.8 else 0,
+        )

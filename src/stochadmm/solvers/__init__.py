@@ -39,7 +39,6 @@ from .default.few_columns import FewColumns
 from .default.low_rank_gram import LowRankGram, LowRankGramOptions
 from .default.low_rank_newton import LowRankNewton, LowRankNewtonOptions
 from .default.small import Small
-from .default.tied_newton import TiedNewton
 from .newton import Newton
 
 __all__ = [
@@ -77,7 +76,6 @@ __all__ = [
     "Solver",
     "State",
     "StocADMM",
-    "TiedNewton",
     "Unsuitable",
     "as_solver",
     "choose_engine",

@@ -53,6 +53,8 @@ class Newton(Solver[NewtonRun]):
         * "gram": the Gram matrix of a quadratic loss, made once;
         * "streamed-newton": rows that are read from a source for every step, the Hessian and the
           dual point from a sample of them;
+        * "tied-newton": thousands of columns coupled by a sparse structure: one factor of it, and
+          F itself in the values of the columns that are fused;
         * "working-set": steps on the columns that matter, a set that grows as needed.
 
     Examples
@@ -114,6 +116,7 @@ class Newton(Solver[NewtonRun]):
             beta=1.0,
             workspace=workspace,
             bound=-np.inf,  # nothing is certified before it may succeed
+            own_bound=METHODS[self.plan].plan.own_bound,
             newton=s,
         )
         _show(p, state)
@@ -123,11 +126,13 @@ class Newton(Solver[NewtonRun]):
         """Make one step."""
         s = own_state(state, NewtonRun)
         if s.failed:
+            s.exact = False
             take_over(problem, s, rng)
             return
         p = Composite(problem, s.workspace)
         verdict = step(p, s.newton, METHODS[self.plan].plan, Run(rng, s.target, s.deadline))
         s.failed, s.settled = verdict is Verdict.GIVE_UP, verdict is Verdict.AT_ROUNDING
+        s.own_bound = s.own_bound and not s.failed
         s.workspace.rows.once(memory_of, problem.f2).last = s.newton
         s.n_epochs += 1
         _show(p, s)
@@ -137,7 +142,7 @@ def _show(p: Composite, s: NewtonRun) -> None:
     """Bring what the driver looks at to where the loop is."""
     inner = s.newton
     s.x = s.output = inner.x
-    s.cache, s.bound = inner.at, inner.lower_bound
+    s.cache, s.bound, s.exact = inner.at, inner.lower_bound, inner.is_structured
     s.dual = p.form.to_multiplier(inner.mu).astype(p.problem.dtype)
     s.n_passes, s.n_gradients = inner.n_passes, inner.n_gradients
     s.beta = inner.warm.rho or 1.0

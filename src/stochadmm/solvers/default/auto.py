@@ -36,7 +36,6 @@ from .handover import dual_rows, in_numbers
 from .low_rank_gram import LowRankGram
 from .low_rank_newton import LowRankNewton
 from .small import Small, SmallState
-from .tied_newton import TiedNewton
 
 ROUTES = {"newton": "sampled-newton"}
 """Routes whose method has a longer name."""
@@ -159,7 +158,7 @@ class Auto(Solver[State]):
             if Newton("working-set").why_not(problem, workspace) is None:
                 return "working-set", f"{d} columns, each of which a penalty can hold at zero"
         tied = self.options.tied_columns if n < d else LIMITS.dense + 1
-        if d >= tied and TiedNewton().why_not(problem, workspace) is None:
+        if d >= tied and Newton("tied-newton").why_not(problem, workspace) is None:
             return "tied-newton", f"{n} rows, {d} columns tied by a sparse structure: one factor"
         reason = Newton().why_not(problem, workspace)
         few = n < d and dual_rows(problem)

@@ -4,15 +4,13 @@ For derivatives u of the rows (weights left out) with gradient g = X'(q u)/n, a 
 ``S' mu = -g`` in the dual set of the penalties gives ``-mean conjugate(u) - H*(mu) - <mu, o>``.
 Reflections at the equation (one solve with the factor) and at the dual set take turns (Douglas and
 Rachford); the set is that of the subgradients at S w, which the optimal multiplier is in. Their
-fixed-point map is mixed after Anderson. Both parts are then shrunk by one factor until they are
-feasible.
+fixed-point map is accelerated after Anderson. Both parts are then shrunk by one factor until they
+are feasible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,83 +20,71 @@ from ..base.workspace import Workspace
 from ..certificates import DualPoint, dual_value, lower_bound, rounding
 from ..forms.one_block import OneBlock
 from ..risk import Evaluation, FiniteSum
-from ._pieces import Pieces
-from ._structure import Structure
-from .options import OPTIONS, TiedOptions
+from .factor import FactoredStructure, ScaledPenalties
+
+REFLECTIONS = 30
+"""Most solves of a certificate."""
+LOOK = 3
+"""Reflections from one bound to the next: a bound costs about as much as one."""
 
 
-class Found(NamedTuple):
-    """The dual point, and a multiplier in the dual set for the next splitting."""
-
-    point: DualPoint
-    mu: Array
-
-
-def dual_point(
+def bound_by_factor(
     f2: FiniteSum,
     form: OneBlock,
-    rows: Structure,
-    penalty: Pieces,
+    structure: FactoredStructure,
+    penalties: ScaledPenalties,
     at: Evaluation,
     start: Array,
-    reflections: int,
     enough: float,
-    options: TiedOptions = OPTIONS,
+    hopeless: float,
     *,
     deadline: Deadline = NEVER,
     workspace: Workspace | None = None,
-) -> Found:
+) -> tuple[DualPoint, Array]:
     """Return the best bound that some reflections find for the derivatives at a point.
 
-    They end early when a bound is at least ``enough``.
+    Beside it a multiplier in the dual set, for the next splitting. Reflections end when a bound is
+    at least ``enough``, or after two looks where the gap is ``hopeless`` times the one wanted.
     """
     workspace = workspace or Workspace()
-    S, St, target = rows.S, rows.St, -at.gradient
-    image = S @ at.x - form.offset
+    S, St, target, sigma = structure.S, structure.St, -at.gradient, structure.sigma
+    image, root = S @ at.x - form.offset, np.sqrt(structure.sigma)
     objective = at.value + float(form.stacked_penalty.value(image))
-    subgradient = _subgradients(form, penalty, image, start, options.firm)
-    mixing = Mixing(1.0 / np.sqrt(rows.sigma), options.mixed)
-    governing = subgradient(start)
+
+    # Nearly the projection on the subgradients of the penalty at the image: the multiplier that a
+    # prox there leaves with a large parameter. From 1e4 times the ratio of multiplier and image
+    # on, the image decides what is fused.
+    size, length = (float(np.abs(v).max(initial=0.0)) for v in (root * image, start / root))
+    beta = 1e4 * length / size if size > 0 and length > 0 else 0.0
+
+    def subgradient(mu: Array) -> Array:
+        if beta == 0:
+            return form.project(mu)
+        point = image + mu / (beta * sigma)
+        nearest: Array = beta * sigma * (point - penalties.prox(point, beta))
+        return nearest
+
+    # Fewer than 8 earlier reflections find less; products with more would cost as much as the
+    # reflection itself.
+    anderson = Anderson(1.0 / root, 8)
+    iterate = subgradient(start)
     candidates = Candidates(f2, form, at, objective, workspace)
-    for k in range(reflections):
-        look = k % options.look == 0 or k == reflections - 1
-        mu = governing + rows.absorb(target - St @ governing, exact=look)
+    for k in range(REFLECTIONS):
+        look = k % LOOK == 0 or k == REFLECTIONS - 1
+        mu = iterate + structure.absorb(target - St @ iterate, exact=look)
         if look:
             candidates.add(form.scale(mu), mu)
         if candidates.reach(enough) or deadline.passed():
             break
-        if k == 2 * options.look and candidates.far_from(enough, options.hopeless):
+        if k == 2 * LOOK and candidates.far_from(enough, hopeless):
             break
-        governing = mixing.step(governing, subgradient(2 * mu - governing) - mu)
-    best = candidates.best() or DualPoint(-np.inf, governing, at.derivative)
-    return Found(best, form.project(best.mu))
+        iterate = anderson.step(iterate, subgradient(2 * mu - iterate) - mu)
+    best = candidates.best() or DualPoint(-np.inf, iterate, at.derivative)
+    return best, form.project(best.mu)
 
 
-def _subgradients(
-    form: OneBlock, penalty: Pieces, image: Array, start: Array, firm: float
-) -> Callable[[Array], Array]:
-    """Return (nearly) the projection on the subgradients of the penalty at ``image``.
-
-    It is the multiplier that a prox at the image leaves, with a large penalty: the gradient where
-    there is one, the projection on the dual set where the image is zero.
-    """
-    sigma = penalty.sigma()
-    root = np.sqrt(sigma)
-    size, pull = (float(np.abs(v).max(initial=0.0)) for v in (root * image, start / root))
-    if not (size > 0 and pull > 0):
-        return form.project
-    beta = firm * pull / size
-
-    def project(mu: Array) -> Array:
-        ahead = image + mu / (beta * sigma)
-        change: Array = beta * sigma * (ahead - penalty.prox(ahead, beta))
-        return change
-
-    return project
-
-
-class Mixing:
-    """Anderson's mixing of the steps of a fixed-point iteration ``x <- x + r(x)``.
+class Anderson:
+    """Anderson acceleration of a fixed-point iteration ``x <- x + r(x)``.
 
     The next point is that of the affine combination of the last ones whose residual is smallest,
     in units of ``root``. A residual that has grown starts it anew: the map is affine in pieces
@@ -116,7 +102,7 @@ class Mixing:
     def step(self, point: Array, residual: Array) -> Array:
         """Return the next point."""
         scaled, ahead = self.root * residual, point + residual
-        size = _norm(scaled)
+        size = float(np.linalg.norm(scaled))
         if self.last is None or size > 2 * self.least:
             self.count, self.least = 0, size
         else:
@@ -133,10 +119,6 @@ class Mixing:
         products.flat[:: len(products) + 1] += 1e-10 * float(np.trace(products)) + 1e-300
         share = np.linalg.solve(products, changes @ scaled)
         return np.asarray(ahead - share @ self.moves[: self.count])
-
-
-def _norm(x: Array) -> float:
-    return float(np.linalg.norm(x))
 
 
 @dataclass

@@ -6,13 +6,13 @@ from benchmarks.covering import answer, conic_optimum, objective
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.forms.one_block import one_block
-from stochadmm.kernels.extension import available
+from stochadmm._newton import factor
+from stochadmm._newton.clusters import clusters_of
+from stochadmm._newton.factor import FactoredRows, FactorHessian, factored_structure
+from stochadmm._newton.factor_bound import Anderson
 from stochadmm.run.minimize import Request
 from stochadmm.run.minimize import solve as solve_in
 from stochadmm.run.path import alpha_max, at_strength, solve_path
-from stochadmm.solvers import TiedNewton
-from stochadmm.tied import FewRows, ManyRows, Mixing, Reduced, Structure, levels_of
 
 N, SIDE = 24, 8
 D = SIDE * SIDE
@@ -232,10 +232,11 @@ def test_ties_and_zeros_are_exact():
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_many_rows_through_their_square_matrix_give_the_same_answer(loss):
+def test_many_rows_through_their_square_matrix_give_the_same_answer(loss, monkeypatch):
     p = problem(masked_grid, loss, intercept=True)
     few = solve(p)
-    many = sa.minimize(p, TiedNewton(most_rows=N - 1), stop=sa.Gap(1e-8), max_passes=1000)
+    monkeypatch.setattr("stochadmm._newton.factor.FEW_ROWS", N - 1)
+    many = solve(p)
     assert many.converged and few.converged
     assert abs(many.objective - few.objective) <= 2e-8 * few.objective
 
@@ -267,13 +268,13 @@ def test_sparse_rows_give_the_same_answer():
 
 def test_a_path_keeps_the_factor_and_equals_single_fits(monkeypatch):
     made = []
-    plain = FewRows.of.__func__
+    plain = factor.factored_structure
 
-    def counted(cls, f2, structure):
+    def counted(*given):
         made.append(1)
-        return plain(cls, f2, structure)
+        return plain(*given)
 
-    monkeypatch.setattr(FewRows, "of", classmethod(counted))
+    monkeypatch.setattr(factor, "factored_structure", counted)
     unit = problem(grid, "logistic", intercept=True)
     alphas = [4.0, 2.0, 1.0, 0.5]
 
@@ -299,16 +300,16 @@ def test_strengths_above_the_largest_useful_one_cost_a_certificate_only(loss):
     found = [r for _, _, r in solve_path(unit, [2 * largest, 1.5 * largest, 1.1 * largest], step)]
     for result in found[1:]:
         assert not result.coef.any() and result.status is sa.Status.CONVERGED
-        assert result.n_epochs == 1 and result.n_passes <= 2  # no splitting, no levels
+        assert result.n_epochs == 1 and result.n_passes <= 2  # no splitting, no clusters
 
 
-def test_mixing_solves_affine_equations_in_as_many_steps_as_there_are_unknowns():
+def test_anderson_acceleration_solves_affine_equations_in_as_many_steps_as_there_are_unknowns():
     rng = np.random.default_rng(0)
     A = np.eye(4) + 0.1 * rng.standard_normal((4, 4))
     solution = rng.standard_normal(4)
-    mixing, x = Mixing(np.full(4, 2.0), most=4), np.zeros(4)
+    anderson, x = Anderson(np.full(4, 2.0), most=4), np.zeros(4)
     for _ in range(5):
-        x = mixing.step(x, A @ (solution - x))
+        x = anderson.step(x, A @ (solution - x))
     assert np.abs(x - solution).max() <= 1e-6 * np.abs(solution).max()
 
 
@@ -377,49 +378,49 @@ def test_the_systems_are_those_of_the_dense_matrix(l1):
         S = sparse.csr_array(sparse.vstack([S, sparse.eye_array(D)]))
     f2 = sa.FiniteSum(sa.Squared(), rng.standard_normal((N, D)), rng.standard_normal(N))
     sigma = np.linspace(0.5, 2.0, S.shape[0])
-    structure = Structure.of(S, np.ones(S.shape[0], dtype=bool), sigma, np.ones(D), 1e-3)
+    structure = factored_structure(S, np.ones(S.shape[0], dtype=bool), sigma, np.ones(D))
     assert (structure.shift is None) == bool(l1)
     L = (S.T @ (sigma[:, None] * S.toarray())) + (
         0.0 if structure.shift is None else np.diag(structure.shift)
     )
     D_, r = rng.uniform(0.1, 1.0, N), rng.standard_normal(D)
-    M = (f2.X.T * D_) @ f2.X + 0.7 * L
-    few = FewRows.of(f2, structure).model(D_)
-    np.testing.assert_allclose(M @ few.at(0.7).solve(r), r, atol=1e-9)
-    many = ManyRows(f2, structure).model(D_)
-    x = many.at(0.7).solve(r)
-    np.testing.assert_allclose(many.product(x, f2.X @ x) + 0.7 * (L @ x), r, atol=1e-9)
-    np.testing.assert_allclose(many.product(x, f2.X @ x), few.product(x, f2.X @ x), atol=1e-3)
+    B = structure.solve(f2.X.T).T
+    few = FactorHessian(FactoredRows(f2, structure, B, f2.X @ B.T), D_, D_)
+    many = FactorHessian(FactoredRows(f2, structure, None, None), D_, D_)
+    for H, tol in ((few, 1e-9), (many, 1e-4)):  # products of many rows are made in float32
+        M = (f2.X.T * D_) @ f2.X + 0.7 * L
+        np.testing.assert_allclose(M @ H.system(0.7)(r), r, atol=tol * np.abs(r).max())
+        np.testing.assert_allclose(H.product(r, f2.X @ r), f2.X.T @ (D_ * (f2.X @ r)), atol=1e-3)
+        assert H.quadratic(r) == pytest.approx(r @ (f2.X.T @ (D_ * (f2.X @ r))))
 
 
 def test_what_rows_leave_is_absorbed_in_spite_of_the_shift():
     S = sparse.csr_array(sa.Differences(500).tosparse())
-    structure = Structure.of(S, np.ones(499, dtype=bool), np.ones(499), np.ones(500), 1e-4)
+    structure = factored_structure(S, np.ones(499, dtype=bool), np.ones(499), np.ones(500))
     target = np.random.default_rng(0).standard_normal(500)
     target -= target.mean()
     change = structure.absorb(target)
     np.testing.assert_allclose(S.T @ change, target, atol=1e-9)
 
 
-def test_levels_span_exactly_the_null_space_of_the_zero_rows():
+def test_clusters_span_exactly_the_null_space_of_the_zero_rows():
     rng = np.random.default_rng(0)
     S = sparse.csr_array(
         sparse.vstack([signed_graph()[0].tosparse(), sparse.eye_array(D)], format="csr")
     )
     zero = rng.random(S.shape[0]) < np.r_[np.full(S.shape[0] - D, 0.4), np.full(D, 0.05)]
-    P = levels_of(S, zero).P.toarray()
+    P = clusters_of(S, zero).P.toarray()
     rank = np.linalg.matrix_rank(S[np.flatnonzero(zero)].toarray())
     assert P.shape[1] == D - rank == np.linalg.matrix_rank(P)
     np.testing.assert_allclose(S[np.flatnonzero(zero)] @ P, 0.0, atol=1e-14)
 
 
-@pytest.mark.skipif(not available(), reason="needs the compiled kernels")
 @pytest.mark.parametrize("loss", [sa.Squared(), sa.Logistic(), sa.Huber(0.5)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_levels_have_one_minimum_compiled_and_by_steps(loss, dtype, monkeypatch):
+def test_clusters_have_one_minimum_compiled_and_by_steps(loss, dtype, monkeypatch):
     rng, X, score = rows(seed=3)
     y = np.sign(score) if isinstance(loss, sa.Logistic) else score
-    problem = sa.Problem.linear(
+    p = sa.Problem.linear(
         loss,
         X.astype(dtype),
         y.astype(dtype),
@@ -429,31 +430,9 @@ def test_levels_have_one_minimum_compiled_and_by_steps(loss, dtype, monkeypatch)
         intercept=True,
         sample_weight=rng.uniform(0.5, 2.0, N).astype(dtype),
     )
-    form, S = one_block(problem), sparse.csr_array(one_block(problem).S)
-    image = S @ np.append(np.repeat([1.0, 0.0, -0.5, 0.25], D // 4), 0.1)
-    levels = levels_of(S, (np.abs(image) < 1e-12) & form.mask)
-    small = Reduced.of(problem.f2, form, S, levels)
-    begin, mu = np.zeros(levels.count), np.zeros(S.shape[0])
-    compiled = small.minimize(begin, mu, 1e-13)
-    monkeypatch.setattr("stochadmm.tied._levels.minimize_in_columns", lambda *_: None)
-    by_steps = small.minimize(begin, mu, 1e-13)
-    assert levels.count > 3
-    assert small.value(compiled) <= small.value(by_steps) + 1e-12
-    np.testing.assert_allclose(compiled, by_steps, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("structure", [grid, disconnected_graph, signed_graph])
-def test_rows_between_the_same_levels_are_one_and_the_objective_stays(structure):
-    rng, p = np.random.default_rng(1), problem(structure, "squared")
-    form, S = one_block(p), sparse.csr_array(one_block(p).S)
-    zero = rng.random(S.shape[0]) < np.r_[np.full(S.shape[0] - D, 0.4), np.full(D, 0.05)]
-    levels = levels_of(S, zero)
-    small = Reduced.of(p.f2, form, S, levels)
-    v, mu = rng.standard_normal(levels.count), rng.standard_normal(S.shape[0])
-    w = levels.P @ v
-    expected = p.objective(p.feasible(sa.Pair(p.zeros().x1, w)))
-    assert small.value(v) == pytest.approx(expected, rel=1e-13)
-    np.testing.assert_allclose(small.S.T @ (small.gather @ mu), (S @ levels.P).T @ mu, atol=1e-12)
-    distinct = {tuple(row) for row in small.S.toarray()}  # of each of the two norms
-    assert levels.count > 3 and small.S.shape[0] <= 2 * len(distinct)
-    assert small.S.shape[0] < np.abs(S @ levels.P).max(axis=1).count_nonzero()
+    tol = 1e-5 if dtype == np.float32 else 1e-8
+    compiled = solve(p, tol)
+    monkeypatch.setattr("stochadmm._newton.clusters.minimize_in_columns", lambda *_: None)
+    by_steps = solve(p, tol)
+    assert compiled.converged and by_steps.converged
+    assert abs(compiled.objective - by_steps.objective) <= 2 * tol * by_steps.objective
