@@ -47,7 +47,7 @@ class DataError(ValueError):
 DAMAGED = (
     ValueError,  # pyarrow's errors too, among them and the next three
     LookupError,
-    NotImplementedError,
+    RuntimeError,  # NotImplementedError too
     OSError,
     ArithmeticError,
     EOFError,

@@ -15,7 +15,7 @@ from typing import Any
 from .._columns import Asked, is_number, pyarrow
 from .._origins import Origins
 from .._parquet import ArrowFiles
-from .._protocol import DataError, Source
+from .._protocol import Source, decoding
 from . import Format, Request
 
 BLOCK = 1 << 25
@@ -56,20 +56,20 @@ def _open(request: Request) -> Source:
 @contextmanager
 def _reader(path: str, kinds: dict[str, Any] | None = None) -> Iterator[Any]:
     """Open a text: columns of these types, or all columns as they look."""
-    pa = pyarrow()
+    pyarrow()  # says how to install it
     import pyarrow.csv as text
 
     chosen = {} if kinds is None else {"column_types": kinds, "include_columns": list(kinds)}
-    try:
-        with text.open_csv(
+    with (
+        decoding(path, "CSV"),
+        text.open_csv(
             path,
             text.ReadOptions(block_size=BLOCK),
             text.ParseOptions(delimiter=DELIMITERS[Path(path).suffix.lower()]),
             text.ConvertOptions(null_values=["", " "], **chosen),
-        ) as reader:
-            yield reader
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{path} cannot be read as CSV: {error}") from error
+        ) as reader,
+    ):
+        yield reader
 
 
 def _kinds(asked: Asked, heads: list[Any], origins: Origins) -> Any:

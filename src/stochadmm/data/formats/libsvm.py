@@ -11,7 +11,7 @@ import numpy as np
 
 from .._csr_files import CSRFiles
 from .._origins import Origins
-from .._protocol import Block, DataError, Shard, Source
+from .._protocol import Block, DataError, Shard, Source, decoding
 from .._spill import spill
 from . import Format, Request
 
@@ -57,12 +57,10 @@ class LibsvmText:
         first = 0
         for path in self.paths:
             for start in range(0, Path(path).stat().st_size, PIECE):
-                try:
+                with decoding(path, "libsvm text"):
                     X, y = load_svmlight_file(
                         path, n_features=WIDEST, offset=start, length=PIECE, zero_based=True
                     )
-                except ValueError as error:
-                    raise DataError(f"{path} cannot be read as libsvm text: {error}") from error
                 if X.shape[0]:
                     yield Block(first, X, y)
                     first += X.shape[0]
@@ -79,6 +77,8 @@ def _open(asked: Request) -> Source:
         text: Any = LibsvmText(origins.paths)  # a source for one reading: it knows no sizes
         made: Any = spill(text, folder)
         width = asked.width(_from_zero(made.indices.path))
+        if width < 1:
+            raise DataError(f"{origins.paths[0]} has labels but no entries: nothing to fit")
         found: CSRFiles = replace(made, n_columns=width, origins=origins)
         return found
 
