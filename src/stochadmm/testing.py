@@ -154,7 +154,7 @@ def _check_conjugate(loss: Any, z: Array, y: Array, rng: np.random.Generator) ->
     other = z + rng.normal(size=z.shape)
     below = loss.conjugate(u, y) + _row_values(loss, other, y) - _rows(u * other)
     _require((below >= -1e-9).all(), "the conjugate is below <u, z> - value")
-    if offers(loss, Has.DUAL_ROOM):
+    if offers(loss, Has.DUAL_STEP_LIMIT):
         du = loss.derivative(other, y) - u
         du *= 10.0  # beyond a point of the domain, so that its edge may be met
         t = loss.dual_step_limit(u, du, y)

@@ -1,7 +1,7 @@
 """A working set of columns: f itself is minimized on a few of them, by the same loop.
 
     tension_j = how many times column j exceeds its dual constraint at w      (the gradient at w)
-    W = the columns in use and those of largest tension
+    W = the columns in use and those of largest violation
     minimize F over the columns W alone                                       (parts of a read)
 
 Working sets go back to Fan et al. (LIBLINEAR, 2008); growth by the violation of dual constraints
@@ -116,20 +116,20 @@ class WorkingSet:
         return Candidate(w, mu, s.objective - few.objective, few.dual)
 
     def _grown(self, p: Composite, s: NewtonState, by_column: ByColumn) -> Indices:
-        """Return the set with the columns of largest tension."""
-        tension, x2 = by_column.tension(s.at.gradient), s.at.x
+        """Return the set with the columns of largest violation."""
+        violation, x2 = by_column.violation(s.at.gradient), s.at.x
         used = (x2 != 0) if x2.ndim == 1 else x2.any(axis=1)
         chosen = used | ~by_column.held
         chosen[s.warm.columns] = True
         size, support = int(chosen.sum()), int(np.count_nonzero(used))
-        violated = int(np.count_nonzero((tension > 1) & ~chosen))
+        violated = int(np.count_nonzero((violation > 1) & ~chosen))
         if violated == 0 and s.warm.columns.size:
             return np.flatnonzero(chosen)
         more = int(np.clip(violated, 1, max(2 * support - size, FIRST)))
         # copying more than half of the columns would cost what a set saves
         if size + more > 0.5 * x2.shape[0] and not why_no_dense_model(p.problem, p.workspace):
             return np.arange(x2.shape[0])
-        order = np.argsort(np.where(chosen, -np.inf, tension))[::-1]
+        order = np.argsort(np.where(chosen, -np.inf, violation))[::-1]
         chosen[order[:more]] = True
         return np.flatnonzero(chosen)
 
@@ -205,7 +205,7 @@ class ByColumn:
         ]
         self.column, self.factor = self.S.indices, self.S.data
         ones = np.ones(problem.shape2)
-        self.held = (self.tension(ones) < np.inf) & (self.tension(-ones) < np.inf)
+        self.held = (self.violation(ones) < np.inf) & (self.violation(-ones) < np.inf)
         """Columns that some penalty can hold at zero."""
         self.f2, self.shared_rows = as_finite_sum(problem.f2), workspace.rows
 
@@ -220,28 +220,28 @@ class ByColumn:
         mu = mu / (factor[:, None] if mu.ndim == 2 else factor)
         return mu
 
-    def _row_tension(self, gradient: Array) -> Array:
+    def _row_violation(self, gradient: Array) -> Array:
         out = np.full(self.S.shape[0], np.inf)
         for part, rows in self.parts:
-            if offers(part, Has.TENSION):
-                out[rows] = part.tension(self._closing(gradient, rows))
+            if offers(part, Has.VIOLATION):
+                out[rows] = part.violation(self._closing(gradient, rows))
         return out
 
-    def tension(self, gradient: Array) -> Array:
-        """Return the tension of every column, by the part of the penalty that holds it best.
+    def violation(self, gradient: Array) -> Array:
+        """Return the violation of every column, by the part of the penalty that holds it best.
 
         It is how many times minus the derivative exceeds what the penalty allows at zero: above
         one the dual constraint of the column is violated.
         """
         least = np.full(self.S.shape[1], np.inf)
-        np.minimum.at(least, self.column, self._row_tension(gradient))
+        np.minimum.at(least, self.column, self._row_violation(gradient))
         return least
 
     def possible_decrease(self, at: Evaluation, columns: Indices) -> float:
         """Return about how much the columns outside could lower the objective, one by one."""
-        tension = self.tension(at.gradient)
-        tension[columns] = 0.0
-        violated = np.flatnonzero(tension > 1)
+        violation = self.violation(at.gradient)
+        violation[columns] = 0.0
+        violated = np.flatnonzero(violation > 1)
         if not violated.size:
             return 0.0
         size = np.abs(at.gradient[violated])
@@ -250,12 +250,12 @@ class ByColumn:
         curve = float(np.max(loss.curvature(at.predictions, self.f2.y).mean(axis=0)))
         energy = self.shared_rows.once(column_energies, self.f2)[violated]
         curvature = np.maximum(curve * energy, np.finfo(float).tiny)
-        return float(((size * (1 - 1 / tension[violated])) ** 2 / (2 * curvature)).sum())
+        return float(((size * (1 - 1 / violation[violated])) ** 2 / (2 * curvature)).sum())
 
     def multiplier(self, columns: Indices, mu: Array, gradient: Array) -> Array:
         """Return the multiplier of all rows: as given inside, minus the gradient outside."""
-        tension = self._row_tension(gradient)
-        best = np.lexsort((tension, self.column))
+        violation = self._row_violation(gradient)
+        best = np.lexsort((violation, self.column))
         _, first = np.unique(self.column[best], return_index=True)
         whole = np.zeros((self.S.shape[0], *gradient.shape[1:]))
         outside = best[first]

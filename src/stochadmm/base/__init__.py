@@ -1,1 +1,1 @@
-"""What every room stands on: protocols, checks at the border, files, clocks, fingerprints."""
+"""What all packages use: protocols, checks at the border, files, clocks, fingerprints."""

@@ -321,11 +321,11 @@ def _sums(array: NDArray[Any]) -> NDArray[np.uint64]:
     mixed = np.empty(CHUNK_WORDS, dtype=np.uint64)
     for k in range(sums.size):
         words = _words(np.asarray(flat[k * length : (k + 1) * length]))
-        room = mixed[: words.size]
-        np.right_shift(words, np.uint64(32), out=room)
-        np.bitwise_xor(room, words, out=room)
-        np.multiply(room, ODD[: words.size], out=room)
-        sums[k] = np.add.reduce(room)
+        product = mixed[: words.size]
+        np.right_shift(words, np.uint64(32), out=product)
+        np.bitwise_xor(product, words, out=product)
+        np.multiply(product, ODD[: words.size], out=product)
+        sums[k] = np.add.reduce(product)
     return sums
 
 

@@ -156,8 +156,8 @@ class CompletePenalty(Penalty, Protocol):
     def restricted(self, rows: Array) -> CompletePenalty:
         """Return the penalty of some rows while all others are zero."""
 
-    def tension(self, u: Array) -> Array:
-        """Return how many times a pull ``u`` exceeds what holds each row at zero."""
+    def violation(self, u: Array) -> Array:
+        """Return how many times ``u``, minus a gradient, exceeds what holds each row at zero."""
 
     def reach(self, size: Array, level: float) -> float:
         """Return a bound on ``<size, |x|>`` over all x with ``h(x) <= level``; ``size >= 0``."""

@@ -135,7 +135,10 @@ def corrected_point(
                 rest = residual(f2, form, u, multiplier, error)
             if rest is not None:  # the digits that the sum above has lost
                 derivatives = derivatives - hessian.derivative_change(_solved(hessian, rest[0]))
-            if not (np.isfinite(derivatives).all() and (sample.room(derivatives) >= 1.0).all()):
+            if not (
+                np.isfinite(derivatives).all()
+                and (sample.dual_step_limit(derivatives) >= 1.0).all()
+            ):
                 continue
         other = _point(
             f2, form, at, sample, derivatives, multiplier, objective, options, deadline, workspace
@@ -267,7 +270,7 @@ def _in_domains(
             reads += 2.0
         change = np.where(by_row(free, held), hessian.derivative_change(w - at.x), held)
         reads += 1.0
-        room = sample.room(change)
+        room = sample.dual_step_limit(change)
         out = (room < 1.0) & free
         # saturated rows have nothing to give: what they leave is a matter of rounding
         idle = out & (_size(change) <= PROOF.idle * _size(change).max())

@@ -304,7 +304,7 @@ def _exact_derivatives(space: FreeSpace, z: Array, u: Array) -> Array:
         inverse, change = _inverse(space.hessian(z)), np.zeros_like(u)
         for _ in range(2):  # the second time removes what rounding left
             change = change - space.derivative_change(z, inverse @ space.gradient(u + change))
-        if not offers(loss, Has.DUAL_ROOM):
+        if not offers(loss, Has.DUAL_STEP_LIMIT):
             return u + change
         inside = loss.dual_step_limit(u, change, y) >= 1
         if inside.all():

@@ -49,12 +49,12 @@ class DenseRows(Counted):
         New memory for every copy would cost more than the products: systems hand out pages of
         zeros, one by one.
         """
-        room: Array | None = None
+        buffer: Array | None = None
         for part, rows in self.blocks(itemsize=self.dtype.itemsize):
             wide = rows
             if rows.dtype != dtype:
-                room = np.empty_like(rows.X, dtype=dtype) if room is None else room
-                wide = DenseRows(room[: len(rows.X)])
+                buffer = np.empty_like(rows.X, dtype=dtype) if buffer is None else buffer
+                wide = DenseRows(buffer[: len(rows.X)])
                 np.copyto(wide.X, rows.X)
             yield part, rows, wide
 

@@ -471,8 +471,8 @@ def best_index(scores: Array, one_standard_error: bool) -> int:
         )
     mean = np.where(whole, counted.mean(axis=1), -np.inf)
     best = int(np.argmax(mean))
-    room = float(standard_error(counted[[best]])[0]) if one_standard_error else 0.0
-    return int(np.argmax(mean >= mean[best] - max(room, TIED * abs(mean[best]))))
+    error = float(standard_error(counted[[best]])[0]) if one_standard_error else 0.0
+    return int(np.argmax(mean >= mean[best] - max(error, TIED * abs(mean[best]))))
 
 
 def warn_of_gaps(name: str, alphas: Array, scores: Array) -> None:

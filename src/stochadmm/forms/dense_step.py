@@ -51,15 +51,15 @@ def check_exact_step(problem: Problem, name: str) -> None:
 def exact_step(
     problem: Problem,
     curvature: float,
-    pull: float,
+    beta: float,
     metric: Array | None,
     workspace: Workspace | None = None,
 ) -> Array:
-    """Return (curvature M + pull A2'A2)^-1: the x2 step with the constraint kept exact.
+    """Return (curvature M + beta A2'A2)^-1: the x2 step with the constraint kept exact.
 
     M is the metric given, the identity without one.
     """
-    matrix = pull * structure_gram(problem, workspace)
+    matrix = beta * structure_gram(problem, workspace)
     if metric is None:
         matrix.flat[:: len(matrix) + 1] += curvature
     else:

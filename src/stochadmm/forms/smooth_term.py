@@ -64,14 +64,14 @@ class Curvature:
         H = (self.vectors * self.values) @ self.vectors.T
         return cast(Array, (np.abs(self.first) + np.abs(H) @ np.abs(x.ravel())).reshape(x.shape))
 
-    def solve(self, right: Array, pull: Any) -> Array:
-        """Return ``(H + pull)^-1 right``, the smallest where there are many."""
+    def solve(self, right: Array, weight: Any) -> Array:
+        """Return ``(H + weight)^-1 right``, the smallest where there are many."""
         flat = right.ravel()
-        if np.ndim(pull):
+        if np.ndim(weight):
             H = (self.vectors * self.values) @ self.vectors.T
-            weights = np.broadcast_to(pull, right.shape).ravel()
+            weights = np.broadcast_to(weight, right.shape).ravel()
             return cast(Array, linalg.solve(H + np.diag(weights), flat).reshape(right.shape))
-        total = self.values + float(pull)
+        total = self.values + float(weight)
         inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
         found = self.vectors @ (inverse * (self.vectors.T @ flat))
         return cast(Array, found.reshape(right.shape))
@@ -113,9 +113,9 @@ class SmoothTerm:
     def prox(self, v: Array, step: Any, out: Array | None = None) -> Array:
         """Return ``argmin_u f1(u) + sum_j (u_j - v_j)^2 / (2 step_j)``."""
         wide = np.asarray(v, dtype=np.float64)
-        pull = 1.0 / np.asarray(step, dtype=np.float64)
-        pull = pull[:, None] if pull.ndim == 1 and wide.ndim == 2 else pull
-        found, _ = self._zero(wide, lambda u: pull * (u - wide), pull)
+        weight = 1.0 / np.asarray(step, dtype=np.float64)
+        weight = weight[:, None] if weight.ndim == 1 and wide.ndim == 2 else weight
+        found, _ = self._zero(wide, lambda u: weight * (u - wide), weight)
         made = found.astype(np.asarray(v).dtype, copy=False)
         if out is None:
             return made
@@ -125,19 +125,19 @@ class SmoothTerm:
     def conjugate(self, u: Array) -> float:
         """Return ``sup_x <v, x> - f1(x)`` at a gradient v near u, ``inf`` where none is found."""
         wide = np.asarray(u, dtype=np.float64)
-        x, left = self._maximizer(wide)
-        rest = float(np.linalg.norm(left))
+        x, residual = self._maximizer(wide)
+        rest = float(np.linalg.norm(residual))
         if not rest <= self.CLOSED * (1.0 + float(np.linalg.norm(wide))):
             return np.inf
-        return float(np.vdot(wide + left, x)) - self.value(x)
+        return float(np.vdot(wide + residual, x)) - self.value(x)
 
     def dual_off(self, u: Array) -> Array:
         """Return the sizes of ``v - u``; of a quadratic function only beyond rounding.
 
         There the curvature makes up for it: nothing else is known of points far away.
         """
-        x, left = self._maximizer(np.asarray(u, dtype=np.float64))
-        off = np.abs(left)
+        x, residual = self._maximizer(np.asarray(u, dtype=np.float64))
+        off = np.abs(residual)
         if self.curvature is None or not self.curvature.quadratic:
             return off
         return np.where(off <= self.UNITS * (np.abs(u) + self.curvature.terms(x)), 0.0, off)
@@ -174,84 +174,89 @@ class SmoothTerm:
         """Return nothing: a smooth function holds no entry at zero."""
         return np.zeros(np.shape(x), dtype=bool)
 
-    def _zero(self, x: Array, other: Any, pull: Any) -> tuple[Array, Array]:
-        """Return a zero of ``grad f1 + other`` and what is left of it."""
+    def _zero(self, x: Array, other: Any, weight: Any) -> tuple[Array, Array]:
+        """Return a zero of ``grad f1 + other`` and its residual."""
         own = np.asarray(self.f1.gradient(x))
-        left = own + other(x)
-        terms = float(np.linalg.norm(own)) + float(np.linalg.norm(left))
-        aim = self.ACCURATE * (terms + float(np.max(pull)) * float(np.linalg.norm(x)) + 1e-300)
-        size = float(np.linalg.norm(left))
+        residual = own + other(x)
+        terms = float(np.linalg.norm(own)) + float(np.linalg.norm(residual))
+        aim = self.ACCURATE * (terms + float(np.max(weight)) * float(np.linalg.norm(x)) + 1e-300)
+        size = float(np.linalg.norm(residual))
         for _ in range(self.MAX_NEWTON if self.curvature is not None else 0):
             if not size > aim:
-                return x, left
-            ahead = x - cast(Curvature, self.curvature).solve(left, pull)
-            derivative = np.asarray(self.f1.gradient(ahead)) + other(ahead)
+                return x, residual
+            candidate = x - cast(Curvature, self.curvature).solve(residual, weight)
+            derivative = np.asarray(self.f1.gradient(candidate)) + other(candidate)
             now = float(np.linalg.norm(derivative))
             if not now <= 0.5 * size:
                 break
-            x, left, size = ahead, derivative, now
+            x, residual, size = candidate, derivative, now
         straight = self.curvature is not None and self.curvature.quadratic
-        if (straight and size <= self.ROUNDED * aim) or self._leaves_nothing(left, pull):
-            return x, left
-        return self._descend(x, other, pull, aim)
+        if (straight and size <= self.ROUNDED * aim) or self._leaves_nothing(residual, weight):
+            return x, residual
+        return self._descend(x, other, weight, aim)
 
-    def _leaves_nothing(self, left: Array, pull: Any) -> bool:
+    def _leaves_nothing(self, residual: Array, weight: Any) -> bool:
         """Say whether a quadratic function has no other gradient nearer to the one asked for."""
-        if self.curvature is None or not self.curvature.quadratic or np.any(pull):
+        if self.curvature is None or not self.curvature.quadratic or np.any(weight):
             return False
         live = self.curvature.vectors[:, self.curvature.values > 0]
-        return bool(np.linalg.norm(live.T @ left.ravel()) <= 1e-6 * np.linalg.norm(left))
+        return bool(np.linalg.norm(live.T @ residual.ravel()) <= 1e-6 * np.linalg.norm(residual))
 
-    def _descend(self, x: Array, other: Any, pull: Any, aim: float) -> tuple[Array, Array]:
-        """Return a zero of ``grad f1 + other`` and what is left of it, by steps of Newton."""
+    def _descend(self, x: Array, other: Any, weight: Any, aim: float) -> tuple[Array, Array]:
+        """Return a zero of ``grad f1 + other`` and its residual, by steps of Newton."""
 
         def derivative(x: Array) -> Array:
             return cast(Array, self.f1.gradient(x) + other(x))
 
-        left = derivative(x)
-        best, least, size = x, left, float(np.linalg.norm(left))
+        residual = derivative(x)
+        best, least, size = x, residual, float(np.linalg.norm(residual))
         for _ in range(self.MAX_NEWTON):
             if not size > aim:
                 break
             with np.errstate(all="ignore"):  # far out, where there is no zero
-                x, left = self._along(derivative, x, left, self._direction(x, left, pull))
-                now = float(np.linalg.norm(left))
+                x, residual = self._along(
+                    derivative, x, residual, self._direction(x, residual, weight)
+                )
+                now = float(np.linalg.norm(residual))
             if now < size:
-                best, least, size = x, left, now
+                best, least, size = x, residual, now
             elif size <= self.ROUNDED * aim or not np.isfinite(now):
                 break
         return best, least
 
-    def _direction(self, x: Array, left: Array, pull: Any) -> Array:
-        """Return ``-(H + pull)^-1 left``, by conjugate gradients on differences of gradients."""
+    def _direction(self, x: Array, residual: Array, weight: Any) -> Array:
+        """Return ``-(H + weight)^-1 residual``, by conjugate gradients on gradients."""
         own = np.asarray(self.f1.gradient(x))
         near = self.NEARBY * (1.0 + float(np.linalg.norm(x)))
-        found, rest = np.zeros_like(x), -left
-        toward, square = rest, float(np.vdot(left, left))
+        found, residual = np.zeros_like(x), -residual
+        direction, square = residual, float(np.vdot(residual, residual))
         wanted = self.SOLVED**2 * square
         for _ in range(min(self.MAX_PRODUCTS, x.size)):
-            step = near / float(np.linalg.norm(toward))
-            bent = (np.asarray(self.f1.gradient(x + step * toward)) - own) / step + pull * toward
-            curvature = float(np.vdot(toward, bent))
+            step = near / float(np.linalg.norm(direction))
+            change = np.asarray(self.f1.gradient(x + step * direction)) - own
+            product = change / step + weight * direction
+            curvature = float(np.vdot(direction, product))
             if not curvature > 0:  # flat: as far as there is a derivative
-                return found if found.any() else toward
-            found = found + square / curvature * toward
-            rest = rest - square / curvature * bent
-            before, square = square, float(np.vdot(rest, rest))
+                return found if found.any() else direction
+            found = found + square / curvature * direction
+            residual = residual - square / curvature * product
+            before, square = square, float(np.vdot(residual, residual))
             if not square > wanted:
                 break
-            toward = rest + square / before * toward
+            direction = residual + square / before * direction
         return found
 
-    def _along(self, derivative: Any, x: Array, left: Array, ahead: Array) -> tuple[Array, Array]:
-        """Return a point farther on where most of the derivative is gone, and what is left."""
-        first = abs(float(np.vdot(left, ahead)))
+    def _along(
+        self, derivative: Any, x: Array, residual: Array, direction: Array
+    ) -> tuple[Array, Array]:
+        """Return a point farther on where most of the derivative is gone, and its residual."""
+        first = abs(float(np.vdot(residual, direction)))
         low, high, t = 0.0, np.inf, 1.0
-        point, found = x, left
+        point, found = x, residual
         for _ in range(self.MAX_TRIALS):
-            point = x + t * ahead
+            point = x + t * direction
             found = derivative(point)
-            now = float(np.vdot(found, ahead))
+            now = float(np.vdot(found, direction))
             if not abs(now) > 0.5 * first:
                 break
             low, high = (t, high) if now < 0 else (low, t)

@@ -21,7 +21,7 @@ COMPLETE: Capabilities = frozenset(
         Has.CURVATURE_PARTS,
         Has.CONJUGATE,
         Has.LARGEST_CONJUGATE,
-        Has.DUAL_ROOM,
+        Has.DUAL_STEP_LIMIT,
         Has.DUAL_MARGIN,
         Has.PROX,
         Has.PROX_CONJUGATE,
@@ -104,7 +104,7 @@ def _spread(y: Array, weight: Array) -> float:
     return distance * _NORMAL_DISTANCE or abs(float(middle)) or 1.0
 
 
-def room(u: Array, du: Array, lower: Any, upper: Any) -> Array:
+def step_limit(u: Array, du: Array, lower: Any, upper: Any) -> Array:
     """Return the largest t in [0, 1], row by row, with ``lower <= u + t du <= upper``.
 
     Rounded down, so that ``u + t du`` in float64 is inside.
@@ -233,7 +233,7 @@ class Elementwise:
         if self._compiled(u, du, y):
             t = entries.rooms(self.kernel, u, du, y)
             return t.min(axis=1) if t.ndim == 2 else t
-        return room(u, du, *self._dual_bounds(y))
+        return step_limit(u, du, *self._dual_bounds(y))
 
     def dual_margin(self, u: Array, size: Array, y: Array) -> Array:
         """Return the largest t in [0, 1], row by row, with ``u +- t size`` in the domain."""

@@ -12,7 +12,7 @@ from scipy.special import entr, logsumexp, wrightomega
 from ..base.capabilities import Capabilities, Has
 from ..base.immutable import as_float
 from ..base.protocols import Array
-from ._base import COMPLETE, check_finite, room, rows, weighted_mean
+from ._base import COMPLETE, check_finite, rows, step_limit, weighted_mean
 
 _MAX_NEWTON = 100
 
@@ -131,7 +131,7 @@ class Multinomial:
         du = np.asarray(du, dtype=np.float64)
         size = np.maximum(1.0, np.abs(du).max(axis=1))
         level = np.abs(du.sum(axis=1)) <= guard * du.shape[1] * size
-        return np.where(level, room(p, du, 0.0, np.inf), 0.0)
+        return np.where(level, step_limit(p, du, 0.0, np.inf), 0.0)
 
     def dual_margin(self, u: Array, size: Array, y: Array) -> Array:
         """Return the largest t in [0, 1], row by row, with ``u +- t size`` in the domain.
@@ -139,7 +139,7 @@ class Multinomial:
         Meant are points whose entries still sum to zero: no probability may fall below zero.
         """
         p, _ = self._probabilities(u, y)
-        return room(p, -np.asarray(size, dtype=np.float64), 0.0, np.inf)
+        return step_limit(p, -np.asarray(size, dtype=np.float64), 0.0, np.inf)
 
     def largest_conjugate(self, u: Array, size: Array, y: Array) -> Array:
         """Return 0, the largest value of the conjugate on its domain, for every row."""

@@ -84,7 +84,7 @@ class Form:
         The others may be left out of whatever the norms share: where the nuclear norm has a
         subgradient, it has one that is zero in these rows.
         """
-        return np.flatnonzero(self.others[0].tension(pull) > 1)
+        return np.flatnonzero(self.others[0].violation(pull) > 1)
 
     def penalty(self, W: Array) -> float:
         """Return the sum of the penalties of the penalized rows."""

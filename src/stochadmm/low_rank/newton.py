@@ -50,7 +50,7 @@ class Model:
         rows: Any = slice(None)
         others = form.others
         if metric.can_be_masked and others:
-            held = others[0].tension(-point.gradient) <= 1
+            held = others[0].violation(-point.gradient) <= 1
             rows = np.flatnonzero(point.W.any(axis=1) | ~held)
             metric, others = metric.restricted(rows), (others[0].restricted(rows),)
         own: Any = metric.dtype

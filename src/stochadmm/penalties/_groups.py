@@ -254,7 +254,7 @@ class RowsL21(_RowGroups):
     @property
     def capabilities(self) -> Capabilities:
         """What the penalty offers."""
-        return ALWAYS | {Has.GROWTH, Has.REACH, Has.RESTRICTED, Has.TENSION, Has.TERMS}
+        return ALWAYS | {Has.GROWTH, Has.REACH, Has.RESTRICTED, Has.VIOLATION, Has.TERMS}
 
     @property
     def growth(self) -> float:
@@ -282,8 +282,8 @@ class RowsL21(_RowGroups):
         weights = None if self.weights is None else np.asarray(self.weights)[rows]
         return replace(self, weights=weights)
 
-    def tension(self, u: Array) -> Array:
-        """Return how many times a pull ``u`` exceeds what holds each row at zero."""
+    def violation(self, u: Array) -> Array:
+        """Return how many times ``u``, minus a gradient, exceeds what holds each row at zero."""
         norms = self._norms(as_float(u))
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(norms == 0, 0.0, norms / self._strengths(norms.size))

@@ -16,7 +16,7 @@ from ._base import ALWAYS, GUARD, Part, check_alpha, check_rows, eps, per_row
 
 Numbers = float | Floats
 
-OFFERED = ALWAYS | {Has.REACH, Has.RESCALED, Has.RESTRICTED, Has.TENSION, Has.TERMS}
+OFFERED = ALWAYS | {Has.REACH, Has.RESCALED, Has.RESTRICTED, Has.VIOLATION, Has.TERMS}
 
 
 class Coefficients(NamedTuple):
@@ -102,10 +102,12 @@ class ElementwisePenalty(Part):
         guard = GUARD * eps(u)
         u = u.astype(np.float64)
         l1, l2, lower, upper = self._for(u)
-        pull = np.sign(u) * np.maximum(np.abs(u) - l1, 0.0)
-        pull = np.where(np.abs(pull) <= guard * np.asarray(l1), 0.0, pull)
+        excess = np.sign(u) * np.maximum(np.abs(u) - l1, 0.0)
+        excess = np.where(np.abs(excess) <= guard * np.asarray(l1), 0.0, excess)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            x = np.where(pull == 0, 0.0, pull / l2)  # infinite where nothing but a bound holds it
+            x = np.where(
+                excess == 0, 0.0, excess / l2
+            )  # infinite where nothing but a bound holds it
         x = np.clip(x, lower, upper)
         if np.isinf(x).any():
             return np.inf
@@ -206,8 +208,8 @@ class ElementwisePenalty(Part):
         """Return the penalty of some rows while all others are zero."""
         return Separable(*(n if np.ndim(n) == 0 else np.asarray(n)[rows] for n in self._numbers))
 
-    def tension(self, u: Array) -> Array:
-        """Return how many times a pull ``u`` exceeds what holds each row at zero.
+    def violation(self, u: Array) -> Array:
+        """Return how many times ``u``, minus a gradient, exceeds what holds each row at zero.
 
         A row that is zero stays there while the number is at most one.
         """

@@ -52,7 +52,7 @@ class Stacked(Part):
             if n_rows < 0:
                 raise ValueError(f"Stacked needs non-negative numbers of rows, got {n_rows}")
         shared = frozenset(Has).intersection(*(declared(penalty) for penalty, _ in parts))
-        known = shared - {Has.RESTRICTED, Has.TENSION, Has.UNFOLDED}
+        known = shared - {Has.RESTRICTED, Has.VIOLATION, Has.UNFOLDED}
         known |= {Has.PROJECT, Has.ZEROS, Has.CHECK}
         self._shared: Capabilities
         set_field(self, "_shared", known)

@@ -138,15 +138,15 @@ class RowSample:
             numbers, block = numbers[free], block[free]
         return weighted_gram(block, numbers, self.f2.intercept, single)
 
-    def room(self, change: Array) -> Array:
+    def dual_step_limit(self, change: Array) -> Array:
         """Return how far each row's derivative may go along a change in its domain, at most 1."""
-        if not offers(self.loss, Has.DUAL_ROOM):
+        if not offers(self.loss, Has.DUAL_STEP_LIMIT):
             return np.ones(self.size)
-        room = np.asarray(self.loss.dual_step_limit(self.u, change, self.y))
+        limit = np.asarray(self.loss.dual_step_limit(self.u, change, self.y))
         if self.q is not None:
             absent = (self.q if self.q.ndim == 1 else self.q.max(axis=1)) == 0
-            room = np.where(absent, 1.0, room)
-        return room
+            limit = np.where(absent, 1.0, limit)
+        return limit
 
 
 class SampledHessian:

@@ -116,7 +116,7 @@ def _upper_half(x: Any) -> Any:
 def has_margins(loss: Any, u: Array) -> bool:
     """Say whether the domain of a loss around dual numbers is known: offered, or of one number."""
     offered = offers(loss, Has.DUAL_MARGIN, Has.LARGEST_CONJUGATE)
-    return offered or (u.ndim == 1 and offers(loss, Has.DUAL_ROOM))
+    return offered or (u.ndim == 1 and offers(loss, Has.DUAL_STEP_LIMIT))
 
 
 def dual_margin(loss: Any, u: Array, size: Array, y: Array) -> Array:

@@ -123,8 +123,8 @@ class SplitColumns:
         columns, found = sparse.csc_array(self._X), []
         for k in range(held.shape[1]):
             own = columns[:, np.flatnonzero(held[:, k])]
-            bent = sparse.csr_array(own.multiply(curvature[:, [k]]))
-            found.append(np.asarray((own.T @ bent).toarray()) / self.n)
+            curved = sparse.csr_array(own.multiply(curvature[:, [k]]))
+            found.append(np.asarray((own.T @ curved).toarray()) / self.n)
         return found
 
 

@@ -48,13 +48,15 @@ class WindowRuns(Runs):
     def of(cls, f2: StreamedSum, batch_size: int) -> WindowRuns:
         """Return windows that fit into the memory of a streamed sum."""
         n, row = f2.n_terms, 8 * f2.n_columns
-        room = max(1, int(0.7 * f2.memory) // row)  # the rest is for samples and small matrices
+        fits = max(
+            1, int(0.7 * f2.memory) // row
+        )  # the remainder is for samples and small matrices
         # extents of at most 256 KiB: longer ones are read no faster; at least 512 in a window, as
         # neighbours in a file are often alike and places count, not rows: steps in the metric of
         # the data go all the way to the solution of a window, which must be near that of all rows
-        longest = min(max(1, (1 << 18) // row), max(1, room // 512))
+        longest = min(max(1, (1 << 18) // row), max(1, fits // 512))
         extent = min(n, max(longest, max(1, (1 << 12) // row)))  # 4 KiB: shorter ones are slow
-        return cls(n, n, min(batch_size, n), extent, max(1, room // extent))
+        return cls(n, n, min(batch_size, n), extent, max(1, fits // extent))
 
     @property
     def n_extents(self) -> int:
@@ -167,7 +169,7 @@ def windows(f2: StreamedSum, drawn: Drawn, mean_weight: float) -> Iterator[Windo
     """
     parts, runs = _Parts(f2.source.shards), drawn.runs
     most = min(runs.per_window * runs.extent, runs.n_rows)
-    room: list[Array] = []  # of dense rows, one window after the other
+    buffer: list[Array] = []  # of dense rows, one window after the other
     for wanted in drawn.windows():
         extents = np.unique(wanted // runs.extent)
         start = extents * runs.extent
@@ -176,34 +178,34 @@ def windows(f2: StreamedSum, drawn: Drawn, mean_weight: float) -> Iterator[Windo
         before = np.cumsum(stop - start) - (stop - start)
         which = np.searchsorted(extents, wanted // runs.extent)
         places = np.asarray(before[which] + wanted - start[which], dtype=np.int64)
-        term, weight = _joined(f2, blocks, most, room)
+        term, weight = _joined(f2, blocks, most, buffer)
         check_origins(f2.source)
         n = term.n_terms
         yield Window(term, places, Runs(n, n, runs.per_batch), weight / mean_weight)
 
 
 def _joined(
-    f2: StreamedSum, blocks: Iterator[Block], most: int, room: list[Array]
+    f2: StreamedSum, blocks: Iterator[Block], most: int, buffer: list[Array]
 ) -> tuple[FiniteSum, float]:
     """Return the mean loss of some blocks of rows in float64, and their mean weight.
 
-    Dense rows are written to ``room``, of ``most`` rows, over those of the window before.
+    Dense rows are written to ``buffer``, of ``most`` rows, over those of the window before.
     """
     sparse: list[Rows] = []
     numbers: dict[str, list[Array]] = {"y": [], "weight": [], "offset": []}
     place = 0
     for block in blocks:
         if block.rows.storage == DENSE:
-            if not room:
-                room.append(np.empty((most, f2.n_features)))
-            room[0][place : place + len(block)] = block.rows.dense(block.rows.dtype)
+            if not buffer:
+                buffer.append(np.empty((most, f2.n_features)))
+            buffer[0][place : place + len(block)] = block.rows.dense(block.rows.dtype)
         else:
             sparse.append(block.rows.as_type(np.float64))
         for name, array in (("y", block.y), ("weight", block.weight), ("offset", block.offset)):
             if array is not None:
                 numbers[name].append(array)
         place += len(block)
-    rows = sparse[0].followed_by(*sparse[1:]) if sparse else as_rows(room[0][:place])
+    rows = sparse[0].followed_by(*sparse[1:]) if sparse else as_rows(buffer[0][:place])
     y, weight, offset = (np.concatenate(part) if part else None for part in numbers.values())
     term = FiniteSum(f2.loss, rows, y, weight, intercept=f2.intercept, offset=offset)
     return term, 1.0 if weight is None else float(weight.mean(dtype=np.float64))

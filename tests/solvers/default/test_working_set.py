@@ -136,9 +136,9 @@ def test_every_column_outside_is_held(make):
     problem = make()
     found = sa.minimize(problem, "working-set", stop=sa.Gap(1e-9))
     zero = found.x2 == 0 if found.x2.ndim == 1 else ~found.x2.any(axis=1)
-    tension = ByColumn(problem, Workspace()).tension(problem.f2.gradient(found.x2))
+    violation = ByColumn(problem, Workspace()).violation(problem.f2.gradient(found.x2))
     if make is not sparse_and_low_rank:  # there the nuclear norm may help to hold a column
-        assert tension[zero].max() <= 1 + 1e-3
+        assert violation[zero].max() <= 1 + 1e-3
 
 
 def test_float32_rows_and_a_start():
@@ -193,7 +193,7 @@ def test_a_restricted_penalty_is_the_penalty_with_zeros_elsewhere(penalty):
     x[kept] = penalty.prox(rng.standard_normal((6, 3)), 0.5)[kept]
     small = penalty.restricted(kept)
     assert small.value(x[kept]) == pytest.approx(penalty.value(x), rel=1e-12)
-    if hasattr(penalty, "tension"):
+    if hasattr(penalty, "violation"):
         u = rng.standard_normal((6, 3))
         stays = ~penalty.prox(1e-6 * u, 1e-6).any(axis=1)
-        np.testing.assert_array_equal(penalty.tension(u) <= 1, stays)
+        np.testing.assert_array_equal(penalty.violation(u) <= 1, stays)

@@ -111,7 +111,7 @@ class LowRankNewton(Solver[CurvedState]):
 
     def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return in words why this method cannot serve a problem, None if it can."""
-        f2 = loss_of_rows(problem.f2, Has.CURVATURE_PARTS, Has.CONJUGATE, Has.DUAL_ROOM)
+        f2 = loss_of_rows(problem.f2, Has.CURVATURE_PARTS, Has.CONJUGATE, Has.DUAL_STEP_LIMIT)
         if f2 is None:
             return "the loss offers no curvature or no conjugate"
         workspace = workspace or Workspace()
