@@ -18,24 +18,18 @@ from ..data import Block, Shard, shuffle_for
 from ..risk import Evaluation
 from ._constants import Constants, RowSums, RowSumsWork, constants_from, constants_work
 from ._passes import Sums, Work
-from ._reading import add, over_blocks, over_source
+from ._reading import Added, add, over_blocks, over_source
 from ._sum import Facts, StreamedSum, copy_of, facts_from, first_pass
 from ._windows import WindowRuns
 
 
 @dataclass(frozen=True)
-class OpeningSums:
+class OpeningSums(Added):
     """What that read leaves behind."""
 
     first: Sums
     rows: RowSums
     at_zero: Sums
-
-    def add(self, other: OpeningSums) -> OpeningSums:
-        """Return the sums of two ranges of rows, this one first."""
-        return OpeningSums(
-            self.first.add(other.first), self.rows.add(other.rows), self.at_zero.add(other.at_zero)
-        )
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..data import Block, Rows, Scratch, Shard, check_block, is_numeric
 from ..risk.sampling import Coin
-from ._reading import add, over_blocks
+from ._reading import Added, add, over_blocks
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Sums:
+class Sums(Added):
     """What a pass leaves behind; weights are as given, not yet normalized."""
 
     n: int
@@ -66,29 +66,11 @@ class Sums:
     along: Array | None = None
     """Values at several points of a line."""
 
-    def add(self, other: Sums) -> Sums:
-        """Return the sums of two ranges of rows, this one first."""
-        return Sums(
-            self.n + other.n,
-            self.weight + other.weight,
-            self.value + other.value,
-            self.conjugate + other.conjugate,
-            self.gradient + other.gradient,
-            self.floor + other.floor,
-            _plus(self.energy, other.energy),
-            self.sample + other.sample,
-            _plus(self.along, other.along),
-        )
-
     def with_one_sample(self) -> Sums:
         """Return the same with the parts of the sample as one."""
         if len(self.sample) < 2:
             return self
         return replace(self, sample=(Sample.joined(self.sample),))
-
-
-def _plus(a: Array | None, b: Array | None) -> Array | None:
-    return None if a is None or b is None else a + b
 
 
 @dataclass(frozen=True)

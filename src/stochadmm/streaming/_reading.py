@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import reduce
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from .. import cluster
+from ..base.capabilities import has_members
+from ..base.immutable import field_values
 from ..data import Block, Reads, Shard, Source, check_origins
 
 _reads: ContextVar[Reads | None] = ContextVar("stochadmm_reads", default=None)
@@ -47,6 +50,22 @@ class Addable(Protocol):
 
     def add(self, other: Self) -> Self:
         """Return the sums of two ranges of rows, this one first."""
+
+
+@dataclass(frozen=True)
+class Added:
+    """Sums of a pass that add up field by field; a field that one side lacks is None."""
+
+    def add(self, other: Self) -> Self:
+        """Return the sums of two ranges of rows, this one first."""
+        pairs = zip(field_values(self).values(), field_values(other).values(), strict=True)
+        return type(self)(*(_plus(a, b) for a, b in pairs))
+
+
+def _plus(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return None
+    return a.add(b) if has_members(a, "add") else a + b
 
 
 A = TypeVar("A", bound=Addable)

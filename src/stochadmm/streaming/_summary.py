@@ -30,7 +30,7 @@ from ..base.protocols import Array
 from ..data import DENSE, Block, Rows, Shard, check_block, cut
 from ..risk import FiniteSum
 from ._passes import check_offset
-from ._reading import add, note_read, over_blocks, over_source
+from ._reading import Added, add, note_read, over_blocks, over_source
 from ._sum import StreamedSum
 
 ROUGH = 30
@@ -45,22 +45,13 @@ FLAT = 1e-9
 
 
 @dataclass(frozen=True)
-class Products:
+class Products(Added):
     """Sums of products of rows and targets; weights as given."""
 
     weight: float
     gram: Array
     cross: Array
     squares: Array
-
-    def add(self, other: Products) -> Products:
-        """Return the sums of two ranges of rows, this one first."""
-        return Products(
-            self.weight + other.weight,
-            self.gram + other.gram,
-            self.cross + other.cross,
-            self.squares + other.squares,
-        )
 
 
 @dataclass(frozen=True)
@@ -108,18 +99,12 @@ class ProductsWork:
 
 
 @dataclass(frozen=True)
-class Along:
+class Along(Added):
     """Sums of products of some directions with themselves, the columns and the targets."""
 
     own: Array
     columns: Array
     targets: Array
-
-    def add(self, other: Along) -> Along:
-        """Return the sums of two ranges of rows, this one first."""
-        return Along(
-            self.own + other.own, self.columns + other.columns, self.targets + other.targets
-        )
 
 
 @dataclass(frozen=True)
