@@ -126,9 +126,10 @@ class OneBlock:
         self.is_through = problem.constrained and self.scale1 is None
         """Whether the first rows are A2 itself, and h1 is reached through A1."""
         sizes = [(part, rows.stop - rows.start) for part, rows in self.parts]
-        one: Any = sizes[0][0] if len(sizes) == 1 else Stacked(sizes)
-        self.stacked_penalty: Any = None if self.is_through else one
+        self.stacked_penalty: Any = None
         """The penalties of all rows as one; None where h1 is reached through A1."""
+        if not self.is_through:
+            self.stacked_penalty = sizes[0][0] if len(sizes) == 1 else Stacked(sizes)
         probe = np.random.default_rng(0).standard_normal((self.S.shape[0], *self.shape[1:]))
         self.mask: Array = np.asarray((self.project(probe) != 0) | (self.project(-probe) != 0))
         """The entries of mu that may differ from zero: not those of rows that are free."""
