@@ -120,8 +120,6 @@ class CSRFiles:
     def __post_init__(self) -> None:
         if self.n_rows < 1:
             raise DataError(f"{self.indptr.path} has no rows")
-        if self.n_columns < 1:
-            raise DataError(f"{self.indices.path} names no column: there is nothing to fit")
         for part in (self.indices, self.indptr):
             if np.dtype(part.dtype).kind not in "iu":
                 raise DataError(f"{part.path} holds {part.dtype}, expected whole numbers")

@@ -36,6 +36,8 @@ def _open(asked: Request) -> Source:
         else:
             indices = np.load(folder / "indices.npy", mmap_mode="r")
             n_columns = 1 + int(indices.max(initial=-1))
+            if n_columns < 1:
+                raise DataError(f"{folder / 'indices.npy'} names no column: nothing to fit")
             if n_columns > max(1_000_000, 100 * indices.size):
                 raise DataError(
                     f"{folder / 'indices.npy'} names column {n_columns - 1:,} in {indices.size:,} "
