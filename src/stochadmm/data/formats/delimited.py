@@ -30,6 +30,7 @@ def _open(request: Request) -> Source:
     heads = []  # columns with the types that the beginning of each text shows
     for path in origins.paths:
         with _reader(path) as reader:
+            _ = reader.schema.names  # in another encoding they fail here, where the file is named
             heads.append(reader.schema)
     kinds = _kinds(asked, heads, origins)
 
