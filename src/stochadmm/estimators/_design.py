@@ -89,10 +89,10 @@ class Design:
         blocks = []
         for part in self.parts:
             own = part.block.encoder.matrix([columns[name] for name in part.columns])
-            blocks.append(own if part.left_out is None else own[:, part.kept])
+            blocks.append(own if part.left_out is None else _without(own, part.left_out))
         found = sparse.hstack(blocks, format="csr")
         found.indices, found.indptr = (
-            index.astype(np.int32) for index in (found.indices, found.indptr)
+            index.astype(np.int32, copy=False) for index in (found.indices, found.indptr)
         )
         return found
 
@@ -162,6 +162,15 @@ class Design:
         own = sparse.csr_array(matrix @ sparse.diags_array(1.0 / scale[places]))
         triple = (own.data, own.indices + places.start, own.indptr)
         return sparse.csr_array(triple, shape=(own.shape[0], self.width))
+
+
+def _without(X: Any, column: int) -> Any:
+    """Return a CSR array without one column, in less time than by a list of the others."""
+    kept = X.indices != column
+    ends = np.concatenate([[0], np.cumsum(kept)]).astype(X.indptr.dtype)[X.indptr]
+    indices = X.indices[kept]
+    indices[indices > column] -= 1
+    return sparse.csr_array((X.data[kept], indices, ends), shape=(X.shape[0], X.shape[1] - 1))
 
 
 def _elementwise(rows: list[Rows]) -> Any:
@@ -246,7 +255,7 @@ def default_term(column: Column, declared: Mapping[Any, Any], numbers: Any) -> A
         return Ordered()
     if column.kind == "number":
         return numbers
-    count = len(declared.get(column.name, set(column.values[~column.missing].tolist())))
+    count = len(declared.get(column.name, column.coded[0]))
     if column.kind == "flag" or count <= 2:
         return Free()
     if count > MOST_LEVELS:

@@ -118,7 +118,8 @@ def rank_of_columns(X: Any, basis: Any, intercept: bool) -> int:
         v = rng.standard_normal(count - found) @ right[found:]
         # every entry of v has an error of the size of the largest, also those that should be zero
         broken = _broken(X, basis, intercept, v / size, noise * np.linalg.norm(v) / size)
-        broken = np.setdiff1d(np.flatnonzero(broken), few)
+        broken[few] = False
+        broken = np.flatnonzero(broken)
         if not broken.size:
             return found
         more = rng.choice(broken, min(broken.size, few.size), replace=False)
@@ -138,8 +139,9 @@ def _broken(X: Any, basis: Any, intercept: bool, v: Array, noise: Array) -> Arra
     reach = np.asarray(abs(basis) @ noise[int(intercept) :])
     least = noise[0] if intercept else 0.0
     out = np.empty(X.shape[0], dtype=bool)
-    for start in range(0, len(out), 4096):  # no second copy of X
-        rows = X[start : start + 4096]
+    step = 65536 if sparse.issparse(X) else 4096  # no second copy of X
+    for start in range(0, len(out), step):
+        rows = X[start : start + step]
         sums = abs(rows) @ reach + least
-        out[start : start + 4096] = np.abs(rows @ w + constant) > 10.0 * sums
+        out[start : start + step] = np.abs(rows @ w + constant) > 10.0 * sums
     return out

@@ -91,19 +91,15 @@ class Levels:
 
     def codes(self, column: Column) -> Array:
         """Return the number of the level of every row: -1 where it is unknown, -2 if missing."""
-        seen = ~column.missing
-        codes = np.full(len(column), -2, dtype=np.int64)
         if self.cuts is not None:
-            codes[seen] = np.searchsorted(self.cuts, _numbers(column)[seen], side="right")
-        elif column.kind == "number" and all(isinstance(v, (int, float)) for v in self.values):
-            known = np.array(self.values, dtype=np.float64)
-            order = np.argsort(known, kind="stable")
-            given = np.clip(column.values[seen], self.lower, self.upper)
-            place = np.minimum(np.searchsorted(known[order], given), len(known) - 1)
-            codes[seen] = np.where(known[order][place] == given, order[place], -1)
+            codes = np.searchsorted(self.cuts, _numbers(column), side="right").astype(np.int64)
+            codes[column.missing] = -2
         else:
+            found, own = column.coded
+            if column.kind == "number" and all(isinstance(v, (int, float)) for v in self.values):
+                found = np.clip(found, self.lower, self.upper).tolist()
             index = {value: code for code, value in enumerate(self.values)}
-            codes[seen] = [index.get(value, -1) for value in column.values[seen].tolist()]
+            codes = np.array([index.get(value, -1) for value in found] + [-2], dtype=np.int64)[own]
         if self.own_missing:
             codes[column.missing] = len(self) - 1
         return codes
@@ -127,8 +123,12 @@ def levels_of(
     bins: Any = None,
     lower: float | None = None,
     upper: float | None = None,
+    with_rows: bool = False,
 ) -> Levels:
-    """Return the levels of a column: declared categories, else sorted values, or bins."""
+    """Return the levels of a column: declared categories, else sorted values, or bins.
+
+    ``with_rows`` leaves declared categories out that have none.
+    """
     own = setting.missing == "level" and bool(column.missing.any())
     extra = (MISSING,) if own else ()
     low = -np.inf if lower is None else float(lower)
@@ -146,7 +146,7 @@ def levels_of(
         values = list(setting.declared[column.name])
         if column.kind == "number":
             values = np.unique(np.clip(values, low, high)).tolist()
-    elif column.categories is not None:
+    elif column.categories is not None and not with_rows:
         values = list(column.categories)
     else:
         values = distinct(column, low, high)
@@ -156,16 +156,12 @@ def levels_of(
 
 def distinct(column: Column, lower: float = -np.inf, upper: float = np.inf) -> list[Any]:
     """Return the different values of a column, sorted."""
-    seen = column.values[~column.missing]
-    if column.kind == "number":
-        if not np.isfinite(seen).all():
-            raise ValueError(f"column {column.name!r} contains infinity; drop those rows")
-        return list(np.unique(np.clip(seen, lower, upper)).tolist())
-    values = set(seen.tolist())
-    try:
-        return sorted(values)
-    except TypeError:
-        return sorted(values, key=lambda value: (type(value).__name__, str(value)))
+    found = column.coded[0]
+    if column.kind != "number":
+        return list(found)
+    if not np.isfinite(found).all():
+        raise ValueError(f"column {column.name!r} contains infinity; drop those rows")
+    return list(np.unique(np.clip(found, lower, upper)).tolist())
 
 
 def _bin_names(cuts: Array) -> list[str]:
@@ -211,6 +207,10 @@ class OneHot:
                 stand_in = np.bincount(beside, minlength=k) / len(beside)
             special.setdefault(beside or rule, stand_in)
             codes[row] = k + list(special).index(beside or rule)
+        n = len(codes)
+        if not special:
+            entries = np.ones(n), codes.astype(np.int32), np.arange(n + 1, dtype=np.int32)
+            return sparse.csr_array(entries, shape=(n, k))
         table = sparse.vstack(
             [sparse.eye_array(k, format="csr"), *map(_row, special.values())], "csr"
         )

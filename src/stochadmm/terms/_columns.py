@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -26,6 +27,40 @@ class Column:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @cached_property
+    def coded(self) -> tuple[list[Any], Array]:
+        """The different values, sorted, and for every row the number of its own; -1 if missing.
+
+        Found once: levels, codes and the columns of X all need them.
+        """
+        if self.kind == "number":
+            return _coded_numbers(self.values, self.missing)
+        rows = self.values.tolist()
+        number = dict.fromkeys(rows, -1)
+        found = list(number)
+        if self.missing.any():
+            found = list(dict.fromkeys(self.values[~self.missing].tolist()))
+        try:
+            found.sort()
+        except TypeError:
+            found.sort(key=lambda value: (type(value).__name__, str(value)))
+        number.update((value, code) for code, value in enumerate(found))
+        return found, np.fromiter(map(number.__getitem__, rows), np.int64, len(rows))
+
+
+def _coded_numbers(values: Array, missing: Array) -> tuple[list[Any], Array]:
+    seen = values[~missing] if missing.any() else values
+    codes = np.full(len(values), -1, dtype=np.int64)
+    low, high = seen.min(initial=np.inf), seen.max(initial=-np.inf)
+    if high - low < len(seen) and (seen == np.rint(seen)).all():  # counting is faster than sorting
+        place = (seen - low).astype(np.int64)
+        present = np.bincount(place) > 0
+        codes[~missing] = (np.cumsum(present) - 1)[place]
+        return (low + np.flatnonzero(present)).tolist(), codes
+    found, inverse = np.unique(seen, return_inverse=True)
+    codes[~missing] = inverse
+    return found.tolist(), codes
 
 
 def as_frame(X: Any) -> Any:

@@ -95,11 +95,13 @@ class Factor(Term):
     lower: float | None = None
     upper: float | None = None
 
+    _with_rows = False  # whether declared levels without rows are left out
+
     def _learned(self, columns: Columns, setting: Setting) -> Levels:
         """Return the levels of the only column."""
         if len(columns) != 1:
             raise ValueError(f"{type(self).__name__} is for one column, got {len(columns)}")
-        levels = levels_of(columns[0], setting, self.bins, self.lower, self.upper)
+        levels = levels_of(columns[0], setting, self.bins, self.lower, self.upper, self._with_rows)
         if len(levels) > MOST_LEVELS:
             raise ValueError(
                 f"column {columns[0].name!r} has {len(levels)} levels; use bins=20, or Smooth()"
@@ -251,9 +253,10 @@ class Nominal(Fused):
     {factor}
     """
 
+    _with_rows = True
+
     def _learned(self, columns: Columns, setting: Setting) -> Levels:
         """Return the levels that have rows."""
-        columns = [replace(column, categories=None) for column in columns]
         found = super()._learned(columns, setting)
         if len(found) > MOST_PAIRS_OF:
             raise ValueError(
@@ -451,12 +454,13 @@ class Free(Plain):
     {factor}
     """
 
+    _with_rows = True
+
     def block(self, columns: Columns, mass: Array, setting: Setting) -> Block:
         """Return one column, or one per level."""
         if self._is_number(columns):
             encoder = self._number(columns, mass, setting)
             return Block(encoder, (str(columns[0].name),), self._limits(None, 1))
-        columns = [replace(column, categories=None) for column in columns]
         one_hot, each, base = self._one_hot(columns, mass, setting)
         rows = self._limits(base, len(each))
         return Block(one_hot, one_hot.levels.names, rows, each, base)
