@@ -9,6 +9,7 @@ seen and the next trial runs.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import resource
@@ -77,6 +78,7 @@ def _batch(
     child = os.fork()
     if child == 0:
         os.close(ours)
+        faulthandler.disable()  # the parent says which trial it was
         resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         quiet = os.open(os.devnull, os.O_WRONLY)
