@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from functools import partial
 
 import numpy as np
@@ -333,6 +334,24 @@ def test_an_error_in_any_thread_is_raised_and_the_pool_goes_on():
             taken = []
             threads.run(lambda k: k, range(9), taken.append)
             assert taken == list(range(9))
+
+
+def test_a_busy_pool_does_not_keep_the_data_of_a_job():
+    class Rows:
+        pass
+
+    busy, rows = threading.Event(), [Rows(), Rows()]
+    with threads.use_threads(2):
+        threads.run(str, rows)  # the pool is there
+        blocker = threads._pool(1).submit(busy.wait, 60)
+        threads.run(str, rows)
+        known = weakref.ref(rows[0])
+        del rows
+        try:
+            assert known() is None
+        finally:
+            busy.set()
+            blocker.result()
 
 
 def test_settings_of_numpy_reach_the_threads():

@@ -203,12 +203,12 @@ def run(
         try:
             job.work()
         finally:
-            for helper in helpers:  # those of a pool that is busy elsewhere have nothing to do
-                helper.cancel()
-            wait(helpers)
-        for helper in helpers:
-            if not helper.cancelled():
-                helper.result()
+            # those of a pool that is busy elsewhere have nothing to do and are not waited for
+            started = [helper for helper in helpers if not helper.cancel()]
+            wait(started)
+            job.release()
+        for helper in started:
+            helper.result()
 
 
 def add_up(task: Callable[[Any], Array], items: Sequence[Any]) -> Array:
@@ -243,6 +243,11 @@ class _Job:
         self.done: dict[int, Any] = {}
         self.failed = False
         self.changed = Condition()
+
+    def release(self) -> None:
+        """Let go of the data: a pool that is busy keeps cancelled jobs in its queue for a while."""
+        del self.task, self.items, self.take
+        self.done.clear()
 
     def work(self) -> None:
         """Compute items until none is left or a thread has failed."""
