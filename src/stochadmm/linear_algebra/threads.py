@@ -245,7 +245,7 @@ class _Job:
         self.changed = Condition()
 
     def release(self) -> None:
-        """Let go of the data: a pool that is busy keeps cancelled jobs in its queue for a while."""
+        """Let go of the data: a busy pool keeps cancelled jobs in its queue for a while."""
         del self.task, self.items, self.take
         self.done.clear()
 
