@@ -47,14 +47,7 @@ CLASSES = [sa.StructuredRegressor, sa.StructuredClassifier]
 SEARCHES = [sa.StructuredRegressorCV, sa.StructuredClassifierCV]
 
 
-def last_digits(estimator):
-    """Return the check whose bound three classes miss by 1e-8: fits end at a gap, not there."""
-    if isinstance(estimator, sa.StructuredRegressor):
-        return {}
-    return {"check_sample_weight_equivalence_on_dense_data": "decisions differ by 1e-8"}
-
-
-@parametrize_with_checks([kind() for kind in CLASSES], expected_failed_checks=last_digits)
+@parametrize_with_checks([kind() for kind in CLASSES])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -63,6 +56,17 @@ def test_scikit_learn_contract(estimator, check):
 @parametrize_with_checks([kind(alphas=2, cv=2, eps=0.01) for kind in SEARCHES])
 def test_scikit_learn_contract_of_searches(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("seed", range(42, 50))
+def test_weights_are_repeated_rows_to_the_last_digits(seed):
+    rng = np.random.default_rng(seed)
+    X, y, weight = rng.random((15, 30)), rng.integers(0, 3, 15), rng.integers(0, 5, 15)
+    one = sa.StructuredClassifier().fit(X.repeat(weight, axis=0), y.repeat(weight))
+    other = sa.StructuredClassifier().fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(
+        one.decision_function(X), other.decision_function(X), rtol=1e-9, atol=1e-11
+    )
 
 
 TERMS = {"age": T.Ordered(), "brand": T.Nominal(), "zone": T.Map(MAP)}

@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks import tariff
 
 import stochadmm as sa
 
@@ -210,19 +211,6 @@ def rent_terms(model, edges, n):
     return terms, one
 
 
-def at_smurfs_scale(model, frame, y, lam, one):
-    """Return alpha: smurf scales all weights together to mean one, and counts free terms once."""
-    model._prepare(frame, y, None, None)
-    weights = []
-    for part in model._design.parts:
-        factor = one if isinstance(part.term, T.Sparse) else 1.0
-        weights += [np.ones(1)] if isinstance(part.term, T.Free) else []
-        weights += [rows.weight / factor for rows in part.block.rows]
-    free = sum(isinstance(part.term, T.Free) for part in model._design.parts)
-    count = sum(map(len, weights))
-    return lam * count / (sum(w.sum() for w in weights) - free)
-
-
 @pytest.mark.parametrize("run", range(12))
 def test_fits_of_rents_reach_the_optimum_and_the_classes_of_smurf(run):
     frame, edges, runs = rent()
@@ -245,7 +233,7 @@ def test_fits_of_rents_reach_the_optimum_and_the_classes_of_smurf(run):
         model.set_params(terms=with_weights(model, frame, y, given, one), weights="equal")
         model.alpha = r["lam"]
     else:
-        model.alpha = at_smurfs_scale(model, frame, y, r["lam"], one)
+        model.alpha = tariff.at_smurfs_scale(model, frame, y, r["lam"])
     model.fit(frame, y)
     objective = model.result_.objective - (1 + np.log(y).mean() if loss == "gamma" else 0)
     assert objective == pytest.approx(r["optimum"], rel=1e-9)
@@ -293,35 +281,17 @@ def _same_classes(part, model, coef):
     np.testing.assert_array_equal(codes[:, None] == codes, merged)
 
 
-def claims():
-    (csv,) = data("beMTPL97/beMTPL97.csv.gz")
-    frame = pd.read_csv(csv)
-    frame["power"] = frame["power"] // 10 * 10
-    return frame
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("run", [0, 1])
 def test_fits_of_claims_reach_the_optimum_of_smurfs_model(run):
-    frame = claims()
-    (reference,) = data("beMTPL97/smurf-reference.json")
-    whole = json.loads(reference.read_text())
-    r = whole["runs"][run]
-    one = np.sqrt(len(frame) / (len(frame) - 1))
-    sparse = T.Sparse(levels=True, weight=one)
-    terms = {
-        "coverage": T.Nominal(),
-        "ageph": T.Ordered(lower=18, upper=85),
-        "bm": T.Ordered(),
-        "power": T.Ordered(upper=150),
-        "agec": T.Ordered(upper=25),
-        **dict.fromkeys(("sex", "fuel", "use", "fleet"), sparse),
-    }
+    (folder,) = data(".")
+    frame, _ = tariff.claims(folder)
+    r = json.loads((folder / "beMTPL97/smurf-reference.json").read_text())["runs"][run]
     y, offset = frame["nclaims"].to_numpy(), np.log(frame["expo"].to_numpy())
+    terms = tariff.plain_terms(len(frame))
     model = sa.StructuredRegressor(terms=terms, remainder="drop", loss="poisson", tol=1e-8)
-    model.alpha = at_smurfs_scale(model, frame, y, r["lam"], one)
+    model.alpha = tariff.at_smurfs_scale(model, frame, y, r["lam"])
     model.fit(frame, y, offset=offset)
-    # half the deviance is the loss less that of perfect predictions
-    logs = np.where(y > 0, y * np.log(np.where(y > 0, y, 1)), 0.0)
-    perfect = np.mean(y - logs)
-    assert model.result_.objective - perfect == pytest.approx(r["optimum"], rel=1e-9)
+    assert model.result_.objective - tariff.perfect_loss(y) == pytest.approx(
+        r["optimum"], rel=1e-9
+    )
