@@ -553,7 +553,10 @@ def test_folds_are_solved_well_enough_to_choose_and_the_last_fit_to_rounding():
 def test_the_summary_is_in_words():
     X, y = sample(classes=2)
     text = sa.GraphFusedClassifier(alpha=0.05).fit(X, y).summary()
-    assert "GraphFusedClassifier of 2 classes with alpha = 0.05, l1_ratio = 0.5" in text
+    assert (
+        "GraphFusedClassifier of 2 classes with logistic loss, alpha = 0.05, l1_ratio = 0.5"
+        in text
+    )
     assert "Converged: relative duality gap" in text and "AIC" in text
 
 

@@ -76,6 +76,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
     _top = 1.0  # first alpha of a grid over the largest useful one
     _last_digits = True  # whether small fits go on to rounding error
     _last_strength = None  # alpha of the last fit, None before it
+    _fit_score = float("nan")  # score of the rows of the last fit
 
     # ---------------------------------------------------------------- for subclasses
 
@@ -97,6 +98,10 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
     def _found(self) -> list[str]:
         """Return what the summary says of the structure found."""
         return []
+
+    def _scored(self, data: Data, z: Array) -> float:
+        """Return the score of linear predictions of the rows of the fit."""
+        raise NotImplementedError
 
     def _degrees(self, fitting: Fitting, result: Result) -> int:
         """Return the degrees of freedom of the coefficients and the intercept."""
@@ -212,6 +217,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         self._set(fitting, problem, result, self._strength, workspace)
         del workspace  # a refit has use for the memory
         self._refit(fitting, result, budget)
+        self._fit_score = _reports.score_of_fit(self, fitting.data)
         epochs.close()
         self._judge(fitting, result)
         return self

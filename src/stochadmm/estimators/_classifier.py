@@ -204,6 +204,17 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         weight = _data.checked_weight(sample_weight, predicted)
         return float(accuracy_score(y, predicted, sample_weight=weight))
 
+    def _scored(self, data: Data, z: Array) -> float:
+        right = self._hits(data.y, z)
+        weight = data.weight if data.weight is None or data.weight.ndim == 1 else None
+        return float(np.average(right, weights=weight))
+
+    def _hits(self, y: Array, z: Array) -> Array:
+        """Say which rows are predicted correctly: of targets as the loss takes them."""
+        if z.ndim == 1:
+            return np.asarray((z > 0) == (y > 0))
+        return np.asarray(z.argmax(axis=1) == (y if y.ndim == 1 else y.argmax(axis=1)))
+
     def _targets(self, X: Any, y: Any, weight: Array | None, offset: Any) -> Data:
         classes, codes = _data.class_codes(y, X)
         weight = _data.class_weights(self.class_weight, classes, codes, weight, self._fits_part)
@@ -347,6 +358,9 @@ class LabelClassifier(Classifier):
             )
         each = np.ones(len(signs)) if weight is None else weight
         return np.where(self._constant, 0.0, each[:, None])
+
+    def _hits(self, y: Array, z: Array) -> Array:
+        return ((z > 0) == (y > 0)).all(axis=1) if self.multilabel_ else super()._hits(y, z)
 
     def _labelled(self, z: Array) -> Array:
         return (z > 0).astype(np.int64) if self.multilabel_ else super()._labelled(z)

@@ -95,6 +95,15 @@ class Data:
         scaled[:, constant] = 0.0  # not what rounding has left of them
         return replace(self, X=scaled, center=center, scale=scale)
 
+    def predictions(self, coef: Array, intercept: Any) -> Array:
+        """Return linear predictions of the coefficients for the columns as the user gave them."""
+        scale, center = self.scale, self.center
+        if scale is not None:
+            intercept = intercept if center is None else intercept + center @ coef
+            coef = coef * (scale if coef.ndim == 1 else scale[:, None])
+        z: Array = self.X @ coef + intercept
+        return z if self.offset is None else z + self.offset.reshape(z.shape)
+
     def within_memory(self, problem: Problem) -> Problem:
         """Return the problem for runs on these rows."""
         return problem

@@ -150,6 +150,9 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         z, y, weight, offset = self._held_out(X, y, sample_weight, offset, exposure)
         return explained(self._loss, z, y, weight, offset)
 
+    def _scored(self, data: Data, z: Array) -> float:
+        return explained(data.loss, z, data.y, data.weight, data.offset)
+
     def _exposed(self, y: Any, weight: Any, offset: Any, exposure: Any) -> tuple[Any, Any, Any]:
         """Return targets, weights and offset in which the exposure is contained."""
         return with_exposure(self.loss, y, weight, offset, exposure)

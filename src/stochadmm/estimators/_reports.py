@@ -87,18 +87,49 @@ _ENDS = {
 }
 
 
+def _outputs(model: Any) -> str:
+    """Say how many classes or labels a classifier tells apart."""
+    if not is_classifier(model):
+        return ""
+    several = getattr(model, "multilabel_", False)
+    return f" of {len(model.classes_)} {'labels' if several else 'classes'}"
+
+
+def _score_name(model: Any) -> str:
+    """Return what ``score`` is called elsewhere."""
+    if is_classifier(model):
+        return "Accuracy" + " (all labels right)" * getattr(model, "multilabel_", False)
+    return "R2" if offers(model._loss, Has.SQUARE) else "Deviance explained (D2)"
+
+
+def score_of_fit(model: Any, data: Any) -> float:
+    """Return the score of the rows of the fit, with their weights; NaN for rows in files."""
+    if data.streamed or data.n_rows < 2 or not np.isfinite(model.coef_).all():
+        return float("nan")
+    z = model._flat(data.predictions(model.coef_.T, model.intercept_))
+    with np.errstate(over="ignore", invalid="ignore"):  # far from the optimum
+        return float(model._scored(data, z))
+
+
 def summary(model: Any) -> str:
     """Return the fit in plain words."""
     result = model.result_
     share = model.get_params(deep=False).get("l1_ratio")
     ratio = "" if share is None else f", l1_ratio = {share:g}"
-    classes = f" of {len(model.classes_)} classes" if is_classifier(model) else ""
+    loss = (
+        model.loss.replace("_", " ") if isinstance(model.loss, str) else type(model._loss).__name__
+    )
     nonzero = int(np.count_nonzero(model.coef_))
     lines = [
-        f"{type(model).__name__}{classes} with alpha = {model._last_strength:g}{ratio}",
-        f"{nonzero} of {model.coef_.size} coefficients are not zero, "
-        f"{model.dof_} degrees of freedom",
+        f"{type(model).__name__}{_outputs(model)} with {loss} loss, "
+        f"alpha = {model._last_strength:g}{ratio}"
     ]
+    if np.isfinite(model._fit_score):
+        lines.append(f"{_score_name(model)} {model._fit_score:.4g} on the training rows")
+    lines.append(
+        f"{nonzero} of {model.coef_.size} coefficients are not zero, "
+        f"{model.dof_} degrees of freedom"
+    )
     lines += model._found()
     lines.append(
         f"{_ENDS[result.status]}: {result.message}, after {result.n_passes:.0f} passes and "

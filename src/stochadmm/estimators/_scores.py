@@ -6,14 +6,13 @@ import warnings
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.metrics import r2_score
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 
 FAR = 2.0**60  # where the search for the best constant gives up
-STEPS = 200  # of a bisection: more than the digits of a float64
 
 
 def scored_loss(loss: Any) -> Any:
@@ -67,7 +66,11 @@ def _explained(loss: Any, z: Array, y: Array, weight: Array | None, offset: Any)
         used = weight > 0
         z, y, offset, weight = z[used], y[used], offset[used], weight[used]
     if offers(loss, Has.SQUARE):
-        return float(r2_score(y - offset, z - offset, sample_weight=weight))
+        mean = np.average(y - offset, weights=weight)
+        model, null = (
+            float(np.average(e * e, weights=weight)) for e in (y - z, y - offset - mean)
+        )
+        return share_explained(model, null, 0.0, len(y))
     loss = scored_loss(loss)
     perfect = 0.0
     if offers(loss, Has.CONJUGATE):  # the least value of a loss is minus its conjugate at zero
@@ -96,7 +99,7 @@ def share_explained(model: float, null: float, perfect: float, n_rows: int) -> f
 
 
 def best_constant(loss: Any, y: Array, weight: Array | None, offset: Array | None) -> float:
-    """Return the constant whose sum with the offset has the least mean loss, by bisection."""
+    """Return the constant whose sum with the offset has the least mean loss."""
     shift = 0.0 if offset is None else offset
 
     def derivative(c: float) -> float:
@@ -109,9 +112,7 @@ def best_constant(loss: Any, y: Array, weight: Array | None, offset: Array | Non
         low *= 2
     while derivative(high) < 0 and high < FAR:
         high *= 2
-    for _ in range(STEPS):
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if derivative(middle) < 0 else (low, middle)
-    return high
+    if derivative(low) >= 0 or derivative(high) <= 0:
+        return low if derivative(low) >= 0 else high
+    rounding = 4 * np.finfo(np.float64).eps
+    return float(brentq(derivative, low, high, xtol=1e-300, rtol=rounding, disp=False))

@@ -310,7 +310,7 @@ class PathCV:
         null = sign * scores[0].mean()
         chosen = (
             f"alpha chosen among {len(scores)} by {scores.shape[1]} folds: held-out {what} "
-            f"{sign * best:.4g} +- {error:.2g}, with the largest alpha {null:.4g}"
+            f"{sign * best:.4g} +- {error:.2g}, at the largest alpha {null:.4g}"
         )
         return [chosen, *super()._found()]  # type: ignore[misc]
 

@@ -201,13 +201,15 @@ class Tables:
                 found.append(f"{part.label}: a number, derivative {own[0]['coefficient']:.4g}")
                 continue
             k = len(part.block.names)
-            found.append(f"{part.label}: {k} levels in {len(own)} classes")
+            value = "relativity" if _relative(self) else "coefficient"
+            found.append(
+                f"{part.label}: {k} levels in {len(own)} classes (exposure, target, {value})"
+            )
             for row in own[:_SHOWN]:
-                value = row["relativity"] if _relative(self) else row["coefficient"]
                 base = " (base)" if row["is_base"] else ""
                 found.append(
                     f"    {row['class']:<28.28} {row['exposure']:>12,.6g} "
-                    f"{row['target']:>12,.6g} {value:>8.3f}{base}"
+                    f"{row['target']:>12,.6g} {row[value]:>8.3f}{base}"
                 )
             if len(own) > _SHOWN:
                 found.append(f"    and {len(own) - _SHOWN} more, see table_")

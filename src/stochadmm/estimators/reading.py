@@ -26,10 +26,11 @@ class Readable:
     def summary(self) -> str:
         """Return the fit in plain words.
 
-        One line each: the model and its strength; how many coefficients are not zero, and the
-        degrees of freedom; the structure found; how the solver ended, with the certified relative
-        duality gap and the one that was asked for (``tol``), effective passes and seconds; AIC and
-        BIC where the loss is a likelihood.
+        One line each: the model, its loss and its strength; the score of the training rows, with
+        the weights of the fit (R2, deviance explained, or accuracy; not for rows in files); how
+        many coefficients are not zero, and the degrees of freedom; the structure found; how the
+        solver ended, with the certified relative duality gap and the one that was asked for
+        (``tol``), effective passes and seconds; AIC and BIC where the loss is a likelihood.
 
         Returns
         -------
@@ -42,7 +43,8 @@ class Readable:
         >>> X = np.random.default_rng(0).standard_normal((200, 6))
         >>> model = FusedLassoRegressor(alpha=0.1).fit(X, X @ [0, 0, 1, 1, 1, 0])
         >>> print(model.summary())
-        FusedLassoRegressor with alpha = 0.1, l1_ratio = 0.5
+        FusedLassoRegressor with squared loss, alpha = 0.1, l1_ratio = 0.5
+        R2 0.99 on the training rows
         4 of 6 coefficients are not zero, 3 degrees of freedom
         3 sets of equal coefficients along the graph
         Converged: relative duality gap ..., asked for 1.00e-04, after ... passes and ... s by auto
