@@ -27,7 +27,7 @@ from scipy.optimize import nnls
 
 import stochadmm as sa
 from stochadmm.risk.curvature import RowSample, SampledHessian
-from stochadmm.streaming import StreamedSum
+from stochadmm.risk.streamed import StreamedSum
 
 SIZES = (
     (50_000, 20),

@@ -39,6 +39,7 @@ import numpy as np
 from lines import Lines, Table
 
 import stochadmm as sa
+from stochadmm.risk.streamed import as_bytes
 
 COLUMNS, CLUSTER, RARE, PIECE, GROUP = 100, 5, 5, 100_000, 250_000
 ALPHA, GAP = 1e-4, 1e-6
@@ -369,8 +370,8 @@ def main() -> None:
     parser.add_argument("--delete", action="store_true")
     asked = parser.parse_args()
     generated(asked.folder, asked.rows)
-    lines, limit = Lines(asked.out), sa.streaming.as_bytes(asked.limit)
-    limits = (limit, sa.streaming.as_bytes(asked.roomy))
+    lines, limit = Lines(asked.out), as_bytes(asked.limit)
+    limits = (limit, as_bytes(asked.roomy))
     work = {
         "disk": (disk, asked.folder),
         "npy": (fit, asked.folder, "npy", limit, asked.rows),

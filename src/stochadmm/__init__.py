@@ -195,7 +195,6 @@ _PACKAGES = (
     "run",
     "second_order",
     "solvers",
-    "streaming",
     "terms",
     "testing",
     "tied",

@@ -25,7 +25,7 @@ from .penalties import segments
 from .problem import Pair, Problem
 from .risk import loss_of_rows
 from .risk.metrics import column_energies
-from .streaming import facts_of, loss_of_source
+from .risk.streamed import facts_of, loss_of_source
 
 Mask = NDArray[np.bool_]
 

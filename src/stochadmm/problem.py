@@ -24,7 +24,7 @@ from .operators import Identity, PadColumns, as_operator, identity_scale, simple
 from .penalties import Stacked, Zero, held_at_zero, segments
 from .penalties.bounds import contradiction
 from .risk import FiniteSum
-from .streaming import BUDGET, StreamedSum, facts_of, loss_of_source, streams
+from .risk.streamed import BUDGET, StreamedSum, facts_of, loss_of_source, streams
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from tests.sources import stored
 
 import stochadmm as sa
 from stochadmm.data import ArraySource, Source, _protocol
-from stochadmm.streaming import StreamedSum
+from stochadmm.risk.streamed import StreamedSum
 
 ROWS, COLUMNS = 1200, 6
 SHARDS = (1, 3, 8)

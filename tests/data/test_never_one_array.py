@@ -169,7 +169,7 @@ def test_parquet_is_decoded_in_pieces(tmp_path, rows, monkeypatch):
         monkeypatch.setattr(pyarrow.parquet.ParquetFile, name, refuse)
     monkeypatch.setattr(pyarrow.parquet, "read_table", refuse)
     monkeypatch.setattr(pyarrow.parquet.ParquetFile, "iter_batches", noted)
-    monkeypatch.setattr(sa.streaming.StreamedSum, "block_bytes", 100 * 8 * D)
+    monkeypatch.setattr(sa.risk.StreamedSum, "block_bytes", 100 * 8 * D)
     source = sa.open(tmp_path / "t.parquet", "y", weight="w", scratch=tmp_path / "scratch")
     assert isinstance(source, ArrowFiles)
     problem = stated(sa.Logistic(), (source, None, None))

@@ -8,7 +8,7 @@ import pytest
 
 import stochadmm as sa
 from stochadmm.data import DataError
-from stochadmm.streaming import StreamedSum
+from stochadmm.risk.streamed import StreamedSum
 
 
 def values(source):

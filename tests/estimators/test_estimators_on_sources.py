@@ -6,7 +6,7 @@ from scipy import sparse
 
 import stochadmm as sa
 from stochadmm.data import ArraySource, spill
-from stochadmm.streaming import StreamedSum
+from stochadmm.risk.streamed import StreamedSum
 
 
 def generated(kind="labels", n=1500, d=6, seed=0):

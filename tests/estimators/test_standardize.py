@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
+from stochadmm.risk.looks import column_means
 from stochadmm.run.result import Status
-from stochadmm.streaming import column_means
 
 
 def rows(seed=0, n=40, d=6):

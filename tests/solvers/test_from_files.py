@@ -9,9 +9,10 @@ from scipy import sparse
 
 import stochadmm as sa
 from stochadmm.data import ArraySource, Lanes, ScratchOptions, shuffle_for, spill
-from stochadmm.data._scratch import reserved
+from stochadmm.data._copies import reserved
+from stochadmm.risk.streamed import StreamedSum, opening
+from stochadmm.risk.windows import WindowRuns, windows
 from stochadmm.solvers import Unsuitable, defaults
-from stochadmm.streaming import StreamedSum, WindowRuns, opening, windows
 
 D = 6
 METHODS = {

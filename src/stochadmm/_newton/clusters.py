@@ -25,7 +25,7 @@ from ..operators import Identity
 from ..penalties import L1, Stacked, segments
 from ..problem import Pair, Problem
 from ..risk import FiniteSum
-from ..risk.parts import times_sparse
+from ..risk.finite_sum import times_sparse
 from .composite import Composite
 from .dense import SplittingWarm
 from .interfaces import Plan, Run

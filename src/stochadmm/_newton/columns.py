@@ -26,8 +26,8 @@ from ..penalties import Stacked, segments
 from ..problem import Problem
 from ..risk import Evaluation, loss_of_rows
 from ..risk.dual import pull_back
+from ..risk.finite_sum import as_finite_sum, some_columns
 from ..risk.metrics import column_energies
-from ..risk.parts import as_finite_sum, some_columns
 from ..second_order import why_no_form
 from .composite import Composite
 from .dense import SplittingWarm, why_no_dense_model

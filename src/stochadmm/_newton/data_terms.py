@@ -14,9 +14,10 @@ import numpy as np
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..risk import Evaluation, FiniteSum
-from ..risk.parts import as_finite_sum, at_predictions
+from ..risk.finite_sum import as_finite_sum, at_predictions
+from ..risk.passes import Sample, Sums
 from ..risk.sampling import Coin
-from ..streaming import Sample, StreamedSum, Sums, facts_of, fastest, loss_of_source
+from ..risk.streamed import StreamedSum, facts_of, fastest, loss_of_source
 from .line_search import LENGTHS, Line
 
 

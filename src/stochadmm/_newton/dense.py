@@ -16,8 +16,8 @@ from ..problem import Problem
 from ..quadratic import QuadraticResult
 from ..risk import Evaluation, FiniteSum, loss_of_rows
 from ..risk.curvature import LIMITS, RowSample, SampledHessian, is_implicit, shares_curvature
+from ..risk.finite_sum import as_finite_sum, row_products, some_rows
 from ..risk.metrics import row_sampler, sampler_reads
-from ..risk.parts import as_finite_sum, row_products, some_rows
 from ..risk.sampling import evenly
 from ..second_order import is_quadratic, structured, why_no_form
 from .composite import Composite

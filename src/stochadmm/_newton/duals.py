@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..certificates import CertificateOptions, DualPoint, corrected_point
-from ..risk.parts import as_finite_sum
+from ..risk.finite_sum import as_finite_sum
 from .composite import Composite
 from .dense import RowHessian, affordable_rows, with_exact_zeros
 from .interfaces import Candidate, NewtonState, Run

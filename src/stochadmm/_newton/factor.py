@@ -23,9 +23,9 @@ from ..forms.one_block import OneBlock
 from ..forms.structure import Structure
 from ..penalties import segments
 from ..risk import FiniteSum
+from ..risk.finite_sum import as_finite_sum, dense_rows
 from ..risk.metrics import column_energies
-from ..risk.parts import as_finite_sum, dense_rows
-from ..risk.weights import sample_weights
+from ..risk.targets import sample_weights
 from .composite import Composite
 
 FEW_ROWS = 3000

@@ -21,7 +21,7 @@ from ..certificates import DualPoint, clear_free_directions
 from ..forms.one_block import OneBlock, dual_scale, one_block
 from ..problem import Problem
 from ..risk import loss_of_rows
-from ..risk.parts import as_finite_sum
+from ..risk.finite_sum import as_finite_sum
 from ..second_order import why_no_form
 from .clusters import clusters_of, free_clusters, restricted
 from .composite import Composite

@@ -7,7 +7,7 @@
 A run begins at the solution of a uniform sample, which the opening read has left. The read after
 it draws the sample anew, so that rare columns are seen. A dual point needs no read and no number
 per row: the rows outside the sample are replaced by their tangent at w
-(`stochadmm.streaming.tangent_term`), and the problem that remains, in memory, is solved by the
+(`stochadmm.risk.tangent.tangent_term`), and the problem that remains, in memory, is solved by the
 same loop; its bound holds for the whole problem.
 """
 
@@ -27,8 +27,9 @@ from ..forms.one_block import OneBlock
 from ..problem import Pair, Problem
 from ..risk import Evaluation
 from ..risk.curvature import RowSample, SampledHessian, shares_curvature
-from ..risk.parts import as_finite_sum
-from ..streaming import in_memory, loss_of_source, tangent_term
+from ..risk.finite_sum import as_finite_sum
+from ..risk.streamed import in_memory, loss_of_source
+from ..risk.tangent import tangent_term
 from .composite import Composite
 from .data_terms import RowsFromSource, SourceEvaluation
 from .dense import DenseSplitting, RowHessian, SampledRows, SplittingWarm

@@ -15,7 +15,7 @@ from ..data import CSR
 from ..linear_algebra.dense import weighted_gram
 from ..risk import Evaluation, FiniteSum
 from ..risk.dual import pull_back
-from ..risk.weights import sample_weights, weighted
+from ..risk.targets import sample_weights, weighted
 from .options import PROOF
 from .rounding import TINY, UNIT
 

@@ -15,7 +15,7 @@ from ..penalties import Zero
 from ..problem import Pair, Problem, objective_at_zero
 from ..risk import Evaluation, FiniteSum, loss_of_rows
 from ..risk.dual import mean_conjugate
-from ..streaming import StreamedSum, facts_of, in_memory, loss_of_source
+from ..risk.streamed import StreamedSum, facts_of, in_memory, loss_of_source
 from .certify import has_certificate
 from .null_space import clear_free_directions
 from .options import PROOF

@@ -14,7 +14,7 @@ from ..kernels.passes import compensated_adjoint
 from ..risk import FiniteSum
 from ..risk.dual import add_compensated, two_product
 from ..risk.metrics import column_energies
-from ..risk.weights import sample_weights, weighted
+from ..risk.targets import sample_weights, weighted
 
 EPS = float(np.finfo(np.float64).eps)
 UNIT = 16 * EPS

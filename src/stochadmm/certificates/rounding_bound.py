@@ -37,7 +37,7 @@ from ..penalties import segments
 from ..risk import FiniteSum
 from ..risk.dual import dual_margin, has_margins, least_conjugate, mean_conjugate, pull_back
 from ..risk.metrics import column_energies
-from ..risk.weights import weighted
+from ..risk.targets import weighted
 from .dependence import nullity
 from .null_space import FreeSpace
 from .options import PROOF

@@ -12,7 +12,7 @@ from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
 from ..risk.dual import mean_conjugate
-from ..risk.weights import sample_weights, weighted
+from ..risk.targets import sample_weights, weighted
 from .options import OPTIONS, PROOF, CertificateOptions
 from .rounding import UNIT, per_row, residual, rounding, unsettled
 from .rounding_bound import charge, least_value

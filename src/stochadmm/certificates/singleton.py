@@ -11,7 +11,7 @@ from ..base.workspace import Workspace
 from ..forms.elimination import only_pair
 from ..problem import Pair, Problem
 from ..risk import Evaluation
-from ..risk.parts import as_finite_sum
+from ..risk.finite_sum import as_finite_sum
 from .repair import is_rounding
 
 SHORT = 1e-6

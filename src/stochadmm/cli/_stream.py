@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from stochadmm.data import n_outputs, open_source
-from stochadmm.streaming import as_bytes, targets_of
+from stochadmm.risk.looks import targets_of
+from stochadmm.risk.streamed import as_bytes
 
 from ._columns import check_names
 from ._design import Design

@@ -12,8 +12,7 @@ from threading import Event
 from typing import Any
 
 from ..data import Shard
-from ._remote import TaskFailed, value_of
-from ._tree import EngineLost, Node, add_node, tasks_of
+from ._tree import EngineLost, Node, TaskFailed, add_node, tasks_of, value_of
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..data import Shard
-from ._remote import TaskFailed, outcome, value_of
-from ._tree import EngineLost, add_node, tasks_of
+from ._tree import EngineLost, TaskFailed, add_node, outcome, tasks_of, value_of
 
 
 @dataclass(frozen=True)

@@ -4,36 +4,28 @@ A source is a description: how many rows and columns there are, and shards that 
 and again, in this process or in another. Nothing is read before a pass asks for it.
 """
 
-from ._arrays import ArraySource
-from ._as_source import as_source, is_source
+from ._arrays import ArraySource, as_source, is_source
 from ._columns import Asked, Fitted
-from ._csr import CSRRows
-from ._csr_files import CSRFiles
+from ._copies import Lanes, Scratch, ScratchOptions, scratch_for, shuffle_for, spill
 from ._dask import DaskSource, is_dask, is_frame
-from ._dense import DenseRows
-from ._files import NpyFiles
-from ._float16 import HalfRows, half_rows
-from ._moments import columns_of, mean_and_deviation, moments
-from ._open import list_files, open_for, open_source
-from ._origins import Origins, check_origins
-from ._parquet import ArrowFiles
+from ._files import CSRFiles, NpyFiles
 from ._protocol import (
     Block,
     DataError,
+    Origins,
     Shard,
     Source,
+    bytes_of,
     check_block,
+    check_origins,
+    decodes,
     in_parts,
     is_numeric,
+    is_on_dask,
     n_outputs,
     part_of,
     pieces_of,
 )
-from ._scratch import Scratch, ScratchOptions, decodes, scratch_for
-from ._shuffle import Lanes, shuffle_for
-from ._source_of_arrays import Rows, as_rows, check_finite, checked_rows
-from ._spill import spill
-from ._streams import ArrowStreams
 from ._views import (
     Changed,
     Combined,
@@ -41,11 +33,29 @@ from ._views import (
     Labels,
     Rescaled,
     SomeRows,
-    bytes_of,
-    is_on_dask,
     toss,
 )
-from .rows import ALL, CSR, DENSE, Blocking, ColumnMoments, Reads, cut
+from .formats import list_files, open_for, open_source
+from .formats.arrow import ArrowFiles, ArrowStreams
+from .rows import (
+    ALL,
+    CSR,
+    DENSE,
+    Blocking,
+    ColumnMoments,
+    CSRRows,
+    DenseRows,
+    HalfRows,
+    Reads,
+    Rows,
+    as_rows,
+    check_finite,
+    checked_rows,
+    cut,
+    half_rows,
+    mean_and_deviation,
+    moments,
+)
 
 __all__ = [
     "ALL",
@@ -87,7 +97,6 @@ __all__ = [
     "check_finite",
     "check_origins",
     "checked_rows",
-    "columns_of",
     "cut",
     "decodes",
     "half_rows",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from scipy import sparse
 
 from ..base.fingerprint import fingerprint
 from ..base.protocols import Array
-from ..base.validation import is_sparse
-from ._protocol import Block, DataError, Shard, check_csr, cuts, rows_per_block, width
+from ..base.validation import is_sparse, refuse_masked
+from ._dask import DaskSource, is_dask
+from ._protocol import Block, DataError, Shard, Source, check_csr, cuts, rows_per_block, width
+from .rows import bytes_per_row, wide
 
 
 @dataclass(frozen=True)
@@ -128,14 +131,6 @@ class ArraySource:
         return fingerprint(*(_mapped(part) or part for part in parts))
 
 
-def bytes_per_row(X: Any) -> int:
-    """Return the mean size of a row."""
-    if is_sparse(X):
-        size = X.data.itemsize + X.indices.itemsize
-        return max(1, int(X.nnz * size) // max(1, int(X.shape[0])))
-    return int(X.shape[1] * np.dtype(X.dtype).itemsize)
-
-
 def _mapped(array: Any) -> str | None:
     """Return what stands for the content of a memory map."""
     if not isinstance(array, np.memmap) or array.filename is None:
@@ -144,10 +139,50 @@ def _mapped(array: Any) -> str | None:
     return f"{array.filename} {about.st_size} {about.st_mtime_ns} {array.shape} {array.offset}"
 
 
-def wide(X: Array) -> Array:
-    """Return float16 as float32, whole numbers as float64."""
-    return np.asarray(X, dtype=np.float32 if X.dtype == np.float16 else np.float64)
-
-
 def _part(array: Any, rows: slice) -> Array | None:
     return None if array is None else np.asarray(array[rows])
+
+
+def is_source(X: object) -> TypeGuard[Source]:
+    """Say whether rows are given as a source.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.data import ArraySource, is_source
+    >>> is_source(ArraySource(np.eye(2), np.ones(2))), is_source(np.eye(2))
+    (True, False)
+    """
+    return isinstance(X, Source)
+
+
+def as_source(
+    X: Any, y: Any = None, weight: Any = None, offset: Any = None, largest: float = math.inf
+) -> Source | None:
+    """Return a source, Dask collections or a large memory map as a source; None for other rows.
+
+    Parameters
+    ----------
+    X, y, weight, offset : Any
+        As the user gave them; a source has the last three itself.
+    largest : float, default=inf
+        Bytes up to which a memory map is worked on in memory.
+    """
+    if is_dask(X):
+        if y is None:
+            raise ValueError("y is missing; pass the targets as a Dask collection cut like X")
+        return DaskSource.of(X, y, weight, offset)
+    if isinstance(X, np.memmap) and X.nbytes > largest and np.ndim(y) == 1:
+        for name, part in (("y", y), ("sample_weight", weight), ("offset", offset)):
+            refuse_masked(part, name)
+        # a list or a column of a frame is an array then; a memory map stays one
+        parts = (None if part is None else np.asanyarray(part) for part in (y, weight, offset))
+        return ArraySource(X, *parts)
+    if not is_source(X):
+        return None
+    for name, value in (("y", y), ("sample_weight", weight), ("offset", offset)):
+        if value is not None:
+            raise ValueError(
+                f"{name} is given beside a source, which has its own; name it in stochadmm.open"
+            )
+    return X

@@ -11,8 +11,8 @@ from scipy import sparse
 
 from ..base.capabilities import has_members
 from ..base.protocols import Array
-from ._arrays import bytes_per_row, wide
 from ._protocol import Block, DataError, Shard, check_csr, rows_per_block, width
+from .rows import bytes_per_row, wide
 
 
 @dataclass(frozen=True)

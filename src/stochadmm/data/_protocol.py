@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+import os
 import struct
 import tokenize
 import zipfile
@@ -10,6 +12,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,7 +21,7 @@ import numpy as np
 from ..base.capabilities import fact, has_members
 from ..base.protocols import Array
 from ..base.validation import is_sparse
-from ._source_of_arrays import Rows, as_rows
+from .rows import Rows, as_rows
 
 
 @dataclass(frozen=True)
@@ -308,3 +311,84 @@ def check_block(block: Block, labels: bool = False) -> Block:
         remedy = "rescale the column" if np.isfinite(value) else "remove or impute such rows"
         raise DataError(f"{block.place}: {name} has {what} in row {block.first + bad}; {remedy}")
     return block
+
+
+def decodes(source: Source) -> bool:
+    """Say whether a source says that its rows have to be decoded at every pass."""
+    return bool(fact(source, "decodes"))
+
+
+def is_on_dask(source: Source) -> bool:
+    """Say whether the rows of a source are partitions of Dask collections."""
+    return bool(fact(source, "on_dask"))
+
+
+def bytes_of(source: Source) -> int:
+    """Return the bytes of the rows of a source as numbers in memory, about.
+
+    Those of CSR rows are their entries where a source knows them, and dense rows otherwise.
+    """
+    known: int | None = fact(source, "n_bytes")
+    if known is not None:
+        return known
+    return source.n_rows * source.n_columns * np.dtype(source.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Origins:
+    """Files as they were when a source was opened.
+
+    Parameters
+    ----------
+    paths : tuple of str
+        The files that the user named.
+    stamps : tuple of tuples of int
+        Size, time of the last change and number on the disk of each.
+    copied : bool
+        Whether rows are read from a copy of them, which does not change with them.
+    """
+
+    paths: tuple[str, ...]
+    stamps: tuple[tuple[int, int, int], ...]
+    copied: bool = False
+
+    @classmethod
+    def of(cls, paths: Sequence[Any], copied: bool = False) -> Origins:
+        """Look at files."""
+        names = tuple(map(str, paths))
+        return cls(names, tuple(map(_stamp, names)), copied)
+
+    @property
+    def fingerprint(self) -> str:
+        """From names, sizes and times of the files: those of a file put back are the same."""
+        found = [(path, *stamp[:2]) for path, stamp in zip(self.paths, self.stamps, strict=True)]
+        return blake2b(json.dumps(found).encode(), digest_size=16).hexdigest()
+
+    @property
+    def where(self) -> str:
+        """The files, for messages."""
+        first, more = self.paths[0], len(self.paths) - 1
+        return f"{first} and {more} more" if more else first
+
+    def check(self) -> None:
+        """Raise where a file that is read again and again is not the one that was opened."""
+        if self.copied:
+            return
+        for path, stamp in zip(self.paths, self.stamps, strict=True):
+            if _stamp(path) != stamp:
+                raise DataError(
+                    f"{path} has changed since it was opened; open it again, and leave it as it "
+                    "is until a run has ended"
+                )
+
+
+def check_origins(source: object) -> None:
+    """Raise where a file behind a source is not the one that was opened."""
+    origins: Origins | None = fact(source, "origins")
+    if origins is not None:
+        origins.check()
+
+
+def _stamp(path: str) -> tuple[int, int, int]:
+    about = os.stat(path)
+    return about.st_size, about.st_mtime_ns, about.st_ino

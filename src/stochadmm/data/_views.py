@@ -14,8 +14,7 @@ from ..base.capabilities import fact
 from ..base.fingerprint import fingerprint
 from ..base.protocols import Array
 from ..base.validation import is_sparse
-from ._protocol import Block, Shard, Source, n_outputs, part_of
-from ._scratch import decodes
+from ._protocol import Block, Shard, Source, bytes_of, decodes, is_on_dask, n_outputs, part_of
 
 
 class Change(Protocol):
@@ -318,19 +317,3 @@ class SomeRows(View):
     def fingerprint(self) -> str:
         """That of the rows and of the fold."""
         return fingerprint(self.source.fingerprint, self.fold)
-
-
-def is_on_dask(source: Source) -> bool:
-    """Say whether the rows of a source are partitions of Dask collections."""
-    return bool(fact(source, "on_dask"))
-
-
-def bytes_of(source: Source) -> int:
-    """Return the bytes of the rows of a source as numbers in memory, about.
-
-    Those of CSR rows are their entries where a source knows them, and dense rows otherwise.
-    """
-    known: int | None = fact(source, "n_bytes")
-    if known is not None:
-        return known
-    return source.n_rows * source.n_columns * np.dtype(source.dtype).itemsize

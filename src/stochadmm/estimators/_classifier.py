@@ -19,7 +19,7 @@ from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import Array
 from ..base.validation import refuse_masked
 from ..data import Changed, Labels, Source, is_source
-from ..streaming import targets_of
+from ..risk.looks import targets_of
 from . import _data
 from ._base import StructuredModel
 from ._callbacks import with_callbacks

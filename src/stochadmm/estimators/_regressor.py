@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import Array
 from ..data import Source, is_source, n_outputs
-from ..streaming import sampled_targets
+from ..risk.looks import sampled_targets
 from . import _data
 from ._base import StructuredModel
 from ._callbacks import with_callbacks

@@ -16,12 +16,12 @@ from ..base.capabilities import fact
 from ..base.fingerprint import fingerprint
 from ..base.workspace import Workspace
 from ..problem import Problem
+from ..risk.streamed import loss_of_source
 from ..run.loop import Limits
 from ..run.minimize import Request
 from ..run.minimize import solve as solve_in
 from ..run.result import Record, Result, Status
 from ..run.stopping import Gap, Polished, Rule
-from ..streaming import loss_of_source
 from ._data import Data
 from .prediction_range import in_range
 

@@ -31,8 +31,10 @@ from ..data import (
 )
 from ..losses import Logistic, Multinomial, Squared
 from ..problem import Problem
+from ..risk.looks import column_means
+from ..risk.passes import Sample
 from ..risk.sampling import Coin
-from ..streaming import BUDGET, Sample, StreamedSum, as_bytes, column_means
+from ..risk.streamed import BUDGET, StreamedSum, as_bytes
 from . import refit
 from ._data import Data, checked_offset, checked_rows, checked_weight, several_weights, units
 from ._scores import FAR, best_constant, share_explained

@@ -14,11 +14,11 @@ from ..base.capabilities import Has, fact, offers
 from ..base.workspace import Workspace
 from ..problem import Problem
 from ..risk import FiniteSum
+from ..risk.streamed import StreamedSum, loss_of_source
 from ..run.null_model import null_model
 from ..run.path import alpha_max
 from ..run.prediction_range import ROUNDING, beyond_range, wider
 from ..run.result import Result
-from ..streaming import StreamedSum, loss_of_source
 
 MOST_ROUNDS = 8
 """Each goes twice as far as the one before: the last to the end of what numbers hold."""

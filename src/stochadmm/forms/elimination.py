@@ -30,7 +30,7 @@ from ..operators import Identity, Matrix, identity_scale
 from ..penalties import Stacked
 from ..problem import Pair, Problem
 from ..risk import FiniteSum, loss_of_rows
-from ..risk.parts import as_finite_sum
+from ..risk.finite_sum import as_finite_sum
 from .smooth_term import as_penalty
 
 UNITS = 8.0

@@ -48,7 +48,7 @@ from ..operators import (
 from ..penalties import ElementwisePenalty, Stacked, Zero, held_at_zero, segments
 from ..problem import Pair, Problem, objective_at_zero
 from ..risk import FiniteSum, loss_of_rows
-from ..risk.parts import with_rows
+from ..risk.finite_sum import with_rows
 
 SPREAD = 1e4
 """Ratio of the largest to the smallest typical entry of a column from which on columns are scaled:

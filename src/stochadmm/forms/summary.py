@@ -10,7 +10,8 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
-from ..streaming import Rounding, Summary, loss_of_source, summarize
+from ..risk.moments import Rounding, Summary, summarize
+from ..risk.streamed import loss_of_source
 from .equilibrate import free_intercept
 
 

@@ -5,7 +5,7 @@
 V (an intercept, unpenalized columns) is found by Newton's method on the predictions, without
 reading the other columns. phi is as smooth as the loss, its gradient is that of the loss in W at
 the best V, and the derivatives there satisfy the dual constraint of the free rows. Where the free
-columns nearly depend on each other, V are the coefficients of a basis (`risk.free_columns`).
+columns nearly depend on each other, V are the coefficients of a basis (`risk.split_columns`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..data import Blocking
 from ..risk import FiniteSum
 from ..risk.dual import mean_conjugate
 from ..risk.split_columns import SplitColumns
-from ..risk.weights import sample_weights
+from ..risk.targets import sample_weights
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from ..data import ALL
 from ..linear_algebra.dense import weighted_gram
 from ..linear_algebra.implicit import Implicit
 from .finite_sum import FiniteSum
-from .weights import sample_weights, weighted
+from .targets import sample_weights, weighted
 
 
 @dataclass(frozen=True)

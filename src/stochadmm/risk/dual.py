@@ -11,7 +11,7 @@ from ..base.protocols import Array
 from ..data import cut
 from ..kernels.extension import available
 from .finite_sum import FiniteSum
-from .weights import sample_weights, weighted
+from .targets import sample_weights, weighted
 
 BYTES_AT_A_TIME = 1 << 19
 """Of derivatives whose conjugates are made together: what comes between stays in a cache."""

@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, eigsh
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Loss, Shape
 from ..base.validation import check_sparse
 from ..data import ALL, CSR, DENSE, Rows, check_finite, checked_rows, cut
@@ -23,13 +26,18 @@ from ..kernels.extension import available
 from ..kernels.passes import full_pass, gram_pass
 from ..kernels.views import DataView
 from ..linear_algebra import threads
-from ._checks import check_loss, check_offset, check_targets, check_weight, n_outputs
-from .constants import mean_constant, run_constant
 from .evaluation import Evaluation
-from .passes import Passes
 from .sampling import Runs
+from .targets import (
+    check_loss,
+    check_offset,
+    check_targets,
+    check_weight,
+    n_outputs,
+    weighted,
+    weights_in,
+)
 from .views import data_view, pass_view
-from .weights import weighted, weights_in
 
 __all__ = ["CSR", "DENSE", "Evaluation", "FiniteSum", "Passes"]
 
@@ -426,3 +434,211 @@ class FiniteSum:
         block = self.rows.take(rows)
         product = block.matvec(v[: self.n_features]) + (v[-1] if self.intercept else 0)
         return self.pull_back_block(block, product if weight is None else product * weight[rows])
+
+
+GRAM_COLUMNS = 128
+"""Columns up to which one Gram matrix is cheaper than a Lanczos iteration."""
+
+
+def mean_constant(f2: FiniteSum) -> float:
+    """Return Lf, a bound on the constant of the mean, within about one percent."""
+    d, curvatures = f2.n_columns, f2.row_curvatures
+    if f2.n_terms == 1 or not curvatures.any():
+        return float(f2.loss.curvature_bound * curvatures.max())
+    if d <= GRAM_COLUMNS:
+        top = float(np.linalg.eigvalsh(f2.gram())[-1]) * (1 + 1e-9)
+    else:
+        # A'A and AA' have the same largest eigenvalue; ARPACK keeps twenty vectors of its side
+        wide = d > 10 * f2.n_terms
+        side, of = (f2.n_terms, _row_product(f2)) if wide else (d, f2.gram_product)
+        start = np.ones(side, dtype=np.float64)
+        product = LinearOperator((side, side), matvec=of, dtype=np.float64)
+        top = 1.01 * float(eigsh(product, k=1, v0=start, tol=3e-3, return_eigenvectors=False)[0])
+    mean = float(curvatures.astype(np.float64).mean())
+    return float(f2.loss.curvature_bound * min(top, mean))
+
+
+def _row_product(f2: FiniteSum) -> Callable[[Array], Array]:
+    """Return the product with ``Q^(1/2) A A' Q^(1/2) / n``, rows on both sides."""
+    root = np.ones(f2.n_terms) if f2.row_weight is None else np.sqrt(f2.row_weight)
+
+    def product(v: Array) -> Array:
+        u = root * np.ravel(v)
+        image = f2.rows.matvec(f2.rows.rmatvec(u.astype(f2.dtype))) + f2.intercept * u.sum()
+        return np.asarray(root * image / f2.n_terms, dtype=np.float64)
+
+    return product
+
+
+def mean_row_curvature(f2: FiniteSum) -> float:
+    """Return the mean constant of the terms without the loss's bound; one read."""
+    return float(np.mean(f2.row_curvatures, dtype=np.float64))
+
+
+def run_constant(f2: FiniteSum, runs: Runs) -> float:
+    """Return a bound on the largest constant of the mean over one run of rows.
+
+    By the largest absolute row sum of the run's Gram matrix, which is at least its norm.
+    """
+    if runs.n_runs == runs.n_rows:
+        return f2.lipschitz_max
+    largest = 0.0
+    edges = np.arange(runs.n_runs + 1) * runs.n_rows // runs.n_runs
+    # sums over the runs of a block are dense for dense rows only
+    dense = f2.storage != CSR
+    width = 8 * f2.n_features if dense else 1 + f2.n_entries // f2.n_terms
+    per_block = max(1, (1 << 19) // (width * runs.length))
+    for first in range(0, runs.n_runs, per_block):
+        largest = max(largest, _largest_sum(f2, edges[first : first + per_block + 1]))
+    return float(min(f2.loss.curvature_bound * largest, f2.lipschitz_max))
+
+
+def _largest_sum(f2: FiniteSum, edges: Array) -> float:
+    """Return the largest row sum of a run's Gram matrix, over consecutive runs."""
+    rows, sizes = slice(int(edges[0]), int(edges[-1])), np.diff(edges)
+    root = None if f2.row_weight is None else np.sqrt(f2.row_weight[rows])
+    block = abs(f2.rows.take(rows).X)
+    which = np.repeat(np.arange(sizes.size), sizes)
+    ones = np.ones(which.size, dtype=f2.dtype)
+    member = sparse.csr_array((ones, (which, np.arange(which.size))))
+    # |G|_inf <= max_i sum_k |a_i|.|a_k|, with equality for rows of one sign
+    if f2.storage == CSR:
+        block = block if root is None else sparse.diags_array(root) @ block
+        near = np.asarray(block.multiply((member @ block)[which]).sum(axis=1)).ravel()
+    else:
+        block = block if root is None else block * root[:, None]
+        near = np.einsum("ij,ij->i", block, (member @ block)[which])
+    if f2.intercept:
+        own = np.ones(which.size) if root is None else root
+        near = near + own * (member @ own)[which]
+    return float((near / sizes[which]).max())
+
+
+@dataclass(frozen=True)
+class Passes:
+    """How a pass over all rows is cut.
+
+    Parameters
+    ----------
+    part_bytes : int
+        Work below which a part is not worth another thread.
+    most_parts : int
+        Parts at most: each adds up a gradient of its own.
+    fewest_rows : int
+        Rows of a part at least.
+    rows_per_sum : int
+        Rows whose sums a compiled pass keeps in the data's type before they are added in float64.
+    predictions : int
+        Predictions that are in memory at a time where only their sum is asked for.
+    """
+
+    part_bytes: int = 1 << 21
+    most_parts: int = 16
+    fewest_rows: int = 256
+    rows_per_sum: int = 1 << 14
+    predictions: int = 1 << 20
+
+    def parts(self, n_rows: int, n_bytes: int) -> list[slice]:
+        """Return the row ranges that threads share, one where there is little work."""
+        parts = min(n_bytes // self.part_bytes, n_rows // self.fewest_rows, self.most_parts)
+        return threads.ranges(n_rows, parts)
+
+    def few(self, part: slice, n_outputs: int) -> Iterator[slice]:
+        """Yield ranges of a part whose predictions are few."""
+        return cut(part.start, part.stop, max(self.fewest_rows, self.predictions // n_outputs))
+
+
+def loss_of_rows(f2: object, *wanted: Has) -> FiniteSum | None:
+    """Return a data term that is a mean loss over rows in memory; None for any other.
+
+    None also where its loss does not offer all that is wanted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stochadmm.base.capabilities import Has
+    >>> from stochadmm.losses import Squared
+    >>> from stochadmm.risk import FiniteSum, loss_of_rows
+    >>> f2 = FiniteSum(Squared(), np.eye(2), np.ones(2))
+    >>> loss_of_rows(f2, Has.CONJUGATE) is f2, loss_of_rows(f2, Has.BY_CLASS), loss_of_rows(None)
+    (True, None, None)
+    """
+    return f2 if isinstance(f2, FiniteSum) and offers(f2.loss, *wanted) else None
+
+
+def as_finite_sum(f2: object) -> FiniteSum:
+    """Return a data term that is a mean loss over rows in memory; raise for any other."""
+    found = loss_of_rows(f2)
+    if found is None:
+        raise TypeError(
+            f"f2 is {type(f2).__name__}, expected a FiniteSum of rows in memory; use 'auto'"
+        )
+    return found
+
+
+def some_rows(f2: FiniteSum, rows: NDArray[np.intp]) -> FiniteSum:
+    """Return the mean loss over some rows."""
+    weight, offset = (None if a is None else a[rows] for a in (f2.weight, f2.offset))
+    return FiniteSum(
+        f2.loss, f2.rows.take(rows), f2.y[rows], weight, intercept=f2.intercept, offset=offset
+    )
+
+
+def as_matrix(f2: FiniteSum) -> FiniteSum:
+    """Return the same mean loss of a matrix of coefficients: one column where it had a vector."""
+    if f2.n_outputs is not None:
+        return f2
+    offset = None if f2.offset is None else f2.offset[:, None]
+    return FiniteSum(
+        f2.loss, f2.rows, f2.y[:, None], f2.weight, intercept=f2.intercept, offset=offset
+    )
+
+
+def some_columns(f2: FiniteSum, columns: NDArray[np.intp]) -> FiniteSum:
+    """Return the mean loss where all coefficients but those of some columns are zero.
+
+    An intercept stays, whether its column is named or not.
+    """
+    own = columns[columns < f2.n_features]
+    return with_rows(f2, f2.rows.columns(own))
+
+
+def with_rows(f2: FiniteSum, rows: Rows) -> FiniteSum:
+    """Return the same loss, targets and weights with other rows."""
+    return FiniteSum(f2.loss, rows, f2.y, f2.weight, intercept=f2.intercept, offset=f2.offset)
+
+
+def row_products(f2: FiniteSum, scattered: float) -> float:
+    """Return the multiplications that a row's part of a Gram matrix is worth.
+
+    One of sparse rows, which write to scattered places, takes as long as ``scattered`` of dense.
+    """
+    d = f2.n_columns
+    if f2.storage != CSR:
+        return float(d * d)
+    filled = f2.rows.entries_per_row() + f2.intercept
+    return float(min(d * d, 1 + scattered * np.mean(filled**2)))
+
+
+def at_predictions(f2: FiniteSum, x: Array, z: Array) -> Evaluation:
+    """Return the evaluation at x, whose predictions are known: half a read of the rows."""
+    u = f2.derivative(z)
+    gradient = (f2.pull_back(f2.weighted(u)) / f2.n_terms).astype(f2.dtype, copy=False)
+    return Evaluation(x, f2.value_at(z), gradient, z, u)
+
+
+def dense_rows(f2: FiniteSum) -> Array:
+    """Return the rows in float64 as a dense matrix, with the intercept's column of ones."""
+    return (f2.rows.with_ones() if f2.intercept else f2.rows).dense()
+
+
+def times_sparse(f2: FiniteSum, P: Any) -> Array:
+    """Return the rows, intercept included, times a sparse matrix as a dense one in float64."""
+    d = f2.n_features
+    used = np.flatnonzero(np.diff(P.indptr[: d + 1]))
+    turned = sparse.csr_array(P[used].T)
+    out = np.empty((f2.n_terms, P.shape[1]))
+    for rows, block in f2.rows.blocks():
+        product: Any = (turned @ block.X[:, used].T).T
+        out[rows] = product.toarray() if f2.storage == CSR else product
+    return out + P[[d]].toarray() if f2.intercept else out

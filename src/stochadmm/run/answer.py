@@ -18,8 +18,8 @@ from ..forms.equilibrate import Units
 from ..forms.summary import Summarized, checked_against_rows
 from ..problem import Pair, Problem
 from ..risk.finite_sum import FiniteSum
+from ..risk.streamed import StreamedSum
 from ..solvers import State, start_point
-from ..streaming import StreamedSum
 from .monitor import DISPROVED, Measured, Memory, Monitor, final_status, infeasibility
 from .result import Record, Result, Status, point_and_dual
 from .stopping import Rule

@@ -26,8 +26,9 @@ from ..base.validation import generator, is_between, is_whole
 from ..base.workspace import Workspace
 from ..forms.dense_step import LARGEST_DENSE
 from ..problem import Problem
+from ..risk.passes import counted_reads
+from ..risk.streamed import facts_of, loss_of_source
 from ..solvers import ENGINES, AnySolver, State, choose_engine, start_point
-from ..streaming import counted_reads, facts_of, loss_of_source
 from .answer import About, Resumable, finish
 from .checkpoint import Checkpoint, load
 from .monitor import Measured, Monitor

@@ -21,8 +21,9 @@ from ..forms.equilibrate import equilibrated
 from ..forms.summary import summarized
 from ..problem import Problem
 from ..risk import loss_of_rows
+from ..risk.passes import counted_reads
+from ..risk.streamed import as_bytes
 from ..solvers import State, as_solver
-from ..streaming import as_bytes, counted_reads
 from .answer import result_of, start_in, start_without_rows, summary_result
 from .checkpoint import Checkpoint
 from .loop import Callback, Limits, Run, Stopwatch, begin, epochs

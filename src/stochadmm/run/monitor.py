@@ -30,8 +30,8 @@ from ..forms.one_block import has_one_block, one_block
 from ..problem import Pair, Problem, objective_at_zero
 from ..risk import Evaluation, loss_of_rows
 from ..risk.metrics import column_energies
+from ..risk.streamed import loss_of_source
 from ..solvers import State
-from ..streaming import loss_of_source
 from .prediction_range import ROUNDING, beyond_range, why_not_exact
 from .result import Record, Status
 from .stopping import Rule

@@ -20,7 +20,7 @@ from ..penalties import Separable
 from ..problem import Pair, Problem
 from ..risk import FiniteSum, loss_of_rows
 from ..risk.curvature import RowSample, SampledHessian, shares_curvature
-from ..streaming import StreamedSum, first_pass, in_memory, loss_of_source
+from ..risk.streamed import StreamedSum, first_pass, in_memory, loss_of_source
 from .minimize import minimize
 from .stopping import Polished
 

@@ -15,7 +15,7 @@ from .. import cluster
 from ..base.capabilities import Has, fact, offers
 from ..base.protocols import Array
 from ..data import Shard
-from ..streaming import loss_of_source
+from ..risk.streamed import loss_of_source
 
 ROUNDING = 1e-6
 """How far beyond is nothing: the parabola differs from the loss by a sixth of its cube."""

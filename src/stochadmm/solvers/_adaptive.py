@@ -45,8 +45,8 @@ from ..operators import squared_norm
 from ..problem import Pair, Problem
 from ..risk import FiniteSum, loss_of_rows
 from ..risk.evaluation import Evaluation
+from ..risk.finite_sum import as_finite_sum, at_predictions, some_rows
 from ..risk.gradients import Anchored
-from ..risk.parts import as_finite_sum, at_predictions, some_rows
 from ..risk.sampling import Runs, evenly
 from ..second_order import backtrack, rounding
 from . import defaults

@@ -19,7 +19,7 @@ from ..base.workspace import Workspace
 from ..data import Source, decodes, in_parts
 from ..problem import Pair, Problem
 from ..risk import Evaluation
-from ..streaming import loss_of_source
+from ..risk.streamed import loss_of_source
 
 ENGINES = ("auto", "compiled", "reference")
 

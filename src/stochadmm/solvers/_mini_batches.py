@@ -19,19 +19,12 @@ from ..base.workspace import Workspace
 from ..data import in_parts
 from ..problem import Problem
 from ..risk import loss_of_rows
+from ..risk.finite_sum import as_finite_sum
 from ..risk.gradients import Anchored
 from ..risk.metrics import data_metric
-from ..risk.parts import as_finite_sum
 from ..risk.sampling import Runs
-from ..streaming import (
-    Drawn,
-    facts_of,
-    fastest,
-    loss_of_source,
-    opened,
-    streamed_metric,
-    windows,
-)
+from ..risk.streamed import facts_of, fastest, loss_of_source, opened, streamed_metric
+from ..risk.windows import Drawn, windows
 from ._base import State, choose_engine
 
 

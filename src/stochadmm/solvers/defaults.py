@@ -16,9 +16,10 @@ from ..base.validation import is_whole
 from ..base.workspace import Workspace
 from ..operators import squared_norm
 from ..problem import Problem, loss_at_zero
-from ..risk.constants import mean_row_curvature
+from ..risk.finite_sum import mean_row_curvature
 from ..risk.sampling import Runs
-from ..streaming import WindowRuns, loss_of_source, opened
+from ..risk.streamed import loss_of_source, opened
+from ..risk.windows import WindowRuns
 
 
 @dataclass(frozen=True)

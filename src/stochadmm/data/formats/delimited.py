@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from .._columns import Asked, is_number, pyarrow
-from .._origins import Origins
-from .._parquet import ArrowFiles
-from .._protocol import Source, decoding
+from .._protocol import Origins, Source, decoding
 from . import Format, Request
+from .arrow import ArrowFiles
 
 BLOCK = 1 << 25
 """Bytes of text that are parsed at a time; the first so many tell what a column holds."""

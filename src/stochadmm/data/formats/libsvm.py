@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .._csr_files import CSRFiles
-from .._origins import Origins
-from .._protocol import Block, DataError, Shard, Source, decoding
-from .._spill import spill
+from .._copies import spill
+from .._files import CSRFiles
+from .._protocol import Block, DataError, Origins, Shard, Source, decoding
 from . import Format, Request
 
 PIECE = 1 << 25

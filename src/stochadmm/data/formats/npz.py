@@ -16,8 +16,16 @@ from numpy.lib import format as npy
 from scipy import sparse
 
 from ...base.fingerprint import fingerprint
-from .._origins import Origins
-from .._protocol import Block, DataError, Source, decoding, no_targets, rows_per_block, width
+from .._protocol import (
+    Block,
+    DataError,
+    Origins,
+    Source,
+    decoding,
+    no_targets,
+    rows_per_block,
+    width,
+)
 from . import Format, Request
 
 CSR_PARTS = ("data", "indices", "indptr", "shape")

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._csr_files import CSRFiles
-from .._files import Npy, NpyFiles
-from .._origins import Origins
-from .._protocol import DataError, Source
+from .._files import CSRFiles, Npy, NpyFiles
+from .._protocol import DataError, Origins, Source
 from . import Format, Request
 
 

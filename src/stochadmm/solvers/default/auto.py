@@ -26,8 +26,8 @@ from ...forms.structure import LIMITS
 from ...problem import Pair, Problem
 from ...quadratic import DEFAULTS
 from ...risk import FiniteSum
+from ...risk.streamed import loss_of_source
 from ...second_order import is_quadratic
-from ...streaming import loss_of_source
 from .._base import AnySolver, Solver, State, choose_engine, get, register, start_point
 from ..newton import Newton
 from .coordinate_newton import EntryNewton

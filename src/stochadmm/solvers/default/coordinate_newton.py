@@ -29,7 +29,7 @@ from ...kernels.extension import available
 from ...low_rank import CurvedLoss
 from ...problem import Pair, Problem
 from ...risk import Evaluation, loss_of_rows
-from ...risk.parts import as_finite_sum, as_matrix
+from ...risk.finite_sum import as_finite_sum, as_matrix
 from ...second_order import is_quadratic
 from .._base import Solver, State, own_state, register, start_point
 from .handover import take_over

@@ -40,7 +40,7 @@ from ...low_rank import (
 from ...low_rank import why_not as why_not_low_rank
 from ...problem import Pair, Problem, objective_at_zero
 from ...risk import Evaluation, FiniteSum, loss_of_rows
-from ...risk.parts import as_finite_sum
+from ...risk.finite_sum import as_finite_sum
 from ...second_order import is_quadratic
 from .._base import Solver, State, own_state, register, start_point
 

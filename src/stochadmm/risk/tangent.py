@@ -29,10 +29,10 @@ import numpy as np
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..data import DenseRows
-from ..risk import FiniteSum
-from ..risk.weights import weighted
-from ._passes import Sample, Sums, by_rows
-from ._sum import Facts, StreamedSum, in_memory
+from . import FiniteSum
+from .passes import Sample, Sums, by_rows
+from .streamed import Facts, StreamedSum, in_memory
+from .targets import weighted
 
 EDGE = 4 * float(np.finfo(np.float64).eps)
 """Rounding of the ends of the domain of the tangent's conjugate."""

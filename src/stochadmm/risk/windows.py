@@ -15,18 +15,20 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.protocols import Array
 from ..data import DENSE, Block, Lanes, Rows, Shard, as_rows, check_origins, pieces_of
-from ..risk import Evaluation, FiniteSum
-from ..risk.gradients import Anchored
-from ..risk.sampling import Runs
-from ._reading import note_read
-from ._sum import StreamedSum
+from . import Evaluation, FiniteSum
+from .gradients import Anchored
+from .passes import note_read
+from .sampling import Runs
+
+if TYPE_CHECKING:
+    from .streamed import StreamedSum
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base.protocols import Array
-from ..data import CSR, Block, DataError, Shard, Source, check_block, columns_of, is_numeric
-from ._reading import add, over_blocks, over_source
+from ..data import (
+    CSR,
+    Block,
+    DataError,
+    Shard,
+    Source,
+    check_block,
+    is_numeric,
+    mean_and_deviation,
+)
+from .passes import add, over_blocks, over_source
 
 ENOUGH = 1 << 16  # targets: quartiles are then known to half a percent of a deviation
 
@@ -48,7 +57,12 @@ class _Sums:
 
 
 def _sums(block: Block) -> ColumnMeans:
-    weight, (mean, deviation) = float(block.weights.sum()), columns_of(block)
+    weight, columns = float(block.weights.sum()), block.X.shape[1]
+    mean, deviation = (
+        mean_and_deviation(block.X, block.weights)
+        if weight
+        else (np.zeros(columns), np.zeros(columns))
+    )
     return ColumnMeans(weight, mean, weight * deviation**2, block.rows.storage == CSR)
 
 
@@ -58,7 +72,7 @@ def column_means(source: Source, block_bytes: int = 1 << 24) -> ColumnMeans:
     Examples
     --------
     >>> import numpy as np, stochadmm as sa
-    >>> from stochadmm.streaming import column_means
+    >>> from stochadmm.risk.looks import column_means
     >>> found = column_means(sa.data.ArraySource(np.array([[1.0], [3.0]]), np.zeros(2)))
     >>> found.mean, found.deviation
     (array([2.]), array([1.]))
@@ -151,7 +165,7 @@ def targets_of(source: Source, most_classes: int = 0, block_bytes: int = 1 << 24
     Examples
     --------
     >>> import numpy as np, stochadmm as sa
-    >>> from stochadmm.streaming import targets_of
+    >>> from stochadmm.risk.looks import targets_of
     >>> source = sa.data.ArraySource(np.ones((4, 1)), np.array([2.0, 5.0, 2.0, 5.0]))
     >>> found = targets_of(source, most_classes=10)
     >>> found.classes, found.mass
@@ -214,7 +228,7 @@ def sampled_targets(
     Examples
     --------
     >>> import numpy as np, stochadmm as sa
-    >>> from stochadmm.streaming import sampled_targets
+    >>> from stochadmm.risk.looks import sampled_targets
     >>> sampled_targets(sa.data.ArraySource(np.ones((3, 1)), np.array([2.0, 5.0, 3.0])))[:2]
     (array([2., 5., 3., 2., 5.]), array([1., 1., 1., 0., 0.]))
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +12,13 @@ import numpy as np
 from .. import cluster
 from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import Array, Loss, Shape
-from ..data import Scratch, Source, bytes_of, n_outputs, scratch_for
-from ..risk import Evaluation, FiniteSum
-from ..risk.sampling import Coin
-from ._passes import Sample, Sums, Work
-from ._reading import add, over_source
+from ..base.workspace import Workspace
+from ..data import Block, Scratch, Shard, Source, bytes_of, n_outputs, scratch_for, shuffle_for
+from . import Evaluation, FiniteSum
+from .metrics import lifted, worst_energy
+from .passes import Added, Sample, Sums, Work, add, over_blocks, over_source
+from .sampling import Coin
+from .windows import WindowRuns
 
 BUDGET = 1 << 28
 """Bytes of memory of our own by default."""
@@ -44,7 +47,7 @@ def as_bytes(memory: Any) -> int:
 
     Examples
     --------
-    >>> from stochadmm.streaming import as_bytes
+    >>> from stochadmm.risk.streamed import as_bytes
     >>> as_bytes("2GB"), as_bytes("512 MiB")
     (2000000000, 536870912)
     """
@@ -281,7 +284,7 @@ def loss_of_source(f2: object) -> StreamedSum | None:
     >>> import numpy as np
     >>> from stochadmm.data import ArraySource
     >>> from stochadmm.losses import Squared
-    >>> from stochadmm.streaming import StreamedSum, loss_of_source
+    >>> from stochadmm.risk.streamed import StreamedSum, loss_of_source
     >>> f2 = StreamedSum(Squared(), ArraySource(np.eye(2), np.ones(2)))
     >>> loss_of_source(f2) is f2, loss_of_source(None)
     (True, None)
@@ -329,3 +332,194 @@ def in_memory(f2: StreamedSum, rows: Sample, weight: Array) -> FiniteSum:
         intercept=f2.intercept,
         offset=rows.offset,
     )
+
+
+GRAM_COLUMNS = 1024
+"""Columns up to which the Gram matrix of all rows is made; beyond, its trace bounds its norm."""
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """Sums and largest values over rows; weights as given, intercept included."""
+
+    weight: float
+    gram: Array
+    """The Gram matrix, or its diagonal where columns are many."""
+    longest: float
+    """Largest weighted squared norm of a row."""
+    peaks: Array
+    """Largest weighted square of each column."""
+
+    def add(self, other: RowSums) -> RowSums:
+        """Return the sums of two ranges of rows, this one first."""
+        return RowSums(
+            self.weight + other.weight,
+            self.gram + other.gram,
+            max(self.longest, other.longest),
+            np.maximum(self.peaks, other.peaks),
+        )
+
+
+@dataclass(frozen=True)
+class RowSumsWork:
+    """What is done with every block."""
+
+    intercept: bool
+    square: bool
+    """Whether all of the Gram matrix is made."""
+    scratch: Scratch | None = None
+    """Where the rows are written on the way."""
+
+    def block(self, block: Block) -> RowSums:
+        """Return the sums of one block."""
+        if self.scratch is not None:
+            self.scratch.write(block)
+        q, rows = block.weights, block.rows.as_type(np.float64)
+        gram = (
+            rows.sandwich(q, ones=self.intercept)
+            if self.square
+            else np.append(rows.column_sums_of_squares(q), [q.sum()] * self.intercept)
+        )
+        norms = rows.row_sums_of_squares(np.ones(rows.shape[1])) + self.intercept
+        longest = float(np.max(q * norms))
+        edges = np.arange(len(q) + 1)
+        peaks = rows.largest_sums_of_squares(q, edges)
+        peaks = np.append(peaks, [q.max()] * self.intercept)
+        return RowSums(float(q.sum()), gram, longest, peaks)
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Lipschitz constants of the mean and of its largest term; energies of the columns."""
+
+    weight: float
+    """Mean weight of a row."""
+    mean: float
+    largest: float
+    energy: Array
+    peaks: Array
+    shuffled: Source | None = None
+    """The same rows in another order, made on the way, for windows."""
+
+
+def constants_work(f2: StreamedSum, scratch: Scratch | None) -> RowSumsWork:
+    """Return what a pass for the constants does with every block."""
+    return RowSumsWork(f2.intercept, f2.n_columns <= GRAM_COLUMNS, scratch)
+
+
+def constants_from(f2: StreamedSum, sums: RowSums, scratch: Scratch | None) -> Constants:
+    """Return the constants behind the sums of a pass."""
+    bound, mean = float(f2.loss.curvature_bound), sums.weight / f2.n_terms
+    gram, square = sums.gram / sums.weight, sums.gram.ndim == 2
+    energy = np.diagonal(gram).copy() if square else gram
+    top = float(np.linalg.eigvalsh(gram)[-1]) if square else np.inf
+    return Constants(
+        mean,
+        bound * min(top * (1 + 1e-9), float(energy.sum())),
+        bound * sums.longest / mean,
+        energy,
+        sums.peaks / mean,
+        None if scratch is None else scratch.files,
+    )
+
+
+def streamed_metric(
+    f2: StreamedSum, sample: Sample, about: Constants, batch_size: float, at: Array | None = None
+) -> Array:
+    """Return the matrix of the x2 step for batches of single rows.
+
+    It is the bound on the Hessian of a sample, or that Hessian at a point.
+    """
+    few = in_memory(f2, sample, sample.weight / sample.probability)
+    bound, loss = float(f2.loss.curvature_bound), few.loss
+    curvature = np.full(few.n_terms, bound)
+    if at is not None and offers(loss, Has.CURVATURE):
+        curvature = np.asarray(loss.curvature(few.predict(at), few.y), np.float64)
+    worst = worst_energy(about.energy, about.peaks, max(1, round(batch_size)))
+    return lifted(few.gram(curvature), bound * worst)
+
+
+@dataclass(frozen=True)
+class OpeningSums(Added):
+    """What that read leaves behind."""
+
+    first: Sums
+    rows: RowSums
+    at_zero: Sums
+
+
+@dataclass(frozen=True)
+class OpeningWork:
+    """The work on one shard."""
+
+    first: Work
+    rows: RowSumsWork
+    at_zero: Work
+
+    def __call__(self, shard: Shard) -> OpeningSums:
+        """Read the shard once."""
+        total = over_blocks(shard, self.first.block_bytes, self._block, add)
+        return OpeningSums(total.first.with_one_sample(), total.rows, total.at_zero)
+
+    def _block(self, block: Block) -> OpeningSums:
+        first = self.first.block(block)  # which checks the numbers
+        return OpeningSums(first, self.rows.block(block), self.at_zero.block(block))
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What stochastic methods know of all rows before they begin."""
+
+    facts: Facts
+    constants: Constants
+    at_zero: Evaluation
+    """Value and gradient at zero."""
+
+
+def opening(f2: StreamedSum) -> Opening:
+    """Return what stochastic methods ask of a streamed sum first: one read.
+
+    Rows that have to be decoded are copied on the way; those that several windows hold, in another
+    order too, if the disk has room: rows that were neighbours come to different windows. Such a
+    copy is of this machine, whatever engine is in use, because windows are read here.
+    """
+    lanes, zero = WindowRuns.of(f2, 1).lanes(f2.seed), np.zeros(f2.shape)
+    copy = copy_of(f2.source)
+    shuffled = shuffle_for(f2.source, lanes, copy) if lanes.count > 1 else None
+    work = OpeningWork(f2.first_work(copy), constants_work(f2, shuffled), f2.work(zero))
+    here = shuffled is None or cluster.shares_disk(f2.source)
+    with nullcontext() if here else cluster.use(cluster.Local()):
+        sums = over_source(f2.source, work, add)
+    at = sums.at_zero
+    return Opening(
+        facts_from(sums.first, copy),
+        constants_from(f2, sums.rows, shuffled),
+        Evaluation(zero, at.value / at.weight, at.gradient / at.weight),
+    )
+
+
+def opened(f2: StreamedSum, workspace: Workspace) -> Opening:
+    """Return what stochastic methods ask first, found once per run."""
+    return workspace.rows.once(_opened, f2, workspace.rows)
+
+
+def _opened(f2: StreamedSum, rows: Workspace) -> Opening:
+    return opening(fastest(f2, rows) if rows.holds(first_pass, f2) else f2)
+
+
+def facts_of(f2: StreamedSum, workspace: Workspace) -> Facts:
+    """Return what the first pass finds, found once per run, be it the one for more than that."""
+    rows = workspace.rows
+    if rows.holds(_opened, f2, rows) and not rows.holds(first_pass, f2):
+        return opened(f2, rows).facts
+    return rows.once(first_pass, f2)
+
+
+def fastest(f2: StreamedSum, workspace: Workspace) -> StreamedSum:
+    """Return the term over the fastest files with its rows that a run has, one object per run."""
+    return workspace.rows.once(_fastest, f2, workspace.rows)
+
+
+def _fastest(f2: StreamedSum, rows: Workspace) -> StreamedSum:
+    copy = facts_of(f2, rows).copy
+    return f2 if copy is None else f2.over(copy)

@@ -1,9 +1,9 @@
-"""Targets, weights and offsets of a finite sum, checked once."""
+"""Targets, weights and offsets of a mean loss, checked once."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -96,3 +96,32 @@ def check_offset(offset: Any, shape: Shape, dtype: np.dtype[Any]) -> Array | Non
             "number per prediction"
         )
     return np.asarray(offset)
+
+
+class Weighted(Protocol):
+    """A mean loss, as far as its weights go."""
+
+    weight: Array | None
+    n_terms: int
+
+
+def sample_weights(f2: Weighted) -> Array | None:
+    """Return the weights of the terms, of mean one over the rows, in float64."""
+    if f2.weight is None:
+        return None
+    q = f2.weight.astype(np.float64)
+    return q * (f2.n_terms / q.sum()) if q.ndim == 1 else q
+
+
+def weights_in(f2: Weighted, dtype: np.dtype[Any]) -> Array | None:
+    """Return the weights for sums in a type: those at hand, or `sample_weights`."""
+    if f2.weight is None or f2.weight.dtype == dtype:
+        return f2.weight
+    return sample_weights(f2)
+
+
+def weighted(q: Array | None, u: Array) -> Array:
+    """Return ``u`` times the weights of its rows or entries."""
+    if q is None:
+        return u
+    return np.asarray(u * (q[:, None] if u.ndim > q.ndim else q))

@@ -9,18 +9,12 @@ from scipy import sparse
 import stochadmm as sa
 from stochadmm.base.workspace import Workspace
 from stochadmm.data import ArraySource, DenseRows, spill
+from stochadmm.risk.passes import Sample
 from stochadmm.risk.sampling import Coin
+from stochadmm.risk.streamed import StreamedSum, as_bytes, first_pass, in_memory
+from stochadmm.risk.tangent import WithRest, tangent_term
 from stochadmm.run.minimize import Request, solve
 from stochadmm.run.path import at_strength
-from stochadmm.streaming import (
-    Sample,
-    StreamedSum,
-    WithRest,
-    as_bytes,
-    first_pass,
-    in_memory,
-    tangent_term,
-)
 
 SMALL = "4MiB"
 LOSSES = {

@@ -6,8 +6,10 @@ from scipy import sparse
 
 import stochadmm as sa
 from stochadmm.data import ArraySource, _protocol, spill
+from stochadmm.risk.passes import Sample
 from stochadmm.risk.sampling import Coin
-from stochadmm.streaming import Sample, StreamedSum, WithRests, first_pass, tangent_term
+from stochadmm.risk.streamed import StreamedSum, first_pass
+from stochadmm.risk.tangent import WithRests, tangent_term
 
 ROWS, COLUMNS, CLASSES = 4000, 9, 3
 LOSSES = {
