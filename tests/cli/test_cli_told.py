@@ -47,7 +47,7 @@ def test_a_terminal_has_progress_beside_the_answer(run, rows):
     shown = os.read(master, 1 << 16).decode(errors="replace")
     os.close(master)
     assert "150/150" in shown
-    assert done.stdout.startswith("LassoRegressorCV with alpha")
+    assert done.stdout.startswith("LassoRegressorCV with squared loss, alpha")
 
 
 @pytest.mark.parametrize(

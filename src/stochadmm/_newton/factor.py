@@ -202,9 +202,9 @@ def factored(p: Composite) -> FactoredRows:
     return p.workspace.rows.once(factored_rows, *_factored_parts(p))
 
 
-def has_factor(p: Composite) -> bool:
-    """Say whether the factor of a problem has been made."""
-    return p.workspace.rows.holds(factored_rows, *_factored_parts(p))
+def reads_of_factor(p: Composite) -> float:
+    """Return the reads to make the factor: column energies, and products with the structure's."""
+    return 0.0 if p.workspace.rows.holds(factored_rows, *_factored_parts(p)) else 2.0
 
 
 def _factored_parts(p: Composite) -> tuple[FiniteSum, Structure, bytes, bytes]:

@@ -7,7 +7,6 @@ whose rows have three entries or more) the splitting's own point is the candidat
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +14,6 @@ import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..base.serialize import CACHE
 from ..base.workspace import Workspace
 from ..certificates import DualPoint, clear_free_directions
 from ..forms.one_block import OneBlock, dual_scale, one_block
@@ -29,9 +27,9 @@ from .factor import (
     FEW_ROWS,
     FactorHessian,
     factored,
-    has_factor,
     hessian_by_factor,
     penalties,
+    reads_of_factor,
 )
 from .factor_bound import bound_by_factor
 from .interfaces import Begin, Candidate, NewtonState, Plan, Run
@@ -49,9 +47,8 @@ class RowsByFactor:
 
     def model(self, p: Composite, s: NewtonState, run: Run) -> FactorHessian:
         f2 = as_finite_sum(p.problem.f2)
-        if not s.setup_counted:  # energies of the columns, and the products with the factor
-            s.n_passes += 0.0 if has_factor(p) else 2.0
-            s.setup_counted = True
+        if not s.setup_counted:
+            s.n_passes, s.setup_counted = s.n_passes + reads_of_factor(p), True
         loss: Any = f2.loss
         curvature = np.asarray(loss.curvature(s.at.predictions, f2.y), dtype=np.float64)
         return hessian_by_factor(p, curvature, s.trust.damping)
@@ -71,12 +68,8 @@ class FactorWarm:
     """Penalty parameter of the splitting."""
     stretch: int = 1
     """Times the usual iterations."""
-    used: FactorHessian | None = field(default=None, repr=False, metadata=CACHE)
-    """The Hessian of the last splitting and"""
-    system: tuple[float, Callable[[Array], Array]] | None = field(
-        default=None, repr=False, metadata=CACHE
-    )
-    """(rho, its system)."""
+    D: Array | None = field(default=None, repr=False)
+    """Weights of the rows in the Hessian that the last splitting was made of."""
 
 
 @dataclass(frozen=True)
@@ -130,13 +123,13 @@ class FactorSplitting:
         root, o = np.sqrt(sigma), np.where(p.form.mask, p.form.offset, 0.0)
         # The square matrix of many rows is the dearest part, and only shapes the way: it is made
         # again where steps bring little and second derivatives have changed by a tenth.
-        old: FactorHessian | None = warm.used
-        if old is not None and H.rows.K is None:
-            change = float(np.abs(H.D - old.D).sum())
-            H = old if warm.stretch == 1 or change <= 0.1 * float(old.D.sum()) else H
-        s.n_passes += 1.0 if H is not old else 0.0
-        rho, system = warm.system if H is old and warm.system else (warm.rho, None)
-        system = system or H.system(rho)
+        D = H.D
+        if warm.D is not None and H.rows.K is None:
+            change = float(np.abs(D - warm.D).sum())
+            D = warm.D if warm.stretch == 1 or change <= 0.1 * float(warm.D.sum()) else D
+        s.n_passes += 0.0 if D is warm.D else 1.0
+        H, rho = p.workspace.latest(FactorHessian, H.rows, D, D), warm.rho
+        system = p.workspace.latest(FactorHessian.system, H, rho)
         linear = s.at.predictions if H.rows.f2.offset is None else H.linear(s.at.x)
         slope = s.at.gradient - H.product(s.at.x, linear)
         x = free = s.at.x
@@ -167,9 +160,9 @@ class FactorSplitting:
             if primal > 0 and not 0.5 < ratio < 2.0:
                 rho *= ratio
                 system = None  # one factor at a time
-                system = H.system(rho)
+                system = p.workspace.latest(FactorHessian.system, H, rho)
             scaled = mu / (rho * sigma)
-        s.warm = replace(warm, rho=rho, used=H, system=(rho, system))
+        s.warm = replace(warm, rho=rho, D=D)
         return x, z, mu
 
     def _in_clusters(
@@ -281,17 +274,16 @@ def free_directions(p: Composite) -> list[tuple[Any, Any]]:
 
 
 def where_nothing_is_penalized(p: Composite, run: Run) -> Begin | None:
-    """Return the minimizer along the free directions, None where there are none."""
-    free = free_directions(p)
-    if not free:
-        return None
-    zero = p.problem.zeros()
-    at = p.f.evaluate(zero.x2)
-    cleared = clear_free_directions(as_finite_sum(p.problem.f2), at, free, deadline=run.deadline)
-    if cleared is None:
-        return None
-    x = p.inside(cleared[0].x)[0]
-    return Begin(x, np.zeros((p.S.shape[0], *zero.x2.shape[1:])), n_passes=1.0)
+    """Return the minimizer along the free directions, zero where there are none."""
+    reads, free, x = reads_of_factor(p), free_directions(p), p.problem.zeros()
+    if free:
+        at = p.f.evaluate(x.x2)
+        f2 = as_finite_sum(p.problem.f2)
+        cleared = clear_free_directions(f2, at, free, deadline=run.deadline)
+        reads += 1.0
+        x = x if cleared is None else p.inside(cleared[0].x)[0]
+    mu = np.zeros((p.S.shape[0], *x.x2.shape[1:]))
+    return Begin(x, mu, n_passes=reads, setup_counted=True)
 
 
 # ---------------------------------------------------------------- what it serves

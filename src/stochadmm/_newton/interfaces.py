@@ -157,6 +157,8 @@ class Begin:
     warm: Any = None
     n_passes: float = 0.0
     """What it took to get there."""
+    setup_counted: bool = False
+    """Whether that has the reads for what the curvature needs once."""
 
 
 @dataclass(frozen=True)

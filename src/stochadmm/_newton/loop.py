@@ -64,6 +64,7 @@ def start(
         objective=at.value + penalty,
         n_passes=n_passes,
         n_gradients=n_passes,
+        setup_counted=begin.setup_counted,
     )
 
 

@@ -22,7 +22,7 @@ class Trust:
     gap_ratio: float = 1.0
     """That gap over the one before the last step."""
     n_idle: int = 0
-    """Steps in a row after which a known gap has not fallen by a fifth."""
+    """Steps in a row that left a known gap within a fifth, and F within a thousandth of it."""
 
     def more_damping(self) -> Trust:
         """Return the trust after a model that was too flat."""
@@ -45,5 +45,5 @@ class Trust:
             n_rejected=0 if progress else self.n_rejected + 1,
             gap=min(gap, self.gap),
             gap_ratio=ratio,
-            n_idle=self.n_idle + 1 if known and ratio >= 0.8 else 0,
+            n_idle=self.n_idle + 1 if known and ratio >= 0.8 and decrease < 1e-3 * gap else 0,
         )

@@ -84,6 +84,8 @@ class Workspace:
         with self._lock:
             last = self._results.get(make)
             if last is None or last[1][0] != key:
+                last = None
+                self._results.pop(make, None)  # freed before the next is made
                 last = (make(*parts, **named), (key, parts, named))
                 self._results[make] = last
         return cast(T, last[0])

@@ -44,7 +44,7 @@ class Readable:
         >>> model = FusedLassoRegressor(alpha=0.1).fit(X, X @ [0, 0, 1, 1, 1, 0])
         >>> print(model.summary())
         FusedLassoRegressor with squared loss, alpha = 0.1, l1_ratio = 0.5
-        R2 0.99 on the training rows
+        R2 0.99... on the training rows
         4 of 6 coefficients are not zero, 3 degrees of freedom
         3 sets of equal coefficients along the graph
         Converged: relative duality gap ..., asked for 1.00e-04, after ... passes and ... s by auto
