@@ -159,7 +159,7 @@ class FactorSplitting:
             ratio = float(np.clip(np.sqrt(primal / dual), 0.2, 5.0)) if dual > 0 else 1.0
             if primal > 0 and not 0.5 < ratio < 2.0:
                 rho *= ratio
-                system = None  # one factor at a time
+                del system  # one factor at a time
                 system = p.workspace.latest(FactorHessian.system, H, rho)
             scaled = mu / (rho * sigma)
         s.warm = replace(warm, rho=rho, D=D)
