@@ -39,7 +39,7 @@ help:
 	@echo "make bench   compare with other packages, with a table and a page in out/bench (FORM=long: hours)"
 	@echo "make docs    documentation in docs/_build/html; warnings are errors (GALLERY=short: a few examples are run, GALLERY=0: none)"
 	@echo "make nightly  what takes hours, in pieces that are not run twice: soundness, damaged files, kills, faults, every processor model, sanitizers (NIGHT=...)"
-	@echo "make lint    ruff, mypy, import contracts"
+	@echo "make lint    ruff, mypy, import contracts; long sentences and words to avoid are shown, not judged"
 	@echo "make format  let ruff rewrite the sources"
 	@echo "make clean   remove caches and outputs"
 
@@ -200,6 +200,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/draw_layers.py --check
+	$(BIN)/python tools/prose.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
