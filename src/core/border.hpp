@@ -65,8 +65,8 @@ inline bool is_double(nb::handle value, const char *name) {
   return false;
 }
 
-template <class I>
-void check_csr(const I *indptr, idx rows, const I *indices, idx entries, idx columns,
+template <class P, class I>
+void check_csr(const P *indptr, idx rows, const I *indices, idx entries, idx columns,
                const char *name) {
   bool good = indptr[0] >= 0 && (idx)indptr[rows] <= entries;
   for (idx i = 0; i < rows; ++i) good &= indptr[i] <= indptr[i + 1];

@@ -414,34 +414,34 @@ void loss_rooms(nb::handle kernel, nb::handle u, nb::handle du, nb::handle y, nb
 nb::tuple coordinate_sweeps(nb::handle given) {
   Fields v{given};
   Coordinates k;
-  k.outputs = v.size("starts") - 1, k.n = v.size("m");
+  k.outputs = v.size("starts") - 1;
   idx count = v.size("w"), entries = v.size("indices"), columns = v.size("indptr") - 1;
   if (k.outputs < 1 || columns < 0) refuse("starts or indptr is empty");
   k.indptr = v.array<const idx>("indptr", columns + 1);
-  k.indices = v.array<const idx>("indices", entries), k.data = v.array<const double>("data", entries);
-  check_csr(k.indptr, columns, k.indices, entries, k.n, "columns");
+  k.indices = v.array<const int32_t>("indices", entries);
+  k.data = v.array<const double>("data", entries);
   k.starts = v.array<const idx>("starts", k.outputs + 1);
   k.columns = v.array<const idx>("columns", count);
   bool good = k.starts[0] == 0 && k.starts[k.outputs] == count;
   for (idx c = 0; c < k.outputs; ++c) good &= k.starts[c] <= k.starts[c + 1];
   for (idx a = 0; a < count; ++a) good &= k.columns[a] >= 0 && k.columns[a] < columns;
   if (!good) refuse("starts or columns are out of range");
+  k.n = v.size("c") / k.outputs;
+  check_csr(k.indptr, columns, k.indices, entries, k.n, "columns");
   k.c = v.array<const double>("c", k.outputs, k.n);
   k.s = v.maybe<const double>("s", k.outputs, k.n);
   const double **of[] = {&k.gradient, &k.bend, &k.l1, &k.l2, &k.lo, &k.hi};
   const char *names[] = {"gradient", "bend", "l1", "l2", "lo", "hi"};
   for (int t = 0; t < 6; ++t) *of[t] = v.array<const double>(names[t], count);
   k.w = v.array<double>("w", count);
-  k.V = v.array<double>("V", k.outputs, k.n), k.m = v.array<double>("m", k.n);
   k.tol = v.number("tol");
   k.most = v.whole("most"), k.inner = v.whole("inner");
-  idx sweeps = 0;
-  double worst;
+  Swept found;
   {
     Released released;
-    worst = active->coordinate_sweeps(k, sweeps);
+    found = active->coordinate_sweeps(k);
   }
-  return nb::make_tuple(worst, sweeps);
+  return nb::make_tuple(found.worst, found.sweeps, found.square);
 }
 
 // ---------------------------------------------------------------- the small problem

@@ -129,14 +129,19 @@ struct Consensus {
 // consecutive, those of output c from starts[c] on.
 struct Coordinates {
   idx n, outputs;
-  const idx *indptr, *indices;  // of the columns
+  const idx *indptr;  // of the columns
+  const int32_t *indices;
   const double *data;
   const double *c, *s;  // (outputs, n); s may be null
   const idx *starts, *columns;
   const double *gradient, *bend, *l1, *l2, *lo, *hi;
-  double *w, *V, *m;
+  double *w;
   double tol;
   idx most, inner;
+};
+struct Swept {
+  double worst, square;  // largest change in the last sweep over all; <step, H step>
+  idx sweeps;
 };
 
 // A whole solve: S has `columns` = coefficients and intercept; w and the multiplier of S w are
@@ -272,7 +277,7 @@ struct Variant {
   Found (*splitting)(const Small &);
   void (*augmented)(const Augmented &);
   void (*newton_matrix)(const NewtonMatrix &);
-  double (*coordinate_sweeps)(const Coordinates &, idx &sweeps);
+  Swept (*coordinate_sweeps)(const Coordinates &);
   void (*consensus)(const Consensus &);
 };
 

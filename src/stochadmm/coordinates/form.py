@@ -152,7 +152,9 @@ def read(problem: Problem, workspace: Workspace | None = None) -> EntryForm:
     rows = S.indices[kept].astype(np.intp)
     if not rows.size:
         raise NotEntrywise("no penalty")
-    free = np.setdiff1d(np.arange(problem.shape2[0]), rows)
+    outside = np.ones(problem.shape2[0], dtype=bool)
+    outside[rows] = False
+    free = np.flatnonzero(outside)
     return EntryForm(form, rows, free, kept, factor[kept], l1[kept], l2[kept], lo[kept], hi[kept])
 
 

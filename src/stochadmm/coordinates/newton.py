@@ -40,6 +40,8 @@ class CoordinateNewton(Generic[E]):
         self.decrease = np.inf
         """What the last step gained."""
         self.n_steps = self.n_sweeps = self.n_failed = 0
+        self.exact = False
+        """Whether the zeros of W are those of a model's minimizer, not of a point on the way."""
         self.by_column = ByColumn(loss.columns)
         self.squares = SquaredColumns(loss.columns)
 
@@ -106,18 +108,16 @@ class CoordinateNewton(Generic[E]):
             np.maximum(picked(form.lo, -np.inf), start - self.radius),
             np.minimum(picked(form.hi, np.inf), start + self.radius),
             w,
-            np.zeros((W.shape[1], loss.n)),
-            np.zeros(loss.n),
             float(np.clip(share, o.least_forcing, o.forcing)) * violation,
             o.sweeps,
             o.inner,
         )
-        self.n_sweeps += coordinate_sweeps(model)[1]
+        swept = coordinate_sweeps(model)
+        self.n_sweeps += swept.sweeps
         found = np.zeros(chosen.shape)
         found[at] = w
-        bent = float(np.vdot(model.c, model.V**2)) - float(model.m @ model.m)
         held = bool((np.abs(w - start) >= 0.999 * self.radius).any())
-        return Target(found[: len(W)], found[len(W) :], max(bent, 0.0), held)
+        return Target(found[: len(W)], found[len(W) :], max(swept.square, 0.0), held)
 
     # ---------------------------------------------------------------- the step
 
@@ -149,7 +149,7 @@ class CoordinateNewton(Generic[E]):
         elif to.held and gained > o.good * promised:
             self.radius *= o.wider
         self.point = Point(W, found, base, z, value, u, self.loss.pull_back(u))
-        self.penalty = penalty
+        self.penalty, self.exact = penalty, t == 1
         self.decrease, self.n_failed = before - self.upper, 0
 
 

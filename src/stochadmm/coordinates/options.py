@@ -23,8 +23,9 @@ class CoordinateOptions:
     exact_sweeps: int = 1000
     """and where the loss is squared, so that a model is the problem itself: another read would
     bring nothing new."""
-    inner: int = 8
-    """Sweeps over entries other than zero between two sweeps over all."""
+    inner: int = 10
+    """Sweeps over entries other than zero between two sweeps over all: room for two
+    extrapolations, each of which takes five."""
     flat: float = 1e-6
     """Second derivatives count at least this share of their mean: rare words have none."""
     first_reach: float = 2.0

@@ -155,9 +155,13 @@ class StructureSolver:
     @classmethod
     def build(cls, S: Any, mask: Array) -> StructureSolver:
         """Factorize ``S' S`` on the rows of the mask and find its null space."""
-        rows = sparse.csr_array(sparse.diags_array(mask.astype(np.float64)) @ S)
-        rows.eliminate_zeros()
+        rows = S if mask.all() else sparse.csr_array(sparse.diags_array(mask.astype(float)) @ S)
+        if not rows.data.all():
+            rows = rows.copy()
+            rows.eliminate_zeros()
         d = S.shape[1]
+        if np.diff(rows.indptr).max(initial=0) <= 1:  # nothing is tied: S'S is diagonal
+            return cls._untied(rows, mask, np.bincount(rows.indices, rows.data**2, d))
         sums = RunningSums.of(rows)
         if sums is not None:
             return cls(rows, mask, None, sums.null_basis(), sums=sums)
@@ -173,9 +177,7 @@ class StructureSolver:
                 return cls(rows, mask, None, sparse.hstack([units, _guesses(rows)]).tocsc())
         wide = sparse.csc_array(gram(rows))
         if is_diagonal(wide):
-            inverted = np.zeros(d)
-            inverted[touched] = 1.0 / wide.diagonal()[touched]
-            return cls(rows, mask, sparse.diags_array(inverted), units)
+            return cls._untied(rows, mask, wide.diagonal())
         if d > LIMITS.dense:
             null = sparse.hstack([units, _guesses(rows)]).tocsc()
             ridge = 1e-10 * float(wide.diagonal().max(initial=1.0))
@@ -189,6 +191,16 @@ class StructureSolver:
         lifted[seen] = null
         basis = sparse.hstack([units, sparse.csc_array(lifted)]).tocsc()
         return cls(rows, mask, full, basis)
+
+    @classmethod
+    def _untied(cls, rows: Any, mask: Array, diagonal: Array) -> StructureSolver:
+        """Return the solver where S'S is diagonal."""
+        free = np.flatnonzero(diagonal == 0)
+        inverted = np.divide(1.0, diagonal, out=np.zeros(diagonal.size), where=diagonal > 0)
+        units = sparse.csc_array(
+            (np.ones(free.size), (free, np.arange(free.size))), (diagonal.size, free.size)
+        )
+        return cls(rows, mask, sparse.diags_array(inverted), units)
 
     def absorb(self, residual: Array, *, deadline: Deadline = NEVER) -> Array:
         """Return the smallest ``change`` on the masked rows with ``S' change = residual``."""

@@ -20,13 +20,12 @@ class Coordinates(NamedTuple):
     """A model of some coefficients, those of an output one after the other.
 
     The Hessian in the predictions of row i is ``diag(c_i) - s_i s_i'``, weights included. ``w``
-    holds the coefficients, ``V`` the predictions of what they have moved by, output by output,
-    ``m`` the products of their rows with those of s; all three are changed in place.
+    holds the coefficients; it is changed in place.
     """
 
     indptr: Indices
     """Of the columns of the data, with the rows that each of them touches,"""
-    indices: Indices
+    indices: NDArray[np.int32]
     data: Array
     """and their entries."""
     c: Array
@@ -43,8 +42,6 @@ class Coordinates(NamedTuple):
     lo: Array
     hi: Array
     w: Array
-    V: Array
-    m: Array
     tol: float
     """Largest change of a derivative at which sweeps end."""
     most: int
@@ -53,7 +50,16 @@ class Coordinates(NamedTuple):
     """and those over coefficients other than zero between two over all."""
 
 
-def coordinate_sweeps(model: Coordinates) -> tuple[float, int]:
-    """Minimize over one coefficient after the other; return what is left, and the sweeps."""
-    worst, sweeps = core().coordinate_sweeps(model)
-    return float(worst), int(sweeps)
+class Swept(NamedTuple):
+    """What sweeps have left."""
+
+    worst: float
+    """Largest change of a derivative in the last sweep over all."""
+    sweeps: int
+    square: float
+    """The Hessian's product with the step, times the step."""
+
+
+def coordinate_sweeps(model: Coordinates) -> Swept:
+    """Minimize over one coefficient after the other."""
+    return Swept(*core().coordinate_sweeps(model))

@@ -90,11 +90,13 @@ class SplitColumns:
         """Return a range of dense rows in a type."""
         return np.asarray(self._X[rows], dtype=dtype)
 
-    def by_column(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+    def by_column(self) -> tuple[NDArray[np.int64], NDArray[np.int32], Array]:
         """Return the own columns and then the free ones in CSC form: pointers, rows, entries."""
-        both = sparse.csr_array(sparse.vstack([self._XT, sparse.csr_array(self.free.T)]))
-        narrow = both.indptr.astype(np.int64), both.indices.astype(np.int64)
-        return *narrow, both.data.astype(np.float64)
+        both = self._XT
+        if self.free.shape[1]:
+            both = sparse.csr_array(sparse.vstack([both, sparse.csr_array(self.free.T)]))
+        rows = both.indices.astype(np.int32, copy=False)
+        return both.indptr.astype(np.int64), rows, both.data.astype(np.float64, copy=False)
 
     def gram(self, weights: Array) -> Array:
         """Return the own columns' Gram matrix with weights of the rows, in float32 products."""
@@ -116,7 +118,10 @@ class SplitColumns:
 
     def squares(self) -> Any:
         """Return the squared entries of the own columns, transposed."""
-        return self._XT.multiply(self._XT).tocsr() if self.f2.storage == CSR else self._XT**2
+        if self.f2.storage != CSR:
+            return self._XT**2
+        XT = self._XT
+        return sparse.csr_array((XT.data**2, XT.indices, XT.indptr), shape=XT.shape)
 
     def blocks(self, held: Array, curvature: Array) -> list[Array]:
         """Return the Hessian of the held coefficients of every output (sparse rows)."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._newton import certificate_from_sample
-from ..base.capabilities import fact
+from ..base.capabilities import Has, fact, offers
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
@@ -249,8 +249,12 @@ class Monitor:
         descent = -state.cache.gradient
         if problem.intercept:
             descent[-1] = 0
-        along = problem.penalty(problem.feasible(Pair(problem.zeros().x1, descent)))
-        if not np.vdot(descent, descent) <= along:  # f2 gains more than the penalty costs
+        step = descent  # or, of penalties with a prox, towards what they do not hold back
+        if offers(problem.h2, Has.PROX):
+            step = problem.h2.prox(descent, 1.0)  # type: ignore[union-attr]
+        along = problem.penalty(problem.feasible(Pair(problem.zeros().x1, step)))
+        # f2 gains more than the penalty costs, by more than rounding
+        if not (1 - 1e-9) * np.vdot(descent, step) <= along:
             return None
         if not self._affords("scaled", state.deadline):
             return None

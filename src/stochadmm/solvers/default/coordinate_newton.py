@@ -193,6 +193,7 @@ class EntryNewton(Solver[EntryState]):
         shaped = partial(_shaped, problem)
         x2 = shaped(W).astype(dtype)
         s.x = s.output = problem.feasible(Pair(problem.zeros().x1, x2))
+        s.exact = s.run.exact
         mu = form.composite.project(shaped(form.pull(at.gradient)))
         s.dual = form.composite.to_multiplier(mu).astype(dtype)
         s.cache = Evaluation(
