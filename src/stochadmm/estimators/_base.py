@@ -22,7 +22,14 @@ from ..structures import NamedColumns
 from . import _reports, refit
 from ._callbacks import CallbackSupportMixin, Epochs
 from ._data import Data, checked_offset, checked_rows
-from ._parameters import check_number, check_truths, check_verbose, descending
+from ._parameters import (
+    check_number,
+    check_truths,
+    check_verbose,
+    checked_bounds,
+    checked_factors,
+    descending,
+)
 from ._solve import (
     Budget,
     raise_if_interrupted,
@@ -32,7 +39,7 @@ from ._solve import (
     warn_unless_converged,
 )
 from ._sources import StreamedData, is_lazy, lazily, names_of_fit, read
-from ._structure import Columns, Structure
+from ._structure import Columns, Limits, Structure
 from .prediction_range import largest_strength
 from .reading import Readable
 
@@ -64,6 +71,10 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
     standardize: bool = False
     unpenalized: Any = ()
     positive: bool = False
+    bounds: Any = None
+    monotone: Any = None
+    penalty_weights: Any = None
+    l2_ratio: float = 0.0
     refit: Any = False
     solver: Any = "auto"
     tol: float = 1e-4
@@ -115,6 +126,11 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
     def _strength(self) -> float:
         return self.alpha
 
+    @property
+    def _ratio(self) -> float:
+        """Share of the l1 norm, 0 where there is none."""
+        return getattr(self, "l1_ratio", 0.0)
+
     # ---------------------------------------------------------------- fit
 
     def _check_parameters(self) -> None:
@@ -123,8 +139,14 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         check_truths(self)
         check_verbose(self.verbose)
         refit.share(self.refit)
-        ratio = self.get_params(deep=False).get("l1_ratio", 0.0)
-        check_number("l1_ratio", ratio, "a number between 0 and 1", lambda value: 0 <= value <= 1)
+        ratios = {"l1_ratio": self._ratio, "l2_ratio": self.l2_ratio}
+        for name, ratio in ratios.items():
+            check_number(name, ratio, "a number between 0 and 1", lambda value: 0 <= value <= 1)
+        if self.penalty_weights is not None and not (self._ratio or self.l2_ratio):
+            raise ValueError(
+                "penalty_weights are those of the l1 norm and the square of columns, and there is "
+                "neither; set l1_ratio or l2_ratio above 0"
+            )
         limits = {"max_passes": self.max_passes, "max_seconds": self.max_seconds}
         for name, limit in limits.items():
             if limit is not None:
@@ -160,11 +182,14 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
             data = data.standardized()
         names, n = self._names, self.n_features_in_
         rows = None if data.streamed else data.X
-        columns = Columns(n, names, self._free(n, names), rows, data.outputs > 1)
-        structure = self._structure(columns)
-        return Fitting(
-            data, columns, structure, structure.problem(data, columns.free, self.positive)
-        )
+        free, scale = self._free(n, names), getattr(data, "scale", None)
+        factor = checked_factors(self.penalty_weights, n, names) * ~free
+        lower, upper = checked_bounds(self, n, names, free)
+        if scale is not None:
+            lower, upper = lower * scale, upper * scale
+        columns = Columns(n, names, free, rows, data.outputs > 1, factor, lower, upper)
+        structure = self._structure(columns).beside_square(self.l2_ratio)
+        return Fitting(data, columns, structure, structure.problem(data, columns))
 
     @property
     def _names(self) -> list[Any] | None:
@@ -308,9 +333,9 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         coef = fitting.structure.fold(result.coef, fitting.columns.n)
         return refit.of_support(coef, fitting.columns.free)
 
-    def _signed(self, fitting: Fitting) -> Array | None:
-        """Return the mask of the columns that must not be negative in a refit, None for none."""
-        return ~fitting.columns.free if self.positive else None
+    def _limits(self, fitting: Fitting) -> Limits | None:
+        """Return what bounds the coefficients, also of a refit; None for nothing."""
+        return fitting.columns.limits
 
     def _refit(self, fitting: Fitting, result: Result, budget: Budget) -> None:
         """Mix the coefficients with those of a fit on the structure found, if it is wanted."""
@@ -369,7 +394,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
                 "there is no largest alpha: the penalty is a square; choose l1_ratio > 0, or pass "
                 "alphas"
             )
-        plain = structure.problem(data, fitting.columns.free, self.positive, ridge=False)
+        plain = structure.problem(data, fitting.columns, ridge=False)
         return largest_strength(plain, workspace)
 
     def path(

@@ -23,7 +23,7 @@ from ..terms import (
     Rows,
     Setting,
 )
-from ._structure import Structure
+from ._structure import Limits, Structure
 
 MOST_LEVELS = 50  # of a factor whose pairs are fused without being asked for
 
@@ -121,6 +121,23 @@ class Design:
                 scale[part.start] = deviation
         return center, scale
 
+    @property
+    def free(self) -> Array:
+        """Mask of the encoded columns whose term has no penalty."""
+        found = np.zeros(self.width, dtype=bool)
+        for part in self.parts:
+            found[part.places] = not any(np.any(rows.weight) for rows in part.block.rows)
+        return found
+
+    def limits(self, scale: Array) -> Limits | None:
+        """Return the bounds of the terms, of columns divided by their scales; None for none."""
+        rows = [(p, r) for p in self.parts for r in p.block.rows if r.bounded and len(r.weight)]
+        if not rows:
+            return None
+        ends = _elementwise([r for _, r in rows])
+        placed = sparse.vstack([self._placed(*row, scale) for row in rows], format="csr")
+        return Limits(placed, ends.lower, ends.upper)
+
     def structure(self, scale: Array, sharpness: Array | None = None) -> Structure:
         """Return the penalty at strength one, of columns divided by their scales.
 
@@ -177,7 +194,7 @@ def _elementwise(rows: list[Rows]) -> Any:
     """Return the penalty of stacked rows: l1 norms, squares and bounds."""
     l1 = np.concatenate([r.weight if r.kind == "l1" else 0.0 * r.weight for r in rows])
     l2 = np.concatenate([r.weight if r.kind == "square" else 0.0 * r.weight for r in rows])
-    if all(r.lower is None and r.upper is None for r in rows) and not l2.any():
+    if not any(r.bounded for r in rows) and not l2.any():
         return L1(1.0, weights=l1)
 
     def ends(name: str, none: float) -> Array:
@@ -198,11 +215,13 @@ def built(
     mass: Array,
     setting: Setting,
     intercept: bool,
+    square: bool,
 ) -> Design:
     """Return the design of terms on these columns.
 
     Beside an intercept, a term to which one number may be added without a penalty leaves out the
-    column of its largest level: the optimum is the same, and no direction is flat.
+    column of its largest level: the optimum is the same, and no direction is flat. A ``square`` of
+    all coefficients is such a penalty for what is not free.
     """
     parts: list[Part] = []
     setting = replace(setting, mains=terms)
@@ -210,7 +229,8 @@ def built(
     for key, term in terms.items():
         block = term.block([columns[name] for name in columns_of(key)], mass, setting)
         out = None
-        if intercept and block.shift_free and block.mass is not None:
+        loose = block.shift_free and not (square and any(np.any(r.weight) for r in block.rows))
+        if intercept and loose and block.mass is not None:
             out = int(np.argmax(block.mass))
         parts.append(Part(key, term, block, at, out))
         at = parts[-1].places.stop

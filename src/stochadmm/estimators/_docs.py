@@ -28,7 +28,15 @@ unpenalized : sequence of column names or indices, or a mask, default=()
     the other columns; edges that touch an unpenalized column are dropped.
 positive : bool, default=False
     Constrain the coefficients to be >= 0.
-refit : bool or float, default=False
+bounds : pair or mapping, optional
+    Limits ``(lower, upper)`` of the coefficients: numbers for all penalized columns, arrays with
+    one number per column, or ``{{column: (lower, upper)}}``; None is no limit. Zero lies between
+    those of a penalized column. They hold in a refit too.
+monotone : mapping or array, optional
+    Columns whose predictions may only rise (1) or only fall (-1): the sign of their coefficients.
+penalty_weights : mapping or array, optional
+    Factors >= 0 of the l1 norm, and of the square, of single columns; one where nothing is said.
+{square}refit : bool or float, default=False
     Fit again, without the penalty, on the structure found (zeros, ties, groups, rank), to undo the
     shrinkage; a number between 0 and 1 is its share in the coefficients. Cross-validation then
     scores the refitted models. ``dual_gap_`` and ``result_`` are those of the penalized fit.
@@ -51,6 +59,12 @@ random_state : int, Generator, RandomState or None, default=0
 verbose : bool or int, default=False
     Show a progress bar.
 """.strip("\n")
+
+_SQUARE = """
+l2_ratio : float, default=0
+    Share of the square in the penalty: ``(1 - l2_ratio) penalty + l2_ratio/2 sum_j c_j w_j^2``,
+    with c the ``penalty_weights``.
+""".lstrip("\n")
 
 _LOSS = {
     "regressor": f"""
@@ -129,6 +143,8 @@ alpha_ : float
     The chosen strength.
 best_index_ : int
     Its place in ``alphas_``.
+l1_ratio_ : float
+    The share of the l1 norm; the best one of a list. Alphas and scores are those beside it.
 alphas_ : ndarray of shape (n_alphas,)
     Strengths tried, from the largest down.
 score_path_ : ndarray of shape (n_alphas, n_folds)
@@ -173,7 +189,9 @@ def estimator(cls: T) -> T:
         own[heading] = next((docs[heading] for docs in of_bases if docs[heading]), "")
     cls._own_docs = own  # type: ignore[attr-defined]
     loss = _LOSS["classifier" if classifies else "regressor"]
-    parameters = (_CV if searches else _ALPHA, own["Parameters"], loss, _SHARED)
+    square = _SQUARE if "l2_ratio" in inspect.signature(cls).parameters else ""
+    shared = _SHARED.format(square=square)
+    parameters = (_CV if searches else _ALPHA, own["Parameters"], loss, shared)
     attributes = (
         _CV_ATTRIBUTES if searches else "",
         own["Attributes"],

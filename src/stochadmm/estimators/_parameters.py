@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+from ..base.protocols import Array
 from ..base.validation import is_number, is_truth, is_whole
+from ..structures import NamedColumns
 
 
 def check_number(name: str, value: Any, expected: str, holds: Callable[[Any], bool]) -> None:
@@ -26,6 +28,82 @@ def check_truths(model: Any) -> None:
         value = getattr(model, parameter.name)
         if parameter.type == "bool" and not is_truth(value):
             raise ValueError(f"{parameter.name} is {value!r}, expected True or False")
+
+
+def checked_factors(given: Any, n: int, names: Any) -> Array:
+    """Return one factor >= 0 per column, from a mapping of some of them or a list of all."""
+    factors = _per_column(given, n, names, "penalty_weights", 1.0)
+    if not (np.isfinite(factors) & (factors >= 0)).all():
+        raise ValueError("penalty_weights must be finite numbers >= 0, one per column")
+    return factors
+
+
+def checked_bounds(model: Any, n: int, names: Any, free: Array) -> tuple[Array, Array]:
+    """Return the lower and upper ends for the coefficients of every column.
+
+    Zero must lie between those of a penalized column, because the penalty draws to zero.
+    """
+    lower, upper = np.full(n, -np.inf), np.full(n, np.inf)
+    if isinstance(model.bounds, Mapping):
+        index = NamedColumns(names, n)
+        for column, pair in model.bounds.items():
+            lower[index(column)], upper[index(column)] = _pair(pair)
+    elif model.bounds is not None:  # one pair of numbers is for what is penalized
+        low, high = _pair(model.bounds, (n,))
+        lower = np.where(free & (low.ndim == 0), lower, low)
+        upper = np.where(free & (high.ndim == 0), upper, high)
+    direction = _per_column(model.monotone, n, names, "monotone", 0.0)
+    if not np.isin(direction, (-1.0, 0.0, 1.0)).all():
+        raise ValueError("monotone must be 1, 0 or -1 for each column: rising, free or falling")
+    direction = np.where(free | (not model.positive), direction, 1.0)
+    lower[direction > 0] = np.maximum(lower[direction > 0], 0.0)
+    upper[direction < 0] = np.minimum(upper[direction < 0], 0.0)
+    wrong = ~np.where(free, lower <= upper, (lower <= 0) & (upper >= 0))
+    if wrong.any():
+        j = int(np.argmax(wrong))
+        raise ValueError(
+            f"bounds of column {j if names is None else names[j]!r} are {lower[j]:g} and "
+            f"{upper[j]:g}, expected the lower one first, and zero between them unless the column "
+            "is unpenalized"
+        )
+    return lower, upper
+
+
+def _pair(given: Any, *shapes: tuple[int, ...]) -> tuple[Array, Array]:
+    """Return both ends of bounds, of which None is endless."""
+    try:
+        low, high = given
+        ends = [-np.inf if low is None else low, np.inf if high is None else high]
+        low, high = (np.asarray(end, dtype=np.float64) for end in ends)
+    except (TypeError, ValueError):
+        low = high = np.empty((0, 0))
+    if not {low.shape, high.shape} <= {(), *shapes}:
+        raise ValueError(
+            f"bounds hold {given!r}, expected a pair (lower, upper), or one pair for each of some "
+            "columns: {column: (lower, upper)}"
+        )
+    return low, high
+
+
+def _per_column(given: Any, n: int, names: Any, what: str, otherwise: float) -> Array:
+    """Return one number per column, from a mapping of some of them or a list of all."""
+    found = np.full(n, otherwise)
+    if isinstance(given, Mapping):
+        index = NamedColumns(names, n)
+        place: Any = [index(column) for column in given]
+        values = list(given.values())
+    elif given is None:
+        return found
+    else:
+        place, values = slice(None), given
+    try:
+        found[place] = np.asarray(values, dtype=np.float64).reshape(len(found[place]))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{what} is {given!r}, expected one number for each of {n} columns, or a mapping from "
+            "columns to numbers"
+        ) from None
+    return found
 
 
 def check_verbose(value: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..base.capabilities import Has, offers
+from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..linear_algebra.rank import rank_of_columns
@@ -114,8 +114,9 @@ def score_of_fit(model: Any, data: Any) -> float:
 def summary(model: Any) -> str:
     """Return the fit in plain words."""
     result = model.result_
-    share = model.get_params(deep=False).get("l1_ratio")
-    ratio = "" if share is None else f", l1_ratio = {share:g}"
+    ratio = f", l1_ratio = {model._ratio:g}" if has_members(model, "l1_ratio") else ""
+    if model.l2_ratio:
+        ratio += f", l2_ratio = {model.l2_ratio:g}"
     loss = (
         model.loss.replace("_", " ") if isinstance(model.loss, str) else type(model._loss).__name__
     )

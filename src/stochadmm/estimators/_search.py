@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from inspect import Parameter, signature
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -29,7 +30,7 @@ from ..run.progress import counted
 from ..run.result import Status
 from ._callbacks import with_callbacks
 from ._data import checked_weight
-from ._parameters import check_jobs
+from ._parameters import check_jobs, check_number
 from ._solve import Budget, warn_out_of_time
 from ._sources import given_source
 
@@ -54,6 +55,18 @@ class PathCV:
     @property
     def _strength(self) -> float:
         return self.alpha_
+
+    @property
+    def _ratios(self) -> list[Any]:
+        """The shares of the l1 norm that are compared."""
+        given = getattr(self, "l1_ratio", 0.0)
+        several = listed(given)
+        return [given] if several is None else several
+
+    @property
+    def _ratio(self) -> float:
+        chosen: float = getattr(self, "l1_ratio_", self._ratios[0])
+        return chosen
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
@@ -93,6 +106,7 @@ class PathCV:
         -------
         self : estimator
         """
+        self._forget("l1_ratio_")
         self._check_parameters()
         budget = Budget.after(self.max_seconds)
         X, y, sample_weight, offset, exposure = self._parts(X, y, sample_weight, offset, exposure)
@@ -116,14 +130,22 @@ class PathCV:
                 f"cv is {self.cv!r} and gives no folds, expected at least one pair of train and "
                 "test rows; an iterator is used up by the first fit, pass a list"
             )
-        shared = Workspace()  # what depends on the structure alone
-        alphas = np.array(model._grid(fitting, self.alphas, self.eps, shared.run(), 1.0))
         rows = X, y, sample_weight, offset, exposure
-        scores = self._search(rows, alphas, folds, routed["score"], budget, shared)
-        return self._chosen(rows, fitting, alphas, scores, budget, shared)
+
+        def search(model: Any, fitting: Any, budget: Budget) -> _Compared:
+            shared = Workspace()  # what depends on the structure alone
+            alphas = np.array(model._grid(fitting, self.alphas, self.eps, shared.run(), 1.0))
+            scores = self._search(rows, alphas, folds, routed["score"], budget, shared)
+            return _Compared(fitting, alphas, scores, shared)
+
+        return self._best(search, model, fitting, rows, budget)
 
     def _check_parameters(self: Any) -> None:
         super()._check_parameters()  # type: ignore[misc]
+        if not self._ratios:
+            raise ValueError("l1_ratio is an empty list, expected one number at least")
+        for ratio in self._ratios:
+            check_number("l1_ratio", ratio, "numbers between 0 and 1", lambda r: 0 <= r <= 1)
         check_jobs(self.n_jobs)
         scorer_of(self, self.scoring)
 
@@ -140,11 +162,43 @@ class PathCV:
             raise ValueError(f"{name} needs rows in memory; leave it out")
         model = self._plain()
         fitting = model._prepare(source, None, None, None, memory=memory)
-        shared = Workspace()
-        alphas = np.array(model._grid(fitting, self.alphas, self.eps, shared.run(), 1.0))
-        scores = self._search_source(source, alphas, int(count), budget, shared, memory)
+
+        def search(model: Any, fitting: Any, budget: Budget) -> _Compared:
+            shared = Workspace()
+            alphas = np.array(model._grid(fitting, self.alphas, self.eps, shared.run(), 1.0))
+            scores = self._search_source(source, alphas, int(count), budget, shared, memory)
+            return _Compared(fitting, alphas, scores, shared)
+
         rows = source, None, None, None, None
-        return self._chosen(rows, fitting, alphas, scores, budget, shared, memory)
+        return self._best(search, model, fitting, rows, budget, memory)
+
+    def _best(
+        self: Any,
+        search: Callable[[Any, Any, Budget], _Compared],
+        model: Any,
+        fitting: Any,
+        rows: Any,
+        budget: Budget,
+        memory: Any = None,
+    ) -> Any:
+        """Search alpha for every share of the l1 norm, and keep the best of them."""
+        ratios, found = self._ratios, []
+        # as much time for every share as for the fit to all rows
+        ends = budget.parts(len(ratios) + 1) if len(ratios) > 1 else [budget]
+        for ratio, end in zip(ratios, ends, strict=False):
+            if ratio != self._ratio:
+                self.l1_ratio_ = ratio
+                model = self._plain()
+                fitting = model._prepare(*rows, memory=memory)
+            one = search(model, fitting, end)
+            place = best_index(one.scores, False)
+            found.append((float(counted_folds(one.scores)[place].mean()), ratio, one))
+        _, ratio, best = max(found, key=lambda entry: entry[0])
+        if has_members(self, "l1_ratio"):
+            self.l1_ratio_ = ratio
+        return self._chosen(
+            rows, best.fitting, best.alphas, best.scores, budget, best.shared, memory
+        )
 
     def _search_source(
         self: Any,
@@ -292,6 +346,8 @@ class PathCV:
         base: Any = next(c for c in type(self).__mro__ if not issubclass(c, PathCV))
         names = base._get_param_names()
         own = {name: v for name, v in self.get_params(deep=False).items() if name in names}
+        if "l1_ratio" in own:
+            own["l1_ratio"] = self._ratio
         return base(**own | {"verbose": False})
 
     def plot_path(self: Any, ax: Any = None) -> Any:
@@ -313,6 +369,15 @@ class PathCV:
             f"{sign * best:.4g} +- {error:.2g}, at the largest alpha {null:.4g}"
         )
         return [chosen, *super()._found()]  # type: ignore[misc]
+
+
+class _Compared(NamedTuple):
+    """The scores of the alphas of one problem."""
+
+    fitting: Any
+    alphas: Array
+    scores: Array
+    shared: Workspace
 
 
 def _compared(scores: list[Array], count: int, max_seconds: float | None) -> Array:

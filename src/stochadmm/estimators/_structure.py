@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import numpy as np
+from scipy import sparse
 
 from .. import structures
 from ..base.protocols import Array, Operator, Penalty
@@ -13,6 +14,7 @@ from ..exact import components
 from ..operators import (
     Composed,
     Incidence,
+    Matrix,
     Selection,
     VStack,
     as_operator,
@@ -23,6 +25,16 @@ from ..penalties import Separable, Stacked
 from ..problem import Problem
 from ..structures.given import Given, Kind, given_graph, given_groups
 from ._data import Data
+
+
+@dataclass(frozen=True)
+class Limits:
+    """``lower <= rows @ coefficients <= upper``."""
+
+    rows: Any
+    """CSR."""
+    lower: Array
+    upper: Array
 
 
 @dataclass(frozen=True)
@@ -37,11 +49,31 @@ class Columns:
     """The rows; None where they are not in memory."""
     several: bool = False
     """Whether the coefficients of a column are several numbers: targets or classes."""
+    factor: Array | float = 1.0
+    """Of the l1 norm and the square of each column: zero of the unpenalized ones."""
+    lower: Array | float = -np.inf
+    upper: Array | float = np.inf
+    """Bounds of the coefficients, in the units of X."""
 
     @property
     def penalized(self) -> Array:
         """Indices of the penalized columns."""
         return np.flatnonzero(~self.free)
+
+    @property
+    def bounded(self) -> Array:
+        """Mask of the columns whose coefficients have a bound."""
+        ends = np.isfinite(self.lower) | np.isfinite(self.upper)
+        return np.broadcast_to(ends, self.n)
+
+    @property
+    def limits(self) -> Limits | None:
+        """The rows of the identity whose coefficients have a bound, None for none."""
+        held = np.flatnonzero(self.bounded)
+        if not held.size:
+            return None
+        ends = (np.broadcast_to(end, self.n)[held] for end in (self.lower, self.upper))
+        return Limits(sparse.eye_array(self.n, format="csr")[held], *ends)
 
     def spread(self, operator: Operator) -> Operator:
         """Return an operator on the penalized columns as one on all columns."""
@@ -111,22 +143,28 @@ def as_grid(source: Any) -> structures.Grid | None:
 
 @dataclass(frozen=True)
 class Structure:
-    """A penalty at alpha = 1: ``sum_k penalty_k(A_k w) + l1 |w|_1 + l2/2 |w|^2``.
+    """A penalty at alpha = 1: ``sum_k penalty_k(A_k w) + sum_j c_j (l1 |w_j| + l2/2 w_j^2)``.
 
-    With ``copies`` the variable holds one entry per listed column, and the coefficient of a column
-    is the sum of its copies.
+    The c_j are the factors of `Columns`. With ``copies`` the variable holds one entry per listed
+    column, the A_k act on the variable, and the coefficient of a column is the sum of its copies.
     """
 
     terms: list[tuple[Operator, Penalty]] = field(default_factory=list)
     l1: float = 0.0
     l2: float = 0.0
     copies: Array | None = None
-    free: Array | None = None
-    """Mask of the unpenalized entries of the variable, where it is not that of the columns."""
     labels: list[Any] | None = None
     """Names of the groups."""
     members: list[Array] | None = None
     """Entries of the variable in each group."""
+
+    def beside_square(self, share: float) -> Structure:
+        """Return ``(1 - share)`` of the penalty and ``share`` of half the square of w."""
+        if not share:
+            return self
+        rest = 1.0 - share
+        terms = [(A, cast(Any, penalty).scaled(rest)) for A, penalty in self.terms if rest]
+        return replace(self, terms=terms, l1=rest * self.l1, l2=rest * self.l2 + share)
 
     def fold(self, variable: Array, n: int) -> Array:
         """Return the coefficients of the columns."""
@@ -136,13 +174,15 @@ class Structure:
         np.add.at(out, self.copies, variable)
         return out
 
-    def problem(self, data: Data, free: Array, positive: bool, ridge: bool = True) -> Problem:
+    def problem(self, data: Data, columns: Columns, ridge: bool = True) -> Problem:
         """Return the problem at alpha = 1; ``ridge=False`` leaves the square out."""
-        free = free if self.free is None else self.free
         terms = [(A, penalty) for A, penalty in self.terms if A.shape[0]]
         operator: Any = None
         penalty: Any = None
-        on_coefficients: Any = self._on_coefficients(free, positive, ridge)
+        on_coefficients: Any = self._on_coefficients(columns, self.l2 if ridge else 0.0)
+        if self.copies is not None and on_coefficients is not None:
+            sums, of_sums, on_coefficients = self._of_copies(on_coefficients, columns.n)
+            terms += [(sums, of_sums)] if sums.shape[0] else []
         if len(terms) == 1 and on_coefficients is None and identity_scale(terms[0][0]) == 1.0:
             on_coefficients = terms[0][1]  # its prox needs no splitting
         elif len(terms) == 1:
@@ -163,15 +203,38 @@ class Structure:
         )
         return data.within_memory(problem)
 
-    def _on_coefficients(self, free: Array, positive: bool, ridge: bool) -> Separable | None:
-        l2 = self.l2 if ridge else 0.0
-        if not (self.l1 or l2 or positive) or free.all():
+    def _of_copies(self, penalty: Separable, n: int) -> tuple[Operator, Separable, Separable]:
+        """Return a penalty of coefficients as one of sums of copies, and one of the copies.
+
+        Columns with one copy need no sum. Nor do signs: copies that go against the sign of their
+        sum only make norms longer.
+        """
+        assert self.copies is not None
+        given = (penalty.l1, penalty.l2, penalty.lower, penalty.upper)
+        numbers = np.stack([np.broadcast_to(number, n) for number in given])
+        nothing = np.array([[0.0], [0.0], [-np.inf], [np.inf]])
+        single = np.bincount(self.copies, minlength=n) == 1
+        alone = single | ((numbers == 0) & (nothing != 0))
+        of_sums = np.where(alone, nothing, numbers)
+        summed = np.flatnonzero((of_sums != nothing).any(axis=0))
+        cells = (np.ones(self.copies.size), (self.copies, np.arange(self.copies.size)))
+        sums = sparse.csr_array(cells, shape=(n, self.copies.size))[summed]
+        own = np.where(alone, numbers, nothing)[:, self.copies]
+        return Matrix(sums), Separable(*of_sums[:, summed]), Separable(*own)
+
+    def _on_coefficients(self, columns: Columns, l2: float) -> Separable | None:
+        """Return l1 norm, square and bounds of the coefficients, None where nothing is left."""
+        factor = np.asarray(columns.factor)
+        numbers = (self.l1 * factor, l2 * factor, columns.lower, columns.upper)
+        if not (np.any(numbers[0]) or np.any(numbers[1]) or columns.bounded.any()):
             return None
-        if not free.any():
-            return Separable(self.l1, l2, 0.0 if positive else -np.inf)
-        held = (~free).astype(np.float64)
-        lower = np.where(free, -np.inf, 0.0) if positive else -np.inf
-        return Separable(self.l1 * held, l2 * held, lower)
+        return Separable(*map(_one_for_all, numbers))
+
+
+def _one_for_all(values: Any) -> Any:
+    """Return the number that all entries have in common, else the entries."""
+    flat = np.ravel(values)
+    return float(flat[0]) if (flat == flat[0]).all() else values
 
 
 def tied(operator: Any, coef: Array, positive: bool = False) -> tuple[Array, Array]:

@@ -42,10 +42,10 @@ class Fused(StructuredModel):
         return columns.spread(Differences(max(columns.penalized.size, 1)))
 
     def _structure(self, columns: Columns) -> Structure:
-        if self.l1_ratio == 1 or not columns.penalized.size:
-            return Structure(l1=self.l1_ratio)
-        fusion = (self._operator(columns), L1(1 - self.l1_ratio))
-        return Structure([fusion], l1=self.l1_ratio)
+        if self._ratio == 1 or not columns.penalized.size:
+            return Structure(l1=self._ratio)
+        fusion = (self._operator(columns), L1(1 - self._ratio))
+        return Structure([fusion], l1=self._ratio)
 
     def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
         labels, _ = self._ties(fitting, result.coef)
@@ -67,7 +67,7 @@ class Fused(StructuredModel):
 
     def _space(self, fitting: Fitting, result: Result) -> Space:
         levels = self._ties(fitting, result.coef)
-        return of_levels(result.coef, levels, fitting.columns.free, self.l1_ratio > 0)
+        return of_levels(result.coef, levels, fitting.columns.free, self._ratio > 0)
 
     def plot_coef_graph(self, ax: Any = None, positions: Any = None, names: Any = None) -> Any:
         """Draw the graph with its nodes colored by coefficient, negative edges as broken lines.

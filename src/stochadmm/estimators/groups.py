@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from ..operators import Identity, Matrix, Selection
-from ..penalties import L1, GroupL2
+from ..operators import Identity, Selection
+from ..penalties import GroupL2
 from ..plots import plot_groups
 from ..problem import Problem
 from ..run.result import Result
@@ -41,7 +40,7 @@ class InGroups(StructuredModel):
         _, copies = fitting.columns.groups(self.groups, self.group_weights)
         listed = np.concatenate([np.empty(0, dtype=np.intp), *map(np.asarray, copies.groups)])
         alone = np.setdiff1d(fitting.columns.penalized, listed)
-        if self.l1_ratio > 0 or not alone.size:
+        if self._ratio > 0 or not alone.size:
             return []
         names = fitting.columns.names
         shown = ", ".join(str(j if names is None else names[j]) for j in alone[:3])
@@ -105,14 +104,14 @@ class Grouped(InGroups):
 
     def _structure(self, columns: Columns) -> Structure:
         labels, copies = columns.groups(self.groups, self.group_weights)
-        share = 1 - self.l1_ratio
+        share = 1 - self._ratio
         members = [np.asarray(group) for group in copies.groups]
         if not labels or (share == 0 and not self.latent):
-            return Structure(l1=self.l1_ratio, labels=labels, members=members)
+            return Structure(l1=self._ratio, labels=labels, members=members)
         if self.latent:
             return _latent(columns, labels, copies, share)
         norms = GroupL2(share, copies.sizes)
-        return Structure([(copies, norms)], l1=self.l1_ratio, labels=labels, members=members)
+        return Structure([(copies, norms)], l1=self._ratio, labels=labels, members=members)
 
 
 def _latent(columns: Columns, labels: list[Any], copies: Selection, share: float) -> Structure:
@@ -125,23 +124,14 @@ def _latent(columns: Columns, labels: list[Any], copies: Selection, share: float
     alone = np.setdiff1d(np.arange(columns.n), listed)
     entries = np.concatenate([listed, alone])
     weights = np.ones(len(labels)) if copies.weights is None else np.asarray(copies.weights)
-    free = np.zeros(entries.size, dtype=bool)
-    free[listed.size :] = columns.free[alone]
-    terms: list[Any] = []
-    if share:
-        first = (
-            Identity(entries.size)
-            if not alone.size
-            else Selection([np.arange(listed.size)], entries.size)
-        )
-        terms.append((first, GroupL2(share, copies.sizes, weights)))
-    if share < 1 and columns.penalized.size:
-        place = np.flatnonzero(~columns.free)
-        cells = (entries, np.arange(entries.size))
-        total = sparse.csr_array((np.ones(entries.size), cells), (columns.n, entries.size))[place]
-        terms.append((Matrix(total), L1(1 - share)))
+    first = (
+        Identity(entries.size)
+        if not alone.size
+        else Selection([np.arange(listed.size)], entries.size)
+    )
+    terms: list[Any] = [(first, GroupL2(share, copies.sizes, weights))] if share else []
     members = np.split(np.arange(listed.size), np.cumsum(copies.sizes)[:-1])
-    return Structure(terms, copies=entries, free=free, labels=labels, members=members)
+    return Structure(terms, 1 - share, copies=entries, labels=labels, members=members)
 
 
 @estimator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ._base import StructuredModel
 from ._classifier import Classifier
@@ -24,7 +24,7 @@ class Plain(StructuredModel):
     l1_ratio: float = 1.0
 
     def _structure(self, columns: Columns) -> Structure:
-        return Structure(l1=self.l1_ratio, l2=1 - self.l1_ratio)
+        return Structure(l1=self._ratio, l2=1 - self._ratio)
 
 
 @estimator
@@ -45,6 +45,8 @@ class LassoRegressor(Regressor, Plain):
     array([0, 3])
     """
 
+    l2_ratio: float = field(init=False, default=0.0)  # the rest of l1_ratio is the square
+
 
 @estimator
 class SparseLogisticClassifier(Classifier, Plain):
@@ -63,3 +65,5 @@ class SparseLogisticClassifier(Classifier, Plain):
     >>> np.flatnonzero(model.coef_), model.predict(X[:3])
     (array([1]), array(['no', 'yes', 'yes'], dtype='<U3'))
     """
+
+    l2_ratio: float = field(init=False, default=0.0)  # the rest of l1_ratio is the square

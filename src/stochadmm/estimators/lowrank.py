@@ -59,14 +59,18 @@ class SparseLowRank(StructuredModel):
         if not size:
             return Structure()
         whole = columns.spread(Identity(size))
+        factor = (
+            None if self.penalty_weights is None else np.asarray(columns.factor)[columns.penalized]
+        )
         if not columns.several:  # the nuclear norm of one column is its length
-            return Structure([(whole, SparseGroupNorm(1.0, [size], self.l1_ratio))])
+            own = SparseGroupNorm(1.0, [size], self._ratio, l1_weights=factor)
+            return Structure([(whole, own)])
         terms: list[Any] = []
-        if self.l1_ratio < 1:
-            terms.append((whole, Nuclear(1 - self.l1_ratio)))
-        if self.l1_ratio > 0:
+        if self._ratio < 1:
+            terms.append((whole, Nuclear(1 - self._ratio)))
+        if self._ratio > 0:
             rows = self.sparsity == "rows"
-            terms.append((whole, RowsL21(self.l1_ratio) if rows else L1(self.l1_ratio)))
+            terms.append((whole, (RowsL21 if rows else L1)(self._ratio, factor)))
         return Structure(terms)
 
     def _inspect(self, fitting: Fitting, problem: Problem, result: Result) -> None:
@@ -92,7 +96,7 @@ class SparseLowRank(StructuredModel):
         if both is None:
             return copies[0], copies[1]
         rows = fitting.columns.penalized
-        for place, shared in ((0, self.l1_ratio < 1), (1, self.l1_ratio > 0)):
+        for place, shared in ((0, self._ratio < 1), (1, self._ratio > 0)):
             if shared:
                 copy = result.coef.copy()
                 copy[rows] = both[: rows.size] if place == 0 else both[-rows.size :]
@@ -115,7 +119,7 @@ class SparseLowRank(StructuredModel):
     def _space(self, fitting: Fitting, result: Result) -> Space:
         free, coef = fitting.columns.free, result.coef
         pattern = np.where(self._held_at_zero(fitting), 0.0, coef)
-        if coef.ndim == 1 or self.l1_ratio == 1:
+        if coef.ndim == 1 or self._ratio == 1:
             return of_support(pattern, free)
         return of_rank(pattern, self.rank_, free)
 

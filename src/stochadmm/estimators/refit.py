@@ -19,12 +19,14 @@ from ..base.workspace import Workspace
 from ..data import Rows, checked_rows
 from ..linear_algebra.affine import as_sparse
 from ..linear_algebra.rank import kernel
+from ..operators import Matrix
 from ..penalties import Separable
 from ..problem import Problem
 from ..run.result import Result
 from ._data import Data
 from ._scores import scored_loss
 from ._solve import Budget, solve
+from ._structure import Limits
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,6 @@ class Space:
     """(d, k), dense or CSC."""
     used: Array
     """(k, outputs): which columns serve which output."""
-    signed: bool = False
-    """Whether a sign of the coefficients is a sign of the coordinates."""
 
 
 def of_support(coef: Array, free: Array) -> Space:
@@ -74,7 +74,7 @@ def of_support(coef: Array, free: Array) -> Space:
     """
     kept = (_matrix(coef) != 0) | free[:, None]
     rows = np.flatnonzero(kept.any(axis=1))
-    return Space(sparse.eye_array(len(coef), format="csc")[:, rows], kept[rows], signed=True)
+    return Space(sparse.eye_array(len(coef), format="csc")[:, rows], kept[rows])
 
 
 def of_levels(coef: Array, levels: tuple[Array, Array], free: Array, zeros_stay: bool) -> Space:
@@ -94,7 +94,7 @@ def of_levels(coef: Array, levels: tuple[Array, Array], free: Array, zeros_stay:
         mark = np.zeros((len(found), values.shape[1]), dtype=bool)
         mark[:, k] = True
         used.append(mark)
-    return Space(sparse.csc_array(sparse.hstack(blocks)), np.concatenate(used), signed=True)
+    return Space(sparse.csc_array(sparse.hstack(blocks)), np.concatenate(used))
 
 
 def of_kernel(operator: Any, zero: Array) -> Space:
@@ -170,30 +170,30 @@ def refitted(
     data: Data,
     space: Space,
     outputs: tuple[int, ...],
-    positive: Any,
+    limits: Limits | None,
     budget: Budget,
     random_state: Any,
     options: Options | None = None,
 ) -> Refit:
-    """Return the minimizer of the data term over a space of coefficients.
-
-    ``positive`` is the mask of coefficients that must not be negative, or None.
-    """
+    """Return the minimizer of the data term over a space of coefficients, within their limits."""
     options = options or Options()
-    if positive is not None and not space.signed:
-        raise ValueError(
-            "refit with positive=True needs a structure of zeros and ties; set refit=False, or "
-            "positive=False"
-        )
     basis = space.basis.astype(data.X.dtype)
+    bounds = _Bounds.of(limits, basis)
     if data.y.ndim == 2:  # every output has targets of its own
-        return _by_outputs(data, space, basis, positive, budget, random_state, options)
+        return _by_outputs(data, space, basis, bounds, budget, random_state, options)
     rows = checked_rows(data.X @ basis, notes=[])
+    used = space.used if outputs else space.used[:, 0]
+    lower, upper = (e[:, None] if outputs else e for e in (bounds.lower, bounds.upper))
+    structure, within = bounds.of_several()
     problem = Problem.linear(
         data.loss,
         rows,
         data.y,
-        on_coefficients=_held(space, rows, outputs, positive, options),
+        structure=structure,
+        on_structure=within,
+        on_coefficients=Separable(
+            0.0, _ridge(rows, options), np.where(used, lower, 0.0), np.where(used, upper, 0.0)
+        ),
         intercept=data.intercept,
         sample_weight=data.weight,
         offset=data.offset,
@@ -208,7 +208,7 @@ def _by_outputs(
     data: Data,
     space: Space,
     basis: Any,
-    positive: Any,
+    bounds: _Bounds,
     budget: Budget,
     random_state: Any,
     options: Options,
@@ -230,16 +230,18 @@ def _by_outputs(
         ones: Any = sparse.block_diag([np.ones((len(part.y), 1)) for part in parts])
         stacked = sparse.hstack([stacked, ones.astype(stacked.dtype)], format="csr")
         ridge = np.concatenate([ridge, np.zeros(len(parts))])
-    lower = np.full(stacked.shape[1], -np.inf)
     place = np.nonzero(space.used.T)  # output by output, as the blocks are
-    if positive is not None:
-        signs = np.asarray(abs(space.basis).T @ positive.astype(float)) > 0
-        lower[: len(place[1])] = np.where(signs[place[1]], 0.0, -np.inf)
+    free = np.full(stacked.shape[1] - len(place[1]), np.inf)
+    lower = np.concatenate([bounds.lower[place[1]], -free])
+    upper = np.concatenate([bounds.upper[place[1]], free])
+    structure, within = bounds.of_several(space.used, len(free))
     problem = Problem.linear(
         data.loss,
         checked_rows(stacked, notes=[]),
         np.concatenate([part.y for part in parts]),
-        on_coefficients=Separable(0.0, ridge, lower),
+        structure=structure,
+        on_structure=within,
+        on_coefficients=Separable(0.0, ridge, lower, upper),
         sample_weight=_joined([part.weight for part in parts]),
         offset=_joined([part.offset for part in parts]),
     )
@@ -248,6 +250,43 @@ def _by_outputs(
     inner[place[1], place[0]] = result.coef[: len(place[1])]
     intercept = result.coef[len(place[1]) :] if data.intercept else 0.0 * inner[:1].sum(axis=0)
     return Refit(np.asarray(basis @ inner), intercept, result)
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """Limits in the coordinates of a space: those of one coordinate, and those of several."""
+
+    lower: Array
+    upper: Array
+    several: Limits | None
+
+    @classmethod
+    def of(cls, limits: Limits | None, basis: Any) -> _Bounds:
+        k = basis.shape[1]
+        lower, upper = np.full(k, -np.inf), np.full(k, np.inf)
+        if limits is None:
+            return cls(lower, upper, None)
+        rows = sparse.csr_array(limits.rows @ basis)
+        rows.eliminate_zeros()
+        sizes = np.diff(rows.indptr)
+        one, more = np.flatnonzero(sizes == 1), np.flatnonzero(sizes > 1)
+        place, value = rows.indices[rows.indptr[one]], rows.data[rows.indptr[one]]
+        ends = np.stack([limits.lower[one], limits.upper[one]]) / value
+        np.maximum.at(lower, place, ends.min(axis=0))
+        np.minimum.at(upper, place, ends.max(axis=0))
+        rest = Limits(rows[more], limits.lower[more], limits.upper[more])
+        return cls(lower, upper, rest if more.size else None)
+
+    def of_several(self, used: Array | None = None, free: int = 0) -> tuple[Any, Any]:
+        """Return rows and bounds of a structure; with ``used`` output by output, then ``free``."""
+        if self.several is None:
+            return None, None
+        rows, ends = self.several.rows, np.stack([self.several.lower, self.several.upper])
+        if used is not None:
+            blocks = [rows[:, np.flatnonzero(mask)] for mask in used.T]
+            rows = sparse.block_diag([*blocks, np.zeros((0, free))], format="csr")
+            ends = np.tile(ends, used.shape[1])
+        return Matrix(sparse.csr_array(rows)), Separable(0.0, 0.0, *ends)
 
 
 def _output(data: Data, k: int) -> Data:
@@ -289,22 +328,6 @@ def _solved(problem: Problem, budget: Budget, random_state: Any, options: Option
     )
 
 
-def _held(
-    space: Space, rows: Rows, outputs: tuple[int, ...], positive: Any, options: Options
-) -> Separable:
-    """Return the tiny square, and bounds that hold coordinates at zero where they do not serve."""
-    ridge = _ridge(rows, options)
-    used = space.used if outputs else space.used[:, 0]
-    upper = np.where(used, np.inf, 0.0)
-    lower = -upper
-    if positive is not None:
-        signs = np.asarray(abs(space.basis).T @ positive.astype(float)) > 0
-        lower = np.where(signs[:, None] if outputs else signs, 0.0, lower)
-    if used.all() and positive is None:
-        return Separable(0.0, ridge)
-    return Separable(0.0, ridge, lower, upper)
-
-
 def _ridge(rows: Rows, options: Options) -> float:
     n = max(rows.shape[0], 1)
     total = float(rows.row_norms2().sum(dtype=np.float64))
@@ -323,7 +346,7 @@ def mixed(model: Any, fitting: Any, result: Result, part: float, budget: Budget)
         data,
         space,
         coef.shape[1:],
-        model._signed(fitting),
+        model._limits(fitting),
         budget,
         model.random_state,
     )

@@ -46,20 +46,20 @@ class SparseGroups(InGroups):
                     "disjoint, OverlappingGroupRegressor and -Classifier take others"
                 )
             labels[group] = g
-        alone = (labels == len(members)) & ~columns.free
-        if self.positive and self.l1_ratio == 0 and members and alone.any():
-            # what only its sign holds has no row of its own: certificates would not see it free
-            norms = GroupL2(1.0, copies.sizes)
-            return Structure([(copies, norms)], labels=names, members=members)
+        alone = (labels == len(members)) & (columns.factor * self._ratio == 0)
+        if members and (alone & columns.bounded).any():
+            # what only a bound holds has no row of its own: certificates would not see it free
+            norms = GroupL2(1 - self._ratio, copies.sizes)
+            return Structure([(copies, norms)], self._ratio, labels=names, members=members)
         found, sizes = np.unique(labels, return_counts=True)
         given = np.ones(len(members)) if copies.weights is None else np.asarray(copies.weights)
         order = np.argsort(labels, kind="stable")
         penalty = SparseGroupNorm(
             1.0,
             sizes,
-            self.l1_ratio,
+            self._ratio,
             np.append(given, 0.0)[found],
-            (~columns.free).astype(np.float64),
+            columns.factor * np.ones(columns.n),
             None if (np.diff(labels) >= 0).all() else order,
         )
         return Structure([(Identity(columns.n), penalty)], labels=names, members=members)

@@ -32,7 +32,7 @@ from ._regressor import Regressor
 from ._search import PathCV
 from ._solve import Budget
 from ._sources import is_lazy
-from ._structure import Columns, tied
+from ._structure import Columns, Limits, tied
 from ._tables import Tables, standard_errors
 from .refit import Space
 
@@ -89,13 +89,16 @@ class Structured(Tables, StructuredModel):
                 )
         instead = {
             "standardize": "numbers and factors are standardized by their terms",
-            "positive": "give terms bounds=(0, inf), or Ordered(increasing=True)",
+            "positive": "give terms bounds=(0, None), or Ordered(increasing=True)",
+            "bounds": "give terms bounds=(lower, upper)",
+            "monotone": "use Ordered(increasing=True), or bounds=(0, None) for a number",
+            "penalty_weights": "give terms a weight",
+            "unpenalized": "use the term Free()",
         }
         for name, words in instead.items():
-            if getattr(self, name):
+            given = getattr(self, name)
+            if given is not None and np.size(given) and given is not False:
                 raise ValueError(f"{name} is for models of matrices; {words}")
-        if np.size(self.unpenalized):
-            raise ValueError("unpenalized is for models of matrices; use the term Free()")
 
     def _parts(self, X: Any, *parts: Any) -> tuple[Any, ...]:
         """Return rows and what belongs to them, which may be names of columns of the frame."""
@@ -195,7 +198,10 @@ class Structured(Tables, StructuredModel):
         terms = chosen(self.terms, columns, self.remainder, setting.declared, numbers)
         if not terms:
             raise ValueError("terms is empty; give a term for one column at least")
-        self._design = design = built(terms, columns, mass, setting, bool(self.fit_intercept))
+        square = self.l2_ratio > 0
+        self._design = design = built(
+            terms, columns, mass, setting, bool(self.fit_intercept), square
+        )
         encoded = design.matrix(columns)
         data = self._targets(encoded, y, checked_weight(sample_weight, encoded), offset)
         self._observed = _observed(design, encoded, data)
@@ -204,10 +210,12 @@ class Structured(Tables, StructuredModel):
         if self.weights == "adaptive":
             sharpness = self._sharpness(design, data)
         assert data.scale is not None
-        structure = design.structure(data.scale, sharpness)
-        free = np.zeros(design.width, dtype=bool)
-        within = Columns(design.width, design.names(), free, data.X, data.outputs > 1)
-        return Fitting(data, within, structure, structure.problem(data, free, False))
+        structure = design.structure(data.scale, sharpness).beside_square(self.l2_ratio)
+        free = design.free
+        within = Columns(
+            design.width, design.names(), free, data.X, data.outputs > 1, (~free).astype(float)
+        )
+        return Fitting(data, within, structure, structure.problem(data, within))
 
     def _sharpness(self, design: Design, data: Data) -> Array:
         """Return one over the size of every penalized number in a fit with a small ridge."""
@@ -252,14 +260,11 @@ class Structured(Tables, StructuredModel):
                 mark = np.zeros((own.shape[1], outputs.shape[1]), dtype=bool)
                 mark[:, c] = True
                 used.append(mark)
-        return Space(sparse.csc_array(sparse.hstack(blocks)), np.concatenate(used), signed=True)
+        return Space(sparse.csc_array(sparse.hstack(blocks)), np.concatenate(used))
 
-    def _signed(self, fitting: Fitting) -> Array | None:
-        """Return the mask of the columns whose steps in a refit must not be negative."""
-        mask = np.zeros(self._design.width, dtype=bool)
-        for part in self._design.parts:
-            mask[part.places] = _direction(part) != 0
-        return mask if mask.any() and fitting.data.intercept else None
+    def _limits(self, fitting: Fitting) -> Limits | None:
+        assert fitting.data.scale is not None
+        return self._design.limits(fitting.data.scale)
 
     def _refit(self, fitting: Fitting, result: Result, budget: Budget) -> None:
         super()._refit(fitting, result, budget)
@@ -329,14 +334,6 @@ def _scaled(design: Design, data: Data) -> Data:
     return replace(data, X=X, center=center, scale=scale)
 
 
-def _direction(part: Part) -> int:
-    """Return 1 for a term whose coefficients may only rise, -1 if they may only fall, else 0."""
-    term = part.term
-    if getattr(term, "order", 1) != 1:
-        return 0
-    return int(getattr(term, "increasing", False)) - int(getattr(term, "decreasing", False))
-
-
 def _merged(part: Part, coef: Array) -> Array:
     """Return the number of the class of every level, in the order of the levels."""
     if coef.ndim == 2:
@@ -377,7 +374,8 @@ def _free_directions(part: Part, coef: Array) -> Any:
         zero = image <= 1e-9 * max(float(np.abs(coef).max(initial=0.0)), 1e-300)
         basis = sparse.csc_array(linalg.null_space(matrix[np.flatnonzero(zero)].toarray()))
     else:
-        basis = _of_classes(part, _merged(part, coef))
+        labels = _merged(part, coef)
+        basis = sparse.csc_array((np.ones(k), (np.arange(k), labels)), shape=(k, labels.max() + 1))
     if part.left_out is None:
         return basis
     if basis is whole:  # all of its columns would be one too many
@@ -385,24 +383,6 @@ def _free_directions(part: Part, coef: Array) -> Any:
     moved = basis - sparse.csc_array(np.ones((k, 1))) @ basis[[part.left_out]]
     moved = sparse.csc_array(moved)[part.kept]
     return moved[:, np.flatnonzero(np.asarray(abs(moved).sum(axis=0)))]
-
-
-def _of_classes(part: Part, labels: Array) -> Any:
-    """Return a column per class; of terms with a direction, steps from a class to the next."""
-    k, count = len(labels), int(labels.max()) + 1
-    direction = _direction(part)
-    if not direction or part.left_out is None:
-        basis = sparse.csc_array((np.ones(k), (np.arange(k), labels)), shape=(k, count))
-        if part.left_out is None:
-            return basis
-        return basis[:, np.delete(np.arange(count), labels[part.left_out])]
-    inner = labels[: k - part.block.encoder.levels.own_missing]
-    steps = np.zeros((k, int(inner.max())))
-    up = inner[:, None] >= np.arange(1, int(inner.max()) + 1)
-    steps[: len(inner)] = up if direction > 0 else ~up
-    if k > len(inner) and labels[-1] > inner.max():  # missing values on their own
-        steps = np.column_stack([steps, np.eye(k)[-1]])
-    return sparse.csc_array(steps)
 
 
 @estimator

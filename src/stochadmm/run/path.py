@@ -7,7 +7,7 @@ alpha.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..base.workspace import Workspace
 from ..forms.equilibrate import with_even_structure
 from ..forms.one_block import OneBlock, has_one_block, one_block, project_dual
 from ..forms.structure import Structure, StructureSolver, is_diagonal
+from ..penalties import Separable, Stacked
 from ..problem import Pair, Problem
 from ..quadratic import Implicit, minimize_quadratic
 from .null_model import bounds_of, null_model
@@ -93,12 +94,46 @@ def alpha_max(
     if edges is not None:
         strength = _polyhedral(unit, direction, *edges, workspace)
     else:
+        unit, direction = _near_zero(unit, direction)
         form = _norms_of_coefficients(unit, workspace)
         if form is None:
             strength = _climb(unit, direction, workspace)
         else:
             strength = _bracket(form, direction)
     return size * strength * (1 + ROUNDED_UP)
+
+
+def _near_zero(unit: Problem, direction: Array) -> tuple[Problem, Array]:
+    """Return a problem and a direction in which only those bounds are left that zero is at.
+
+    Coefficients that bounds alone concern are optimal in the null model: the penalty says nothing
+    of them, and they are left out of the direction.
+    """
+    h1 = None if unit.h1 is None else _cone(unit.h1)
+    bounds = bounds_of(unit)
+    if bounds is None or h1 is None:
+        return unit.with_penalties(h1, unit.h2), direction
+    operator: Any = unit.A2
+    touched = np.asarray(abs(operator.tosparse()).sum(axis=0) > 0).ravel()
+    loose = bounds.rows & (bounds.l1 == 0) & ~touched
+    direction = direction.copy()
+    direction[loose] = 0.0
+    lower, upper = np.where(loose, -np.inf, bounds.lower), np.where(loose, np.inf, bounds.upper)
+    return unit.with_penalties(h1, _cone(Separable(bounds.l1, 0.0, lower, upper))), direction
+
+
+def _cone(penalty: Any) -> Any:
+    """Return the penalty without the bounds that zero is strictly between."""
+    if isinstance(penalty, Stacked):
+        return Stacked([(_cone(part), size) for part, size in penalty.parts])
+    if not isinstance(penalty, Separable):
+        return penalty
+    lower, upper = np.asarray(penalty.lower), np.asarray(penalty.upper)
+    return replace(
+        penalty,
+        lower=np.where(lower < 0, -np.inf, lower),
+        upper=np.where(upper > 0, np.inf, upper),
+    )
 
 
 def _dual_edges(unit: Problem, x: Array) -> tuple[Array, Array] | None:
@@ -120,8 +155,9 @@ def _dual_edges(unit: Problem, x: Array) -> tuple[Array, Array] | None:
             l1, l2, lower, upper = term.per_row()
             if not term.separable or l1.size != term.size or l2.any():
                 return None
-            low.append(np.where(np.isfinite(lower), -np.inf, -l1))
-            high.append(np.where(np.isfinite(upper), np.inf, l1))
+            # a bound is felt where zero is at it, and where nothing else holds the row
+            low.append(np.where(np.isfinite(lower) & ((lower == 0) | (l1 == 0)), -np.inf, -l1))
+            high.append(np.where(np.isfinite(upper) & ((upper == 0) | (l1 == 0)), np.inf, l1))
     outputs = x.reshape(len(x), -1)
     edges = tuple(
         np.repeat(np.concatenate(part)[:, None], outputs.shape[1], axis=1) for part in (low, high)

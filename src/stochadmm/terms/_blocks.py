@@ -45,6 +45,11 @@ class Rows:
     group: Any = None
     """Blocks of the same group share one norm; None is a group of its own."""
 
+    @property
+    def bounded(self) -> bool:
+        """Whether there are bounds."""
+        return self.lower is not None or self.upper is not None
+
 
 @dataclass(frozen=True)
 class Block:

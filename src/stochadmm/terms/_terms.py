@@ -42,7 +42,7 @@ class Term:
     """
 
     weight: Any = 1.0
-    bounds: tuple[float, float] | None = None
+    bounds: tuple[float | None, float | None] | None = None
 
     def block(self, columns: Columns, mass: Array, setting: Setting) -> Block:
         """Return what the term makes of its columns.
@@ -66,7 +66,10 @@ class Term:
         """Return the rows that hold coefficients within the bounds."""
         if self.bounds is None:
             return ()
-        low, high = self.bounds
+        low, high = (
+            none if end is None else float(end)
+            for end, none in zip(self.bounds, (-np.inf, np.inf), strict=True)
+        )
         matrix = sparse.eye_array(k, format="lil")
         if base is not None:
             matrix[:, base] = matrix[:, [base]].toarray() - 1.0
