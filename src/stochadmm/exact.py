@@ -23,9 +23,7 @@ from .base.workspace import Workspace
 from .operators import identity_scale
 from .penalties import segments
 from .problem import Pair, Problem
-from .risk import loss_of_rows
-from .risk.metrics import column_energies
-from .risk.streamed import facts_of, loss_of_source
+from .risk.mean_loss import mean_loss
 
 Mask = NDArray[np.bool_]
 
@@ -73,14 +71,8 @@ def _step(
 
     Of much data the constant is the trace of the Gram matrix, which most methods know already.
     """
-    f2, source = loss_of_rows(problem.f2), loss_of_source(problem.f2)
-    if f2 is not None and f2.n_bytes > 1 << 20:
-        energies = workspace.rows.once(column_energies, f2)
-        largest = float(f2.loss.curvature_bound) * float(energies.sum())
-    elif source is not None:
-        largest = source.trace_bound(facts_of(source, workspace))
-    else:
-        largest = problem.f2.lipschitz_mean
+    f2 = mean_loss(problem.f2)
+    largest = problem.f2.lipschitz_mean if f2 is None else f2.cheap_constant(workspace)
     step = 1 / (largest or 1.0)
     return h2.prox(x2 - step * derivatives.astype(x2.dtype), step)
 

@@ -24,7 +24,8 @@ from .operators import Identity, PadColumns, as_operator, identity_scale, simple
 from .penalties import Stacked, Zero, held_at_zero, segments
 from .penalties.bounds import contradiction
 from .risk import FiniteSum
-from .risk.streamed import BUDGET, StreamedSum, facts_of, loss_of_source, streams
+from .risk.mean_loss import mean_loss
+from .risk.streamed import BUDGET, StreamedSum, streams
 
 
 @dataclass(frozen=True, eq=False)
@@ -428,10 +429,9 @@ def _objective_at_zero(problem: Problem, workspace: Workspace) -> float:
 
 def loss_at_zero(problem: Problem, workspace: Workspace) -> float:
     """Return f2 at 0, one number for all strengths of a path; a first pass over files knows it."""
-    source = loss_of_source(problem.f2)
-    if source is not None:
-        return facts_of(source, workspace).loss_at_zero
-    return workspace.rows.once(_loss_at_zero, problem.f2, problem.shape2, problem.dtype)
+    f2: Any = mean_loss(problem.f2)
+    f2 = problem.f2 if f2 is None else f2.opened(workspace)
+    return workspace.rows.once(_loss_at_zero, f2, problem.shape2, problem.dtype)
 
 
 def _loss_at_zero(f2: Any, shape: Shape, dtype: Any) -> float:

@@ -11,7 +11,7 @@ from stochadmm.base.workspace import Workspace
 from stochadmm.data import ArraySource, DenseRows, spill
 from stochadmm.risk.passes import Sample
 from stochadmm.risk.sampling import Coin
-from stochadmm.risk.streamed import StreamedSum, as_bytes, first_pass, in_memory
+from stochadmm.risk.streamed import StreamedSum, as_bytes, first_pass
 from stochadmm.risk.tangent import WithRest, tangent_term
 from stochadmm.run.minimize import Request, solve
 from stochadmm.run.path import at_strength
@@ -359,7 +359,7 @@ def test_samples_are_kept_in_the_type_of_the_rows(wide_file):
     f2 = StreamedSum(sa.Logistic(), wide_file, memory=1 << 22)
     sample = first_pass(f2).sample
     assert sample.rows.dtype == np.float32 and sample.y.dtype == np.float64
-    assert in_memory(f2, sample, sample.weight).dtype == np.float64
+    assert f2.of_sample(sample, sample.weight).dtype == np.float64
 
 
 @pytest.mark.parametrize(("text", "bytes_"), [("8MB", 8_000_000), (10_000_000, 10_000_000)])

@@ -190,7 +190,7 @@ def test_rows_are_not_shuffled_where_they_need_not_or_cannot_be(tmp_path):
     assert opening(big).constants.shuffled is None  # one window holds all
     small = big.with_memory(1 << 16)
     assert opening(small).constants.shuffled is not None
-    assert opening(small.over(ArraySource(X, y))).constants.shuffled is None
+    assert opening(small.changed(source=ArraySource(X, y))).constants.shuffled is None
     full = ScratchOptions(room=1e12)  # the disk
     assert reserved(source, options=full) is None
 

@@ -11,8 +11,8 @@ from ..base.workspace import Workspace
 from ..certificates import gap_scale
 from ..forms.one_block import one_block
 from ..problem import Pair, Problem
+from ..risk.mean_loss import MeanLoss, mean_loss
 from ..second_order import priced
-from .data_terms import DataTerm, data_term
 
 
 class Composite:
@@ -22,7 +22,10 @@ class Composite:
         self.problem, self.workspace = problem, workspace
         self.form = one_block(problem, workspace)
         self.S, self.St = self.form.S, self.form.St
-        self.f: DataTerm = data_term(problem.f2, workspace)
+        f2 = mean_loss(problem.f2)
+        if f2 is None:
+            raise TypeError(f"f2 is {type(problem.f2).__name__}, expected a mean loss of rows")
+        self.f: MeanLoss = f2.opened(workspace)
 
     def inside(self, w: Array) -> tuple[Pair, float]:
         """Return a point near w where all penalties are finite, and the penalty there.

@@ -277,7 +277,7 @@ def where_nothing_is_penalized(p: Composite, run: Run) -> Begin | None:
     """Return the minimizer along the free directions, zero where there are none."""
     reads, free, x = reads_of_factor(p), free_directions(p), p.problem.zeros()
     if free:
-        at = p.f.evaluate(x.x2)
+        at = p.f.evaluate_exactly(x.x2)
         f2 = as_finite_sum(p.problem.f2)
         cleared = clear_free_directions(f2, at, free, deadline=run.deadline)
         reads += 1.0

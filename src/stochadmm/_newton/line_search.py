@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 
 from ..base.protocols import Array
 from ..problem import Pair
-from ..risk import Evaluation
-
-LENGTHS = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.005, 1e-3, 1e-4)
-"""Step lengths in the order of trial: a fixed grid, so that a source answers all in one read."""
-
-
-class Line(Protocol):
-    """The data term along ``w + t (v - w)``, 0 <= t <= 1."""
-
-    def point(self, t: float) -> Array:
-        """Return w + t (v - w)."""
-
-    def value(self, t: float) -> float:
-        """Return f there."""
-
-    def evaluation(self, t: float, x: Array) -> Evaluation:
-        """Return the evaluation there; x is that point, rounded to the type of the data."""
-
-    @property
-    def n_passes(self) -> float:
-        """Reads of the rows so far."""
+from ..risk.lines import LENGTHS, Line
 
 
 def armijo(

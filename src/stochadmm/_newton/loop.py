@@ -54,7 +54,7 @@ def start(
     if known is not None and np.array_equal(known.at.x, point.x2):
         at = known.at
     else:
-        at, n_passes = p.f.evaluate(point.x2), n_passes + 1.0
+        at, n_passes = p.f.evaluate_exactly(point.x2), n_passes + 1.0
     return NewtonState(
         x=point,
         mu=begin.mu,
@@ -110,7 +110,7 @@ def step(p: Composite, s: NewtonState, plan: Plan, run: Run) -> Verdict:
         s.dual = better(s.dual, plan.dual.of_point(p, s, c, run))
 
     # 7. Damping and sample size from the ratio of actual and predicted decrease.
-    s.trust = s.trust.after(t, decrease, c.predicted, p.f.n_rows, s.objective - s.lower_bound)
+    s.trust = s.trust.after(t, decrease, c.predicted, p.f.n_terms, s.objective - s.lower_bound)
     s.predicted, s.n_steps = c.predicted, s.n_steps + 1
 
     # 8. Verdict.

@@ -25,13 +25,12 @@ from ..certificates import Certificate, DualPoint, kkt_residual, null_model
 from ..forms.equilibrate import Units, equilibrated
 from ..forms.one_block import OneBlock
 from ..problem import Pair, Problem
-from ..risk import Evaluation
+from ..risk import Evaluation, StreamedSum
 from ..risk.curvature import RowSample, SampledHessian, shares_curvature
 from ..risk.finite_sum import as_finite_sum
-from ..risk.streamed import in_memory, loss_of_source
+from ..risk.streamed import OpenedSum
 from ..risk.tangent import tangent_term
 from .composite import Composite
-from .data_terms import RowsFromSource, SourceEvaluation
 from .dense import DenseSplitting, RowHessian, SampledRows, SplittingWarm
 from .duals import Corrected
 from .interfaces import Begin, Candidate, NewtonState, Plan, Run
@@ -66,7 +65,7 @@ def solve_sample(
 def from_sample(p: Composite, run: Run) -> Begin:
     """Begin at the solution of the sample that the opening read has left."""
     f = _source_of(p)
-    small = replace(p.problem, f2=in_memory(f.f2, f.facts.sample, f.facts.sample.weight))
+    small = replace(p.problem, f2=f.of_sample(f.facts.sample, f.facts.sample.weight))
     # 1e-4: more accuracy would only describe the sample
     found = solve_sample(small, _null_model(small, p.form), None, 1e-4, run.deadline)
     return Begin(found.x, found.mu)
@@ -121,9 +120,9 @@ class SampleOfSource:
         return Trust()
 
     def model(self, p: Composite, s: NewtonState, run: Run) -> SampleHessian:
-        assert isinstance(s.at, SourceEvaluation)
         f, rows = _source_of(p), s.at.sample
-        small = replace(p.problem, f2=in_memory(f.f2, rows, rows.weight / rows.probability))
+        assert rows is not None
+        small = replace(p.problem, f2=f.of_sample(rows, rows.weight / rows.probability))
         units, x = equilibrated(small, rows=False), s.at.x
         if units is not None:
             small, x = units.problem, units.into(s.x).x2
@@ -131,7 +130,7 @@ class SampleOfSource:
         at = few.evaluate_exactly(x)
         sample = RowSample(few, at.predictions, at.derivative)
         sampled = SampledHessian(sample, shares_curvature(few, at.predictions))
-        hessian = RowHessian(sampled, few.n_terms / f.n_rows).damped(s.trust.damping)
+        hessian = RowHessian(sampled, few.n_terms / f.n_terms).damped(s.trust.damping)
         return SampleHessian(Composite(small, p.workspace.run()), units, x, hessian)
 
     def observe(self, p: Composite, s: NewtonState, old: Evaluation) -> None:
@@ -188,8 +187,8 @@ def tangent_point(
 ) -> DualPoint | None:
     """Solve the problem of the sample and the tangent of the rest to a tenth of a gap."""
     f, at = _source_of(p), s.at
-    assert isinstance(at, SourceEvaluation)
-    small = replace(p.problem, f2=tangent_term(f.f2, at.sample, at.sums, at.x, f.facts))
+    assert at.sample is not None and at.sums is not None
+    small = replace(p.problem, f2=tangent_term(f, at.sample, at.sums, at.x, f.facts))
     value = small.objective(s.x)
     scale = Composite(small, Workspace()).gap_scale(value, value - allowed)
     tol = 0.1 * allowed / max(scale, float(np.finfo(float).tiny))
@@ -239,12 +238,12 @@ def certificate_from_sample(
 
 def why_no_source(problem: Problem, workspace: Workspace) -> str | None:
     """Return why a problem is none of rows from a source, None if it is."""
-    if loss_of_source(problem.f2) is None:
+    if not isinstance(problem.f2, StreamedSum):
         return "it is for rows in files"
     return None if problem.is_model else "it needs A1 = scale * identity and no f1"
 
 
-def _source_of(p: Composite) -> RowsFromSource:
-    if not isinstance(p.f, RowsFromSource):
+def _source_of(p: Composite) -> OpenedSum:
+    if not isinstance(p.f, OpenedSum):
         raise TypeError("the rows are in memory, expected a source of rows; use 'auto'")
     return p.f

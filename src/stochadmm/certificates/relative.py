@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..base.capabilities import Has, nonnegative, offers
+from ..base.capabilities import Has, nonnegative
 from ..base.workspace import Workspace
 from ..forms.elimination import Elimination
 from ..forms.one_block import OneBlock, one_block
 from ..penalties import Zero
 from ..problem import Pair, Problem, objective_at_zero
-from ..risk import Evaluation, FiniteSum, loss_of_rows
-from ..risk.dual import mean_conjugate
-from ..risk.streamed import StreamedSum, facts_of, in_memory, loss_of_source
+from ..risk import Evaluation, FiniteSum
+from ..risk.dual import least_conjugate
+from ..risk.mean_loss import MeanLoss, mean_loss
 from .certify import has_certificate
 from .null_space import clear_free_directions
 from .options import PROOF
@@ -66,22 +66,14 @@ def _saturated_value(term: Any, workspace: Workspace) -> float:
 
     Rows in files have that of the sample of the first pass.
     """
-    f2, source = loss_of_rows(term), loss_of_source(term)
-    if source is not None:
-        sample = facts_of(source, workspace).sample
-        f2 = in_memory(source, sample, sample.weight) if sample.weight.any() else None
-    if f2 is None or not offers(f2.loss, Has.CONJUGATE):
-        return -np.inf
-    outputs = () if f2.n_outputs is None else (f2.n_outputs,)
-    return -mean_conjugate(f2, np.zeros((f2.n_terms, *outputs)))
+    f2 = mean_loss(term, Has.CONJUGATE)
+    rows = None if f2 is None else f2.representative(workspace)
+    return -np.inf if rows is None else -least_conjugate(rows)
 
 
 def _is_of_labels(problem: Problem, workspace: Workspace) -> bool:
-    f2, source = loss_of_rows(problem.f2), loss_of_source(problem.f2)
-    if source is not None:
-        offset = facts_of(source, workspace).sample.offset
-        return offset is None and offers(source.loss, Has.PROBABILITY)
-    return f2 is not None and f2.offset is None and offers(f2.loss, Has.PROBABILITY)
+    f2 = mean_loss(problem.f2, Has.PROBABILITY)
+    return f2 is not None and not f2.has_offset(workspace)
 
 
 def null_value(problem: Problem, workspace: Workspace | None = None) -> float:
@@ -89,11 +81,11 @@ def null_value(problem: Problem, workspace: Workspace | None = None) -> float:
 
     Rows in files have that of the sample of the first pass, which costs no read.
     """
-    f2, workspace = loss_of_rows(problem.f2), workspace or Workspace()
-    at_zero, source = objective_at_zero(problem, workspace), loss_of_source(problem.f2)
-    if source is not None:
-        return min(at_zero, workspace.once(_null_of_sample, problem, source, workspace))
-    if f2 is None or not has_certificate(problem, workspace):
+    f2, workspace = mean_loss(problem.f2), workspace or Workspace()
+    at_zero = objective_at_zero(problem, workspace)
+    if f2 is not None and not f2.in_memory:
+        return min(at_zero, workspace.once(_null_of_sample, problem, f2, workspace))
+    if not isinstance(f2, FiniteSum) or not has_certificate(problem, workspace):
         return at_zero
     view = Elimination.of(problem, workspace)
     if view is not None:  # a pair: its feasible set has a zero of its own
@@ -101,11 +93,9 @@ def null_value(problem: Problem, workspace: Workspace | None = None) -> float:
     return workspace.once(_null_value, problem, f2, one_block(problem, workspace), at_zero)
 
 
-def _null_of_sample(problem: Problem, source: StreamedSum, workspace: Workspace) -> float:
-    sample = facts_of(source, workspace).sample
-    if not sample.weight.any():
-        return np.inf
-    return null_value(replace(problem, f2=in_memory(source, sample, sample.weight)))
+def _null_of_sample(problem: Problem, f2: MeanLoss, workspace: Workspace) -> float:
+    rows = f2.representative(workspace)
+    return np.inf if rows is None else null_value(replace(problem, f2=rows))
 
 
 def _null_value(problem: Problem, f2: FiniteSum, form: OneBlock, at_zero: float) -> float:

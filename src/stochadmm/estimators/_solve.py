@@ -16,7 +16,7 @@ from ..base.capabilities import fact
 from ..base.fingerprint import fingerprint
 from ..base.workspace import Workspace
 from ..problem import Problem
-from ..risk.streamed import loss_of_source
+from ..risk import StreamedSum
 from ..run.loop import Limits
 from ..run.minimize import Request
 from ..run.minimize import solve as solve_in
@@ -90,7 +90,7 @@ def solve(
     # a second, and passes next to nothing
     (rows, *outputs), n = problem.shape2, problem.f2.n_terms
     work = max(n, rows) * rows * math.prod(outputs)
-    small = work <= 200_000 and loss_of_source(problem.f2) is None
+    small = work <= 200_000 and not isinstance(problem.f2, StreamedSum)
     stop: Rule = Gap(tol)
     if small and tol <= 1e-4:  # the default; a looser one is taken at its word
         aim = max(ROUNDING[problem.dtype.name], 0.0 if last_digits else 1e-9)

@@ -13,8 +13,6 @@ from typing import Any
 from ..base.capabilities import Has, fact, offers
 from ..base.workspace import Workspace
 from ..problem import Problem
-from ..risk import FiniteSum
-from ..risk.streamed import StreamedSum, loss_of_source
 from ..run.null_model import null_model
 from ..run.path import alpha_max
 from ..run.prediction_range import ROUNDING, beyond_range, wider
@@ -69,13 +67,7 @@ def largest_strength(unit: Problem, workspace: Workspace) -> float:
 
 def _widened(f2: Any, beyond: float, round_: int) -> Any:
     """Return the data term with a wider range."""
-    loss = wider(f2.loss, beyond, 2.0**round_)
-    source = loss_of_source(f2)
-    if source is None:
-        return FiniteSum(loss, f2.rows, f2.y, f2.weight, intercept=f2.intercept, offset=f2.offset)
-    return StreamedSum(
-        loss, source.source, intercept=source.intercept, memory=source.memory, seed=source.seed
-    )
+    return f2.with_loss(wider(f2.loss, beyond, 2.0**round_))
 
 
 def _after(first: Result, second: Result) -> Result:

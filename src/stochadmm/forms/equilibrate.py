@@ -48,7 +48,6 @@ from ..operators import (
 from ..penalties import ElementwisePenalty, Stacked, Zero, held_at_zero, segments
 from ..problem import Pair, Problem, objective_at_zero
 from ..risk import FiniteSum, loss_of_rows
-from ..risk.finite_sum import with_rows
 
 SPREAD = 1e4
 """Ratio of the largest to the smallest typical entry of a column from which on columns are scaled:
@@ -435,7 +434,7 @@ def _scaled_data(f2: FiniteSum, shift: Array | None, tied: bytes) -> tuple[Finit
         size = np.where(low, np.maximum(size, least), size)
     power = np.where(size > 0, np.round(np.log2(np.where(size > 0, size, 1.0))), 0.0)
     scale = 2.0 ** -np.clip(power, -500, 500)  # squares of it are numbers still
-    return with_rows(f2, rows.changed(None, scale)), scale
+    return f2.changed(X=rows.changed(None, scale)), scale
 
 
 # ---------------------------------------------------------------- penalties and constraint

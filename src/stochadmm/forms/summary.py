@@ -10,8 +10,8 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
+from ..risk import StreamedSum
 from ..risk.moments import Rounding, Summary, summarize
-from ..risk.streamed import loss_of_source
 from .equilibrate import free_intercept
 
 
@@ -56,8 +56,8 @@ def summarized(problem: Problem, workspace: Workspace) -> Summarized | None:
     >>> round(small.problem.f2.value(x) - problem.f2.value(x), 12)
     0.0
     """
-    f2 = loss_of_source(problem.f2)
-    if f2 is None or not offers(f2.loss, Has.SQUARE):
+    f2 = problem.f2
+    if not isinstance(f2, StreamedSum) or not offers(f2.loss, Has.SQUARE):
         return None
     # eight square matrices are held at a time by a pass and its sums
     if 8 * 8 * (f2.n_columns + (f2.n_outputs or 1)) ** 2 > f2.memory:

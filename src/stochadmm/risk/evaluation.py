@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..base.protocols import Array
 
+if TYPE_CHECKING:
+    from .passes import Sample, Sums
+
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Value and gradient of the mean loss at ``x``, and where they are kept its parts per row."""
+    """Value and gradient of the mean loss at ``x``, and what else a pass has left.
+
+    Rows in memory leave numbers per row; rows that are read for every pass leave sums and a
+    sample of the rows.
+    """
 
     x: Array
     value: float
@@ -22,6 +30,8 @@ class Evaluation:
     """Of each row's loss with respect to its prediction; sample weights are left out."""
     n_passes: float = 0.0
     """Rows read to make it, in units of the whole data."""
+    sums: Sums | None = None
+    sample: Sample | None = None
 
     def copy(self) -> Evaluation:
         """Return itself: nothing in it changes, and it may be as long as the data."""

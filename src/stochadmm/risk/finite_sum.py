@@ -11,22 +11,26 @@ import math
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from ..base.capabilities import Has, offers
-from ..base.protocols import Array, Loss, Shape
+from ..base.capabilities import Has
+from ..base.protocols import Array, CompleteLoss, Loss, Shape
 from ..base.validation import check_sparse
-from ..data import ALL, CSR, DENSE, Rows, check_finite, checked_rows, cut
+from ..base.workspace import Workspace
+from ..data import ALL, CSR, Rows, check_finite, checked_rows, cut
 from ..kernels.extension import available
 from ..kernels.passes import full_pass, gram_pass
 from ..kernels.views import DataView
 from ..linear_algebra import threads
 from .evaluation import Evaluation
+from .lines import LineInMemory
+from .mean_loss import MeanLoss, mean_loss
+from .metrics import column_energies
 from .sampling import Runs
 from .targets import (
     check_loss,
@@ -39,10 +43,8 @@ from .targets import (
 )
 from .views import data_view, pass_view
 
-__all__ = ["CSR", "DENSE", "Evaluation", "FiniteSum", "Passes"]
 
-
-class FiniteSum:
+class FiniteSum(MeanLoss):
     """Mean loss of a linear model, ``f2(x) = sum_i w_i loss(a_i' x, y_i) / sum_i w_i``.
 
     Parameters
@@ -70,6 +72,10 @@ class FiniteSum:
     2.5
     """
 
+    loss: CompleteLoss
+    in_memory: ClassVar[bool] = True
+    opening_passes: ClassVar[float] = 0.0
+
     def __init__(
         self,
         loss: Loss,
@@ -93,14 +99,9 @@ class FiniteSum:
         """Of the data matrix; zeros of sparse ones left out."""
         self.intercept = bool(intercept)
         self.n_terms, self.n_features = self.rows.shape
-        self.n_columns = self.n_features + self.intercept
-        """Rows of the variable: the columns of X, and one for the intercept."""
         check_finite(self.row_norms2)
         self.y = check_targets(loss, y, self.n_terms, self.dtype)
         self.n_outputs: int | None = n_outputs(loss, self.y)
-        outputs = () if self.n_outputs is None else (self.n_outputs,)
-        self.shape: Shape = (self.n_columns, *outputs)
-        """Shape of the variable."""
         per_entry = self.n_outputs if self.y.ndim == 2 else None
         self.weight = check_weight(sample_weight, self.n_terms, per_entry, self.dtype)
         self.offset = check_offset(offset, self._predictions_shape(self.n_terms), self.dtype)
@@ -130,7 +131,25 @@ class FiniteSum:
         other.memory = memory
         return other
 
+    def changed(self, **parts: Any) -> FiniteSum:
+        """Return a mean loss with some parts of its own, named as arguments, and these others."""
+        same: dict[str, Any] = {"loss": self.loss, "X": self.rows, "y": self.y}
+        same |= {"sample_weight": self.weight, "offset": self.offset}
+        return FiniteSum(**{**same, "intercept": self.intercept, **parts})
+
+    def with_loss(self, loss: Any) -> FiniteSum:
+        return self.changed(loss=loss)
+
+    def opened(self, workspace: Workspace) -> FiniteSum:
+        return self
+
+    def representative(self, workspace: Workspace) -> FiniteSum | None:
+        return self
+
     # ---------------------------------------------------------------- facts
+
+    def has_offset(self, workspace: Workspace) -> bool:
+        return self.offset is not None
 
     @property
     def row_weight(self) -> Array | None:
@@ -167,6 +186,12 @@ class FiniteSum:
     def lipschitz_mean(self) -> float:
         """Lf, a bound on the constant of the mean, within about one percent; several reads."""
         return mean_constant(self)
+
+    def cheap_constant(self, workspace: Workspace) -> float:
+        if self.n_bytes <= 1 << 20:
+            return self.lipschitz_mean
+        trace = float(workspace.rows.once(column_energies, self).sum())
+        return float(self.loss.curvature_bound) * trace
 
     def run_lipschitz(self, runs: Runs) -> float:
         """Return a bound on the largest constant of the mean over one run of rows."""
@@ -296,10 +321,18 @@ class FiniteSum:
         return self.evaluate(x, rows=self.keeps_rows)
 
     def evaluate_exactly(self, x: Array, known: Evaluation | None = None) -> Evaluation:
-        """Return the evaluation at x in float64 whatever the data; ``known`` where it is that."""
         if known is not None and known.is_exact_at(x):
             return replace(known, n_passes=0.0)
         return self.evaluate(x, dtype=np.float64)
+
+    def along(self, at: Evaluation, x: Array) -> LineInMemory:
+        return LineInMemory(self, at, self.evaluate_exactly(x))
+
+    def at_predictions(self, x: Array, z: Array) -> Evaluation:
+        """Return the evaluation at x, whose predictions are known: half a read of the rows."""
+        u = self.derivative(z)
+        gradient = self.pull_back(self.weighted(u)) / self.n_terms
+        return Evaluation(x, self.value_at(z), gradient.astype(self.dtype, copy=False), z, u)
 
     def evaluate(self, x: Array, rows: bool = True, dtype: Any = None) -> Evaluation:
         """Return value and gradient at x: one pass over the data.
@@ -563,7 +596,8 @@ def loss_of_rows(f2: object, *wanted: Has) -> FiniteSum | None:
     >>> loss_of_rows(f2, Has.CONJUGATE) is f2, loss_of_rows(f2, Has.BY_CLASS), loss_of_rows(None)
     (True, None, None)
     """
-    return f2 if isinstance(f2, FiniteSum) and offers(f2.loss, *wanted) else None
+    found = mean_loss(f2, *wanted)
+    return found if isinstance(found, FiniteSum) else None
 
 
 def as_finite_sum(f2: object) -> FiniteSum:
@@ -579,19 +613,14 @@ def as_finite_sum(f2: object) -> FiniteSum:
 def some_rows(f2: FiniteSum, rows: NDArray[np.intp]) -> FiniteSum:
     """Return the mean loss over some rows."""
     weight, offset = (None if a is None else a[rows] for a in (f2.weight, f2.offset))
-    return FiniteSum(
-        f2.loss, f2.rows.take(rows), f2.y[rows], weight, intercept=f2.intercept, offset=offset
-    )
+    return f2.changed(X=f2.rows.take(rows), y=f2.y[rows], sample_weight=weight, offset=offset)
 
 
 def as_matrix(f2: FiniteSum) -> FiniteSum:
     """Return the same mean loss of a matrix of coefficients: one column where it had a vector."""
     if f2.n_outputs is not None:
         return f2
-    offset = None if f2.offset is None else f2.offset[:, None]
-    return FiniteSum(
-        f2.loss, f2.rows, f2.y[:, None], f2.weight, intercept=f2.intercept, offset=offset
-    )
+    return f2.changed(y=f2.y[:, None], offset=None if f2.offset is None else f2.offset[:, None])
 
 
 def some_columns(f2: FiniteSum, columns: NDArray[np.intp]) -> FiniteSum:
@@ -599,13 +628,7 @@ def some_columns(f2: FiniteSum, columns: NDArray[np.intp]) -> FiniteSum:
 
     An intercept stays, whether its column is named or not.
     """
-    own = columns[columns < f2.n_features]
-    return with_rows(f2, f2.rows.columns(own))
-
-
-def with_rows(f2: FiniteSum, rows: Rows) -> FiniteSum:
-    """Return the same loss, targets and weights with other rows."""
-    return FiniteSum(f2.loss, rows, f2.y, f2.weight, intercept=f2.intercept, offset=f2.offset)
+    return f2.changed(X=f2.rows.columns(columns[columns < f2.n_features]))
 
 
 def row_products(f2: FiniteSum, scattered: float) -> float:
@@ -618,13 +641,6 @@ def row_products(f2: FiniteSum, scattered: float) -> float:
         return float(d * d)
     filled = f2.rows.entries_per_row() + f2.intercept
     return float(min(d * d, 1 + scattered * np.mean(filled**2)))
-
-
-def at_predictions(f2: FiniteSum, x: Array, z: Array) -> Evaluation:
-    """Return the evaluation at x, whose predictions are known: half a read of the rows."""
-    u = f2.derivative(z)
-    gradient = (f2.pull_back(f2.weighted(u)) / f2.n_terms).astype(f2.dtype, copy=False)
-    return Evaluation(x, f2.value_at(z), gradient, z, u)
 
 
 def dense_rows(f2: FiniteSum) -> Array:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ..base.protocols import Array
-from ..data import (
-    CSR,
-    Block,
-    DataError,
-    Shard,
-    Source,
-    check_block,
-    is_numeric,
-    mean_and_deviation,
-)
-from .passes import add, over_blocks, over_source
+from ..data import CSR, Block, DataError, Source, check_block, is_numeric, mean_and_deviation
+from .passes import over_source
 
 ENOUGH = 1 << 16  # targets: quartiles are then known to half a percent of a deviation
 
@@ -48,24 +41,6 @@ class ColumnMeans:
         )
 
 
-@dataclass(frozen=True)
-class _Sums:
-    block_bytes: int
-
-    def __call__(self, shard: Shard) -> ColumnMeans:
-        return over_blocks(shard, self.block_bytes, _sums, add)
-
-
-def _sums(block: Block) -> ColumnMeans:
-    weight, columns = float(block.weights.sum()), block.X.shape[1]
-    mean, deviation = (
-        mean_and_deviation(block.X, block.weights)
-        if weight
-        else (np.zeros(columns), np.zeros(columns))
-    )
-    return ColumnMeans(weight, mean, weight * deviation**2, block.rows.storage == CSR)
-
-
 def column_means(source: Source, block_bytes: int = 1 << 24) -> ColumnMeans:
     """Return means and deviations of the columns, in one read.
 
@@ -77,10 +52,18 @@ def column_means(source: Source, block_bytes: int = 1 << 24) -> ColumnMeans:
     >>> found.mean, found.deviation
     (array([2.]), array([1.]))
     """
-    found = over_source(source, _Sums(block_bytes), add)
+    found = over_source(source, _column_means, block_bytes=block_bytes)
     if not found.weight > 0:
         raise ValueError("the weights are zero everywhere; give a row a weight > 0")
     return found
+
+
+def _column_means(block: Block) -> ColumnMeans:
+    weight, d = float(block.weights.sum()), block.X.shape[1]
+    mean, deviation = np.zeros(d), np.zeros(d)
+    if weight:
+        mean, deviation = mean_and_deviation(block.X, block.weights)
+    return ColumnMeans(weight, mean, weight * deviation**2, block.rows.storage == CSR)
 
 
 @dataclass(frozen=True)
@@ -99,67 +82,8 @@ class Targets:
     outputs: int | None
     """Targets of a row, None for one number."""
 
-    def add(self, other: Targets, most: int) -> Targets:
-        """Return what is known of two ranges of rows."""
-        classes, mass = None, None
-        if self.classes is not None and other.classes is not None:
-            both = np.concatenate([self.classes, other.classes])
-            classes, place = np.unique(both, return_inverse=True)
-            assert self.mass is not None and other.mass is not None
-            mass = np.bincount(place, np.concatenate([self.mass, other.mass]), len(classes))
-            if len(classes) > most:
-                classes = mass = None
-        return Targets(
-            self.n + other.n,
-            classes,
-            mass,
-            min(self.low, other.low),
-            max(self.high, other.high),
-            self.outputs,
-        )
 
-
-@dataclass(frozen=True)
-class Look:
-    """The work on one shard."""
-
-    most: int
-    block_bytes: int
-
-    def __call__(self, shard: Shard) -> Targets:
-        """Read the shard once."""
-        return over_blocks(shard, self.block_bytes, self._block, self.join)
-
-    def join(self, a: Targets, b: Targets) -> Targets:
-        """Return what is known of two ranges of rows."""
-        return a.add(b, self.most)
-
-    def _block(self, block: Block) -> Targets:
-        check_block(block, labels=self.most > 0)
-        y, q = block.y, block.weights
-        classes, mass, outputs = None, None, None if y.ndim == 1 else y.shape[1]
-        if y.ndim == 1:
-            classes, place = _different(block)
-            mass = np.bincount(place, q, len(classes))
-            if len(classes) > self.most:
-                classes = mass = None
-        ends = (float(y.min()), float(y.max())) if is_numeric(y) else (np.nan, np.nan)
-        return Targets(int(np.count_nonzero(q)), classes, mass, *ends, outputs)
-
-
-def _different(block: Block) -> tuple[Array, Array]:
-    """Return the different targets of a block, sorted, and which of them each row has."""
-    try:
-        classes, place = np.unique(block.y, return_inverse=True)
-    except TypeError as error:
-        raise DataError(
-            f"{block.place}: the labels are of several kinds, or some are missing; make them all "
-            "texts or all numbers"
-        ) from error
-    return classes, place
-
-
-def targets_of(source: Source, most_classes: int = 0, block_bytes: int = 1 << 24) -> Targets:
+def targets_of(source: Source, most_classes: int = 0) -> Targets:
     """Look at the targets of a source, in one read on the engine in use.
 
     Examples
@@ -171,55 +95,45 @@ def targets_of(source: Source, most_classes: int = 0, block_bytes: int = 1 << 24
     >>> found.classes, found.mass
     (array([2., 5.]), array([2., 2.]))
     """
-    work = Look(most_classes, block_bytes)
-    return over_source(source, work, work.join)
+    join = partial(_joined, most=most_classes)
+    found: Targets = over_source(source, partial(_targets, most=most_classes), join)
+    return found
 
 
-@dataclass(frozen=True)
-class SampledTargets:
-    """Targets, weights and offsets of some rows, and the ends of all."""
-
-    y: Array
-    weight: Array
-    offset: Array | None
-    low: Array
-    high: Array
-
-    def add(self, other: SampledTargets) -> SampledTargets:
-        """Return what is known of two ranges of rows."""
-        offset = None
-        if self.offset is not None and other.offset is not None:
-            offset = np.concatenate([self.offset, other.offset])
-        return SampledTargets(
-            np.concatenate([self.y, other.y]),
-            np.concatenate([self.weight, other.weight]),
-            offset,
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-        )
+def _targets(block: Block, most: int) -> Targets:
+    check_block(block, labels=most > 0)
+    y, q = block.y, block.weights
+    classes, mass, outputs = None, None, None if y.ndim == 1 else y.shape[1]
+    if y.ndim == 1:
+        try:
+            classes, place = np.unique(y, return_inverse=True)
+        except TypeError as error:
+            raise DataError(
+                f"{block.place}: the labels are of several kinds, or some are missing; make them "
+                "all texts or all numbers"
+            ) from error
+        mass = np.bincount(place, q, len(classes))
+        if len(classes) > most:
+            classes = mass = None
+    ends = (float(y.min()), float(y.max())) if is_numeric(y) else (np.nan, np.nan)
+    return Targets(int(np.count_nonzero(q)), classes, mass, *ends, outputs)
 
 
-@dataclass(frozen=True)
-class _Some:
-    """The work on one shard: every so many rows."""
-
-    every: int
-    block_bytes: int
-
-    def __call__(self, shard: Shard) -> SampledTargets:
-        return over_blocks(shard, self.block_bytes, self._block, add)
-
-    def _block(self, block: Block) -> SampledTargets:
-        check_block(block)
-        y = np.asarray(block.y, dtype=np.float64)
-        some = slice(-block.first % self.every, None, self.every)
-        offset = None if block.offset is None else block.offset[some].astype(np.float64)
-        return SampledTargets(y[some], block.weights[some], offset, y.min(axis=0), y.max(axis=0))
+def _joined(a: Targets, b: Targets, most: int) -> Targets:
+    """Return what is known of two ranges of rows."""
+    classes, mass = None, None
+    if a.classes is not None and b.classes is not None:
+        assert a.mass is not None and b.mass is not None
+        both = np.concatenate([a.classes, b.classes])
+        classes, place = np.unique(both, return_inverse=True)
+        mass = np.bincount(place, np.concatenate([a.mass, b.mass]), len(classes))
+        if len(classes) > most:
+            classes = mass = None
+    low, high = min(a.low, b.low), max(a.high, b.high)
+    return Targets(a.n + b.n, classes, mass, low, high, a.outputs)
 
 
-def sampled_targets(
-    source: Source, block_bytes: int = 1 << 24
-) -> tuple[Array, Array, Array | None]:
+def sampled_targets(source: Source) -> tuple[Array, Array, Array | None]:
     """Return targets, weights and offsets that stand for those of a source, in one read.
 
     All of them where they are few. The smallest and the largest target of all rows are the last
@@ -232,10 +146,21 @@ def sampled_targets(
     >>> sampled_targets(sa.data.ArraySource(np.ones((3, 1)), np.array([2.0, 5.0, 3.0])))[:2]
     (array([2., 5., 3., 2., 5.]), array([1., 1., 1., 0., 0.]))
     """
-    found = over_source(source, _Some(-(-source.n_rows // ENOUGH), block_bytes), add)
-    y = np.concatenate([found.y, [found.low, found.high]])
-    weight = np.concatenate([found.weight, [0.0, 0.0]])
-    offset = found.offset
-    if offset is not None:  # ends are those of y alone
-        offset = np.concatenate([offset, np.repeat(offset[:1], 2, axis=0)])
-    return y, weight, offset
+    every = -(-source.n_rows // ENOUGH)
+    parts = over_source(source, partial(_every, every=every), operator.add)
+    targets, weights, offsets, low, high = zip(*parts, strict=True)
+    y = np.concatenate([*targets, [np.min(low, axis=0), np.max(high, axis=0)]])
+    weight = np.concatenate([*weights, [0.0, 0.0]])
+    if offsets[0] is None:
+        return y, weight, None
+    # ends are those of y alone
+    return y, weight, np.concatenate([*offsets, np.repeat(offsets[0][:1], 2, axis=0)])
+
+
+def _every(block: Block, every: int) -> list[tuple[Array, Array, Array | None, Array, Array]]:
+    """Return every so many rows of a block, and the ends of all its targets."""
+    check_block(block)
+    y = np.asarray(block.y, dtype=np.float64)
+    some = slice(-block.first % every, None, every)
+    offset = None if block.offset is None else block.offset[some].astype(np.float64)
+    return [(y[some], block.weights[some], offset, y.min(axis=0), y.max(axis=0))]

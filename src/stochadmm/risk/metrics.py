@@ -8,15 +8,17 @@ matrix singular in its direction.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
-from .finite_sum import FiniteSum
 from .sampling import RowSampler, Runs
+
+if TYPE_CHECKING:
+    from .finite_sum import FiniteSum
 
 
 def row_sampler(f2: FiniteSum, workspace: Workspace) -> RowSampler:

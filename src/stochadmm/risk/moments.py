@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import chain
 from typing import Any
 
@@ -20,13 +21,13 @@ from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, lsqr
 
 from ..base.protocols import Array
-from ..data import CSR, DENSE, Block, Rows, Shard, check_block, cut
+from ..data import CSR, DENSE, Block, Rows, check_block, cut
 from ..linear_algebra.dense import weighted_gram
 from .finite_sum import FiniteSum
-from .passes import Added, add, check_offset, note_read, over_blocks, over_source
+from .passes import Added, add, check_offset, note_read, predictions, pulled_back
 from .split_columns import free_basis
 from .streamed import StreamedSum
-from .targets import sample_weights
+from .targets import sample_weights, weighted
 
 
 @dataclass(frozen=True)
@@ -186,10 +187,10 @@ def _sparse_moments(
         matrices.append(
             weighted_gram(X, weight if rows is None else weight[rows], f2.intercept, rows=rows)
         )
-        weighted = weight[:, None] * targets[:, those]
-        linear[: f2.n_features, those] = X.T @ weighted
+        qy = weight[:, None] * targets[:, those]
+        linear[: f2.n_features, those] = X.T @ qy
         if f2.intercept:
-            linear[-1, those] = weighted.sum(axis=0)
+            linear[-1, those] = qy.sum(axis=0)
     return matrices, linear
 
 
@@ -216,30 +217,23 @@ class Products(Added):
 
 @dataclass(frozen=True)
 class ProductsWork:
-    """What is done with every shard."""
+    """What is done with every block."""
 
     loss: Any
     intercept: bool
-    block_bytes: int
     shift: Array | None
     """Subtracted from the columns."""
     near: Array | None = None
     """Coefficients whose predictions are subtracted from the targets."""
 
-    def __call__(self, shard: Shard) -> Products:
-        """Read the shard once."""
-        return over_blocks(shard, self.block_bytes, self._block, add)
-
-    def _block(self, block: Block) -> Products:
+    def __call__(self, block: Block) -> Products:
+        """Return the sums of one block."""
         rows, y = self.moved(block)
         q = block.weights
         if (q < 0).any():
             raise ValueError(f"weights below zero after row {block.first}; use weights >= 0")
-        qy = q * y if y.ndim == 1 else q[:, None] * y
-        cross = rows.rmatvec(qy)
-        if self.intercept:
-            cross = np.concatenate([cross, qy.sum(axis=0, keepdims=True)])
-        gram = rows.sandwich(q, ones=self.intercept)
+        qy = weighted(q, y)
+        gram, cross = rows.sandwich(q, ones=self.intercept), pulled_back(rows, qy, self.intercept)
         return Products(float(q.sum()), gram, cross, np.sum(qy * y, axis=0))
 
     def moved(self, block: Block) -> tuple[Rows, Array]:
@@ -253,8 +247,7 @@ class ProductsWork:
         if self.shift is not None:
             rows = rows.changed(self.shift, None)
         if self.near is not None:
-            y = y - rows.matvec(self.near[: rows.shape[1]])
-            y = y - self.near[-1] if self.intercept else y
+            y = y - predictions(rows, self.near, self.intercept)
         return rows, y
 
 
@@ -269,37 +262,27 @@ class Along(Added):
 
 @dataclass(frozen=True)
 class AlongWork:
-    """What is done with every shard the second time."""
+    """What is done with every block the second time."""
 
     first: ProductsWork
     directions: Array
     """One column for each, in coefficients of all columns."""
+    few: int
+    """Rows at a time: their products with many directions are larger than they."""
 
-    def __call__(self, shard: Shard) -> Along:
-        """Read the shard once."""
-        return over_blocks(shard, self.first.block_bytes, self._block, add)
-
-    def _block(self, block: Block) -> Along:
+    def __call__(self, block: Block) -> Along:
+        """Return the sums of one block."""
         rows, y = self.first.moved(block)
-        few = max(1, self.first.block_bytes // (8 * self.directions.shape[1]))
-        parts = [
+        parts = (
             self._part(rows.take(part), y[part], block.weights[part])
-            for part in cut(0, len(y), few)
-        ]
-        total = parts[0]
-        for part in parts[1:]:
-            total = total.add(part)
-        return total
+            for part in cut(0, len(y), self.few)
+        )
+        return reduce(add, parts)
 
     def _part(self, rows: Rows, y: Array, q: Array) -> Along:
-        N, intercept = self.directions, self.first.intercept
-        M = rows.matvec(N[: rows.shape[1]])
-        M = M + N[-1] if intercept else M
+        M = predictions(rows, self.directions, self.first.intercept)
         qM = q[:, None] * M
-        columns = rows.rmatvec(qM)
-        if intercept:
-            columns = np.concatenate([columns, qM.sum(axis=0, keepdims=True)])
-        return Along(M.T @ qM, columns, qM.T @ y)
+        return Along(M.T @ qM, pulled_back(rows, qM, self.first.intercept), qM.T @ y)
 
 
 @dataclass(frozen=True)
@@ -349,13 +332,17 @@ def summarize(f2: StreamedSum, centered: bool) -> Summary:
     first = next(chain.from_iterable(s.blocks(1 << 16) for s in f2.source.shards[:1]))
     note_read(len(first))
     shift = _centers(first) if centered else None
-    work = ProductsWork(f2.loss, f2.intercept, f2.block_bytes, shift)
+    work = ProductsWork(f2.loss, f2.intercept, shift)
     near = _rough_fit(*work.moved(first), f2.intercept)
     work = replace(work, near=near)
-    sums = over_source(f2.source, work, add)
+    sums = f2.over_blocks(work)
     if not sums.weight > 0:
         raise ValueError("the weights are zero everywhere; give a row a weight > 0")
-    roots = _roots(sums, lambda N: over_source(f2.source, AlongWork(work, N), add))
+
+    def again(N: Array) -> Along:
+        return f2.over_blocks(AlongWork(work, N, max(1, f2.block_bytes // (8 * N.shape[1]))))
+
+    roots = _roots(sums, again)
     R, t, rest = roots.R, roots.t, roots.rest
     level = np.zeros(near.shape[1:])
     if centered:  # a free intercept takes it up

@@ -1,8 +1,10 @@
-"""One pass over one shard: a pure function of the shard and a point, which returns sums.
+"""Passes over blocks of rows: a pure function of a block, whose results are joined in one order.
 
-Every sum is as long as the coefficients, or shorter, but for the rows of a sample: row i belongs
-to it when ``hash(seed, i) < p_i``, which is the same on every worker, at every try and for every
-size of block.
+    over_source(source, of_block, join) = join over all blocks of all shards
+
+A pass runs on the engine in use, and what it returns is as long as the coefficients, or shorter,
+but for the rows of a sample: row i belongs to it when ``hash(seed, i) < p_i``, which is the same
+on every worker, at every try and for every size of block.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Protocol, Self, TypeVar
 
@@ -32,6 +34,7 @@ from ..data import (
     is_numeric,
 )
 from .sampling import Coin
+from .targets import weighted
 
 _reads: ContextVar[Reads | None] = ContextVar("stochadmm_reads", default=None)
 
@@ -97,25 +100,46 @@ def add(a: A, b: A) -> A:
     return a.add(b)
 
 
-def over_source(source: Source, work: Callable[[Shard], T], join: Callable[[T, T], T]) -> T:
-    """Return what all shards add up to on the engine in use: one read.
+@dataclass(frozen=True)
+class _OfShard:
+    """The work on one shard, which travels to other processes: one read, a block at a time."""
 
-    Sums of files that have changed since they were opened belong to no rows, and are refused.
+    of_block: Callable[[Block], Any]
+    join: Callable[[Any, Any], Any]
+    block_bytes: int
+
+    def __call__(self, shard: Shard) -> Any:
+        return reduce(self.join, map(self.of_block, shard.blocks(self.block_bytes)))
+
+
+def over_source(
+    source: Source,
+    of_block: Callable[[Block], T],
+    join: Callable[[T, T], T] = add,  # type: ignore[assignment]
+    block_bytes: int = 1 << 24,
+) -> T:
+    """Return what is found in all blocks of a source, joined in their order: one read.
+
+    Both functions travel to other processes. Sums of files that have changed since they were
+    opened belong to no rows, and are refused.
     """
+    work = _OfShard(of_block, join, block_bytes)
     found: T = cluster.current(source).map_reduce(source.shards, work, join)
     check_origins(source)
     note_read(source.n_rows)
     return found
 
 
-def over_blocks(
-    shard: Shard, max_bytes: int, of: Callable[[Block], T], join: Callable[[T, T], T]
-) -> T:
-    """Read a shard once, a block at a time, and join what is found in each, in their order.
+def predictions(rows: Rows, x: Array, intercept: bool) -> Array:
+    """Return ``a_i' x`` of some rows, the intercept's part included."""
+    z = rows.matvec(x[: rows.shape[1]])
+    return z + x[-1] if intercept else z
 
-    A shard has at least one row.
-    """
-    return reduce(join, map(of, shard.blocks(max_bytes)))
+
+def pulled_back(rows: Rows, u: Array, intercept: bool) -> Array:
+    """Return ``sum_i u_i a_i`` of some rows, with the intercept's column of ones."""
+    g = rows.rmatvec(u)
+    return np.concatenate([g, u.sum(axis=0, keepdims=True)]) if intercept else g
 
 
 @dataclass(frozen=True)
@@ -164,16 +188,10 @@ class Sums(Added):
     along: Array | None = None
     """Values at several points of a line."""
 
-    def with_one_sample(self) -> Sums:
-        """Return the same with the parts of the sample as one."""
-        if len(self.sample) < 2:
-            return self
-        return replace(self, sample=(Sample.joined(self.sample),))
-
 
 @dataclass(frozen=True)
 class Work:
-    """What is done with every shard.
+    """What is done with every block.
 
     ``opening`` checks the numbers and finds what the first pass is for: no gradient, but the value
     and all else that is to be known of the rows, and a copy of them in ``scratch``. ``line`` asks
@@ -183,17 +201,12 @@ class Work:
     loss: Any
     x: Array
     intercept: bool
-    block_bytes: int
     coin: Coin | None = None
     opening: bool = False
     scratch: Scratch | None = None
     line: tuple[Array, tuple[float, ...]] | None = None
 
-    def __call__(self, shard: Shard) -> Sums:
-        """Read the shard once."""
-        return over_blocks(shard, self.block_bytes, self.block, add).with_one_sample()
-
-    def block(self, block: Block) -> Sums:
+    def __call__(self, block: Block) -> Sums:
         """Return the sums of one block."""
         if self.scratch is not None:
             self.scratch.write(block)
@@ -210,22 +223,18 @@ class Work:
         y = self._targets(block.y[part])
         q = np.ones(len(y)) if block.weight is None else block.weight[part].astype(np.float64)
         offset = None if block.offset is None else block.offset[part].astype(np.float64)
-        own = self._predict(rows, self.x)
+        own = predictions(rows, self.x, self.intercept)
         z = own if offset is None else own + offset
         if self.line is not None:
             return self._along(rows, y, q, z)
         losses, u = _each(self.loss, z, y), self.loss.derivative(z, y)
-        qu = q * u if u.ndim == 1 else q[:, None] * u
-        gradient = rows.rmatvec(qu)
-        if self.intercept:
-            gradient = np.concatenate([gradient, qu.sum(axis=0, keepdims=True)])
-        total = float(q @ losses)
+        qu, total = weighted(q, u), float(q @ losses)
         return Sums(
             len(y),
             float(q.sum()),
             total,
             float(np.vdot(qu, own)) - total,
-            gradient,
+            pulled_back(rows, qu, self.intercept),
             sample=self._drawn(block.first + part.start, Sample(rows, y, q, offset, q), stored),
         )
 
@@ -240,7 +249,7 @@ class Work:
         if self.x.any():
             z = np.empty_like(zero)
             for part, _, rows in stored.in_type(np.float64):
-                z[part] = self._predict(rows, self.x)
+                z[part] = predictions(rows, self.x, self.intercept)
         offset = None if block.offset is None else block.offset.astype(np.float64)
         numbers = (energy, block.y, q) if offset is None else (energy, block.y, q, offset)
         if not is_numeric(block.y) or not all(np.isfinite(each).all() for each in numbers):
@@ -266,14 +275,10 @@ class Work:
         """Return targets in float64, or the numbers of classes."""
         return np.asarray(y, dtype=np.intp if offers(self.loss, Has.BY_CLASS) else np.float64)
 
-    def _predict(self, rows: Rows, x: Array) -> Array:
-        z = rows.matvec(x[: rows.shape[1]])
-        return z + x[-1] if self.intercept else z
-
     def _along(self, rows: Rows, y: Array, q: Array, z: Array) -> Sums:
         assert self.line is not None
         step, lengths = self.line
-        dz = self._predict(rows, step)
+        dz = predictions(rows, step, self.intercept)
         values = np.array([q @ _each(self.loss, z + t * dz, y) for t in lengths])
         return Sums(len(y), float(q.sum()), 0.0, 0.0, np.zeros(0), along=values)
 

@@ -1,24 +1,35 @@
-"""The data term of a problem whose rows are in files or on a cluster."""
+"""The mean loss over rows that are read again for every pass: nothing is kept per row.
+
+Before the first step a run reads the rows once. Second-order steps ask for the facts of that
+pass. Stochastic methods ask for constants and the gradient at zero as well, and for rows in an
+order that windows can be read from: that is the same read with more work on every block.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from .. import cluster
 from ..base.capabilities import Has, has_members, offers
-from ..base.protocols import Array, Loss, Shape
+from ..base.protocols import Array, Loss
 from ..base.workspace import Workspace
-from ..data import Block, Scratch, Shard, Source, bytes_of, n_outputs, scratch_for, shuffle_for
-from . import Evaluation, FiniteSum
+from ..data import Block, Scratch, Source, bytes_of, n_outputs, scratch_for, shuffle_for
+from .evaluation import Evaluation
+from .finite_sum import FiniteSum
+from .lines import LineFromSource
+from .mean_loss import MeanLoss
 from .metrics import lifted, worst_energy
-from .passes import Added, Sample, Sums, Work, add, over_blocks, over_source
+from .passes import Added, Sample, Sums, Work, add, over_source
 from .sampling import Coin
 from .windows import WindowRuns
+
+T = TypeVar("T")
 
 BUDGET = 1 << 28
 """Bytes of memory of our own by default."""
@@ -84,7 +95,7 @@ class Facts:
     """The same rows in files that read faster, made on the way."""
 
 
-class StreamedSum:
+class StreamedSum(MeanLoss):
     """Mean loss of a linear model over a source of rows, ``f2(x) = sum_i w_i loss_i / sum_i w_i``.
 
     Sums are in float64 whatever the rows are stored in, and a pass is a sum over the source's
@@ -105,6 +116,9 @@ class StreamedSum:
         Of the sample.
     """
 
+    in_memory: ClassVar[bool] = False
+    opening_passes: ClassVar[float] = 1.0
+    keeps_rows: ClassVar[bool] = False
     dtype = np.dtype(np.float64)
 
     def __init__(
@@ -128,6 +142,7 @@ class StreamedSum:
                 f"one of {', '.join(SEVERAL)}; use one target at a time, or rows in memory"
             )
         self.loss, self.source, self.intercept = loss, source, bool(intercept)
+        self.n_terms, self.n_features = source.n_rows, source.n_columns
         self.memory, self.seed = int(memory), int(seed)
         self.notes = [
             f"{source.n_rows:,} rows are read from their source in every pass, "
@@ -137,44 +152,35 @@ class StreamedSum:
     def __fingerprint__(self) -> tuple[Any, ...]:
         return self.loss, self.source.fingerprint, self.intercept, self.memory, self.seed
 
-    def over(self, source: Source) -> StreamedSum:
-        """Return the same term over other files with its rows."""
-        return StreamedSum(
-            self.loss, source, intercept=self.intercept, memory=self.memory, seed=self.seed
-        )
+    def changed(self, **parts: Any) -> StreamedSum:
+        """Return the same term with another loss, source, or budget of memory."""
+        same = {"intercept": self.intercept, "memory": self.memory, "seed": self.seed}
+        return StreamedSum(**{"loss": self.loss, "source": self.source, **same, **parts})
+
+    def with_loss(self, loss: Any) -> StreamedSum:
+        return self.changed(loss=loss)
 
     def with_memory(self, memory: int) -> StreamedSum:
         """Return the same term with another budget."""
-        return StreamedSum(
-            self.loss, self.source, intercept=self.intercept, memory=memory, seed=self.seed
+        return self.changed(memory=memory)
+
+    def of_sample(self, rows: Sample, weight: Array) -> FiniteSum:
+        """Return the mean loss of the rows of a sample in float64, with weights of their own."""
+        return FiniteSum(
+            self.loss,
+            rows.rows.as_type(np.float64),
+            rows.y,
+            weight,
+            intercept=self.intercept,
+            offset=rows.offset,
         )
 
     # ---------------------------------------------------------------- facts
 
     @property
-    def n_terms(self) -> int:
-        """Number of rows."""
-        return self.source.n_rows
-
-    @property
-    def n_features(self) -> int:
-        """Columns of the rows."""
-        return self.source.n_columns
-
-    @property
-    def n_columns(self) -> int:
-        """Length of the variable: the columns, and one for the intercept."""
-        return self.n_features + self.intercept
-
-    @property
     def read_bytes(self) -> int:
         """Bytes of one read of all rows, as numbers in memory."""
         return bytes_of(self.source)
-
-    @property
-    def shape(self) -> Shape:
-        """Shape of the variable."""
-        return (self.n_columns,) if self.n_outputs is None else (self.n_columns, self.n_outputs)
 
     @property
     def block_bytes(self) -> int:
@@ -187,35 +193,47 @@ class StreamedSum:
         return max(1000, self.memory // (8 * 8 * max(1, self.n_columns, self.n_outputs or 1)))
 
     @property
-    def keeps_rows(self) -> bool:
-        """Never: snapshots keep nothing per row."""
-        return False
-
-    @property
     def rate(self) -> float:
         """Expected share of the rows in a sample."""
         return min(1.0, self.sample_rows / self.n_terms)
 
     @property
     def lipschitz_mean(self) -> float:
-        """A bound on the constant of the mean, by the trace: a pass. `row_constants` has more."""
-        return self.trace_bound(_facts(self, None))
-
-    def trace_bound(self, facts: Facts) -> float:
-        """Return a bound on the constant of the mean from what the first pass has found."""
-        trace = float(facts.energy.sum()) + self.intercept
-        return float(self.loss.curvature_bound) * trace
+        """A bound on the constant of the mean, by the trace: a pass. `opening_of` has more."""
+        return self.cheap_constant(Workspace())
 
     @property
     def lipschitz_max(self) -> float:
-        """Not known: `row_constants` looks at single rows."""
+        """Not known: `opening_of` looks at single rows."""
         return np.inf
+
+    def cheap_constant(self, workspace: Workspace) -> float:
+        trace = float(facts_of(self, workspace).energy.sum()) + self.intercept
+        return float(self.loss.curvature_bound) * trace
+
+    def opened(self, workspace: Workspace) -> OpenedSum:
+        return workspace.rows.once(OpenedSum, self, workspace.rows)
+
+    def representative(self, workspace: Workspace) -> FiniteSum | None:
+        sample = facts_of(self, workspace).sample
+        return self.of_sample(sample, sample.weight) if sample.weight.any() else None
+
+    def has_offset(self, workspace: Workspace) -> bool:
+        return facts_of(self, workspace).sample.offset is not None
 
     # ---------------------------------------------------------------- passes
 
+    def over_blocks(
+        self,
+        of_block: Callable[[Block], T],
+        join: Callable[[T, T], T] = add,  # type: ignore[assignment]
+    ) -> T:
+        """Return what a pure function finds in all blocks, joined in their order: one read."""
+        return over_source(self.source, of_block, join, self.block_bytes)
+
     def work(self, x: Array, **more: Any) -> Work:
-        """Return what a pass at x does with every shard."""
-        return Work(self.loss, np.asarray(x, np.float64), self.intercept, self.block_bytes, **more)
+        """Return what a pass at x does with every block."""
+        return Work(self.loss, np.asarray(x, np.float64), self.intercept, **more)
 
     def first_work(self, scratch: Scratch | None) -> Work:
         """Return what the first pass does, which may leave a copy of the rows."""
@@ -224,23 +242,29 @@ class StreamedSum:
 
     def run(self, x: Array, **more: Any) -> Sums:
         """Return the sums of one pass at x on the engine in use."""
-        return over_source(self.source, self.work(x, **more), add)
+        return self.over_blocks(self.work(x, **more))
 
     def value(self, x: Array) -> float:
         """Return the mean loss at x."""
-        sums = self.run(x)
-        return sums.value / sums.weight
+        return self.evaluate(x).value
 
     def gradient(self, x: Array) -> Array:
         """Return the gradient of the mean loss at x."""
-        sums = self.run(x)
-        return sums.gradient / sums.weight
+        return self.evaluate(x).gradient
 
-    def evaluate(self, x: Array, coin: Coin | None = None) -> tuple[Evaluation, Sums]:
-        """Return value and gradient at x without anything per row, and the sums behind them."""
+    def evaluate(self, x: Array, coin: Coin | None = None) -> Evaluation:
+        """Return value and gradient at x, and the sums behind them; with ``coin`` a sample."""
         sums = self.run(x, coin=coin)
         value, gradient = sums.value / sums.weight, sums.gradient / sums.weight
-        return Evaluation(np.array(x), value, gradient, n_passes=1.0), sums
+        sample = Sample.joined(sums.sample) if sums.sample else None
+        sums = replace(sums, sample=())
+        return Evaluation(np.array(x), value, gradient, n_passes=1.0, sums=sums, sample=sample)
+
+    def evaluate_exactly(self, x: Array, known: Evaluation | None = None) -> Evaluation:
+        return self.evaluate(x)
+
+    def along(self, at: Evaluation, x: Array) -> LineFromSource:
+        raise TypeError("lines need a first read of the rows; call opened(workspace)")
 
     def values_along(self, x: Array, step: Array, lengths: tuple[float, ...]) -> Array:
         """Return the mean losses at ``x + t step`` for several t: one read."""
@@ -250,7 +274,7 @@ class StreamedSum:
 
     def anchor(self, x: Array) -> Evaluation:
         """Return the evaluation that differences of gradients start from; nothing per row."""
-        return self.evaluate(x)[0]
+        return replace(self.evaluate(x), sums=None)
 
     def gradient_change(self, rows: Any, x: Array, anchor: Any) -> Array:
         """Refuse: rows are drawn from windows (`windows`), not one by one."""
@@ -258,6 +282,43 @@ class StreamedSum:
             "this method draws single rows, which a source of files does not serve; use 'auto', "
             "'acc-sadmm' or 'svrg-admm'"
         )
+
+
+class OpenedSum(StreamedSum):
+    """A streamed sum over the fastest files with its rows, and what the first pass has found."""
+
+    def __init__(self, f2: StreamedSum, rows: Workspace) -> None:
+        self.facts = facts_of(f2, rows)
+        super().__init__(
+            f2.loss,
+            f2.source if self.facts.copy is None else self.facts.copy,
+            intercept=f2.intercept,
+            memory=f2.memory,
+            seed=f2.seed,
+        )
+
+    def opened(self, workspace: Workspace) -> OpenedSum:
+        return self
+
+    def value(self, x: Array) -> float:
+        return super().value(x) if np.any(x) else self.facts.loss_at_zero
+
+    def evaluate_exactly(self, x: Array, known: Evaluation | None = None) -> Evaluation:
+        """Read all rows, and draw a sample that sees rare columns.
+
+        The sample of the opening pass is uniform; column sizes are known only after it.
+        """
+        at = self.evaluate(x, Coin(self.seed + 1, self.rate, self.facts.energy))
+        return at if at.sample is not None else replace(at, sample=self.facts.sample)
+
+    def evaluate_with(self, sample: Sample | None, x: Array) -> Evaluation:
+        """Read all rows, and keep a sample that is at hand."""
+        return replace(self.evaluate(x), sample=sample)
+
+    def along(self, at: Evaluation, x: Array) -> LineFromSource:
+        if np.array_equal(at.x, x):  # no step: nothing is read
+            return LineFromSource(self, at, at, 0.0)
+        return LineFromSource(self, at, self.evaluate_with(at.sample, x))
 
 
 def _outputs(loss: Any, source: Source) -> int | None:
@@ -276,34 +337,16 @@ def _outputs(loss: Any, source: Source) -> int | None:
     return int(loss.n_classes)
 
 
-def loss_of_source(f2: object) -> StreamedSum | None:
-    """Return a data term that is a mean loss over a source of rows; None for any other.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm.data import ArraySource
-    >>> from stochadmm.losses import Squared
-    >>> from stochadmm.risk.streamed import StreamedSum, loss_of_source
-    >>> f2 = StreamedSum(Squared(), ArraySource(np.eye(2), np.ones(2)))
-    >>> loss_of_source(f2) is f2, loss_of_source(None)
-    (True, None)
-    """
-    return f2 if isinstance(f2, StreamedSum) else None
-
-
 def first_pass(f2: StreamedSum) -> Facts:
     """Return what the first pass over the rows finds; a copy of slow ones is made on the way."""
-    return _facts(f2, copy_of(f2.source))
+    scratch = copy_of(f2.source)
+    sums = f2.over_blocks(f2.first_work(scratch))
+    return facts_from(sums, scratch)
 
 
 def copy_of(source: Source) -> Scratch | None:
     """Return where a copy of slow rows is written, None where none is made."""
     return scratch_for(source) if cluster.shares_disk(source) else None
-
-
-def _facts(f2: StreamedSum, scratch: Scratch | None) -> Facts:
-    return facts_from(over_source(f2.source, f2.first_work(scratch), add), scratch)
 
 
 def facts_from(sums: Sums, scratch: Scratch | None) -> Facts:
@@ -322,16 +365,17 @@ def facts_from(sums: Sums, scratch: Scratch | None) -> Facts:
     )
 
 
-def in_memory(f2: StreamedSum, rows: Sample, weight: Array) -> FiniteSum:
-    """Return the mean loss of the rows of a sample in float64, with weights of their own."""
-    return FiniteSum(
-        f2.loss,
-        rows.rows.as_type(np.float64),
-        rows.y,
-        weight,
-        intercept=f2.intercept,
-        offset=rows.offset,
-    )
+def facts_of(f2: StreamedSum, workspace: Workspace) -> Facts:
+    """Return what the first pass finds, found once per run, be it the one for more than that."""
+    rows = workspace.rows
+    if isinstance(f2, OpenedSum):
+        return f2.facts
+    if rows.holds(_opening, f2, rows) and not rows.holds(first_pass, f2):
+        return opening_of(f2, rows).facts
+    return rows.once(first_pass, f2)
+
+
+# ---------------------------------------------------------------- for stochastic methods
 
 
 GRAM_COLUMNS = 1024
@@ -370,7 +414,7 @@ class RowSumsWork:
     scratch: Scratch | None = None
     """Where the rows are written on the way."""
 
-    def block(self, block: Block) -> RowSums:
+    def __call__(self, block: Block) -> RowSums:
         """Return the sums of one block."""
         if self.scratch is not None:
             self.scratch.write(block)
@@ -402,11 +446,6 @@ class Constants:
     """The same rows in another order, made on the way, for windows."""
 
 
-def constants_work(f2: StreamedSum, scratch: Scratch | None) -> RowSumsWork:
-    """Return what a pass for the constants does with every block."""
-    return RowSumsWork(f2.intercept, f2.n_columns <= GRAM_COLUMNS, scratch)
-
-
 def constants_from(f2: StreamedSum, sums: RowSums, scratch: Scratch | None) -> Constants:
     """Return the constants behind the sums of a pass."""
     bound, mean = float(f2.loss.curvature_bound), sums.weight / f2.n_terms
@@ -430,7 +469,7 @@ def streamed_metric(
 
     It is the bound on the Hessian of a sample, or that Hessian at a point.
     """
-    few = in_memory(f2, sample, sample.weight / sample.probability)
+    few = f2.of_sample(sample, sample.weight / sample.probability)
     bound, loss = float(f2.loss.curvature_bound), few.loss
     curvature = np.full(few.n_terms, bound)
     if at is not None and offers(loss, Has.CURVATURE):
@@ -450,20 +489,16 @@ class OpeningSums(Added):
 
 @dataclass(frozen=True)
 class OpeningWork:
-    """The work on one shard."""
+    """What is done with every block."""
 
     first: Work
     rows: RowSumsWork
     at_zero: Work
 
-    def __call__(self, shard: Shard) -> OpeningSums:
-        """Read the shard once."""
-        total = over_blocks(shard, self.first.block_bytes, self._block, add)
-        return OpeningSums(total.first.with_one_sample(), total.rows, total.at_zero)
-
-    def _block(self, block: Block) -> OpeningSums:
-        first = self.first.block(block)  # which checks the numbers
-        return OpeningSums(first, self.rows.block(block), self.at_zero.block(block))
+    def __call__(self, block: Block) -> OpeningSums:
+        """Return the sums of one block."""
+        first = self.first(block)  # which checks the numbers
+        return OpeningSums(first, self.rows(block), self.at_zero(block))
 
 
 @dataclass(frozen=True)
@@ -486,10 +521,11 @@ def opening(f2: StreamedSum) -> Opening:
     lanes, zero = WindowRuns.of(f2, 1).lanes(f2.seed), np.zeros(f2.shape)
     copy = copy_of(f2.source)
     shuffled = shuffle_for(f2.source, lanes, copy) if lanes.count > 1 else None
-    work = OpeningWork(f2.first_work(copy), constants_work(f2, shuffled), f2.work(zero))
+    rows = RowSumsWork(f2.intercept, f2.n_columns <= GRAM_COLUMNS, shuffled)
+    work = OpeningWork(f2.first_work(copy), rows, f2.work(zero))
     here = shuffled is None or cluster.shares_disk(f2.source)
     with nullcontext() if here else cluster.use(cluster.Local()):
-        sums = over_source(f2.source, work, add)
+        sums = f2.over_blocks(work)
     at = sums.at_zero
     return Opening(
         facts_from(sums.first, copy),
@@ -498,28 +534,10 @@ def opening(f2: StreamedSum) -> Opening:
     )
 
 
-def opened(f2: StreamedSum, workspace: Workspace) -> Opening:
+def opening_of(f2: StreamedSum, workspace: Workspace) -> Opening:
     """Return what stochastic methods ask first, found once per run."""
-    return workspace.rows.once(_opened, f2, workspace.rows)
+    return workspace.rows.once(_opening, f2, workspace.rows)
 
 
-def _opened(f2: StreamedSum, rows: Workspace) -> Opening:
-    return opening(fastest(f2, rows) if rows.holds(first_pass, f2) else f2)
-
-
-def facts_of(f2: StreamedSum, workspace: Workspace) -> Facts:
-    """Return what the first pass finds, found once per run, be it the one for more than that."""
-    rows = workspace.rows
-    if rows.holds(_opened, f2, rows) and not rows.holds(first_pass, f2):
-        return opened(f2, rows).facts
-    return rows.once(first_pass, f2)
-
-
-def fastest(f2: StreamedSum, workspace: Workspace) -> StreamedSum:
-    """Return the term over the fastest files with its rows that a run has, one object per run."""
-    return workspace.rows.once(_fastest, f2, workspace.rows)
-
-
-def _fastest(f2: StreamedSum, rows: Workspace) -> StreamedSum:
-    copy = facts_of(f2, rows).copy
-    return f2 if copy is None else f2.over(copy)
+def _opening(f2: StreamedSum, rows: Workspace) -> Opening:
+    return opening(f2.opened(rows) if rows.holds(first_pass, f2) else f2)

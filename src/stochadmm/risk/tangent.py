@@ -31,7 +31,7 @@ from ..base.protocols import Array
 from ..data import DenseRows
 from . import FiniteSum
 from .passes import Sample, Sums, by_rows
-from .streamed import Facts, StreamedSum, in_memory
+from .streamed import Facts, StreamedSum
 from .targets import weighted
 
 EDGE = 4 * float(np.finfo(np.float64).eps)
@@ -236,7 +236,7 @@ def tangent_term(f2: StreamedSum, rows: Sample, sums: Sums, x: Array, facts: Fac
     loss: Any = f2.loss
     rest = sums.weight - float(rows.weight.sum())
     if not rest > 1e-12 * sums.weight:  # the sample is everything
-        return in_memory(f2, rows, rows.weight)
+        return f2.of_sample(rows, rows.weight)
     data = rows.rows.as_type(np.float64)
     own = data.matvec(x[: f2.n_features])
     if f2.intercept:

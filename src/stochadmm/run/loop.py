@@ -26,8 +26,9 @@ from ..base.validation import generator, is_between, is_whole
 from ..base.workspace import Workspace
 from ..forms.dense_step import LARGEST_DENSE
 from ..problem import Problem
+from ..risk import StreamedSum
 from ..risk.passes import counted_reads
-from ..risk.streamed import facts_of, loss_of_source
+from ..risk.streamed import facts_of
 from ..solvers import ENGINES, AnySolver, State, choose_engine, start_point
 from .answer import About, Resumable, finish
 from .checkpoint import Checkpoint, load
@@ -150,10 +151,9 @@ def begin(
         state: State = solver.start(
             problem, *point_and_dual(start), workspace=workspace, deadline=deadline
         )
-        source = loss_of_source(problem.f2)
-        if source is not None:  # whatever a method asks of the rows first counts
-            facts_of(source, workspace)
-            state.n_passes = reads.rows / source.n_terms
+        if isinstance(problem.f2, StreamedSum):  # whatever a method asks of the rows first counts
+            facts_of(problem.f2, workspace)
+            state.n_passes = reads.rows / problem.f2.n_terms
     # a method that does all in one compiled call needs no view of the problem
     one = state.one_step and engine in ENGINES
     state.engine = (

@@ -28,9 +28,9 @@ from ..certificates.relative import gap_scale
 from ..certificates.repair import is_rounding, repaired, wide
 from ..forms.one_block import has_one_block, one_block
 from ..problem import Pair, Problem, objective_at_zero
-from ..risk import Evaluation, loss_of_rows
+from ..risk import Evaluation, StreamedSum, loss_of_rows
+from ..risk.mean_loss import mean_loss
 from ..risk.metrics import column_energies
-from ..risk.streamed import loss_of_source
 from ..solvers import State
 from .prediction_range import ROUNDING, beyond_range, why_not_exact
 from .result import Record, Status
@@ -185,6 +185,7 @@ class Monitor:
     ) -> None:
         self.problem, self.rule = problem, rule
         self.workspace = workspace or Workspace()
+        self.rows_in_memory = not isinstance(problem.f2, StreamedSum)
         wanted = rule.wanted_gap()
         self.tol = None if wanted is None else wanted.tol
         self.relative = wanted is None or wanted.relative
@@ -273,7 +274,7 @@ class Monitor:
         if of is not None:
             x, dual, cache = of.point, of.dual, of.cache
         began, workspace, target = time.perf_counter(), self.workspace, self.target
-        if loss_of_source(self.problem.f2) is not None and self.problem.is_model and target:
+        if not self.rows_in_memory and self.problem.is_model and target:
             found = certificate_from_sample(
                 self.problem, x, dual, target, workspace, state.deadline
             )
@@ -301,7 +302,7 @@ class Monitor:
 
         Rows in memory are read to measure at no such price: passes are those of the method.
         """
-        if loss_of_source(self.problem.f2) is not None:
+        if not self.rows_in_memory:
             state.n_passes += reads
 
     def _affords(self, strength: str, deadline: Deadline) -> bool:
@@ -452,7 +453,7 @@ class Monitor:
         """
         if m.meets or not has_certificate(self.problem, self.workspace):
             return False
-        plain = state.bound is None and loss_of_source(self.problem.f2) is None
+        plain = state.bound is None and self.rows_in_memory
         return m.gap == np.inf or (plain and not self._satisfied(m))
 
     def certified(self, m: Measured, state: State) -> Measured:
@@ -522,10 +523,8 @@ def infeasibility(problem: Problem, x: Pair) -> tuple[float, float]:
 
 def value_of(problem: Problem, x2: Array) -> float:
     """Return f2 in float64 whatever the data."""
-    f2 = loss_of_rows(problem.f2)
-    if f2 is not None and problem.dtype != np.float64:
-        return f2.value(x2.astype(np.float64))
-    return float(problem.f2.value(x2))
+    exact = mean_loss(problem.f2) is not None
+    return float(problem.f2.value(x2.astype(np.float64, copy=False) if exact else x2))
 
 
 def penalty_of(

@@ -20,7 +20,7 @@ from ..penalties import Separable
 from ..problem import Pair, Problem
 from ..risk import FiniteSum, loss_of_rows
 from ..risk.curvature import RowSample, SampledHessian, shares_curvature
-from ..risk.streamed import StreamedSum, first_pass, in_memory, loss_of_source
+from ..risk.streamed import StreamedSum, first_pass
 from .minimize import minimize
 from .stopping import Polished
 
@@ -37,9 +37,8 @@ def null_model(unit: Problem, workspace: Workspace | None = None) -> tuple[Array
     if whole is not None:  # where the null model is the gradient along the intercept is zero
         x, gradient = null_model(whole.problem, workspace)
         return whole.back(Pair(unit.zeros().x1, x)).x2, gradient
-    source = loss_of_source(unit.f2)
-    if source is not None:
-        return streamed_null_model(unit, source, workspace)
+    if isinstance(unit.f2, StreamedSum):
+        return streamed_null_model(unit, unit.f2, workspace)
     f2 = loss_of_rows(unit.f2)
     if f2 is None:
         raise TypeError("alpha_max needs a FiniteSum as data term; pass alphas instead")
@@ -203,9 +202,8 @@ def _minimizer(f2: StreamedSum) -> Array:
     """
     lengths = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)  # tried by one read
     sample = first_pass(f2).sample
-    few = in_memory(f2, sample, sample.weight)
-    t = np.zeros(f2.shape)
-    at, _ = f2.evaluate(t)
+    few, t = f2.of_sample(sample, sample.weight), np.zeros(f2.shape)
+    at = f2.evaluate(t)
     size = float(np.abs(at.gradient).max(initial=0.0))
     for _ in range(40):
         # rounding of sums over many rows
@@ -216,7 +214,7 @@ def _minimizer(f2: StreamedSum) -> Array:
         best = int(np.argmin(values))
         # at the end values no longer tell, the gradient does
         length = lengths[best] if values[best] < at.value else 1.0
-        after, _ = f2.evaluate(t + length * step)
+        after = f2.evaluate(t + length * step)
         if not np.abs(after.gradient).max() < np.abs(at.gradient).max() and best == 0:
             break
         t, at = t + length * step, after

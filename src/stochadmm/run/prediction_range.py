@@ -6,16 +6,16 @@ point with predictions beyond that range is the answer of another problem.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .. import cluster
 from ..base.capabilities import Has, fact, offers
 from ..base.protocols import Array
-from ..data import Shard
-from ..risk.streamed import loss_of_source
+from ..data import Block
+from ..risk import StreamedSum
+from ..risk.passes import predictions
 
 ROUNDING = 1e-6
 """How far beyond is nothing: the parabola differs from the loss by a sixth of its cube."""
@@ -28,11 +28,10 @@ def beyond_range(f2: Any, x: Array) -> float:
     """
     if not offers(fact(f2, "loss"), Has.BEYOND):
         return -np.inf
-    source = loss_of_source(f2)
-    if source is None:
+    if not isinstance(f2, StreamedSum):
         return _largest(f2.loss.beyond(f2.predict(x), f2.y), f2.weight)
-    work = _Furthest(source, np.asarray(x, dtype=np.float64))
-    return float(cluster.current(source.source).map_reduce(source.source.shards, work, max))
+    x = np.asarray(x, dtype=np.float64)
+    return float(f2.over_blocks(partial(_beyond, f2.loss, x, f2.intercept), max))
 
 
 def wider(loss: Any, beyond: float, more: float = 1.0) -> Any:
@@ -61,19 +60,8 @@ def _largest(excess: Array, weight: Array | None) -> float:
     return float(np.max(excess, initial=-np.inf))
 
 
-@dataclass(frozen=True)
-class _Furthest:
-    """The same for a shard; travels to other processes."""
-
-    f2: Any
-    x: Array
-
-    def __call__(self, shard: Shard) -> float:
-        return max(map(self._block, shard.blocks(self.f2.block_bytes)))
-
-    def _block(self, block: Any) -> float:
-        z = block.rows.as_type(np.float64).matvec(self.x[: self.f2.n_features])
-        z = z + self.x[-1] if self.f2.intercept else z
-        z = z if block.offset is None else z + block.offset
-        y = np.asarray(block.y, dtype=np.float64)
-        return _largest(self.f2.loss.beyond(z, y), block.weight)
+def _beyond(loss: Any, x: Array, intercept: bool, block: Block) -> float:
+    """Return the same for a block; travels to other processes."""
+    z = predictions(block.rows.as_type(np.float64), x, intercept)
+    z = z if block.offset is None else z + block.offset
+    return _largest(loss.beyond(z, np.asarray(block.y, dtype=np.float64)), block.weight)

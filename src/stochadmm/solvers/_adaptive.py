@@ -45,7 +45,7 @@ from ..operators import squared_norm
 from ..problem import Pair, Problem
 from ..risk import FiniteSum, loss_of_rows
 from ..risk.evaluation import Evaluation
-from ..risk.finite_sum import as_finite_sum, at_predictions, some_rows
+from ..risk.finite_sum import as_finite_sum, some_rows
 from ..risk.gradients import Anchored
 from ..risk.sampling import Runs, evenly
 from ..second_order import backtrack, rounding
@@ -280,7 +280,7 @@ def _search(
 
     t = backtrack(F, value, slack=slack, least=1e-3)
     x, z = (x_old, z_old) if t == 0 else (x_old + t * move, z_old + t * change)
-    found = at_predictions(f2, x.x2, z)
+    found = f2.at_predictions(x.x2, z)
     return x, found, found.value + p.penalty(p.feasible(x))
 
 

@@ -18,8 +18,7 @@ from ..base.validation import Unsuitable, real_array
 from ..base.workspace import Workspace
 from ..data import Source, decodes, in_parts
 from ..problem import Pair, Problem
-from ..risk import Evaluation
-from ..risk.streamed import loss_of_source
+from ..risk import Evaluation, StreamedSum
 
 ENGINES = ("auto", "compiled", "reference")
 
@@ -131,7 +130,7 @@ class Solver(Generic[StateT]):
         reason = self.why_not(problem)
         if reason is not None:
             raise Unsuitable(f"{self.name} cannot serve this problem: {reason}; use 'auto'")
-        streamed = loss_of_source(problem.f2)
+        streamed = problem.f2 if isinstance(problem.f2, StreamedSum) else None
         if streamed is not None and any(lacks(streamed, m) for m in self.needs.get("f2", ())):
             raise self._draws_rows()
         parts = field_values(problem)

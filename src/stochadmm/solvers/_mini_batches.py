@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,13 @@ from ..base.validation import Unsuitable
 from ..base.workspace import Workspace
 from ..data import in_parts
 from ..problem import Problem
-from ..risk import loss_of_rows
+from ..risk import StreamedSum
 from ..risk.finite_sum import as_finite_sum
 from ..risk.gradients import Anchored
+from ..risk.mean_loss import mean_loss
 from ..risk.metrics import data_metric
 from ..risk.sampling import Runs
-from ..risk.streamed import facts_of, fastest, loss_of_source, opened, streamed_metric
+from ..risk.streamed import facts_of, opening_of, streamed_metric
 from ..risk.windows import Drawn, windows
 from ._base import State, choose_engine
 
@@ -43,18 +45,15 @@ class MiniBatches:
 
 def has_metric(problem: Problem) -> bool:
     """Say whether rows are many enough, in memory or in files, for a metric of their own."""
-    f2 = problem.f2
-    known = loss_of_source(f2) is not None or loss_of_rows(f2) is not None
-    return known and f2.n_terms >= 4 * f2.shape[0]
+    f2 = mean_loss(problem.f2)
+    return f2 is not None and f2.n_terms >= 4 * f2.n_columns
 
 
 def snapshot(p: Problem, s: State, runs: Runs, x: Array) -> Anchored:
     """Make the pass at x that differences of gradients start from, unless it is known."""
-    source = loss_of_source(p.f2)
-    if source is None:
+    if not isinstance(p.f2, StreamedSum):
         return Anchored.take(p.f2, runs, x, s.cache)
-    known = opened(source, s.workspace)
-    f2 = fastest(source, s.workspace)
+    known, f2 = opening_of(p.f2, s.workspace), p.f2.opened(s.workspace)
     if not in_parts(f2.source):
         raise Unsuitable(
             "rows are drawn from a copy of Parquet files; the disk has no room for it, or other "
@@ -76,13 +75,13 @@ def mini_batches(
 
     A problem over a part of the rows comes with a workspace of its own, freed with it.
     """
-    source, f2 = loss_of_source(p.f2), loss_of_source(gradient.f2)
-    if not isinstance(batches, Drawn) or source is None or f2 is None:
+    f2: Any = gradient.f2
+    if not isinstance(batches, Drawn) or not isinstance(p.f2, StreamedSum):
         own = s.workspace if workspace is None else workspace
         yield MiniBatches(p, gradient, np.asarray(batches), s.engine, own)
         return
-    about = opened(source, s.workspace).constants
-    drawn_from = f2 if about.shuffled is None else f2.over(about.shuffled)
+    about = opening_of(p.f2, s.workspace).constants
+    drawn_from = f2 if about.shuffled is None else f2.changed(source=about.shuffled)
     wanted = "auto" if compiled_allowed() else "reference"
     for window in windows(drawn_from, batches, about.weight):
         inside = replace(p, f2=window.f2)
@@ -95,11 +94,10 @@ def step_metric(
     p: Problem, gradient: Anchored, rng: np.random.Generator, local: bool, workspace: Workspace
 ) -> Array:
     """Return the data metric of the x2 step: a bound, or with ``local`` the Hessian there."""
-    source = loss_of_source(p.f2)
-    if source is not None:
-        about, sample = opened(source, workspace).constants, facts_of(source, workspace).sample
-        at = gradient.at.x if local else None
-        return streamed_metric(source, sample, about, gradient.runs.batch_size, at)
+    if isinstance(p.f2, StreamedSum):
+        known, at = opening_of(p.f2, workspace), gradient.at.x if local else None
+        sample, batch = facts_of(p.f2, workspace).sample, gradient.runs.batch_size
+        return streamed_metric(p.f2, sample, known.constants, batch, at)
     f2, at = as_finite_sum(p.f2), gradient.at
     if not local:
         return data_metric(f2, gradient.runs, rng, workspace=workspace)

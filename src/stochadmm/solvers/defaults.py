@@ -16,9 +16,10 @@ from ..base.validation import is_whole
 from ..base.workspace import Workspace
 from ..operators import squared_norm
 from ..problem import Problem, loss_at_zero
+from ..risk import StreamedSum
 from ..risk.finite_sum import mean_row_curvature
 from ..risk.sampling import Runs
-from ..risk.streamed import loss_of_source, opened
+from ..risk.streamed import opening_of
 from ..risk.windows import WindowRuns
 
 
@@ -42,18 +43,16 @@ CHOICES = Choices()
 def lipschitz_mean(problem: Problem, workspace: Workspace | None = None) -> float:
     """Return Lf, found once per workspace: it takes several reads of the rows."""
     workspace = workspace or Workspace()
-    source = loss_of_source(problem.f2)
-    if source is not None:
-        return opened(source, workspace).constants.mean
+    if isinstance(problem.f2, StreamedSum):
+        return opening_of(problem.f2, workspace).constants.mean
     return workspace.rows.once(_lipschitz_mean, problem.f2)
 
 
 def lipschitz_max(problem: Problem, workspace: Workspace | None = None) -> float:
     """Return Lmax, found once per workspace."""
     workspace = workspace or Workspace()
-    source = loss_of_source(problem.f2)
-    if source is not None:
-        return opened(source, workspace).constants.largest
+    if isinstance(problem.f2, StreamedSum):
+        return opening_of(problem.f2, workspace).constants.largest
     return workspace.rows.once(_lipschitz_max, problem.f2)
 
 
@@ -75,9 +74,8 @@ def gradient_at_zero(problem: Problem, workspace: Workspace | None = None) -> Ar
     Within a budget of memory it is not kept: with many outputs it is large.
     """
     workspace = workspace or Workspace()
-    source = loss_of_source(problem.f2)
-    if source is not None:
-        return opened(source, workspace).at_zero.gradient
+    if isinstance(problem.f2, StreamedSum):
+        return opening_of(problem.f2, workspace).at_zero.gradient
     f2, rows = problem.f2, workspace.rows
     if not fact(f2, "keeps_rows"):
         return _gradient_at_zero(f2, problem.shape2, problem.dtype)
@@ -119,9 +117,8 @@ def sampling(problem: Problem, kind: str, b: int) -> Runs:
 
     Rows of files are drawn one by one from windows of them.
     """
-    source = loss_of_source(problem.f2)
-    if source is not None and kind in ("rows", "blocks"):
-        return WindowRuns.of(source, b)
+    if isinstance(problem.f2, StreamedSum) and kind in ("rows", "blocks"):
+        return WindowRuns.of(problem.f2, b)
     if kind == "rows":
         return Runs.single(problem.f2.n_terms, b)
     if kind == "blocks":

@@ -25,8 +25,7 @@ from ...forms.small import ends_exactly
 from ...forms.structure import LIMITS
 from ...problem import Pair, Problem
 from ...quadratic import DEFAULTS
-from ...risk import FiniteSum
-from ...risk.streamed import loss_of_source
+from ...risk import FiniteSum, StreamedSum
 from ...second_order import is_quadratic
 from .._base import AnySolver, Solver, State, choose_engine, get, register, start_point
 from ..newton import Newton
@@ -137,7 +136,7 @@ class Auto(Solver[State]):
         workspace = workspace or Workspace()
         if small and _is_small(problem, workspace):
             return SMALL
-        if loss_of_source(problem.f2) is not None:
+        if isinstance(problem.f2, StreamedSum):
             return "streamed-newton", "rows are read from their source: few passes, none kept"
         if LowRankGram().why_not(problem, workspace) is None:
             return "low-rank-gram", "a squared loss with a nuclear norm: the Gram matrix is enough"
