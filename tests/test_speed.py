@@ -1,8 +1,8 @@
 """No fit becomes many times slower unnoticed: processor time beside that of a NumPy pass.
 
 The unit is a pass over 4,000 x 200 numbers, ``X @ w`` and ``X' @ u``, measured in turn with the
-fit, in the same process. Limits are five times what was measured when they were set: they hold on slow
-and busy machines, and a fit that takes ten times as long breaks them. Ratios of releases are
+fit, in the same process. Limits are five times what was measured when they were set: they hold on
+slow and busy machines, and a fit that takes ten times as long breaks them. Ratios of releases are
 compared by `benchmarks/before_after.py`.
 """
 
