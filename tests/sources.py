@@ -1,6 +1,7 @@
 """Rows stored in what NumPy and SciPy write, as sources."""
 
 import numpy as np
+import pytest
 from scipy import sparse
 
 import stochadmm as sa
@@ -23,6 +24,13 @@ def stored(kind, X, y, w, folder, cuts):
         for name, array in {"X": X, "y": y, "w": w}.items():
             np.save(folder / f"{name}.npy", array)
         return sa.open(folder / "X.npy", folder / "y.npy", weight=folder / "w.npy")
+    if kind == "zarr":  # two chunks in a shard; the last one is not full
+        group = pytest.importorskip("zarr").open_group(folder / "rows.zarr", mode="w")
+        size = -(-len(X) // (2 * len(cuts)))
+        group.create_array("X", data=X, chunks=(size, 2))
+        group.create_array("y", data=y)
+        group.create_array("w", data=w)
+        return sa.open(folder / "rows.zarr", weight="w")
     if kind == "raw csr":
         return spill(ArraySource(sparse.csr_array(X), y, w), folder)
     if not kind.startswith("npz"):

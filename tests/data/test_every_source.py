@@ -37,6 +37,7 @@ KINDS = (
     "parquet plain",
     "parquet zstd",
     "arrow ipc",
+    "zarr",
     "libsvm",
     "csv",
     "arrow stream",

@@ -329,3 +329,66 @@ def test_a_run_over_text_goes_on_from_its_checkpoint(ending, tmp_path):
     if ending != "svm":  # the same files with another target are another problem
         with pytest.raises(ValueError, match="another"):
             run("z")
+
+
+# ---------------------------------------------------------------- Zarr
+
+
+@pytest.fixture
+def group(tmp_path):
+    """Two targets, weights, whole numbers and a text beside 400 rows in chunks of 64 x 3."""
+    zarr, rng = pytest.importorskip("zarr"), np.random.default_rng(0)
+    made = zarr.open_group(tmp_path / "rows.zarr", mode="w")
+    X = rng.standard_normal((400, 5)).astype(np.float32)
+    y = np.where(X[:, 0] + X[:, 1] > 0, 1.0, -1.0)
+    made.create_array("X", data=X, chunks=(64, 3))
+    for name, array in {"y": y, "two": np.stack([y, -y], axis=1), "w": np.ones(7)}.items():
+        made.create_array(name, data=array)
+    return X, y, tmp_path / "rows.zarr"
+
+
+def test_a_zarr_group_holds_its_rows_in_the_type_in_which_they_are_stored(group):
+    X, y, path = group
+    source = sa.open(path)
+    assert (source.n_rows, source.n_columns, source.dtype) == (400, 5, np.float32)
+    np.testing.assert_array_equal(values(source)[0], X)
+    np.testing.assert_array_equal(values(source)[1], y)
+    assert sa.open(path, "two").n_outputs == 2
+
+
+def test_a_zarr_group_is_decoded_once_for_a_run_and_its_copy_is_deleted(group, tmp_path):
+    X, y, path = group
+    source = sa.open(path, scratch=tmp_path / "scratch")
+    for method in ("auto", "acc-sadmm"):
+        found = sa.minimize(
+            sa.Problem.linear(sa.Logistic(), source, on_coefficients=sa.L1(0.05)),
+            method,
+            stop=sa.Gap(1e-5),
+        )
+        truth = sa.minimize(sa.Problem.linear(sa.Logistic(), X, y, on_coefficients=sa.L1(0.05)))
+        assert found.converged
+        assert found.objective <= truth.objective * (1 + 2e-5)
+        assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_what_a_zarr_group_lacks_is_said(group):
+    *_, path = group
+    with pytest.raises(ValueError, match="no array 'z'; it has "):
+        sa.open(path, "z")
+    with pytest.raises(ValueError, match=r"w .* \(7,\)"):
+        sa.open(path, weight="w")
+    with pytest.raises(ValueError, match="no names"):
+        sa.open(path, columns=["a"])
+    chunk = next(file for file in (path / "X").rglob("*") if file.name == "0" and file.is_file())
+    source = sa.open(path)
+    chunk.write_bytes(b"damaged")
+    with pytest.raises(DataError, match=r"rows\.zarr"):
+        values(source)
+
+
+def test_a_zarr_group_that_changes_during_a_run_is_refused(group):
+    _, y, path = group
+    source = sa.open(path)
+    pytest.importorskip("zarr").open_group(path, mode="r+")["y"][0] = -y[0]
+    with pytest.raises(DataError, match="changed since"):
+        sa.minimize(sa.Problem.linear(sa.Logistic(), source, on_coefficients=sa.L1(0.05)))

@@ -56,8 +56,8 @@ def snapshot(p: Problem, s: State, runs: Runs, x: Array) -> Anchored:
     known, f2 = opening_of(p.f2, s.workspace), p.f2.opened(s.workspace)
     if not in_parts(f2.source):
         raise Unsuitable(
-            "rows are drawn from a copy of Parquet files; the disk has no room for it, or other "
-            "machines do the passes; name a folder with scratch=, or use 'auto'"
+            "rows are drawn from a copy of Parquet and Zarr files; the disk has no room for it, "
+            "or other machines do the passes; name a folder with scratch=, or use 'auto'"
         )
     if not x.any():
         return Anchored(f2, runs, known.at_zero, known.at_zero.gradient, reads=0.0)

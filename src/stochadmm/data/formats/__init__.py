@@ -123,23 +123,24 @@ def open_source(
         One file, a folder, or a pattern such as ``"folder/*.parquet"``. Parquet and Arrow IPC
         files; ``.npy`` files; ``.npz`` archives with ``X``, or the arrays of a CSR matrix as
         ``scipy.sparse.save_npz`` names them, and ``y``; a folder with ``data.npy``,
-        ``indices.npy``, ``indptr.npy`` and ``y.npy`` (the arrays of a CSR matrix); CSV (``.csv``,
+        ``indices.npy``, ``indptr.npy`` and ``y.npy`` (the arrays of a CSR matrix); a Zarr group
+        with ``X`` and ``y``, in a folder whose name ends in ``.zarr``; CSV (``.csv``,
         ``.txt``), TSV and libsvm text, which are read once, into a scratch folder of fast files.
         Several files are parts of one table. Or an Arrow stream that can be started again: a
         function that returns record batches, or an object with ``__arrow_c_stream__``; it is read
         once for its length, and is one shard.
     target : str, path or list of str
         Name of the target column, several for several targets; for ``.npy`` rows another ``.npy``
-        file; for ``.npz`` an array in them, ``"y"`` by default. libsvm text has its own.
+        file; for ``.npz`` and Zarr an array in them, ``"y"`` by default. libsvm text has its own.
     columns : list of str, optional
         Columns of the model; all but target, weight, offset and the index of a pandas frame by
         default.
     weight, offset : str or path, optional
-        Column, ``.npy`` file or array in ``.npz`` archives of row weights and of offsets.
+        Column, ``.npy`` file or array in ``.npz`` and Zarr of row weights and of offsets.
     scratch : path, optional
         Where text is spilled to, into a folder of its own that is deleted with the source; the
-        system's place for temporary files by default. Runs over Parquet make a row-major copy
-        there in their first pass, if the disk has room, and delete it at their end.
+        system's place for temporary files by default. Runs over Parquet and Zarr make a row-major
+        copy there in their first pass, if the disk has room, and delete it at their end.
 
     Returns
     -------
@@ -219,7 +220,8 @@ def list_files(path: Any) -> list[str]:
             "a stream of record batches each time it is called"
         ) from None
     if Path(text).is_dir():
-        return _of_folder(Path(text))
+        endings = frozenset().union(*(known.endings for known in formats()))
+        return [text] if Path(text).suffix.lower() in endings else _of_folder(Path(text))
     if Path(text).is_file():  # a name with brackets is no pattern where there is such a file
         return [text]
     if not has_magic(text):
