@@ -180,7 +180,6 @@ _PACKAGES = (
     "certificates",
     "cluster",
     "comparison",
-    "coordinates",
     "data",
     "datasets",
     "exact",

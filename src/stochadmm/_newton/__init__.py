@@ -5,6 +5,7 @@ from .interfaces import Candidate, NewtonState, Plan, Run, Verdict
 from .loop import solve, start, step
 from .plans import METHODS
 from .streamed import certificate_from_sample
+from .tilted import TiltedSearch
 
 __all__ = [
     "METHODS",
@@ -13,6 +14,7 @@ __all__ = [
     "NewtonState",
     "Plan",
     "Run",
+    "TiltedSearch",
     "Verdict",
     "certificate_from_sample",
     "solve",

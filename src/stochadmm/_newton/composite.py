@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from copy import copy
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,8 +12,28 @@ from ..base.workspace import Workspace
 from ..certificates import gap_scale
 from ..forms.one_block import one_block
 from ..problem import Pair, Problem
-from ..risk.mean_loss import MeanLoss, mean_loss
+from ..risk import Evaluation
+from ..risk.lines import Line
+from ..risk.mean_loss import mean_loss
 from ..second_order import priced
+
+
+class DataTerm(Protocol):
+    """A smooth convex function f: the mean loss of the rows, or one made of it."""
+
+    @property
+    def n_terms(self) -> int:
+        """Rows of the data."""
+
+    @property
+    def opening_passes(self) -> float:
+        """Reads before the first evaluation."""
+
+    def evaluate_exactly(self, x: Array) -> Evaluation:
+        """Return the evaluation at x in float64; where coefficients are fitted, near x."""
+
+    def along(self, at: Evaluation, x: Array) -> Line:
+        """Return the line from ``at.x`` to x, where f is evaluated."""
 
 
 class Composite:
@@ -25,7 +46,13 @@ class Composite:
         f2 = mean_loss(problem.f2)
         if f2 is None:
             raise TypeError(f"f2 is {type(problem.f2).__name__}, expected a mean loss of rows")
-        self.f: MeanLoss = f2.opened(workspace)
+        self.f: DataTerm = f2.opened(workspace)
+
+    def with_data(self, f: DataTerm) -> Composite:
+        """Return the same penalties with another data term."""
+        other = copy(self)
+        other.f = f
+        return other
 
     def inside(self, w: Array) -> tuple[Pair, float]:
         """Return a point near w where all penalties are finite, and the penalty there.

@@ -16,10 +16,11 @@ import numpy as np
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.state import copied
+from ..base.workspace import Workspace
 from ..certificates import DualPoint
-from ..problem import Pair
+from ..problem import Pair, Problem
 from ..risk import Evaluation
-from .composite import Composite
+from .composite import Composite, DataTerm
 from .trust import Trust
 
 
@@ -172,6 +173,13 @@ class Plan:
     """Where a part of the rows leads, None where it is not worth its steps."""
     own_bound: bool = False
     """Whether no certificate but the plan's own is to be tried: another would cost more."""
+    data: Callable[[Composite], DataTerm] | None = None
+    """Another data term than the mean loss as it is."""
+
+    def composite(self, problem: Problem, workspace: Workspace) -> Composite:
+        """Return a problem as the loop sees it."""
+        p = Composite(problem, workspace)
+        return p if self.data is None else p.with_data(self.data(p))
 
 
 class Verdict(Enum):

@@ -55,6 +55,8 @@ def start(
         at = known.at
     else:
         at, n_passes = p.f.evaluate_exactly(point.x2), n_passes + 1.0
+        if not np.array_equal(at.x, point.x2):  # coefficients without a penalty have been fitted
+            point, penalty = p.inside(at.x)
     return NewtonState(
         x=point,
         mu=begin.mu,
@@ -110,7 +112,8 @@ def step(p: Composite, s: NewtonState, plan: Plan, run: Run) -> Verdict:
         s.dual = better(s.dual, plan.dual.of_point(p, s, c, run))
 
     # 7. Damping and sample size from the ratio of actual and predicted decrease.
-    s.trust = s.trust.after(t, decrease, c.predicted, p.f.n_terms, s.objective - s.lower_bound)
+    gap, move = s.objective - s.lower_bound, float(np.abs(c.w - old.x).max(initial=0.0))
+    s.trust = s.trust.after(t, decrease, c.predicted, p.f.n_terms, gap, move)
     s.predicted, s.n_steps = c.predicted, s.n_steps + 1
 
     # 8. Verdict.
@@ -118,7 +121,6 @@ def step(p: Composite, s: NewtonState, plan: Plan, run: Run) -> Verdict:
     near = s.objective - s.lower_bound <= 1e-9 * abs(s.objective)
     if H.fraction == 1 and near and c.predicted <= 2e-15 * abs(s.objective):
         return Verdict.AT_ROUNDING
-    # Ten steps with a known gap that stays: the model's accuracy is not what is missing.
     failed = s.trust.n_rejected >= 4 or s.trust.n_idle >= 10
     return Verdict.GIVE_UP if failed else Verdict.CONTINUE
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..base.workspace import Workspace
 from ..problem import Problem
 from .columns import Lifted, NoModel, WorkingSet, why_no_working_set
+from .coordinates import COORDINATES, why_no_coordinates
 from .dense import (
     ConstantHessian,
     DenseSplitting,
@@ -43,6 +44,7 @@ SAMPLED = Plan(SampledRows(), DenseSplitting(), Corrected())
 SAMPLED_PART = Plan(SampledRows(free_work=2e6), DenseSplitting(), Corrected())
 
 METHODS = {
+    "coordinate-newton": Method(COORDINATES, why_no_coordinates),
     "gram": Method(Plan(ConstantHessian(), DenseSplitting(), Corrected()), why_no_gram),
     "sampled-newton": Method(
         Plan(SampledRows(), DenseSplitting(), Corrected(), on_a_tenth(SAMPLED_PART)),

@@ -102,9 +102,9 @@ class Search(Protocol):
     """A search for a bound from a point and a subgradient of the nuclear norm."""
 
     def __call__(
-        self, point: Point, start: Point | None, first: Array, needed: float, deadline: Deadline
+        self, point: Point, begin: Point | None, U: Array, needed: float, deadline: Deadline
     ) -> tuple[float, Point]:
-        """Return a bound and where the search has ended."""
+        """Return a bound and where the search has ended; U is the subgradient."""
         ...
 
 

@@ -151,21 +151,6 @@ class SquaredColumns:
         return np.asarray(self.matrix @ entries)
 
 
-class ByColumn:
-    """The columns in CSC form, the free ones last; a checkpoint does not hold them."""
-
-    def __init__(self, columns: SplitColumns) -> None:
-        self.columns = columns
-        self.indptr, self.indices, self.data = columns.by_column()
-
-    def __recipe__(self) -> tuple[Any, ...]:
-        return (self.columns,)
-
-    @classmethod
-    def __made__(cls, columns: SplitColumns, **_: Any) -> ByColumn:
-        return cls(columns)
-
-
 @dataclass(frozen=True)
 class FreeBasis:
     """Columns ``Q = X T`` of mean square one, as many as before: zeros for those that depend."""

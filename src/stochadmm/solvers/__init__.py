@@ -34,7 +34,6 @@ from .comparison.svrg_admm import SVRGADMM
 from .comparison.vr_pddy import VRPDDY
 from .default.acc_sadmm import AccSADMM, Schedule
 from .default.auto import Auto
-from .default.coordinate_newton import EntryNewton
 from .default.few_columns import FewColumns
 from .default.low_rank_gram import LowRankGram, LowRankGramOptions
 from .default.low_rank_newton import LowRankNewton, LowRankNewtonOptions
@@ -59,7 +58,6 @@ __all__ = [
     "AnySolver",
     "Auto",
     "Continuation",
-    "EntryNewton",
     "FastLADMM",
     "FewColumns",
     "InertialADMM",

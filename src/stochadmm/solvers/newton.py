@@ -55,6 +55,8 @@ class Newton(Solver[NewtonRun]):
           dual point from a sample of them;
         * "tied-newton": thousands of columns coupled by a sparse structure: one factor of it, and
           F itself in the values of the columns that are fused;
+        * "coordinate-newton": sparse rows and penalties of single entries, the model minimized
+          coordinate by coordinate;
         * "working-set": steps on the columns that matter, a set that grows as needed.
 
     Examples
@@ -102,7 +104,7 @@ class Newton(Solver[NewtonRun]):
         """Return the state before the first epoch: some of the rows may have led somewhere."""
         workspace = workspace or Workspace()
         point, multiplier = start_point(problem, x, dual)
-        p = Composite(problem, workspace)
+        p = METHODS[self.plan].plan.composite(problem, workspace)
         mu = None
         if dual is not None:
             mu = p.form.from_multiplier(multiplier, deadline=deadline)
@@ -129,7 +131,7 @@ class Newton(Solver[NewtonRun]):
             s.exact = False
             take_over(problem, s, rng)
             return
-        p = Composite(problem, s.workspace)
+        p = METHODS[self.plan].plan.composite(problem, s.workspace)
         run = Run(rng, s.target, s.deadline)
         verdict = step(p, s.newton, METHODS[self.plan].plan, run)
         gap = s.newton.objective - s.newton.lower_bound

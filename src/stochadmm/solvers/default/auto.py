@@ -29,7 +29,6 @@ from ...risk import FiniteSum, StreamedSum
 from ...second_order import is_quadratic
 from .._base import AnySolver, Solver, State, choose_engine, get, register, start_point
 from ..newton import Newton
-from .coordinate_newton import EntryNewton
 from .few_columns import FewColumns
 from .handover import dual_rows, in_numbers
 from .low_rank_gram import LowRankGram
@@ -144,7 +143,7 @@ class Auto(Solver[State]):
         if large and LowRankNewton().why_not(problem, workspace) is None:
             return "low-rank-newton", LowRankNewton().plan(problem)
         many = large or problem.shape2[0] >= self.options.sparse_columns
-        if many and EntryNewton().why_not(problem, workspace) is None:
+        if many and Newton("coordinate-newton").why_not(problem, workspace) is None:
             return "coordinate-newton", "sparse rows, coefficients held one by one"
         view = Elimination.of(problem, workspace)
         if view is not None:

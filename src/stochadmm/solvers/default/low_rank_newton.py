@@ -17,11 +17,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..._newton import TiltedSearch
 from ...base.capabilities import Has
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
-from ...coordinates import EntrySearch
 from ...data import CSR
 from ...low_rank import (
     BlockOptions,
@@ -193,7 +193,7 @@ class LowRankNewton(Solver[CurvedState]):
     def _second(self, loss: CurvedLoss, form: Form) -> ProximalNewton:
         options = self.options.newton
         if _sparse(loss.f2):
-            search = EntrySearch.of(loss, form, options.dual)
+            search = TiltedSearch.of(loss, form, options.dual)
             return ProximalNewton(loss, form, Diagonal(loss, options.metric), options, search)
         metric = Kronecker(loss, options.metric, single=True)
         return ProximalNewton(loss, form, metric, options)

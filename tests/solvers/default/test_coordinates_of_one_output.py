@@ -8,7 +8,6 @@ from scipy import sparse
 
 import stochadmm as sa
 from stochadmm.kernels.extension import available
-from stochadmm.solvers import EntryNewton
 
 cp = pytest.importorskip("cvxpy")
 pytestmark = pytest.mark.skipif(not available(), reason="needs the compiled kernels")
@@ -130,10 +129,9 @@ def test_runs_go_on_from_starts_and_results():
     whole = sa.minimize(problem, "coordinate-newton", stop=1e-10)
     again = sa.minimize(problem, "coordinate-newton", stop=1e-9, start=whole)
     assert again.converged and again.n_passes < whole.n_passes
-    short = EntryNewton(steps=2)  # an epoch of ten is the whole run
-    part = sa.minimize(problem, short, stop=1e-12, max_passes=2)
+    part = sa.minimize(problem, "coordinate-newton", stop=1e-12, max_passes=2)
     assert not part.converged and part.objective - part.gap <= whole.objective
-    resumed = sa.minimize(problem, short, stop=1e-10, resume=part)
+    resumed = sa.minimize(problem, "coordinate-newton", stop=1e-10, resume=part)
     assert resumed.objective == pytest.approx(whole.objective, rel=1e-9)
 
 

@@ -9,7 +9,6 @@ from scipy import sparse
 import stochadmm as sa
 from stochadmm.kernels.coordinates import Coordinates, coordinate_sweeps
 from stochadmm.kernels.extension import available
-from stochadmm.solvers import EntryNewton
 
 cp = pytest.importorskip("cvxpy")
 pytestmark = pytest.mark.skipif(not available(), reason="needs the compiled kernels")
@@ -123,7 +122,7 @@ def test_auto_takes_it_for_sparse_rows_and_many_outputs_and_says_so():
 def test_a_run_that_was_cut_short_says_so_and_bounds_what_is_left():
     X, y = texts(400, 300, 8)
     problem = sa.Problem.linear(sa.Multinomial(), X, y, on_coefficients=sa.L1(1e-3))
-    cut = sa.minimize(problem, EntryNewton(steps=2), stop=sa.Gap(1e-9), max_passes=3)
+    cut = sa.minimize(problem, "coordinate-newton", stop=sa.Gap(1e-9), max_passes=3)
     done = sa.minimize(problem, "coordinate-newton", stop=sa.Gap(1e-9), max_passes=1000)
     assert done.status.name == "CONVERGED"
     assert cut.status.name != "CONVERGED" and cut.relative_gap > 1e-9

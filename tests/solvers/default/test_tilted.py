@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.coordinates import EntrySearch
+from stochadmm._newton import TiltedSearch
 from stochadmm.kernels.extension import available
 from stochadmm.low_rank import CurvedLoss, DualOptions, NewtonOptions, read, spectral_norm
 from stochadmm.solvers.default.low_rank_newton import LowRankNewton, LowRankNewtonOptions
@@ -65,7 +65,7 @@ def test_no_subgradient_gives_a_bound_above_the_optimum(seed, intercept):
     best = solved(problem, 1e-5)
     form = read(problem)
     loss = CurvedLoss(problem.f2, form.rows, form.free)
-    search = EntrySearch.of(loss, form, DualOptions())
+    search = TiltedSearch.of(loss, form, DualOptions())
     rng = np.random.default_rng(seed)
     for size in (0.3, 1.0, 1.5):  # the last is outside of the ball
         U = rng.standard_normal((X.shape[1], 8))
@@ -83,7 +83,7 @@ def test_the_best_subgradient_gives_the_optimum():
     best = solved(problem, 1e-7)
     form = read(problem)
     loss = CurvedLoss(problem.f2, form.rows, form.free)
-    search = EntrySearch.of(loss, form, DualOptions())
+    search = TiltedSearch.of(loss, form, DualOptions())
     U, needed = best.dual[: X.shape[1]], best.objective * (1 - 1e-5)
     point = at = loss.at(0.9 * best.x2)
     for _ in range(10):  # each goes on from where the last one has ended
@@ -98,7 +98,7 @@ def test_norms_of_rows_are_not_searched_entry_by_entry():
     for norm in (sa.RowsL21(B), None):
         form = read(stated(X, y, norm))
         loss = CurvedLoss(stated(X, y).f2, form.rows, form.free)
-        assert (EntrySearch.of(loss, form, DualOptions()) is None) == (norm is not None)
+        assert (TiltedSearch.of(loss, form, DualOptions()) is None) == (norm is not None)
 
 
 def test_the_search_takes_over_where_corrected_derivatives_bring_too_little(monkeypatch):
@@ -106,9 +106,9 @@ def test_the_search_takes_over_where_corrected_derivatives_bring_too_little(monk
     problem = sa.Problem.linear(
         sa.Multinomial(), X, y, on_structure=sa.Nuclear(A), on_coefficients=sa.L1(B)
     )
-    calls, call = [], EntrySearch.__call__
+    calls, call = [], TiltedSearch.__call__
     monkeypatch.setattr(
-        EntrySearch, "__call__", lambda self, *given: calls.append(1) or call(self, *given)
+        TiltedSearch, "__call__", lambda self, *given: calls.append(1) or call(self, *given)
     )
     options = LowRankNewtonOptions(newton=NewtonOptions(worth=0.0))
     result = sa.minimize(
