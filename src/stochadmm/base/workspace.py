@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 BY_VALUE = (bool, int, float, complex, str, bytes, type(None), type, np.dtype, np.generic)
 """Arguments compared by value; all others, which are immutable parts, by identity."""
+_VALUES = (tuple, *BY_VALUE)
 
 
 class Workspace:
@@ -114,12 +115,11 @@ def _leaf() -> Workspace:
 
 
 def _call(make: Any, parts: tuple[Any, ...], named: dict[str, Any]) -> Hashable:
-    return (make, *map(_key, parts), *((name, _key(named[name])) for name in sorted(named)))
+    key = (make, *map(_key, parts))
+    return (*key, *((name, _key(named[name])) for name in sorted(named))) if named else key
 
 
 def _key(part: Any) -> Hashable:
-    if isinstance(part, tuple):
-        return tuple(map(_key, part))
-    if isinstance(part, BY_VALUE):
-        return (type(part), part)
-    return id(part)
+    if not isinstance(part, _VALUES):  # most parts: one look at their type
+        return id(part)
+    return tuple(map(_key, part)) if isinstance(part, tuple) else (type(part), part)

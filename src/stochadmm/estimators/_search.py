@@ -265,10 +265,11 @@ class PathCV:
         serial = workers == 1  # neither bar nor workspace travels to other processes
         # as much time for every round of folds as for the fit to all rows
         ends = budget.parts(-(-len(folds) // workers) + 1)
+        plain = self._plain()
         with counted(f"{type(self).__name__}, fits", total, bool(self.verbose)) as advance:
             work = (
                 delayed(_fold)(
-                    self._plain(),
+                    copy.copy(plain),
                     rows,
                     alphas,
                     *fold,

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
@@ -315,10 +314,13 @@ def structure_rows(A: Any, own: int, outputs: int = 1) -> tuple[Array, Array, Ar
     """
     if outputs > 1:
         indptr, indices, data = structure_rows(A, own)
-        columns = own or A.shape[1]
-        S = sparse.csr_array((data, indices, indptr), shape=(indptr.size - 1, columns))
-        S = sparse.csr_array(sparse.kron(S, sparse.eye_array(outputs), "csr"))
-        return S.indptr.astype(np.int32), S.indices.astype(np.int32), S.data
+        copies = np.repeat(np.arange(indptr.size - 1), outputs)
+        sizes = np.diff(indptr)[copies]
+        pointers = np.concatenate([[0], np.cumsum(sizes)])
+        entries = np.arange(pointers[-1]) - np.repeat(pointers[:-1] - indptr[copies], sizes)
+        output = np.repeat(np.tile(np.arange(outputs), indptr.size - 1), sizes)
+        columns = indices[entries] * outputs + output
+        return pointers.astype(np.int32), columns.astype(np.int32), data[entries]
     indptr, indices = np.arange(own + 1, dtype=np.int32), np.arange(own, dtype=np.int32)
     data = np.ones(own)
     if A is None:

@@ -134,26 +134,31 @@ class Selection(SparseMap):
     weights: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        groups = []
-        for g, group in enumerate(self.groups):
-            columns = np.asarray(group)
-            if columns.size == 0:
+        groups = [np.asarray(group) for group in self.groups]
+        for g, group in enumerate(groups):
+            if group.size == 0:
                 raise ValueError(f"group {g} is empty; leave it out")
-            if columns.ndim != 1 or columns.dtype.kind not in "iu":
+            if group.ndim != 1 or group.dtype.kind not in "iu":
                 raise ValueError(f"group {g} must be a list of column indices")
-            if columns.min() < 0 or columns.max() >= self.n:
-                raise ValueError(f"group {g} names columns outside 0 to {self.n - 1}")
-            if len(np.unique(columns)) < columns.size:
-                raise ValueError(f"group {g} names a column twice")
-            groups.append(tuple(columns.tolist()))
-        set_field(self, "groups", tuple(groups))
+        sizes = np.array([group.size for group in groups], dtype=np.intp)
+        columns = np.concatenate([np.empty(0, dtype=np.intp), *groups]).astype(np.intp)
+        owner = np.repeat(np.arange(sizes.size), sizes)
+        outside = (columns < 0) | (columns >= self.n)
+        if outside.any():
+            g = owner[outside.argmax()]
+            raise ValueError(f"group {g} names columns outside 0 to {self.n - 1}")
+        members = np.sort(owner * self.n + columns)
+        twice = members[1:] == members[:-1]
+        if twice.any():
+            g = members[twice.argmax()] // self.n
+            raise ValueError(f"group {g} names a column twice")
+        set_field(self, "groups", tuple(tuple(group.tolist()) for group in groups))
         if self.weights is not None:
             weights = frozen(self.weights)
             _check_weights(weights, len(groups), "group", np.finfo(float).max)
             set_field(self, "weights", weights)
-        columns = np.concatenate([np.empty(0, dtype=np.intp), *groups]).astype(np.intp)
         scales = np.ones(len(groups)) if self.weights is None else np.asarray(self.weights)
-        parts = (np.repeat(scales, self.sizes), columns, np.arange(columns.size + 1))
+        parts = (np.repeat(scales, sizes), columns, np.arange(columns.size + 1))
         self._settle(sparse.csr_array(parts, shape=(columns.size, self.n)))
 
     @property

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..base import engines
-from ..base.capabilities import fact, has_members
+from ..base.capabilities import fact
 from ..base.clock import NEVER, Deadline
 from ..base.fingerprint import Unidentified, fingerprint
 from ..base.protocols import Array
@@ -310,8 +310,8 @@ class Run:
 
     def _keep(self) -> None:
         """Copy the state, so that an epoch that is cut short can be undone."""
-        held = (v for v in vars(self.state).values() if has_members(v, "nbytes"))
-        small = sum(value.nbytes for value in held) < LARGEST_COPY
+        size = sum(getattr(value, "nbytes", 0) for value in vars(self.state).values())
+        small = size < LARGEST_COPY
         self.undo = (self.state.copy(), self.rng.bit_generator.state) if small else None
 
     def interrupted(self) -> Status:
