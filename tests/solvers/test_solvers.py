@@ -1,7 +1,10 @@
 """Every registered method on the same small problems, judged by certificates; equivalences."""
 
+import ast
+import re
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -915,3 +918,21 @@ def test_averages_and_continuation():
 def test_odd_parameters_are_refused(make, word):
     with pytest.raises(ValueError, match=word):
         make()
+
+
+ROOT = Path(__file__).parents[2]
+OUTSIDE = [
+    path
+    for part in ("src/stochadmm", "reproduction/src", "benchmarks", "examples")
+    for path in sorted((ROOT / part).rglob("*.py"))
+    if "solvers" not in path.relative_to(ROOT).parts
+]
+
+
+def test_nothing_private_of_a_method_or_its_state_is_touched_outside_of_the_solvers():
+    assert len(OUTSIDE) > 100
+    for path in OUTSIDE:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Attribute) and re.match("_[^_]", node.attr):
+                owner = ast.unparse(node.value).split(".")[-1]
+                assert owner not in ("solver", "state", "method"), f"{path}:{node.lineno}"
