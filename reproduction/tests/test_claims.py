@@ -189,11 +189,22 @@ def test_table_1_has_nine_rows_with_intervals(tmp_path, run, monkeypatch):
         value, low, high = map(float, re.findall(r"[-\d.]+", table[name]["slow: last"]))
         assert low <= value <= high
         assert value == pytest.approx(0.5, abs=0.1)
+    averages = [name for name, row in table.items() if row["noisy: K"]]
+    assert averages == ["STOC-ADMM", "OPG-ADMM", "OPT-ADMM"]
     accelerated = float(table["ACC-SADMM"]["slow: last"].split()[0])
     assert accelerated > 0.8
     (claim,) = json.loads((out / "claims.json").read_text())
     assert claim["name"] == "rates"
     assert f'id="claim-{claim["name"]}"' in (out / "report.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["stoc-admm", "opg-admm", "opt-sadmm"])
+def test_averages_have_the_exponent_one_half_where_noise_never_cancels(name):
+    grid = rates.grid_of(rates.OPTIONS.last, 10)
+    errors = [rates.errors(name, rates.noisy(s), grid, s, "noisy")["average"] for s in range(5)]
+    found = rates.fitted(grid, errors)
+    assert rates.agrees(0.5, True, found) == claims.HOLDS, str(found)
+    assert found.low > 0.35 and found.high < 0.65
 
 
 def test_an_exponent_has_the_interval_of_a_regression():
