@@ -125,6 +125,34 @@ def test_another_machine_goes_on_from_the_archive(tiny, tmp_path, monkeypatch, r
     assert not (tmp_path / "pices").exists()
 
 
+def test_the_first_report_stands_until_all_rivals_are_tuned_anew(tiny, tmp_path, no_figures):
+    out = tmp_path / "out"
+
+    def made(more, **options):
+        tiny.write_text(TINY.replace("most: 2", f"most: 2, {more}"))
+        page = experiments.reproduce([str(tiny)], out, archive=tmp_path / "pieces", **options)
+        with (out / "tables" / "tuning.csv").open() as stream:
+            aims = {row["tuned for"] for row in csv.DictReader(stream)}
+        return {tuple(row.values()) for row in rows_of(out)}, aims, page.read_text()
+
+    first, aims, _ = made("aim: end")
+    assert aims == {"the end, a sample"}
+    kept, aims, page = made("whole: 400", stages=["report"])
+    assert (kept, aims) == (first, {"the end, a sample"})
+    assert "the end, a sample: fig1, theory: generated; fig1, step-1.5: generated" in page
+    assert "Not run yet" not in page
+    some = {"methods": ["acc-sadmm"], "stages": ["tuning", "runs", "report"]}
+    kept, aims, _ = made("whole: 400", **some)
+    assert (kept, aims) == (first, {"the end, a sample"})
+    renewed, aims, page = made("whole: 400")
+    assert aims == {"the curve, all rows"}
+    assert "the curve, all rows: fig1, theory: generated" in page
+    untuned = {row for row in first if "auto" in row}
+    assert untuned <= renewed != first
+    # both are kept: the former form of the experiment finds its own again
+    assert made("aim: end", stages=["report"])[:2] == (first, {"the end, a sample"})
+
+
 def test_a_search_that_was_cut_goes_on_from_the_archive(tiny, tmp_path, monkeypatch):
     out, archive = tmp_path / "out", tmp_path / "pieces"
     options = {"stages": ["optima", "references", "tuning"], "methods": ["acc-sadmm"]}

@@ -22,6 +22,7 @@ from .pieces import Piece, Watch
 from .problems import Optimum, Sample
 from .recipes import recipe_of
 from .runs import OPTIONS, Run, Saved, run, traced
+from .search import Candidate
 from .store import Store, columns, fingerprint, finite
 from .store import records as records_of
 from .trials import TrialLog
@@ -59,7 +60,7 @@ class Bench:
         source = METHODS[piece.method].tuned_as
         before = [dataclasses.replace(piece, kind="optima", method="", seed=None)]
         if source is not None:
-            before.append(self._tuning_of(piece, source))
+            before.append(self.tuning_of(piece))
         return None if any(self.kept(p) is None for p in before) else self.kept(piece)
 
     def do(self, piece: Piece) -> dict[str, Any]:
@@ -102,46 +103,53 @@ class Bench:
             plan = dataclasses.asdict(e.tuning.plan(METHODS[piece.method].in_paper))
             parts += [piece.method, plan, e.tuning.steps, e.tuning_rows(piece.spec)]
             parts += [piece.length]
+            if piece.aim == "curve":
+                parts += ["curve", e.tuned_whole(piece.spec)]
         if piece.kind == "runs":
             setting = self.setting(piece)
             parts += [piece.method, setting, piece.seed, piece.length, e.seconds]
             parts += ["processor seconds"]
         return fingerprint(*parts)
 
-    def trial_fingerprint(self, piece: Piece) -> str:
-        """Return that of what one trial depends on: not of how many candidates there are."""
+    def trial_fingerprint(self, piece: Piece, kind: str) -> str:
+        """Return that of what one trial depends on: not of how many candidates there are.
+
+        ``kind`` is "references" on the rows for tuning, "optima" on all.
+        """
         e = piece.experiment
-        reference = self.fingerprint(dataclasses.replace(piece, kind="references", method=""))
+        reference = self.fingerprint(dataclasses.replace(piece, kind=kind, method=""))
         knobs = methods.knobs_of(piece.method, e.tuning.steps == "tuned", True)
-        return fingerprint(
-            reference, piece.method, [(k.name, k.base) for k in knobs], piece.length
-        )
+        parts: list[Any] = [reference, piece.method, [(k.name, k.base) for k in knobs]]
+        parts += [piece.length] + (["curve"] if piece.aim == "curve" else [])
+        return fingerprint(*parts)
 
     def setting(self, piece: Piece) -> Setting:
         """Return the tuned setting of a method, with the steps of the variant."""
         source = METHODS[piece.method].tuned_as
         if source is None:
             return Setting()
-        tuned = Tuned.from_plain(self.tuned(piece, source))
+        tuned = Tuned.from_plain(self.tuned(piece))
         return dataclasses.replace(
             tuned.setting, factor=tuned.setting.factor * piece.variant.factor
         )
 
-    def tuned(self, piece: Piece, method: str) -> dict[str, Any]:
-        """Return a finished tuning."""
-        wanted = self._tuning_of(piece, method)
+    def tuned(self, piece: Piece) -> dict[str, Any]:
+        """Return the finished tuning of a method."""
+        wanted = self.tuning_of(piece)
         kept = self.kept(wanted)
         if kept is None:
             raise ValueError(
-                f"{method} is not tuned yet on {wanted.spec.name}; do the stage tuning first"
+                f"{wanted.method} is not tuned yet on {wanted.spec.name}; do the stage "
+                "tuning first"
             )
         return {k: v for k, v in kept.items() if k not in ("fingerprint", "took")}
 
     @staticmethod
-    def _tuning_of(piece: Piece, method: str) -> Piece:
+    def tuning_of(piece: Piece) -> Piece:
         """Return the tuning that a run takes its setting from."""
         spec = piece.experiment.tuned_on(piece.spec)
-        return dataclasses.replace(piece, kind="tuning", spec=spec, method=method, seed=None)
+        source = METHODS[piece.method].tuned_as or piece.method
+        return dataclasses.replace(piece, kind="tuning", spec=spec, method=source, seed=None)
 
     def _saved(self, piece: Piece) -> Saved:
         """Return where an unfinished run is."""
@@ -265,7 +273,10 @@ class Bench:
         """
         e, spec, clock = piece.experiment, piece.spec, time.perf_counter()
         tuned = [name for name in e.chosen(spec, piece.variant) if METHODS[name].tuned_as]
-        name = min(tuned, key=lambda m: self.tuned(piece, m)["score"])
+        name = min(
+            tuned,
+            key=lambda m: self.tuned(dataclasses.replace(piece, kind="runs", method=m))["score"],
+        )
         spec = dataclasses.replace(spec, cut=spec.reference)
         long = dataclasses.replace(
             piece, kind="runs", spec=spec, method=name, seed=e.repetitions(spec)[0]
@@ -307,15 +318,22 @@ class Bench:
             done += step
             self.watch.advance(step * total, doing)
 
-        log = TrialLog(self.store.trials(piece.key), self.trial_fingerprint(piece))
-        best = self.optimum(piece, "references")
-        length = piece.length
-        problem = self.small(piece)
-        tuned = tune(
-            piece.method, problem, piece.spec.batch, e.tuning, length, best, log, advance
-        ).plain()
+        n, most = self.rows(piece).data.X.shape[0], e.tuning_rows(piece.spec)
+        whole = piece.aim == "curve" and (n <= e.tuned_whole(piece.spec) or n <= most)
+
+        def found(kind: str, start: Candidate | None = None) -> Tuned:
+            log = TrialLog(self.store.trials(piece.key), self.trial_fingerprint(piece, kind))
+            best = self.optimum(piece, kind)
+            problem = self.problem(piece) if kind == "optima" else self.small(piece)
+            given = (piece.method, problem, piece.spec.batch, e.tuning, piece.length, best, log)
+            return tune(*given, advance, start)
+
+        tuned = found("optima" if whole else "references")
+        if piece.aim == "curve" and not whole:
+            tuned = found("optima", tuple(s.exponent for s in tuned.sides)).after(tuned)
         advance(np.inf)
-        return tuned | {"score": finite(tuned["score"])}
+        rows = n if piece.aim == "curve" else min(n, most)
+        return tuned.plain() | {"score": finite(tuned.score), "rows": rows, "whole": whole}
 
     def _runs(self, piece: Piece) -> dict[str, Any]:
         # runs that make all their epochs need not wait for what gaps are to, a long run itself

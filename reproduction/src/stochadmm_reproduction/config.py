@@ -139,8 +139,15 @@ class Tuning:
         Of the runs at full length; other ones than those of the published runs.
     steps : {"theory", "tuned"}
         Whether steps are those of theory or a knob too.
+    aim : {"curve", "end"}
+        What decides: the mean of log10 of the gap over the gradients of a run, or the gap at its
+        end, as in the first report.
     rows : int
-        Larger sets are tuned on a sample of so many.
+        Larger sets are tuned on a sample of so many; for the curve the choice is then checked by a
+        walk on all rows.
+    whole : int
+        For the curve, sets of up to so many rows are tuned on all of them, unless a set has rows
+        of its own to be tuned on.
     most : int
         Candidates that are run for the whole length.
     others : int
@@ -152,7 +159,9 @@ class Tuning:
     shares: list[float] = field(default_factory=lambda: [0.25, 0.5, 1.0])
     seeds: list[int] = field(default_factory=lambda: [101, 102, 103])
     steps: str = "tuned"
+    aim: str = "curve"
     rows: int = 20_000
+    whole: int = 0
     most: int = 60
     others: int = 20
 
@@ -221,6 +230,10 @@ class Experiment:
     def tuning_rows(self, spec: DataSpec) -> int:
         """Return the rows that a data set is tuned on at most."""
         return spec.tuning_rows or self.tuning.rows
+
+    def tuned_whole(self, spec: DataSpec) -> int:
+        """Return the rows up to which a data set is tuned for the curve on all of them."""
+        return 0 if spec.tuning_rows is not None else self.tuning.whole
 
     def repetitions(self, spec: DataSpec) -> list[int]:
         """Return the seeds of a data set."""
@@ -415,5 +428,7 @@ def _check_tuning(tuning: Tuning, where: str) -> None:
         )
     if tuning.steps not in ("theory", "tuned"):
         raise ValueError(f"{where}: steps is {tuning.steps!r}, expected 'theory' or 'tuned'")
+    if tuning.aim not in ("curve", "end"):
+        raise ValueError(f"{where}: aim is {tuning.aim!r}, expected 'curve' or 'end'")
     if len(tuning.seeds) < 2:
         raise ValueError(f"{where}: tuning has one seed, expected two at least")

@@ -90,6 +90,10 @@ class Curves:
     rows: list[dict[str, Any]] = field(default_factory=list)
     sizes: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     """Rows and columns by experiment and data set."""
+    tunings: dict[tuple[str, ...], Piece] = field(default_factory=dict)
+    """The tuning pieces that finished runs rest on, by their keys."""
+    aims: dict[Key, str] = field(default_factory=dict)
+    """What the settings of a line were tuned for, and on which rows, in words."""
     to_come: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """Runs that are not made yet, by experiment, variant and data set."""
 
@@ -109,6 +113,12 @@ class Curves:
             seed = int(content["seed"])
             key = (*names, point)
             self.runs.setdefault(key, {})[seed] = curve(records, best, content["status"])
+
+    def tuned(self, run: Piece, tuning: Piece, content: dict[str, Any]) -> None:
+        """Take note of the tuning that a run rests on."""
+        self.tunings.setdefault(tuning.key, tuning)
+        name = run.experiment.name, run.variant.name, run.spec.name, run.method
+        self.aims[(*name, "last")] = tuned_for(tuning, content)
 
     def miss(self, piece: Piece) -> None:
         """Take note of a run that is not made yet."""
@@ -152,6 +162,13 @@ class Curves:
     ) -> dict[int, Curve]:
         """Return the runs of one method, empty when there are none."""
         return self.runs.get((experiment, variant, dataset, method, point), {})
+
+
+def tuned_for(tuning: Piece, content: dict[str, Any]) -> str:
+    """Return what settings were tuned for, and on which rows."""
+    if tuning.aim == "end":
+        return "the end, a sample"  # the first report did not keep how many rows
+    return "the curve, all rows" if content["whole"] else "the curve, a sample; checked on all"
 
 
 def curve(records: list[dict[str, Any]], best: Optimum, status: str) -> Curve:

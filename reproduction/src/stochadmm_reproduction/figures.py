@@ -26,6 +26,7 @@ class Look:
 
 
 _DASHED, _DOTTED, _MIXED = (0, (5, 2)), (0, (1, 1)), (0, (5, 1, 1, 1))
+_LONG = (0, (9, 2))
 LOOKS = {
     "stoc-admm": Look("#999999", "-", "s"),
     "opt-sadmm": Look("#cc79a7", "-", "D"),
@@ -34,6 +35,14 @@ LOOKS = {
     "acc-sadmm": Look("#d55e00", "-", "o"),
     "acc-sadmm-reset": Look("#d55e00", _DASHED, "o"),
     "acc-sadmm-momentum": Look("#d55e00", _MIXED, "p"),
+    "acc-sadmm-theory": Look("#d55e00", _DASHED, "s"),
+    "acc-sadmm-proven": Look("#d55e00", _MIXED, "D"),
+    "acc-sadmm-untuned": Look("#d55e00", _LONG, "x"),
+    "acc-sadmm-adaptive": Look("#d55e00", _DOTTED, "*"),
+    "svrg-admm-theory": Look("#0072b2", _DASHED, "s"),
+    "svrg-admm-proven": Look("#0072b2", _MIXED, "D"),
+    "svrg-admm-untuned": Look("#0072b2", _LONG, "x"),
+    "svrg-admm-adaptive": Look("#0072b2", _DOTTED, "*"),
     "sdca-admm": Look("#e69f00", _DASHED, "x"),
     "opg-admm": Look("#999999", _DASHED, "s"),
     "rda-admm": Look("#999999", _MIXED, "D"),
@@ -48,7 +57,12 @@ LOOKS = {
 COLUMNS = 4
 """Data sets beside each other, as in the paper; more of them begin a new pair of rows."""
 BESIDE = ("svrg-admm", "acc-sadmm")
-"""Methods of the paper that stand in the figure of the others too."""
+"""Methods of the paper that stand in the other figures too."""
+PARTS = {
+    "": "",
+    "-others": ", methods outside the paper",
+    "-forms": ", tuned, with steps of theory, and with nothing tuned",
+}
 AXES = {
     "gradients": "gradients: component gradients / n",
     "reads": "reads: rows read / n",
@@ -61,7 +75,7 @@ ALONE = "#f1efe9"
 
 
 def draw(curves: Curves, experiment: Experiment, variant: Variant, folder: Path) -> list[Picture]:
-    """Write the figures of a variant, the paper's methods and then the others.
+    """Write the figures of a variant: the paper's methods, the others, forms of two of them.
 
     Each is over gradients (or epochs), over reads and over seconds, as PNG, SVG and PDF.
     """
@@ -81,7 +95,7 @@ def draw(curves: Curves, experiment: Experiment, variant: Variant, folder: Path)
                 with replacing(folder / f"{stem}.pdf") as temporary:
                     figure.savefig(temporary, format="pdf", metadata={"CreationDate": None})
                 _save_png(figure, folder / f"{stem}.png")
-            words = ", methods outside the paper" if part else ""
+            words = PARTS[part]
             name = f"{experiment.name}: {title(experiment, variant)}{words}, over {AXES[axis]}"
             written.append(Picture(name, folder / f"{stem}.png"))
     return written
@@ -96,14 +110,25 @@ class Picture:
 
 
 def _parts(curves: Curves, experiment: Experiment, variant: Variant) -> dict[str, list[Key]]:
-    """Return the lines of the figures: the paper's methods, and the others where they are many."""
+    """Return the lines of the figures: the paper's methods, others where they are many, forms."""
     every = list(curves.keys(experiment.name, variant.name))
-    paper = [key for key in every if METHODS[key[3]].in_paper]
-    others = [key for key in every if not METHODS[key[3]].in_paper]
+    kinds: dict[str, list[Key]] = {"paper": [], "others": [], "forms": []}
+    for key in every:
+        method = METHODS[key[3]]
+        kind = "paper" if method.in_paper else "others" if method.form_of is None else "forms"
+        kinds[kind].append(key)
+    paper, others, forms = kinds["paper"], kinds["others"], kinds["forms"]
+
+    def beside(shown: list[Key]) -> list[Key]:
+        places = {key[2] for key in shown}
+        found = [k for k in paper if k[3] in BESIDE and k[4] == "last" and k[2] in places]
+        return [*found, *shown]
+
     if len({key[3] for key in others}) <= 2 or not paper:
-        return {"": every}
-    beside = [key for key in paper if key[3] in BESIDE and key[4] == "last"]
-    return {"": paper, "-others": [*beside, *others]}
+        parts = {"": paper + others}
+    else:
+        parts = {"": paper, "-others": beside(others)}
+    return {name: keys for name, keys in (parts | {"-forms": beside(forms)}).items() if keys}
 
 
 def axes_of(experiment: Experiment) -> list[str]:
@@ -269,12 +294,14 @@ def _crossing(run: Curve, axis: str, level: float) -> float:
 def _heading(
     curves: Curves, experiment: Experiment, dataset: str, mine: dict[Key, list[Curve]]
 ) -> str:
-    """Return the title of a panel: data set, rows, columns, rows of a batch, seeds."""
+    """Return the title of a panel: data set, rows, columns, rows of a batch, seeds, tuning."""
     spec = next(s for s in experiment.datasets if s.name == dataset)
     seeds = max(len(runs) for runs in mine.values())
     lines = [f"b = {spec.batch:,}, {'one seed' if seeds == 1 else f'{seeds} seeds'}"]
     if (size := curves.sizes.get((experiment.name, dataset))) is not None:
         lines = [f"n = {size[0]:,}, d = {size[1]:,}", *lines]
+    aims = dict.fromkeys(aim for key in mine if (aim := curves.aims.get(key)) is not None)
+    lines += [f"tuned for {aim}" for aim in aims]
     return "\n".join([recipe_of(spec, experiment.problem).words or dataset, *lines])
 
 

@@ -159,6 +159,8 @@ class Method:
     """Whether STOC-ADMM makes the first passes."""
     per_epoch: float | None = None
     """Passes of an epoch, None where they are not known beforehand."""
+    form_of: str | None = None
+    """The method of the paper that this is with another step, or with nothing tuned."""
 
     @property
     def before(self) -> float:
@@ -304,6 +306,26 @@ def _acc_momentum(task: Task) -> AnySolver:
     return MomentumReset(**(field_values(plain) | {"restart": PAPER.reset}))
 
 
+def _acc_proven(task: Task) -> AnySolver:
+    return dataclasses.replace(_acc(task), step="expected")
+
+
+def _acc_untuned(task: Task) -> AnySolver:
+    return AccSADMM()
+
+
+def _acc_adaptive(task: Task) -> AnySolver:
+    return AccSADMM(step="adaptive")
+
+
+def _svrg_untuned(task: Task) -> AnySolver:
+    return SVRGADMM()
+
+
+def _svrg_adaptive(task: Task) -> AnySolver:
+    return SVRGADMM(step="adaptive")
+
+
 def _sdca(task: Task) -> AnySolver:
     rho = _own(task, SDCAADMM, "rho") * task.setting.first
     return SDCAADMM(batch_size=task.batch, n_inner=task.n_inner, rho=rho)
@@ -355,6 +377,23 @@ def _auto(task: Task) -> AnySolver:
 _PENALTY = ("factor", "first", "rise")
 _NOISY = (*_PENALTY, "noise")
 _WARM = (*_PENALTY, "warm")
+_BESIDE_STEP = ("first", "rise", "warm")
+_SVRG: dict[str, Any] = {"warm": True, "per_epoch": 5.0}
+
+
+def _forms(of: str, forms: dict[str, Method]) -> dict[str, Method]:
+    """Return forms of a method by name; each with anything to tune is tuned for itself."""
+    return {
+        f"{of}-{name}": dataclasses.replace(
+            form,
+            in_paper=False,
+            form_of=of,
+            tuned_as=f"{of}-{name}" if form.knobs else None,
+        )
+        for name, form in forms.items()
+    }
+
+
 METHODS = {
     "stoc-admm": Method(
         "STOC-ADMM", _stoc, _NOISY, lambda b: 1.0, "stoc-admm", ergodic=True, per_epoch=2.0
@@ -384,6 +423,26 @@ METHODS = {
         None,
         "acc-sadmm",
         in_paper=False,
+    ),
+    **_forms(
+        "acc-sadmm",
+        {
+            "theory": Method("ACC, paper's step", _acc, ("first",), None, per_epoch=5.0),
+            "proven": Method("ACC, tightest proven", _acc_proven, ("first",), None, per_epoch=5.0),
+            "untuned": Method("ACC, nothing tuned", _acc_untuned),
+            "adaptive": Method("ACC, adaptive", _acc_adaptive),
+        },
+    ),
+    **_forms(
+        "svrg-admm",
+        {
+            "theory": Method(
+                "SVRG, paper's step", _svrg, _BESIDE_STEP, lambda b: 1 + 8 / b, **_SVRG
+            ),
+            "proven": Method("SVRG, tightest proven", _svrg, _BESIDE_STEP, None, **_SVRG),
+            "untuned": Method("SVRG, nothing tuned", _svrg_untuned),
+            "adaptive": Method("SVRG, adaptive", _svrg_adaptive),
+        },
     ),
     "sdca-admm": Method("SDCA-ADMM", _sdca, ("first",), None, "sdca-admm", in_paper=False),
     "opg-admm": Method("OPG-ADMM", _opg, _NOISY, lambda b: 1.0, "opg-admm", in_paper=False),

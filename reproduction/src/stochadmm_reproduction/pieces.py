@@ -47,6 +47,15 @@ class Piece:
     variant: Variant
     method: str = ""
     seed: int | None = None
+    former: bool = False
+    """Whether it is of the first report, tuned for the end of runs on a sample of the rows."""
+
+    @property
+    def aim(self) -> str:
+        """Return what the settings are tuned for: "curve" or "end"; "" without anything tuned."""
+        if self.kind not in ("tuning", "runs") or METHODS[self.method].tuned_as is None:
+            return ""
+        return "end" if self.former else self.experiment.tuning.aim
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -55,13 +64,14 @@ class Piece:
         scaling = "" if self.variant.scaling == "columns" else f"-{self.variant.scaling}"
         place = (form, self.kind, self.experiment.name, f"{self.spec.name}{scaling}")
         mu = f"mu{self.experiment.strength(self.spec, self.variant):g}"
+        aim = "-curve" if self.aim == "curve" else ""
         if self.kind in ("sizes", "graphs"):
             return place
         if self.kind in ("optima", "references"):
             return (*place, mu)
         if self.kind == "tuning":
-            return (*place, mu, self.method)
-        return (*place, self.variant.name, f"{self.method}-{self.seed}")
+            return (*place, f"{mu}{aim}", self.method)
+        return (*place, f"{self.variant.name}{aim}", f"{self.method}-{self.seed}")
 
     @property
     def length(self) -> float:
@@ -85,8 +95,9 @@ class Piece:
             "tuning": tuning.work(in_paper) * self.length,
             "runs": self.length,
         }
-        if self.kind in ("references", "tuning"):
-            rows = min(rows, self.experiment.tuning_rows(self.spec))
+        sample = self.experiment.tuning_rows(self.spec)
+        if self.kind in ("references", "tuning") and rows > self.experiment.tuning.whole:
+            rows = min(rows, sample)
         return rows * passes[self.kind]
 
 

@@ -15,6 +15,7 @@ from . import claims, memory, rates, tables
 from ._files import write_text
 from .config import Experiment
 from .curves import Curves
+from .methods import METHODS
 from .pieces import pieces
 from .store import Store
 from .tables import Table
@@ -61,7 +62,7 @@ def write(
     if curves.runs:
         store.table(curves.rows)
         optima = _kept(bench, chosen, "optima")
-        made += [tables.optima_table(optima), tables.tuning_table(bench, chosen)]
+        made += [tables.optima_table(optima), tables.tuning_table(bench, curves.tunings.values())]
         made.append(tables.cost_table(bench, chosen))
         traced = memory.peaks_table(bench, chosen)
         made += [] if traced is None else [traced]
@@ -77,7 +78,9 @@ def write(
     for table in [*made, *made_graphs]:
         _write_csv(store, table)
     begun = [e for e in chosen if any(key[0] == e.name for key in curves.runs)]
-    page = _page(begun, decided, pictures, made, facts, notes, _to_come(curves), quick)
+    cards = {"Stand-ins.": notes, "Not run yet. Nothing below rests on these:": _to_come(curves)}
+    cards["What settings were tuned for:"] = _aims(curves)
+    page = _page(begun, decided, pictures, made, facts, cards, quick)
     return write_text(store.folder / "report.html", page)
 
 
@@ -89,6 +92,20 @@ def _to_come(curves: Curves) -> list[str]:
         words = f"{n_runs} more runs of {dataset}" if begun else dataset
         found.setdefault(f"{experiment}, {variant}", []).append(words)
     return [f"{place}: {', '.join(words)}" for place, words in found.items()]
+
+
+def _aims(curves: Curves) -> list[str]:
+    """Return what settings were tuned for, a line per aim, with the data sets of every figure."""
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    for (experiment, variant, dataset, method, _), aim in curves.aims.items():
+        if METHODS[METHODS[method].tuned_as or method].in_paper:
+            place = f"{experiment}, {variant}"
+            found.setdefault(aim, {}).setdefault(place, {})[dataset] = None
+    told = []
+    for aim, places in found.items():
+        words = [f"{place}: {', '.join(sets)}" for place, sets in places.items()]
+        told.append(f"{aim}: {'; '.join(words)}")
+    return told
 
 
 def _kept(bench: Bench, chosen: list[Experiment], kind: str) -> dict[Any, Any]:
@@ -138,12 +155,11 @@ def _page(
     pictures: list[tuple[str, Path]],
     made: list[Table],
     facts: dict[str, str],
-    notes: list[str],
-    to_come: list[str],
+    cards: dict[str, list[str]],
     quick: bool,
 ) -> str:
     style = files("stochadmm_reproduction").joinpath("style.css").read_text(encoding="utf-8")
-    parts = [_head(chosen, facts, notes, to_come, quick, bool(decided), bool(pictures))]
+    parts = [_head(chosen, facts, cards, quick, bool(decided), bool(pictures))]
     if decided:
         parts.append('<h2 id="claims">Claims</h2>')
         parts.append(f"<p>Of {len(decided)} claims: {_counts(c.verdict for c in decided)}.</p>")
@@ -192,8 +208,7 @@ def _page(
 def _head(
     chosen: list[Experiment],
     facts: dict[str, str],
-    notes: list[str],
-    to_come: list[str],
+    cards: dict[str, list[str]],
     quick: bool,
     has_claims: bool,
     has_figures: bool,
@@ -212,15 +227,10 @@ def _head(
             '<div class="card"><b>Quick form.</b> Fewer seeds, shorter runs, samples of the rows: '
             "it shows that everything runs and what to expect; only the full form decides.</div>"
         )
-    if notes:
-        items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-        lines.append(f'<div class="card"><b>Stand-ins.</b><ul>{items}</ul></div>')
-    if to_come:
-        items = "".join(f"<li>{escape(line)}</li>" for line in to_come)
-        lines.append(
-            f'<div class="card"><b>Not run yet.</b> Nothing below rests on these:<ul>{items}'
-            "</ul></div>"
-        )
+    for name, told in cards.items():
+        if told:
+            items = "".join(f"<li>{escape(line)}</li>" for line in told)
+            lines.append(f'<div class="card"><b>{name}</b><ul>{items}</ul></div>')
     seeds = ", ".join(f"{e.name}: {len(e.seeds)} seeds, {_length(e)}" for e in chosen)
     if seeds:
         lines.append(f'<p class="soft">{escape(seeds)}.</p>')

@@ -5,7 +5,9 @@ Everything finished is found in the folder again, so that only what is missing i
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 from . import datasets as data_sets
 from .archive import Archive
@@ -122,17 +124,42 @@ def _wanted(piece: Piece, stages: list[str], methods: list[str] | None) -> bool:
 def _curves(bench: Bench, every: list[Piece]) -> Curves:
     """Return the finished runs as curves, and what is missing."""
     curves = Curves()
+    together: dict[tuple[str, ...], list[Piece]] = {}
     for piece in every:
         if piece.kind == "sizes" and (size := bench.kept(piece)) is not None:
             curves.sizes[piece.experiment.name, piece.spec.name] = (size["n"], size["d"])
-        if piece.kind != "runs":
-            continue
-        content = bench.finished(piece)
-        if content is None:
-            curves.miss(piece)
-        else:
+        if piece.kind == "runs":
+            place = (piece.experiment.name, piece.variant.name, piece.spec.name)
+            together.setdefault((*place, _rivals(piece)), []).append(piece)
+    for asked in together.values():
+        for piece, content in _tuned_alike(bench, asked):
+            if content is None:
+                curves.miss(piece)
+                continue
             curves.add(piece, content, bench.optimum(piece))
+            if piece.aim:
+                curves.tuned(piece, bench.tuning_of(piece), bench.tuned(piece))
     return curves
+
+
+def _rivals(piece: Piece) -> str:
+    """Return which methods a run is compared with: those of the paper, or all others."""
+    method = METHODS[piece.method]
+    return "paper" if METHODS[method.tuned_as or piece.method].in_paper else "others"
+
+
+def _tuned_alike(bench: Bench, asked: list[Piece]) -> list[tuple[Piece, dict[str, Any] | None]]:
+    """Return runs with their contents; those of the first report until all are renewed.
+
+    Methods that are compared are never tuned for different ends.
+    """
+    found = [(piece, bench.finished(piece)) for piece in asked]
+    if all(content is not None for piece, content in found if piece.aim):
+        return found
+    former = [dataclasses.replace(piece, former=True) for piece in asked]
+    before = [(piece, bench.finished(piece)) for piece in former]
+    n_found, n_before = (sum(c is not None for _, c in each) for each in (found, before))
+    return before if n_before >= n_found else found
 
 
 def _chosen(

@@ -20,7 +20,8 @@ import numpy as np
 
 Candidate = tuple[int, ...]
 Measure = Callable[[Candidate, float, int], float]
-"""From a candidate, the share of the full length and a seed to log10 of the gap at the end."""
+"""From a candidate, the share of the full length and a seed to log10 of the gap: at the end, or on
+average over the run."""
 
 INNER, FLAT, BOUND, EDGE = "inner", "flat", "bound", "edge"
 
@@ -111,6 +112,8 @@ class Search:
     canonical: Callable[[Candidate], Candidate] = lambda candidate: candidate
     """The candidate that means the same where a natural bound cuts one off."""
     options: SearchOptions = field(default_factory=SearchOptions)
+    pairs: bool = True
+    """Whether walks also go one step in two knobs at once."""
     known: dict[tuple[Candidate, float, int], float] = field(default_factory=dict)
 
     def run(self) -> Found:
@@ -127,6 +130,13 @@ class Search:
             halving,
             n_walks,
         )
+
+    def check(self, start: Candidate) -> Found:
+        """Walk from a choice that was made on fewer rows, in one knob at a time."""
+        self.pairs = False
+        best = self._walk(self._proper(start))
+        scores = self._scores(best)
+        return Found(best, _mean(scores), _error(scores), self._sides(best), 0, 1)
 
     # ---------------------------------------------------------------- halving
 
@@ -204,7 +214,7 @@ class Search:
         """Return one step in one knob, then one in two of them: valleys may run across."""
         knobs, steps = range(len(self.knobs)), (-1, 1)
         found = [self._moved(candidate, k, step) for k in knobs for step in steps]
-        for first, second in combinations(knobs, 2):
+        for first, second in combinations(knobs if self.pairs else (), 2):
             for a, b in product(steps, steps):
                 exponents = list(candidate)
                 exponents[first] += a

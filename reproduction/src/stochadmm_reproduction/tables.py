@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .config import DataSpec, Experiment, load, names
+from .curves import tuned_for
 from .methods import METHODS, n_inner
-from .pieces import KINDS, pieces
+from .pieces import KINDS, Piece, pieces
 from .recipes import RECIPES
 
 if TYPE_CHECKING:
@@ -96,39 +98,37 @@ def sizes_table(quick: bool, optima: dict[str, dict[str, Any]], every: bool = Tr
     )
 
 
-def tuning_table(bench: Bench, chosen: list[Experiment]) -> Table:
+def tuning_table(bench: Bench, tunings: Iterable[Piece]) -> Table:
     """Return what tuning chose, what lies beside every choice, and what it cost."""
     rows = []
-    for experiment in chosen:
-        for piece in pieces(experiment):
-            if piece.kind != "tuning" or bench.kept(piece) is None:
-                continue
-            t = bench.tuned(piece, piece.method)
-            scaling = "" if piece.variant.scaling == "columns" else f", {piece.variant.scaling}"
-            mu = experiment.strength(piece.spec, piece.variant)
-            where = f"{piece.spec.name}{scaling}, μ = {mu:g}"
-            cost = (
-                f"{t['n_halving']}",
-                f"{t['n_trials']}",
-                f"{t['passes']:.0f}",
-                f"{t['seconds']:.1f}",
-            )
-            for side in t["sides"]:
-                edge = {"inner": "", "edge": "yes"}.get(side["status"], side["status"])
-                rows.append(
-                    (
-                        experiment.name,
-                        where,
-                        METHODS[piece.method].label,
-                        side["name"],
-                        f"{t['setting'][side['name']]:.4g}",
-                        edge,
-                        _power(side["below"]),
-                        _power(t["score"]),
-                        _power(side["above"]),
-                        *cost,
-                    )
+    for piece in tunings:
+        t = bench.tuned(piece)
+        scaling = "" if piece.variant.scaling == "columns" else f", {piece.variant.scaling}"
+        mu = piece.experiment.strength(piece.spec, piece.variant)
+        where = f"{piece.spec.name}{scaling}, μ = {mu:g}"
+        cost = (
+            f"{t['n_halving']}",
+            f"{t['n_trials']}",
+            f"{t['passes']:.0f}",
+            f"{t['seconds']:.1f}",
+        )
+        for side in t["sides"]:
+            edge = {"inner": "", "edge": "yes"}.get(side["status"], side["status"])
+            rows.append(
+                (
+                    piece.experiment.name,
+                    where,
+                    METHODS[piece.method].label,
+                    tuned_for(piece, t),
+                    side["name"],
+                    f"{t['setting'][side['name']]:.4g}",
+                    edge,
+                    _power(side["below"]),
+                    _power(t["score"]),
+                    _power(side["above"]),
+                    *cost,
                 )
+            )
     return Table(
         "tuning",
         "Tuning: parameters chosen jointly at the full length, and their neighbours",
@@ -136,6 +136,7 @@ def tuning_table(bench: Bench, chosen: list[Experiment]) -> Table:
             "figure",
             "data",
             "method",
+            "tuned for",
             "knob",
             "chosen",
             "at the edge",
@@ -151,10 +152,11 @@ def tuning_table(bench: Bench, chosen: list[Experiment]) -> Table:
         "Every knob is a factor. factor: of the curvature of theory (smaller means longer steps); "
         "first: of the automatic penalty parameter (of rho, or of the balance, where a method has "
         "that); rise: the last penalty parameter over the first; noise: of the automatic noise "
-        "weight; warm: of curvature and noise weight of the warm start. Gaps are those at the end "
-        "of the runs, geometric means over the seeds of tuning, at the choice and one grid step "
-        "below and above. At the edge: empty if both neighbours are worse; flat if one is within "
-        "the variation over seeds; bound if there is no neighbour (a growing penalty parameter "
+        "weight; warm: of curvature and noise weight of the warm start. Gaps are geometric means "
+        "over the seeds of tuning, and over the gradients of a run where it is tuned for the "
+        "curve, else at its end; at the choice and one grid step below and above. At the edge: "
+        "empty if both neighbours are worse; flat if one is within the variation over seeds; "
+        "bound if there is no neighbour (a growing penalty parameter "
         "cannot fall, and has a cap); yes if a better value may lie outside of what was tried. "
         "The cost, in runs, gradients and processor seconds, is not part of the curves.",
     )
@@ -165,7 +167,9 @@ def cost_table(bench: Bench, chosen: list[Experiment]) -> Table:
     rows = []
     for experiment in chosen:
         found: dict[str, list[list[float]]] = {}
-        for piece in pieces(experiment):
+        every = list(pieces(experiment))
+        former = (dataclasses.replace(p, former=True) for p in every if p.aim == "curve")
+        for piece in [*every, *former]:
             kept = bench.finished(piece) if piece.kind == "runs" else bench.kept(piece)
             if kept is not None and (took := _took(piece.kind, kept)) is not None:
                 found.setdefault(piece.kind, []).append(took)

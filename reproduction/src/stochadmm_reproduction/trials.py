@@ -30,6 +30,8 @@ class Trial:
     objective: float
     passes: float
     seconds: float
+    curve: float = math.nan
+    """Mean of log10 of the gap over the run, where that decides."""
 
     @property
     def key(self) -> tuple[str, str, float, int]:
@@ -93,7 +95,8 @@ def read(path: Path) -> list[Trial]:
     found = []
     for row in csv.DictReader(lines):
         try:
-            numbers = {name: float(row[name]) for name in COLUMNS[2:]}
+            numbers = {name: float(row[name]) for name in COLUMNS[2:-1]}
+            numbers["curve"] = float(row.get("curve") or "nan")  # not in the first files
         except (TypeError, ValueError, KeyError):
             continue
         numbers["seed"] = int(numbers["seed"])
