@@ -69,7 +69,13 @@ def test_everything_is_written_and_agrees(tiny, tmp_path, run):
         for axis in ("gradients", "reads", "seconds")
         for kind in ("png", "svg", "pdf")
     }
-    assert {p.stem for p in (out / "tables").iterdir()} == {"table2", "optima", "tuning", "cost"}
+    assert {p.stem for p in (out / "tables").iterdir()} == {
+        "table2",
+        "optima",
+        "tuning",
+        "cost",
+        "comparisons",
+    }
     with (out / "tables" / "tuning.csv").open() as stream:
         table = list(csv.DictReader(stream))
     assert {r["at the edge"] for r in table} <= {"", "flat", "bound", "yes"}

@@ -9,6 +9,7 @@ from dataclasses import replace
 from .config import names
 from .curves import Curves
 from .methods import METHODS, RIVALS
+from .tables import Table
 from .verdicts import (
     ALONE,
     FAILS,
@@ -25,6 +26,7 @@ from .verdicts import (
 MAIN = (("fig1", "theory"), ("fig2", "tuned"))
 STRONG = (("fig1", "strong"), ("fig2", "strong"))
 STEPS = ["theory", "step-1.25", "step-1.5", "step-2", "step-4"]
+FASTER = "ACC-SADMM is faster than"
 ARRAYS = {
     "svrg-admm": ("x1", "x2", "λ", "x̃2", "∇f2(x̃2)", "Σx2", "batch gradient"),
     "acc-sadmm": (
@@ -120,6 +122,38 @@ def decide_all(
     return [replace(c, earlier=EARLIER.get(c.name, "")) for c in found]
 
 
+ASIDE = ("steps", "raw-lasso", "raw-fused", "imagenet")
+"""Claims about speed that vary what another one is about, or rest on few epochs."""
+
+
+def comparisons(decided: list[Claim]) -> Table:
+    """Return won, lost and open problems of ACC-SADMM against each rival, by unit of work."""
+    chosen = [c for c in decided if c.name not in ASIDE and c.statement.startswith(FASTER)]
+    evidence = [e for c in chosen for e in c.evidence if e.verdict != ALONE]
+    rows = []
+    for rival in dict.fromkeys(e.against for e in evidence):
+        mine = [e for e in evidence if e.against == rival]
+        cells = []
+        for found in (
+            [e.verdict for e in mine],
+            [e.by_reads for e in mine],
+            [e.by_time for e in mine],
+        ):
+            cells.append(" / ".join(str(found.count(v)) for v in (HOLDS, FAILS, OPEN)))
+        rows.append((rival, str(len(mine)), *cells))
+    words = ("gradients", "reads", "processor seconds")
+    return Table(
+        "comparisons",
+        "ACC-SADMM against its rivals: problems won / lost / open",
+        ("against", "problems", *(f"by {unit}" for unit in words)),
+        rows,
+        "Problems with several seeds: "
+        + "; ".join(c.statement.split(" on ", 1)[1] for c in chosen)
+        + ". "
+        "Won or lost by the rule below; what is open is neither.",
+    )
+
+
 def _faster(
     curves: Curves, name: str, figure: str, variants: list[str], what: str, at_end: bool
 ) -> Claim:
@@ -138,7 +172,7 @@ def _faster(
     ]
     *others, last = list(dict.fromkeys(e.against for e in evidence)) or [""]
     rivals = f"{', '.join(others)} and {last}" if others else last
-    statement = f"ACC-SADMM is faster than {rivals} on {what}"
+    statement = f"{FASTER} {rivals} on {what}"
     if at_end:
         name, statement = f"{name}-end", f"At the end, ACC-SADMM has the smallest gap on {what}"
     return claim(name, statement, evidence)

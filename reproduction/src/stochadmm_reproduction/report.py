@@ -75,7 +75,8 @@ def write(
         text = json.dumps([dataclasses.asdict(c) for c in decided], indent=2)
         write_text(store.folder / "claims.json", text)
     made_graphs = tables.graph_tables(bench, chosen)
-    for table in [*made, *made_graphs]:
+    compared = claims.comparisons(decided)
+    for table in [*made, *made_graphs, *([compared] if compared.rows else [])]:
         _write_csv(store, table)
     begun = [e for e in chosen if any(key[0] == e.name for key in curves.runs)]
     cards = {"Stand-ins.": notes, "Not run yet. Nothing below rests on these:": _to_come(curves)}
@@ -161,6 +162,8 @@ def _page(
     style = files("stochadmm_reproduction").joinpath("style.css").read_text(encoding="utf-8")
     parts = [_head(chosen, facts, cards, quick, bool(decided), bool(pictures))]
     if decided:
+        compared = claims.comparisons(decided)
+        parts += [_table(compared)] if compared.rows else []
         parts.append('<h2 id="claims">Claims</h2>')
         parts.append(f"<p>Of {len(decided)} claims: {_counts(c.verdict for c in decided)}.</p>")
         parts.append(_overview(decided))
