@@ -52,8 +52,9 @@ class Bench:
         }
 
     def kept(self, piece: Piece) -> dict[str, Any] | None:
-        """Return a finished piece of work."""
-        return self.store.get(piece.key, self.fingerprint(piece))
+        """Return a finished piece of work; a tuning of the first report whatever its plan was."""
+        published = piece.former and piece.kind == "tuning"
+        return self.store.get(piece.key, None if published else self.fingerprint(piece))
 
     def finished(self, piece: Piece) -> dict[str, Any] | None:
         """Return a finished run, None where it, its tuning or its optimum is missing."""

@@ -67,8 +67,11 @@ class Store:
             write_text(path, earlier)
         return path
 
-    def get(self, key: tuple[str, ...], fingerprint: str) -> dict[str, Any] | None:
-        """Return what was finished under this key, None when there is nothing that fits."""
+    def get(self, key: tuple[str, ...], fingerprint: str | None) -> dict[str, Any] | None:
+        """Return what was finished under this key, None when there is nothing that fits.
+
+        Without a fingerprint everything fits.
+        """
         path = self.path(key)
         try:
             found = _fitting(path.read_text(encoding="utf-8"), fingerprint)
@@ -110,10 +113,10 @@ class Store:
         return [path, columns]
 
 
-def _fitting(text: str, fingerprint: str) -> dict[str, Any] | None:
+def _fitting(text: str, fingerprint: str | None) -> dict[str, Any] | None:
     """Return a finished piece from its text, None where it depends on something else."""
     content: dict[str, Any] = json.loads(text)
-    return content if content.get("fingerprint") == fingerprint else None
+    return content if fingerprint in (None, content.get("fingerprint")) else None
 
 
 def fingerprint(*parts: Any) -> str:
