@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -110,12 +111,17 @@ class Solver(Generic[StateT]):
         workspace: Workspace | None = None,
         deadline: Deadline = NEVER,
     ) -> StateT:
-        """Return the state before the first epoch.
+        """Return the state before the first epoch; nothing of the start is changed.
 
         It carries the workspace that it is given, or a new one; loops on the way to it end at the
         deadline.
         """
-        raise TypeError(f"{type(self).__name__} does not define `start`")
+        point, multiplier = start_point(problem, x, dual)
+        return self.begin(problem, point, multiplier, workspace or Workspace())
+
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> StateT:
+        """Return the state before the first epoch, at a point and a multiplier of its own."""
+        raise TypeError(f"{type(self).__name__} does not define `begin`")
 
     def epoch(self, problem: Problem, state: StateT, rng: np.random.Generator) -> None:
         """Advance the state by one epoch."""
@@ -235,9 +241,26 @@ SolverClass = TypeVar("SolverClass", bound=type[AnySolver])
 _registry: dict[str, Callable[..., AnySolver]] = {}
 
 
+PARAMETER = re.compile(r"^ {4}(\w+) : .*(?:\n {8}.*)*", re.MULTILINE)
+"""A parameter in the docstring of a class, and what is said of it."""
+
+
 def register(cls: SolverClass) -> SolverClass:
-    """Make a method known under its ``name``."""
+    """Make a method known under its ``name``.
+
+    Its docstring describes the parameters of its own; those that it shares with others are taken
+    from the docstrings of its bases.
+    """
     _registry[cls.name] = cls
+    known: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        known |= {found[1]: found[0] for found in PARAMETER.finditer(base.__doc__ or "")}
+    listed = "\n".join(known[each.name] for each in fields(cls) if each.name in known)
+    head, examples, tail = (cls.__doc__ or "").partition("\n\n    Examples\n")
+    if listed and examples:  # without docstrings (python -OO) there is nothing to complete
+        summary = head.partition("\n\n    Parameters\n")[0]
+        head = f"{summary}\n\n    Parameters\n    ----------\n{listed}"
+        cls.__doc__ = head + examples + tail
     return cls
 
 

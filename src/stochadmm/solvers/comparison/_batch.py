@@ -7,19 +7,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base.clock import NEVER, Deadline
-from ...base.protocols import Array
 from ...base.workspace import Workspace
-from ...problem import Pair, Problem
-from .._base import Solver, StateT, start_point
-from .._steps import Beta, as_schedule, check_count, first_beta
+from ...problem import Problem
+from .. import defaults
+from .._base import Solver, StateT
+from .._steps import Beta, as_schedule, check_count, first_beta, lengths
 
 
 @dataclass(frozen=True)
 class FullGradient(Solver[StateT]):
-    """A method that reads all rows once per iteration; an epoch is ``n_inner`` iterations."""
+    """A method that reads all rows once per iteration; an epoch is ``n_inner`` iterations.
 
-    has_kernel: ClassVar[bool] = False
+    Parameters
+    ----------
+    beta : float, "auto" or Continuation
+        Penalty parameter of the augmented Lagrangian; "auto" starts from an estimate and balances
+        primal and dual residuals after each of the first 30 epochs.
+    n_inner : int, default=5
+        Iterations, each one pass over the data, per epoch.
+    returns : {"last", "ergodic"}
+        Which point is returned: the last iterate, or the mean of all, which has the better rate.
+    """
+
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
         "h1": ("prox",),
         "h2": ("prox",),
@@ -32,55 +41,38 @@ class FullGradient(Solver[StateT]):
     def __post_init__(self) -> None:
         check_count("n_inner", self.n_inner)
 
-    def start(
-        self,
-        problem: Problem,
-        x: Pair | None = None,
-        dual: Array | None = None,
-        workspace: Workspace | None = None,
-        deadline: Deadline = NEVER,
-    ) -> StateT:
-        """Return the state before the first epoch."""
-        point, multiplier = start_point(problem, x, dual)
-        workspace = workspace or Workspace()
-        beta = first_beta(problem, self.beta, workspace)
-        return self._begun(
-            point,
-            multiplier,
-            beta,
-            x=point,
-            output=point,
-            dual=multiplier,
-            beta=beta,
-            workspace=workspace,
-            notes={"beta": beta, "n_inner": self.n_inner} | self._settings(),
-        )
+    def numbers(self, p: Problem, workspace: Workspace, **settings: Any) -> dict[str, Any]:
+        """Return what the first state holds besides points; results give the ``settings``."""
+        beta = first_beta(p, self.beta, workspace)
+        notes = {"beta": beta, "n_inner": self.n_inner, **settings}
+        return {"beta": beta, "workspace": workspace, "notes": notes}
 
-    def _begun(self, point: Pair, multiplier: Array, penalty: float, **common: Any) -> StateT:
-        """Return the first state: what all have in common, and what the method adds."""
-        raise TypeError(f"{type(self).__name__} does not define `_begun`")
-
-    def _settings(self) -> dict[str, Any]:
-        """Return what else the result tells of the method."""
-        return {}
+    def lengths(
+        self, p: Problem, s: StateT, beta: float, share: float = 1.0
+    ) -> tuple[float, float]:
+        """Return the steps 1 / (share Li + beta |Ai|^2) of both blocks."""
+        curvature = share * defaults.lipschitz_mean(p, s.workspace)
+        return lengths(p, curvature, beta, share, workspace=s.workspace)
 
     def epoch(self, problem: Problem, state: StateT, rng: np.random.Generator) -> None:
         """Run ``n_inner`` iterations; nothing is drawn."""
         for _ in range(self.n_inner):
-            self._iteration(problem, state)
-        self._finish(problem, state)
+            self.iterate(problem, state)
         state.n_epochs += 1
         state.n_passes += self.n_inner
         state.n_gradients += self.n_inner
+        self.finish(problem, state)
 
-    def _iteration(self, p: Problem, s: StateT) -> None:
-        raise TypeError(f"{type(self).__name__} does not define `_iteration`")
+    def iterate(self, p: Problem, s: StateT) -> None:
+        """Make one iteration."""
+        raise TypeError(f"{type(self).__name__} does not define `iterate`")
 
-    def _finish(self, p: Problem, s: StateT) -> None:
-        """Set what the state returns."""
+    def finish(self, p: Problem, s: StateT) -> None:
+        """Set what the state returns, and the next penalty."""
         s.output = s.x
 
-    def _check_constant(self) -> None:
+    def check_constant(self) -> None:
+        """Raise where the penalty follows a schedule of the user."""
         if as_schedule(self.beta) is self.beta:
             raise ValueError(
                 f"beta is a Continuation, expected a number or 'auto'; {self.name} has a rule "

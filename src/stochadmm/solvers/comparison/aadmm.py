@@ -5,18 +5,18 @@
 Y. Ouyang, Y. Chen, G. Lan, E. Pasiliao, "An Accelerated Linearized Alternating Direction Method of
 Multipliers", SIAM J. Imaging Sci. 8 (2015), arXiv:1401.6607.
 
-Code and paper: horizon = N, mean = the "ag" sequence, share = alpha = 2 / (t + 1), pull = rho_x =
-rho_y = beta N / t, rho_lambda = beta t / N. Iteration t = 1 ... N, one pass over the data:
+Code and paper: horizon = N, mean = the "ag" sequence, alpha = 2 / (t + 1), rho = rho_x = rho_y =
+beta N / t, rho_lambda = beta t / N. Iteration t = 1 ... N, one pass over the data:
 
-    md  = (1 - share) x2_ag + share x2
-    x2+ = argmin h2(u) + <grad f2(md) + A2'(lambda + pull (A1 x1 + A2 x2 - b)), u>
+    md  = (1 - alpha) x2_ag + alpha x2
+    x2+ = argmin h2(u) + <grad f2(md) + A2'(lambda + rho (A1 x1 + A2 x2 - b)), u>
                  + |u - x2|^2 / (2 step2)
-    x1+ = argmin h1(x1) + f1(x1) + <lambda, A1 x1> + (pull / 2)|A1 x1 + A2 x2+ - b|^2
-    ag  = (1 - share) ag + share x+
+    x1+ = argmin h1(x1) + f1(x1) + <lambda, A1 x1> + (rho / 2)|A1 x1 + A2 x2+ - b|^2
+    ag  = (1 - alpha) ag + alpha x+
     lambda+ = lambda + rho_lambda (A1 x1+ + A2 x2+ - b)
 
 with step2 = t / (2 Lf + beta N |A2|^2). Where the x1 step is not one prox it is linearized: f1 at
-md1 = (1 - share) x1_ag + share x1 as f2 is, the penalty at x1, step1 = t / (2 L1 + beta N |A1|^2),
+md1 = (1 - alpha) x1_ag + alpha x1 as f2 is, the penalty at x1, step1 = t / (2 L1 + beta N |A1|^2),
 so that t times its weight is constant too, which is what the proof asks of x2's; or it is solved.
 The weighted mean is returned; after N iterations its objective gap and infeasibility are
 O(Lf / N^2 + beta |A2|^2 / N + 1 / (beta N)): only the smooth part is accelerated. The proof fixes
@@ -27,14 +27,14 @@ distance that the proof bounds at most doubles too, so that O(1/N) is kept.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from .. import defaults
 from .._base import State, register
 from .._first_block import check_first_block, check_form, first_step, is_prox
-from .._steps import check_count, lengths, step1, step2
+from .._steps import check_count, step1, step2
 from ._batch import FullGradient
 
 
@@ -58,8 +58,6 @@ class AADMM(FullGradient[AADMMState]):
     ----------
     beta : float or "auto"
         Penalty parameter of the augmented Lagrangian at t = N, the end of its schedule.
-    n_inner : int, default=5
-        Iterations, each one pass over the data, per epoch.
     horizon : int, optional
         Planned iterations N; by default stages of 20, 40, 80 ... iterations.
     first_block : {"linearized", "exact"}
@@ -80,16 +78,13 @@ class AADMM(FullGradient[AADMMState]):
     """
 
     name: ClassVar[str] = "aadmm"
-    first_horizon: ClassVar[int] = 20
-    """Iterations of the first stage where the user names none; each stage doubles them."""
-
     horizon: int | None = None
     first_block: str = "linearized"
     most_inner: int = 100
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_constant()
+        self.check_constant()
         check_form(self.first_block)
         check_count("most_inner", self.most_inner)
         if self.horizon is not None:
@@ -100,51 +95,43 @@ class AADMM(FullGradient[AADMMState]):
         super().check(problem)
         check_first_block(problem, self.first_block, self.name)
 
-    def _begun(self, point: Pair, multiplier: Array, penalty: float, **common: Any) -> AADMMState:
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> AADMMState:
+        """Return the state before the first epoch."""
+        horizon = self.horizon or 20  # iterations of the first stage; each stage doubles them
+        numbers = self.numbers(p, workspace, **{"first horizon": horizon})
         return AADMMState(
-            mean=point,
-            multiplier=multiplier,
-            mean_multiplier=multiplier,
-            horizon=self.horizon or self.first_horizon,
-            **common,
+            x, x, lam, mean=x, multiplier=lam, mean_multiplier=lam, horizon=horizon, **numbers
         )
 
-    def _settings(self) -> dict[str, Any]:
-        return {"first horizon": self.horizon or self.first_horizon}
-
-    def _iteration(self, p: Problem, s: AADMMState) -> None:
+    def iterate(self, p: Problem, s: AADMMState) -> None:
         if s.t == s.horizon:
             s.t, s.horizon = 0, s.horizon if self.horizon else 2 * s.horizon
         s.t += 1
-        share, pull = 2 / (s.t + 1), s.beta * s.horizon / s.t
-        length1, length2 = lengths(
-            p,
-            2 * defaults.lipschitz_mean(p, s.workspace) / s.t,
-            pull,
-            2 / s.t,
-            workspace=s.workspace,
-        )
-        gradient = p.f2.gradient((1 - share) * s.mean.x2 + share * s.x.x2)
-        x2 = step2(p, s.x.x2, s.multiplier + pull * p.constraint(s.x), gradient, length2)
-        s.x = Pair(self._first(p, s, x2, pull, share, length1), x2)
-        # at t = 1 the share is 1, so that a stage forgets the mean of the one before
-        s.mean = (1 - share) * s.mean + share * s.x
-        s.multiplier = s.multiplier + s.beta * s.t / s.horizon * p.constraint(s.x)
-        s.mean_multiplier = (1 - share) * s.mean_multiplier + share * s.multiplier
-
-    def _first(
-        self, p: Problem, s: AADMMState, x2: Array, pull: float, share: float, length: float
-    ) -> Array:
-        """Return the next x1."""
-        x1, augmented = s.x.x1, s.multiplier + pull * p.constraint(Pair(s.x.x1, x2))
+        alpha, t, N, r = 2 / (s.t + 1), s.t, s.horizon, p.constraint
+        rho, x, lam = s.beta * N / t, s.x, s.multiplier
+        length1, length2 = self.lengths(p, s, rho, 2 / t)
+        md = (1 - alpha) * s.mean + alpha * x
+        x2 = step2(p, x.x2, lam + rho * r(x), p.f2.gradient(md.x2), length2)
+        augmented = lam + rho * r(Pair(x.x1, x2))
         if self.first_block == "linearized" or is_prox(p):
-            return step1(p, x1, augmented, length, (1 - share) * s.mean.x1 + share * x1)
-        assert p.A1 is not None
-        solve = first_step(
-            p, pull, self.first_block, self.most_inner, workspace=s.workspace, deadline=s.deadline
-        )
-        return solve(x1, augmented / pull - p.A1.matvec(x1))
+            x1 = step1(p, x.x1, augmented, length1, md.x1)
+        else:
+            assert p.A1 is not None
+            solve = first_step(
+                p,
+                rho,
+                self.first_block,
+                self.most_inner,
+                workspace=s.workspace,
+                deadline=s.deadline,
+            )
+            x1 = solve(x.x1, augmented / rho - p.A1.matvec(x.x1))
+        s.x = Pair(x1, x2)
+        # at t = 1 alpha is 1, so that a stage forgets the mean of the one before
+        s.mean = (1 - alpha) * s.mean + alpha * s.x
+        s.multiplier = lam + s.beta * t / N * r(s.x)
+        s.mean_multiplier = (1 - alpha) * s.mean_multiplier + alpha * s.multiplier
 
-    def _finish(self, p: Problem, s: AADMMState) -> None:
+    def finish(self, p: Problem, s: AADMMState) -> None:
         s.output = s.ergodic = s.mean
         s.dual = s.mean_multiplier

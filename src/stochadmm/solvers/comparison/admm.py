@@ -29,12 +29,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...second_order import NEEDS, check_dense
-from .._base import Solver, State, register, start_point
+from .._base import Solver, State, register
 from .._first_block import check_first_block, check_form, chosen_form, first_step
 from .._second_block import exact_step2
 from .._steps import (
@@ -128,30 +127,21 @@ class ADMM(Solver[ADMMState]):
         check_first_block(problem, self.first_block, self.name)
         check_dense(problem, self.name)
 
-    def start(
-        self,
-        problem: Problem,
-        x: Pair | None = None,
-        dual: Array | None = None,
-        workspace: Workspace | None = None,
-        deadline: Deadline = NEVER,
-    ) -> ADMMState:
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> ADMMState:
         """Return the state before the first epoch."""
-        point, multiplier = start_point(problem, x, dual)
-        workspace = workspace or Workspace()
-        beta = first_beta(problem, self.beta, workspace)
+        beta = first_beta(p, self.beta, workspace)
         return ADMMState(
+            x,
+            x,
+            lam,
+            beta,
             workspace=workspace,
-            x=point,
-            output=point,
-            dual=multiplier,
-            beta=beta,
             mean=Average.empty(),
             notes={
                 "beta": beta,
                 "relaxation": self.relaxation,
                 "n_inner": self.n_inner,
-                "first_block": chosen_form(problem, self.first_block),
+                "first_block": chosen_form(p, self.first_block),
             },
         )
 

@@ -35,7 +35,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
@@ -43,7 +42,7 @@ from ...risk.sampling import Runs
 from .. import defaults
 from .._base import register
 from .._mini_batches import snapshot
-from ._variance_reduced import VarianceReduced
+from ._stochastic import VarianceReduced
 from .svrg_admm import SVRGState, check_strongly_convex, multiplier_for, svrg_steps
 
 
@@ -63,21 +62,11 @@ class ASVRGADMM(VarianceReduced[ASVRGState]):
 
     Parameters
     ----------
-    beta : float, "auto" or Continuation
-        Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
-    batch_size : int or "auto"
-        Rows in a mini-batch; "auto" takes about 2 Lmax / Lf: more rows allow no longer steps.
-    n_inner : int, optional
-        Steps per epoch; by default two passes over the data.
     curvature : float or "auto"
         The x2 step size is ``1 / (theta curvature + beta |A2|^2)``; by default
         Lf + delta(b) Lmax / (1 - theta).
         Lf and Lmax are Lipschitz constants of the gradient, of the mean loss and of the worst row;
         delta(b) is the variance factor of a mini-batch, 1 / b for single rows.
-    sampling : {"blocks", "rows"}
-        Batches of consecutive runs of rows, or of single rows as in the paper.
-    warm_start_passes : float, default=0
-        Passes of STOC-ADMM before the first epoch.
     returns : {"last", "ergodic"}
         Which point is the output: the last snapshot, or the mean of all snapshots.
     momentum : float or "auto"
@@ -127,21 +116,12 @@ class ASVRGADMM(VarianceReduced[ASVRGState]):
         mean = defaults.lipschitz_mean(problem, workspace)
         return mean + noise / (1 - self.first_theta(problem, noise, workspace))
 
-    def start(
-        self,
-        problem: Problem,
-        x: Pair | None = None,
-        dual: Array | None = None,
-        workspace: Workspace | None = None,
-        deadline: Deadline = NEVER,
-    ) -> ASVRGState:
-        """Return the state before the first epoch; nothing of the start is changed."""
-        workspace = workspace or Workspace()
-        first = self.first_state(problem, x, dual, workspace)
-        noise = defaults.batch_curvature(problem, self.runs(problem, workspace), workspace)
-        theta = self.first_theta(problem, noise, workspace)
-        first["notes"] |= {"momentum": theta}
-        return ASVRGState(**first, x_tilde=first["x"], theta=theta, noise=noise)
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> ASVRGState:
+        """Return the state before the first epoch."""
+        noise = defaults.batch_curvature(p, self.runs(p, workspace), workspace)
+        theta, numbers = self.first_theta(p, noise, workspace), self.numbers(p, workspace)
+        numbers["notes"]["momentum"] = theta
+        return ASVRGState(x, x, lam, x_tilde=x, theta=theta, noise=noise, **numbers)
 
     def epoch(self, problem: Problem, state: ASVRGState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""

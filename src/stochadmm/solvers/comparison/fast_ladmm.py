@@ -5,8 +5,8 @@
 C. Lu, H. Li, Z. Lin, S. Yan, "Fast Proximal Linearized Alternating Direction Method of Multiplier
 with Parallel Splitting", AAAI 2016, arXiv:1511.05133.
 
-Code and paper: momentum = theta, center = z, lead = y, output = x, slack = eta_i / |A_i|^2. One
-iteration, one pass over the data, both blocks from the same point:
+Code and paper: output = x, slack = eta_i / |A_i|^2. One iteration, one pass over the data, both
+blocks from the same point:
 
     y   = (1 - theta) x + theta z
     zi+ = argmin hi(u) + <grad fi(yi) + Ai'(lambda + beta (A1 z1 + A2 z2 - b)), u>
@@ -23,23 +23,23 @@ only the smooth part is accelerated. The reported multiplier is averaged as x is
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from .. import defaults
 from .._base import State, register
-from .._steps import check_slack, lengths, step1, step2
+from .._steps import check_slack, step1, step2
 from ._batch import FullGradient
 
 
 @dataclass
 class FastState(State):
-    """State of the method; ``x`` is the average, ``center`` what the steps start from."""
+    """State of the method; ``x`` is the average, ``z`` what the steps start from."""
 
-    center: Pair = field(kw_only=True)
+    z: Pair = field(kw_only=True)
     multiplier: Array = field(kw_only=True)
-    momentum: float = 1.0
+    theta: float = 1.0
 
 
 @register
@@ -51,8 +51,6 @@ class FastLADMM(FullGradient[FastState]):
     ----------
     beta : float or "auto"
         Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
-    n_inner : int, default=5
-        Iterations, each one pass over the data, per epoch.
     slack : float, default=2.02
         Weight of a step over ``beta |A_i|^2``. Two blocks that do not see each other's step
         need more than 2; the rest is a margin for rounding.
@@ -74,26 +72,26 @@ class FastLADMM(FullGradient[FastState]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_constant()
+        self.check_constant()
         check_slack(self.slack)
 
-    def _begun(self, point: Pair, multiplier: Array, penalty: float, **common: Any) -> FastState:
-        return FastState(center=point, multiplier=multiplier, **common)
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> FastState:
+        """Return the state before the first epoch."""
+        return FastState(x, x, lam, z=x, multiplier=lam, **self.numbers(p, workspace))
 
-    def _iteration(self, p: Problem, s: FastState) -> None:
-        theta, z, beta = s.momentum, s.center, s.beta
-        y = (1 - theta) * s.x + theta * z
-        augmented = s.multiplier + beta * p.constraint(z)
-        curvature = theta * defaults.lipschitz_mean(p, s.workspace)
-        length1, length2 = lengths(p, curvature, self.slack * beta, theta, workspace=s.workspace)
-        s.center = Pair(
+    def iterate(self, p: Problem, s: FastState) -> None:
+        theta, x, z, beta, lam, r = s.theta, s.x, s.z, s.beta, s.multiplier, p.constraint
+        y = (1 - theta) * x + theta * z
+        augmented = lam + beta * r(z)
+        length1, length2 = self.lengths(p, s, self.slack * beta, theta)
+        s.z = Pair(
             step1(p, z.x1, augmented, length1, y.x1),
             step2(p, z.x2, augmented, p.f2.gradient(y.x2), length2),
         )
-        s.x = (1 - theta) * s.x + theta * s.center
-        s.multiplier = s.multiplier + beta * p.constraint(s.center)
+        s.x = (1 - theta) * x + theta * s.z
+        s.multiplier = lam + beta * r(s.z)
         s.dual = (1 - theta) * s.dual + theta * s.multiplier
-        s.momentum = ((theta**4 + 4 * theta**2) ** 0.5 - theta**2) / 2
+        s.theta = ((theta**4 + 4 * theta**2) ** 0.5 - theta**2) / 2
 
-    def _finish(self, p: Problem, s: FastState) -> None:
+    def finish(self, p: Problem, s: FastState) -> None:
         s.output = s.ergodic = s.x

@@ -5,7 +5,7 @@
 C. Chen, R. H. Chan, S. Ma, J. Yang, "Inertial Proximal ADMM for Linearly Constrained Separable
 Convex Optimization", SIAM J. Imaging Sci. 8 (2015), doi:10.1137/15100463X.
 
-Code and paper: inertia = alpha, dual = lambda, lead = the extrapolated point (hats). One
+Code and paper: inertia = alpha, dual = lambda. One
 iteration, one pass over the data, in the order x1, lambda, x2:
 
     (x1, x2, lambda)^ = (x1, x2, lambda) + alpha ((x1, x2, lambda) - those before)
@@ -25,13 +25,13 @@ the best iterate is o(1/K), the objective gap and infeasibility O(1/sqrt(K)); th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from .. import defaults
 from .._base import State, register
-from .._steps import adapted_beta, lengths, step1, step2
+from .._steps import adapted_beta, step1, step2
 from ._batch import FullGradient
 
 
@@ -50,11 +50,6 @@ class InertialADMM(FullGradient[InertialState]):
 
     Parameters
     ----------
-    beta : float, "auto" or Continuation
-        Penalty parameter of the augmented Lagrangian; "auto" starts from an estimate and balances
-        primal and dual residuals after each of the first 30 epochs.
-    n_inner : int, default=5
-        Iterations, each one pass over the data, per epoch.
     inertia : float, default=0.2
         In [0, 1/3): share of the last move that is added before a step.
     smooth : float, default=1.5
@@ -84,34 +79,31 @@ class InertialADMM(FullGradient[InertialState]):
         if not self.smooth >= 1:
             raise ValueError(f"smooth is {self.smooth!r}, expected a number >= 1")
 
-    def _begun(
-        self, point: Pair, multiplier: Array, penalty: float, **common: Any
-    ) -> InertialState:
-        return InertialState(before=point, dual_before=multiplier, **common)
-
-    def _settings(self) -> dict[str, Any]:
-        return {"inertia": self.inertia}
-
-    def _iteration(self, p: Problem, s: InertialState) -> None:
-        length1, length2 = lengths(
-            p,
-            self.smooth * defaults.lipschitz_mean(p, s.workspace),
-            s.beta,
-            self.smooth,
-            workspace=s.workspace,
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> InertialState:
+        """Return the state before the first epoch."""
+        return InertialState(
+            x,
+            x,
+            lam,
+            before=x,
+            dual_before=lam,
+            **self.numbers(p, workspace, inertia=self.inertia),
         )
-        lead = s.x + self.inertia * (s.x - s.before)
-        dual = s.dual + self.inertia * (s.dual - s.dual_before)
-        x1 = step1(p, lead.x1, dual + s.beta * p.constraint(lead), length1)
-        residual = p.constraint(Pair(x1, lead.x2))
-        s.before, s.dual_before = s.x, s.dual
-        s.dual = dual + s.beta * residual
-        augmented = s.dual + s.beta * residual
-        s.x = Pair(x1, step2(p, lead.x2, augmented, p.f2.gradient(lead.x2), length2))
 
-    def _finish(self, p: Problem, s: InertialState) -> None:
+    def iterate(self, p: Problem, s: InertialState) -> None:
+        alpha, beta, r = self.inertia, s.beta, p.constraint
+        x = s.x + alpha * (s.x - s.before)  # x^ and lambda^
+        lam = s.dual + alpha * (s.dual - s.dual_before)
+        length1, length2 = self.lengths(p, s, beta, self.smooth)
+        x1 = step1(p, x.x1, lam + beta * r(x), length1)
+        residual = r(Pair(x1, x.x2))
+        s.before, s.dual_before = s.x, s.dual
+        s.dual = lam + beta * residual
+        x2 = step2(p, x.x2, s.dual + beta * residual, p.f2.gradient(x.x2), length2)
+        s.x = Pair(x1, x2)
+
+    def finish(self, p: Problem, s: InertialState) -> None:
         s.output = s.x
-        before, epoch = s.before.x2, s.n_epochs + 1
-        beta = adapted_beta(self.beta, p, epoch, s.x, before, s.dual, s.beta)
+        beta = adapted_beta(self.beta, p, s.n_epochs, s.x, s.before.x2, s.dual, s.beta)
         if beta != s.beta:  # inertia belongs to one metric
             s.beta, s.before, s.dual_before = beta, s.x, s.dual

@@ -29,7 +29,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
@@ -37,7 +36,7 @@ from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
 from ...risk.sampling import Runs
 from .. import defaults
-from .._base import Solver, State, register, start_point
+from .._base import Solver, State, register
 
 
 @dataclass
@@ -124,35 +123,26 @@ class Katyusha(Solver[KatyushaState]):
             return min(math.sqrt(s.n_inner * self.strong_convexity / s.curvature), 0.5)
         return 2 / (s.n_epochs + 4)
 
-    def start(
-        self,
-        problem: Problem,
-        x: Pair | None = None,
-        dual: Array | None = None,
-        workspace: Workspace | None = None,
-        deadline: Deadline = NEVER,
-    ) -> KatyushaState:
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> KatyushaState:
         """Return the state before the first epoch."""
-        point, multiplier = start_point(problem, x, dual)
-        workspace = workspace or Workspace()
-        runs, f2 = self.runs(problem, workspace), problem.f2
+        runs, f2 = self.runs(p, workspace), p.f2
         n_inner = defaults.n_inner(f2.n_terms, runs.batch_size, self.n_inner)
         curvature = (
-            3 * defaults.lipschitz_max(problem, workspace)
+            3 * defaults.lipschitz_max(p, workspace)
             if self.step == "paper"
             else (
-                defaults.lipschitz_mean(problem, workspace)
-                + defaults.batch_curvature(problem, runs, workspace) / self.anchor
+                defaults.lipschitz_mean(p, workspace)
+                + defaults.batch_curvature(p, runs, workspace) / self.anchor
             )
         )
         return KatyushaState(
+            x,
+            x,
+            lam,
+            1.0,
             workspace=workspace,
-            x=point,
-            output=point,
-            dual=multiplier,
-            beta=1.0,
-            ahead=point.x2,
-            snapshot=point.x2,
+            ahead=x.x2,
+            snapshot=x.x2,
             n_inner=n_inner,
             curvature=curvature or 1.0,
             notes={

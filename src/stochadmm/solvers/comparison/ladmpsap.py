@@ -23,21 +23,20 @@ the last iterate, usually far better, is the default.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...operators import squared_norm
 from ...problem import Pair, Problem
-from .. import defaults
 from .._base import State, register
 from .._steps import (
     Average,
     check_returns,
     check_slack,
     images,
-    lengths,
     step1,
     step2,
 )
@@ -61,8 +60,6 @@ class LADMPSAP(FullGradient[LADMPSAPState]):
     ----------
     beta : float or "auto"
         Penalty parameter of the augmented Lagrangian at the start.
-    n_inner : int, default=5
-        Iterations, each one pass over the data, per epoch.
     slack : float, default=2.02
         Weight of a step over ``beta |A_i|^2``. Two blocks that do not see each other's step
         need more than 2; the rest is a margin for rounding.
@@ -72,8 +69,6 @@ class LADMPSAP(FullGradient[LADMPSAPState]):
         Relative move below which a block hardly moves.
     cap : float, default=100
         Largest penalty parameter relative to the first: without a bound late steps would vanish.
-    returns : {"last", "ergodic"}
-        Which point is returned: the last iterate, or the mean of all, which has the better rate.
 
     Examples
     --------
@@ -96,7 +91,7 @@ class LADMPSAP(FullGradient[LADMPSAPState]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_constant()
+        self.check_constant()
         check_returns(self.returns)
         check_slack(self.slack)
         named = {"growth": (self.growth, 1), "still": (self.still, 0), "cap": (self.cap, 1)}
@@ -104,36 +99,34 @@ class LADMPSAP(FullGradient[LADMPSAPState]):
             if not value >= least:
                 raise ValueError(f"{name} is {value!r}, expected a number >= {least}")
 
-    def _begun(
-        self, point: Pair, multiplier: Array, penalty: float, **common: Any
-    ) -> LADMPSAPState:
-        return LADMPSAPState(mean=Average.empty(), first_beta=penalty, **common)
-
-    def _iteration(self, p: Problem, s: LADMPSAPState) -> None:
-        x, augmented = s.x, s.dual + s.beta * p.constraint(s.x)
-        length1, length2 = lengths(
-            p, defaults.lipschitz_mean(p, s.workspace), self.slack * s.beta, workspace=s.workspace
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> LADMPSAPState:
+        """Return the state before the first epoch."""
+        numbers = self.numbers(p, workspace)
+        return LADMPSAPState(
+            x, x, lam, mean=Average.empty(), first_beta=numbers["beta"], **numbers
         )
+
+    def iterate(self, p: Problem, s: LADMPSAPState) -> None:
+        x, lam, beta, r = s.x, s.dual, s.beta, p.constraint
+        augmented = lam + beta * r(x)
+        length1, length2 = self.lengths(p, s, self.slack * beta)
         s.x = Pair(
             step1(p, x.x1, augmented, length1),
             step2(p, x.x2, augmented, p.f2.gradient(x.x2), length2),
         )
-        s.dual = s.dual + s.beta * p.constraint(s.x)
-        s.mean = s.mean.add(s.x, 1 / s.beta)
-        if self._hardly_moved(p, s, x):
-            s.beta = min(self.cap * s.first_beta, self.growth * s.beta)
-
-    def _hardly_moved(self, p: Problem, s: Any, before: Pair) -> bool:
+        s.dual = lam + beta * r(s.x)
+        s.mean = s.mean.add(s.x, 1 / beta)
         if p.A1 is None or p.A2 is None:
-            return False
-        moves = (
-            (squared_norm(p.A1, s.workspace), s.x.x1 - before.x1),
-            (squared_norm(p.A2, s.workspace), s.x.x2 - before.x2),
+            return
+        moves = (p.A1, s.x.x1 - x.x1), (p.A2, s.x.x2 - x.x2)
+        most = max(
+            (self.slack * squared_norm(A, s.workspace)) ** 0.5 * float(np.linalg.norm(move))
+            for A, move in moves
         )
-        most = max((self.slack * a) ** 0.5 * float(np.linalg.norm(move)) for a, move in moves)
         size = max(float(np.linalg.norm(image)) for image in images(p, s.x))
-        return bool(s.beta * most <= self.still * s.first_beta * size)
+        if beta * most <= self.still * s.first_beta * size:
+            s.beta = min(self.cap * s.first_beta, self.growth * beta)
 
-    def _finish(self, p: Problem, s: LADMPSAPState) -> None:
+    def finish(self, p: Problem, s: LADMPSAPState) -> None:
         s.ergodic = s.mean.point
         s.output = s.x if self.returns == "last" else s.ergodic

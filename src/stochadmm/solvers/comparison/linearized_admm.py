@@ -21,17 +21,16 @@ O(1/sqrt(K)). Without a constraint it is proximal gradient descent.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...base.protocols import Array
+from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from .. import defaults
 from .._base import State, register
 from .._steps import (
     Average,
     adapted_beta,
     check_returns,
-    lengths,
     step1,
     step2,
 )
@@ -52,16 +51,6 @@ class LinearizedState(State):
 class LinearizedADMM(FullGradient[LinearizedState]):
     """Linearized ADMM (inexact Uzawa) with full gradients (Zhang, Burger and Osher, 2011).
 
-    Parameters
-    ----------
-    beta : float, "auto" or Continuation
-        Penalty parameter of the augmented Lagrangian; "auto" starts from an estimate and balances
-        primal and dual residuals after each of the first 30 epochs.
-    n_inner : int, default=5
-        Iterations, each one pass over the data, per epoch.
-    returns : {"last", "ergodic"}
-        Which point is returned: the last iterate, or the mean of all, which has the better rate.
-
     Examples
     --------
     >>> import numpy as np, stochadmm as sa
@@ -81,24 +70,22 @@ class LinearizedADMM(FullGradient[LinearizedState]):
         super().__post_init__()
         check_returns(self.returns)
 
-    def _begun(
-        self, point: Pair, multiplier: Array, penalty: float, **common: Any
-    ) -> LinearizedState:
-        return LinearizedState(mean=Average.empty(), before=point.x2, **common)
-
-    def _iteration(self, p: Problem, s: LinearizedState) -> None:
-        x, multiplier = s.x, s.dual
-        length1, length2 = lengths(
-            p, defaults.lipschitz_mean(p, s.workspace), s.beta, workspace=s.workspace
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> LinearizedState:
+        """Return the state before the first epoch."""
+        return LinearizedState(
+            x, x, lam, mean=Average.empty(), before=x.x2, **self.numbers(p, workspace)
         )
-        gradient = p.f2.gradient(x.x2)
-        x1 = step1(p, x.x1, multiplier + s.beta * p.constraint(x), length1)
-        augmented = multiplier + s.beta * p.constraint(Pair(x1, x.x2))
-        s.x = Pair(x1, step2(p, x.x2, augmented, gradient, length2))
-        s.dual = multiplier + s.beta * p.constraint(s.x)
+
+    def iterate(self, p: Problem, s: LinearizedState) -> None:
+        x, lam, beta, r = s.x, s.dual, s.beta, p.constraint
+        length1, length2 = self.lengths(p, s, beta)
+        x1 = step1(p, x.x1, lam + beta * r(x), length1)
+        v = p.f2.gradient(x.x2)
+        s.x = Pair(x1, step2(p, x.x2, lam + beta * r(Pair(x1, x.x2)), v, length2))
+        s.dual = lam + beta * r(s.x)
         s.mean, s.before = s.mean.add(s.x), x.x2
 
-    def _finish(self, p: Problem, s: LinearizedState) -> None:
+    def finish(self, p: Problem, s: LinearizedState) -> None:
         s.ergodic = s.mean.point
         s.output = s.x if self.returns == "last" else s.ergodic
-        s.beta = adapted_beta(self.beta, p, s.n_epochs + 1, s.x, s.before, s.dual, s.beta)
+        s.beta = adapted_beta(self.beta, p, s.n_epochs, s.x, s.before, s.dual, s.beta)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .._base import register
-from ._fresh_batches import FreshBatches, FreshState
+from ._stochastic import FreshBatches, FreshState
 
 
 @register
@@ -33,21 +33,11 @@ class OPGADMM(FreshBatches[FreshState]):
 
     Parameters
     ----------
-    beta : float, "auto" or Continuation
-        Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
-    batch_size : int or "auto"
-        Rows in a mini-batch; "auto" takes about 2 Lmax / Lf: more rows allow no longer steps.
-    n_inner : int, optional
-        Steps per epoch; by default two passes over the data.
     growth : float or "auto"
         1 / eta_0 of the step sizes eta_k = eta_0 / sqrt(k); by default sqrt(2) M / R, with M the
         size of a batch's gradient at 0 and R an estimate of the distance to a solution.
     curvature : float or "auto"
         L, whose inverse no step exceeds; by default Lf + 4 delta(b) Lmax.
-    sampling : {"blocks", "rows"}
-        Batches of consecutive runs of rows, or of single rows.
-    returns : {"ergodic", "last"}
-        Which point is the output: the uniform average of all iterates, or the last one.
 
     Examples
     --------

@@ -29,7 +29,7 @@ import numpy as np
 from ...base.protocols import Array
 from ...problem import Problem
 from .._base import register
-from ._fresh_batches import FreshBatches, FreshState, Plan
+from ._stochastic import FreshBatches, FreshState, Plan
 
 
 @register
@@ -39,21 +39,9 @@ class OptSADMM(FreshBatches[FreshState]):
 
     Parameters
     ----------
-    beta : float, "auto" or Continuation
-        Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
-    batch_size : int or "auto"
-        Rows in a mini-batch; "auto" takes about 2 Lmax / Lf: more rows allow no longer steps.
-    n_inner : int, optional
-        Steps per epoch; by default two passes over the data.
     growth : float or "auto"
         c in the step size ``1 / (2 L / t + c sqrt(t) + beta |A2|^2)`` of step t; by default the
         noise of the gradients over the distance to a solution, both estimated from the data.
-    curvature : float or "auto"
-        L in the step size; by default Lf + 4 delta(b) Lmax.
-        Lf and Lmax are Lipschitz constants of the gradient, of the mean loss and of the worst row;
-        delta(b) is the variance factor of a mini-batch, 1 / b for single rows.
-    sampling : {"blocks", "rows"}
-        Batches of consecutive runs of rows, or of single rows.
     returns : {"ergodic", "last"}
         Which point is the output: the aggregate sequence, or the last iterate.
 

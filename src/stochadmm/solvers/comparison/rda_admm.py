@@ -25,13 +25,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from .._base import register
 from .._steps import step2
-from ._fresh_batches import FreshBatches, FreshState, Plan
+from ._stochastic import FreshBatches, FreshState, Plan
 
 
 @dataclass
@@ -50,23 +49,9 @@ class RDAADMM(FreshBatches[RDAState]):
 
     Parameters
     ----------
-    beta : float, "auto" or Continuation
-        Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
-    batch_size : int or "auto"
-        Rows in a mini-batch; "auto" takes about 2 Lmax / Lf: more rows allow no longer steps.
-    n_inner : int, optional
-        Steps per epoch; by default two passes over the data.
     growth : float or "auto"
         c in the step size ``k / (L + c sqrt(k) + beta |A2|^2)`` of step k; by default the noise of
         the gradients over the distance to a solution, both estimated from the data.
-    curvature : float or "auto"
-        L in the step size; by default Lf + 4 delta(b) Lmax.
-        Lf and Lmax are Lipschitz constants of the gradient, of the mean loss and of the worst row;
-        delta(b) is the variance factor of a mini-batch, 1 / b for single rows.
-    sampling : {"blocks", "rows"}
-        Batches of consecutive runs of rows, or of single rows.
-    returns : {"ergodic", "last"}
-        Which point is the output: the uniform average of all iterates, or the last one.
 
     Examples
     --------
@@ -80,21 +65,18 @@ class RDAADMM(FreshBatches[RDAState]):
 
     name: ClassVar[str] = "rda-admm"
 
-    def start(
-        self,
-        problem: Problem,
-        x: Pair | None = None,
-        dual: Array | None = None,
-        workspace: Workspace | None = None,
-        deadline: Deadline = NEVER,
-    ) -> RDAState:
-        """Return the state before the first epoch; nothing of the start is changed."""
-        first = self.first_state(problem, x, dual, workspace)
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> RDAState:
+        """Return the state before the first epoch."""
         return RDAState(
-            **first,
-            origin=first["x"].x2,
-            mean_gradient=problem.zeros().x2,
-            mean_multiplier=problem.zeros_dual(),
+            x,
+            x,
+            lam,
+            ergodic=x,
+            mean=x,
+            origin=x.x2,
+            mean_gradient=p.zeros().x2,
+            mean_multiplier=p.zeros_dual(),
+            **self.numbers(p, workspace),
         )
 
     def plan(self, problem: Problem, s: RDAState) -> Plan:

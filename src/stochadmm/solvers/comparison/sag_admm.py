@@ -33,7 +33,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
@@ -41,7 +40,7 @@ from ...risk.gradients import Table
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import register
-from ._variance_reduced import ReducedState, VarianceReduced, compiled_steps, reference_steps
+from ._stochastic import ReducedState, VarianceReduced, compiled_steps, reference_steps
 
 FORMS = ("gradients", "points")
 
@@ -63,23 +62,11 @@ class SAGADMM(VarianceReduced[SAGState]):
 
     Parameters
     ----------
-    beta : float, "auto" or Continuation
-        Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
-    batch_size : int or "auto"
-        Rows in a mini-batch; "auto" takes about 2 Lmax / Lf: more rows allow no longer steps.
-    n_inner : int, optional
-        Steps per epoch; by default two passes over the data.
     curvature : float or "auto"
         L in the x2 step; by default Lmax in the form "points", as in the paper, and
         Lf + 4 delta(b) Lmax in the form "gradients". Experiments often tune it.
         Lf and Lmax are Lipschitz constants of the gradient, of the mean loss and of the worst row;
         delta(b) is the variance factor of a mini-batch, 1 / b for single rows.
-    sampling : {"blocks", "rows"}
-        Batches of consecutive runs of rows, or of single rows as in the paper.
-    warm_start_passes : float, default=0
-        Passes of STOC-ADMM before the first epoch; 3 in the experiments of the ACC-SADMM paper.
-    returns : {"last", "ergodic"}
-        Which point is the output: the last iterate, or the uniform average of all inner iterates.
     form : {"gradients", "points"}
         Center of the x2 step: the present x2, or the mean of the stored points as published.
 
@@ -124,16 +111,9 @@ class SAGADMM(VarianceReduced[SAGState]):
         mean = defaults.lipschitz_mean(problem, workspace)
         return mean + 4 * defaults.batch_curvature(problem, runs, workspace)
 
-    def start(
-        self,
-        problem: Problem,
-        x: Pair | None = None,
-        dual: Array | None = None,
-        workspace: Workspace | None = None,
-        deadline: Deadline = NEVER,
-    ) -> SAGState:
-        """Return the state before the first epoch; nothing of the start is changed."""
-        return SAGState(**self.first_state(problem, x, dual, workspace))
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> SAGState:
+        """Return the state before the first epoch."""
+        return SAGState(x, x, lam, **self.numbers(p, workspace))
 
     def epoch(self, problem: Problem, state: SAGState, rng: np.random.Generator) -> None:
         """Take ``n_inner`` steps; the first epoch begins with a pass that fills the tables."""

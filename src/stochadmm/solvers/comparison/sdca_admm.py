@@ -31,13 +31,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.clock import NEVER, Deadline
+from ...base.clock import NEVER
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...operators import squared_norm
 from ...problem import Pair, Problem
 from ...risk.sampling import Runs
-from .._base import State, register, start_point
+from .._base import State, register
 from .._steps import tightness
 from ._dual_blocks import (
     DualBlocks,
@@ -100,39 +100,30 @@ class SDCAADMM(DualBlocks[SDCAState]):
         super().__post_init__()
         check_positive("rho", self.rho, "auto", "search")
 
-    def start(
-        self,
-        problem: Problem,
-        x: Pair | None = None,
-        dual: Array | None = None,
-        workspace: Workspace | None = None,
-        deadline: Deadline = NEVER,
-    ) -> SDCAState:
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> SDCAState:
         """Return the state before the first epoch; dual variables are derivatives at the start."""
-        point, multiplier = start_point(problem, x, dual)
-        f2: Any = problem.f2
-        workspace = workspace or Workspace()
-        runs = partition(problem, self.batch_size, workspace)
-        derivatives, balance = first_derivatives(f2, point.x2)
+        f2: Any = p.f2
+        runs = partition(p, self.batch_size, workspace)
+        derivatives, balance = first_derivatives(f2, x.x2)
         # the primal and the dual part of the distance to a solution, |w|^2 / scale and
         # scale sum_I eta_I |u_I|^2, are equal
         scale = 1 / (balance * float(block_norms2(f2, runs, workspace).mean()) ** 0.5)
         if self.rho == "search":
-            return search(self, "rho", scale / f2.n_terms, problem, point, multiplier, workspace)
+            return search(self, "rho", scale / f2.n_terms, p, x, lam, workspace)
         if self.rho != "auto":
             scale = float(self.rho) * f2.n_terms
-        gradient = residual(problem, derivatives, multiplier)
-        dual2 = np.zeros_like(point.x2)
-        if problem.h2 is not None:  # a subgradient of h2, that of the solution at the solution
-            aim = point.x2 - gradient
-            dual2 = aim - problem.h2.prox(aim, 1.0)
-        sigma = 1 / (scale * self._spread(problem, workspace))
+        gradient = residual(p, derivatives, lam)
+        dual2 = np.zeros_like(x.x2)
+        if p.h2 is not None:  # a subgradient of h2, that of the solution at the solution
+            aim = x.x2 - gradient
+            dual2 = aim - p.h2.prox(aim, 1.0)
+        sigma = 1 / (scale * self._spread(p, workspace))
         return SDCAState(
+            x,
+            x,
+            lam,
+            sigma,
             workspace=workspace,
-            x=point,
-            output=point,
-            dual=multiplier,
-            beta=sigma,
             derivatives=derivatives,
             dual2=dual2,
             residual=gradient + dual2,

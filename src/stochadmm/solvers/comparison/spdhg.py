@@ -32,13 +32,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...operators import squared_norm
 from ...problem import Pair, Problem
 from ...risk.sampling import Runs
-from .._base import State, register, start_point
+from .._base import State, register
 from .._steps import Average, check_returns, tightness
 from ._dual_blocks import (
     DualBlocks,
@@ -103,33 +102,22 @@ class SPDHG(DualBlocks[SPDHGState]):
         check_positive("balance", self.balance, "auto", "search")
         check_returns(self.returns)
 
-    def start(
-        self,
-        problem: Problem,
-        x: Pair | None = None,
-        dual: Array | None = None,
-        workspace: Workspace | None = None,
-        deadline: Deadline = NEVER,
-    ) -> SPDHGState:
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> SPDHGState:
         """Return the state before the first epoch; dual variables are derivatives at the start."""
-        point, multiplier = start_point(problem, x, dual)
-        f2: Any = problem.f2
-        workspace = workspace or Workspace()
-        derivatives, balance = first_derivatives(f2, point.x2)
+        f2: Any = p.f2
+        derivatives, balance = first_derivatives(f2, x.x2)
         if self.balance == "search":
-            return search(self, "balance", balance, problem, point, multiplier, workspace)
+            return search(self, "balance", balance, p, x, lam, workspace)
         if self.balance != "auto":
             balance = float(self.balance)
-        pull = residual(problem, derivatives, multiplier)
-        sigma, _, tau = _steps(
-            problem, partition(problem, self.batch_size, workspace), balance, workspace
-        )
+        pull = residual(p, derivatives, lam)
+        sigma, _, tau = _steps(p, partition(p, self.batch_size, workspace), balance, workspace)
         return SPDHGState(
+            x,
+            x,
+            lam,
+            sigma,
             workspace=workspace,
-            x=point,
-            output=point,
-            dual=multiplier,
-            beta=sigma,
             derivatives=derivatives,
             pull=pull,
             ahead=pull,

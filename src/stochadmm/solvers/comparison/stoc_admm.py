@@ -33,8 +33,8 @@ import numpy as np
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...problem import Problem
-from .._base import State, register
-from ._fresh_batches import FreshBatches, FreshState, Plan, check_eigen, structure_eigen
+from .._base import register
+from ._stochastic import FreshBatches, FreshState, Plan, check_eigen, structure_eigen
 
 FORMS = ("linearized", "exact")
 STEPS = ("smooth", "sqrt", "strong")
@@ -47,24 +47,6 @@ class StocADMM(FreshBatches[FreshState]):
 
     Parameters
     ----------
-    beta : float, "auto" or Continuation
-        Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
-    batch_size : int or "auto"
-        Rows in a mini-batch; "auto" takes about 2 Lmax / Lf: more rows allow no longer steps.
-    n_inner : int, optional
-        Steps per epoch; by default two passes over the data.
-    growth : float or "auto"
-        c in the weights w_k below; by default the noise of the gradients over the distance to a
-        solution, both estimated from the data.
-    curvature : float or "auto"
-        L in the weights w_k below; by default Lf + 4 delta(b) Lmax, safe for any noise that the
-        loss itself makes. Experiments often tune it.
-        Lf and Lmax are Lipschitz constants of the gradient, of the mean loss and of the worst row;
-        delta(b) is the variance factor of a mini-batch, 1 / b for single rows.
-    sampling : {"blocks", "rows"}
-        Batches of consecutive runs of rows, or of single rows as in the paper.
-    returns : {"ergodic", "last"}
-        Which point is the output: the uniform average of all iterates, or the last one.
     step : {"smooth", "sqrt", "strong"}
         How step sizes shrink: ``1 / (w_k + beta |A2|^2)`` in step k, with w_k = L + c sqrt(k) for
         smooth losses, max(L, c sqrt(k)), or L + c k for losses strongly convex with modulus c.
@@ -145,17 +127,3 @@ class StocADMM(FreshBatches[FreshState]):
             "turned": turned.astype(p.dtype),
             "spectrum": values.astype(p.dtype),
         }
-
-
-def warm_start(
-    problem: Problem, state: State, rng: np.random.Generator, passes: float, solver: StocADMM
-) -> None:
-    """Replace the start of another method by some passes of STOC-ADMM, and charge them."""
-    first = solver.start(problem, state.x, state.dual, state.workspace)
-    first.engine = state.engine
-    runs = solver.runs(problem, state.workspace)
-    first.n_inner = max(1, round(passes * problem.f2.n_terms / runs.batch_size))
-    solver.epoch(problem, first, rng)
-    state.x, state.dual = first.x, first.dual
-    state.n_passes += first.n_passes
-    state.n_gradients += first.n_gradients

@@ -33,7 +33,6 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
@@ -41,11 +40,17 @@ from ...problem import Pair, Problem
 from ...risk.gradients import Anchored
 from .. import _adaptive as adaptive
 from .._adaptive import Adaptive
-from .._base import register, start_point
+from .._base import register
 from .._mini_batches import mini_batches, snapshot
 from .._steps import Continuation
-from ._fresh_batches import check_eigen, structure_eigen
-from ._variance_reduced import ReducedState, VarianceReduced, compiled_steps, reference_steps
+from ._stochastic import (
+    ReducedState,
+    VarianceReduced,
+    check_eigen,
+    compiled_steps,
+    reference_steps,
+    structure_eigen,
+)
 
 
 @dataclass
@@ -64,23 +69,11 @@ class SVRGADMM(VarianceReduced[SVRGState]):
 
     Parameters
     ----------
-    beta : float, "auto" or Continuation
-        Penalty parameter of the augmented Lagrangian; "auto" estimates it from the data.
-    batch_size : int or "auto"
-        Rows in a mini-batch; "auto" takes about 2 Lmax / Lf: more rows allow no longer steps.
-    n_inner : int, optional
-        Steps per epoch; by default two passes over the data.
     curvature : float or "auto"
         The x2 step size is ``1 / (curvature + beta |A2|^2)``; by default Lf + 8 delta(b) Lmax.
         Experiments often tune it.
         Lf and Lmax are Lipschitz constants of the gradient, of the mean loss and of the worst row;
         delta(b) is the variance factor of a mini-batch, 1 / b for single rows.
-    sampling : {"blocks", "rows"}
-        Batches of consecutive runs of rows, or of single rows as in the paper.
-    warm_start_passes : float, default=0
-        Passes of STOC-ADMM before the first epoch; 3 in the experiments of the ACC-SADMM paper.
-    returns : {"last", "ergodic"}
-        Which point is the output: the last iterate, or the uniform average of all inner iterates.
     strongly_convex : bool, default=False
         Restart every epoch from the means; needs h2 absent.
     step : {"expected", "adaptive"}
@@ -122,34 +115,28 @@ class SVRGADMM(VarianceReduced[SVRGState]):
         if self.strongly_convex:
             check_strongly_convex(problem, self.name)
 
-    def start(
-        self,
-        problem: Problem,
-        x: Pair | None = None,
-        dual: Array | None = None,
-        workspace: Workspace | None = None,
-        deadline: Deadline = NEVER,
-    ) -> SVRGState:
-        """Return the state before the first epoch; nothing of the start is changed."""
-        if self.step == "adaptive" and adaptive.why_not(problem) is None:
-            point, multiplier = start_point(problem, x, dual)
-            local, beta = adaptive.first(problem, cast(float | str, self.beta))
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> SVRGState:
+        """Return the state before the first epoch."""
+        why_not = adaptive.why_not(p) if self.step == "adaptive" else None
+        if self.step == "adaptive" and why_not is None:
+            local, beta = adaptive.first(p, cast(float | str, self.beta))
+            notes = {"step": "adaptive", "returns": self.returns}
             return SVRGState(
-                workspace=workspace or Workspace(),
-                x=point,
-                output=point,
-                dual=multiplier,
-                beta=beta,
+                x,
+                x,
+                lam,
+                beta,
+                workspace=workspace,
                 n_inner=0,
                 curvature=0.0,
-                x_tilde=point,
+                x_tilde=x,
                 local=local,
-                notes={"step": "adaptive", "returns": self.returns},
+                notes=notes,
             )
-        first = self.first_state(problem, x, dual, workspace)
-        if self.step == "adaptive":
-            first["notes"]["not_adaptive"] = adaptive.why_not(problem)
-        return SVRGState(**first, x_tilde=first["x"])
+        s = SVRGState(x, x, lam, x_tilde=x, **self.numbers(p, workspace))
+        if why_not is not None:
+            s.notes["not_adaptive"] = why_not
+        return s
 
     def epoch(self, problem: Problem, state: SVRGState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""

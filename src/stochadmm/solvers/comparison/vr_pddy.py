@@ -33,7 +33,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...operators import squared_norm
@@ -41,7 +40,7 @@ from ...problem import Pair, Problem
 from ...risk.gradients import Loopless
 from ...risk.sampling import Runs
 from .. import defaults
-from .._base import Solver, State, register, start_point
+from .._base import Solver, State, register
 from .._steps import Average, check_exact_x1, check_returns, tightness
 from ._primal_dual import check_positive, dual_step, pull_back
 
@@ -136,32 +135,23 @@ class VRPDDY(Solver[PDDYState]):
         curvature = mean + (6 if self.step == "proved" else 2) * noise
         return 1 / (curvature or 1.0)
 
-    def start(
-        self,
-        problem: Problem,
-        x: Pair | None = None,
-        dual: Array | None = None,
-        workspace: Workspace | None = None,
-        deadline: Deadline = NEVER,
-    ) -> PDDYState:
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> PDDYState:
         """Return the state before the first epoch."""
-        point, multiplier = start_point(problem, x, dual)
-        workspace = workspace or Workspace()
-        runs = self.runs(problem, workspace)
-        step = self.length(problem, runs, workspace)
+        runs = self.runs(p, workspace)
+        step = self.length(p, runs, workspace)
         if self.sigma == "auto":
-            a2 = squared_norm(problem.A2, workspace)
+            a2 = squared_norm(p.A2, workspace)
             sigma = 1 / (step * a2) if a2 > 0 else 1.0
         else:
             sigma = float(self.sigma)
-        n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
+        n_inner = defaults.n_inner(p.f2.n_terms, runs.batch_size, self.n_inner)
         return PDDYState(
+            x,
+            x,
+            lam,
+            sigma,
             workspace=workspace,
-            x=point,
-            output=point,
-            dual=multiplier,
-            beta=sigma,
-            lead=point.x2,
+            lead=x.x2,
             step=step,
             n_inner=n_inner,
             mean=Average.empty(),

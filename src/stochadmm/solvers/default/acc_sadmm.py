@@ -23,7 +23,6 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ...base.capabilities import Has, has_members, offers
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.validation import is_whole
 from ...base.workspace import Workspace
@@ -34,7 +33,7 @@ from ...risk.sampling import Runs
 from .. import _adaptive as adaptive
 from .. import defaults
 from .._adaptive import THETA2, Adaptive
-from .._base import Solver, State, register, start_point
+from .._base import Solver, State, register
 from .._mini_batches import MiniBatches, has_metric, mini_batches, snapshot, step_metric
 from .._steps import lengths, slowed_down, step1, step2
 
@@ -312,50 +311,39 @@ class AccSADMM(Solver[AccState]):
 
     # ---------------------------------------------------------------- the method
 
-    def start(
-        self,
-        problem: Problem,
-        x: Pair | None = None,
-        dual: Array | None = None,
-        workspace: Workspace | None = None,
-        deadline: Deadline = NEVER,
-    ) -> AccState:
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> AccState:
         """Return the state before the first epoch; nothing of the start is changed."""
-        point, multiplier = start_point(problem, x, dual)
-        workspace = workspace or Workspace()
-        if self.adapts(problem):
-            local, beta = adaptive.first(problem, self.beta)
+        if self.adapts(p):
+            local, beta = adaptive.first(p, self.beta)
             return AccState(
+                x,
+                x,
+                lam,
+                beta,
                 workspace=workspace,
-                x=point,
-                output=point,
-                dual=multiplier,
-                beta=beta,
-                y=point,
-                x_tilde=point,
-                lam_tilde=multiplier,
+                y=x,
+                x_tilde=x,
+                lam_tilde=lam,
                 n_inner=0,
                 curvature=0.0,
                 local=local,
                 notes={"metric": "none", "step": "adaptive"},
             )
-        beta = defaults.beta(problem, self.beta, workspace)
-        runs = self.runs(problem, workspace)
-        n_inner = defaults.n_inner(problem.f2.n_terms, runs.batch_size, self.n_inner)
-        schedule = self.schedule(problem)
+        beta = defaults.beta(p, self.beta, workspace)
+        runs = self.runs(p, workspace)
+        n_inner = defaults.n_inner(p.f2.n_terms, runs.batch_size, self.n_inner)
+        schedule = self.schedule(p)
         if schedule.theta2 is None and n_inner <= max(2.0, schedule.tau):
             raise ValueError(
                 f"n_inner is {n_inner}, expected at least 3 and more than tau; use a smaller "
                 "batch_size"
             )
-        kind = self.kind(problem)
+        kind = self.kind(p)
         if kind != "none":
-            check_exact_step(problem, kind)
+            check_exact_step(p, kind)
         _, theta2 = schedule.theta(0, n_inner)
         weight = (
-            self.kappa
-            if kind in ("data", "hessian")
-            else self.weight(problem, runs, theta2, workspace)
+            self.kappa if kind in ("data", "hessian") else self.weight(p, runs, theta2, workspace)
         )
         notes = {
             "metric": kind,
@@ -367,16 +355,16 @@ class AccSADMM(Solver[AccState]):
             "sampling": self.sampling,
         }
         if self.step == "adaptive":
-            notes["not_adaptive"] = adaptive.why_not(problem)
+            notes["not_adaptive"] = adaptive.why_not(p)
         return AccState(
+            x,
+            x,
+            lam,
+            beta,
             workspace=workspace,
-            x=point,
-            output=point,
-            dual=multiplier,
-            beta=beta,
-            y=point,
-            x_tilde=point,
-            lam_tilde=multiplier,
+            y=x,
+            x_tilde=x,
+            lam_tilde=lam,
             n_inner=n_inner,
             curvature=weight,
             notes=notes,

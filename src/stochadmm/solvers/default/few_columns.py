@@ -13,13 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...forms.few_columns import ColumnLimits, column_form
 from ...problem import Pair, Problem
 from ...risk.evaluation import Evaluation
-from .._base import Solver, register, start_point
+from .._base import Solver, register
 from .small import SmallState
 
 
@@ -52,23 +51,15 @@ class FewColumns(Solver[SmallState]):
         """Return why columns are not held one by one, or too many."""
         return self.limits.why_not(problem, workspace or Workspace())
 
-    def start(
-        self,
-        problem: Problem,
-        x: Pair | None = None,
-        dual: Array | None = None,
-        workspace: Workspace | None = None,
-        deadline: Deadline = NEVER,
-    ) -> SmallState:
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> SmallState:
         """Return the state before the first epoch."""
-        point, multiplier = start_point(problem, x, dual)
         return SmallState(
-            x=point,
-            output=point,
-            dual=multiplier,
-            beta=1.0,
+            x,
+            x,
+            lam,
+            1.0,
             one_step=True,
-            workspace=workspace or Workspace(),
+            workspace=workspace,
         )
 
     def epoch(self, problem: Problem, state: SmallState, rng: np.random.Generator) -> None:

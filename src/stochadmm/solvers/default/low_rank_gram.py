@@ -22,7 +22,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...base.capabilities import Has
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...low_rank import (
@@ -44,7 +43,7 @@ from ...problem import Pair, Problem, objective_at_zero
 from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.finite_sum import as_finite_sum
 from ...risk.moments import in_free_bases, patterns
-from .._base import Solver, State, own_state, register, start_point
+from .._base import Solver, State, own_state, register
 
 
 @dataclass(frozen=True)
@@ -140,29 +139,21 @@ class LowRankGram(Solver[LowRankState]):
             return f"Gram matrices of {f2.n_columns} columns are too large"
         return None
 
-    def start(
-        self,
-        problem: Problem,
-        x: Pair | None = None,
-        dual: Array | None = None,
-        workspace: Workspace | None = None,
-        deadline: Deadline = NEVER,
-    ) -> LowRankState:
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> LowRankState:
         """Read the moments of the rows and return the state before the first epoch."""
-        point, multiplier = start_point(problem, x, dual)
-        point, workspace = problem.feasible(point), workspace or Workspace()
-        f2, form = as_finite_sum(problem.f2), workspace.once(read, problem)
+        x = p.feasible(x)
+        f2, form = as_finite_sum(p.f2), workspace.once(read, p)
         made_of = f2, form.rows.tobytes(), form.free.tobytes()
         new = not workspace.rows.holds(reduced_moments, *made_of)
         known, quadratic, passes = workspace.rows.once(reduced_moments, *made_of)
-        at = known.shifted(point.x2.astype(np.float64))[form.rows]
+        at = known.shifted(x.x2.astype(np.float64))[form.rows]
         splitting = self._splitting(form, quadratic)
-        splitting.begin(at, form.subgradients(None if dual is None else multiplier))
+        splitting.begin(at, form.subgradients(lam))
         state = LowRankState(
-            x=point,
-            output=point,
-            dual=multiplier,
-            beta=1.0,
+            x,
+            x,
+            lam,
+            1.0,
             bound=-np.inf,
             workspace=workspace,
             moments=known,
@@ -170,10 +161,10 @@ class LowRankGram(Solver[LowRankState]):
             splitting=splitting,
             best=at,
             upper=quadratic.value(at) + form.penalty(at),
-            floor=1e-3 * abs(objective_at_zero(problem, workspace)),
+            floor=1e-3 * abs(objective_at_zero(p, workspace)),
             n_passes=new * passes,
         )
-        state.cache = self._first_pass(f2, state, point.x2)
+        state.cache = self._first_pass(f2, state, x.x2)
         bounds = QuadraticBound(quadratic, form)
         self._look(state, form, bounds, 0.0)
         self._prove(state, bounds, 0.0)

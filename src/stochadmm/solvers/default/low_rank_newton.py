@@ -19,7 +19,6 @@ import numpy as np
 
 from ..._newton import TiltedSearch
 from ...base.capabilities import Has
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...data import CSR
@@ -42,7 +41,7 @@ from ...problem import Pair, Problem, objective_at_zero
 from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.finite_sum import as_finite_sum
 from ...second_order import is_quadratic
-from .._base import Solver, State, own_state, register, start_point
+from .._base import Solver, State, own_state, register
 
 
 @dataclass(frozen=True)
@@ -147,46 +146,38 @@ class LowRankNewton(Solver[CurvedState]):
     def _by_blocks(self, f2: FiniteSum, form: Form) -> bool:
         return is_block_by_block(f2, form, self.options.blocks)
 
-    def start(
-        self,
-        problem: Problem,
-        x: Pair | None = None,
-        dual: Array | None = None,
-        workspace: Workspace | None = None,
-        deadline: Deadline = NEVER,
-    ) -> CurvedState:
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> CurvedState:
         """Return the state before the first epoch."""
-        point, multiplier = start_point(problem, x, dual)
-        point = problem.feasible(point)
-        f2, form = as_finite_sum(problem.f2), read(problem)
+        x = p.feasible(x)
+        f2, form = as_finite_sum(p.f2), read(p)
         blocks = self._by_blocks(f2, form)
         loss: CurvedLoss = (
             BlockwiseLoss(f2, form.rows, form.free, self.options.blocks)
             if blocks
             else CurvedLoss(f2, form.rows, form.free, self.options.newton.free_steps)
         )
-        x2 = point.x2.astype(np.float64)
+        x2 = x.x2.astype(np.float64)
         free = loss.columns.inner_free(x2[form.free])
-        given = form.subgradients(None if dual is None else multiplier)
+        given = form.subgradients(lam)
         state = CurvedState(
-            x=point,
-            output=point,
-            dual=multiplier,
-            beta=1.0,
+            x,
+            x,
+            lam,
+            1.0,
             bound=-np.inf,
-            workspace=workspace or Workspace(),
+            workspace=workspace,
         )
-        if self._passes_are_cheap(f2) and x is None and not blocks:
+        if self._passes_are_cheap(f2) and not x2.any() and not blocks:
             state.first = Fista(loss, form, self.options.fista, self.options.newton.dual)
             state.first.begin(x2[form.rows], free, given)
         else:
             state.second = self._second(loss, form)
             state.second.begin(x2[form.rows], free, given)
         if state.second is not None and blocks:
-            state.cache = _snapshot(form, state.second, point.x2)
+            state.cache = _snapshot(form, state.second, x.x2)
             state.n_passes = state.n_gradients = loss.reads
             return state
-        state.cache = f2.evaluate(point.x2)
+        state.cache = f2.evaluate(x.x2)
         state.n_passes, state.n_gradients = loss.reads + 1, loss.reads + 1
         return state
 

@@ -12,14 +12,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...forms.small import SmallForm, SmallLimits, small_forms
 from ...kernels.small import SmallFound, SmallProblem
 from ...problem import Pair, Problem
 from ...risk.evaluation import Evaluation
-from .._base import Solver, State, register, start_point
+from .._base import Solver, State, register
 
 
 @dataclass
@@ -70,24 +69,16 @@ class Small(Solver[SmallState]):
         """Return why the problem is not small, or not made of parts that compiled loops know."""
         return self.limits.why_not(problem, workspace)
 
-    def start(
-        self,
-        problem: Problem,
-        x: Pair | None = None,
-        dual: Array | None = None,
-        workspace: Workspace | None = None,
-        deadline: Deadline = NEVER,
-    ) -> SmallState:
+    def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> SmallState:
         """Return the state before the first epoch."""
-        point, multiplier = start_point(problem, x, dual)
         return SmallState(
-            x=point,
-            output=point,
-            dual=multiplier,
-            beta=1.0,
+            x,
+            x,
+            lam,
+            1.0,
             own_bound=True,
             one_step=True,
-            workspace=workspace or Workspace(),
+            workspace=workspace,
         )
 
     def epoch(self, problem: Problem, state: SmallState, rng: np.random.Generator) -> None:
