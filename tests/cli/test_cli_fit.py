@@ -270,6 +270,27 @@ def test_a_model_of_a_newer_version_is_refused(run, table, tmp_path):
     assert done.exit_code == 2 and "format 99" in done.stderr and "upgrade" in done.stderr
 
 
+def test_a_model_whose_plain_values_were_changed_is_refused(run, table, tmp_path):
+    run("fit", "train.csv", *LABEL, "--alpha", "0.05")
+    path = tmp_path / "model" / "model.json"
+    path.write_text(path.read_text().replace('"region"', '"label"'))
+    done = run("predict", "model", "train.csv")
+    assert done.exit_code == 2 and "model.json was changed since" in done.stderr
+
+
+def test_names_are_texts_to_spreadsheets_and_terminals(run, tmp_path):
+    rng = np.random.default_rng(0)
+    names = ["=1+1", "@SUM(A1)", "-x", "-5", "a\x1b[2J"]
+    rows = rng.standard_normal((40, 6)).tolist()
+    write(tmp_path / "train.csv", [*names, "y"], rows)
+    done = run("fit", "train.csv", "--target", "y", "--alpha", "0.01")
+    assert done.exit_code == 0, done.stderr
+    found = [row["column"] for row in read("model/coefficients.csv")][1:]
+    assert found == ["'=1+1", "'@SUM(A1)", "'-x", "-5", "a[2J"]
+    assert "\x1b" not in (tmp_path / "model" / "report.html").read_text()
+    assert run("predict", "model", "train.csv").exit_code == 0
+
+
 def test_an_unwritable_place_is_told_before_nothing_is_lost(run, table, tmp_path):
     (tmp_path / "file").write_text("")
     done = run("fit", "train.csv", *LABEL, "--alpha", "0.05", "--out", "file/model")

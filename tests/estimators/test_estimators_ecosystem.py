@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.compose import ColumnTransformer
+from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -27,6 +28,22 @@ def test_grid_search_over_strength_and_structure():
     search = GridSearchCV(sa.GraphFusedRegressor(), grid, cv=3).fit(X, y)
     assert search.best_score_ > 0.7
     assert cross_val_score(sa.GraphFusedClassifier(), X, y > 0, cv=3, n_jobs=1).mean() > 0.7
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        sa.SparseLogisticClassifier(0.02),
+        sa.OverlappingGroupRegressor(0.02, groups=[[0, 1], [2, 3], [4, 5]]),
+        sa.TrendFilterRegressor(0.02),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_selection_keeps_every_coefficient_that_is_not_zero(model):
+    X, y = sample()
+    y = y > 0 if isinstance(model, sa.SparseLogisticClassifier) else y
+    kept = SelectFromModel(model).fit(X, y).get_support()
+    np.testing.assert_array_equal(kept, np.ravel(model.fit(X, y).coef_) != 0)
 
 
 def test_names_pass_through_pipelines_to_groups_and_edges():

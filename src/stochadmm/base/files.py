@@ -6,10 +6,11 @@ uncompressed; what they declare is compared with what they hold before any memor
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -23,6 +24,8 @@ from numpy.typing import NDArray
 
 LONGEST = 100
 """Characters of a file's name in that of its unfinished copy: 255 bytes are allowed."""
+CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""Characters that are commands to terminals."""
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -107,6 +110,36 @@ def write_text(path: str | Path, text: str) -> Path:
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return path
+
+
+def write_rows(file: IO[str], rows: Iterable[Iterable[Any]]) -> None:
+    r"""Write rows of a table as CSV, with texts that programs only show.
+
+    Spreadsheets run what begins like a formula: a quote before it keeps it a text. Terminals obey
+    escape sequences: control characters but tabs and ends of lines are left out.
+
+    Examples
+    --------
+    >>> import io
+    >>> from stochadmm.base.files import write_rows
+    >>> write_rows(file := io.StringIO(), [["=1+1", "-5", -0.5, "a\x1b[2J"]])
+    >>> file.getvalue()
+    "'=1+1,-5,-0.5,a[2J\n"
+    """
+    csv.writer(file, lineterminator="\n").writerows(map(_cell, row) for row in rows)
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    text = CONTROLS.sub("", value)
+    if text[:1] not in ("=", "+", "-", "@", "\t"):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return "'" + text
+    return text
 
 
 def _flush(path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import hashlib
 import json
 import os
 import shutil
@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stochadmm.base.files import read_arrays, write_arrays
-from stochadmm.base.protocols import Array
-
+from ..base.files import CONTROLS, read_arrays, write_arrays, write_rows
+from ..base.protocols import Array
 from ..losses import FOR_NUMBERS
 from ._columns import Table
 from ._design import Design
@@ -27,6 +26,11 @@ if TYPE_CHECKING:
     from ._terms import TermDesign
 
 FORMAT = 1
+
+
+def _checksum(plain: dict[str, Any]) -> str:
+    """Return a checksum of plain values as JSON, which does not depend on its layout."""
+    return hashlib.sha256(json_text(plain).encode()).hexdigest()
 
 
 def check_place(folder: Path, overwrite: bool) -> None:
@@ -123,17 +127,19 @@ class SavedModel:
             **self.design.as_plain(),
             "facts": self.facts,
         }
+        plain = {"checksum": _checksum(plain), **plain}
         (folder / "model.json").write_text(json_text(plain, indent=2) + "\n", encoding="utf-8")
         write_arrays(folder / "model.npz", {"coef": self.coef, "intercept": self.intercept})
         with open(folder / "coefficients.csv", "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            outputs = self.outputs
-            writer.writerow(["column", *outputs])
-            writer.writerow(["(intercept)", *map(repr, self.intercept.tolist())])
-            for name, row in zip(self.design.names, self.coef.T.tolist(), strict=True):
-                writer.writerow([name, *map(repr, row)])
+            named = zip(self.design.names, self.coef.T.tolist(), strict=True)
+            rows = [
+                ["(intercept)", *self.intercept.tolist()],
+                *([name, *row] for name, row in named),
+            ]
+            write_rows(file, [["column", *self.outputs], *rows])
         if report is not None:
-            (folder / "report.html").write_text(report, encoding="utf-8")
+            text = CONTROLS.sub("", report)
+            (folder / "report.html").write_text(text, encoding="utf-8")
 
     @property
     def outputs(self) -> list[str]:
@@ -159,6 +165,8 @@ class SavedModel:
                 f"{folder} was written by another version of stochadmm (format {version}, "
                 f"expected {FORMAT}); upgrade stochadmm, or fit again"
             )
+        if plain.pop("checksum", None) != _checksum(plain):
+            raise ValueError(f"{folder}/model.json was changed since it was written; fit again")
         try:
             arrays = read_arrays(folder / "model.npz")
             coef, intercept = arrays["coef"], arrays["intercept"]

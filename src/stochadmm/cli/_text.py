@@ -12,11 +12,11 @@ import sys
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
-from stochadmm.base.files import replacing
-
+from ..base.files import replacing, write_rows
 from ._columns import ANYTHING, Expected, Table, check_names, is_number, texts, typed
 
 OTHERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -197,19 +197,13 @@ def write_table(out: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
     if out == "-":
         if sys.stdout is None:
             raise OSError("standard output is closed; name a file with --out")
-        _write_rows(sys.stdout, header, rows)
+        write_rows(sys.stdout, chain([header], rows))
         return
     try:
         with (
             replacing(out) as temporary,
             open(temporary, "w", encoding="utf-8", newline="") as file,
         ):
-            _write_rows(file, header, rows)
+            write_rows(file, chain([header], rows))
     except OSError as error:
         raise OSError(f"cannot write {out} ({error.strerror or error}); name another") from error
-
-
-def _write_rows(file: TextIO, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)

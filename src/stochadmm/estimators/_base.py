@@ -84,6 +84,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
     random_state: Any = 0
     verbose: bool | int = False
 
+    penalty = "l1"  # so that SelectFromModel keeps what is not zero, not what is above the mean
     _top = 1.0  # first alpha of a grid over the largest useful one
     _last_digits = True  # whether small fits go on to rounding error
     _last_strength = None  # alpha of the last fit, None before it

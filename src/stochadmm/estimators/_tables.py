@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
 import json
 from pathlib import Path
@@ -14,6 +13,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from ..base.capabilities import Has, offers
+from ..base.files import write_rows
 from ..base.protocols import Array
 from ..run.result import Result
 from ..terms._columns import as_frame
@@ -111,9 +111,7 @@ class Tables:
         with open(path, "w", encoding="utf-8", newline="") as file:
             if kind == "csv":
                 rows = _rows(self)
-                writer = csv.DictWriter(file, list(rows[0]))
-                writer.writeheader()
-                writer.writerows(rows)
+                write_rows(file, [list(rows[0]), *(row.values() for row in rows)])
             elif kind == "json":
                 json.dump(self._as_json(), file, indent=1, default=str)
             else:
