@@ -4,6 +4,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -31,8 +32,9 @@ idx n_terms();
 
 template <class T> Array<T> array_of(nb::handle value, const char *name) {
   Array<T> made;
-  if (!nb::try_cast(value, made, false)) {
-    Text how = std::is_const_v<T> ? "contiguous " : "writable, contiguous ";
+  // numbers at odd addresses are undefined behaviour
+  if (!nb::try_cast(value, made, false) || (uintptr_t)made.data() % alignof(T)) {
+    Text how = std::is_const_v<T> ? "aligned, contiguous " : "writable, aligned, contiguous ";
     throw nb::type_error((Text(name) + ": expected a " + how + type_name<T>() + " array").c_str());
   }
   return made;

@@ -12,6 +12,8 @@ from scipy import sparse
 import stochadmm as sa
 from stochadmm.data import as_rows
 from stochadmm.data.rows import Blocking
+from stochadmm.kernels import extension
+from stochadmm.kernels.columns import squares
 
 
 def solve(X, y, method="auto"):
@@ -100,3 +102,32 @@ def test_no_copy_of_a_map_is_made(tmp_path):
         timeout=300,
     )
     assert int(done.stdout) < X.nbytes // 2
+
+
+def at_an_odd_address(array):
+    """Return the same numbers, one byte beside where a processor wants them."""
+    own = np.frombuffer(bytearray(array.nbytes + 1), array.dtype, array.size, offset=1)
+    own[:] = array.ravel()
+    assert not own.flags.aligned
+    return own.reshape(array.shape)
+
+
+@pytest.mark.parametrize("method", ["auto", "acc-sadmm"])
+def test_numbers_at_odd_addresses_are_copied_where_they_come_in(data, method):
+    X, y, _ = data
+    csr = sparse.csr_array(X)
+    odd = sparse.csr_array(X)
+    odd.data, odd.indices = at_an_odd_address(csr.data), at_an_odd_address(csr.indices)
+    for plain, other in ((X, at_an_odd_address(X)), (csr, odd)):
+        f2 = sa.FiniteSum(sa.Logistic(), other, at_an_odd_address(y))
+        parts = [f2.y, f2.X] if f2.storage == "dense" else [f2.y, f2.X.data, f2.X.indices]
+        assert all(part.flags.aligned for part in parts)
+        one, two = solve(plain, y, method), solve(other, at_an_odd_address(y), method)
+        np.testing.assert_array_equal(one.x2, two.x2)
+
+
+def test_kernels_refuse_numbers_at_odd_addresses():
+    if not extension.available():
+        pytest.skip("no compiled kernels")
+    with pytest.raises(TypeError, match="aligned"):
+        squares(at_an_odd_address(np.ones((3, 2))))

@@ -213,7 +213,8 @@ def as_csr(matrix: Any, name: str) -> Any:
     given = matrix.tocsr()
     made = sparse.csr_array(given.shape, dtype=given.dtype)  # whose flags are not yet known
     used = given.indptr[-1]
-    made.data, made.indices, made.indptr = given.data[:used], given.indices[:used], given.indptr
+    arrays = given.data[:used], given.indices[:used], given.indptr
+    made.data, made.indices, made.indptr = (np.require(a, requirements="A") for a in arrays)
     if not made.has_canonical_format:
         made = made.copy()
         made.sum_duplicates()

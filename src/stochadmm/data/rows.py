@@ -548,7 +548,7 @@ def checked_rows(X: Any, notes: list[str]) -> Rows:
         return CSRRows(X)
     if not X.flags.c_contiguous:
         notes.append("X copied to row-major order")
-        X = np.ascontiguousarray(X)
+    X = np.require(X, requirements=["C", "A"])  # numbers at odd addresses are copied too
     if X.nbytes <= 1 << 20:  # read in no time as it is
         return DenseRows(X)
     some = np.ascontiguousarray(X[:: max(1, len(X) // 500)])

@@ -33,6 +33,7 @@ def check_targets(loss: Any, y: Any, n_rows: int, dtype: np.dtype[Any]) -> Array
         raise ValueError("y contains NaN or infinite values; remove these rows")
     elif np.issubdtype(y.dtype, np.integer):
         y = y.astype(dtype)
+    y = np.require(y, requirements="A")
     if not np.issubdtype(y.dtype, np.floating):
         return np.asarray(y)
     if too_coarse(dtype, [y]):
