@@ -7,7 +7,7 @@ import pytest
 
 import stochadmm as sa
 from stochadmm.base.workspace import Workspace
-from stochadmm.certificates.rounding_bound import charge
+from stochadmm.certificates.charge import charge
 from stochadmm.forms.one_block import one_block
 
 OUTPUTS = {

@@ -10,6 +10,7 @@ from scipy import sparse
 
 import stochadmm as sa
 from stochadmm.low_rank import (
+    Bounds,
     CurvedLoss,
     Diagonal,
     DualOptions,
@@ -171,7 +172,8 @@ def test_accelerated_steps_certify_themselves_with_bounds_below_the_optimum(kind
     problem = stated(X, y, kind, intercept=True)
     best = sa.minimize(problem, METHOD, stop=sa.Gap(1e-9), max_passes=1e5).objective
     form = read(problem)
-    run = Fista(CurvedLoss(problem.f2, form.rows, form.free), form, FistaOptions(), DualOptions())
+    loss = CurvedLoss(problem.f2, form.rows, form.free)
+    run = Fista(Bounds.of(problem, loss, form), FistaOptions(), DualOptions())
     run.begin(np.zeros((20, 4)), None, no_subgradients(form, (20, 4)))
     done = False
     for _ in range(2000):
@@ -317,12 +319,9 @@ def test_the_prox_of_the_sum_is_optimal_though_held_rows_are_left_out(kind):
     held = np.array([True, False, True, False, False, True])
     problem = stated(*classes(15), kind=kind, a=a, b=b)
     form = read(problem)
-    run = Fista(
-        CurvedLoss(problem.f2, form.rows, form.free),
-        form,
-        FistaOptions(rounds=5000, accuracy=0.0),
-        DualOptions(),
-    )
+    loss = CurvedLoss(problem.f2, form.rows, form.free)
+    options = FistaOptions(rounds=5000, accuracy=0.0)
+    run = Fista(Bounds.of(problem, loss, form), options, DualOptions())
     T = with_held_rows(np.random.default_rng(5), (6, 4), kind, b / L, held)
     run.begin(np.zeros((6, 4)), None, no_subgradients(form, (6, 4)))
     run.L = L
@@ -415,7 +414,7 @@ def test_derivatives_far_from_a_solution_are_scaled_until_both_norms_hold_them(k
     form = read(problem)
     target = np.random.default_rng(3).standard_normal((6, 4))
     for size in (1e-3, 0.05, 0.3, 5.0):
-        t = shrunk(form, size * target, 20)
+        t = shrunk(form, size * target, 20).scale
         pull = t * size * target
         rest = pull if kind == "alone" else pull - form.others[0].project_dual(pull)
         assert 0 < t <= 1

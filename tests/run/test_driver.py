@@ -12,7 +12,7 @@ import stochadmm as sa
 from stochadmm._newton import clusters
 from stochadmm.base.clock import NEVER, Deadline
 from stochadmm.certificates import certify
-from stochadmm.certificates.scaled import feasible_multiplier
+from stochadmm.certificates.bound import feasible_multiplier
 from stochadmm.forms.one_block import one_block
 from stochadmm.forms.structure import StructureSolver
 from stochadmm.quadratic import QuadraticModel

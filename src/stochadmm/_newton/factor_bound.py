@@ -17,7 +17,7 @@ import numpy as np
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
-from ..certificates import DualPoint, dual_value, lower_bound, rounding
+from ..certificates import DualPoint, dual_value, lower_bound, nearby, rounding
 from ..forms.one_block import OneBlock
 from ..risk import Evaluation, FiniteSum
 from .factor import FactoredStructure, ScaledPenalties
@@ -130,8 +130,8 @@ class Candidates:
     at: Evaluation
     objective: float
     workspace: Workspace
-    values: list[tuple[float, float, Array, Array]] = field(default_factory=list)
-    """Dual value, factor, multiplier and rounding, the largest value first."""
+    values: list[tuple[float, float, Array]] = field(default_factory=list)
+    """Dual value, factor and multiplier, the largest value first."""
     proved: DualPoint | None = None
     nearest: float = 0.0
     """The largest factor of a candidate: it was shrunk least."""
@@ -140,24 +140,15 @@ class Candidates:
         """Take derivatives and multiplier times one factor, unless a better factor is known."""
         if scale < self.nearest:
             return
-        at, error = (
-            self.at,
-            rounding(self.f2, self.form, self.at.derivative, mu, workspace=self.workspace),
-        )
-        # a point on the edge may fall outside by rounding when scaled
-        for factor in (scale, scale * (1.0 - 1e-15), scale * (1.0 - 1e-14)):
-            value = dual_value(
-                self.f2,
-                self.form,
-                self._derivatives(factor),
-                factor * at.gradient,
-                factor * mu,
-                error,
-            )
+        f2, form, at = self.f2, self.form, self.at
+        error = rounding(f2, form, at.derivative, mu, workspace=self.workspace)
+        for t in nearby(scale):
+            u = at.derivative if t == 1.0 else t * at.derivative
+            value = dual_value(f2, form, u, t * at.gradient, t * mu, error)
             if np.isfinite(value):
-                self.values.append((value, factor, mu, error))
+                self.values.append((value, t, mu))
                 self.values.sort(key=lambda known: -known[0])
-                self.nearest = max(self.nearest, factor)
+                self.nearest = max(self.nearest, t)
                 break
 
     def reach(self, enough: float) -> bool:
@@ -174,27 +165,24 @@ class Candidates:
     def best(self) -> DualPoint | None:
         """Return the largest bound that can be proved, None where there is none."""
         while self.values:
-            value, factor, mu, error = self.values[0]
+            value, factor, mu = self.values[0]
             if self.proved is not None and self.proved.bound >= value:
                 break
             self.values.pop(0)
-            u, at = self._derivatives(factor), self.at
-            bound = lower_bound(
+            at = self.at
+            found = lower_bound(
                 self.f2,
                 self.form,
                 at.predictions,
-                u,
-                factor * at.gradient,
-                factor * mu,
-                error,
+                at.derivative,
+                at.gradient,
+                mu,
                 self.objective,
+                factor,
                 value,
                 workspace=self.workspace,
             )
-            if np.isfinite(bound) and (self.proved is None or bound > self.proved.bound):
-                self.proved = DualPoint(bound, factor * mu, u, factor)
+            if found.bound > (-np.inf if self.proved is None else self.proved.bound):
+                self.proved = found
                 break
         return self.proved
-
-    def _derivatives(self, factor: float) -> Array:
-        return self.at.derivative if factor == 1.0 else factor * self.at.derivative

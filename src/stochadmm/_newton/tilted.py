@@ -21,8 +21,8 @@ from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..forms.by_entry import NotEntrywise, by_entry
 from ..kernels.extension import available
-from ..low_rank import CurvedLoss, DualOptions, Form, Point
-from ..low_rank.dual import bound, split
+from ..low_rank import Bounds, Point
+from ..low_rank.dual import split
 from ..operators import Identity, Selection
 from ..problem import Pair, Problem
 from ..risk import Evaluation, FiniteSum
@@ -78,17 +78,16 @@ class TiltedLine:
 class TiltedSearch:
     """The search for bounds of one problem."""
 
-    loss: CurvedLoss
-    form: Form
-    dual: DualOptions
+    bounds: Bounds
     composite: Composite
     """The problem without its nuclear norm."""
     strength: Array
     """Of the l1 norm of every entry."""
 
     @classmethod
-    def of(cls, loss: CurvedLoss, form: Form, dual: DualOptions) -> TiltedSearch | None:
+    def of(cls, bounds: Bounds) -> TiltedSearch | None:
         """Return the search, None where the other penalty is no l1 norm of entries."""
+        loss, form = bounds.loss, bounds.form
         if not form.others or not available():
             return None
         d, workspace = form.shape[0], Workspace()
@@ -102,7 +101,7 @@ class TiltedSearch:
             return None
         strength = np.zeros(form.shape)
         strength[found.rows] = found.l1
-        return cls(loss, form, dual, Composite(problem, workspace), strength[form.rows])
+        return cls(bounds, Composite(problem, workspace), strength[form.rows])
 
     def __call__(
         self,
@@ -110,6 +109,7 @@ class TiltedSearch:
         begin: Point | None,
         U: Array,
         needed: float,
+        upper: float,
         deadline: Deadline = NEVER,
     ) -> tuple[float, Point]:
         """Return a bound and where the search has ended.
@@ -117,7 +117,7 @@ class TiltedSearch:
         It goes on from where the last one ended, where that is lower, until the bound is at
         least what is needed, or the problem of this U is lower than that.
         """
-        loss, form = self.loss, self.form
+        loss, form = self.bounds.loss, self.bounds.form
 
         def objective(at: Point) -> float:
             return at.value + float(np.vdot(U, at.W) + np.vdot(self.strength, np.abs(at.W)))
@@ -137,7 +137,7 @@ class TiltedSearch:
             at = loss.at_base(W, s.at.predictions - loss.columns.free @ V, V)
             # 60 projections that divide what is left between the norms: as costly as the step
             parts = split(form, -at.gradient, U, 60, deadline)
-            best = max(best, bound(loss, at.V, at.derivatives, parts.scale, self.dual))
+            best = max(best, self.bounds(at.z, at.derivatives, -at.gradient, parts, upper))
             if best >= needed or s.objective < needed or s.trust.n_rejected or deadline.passed():
                 break
         loss.reads += s.n_passes

@@ -1,14 +1,13 @@
 """Certificates of optimality: duality gaps, or the KKT residual where no conjugate exists."""
 
-from .certify import Certificate, certify, has_certificate
+from .bound import DualPoint, dual_value, lower_bound, nearby, scaled_point
+from .certify import Certificate, certify, has_certificate, kkt_residual
 from .corrected import Corrected, corrected_point, has_model, model_of
 from .null_space import clear_free_directions
 from .options import CertificateOptions
 from .relative import gap_scale, null_model
 from .repair import repaired
-from .residual import kkt_residual
 from .rounding import rounding
-from .scaled import DualPoint, dual_value, lower_bound, scaled_point
 
 __all__ = [
     "Certificate",
@@ -25,6 +24,7 @@ __all__ = [
     "kkt_residual",
     "lower_bound",
     "model_of",
+    "nearby",
     "null_model",
     "repaired",
     "rounding",

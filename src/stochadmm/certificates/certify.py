@@ -11,18 +11,17 @@ from ..base.capabilities import Has, offers
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
-from ..forms.elimination import Elimination
+from ..forms.elimination import Elimination, only_pair
 from ..forms.equilibrate import Units, equilibrated
 from ..forms.one_block import OneBlock, has_one_block, one_block
 from ..problem import Pair, Problem
 from ..risk import Evaluation, FiniteSum, loss_of_rows
+from ..risk.finite_sum import as_finite_sum
+from .bound import DualPoint, feasible_multiplier, scaled_point
 from .corrected import corrected_point
 from .null_space import clear_free_directions, only_intercept
-from .options import OPTIONS, PROOF, CertificateOptions
+from .options import FLOOR, OPTIONS, CertificateOptions
 from .repair import is_rounding, repaired, wide
-from .residual import kkt_residual
-from .scaled import DualPoint, feasible_multiplier, scaled_point
-from .singleton import only_point
 
 STRENGTHS = ("scaled", "corrected")
 
@@ -83,7 +82,7 @@ class Certificate:
         """
         if self.gap is None:
             return None
-        scale = max(abs(self.objective), PROOF.floor * abs(objective_at_zero))
+        scale = max(abs(self.objective), FLOOR * abs(objective_at_zero))
         if scale == 0.0:
             return 0.0 if self.gap == 0.0 else np.inf
         return self.gap / scale
@@ -274,23 +273,55 @@ def _eliminated(
 
 
 def _determined(problem: Problem, asked: Asked) -> Certificate | None:
-    """Certify the only pair of a constraint, None where there are several or it is outside."""
-    found = only_point(problem, asked.workspace)
+    """Certify the only pair of a constraint, None where there are several or it is outside.
+
+    The bound is F there, less how much lower it may be at the exact pair, which rounding has
+    moved. The multiplier makes ``A'`` times it minus a subgradient of F.
+    """
+    found = only_pair(problem, asked.workspace)
     if found is None:
         return None
-    objective, bound = found.objective, found.objective - found.slack
+    x, off = found
+    if not np.isfinite(problem.penalty(x)):
+        x = problem.inside(x)
+    penalty = problem.penalty(x)
+    if not np.isfinite(penalty) or not is_rounding(problem, x, problem.constraint(x)):
+        return None
+    at = as_finite_sum(problem.f2).evaluate_exactly(x.x2)
+    beside = [
+        Pair(x.x1 + t * np.copysign(off.x1, x.x1), x.x2 + t * np.copysign(off.x2, x.x2))
+        for t in (1.0, -1.0)
+    ]
+    slack = max(abs(problem.penalty(problem.inside(pair)) - penalty) for pair in beside)
+    slack += float(np.vdot(np.abs(at.gradient), off.x2))
+    first = _pull(problem.h1, x.x1)
+    if problem.f1 is not None:
+        first = first + np.asarray(problem.f1.gradient(x.x1))
+    pull = np.concatenate([first, at.gradient + _pull(problem.h2, x.x2)])
+    affine, force = problem.affine_set(asked.workspace), float(np.linalg.norm(pull))
+    dual = affine.multiplier(-pull)
+    left = float(np.linalg.norm(affine.matrix.T @ dual + pull)) / force if force > 0 else 0.0
     return Certificate(
-        objective=objective,
-        point=found.pair,
-        bound=bound,
-        gap=found.slack,
+        objective=penalty + at.value,
+        point=x,
+        bound=penalty + at.value - slack,
+        gap=slack,
         kind="only pair",
-        kkt_residual=found.kkt_residual,
+        kkt_residual=left,
         candidate=None,
         candidate_dual=None,
-        dual=found.dual,
-        n_passes=found.at.n_passes,
+        dual=dual,
+        n_passes=at.n_passes,
     )
+
+
+def _pull(penalty: Any, x: Array) -> Array:
+    """Return a subgradient of a penalty next to x, from a short step to lower values."""
+    if penalty is None:
+        return np.zeros_like(x)
+    # relative to the point: penalties are about straight along it, rounding is still small
+    step = 1e-6 * max(float(np.abs(x).max(initial=0.0)), 1e-6)
+    return np.asarray((x - penalty.prox(x, step)) / step)
 
 
 def _scaled(
@@ -429,3 +460,39 @@ def _least_squares_multiplier(problem: Problem, gradient: Array, asked: Asked) -
     if form.is_through:
         return np.zeros(problem.shape_dual)
     return form.to_multiplier(form.absorb(-gradient, deadline=asked.deadline))
+
+
+def kkt_residual(problem: Problem, x: Pair, gradient: Array, dual: Array) -> float:
+    """Return the largest of the relative proximal-gradient residuals and of the infeasibility.
+
+    For each block with pull ``p`` (gradient of the smooth part plus ``A' dual``) and step s it is
+    ``|x - prox(x - s p, s)|`` relative to ``max(|x|, s |pull's terms|)``, with s the ratio of the
+    two.
+    """
+    back2 = np.zeros_like(gradient) if problem.A2 is None else problem.A2.rmatvec(dual)
+    worst = _block(problem.h2, x.x2, gradient, back2)
+    if problem.A1 is None or problem.A2 is None:
+        return worst
+    smooth: Any = problem.f1
+    own = np.zeros_like(x.x1) if smooth is None else np.asarray(smooth.gradient(x.x1))
+    worst = max(worst, _block(problem.h1, x.x1, own, problem.A1.rmatvec(dual)))
+    first, second = problem.A1.matvec(x.x1), problem.A2.matvec(x.x2)
+    right = 0.0 if problem.b is None else problem.b
+    size = _norm(first) + _norm(second) + float(np.linalg.norm(right))
+    return max(worst, _norm(first + second - right) / size if size > 0 else 0.0)
+
+
+def _block(penalty: Any, x: Array, gradient: Array, back: Array) -> float:
+    size, force = _norm(x), _norm(gradient) + _norm(back)
+    if force == 0.0:
+        step = 1.0
+    else:
+        step = size / force if size > 0 else 1.0 / force
+    ahead = x - step * (gradient + back)
+    moved = x - (ahead if penalty is None else penalty.prox(ahead, step))
+    scale = max(size, step * force)
+    return _norm(moved) / scale if scale > 0 else 0.0
+
+
+def _norm(x: Any) -> float:
+    return float(np.linalg.norm(x))

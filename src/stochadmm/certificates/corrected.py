@@ -35,9 +35,9 @@ from ..risk.curvature import (
     shares_curvature,
 )
 from ..risk.sampling import consecutive
-from .options import OPTIONS, PROOF, CertificateOptions
+from .bound import DualPoint, scaled_point
+from .options import OPTIONS, CertificateOptions
 from .rounding import mean_size, residual, rounding
-from .scaled import DualPoint, scaled_point
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ def corrected_point(
     left = at.gradient + sample.pull_back(du) + form.St @ nearest
     error = rounding(f2, form, at.derivative, nearest, workspace=workspace)
     # along many free directions rounding itself is worth taking
-    n_free = sum(basis.shape[1] for _, basis in form.null_directions())
-    is_open = n_free >= PROOF.sparse_from or not (np.abs(left) <= error).all()
+    many_free = sum(basis.shape[1] for _, basis in form.null_directions()) >= 10
+    is_open = many_free or not (np.abs(left) <= error).all()
     is_open = is_open and not hessian.implicit
     point = DualPoint(-np.inf, mu, at.derivative, 0.0)
     for corrects in (is_open, not is_open):
@@ -131,7 +131,7 @@ def corrected_point(
             u = at.derivative.copy()
             u[sample.index] += derivatives
             rest = None
-            if n_free >= PROOF.sparse_from:
+            if many_free:
                 rest = residual(f2, form, u, multiplier, error)
             if rest is not None:  # the digits that the sum above has lost
                 derivatives = derivatives - hessian.derivative_change(_solved(hessian, rest[0]))
@@ -191,7 +191,7 @@ def _solved(hessian: SampledHessian, right: Array) -> Array:
     scaled = H / np.outer(size, size)
     # dependent columns: the ridge leaves their directions alone, and refinement makes up for it in
     # the others
-    scaled.flat[:: len(H) + 1] += PROOF.ridge
+    scaled.flat[:: len(H) + 1] += 1e-11
     try:
         factor = linalg.cho_factor(scaled, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
@@ -273,7 +273,7 @@ def _in_domains(
         room = sample.dual_step_limit(change)
         out = (room < 1.0) & free
         # saturated rows have nothing to give: what they leave is a matter of rounding
-        idle = out & (_size(change) <= PROOF.idle * _size(change).max())
+        idle = out & (_size(change) <= 1e-12 * _size(change).max())
         change[idle], held[idle] = 0.0, 0.0
         out &= ~idle
         if not out.any():
@@ -315,7 +315,8 @@ def sample_rows(f2: FiniteSum, options: CertificateOptions) -> NDArray[np.intp] 
     # a multiplication in a matrix product costs about a thirtieth of reading a number twice
     work = outputs * (outputs + 1) / 2 * d / 15.0 + 1.0
     share = max(options.hessian_passes / work, 1.0 / options.least_share)
-    size = int(max(share * n, min(n, 4 * d), PROOF.run_length))
+    run = 64  # rows in a run, which memory likes
+    size = int(max(share * n, min(n, 4 * d), run))
     if size >= 0.7 * n or n * d * d * outputs * outputs <= options.cheap_work:
         return None
-    return consecutive(n, size, PROOF.run_length)
+    return consecutive(n, size, run)

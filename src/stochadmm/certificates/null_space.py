@@ -11,13 +11,17 @@ from scipy import linalg, sparse
 from ..base.capabilities import Has, offers
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
-from ..data import CSR
+from ..data import CSR, cut
 from ..linear_algebra.dense import weighted_gram
 from ..risk import Evaluation, FiniteSum
 from ..risk.dual import pull_back
 from ..risk.targets import sample_weights, weighted
-from .options import PROOF
 from .rounding import TINY, UNIT
+
+LIVE = 1e-13
+"""Share of the largest below which eigenvalues of the equilibrated Hessian say nothing."""
+BLOCK_BYTES = 1 << 22
+"""Rows of moves that are weighted at a time: a copy of all would double the memory."""
 
 
 class FreeSpace:
@@ -33,6 +37,32 @@ class FreeSpace:
         self.moves = [self._predictions(basis) for _, basis in directions]
         self.size = sum(basis.shape[1] * self.outputs(index).size for index, basis in directions)
 
+    def turned(self) -> tuple[FreeSpace, list[Array | None]]:
+        """Return directions N R whose predictions are nearly orthogonal, and R^-1 of each basis.
+
+        Of columns that nearly depend on each other squares lose twice the digits that their
+        difference has; here the difference is a column of its own, computed from the data. R^-1
+        is None where nothing is to be gained, or directions are too many.
+        """
+        inverses, directions = list[Array | None](), list[tuple[Any, Any]]()
+        weight = self.f2.row_weight
+        for (index, basis), move in zip(self.directions, self.moves, strict=True):
+            inverse = None
+            if 1 < basis.shape[1] <= 100:
+                G = weighted_gram(
+                    move, np.ones(len(self.f2.y)) if weight is None else weight, False
+                )
+                size = np.sqrt(np.diag(G))
+                size = np.where(size > 0, size, 1.0)
+                values, V = np.linalg.eigh(G / np.outer(size, size))
+                if values[0] <= 1e-6 * values[-1]:
+                    inverse = V.T * size
+                    basis = sparse.csc_array(basis @ (V / size[:, None]))
+            inverses.append(inverse)
+            directions.append((index, basis))
+        same = all(inverse is None for inverse in inverses)
+        return self if same else FreeSpace(self.f2, directions), inverses
+
     def outputs(self, index: Any) -> Array:
         """Return the outputs of an index of directions."""
         count = 1 if self.f2.n_outputs is None else self.f2.n_outputs
@@ -43,7 +73,7 @@ class FreeSpace:
         """Return ``X N``; a CSR array where sparse rows leave most of it empty."""
         d, f2 = self.f2.n_features, self.f2
         top, count = sparse.csr_array(basis[:d]), basis.shape[1]
-        if top.nnz and f2.rows.storage == CSR and count >= PROOF.sparse_from:
+        if top.nnz and f2.rows.storage == CSR and count >= 10:
             X: Any = f2.rows.X
             N = top
             if f2.intercept:
@@ -122,7 +152,7 @@ class FreeSpace:
             a, b = self.loss.curvature_parts(z, self.f2.y)
         else:
             a, b = self.loss.curvature(z, self.f2.y), None
-        if T.shape[1] * a.size <= PROOF.most_work:
+        if T.shape[1] * a.size <= 3e6:  # numbers: some hundredths of a second
             total = np.zeros_like(z)
             for column in T.T:
                 v = self.predictions(column)
@@ -183,30 +213,30 @@ class FreeSpace:
             H = np.stack(columns, axis=1)
             return np.asarray(0.5 * (H + H.T))
         H = np.zeros((self.size, self.size))
-        for first in range(0, self.f2.n_terms, PROOF.block):
-            H += self._curvature_of(slice(first, first + PROOF.block), z, reach)
+        for rows in cut(0, self.f2.n_terms, 1 << 16):
+            H += self._curvature_of(rows, z, reach)
         # rows that are sure of their class leave differences of equal numbers
         np.fill_diagonal(H, np.maximum(np.diag(H), 0.0))
         return H / self.f2.n_terms
 
     def _lifted(self, curve: Array, z: Array, y: Array, reach: float) -> Array:
         """Return curvatures that a step can rely on where the loss happens to be straight."""
-        if reach > PROOF.least_reach * np.abs(z).max(
-            initial=0.0
-        ):  # else differences would be rounding
+        # else differences would be rounding
+        if reach > 1e-6 * np.abs(z).max(initial=0.0):
             mean = (self.loss.derivative(z + reach, y) - self.loss.derivative(z - reach, y)) / (
                 2.0 * reach
             )
             curve = mean if np.isfinite(mean).all() else curve
         top = float(curve.max(initial=0.0)) or min(float(self.loss.curvature_bound), 1.0)
-        return curve + PROOF.lift * top
+        # where all rows are straight steps still have a length, which a line search corrects
+        return curve + 1e-6 * top
 
     def _weighted_gram(self, root: Array) -> Array:
         """Return ``sum_i root_i^2 m_i m_i'`` of one output's moves, some rows at a time."""
         move = self.moves[0]
         if sparse.issparse(move):
             return weighted_gram(move, np.square(root), False)
-        length = max(1, PROOF.block_bytes // (8 * max(1, move.shape[1])))
+        length = max(1, BLOCK_BYTES // (8 * max(1, move.shape[1])))
         total = np.zeros((move.shape[1], move.shape[1]))
         for first in range(0, len(move), length):
             scaled = move[first : first + length] * root[first : first + length, None]
@@ -263,12 +293,12 @@ def clear_free_directions(
     if not directions or not offers(f2.loss, Has.CURVATURE_APPLY):
         return None if directions else (at, at)
     space = FreeSpace(f2, directions)
-    if space.size > PROOF.most_cleared:
+    if space.size > 400:
         return None
     u, z, total = at.derivative, at.predictions, np.zeros(space.size)
     scale = np.abs(space.gradient(np.abs(u))).max() + np.finfo(float).tiny
     reach = 0.0
-    for _ in range(PROOF.most_newton):
+    for _ in range(100):  # more than a few only for losses that are straight but for a few rows
         derivative = space.gradient(u)
         if np.abs(derivative).max() <= 1e-9 * scale or deadline.passed():
             break
@@ -279,9 +309,9 @@ def clear_free_directions(
         step = _step(lambda t, z=z, m=move, a=ahead: space.derivative_along(z + t * a, m))
         # where most rows are straight the few that bend say little: curvature is taken over as far
         # as steps go, farther where they go nowhere, which is the one at z near the minimum
-        went = PROOF.ahead * step * float(np.abs(ahead).max(initial=0.0))
-        start = PROOF.first_reach * float(np.abs(z).max(initial=1.0))
-        reach = went if went > 0 else PROOF.wider_reach * max(reach, start)
+        went = 2.0 * step * float(np.abs(ahead).max(initial=0.0))
+        start = 1e-3 * float(np.abs(z).max(initial=1.0))
+        reach = went if went > 0 else 8.0 * max(reach, start)
         total += step * move
         z = z + step * ahead
         u = f2.loss.derivative(z, f2.y)
@@ -322,7 +352,7 @@ def _step(derivative: Any) -> float:
     """
     first = derivative(0.0)
     low, high, step = 0.0, np.inf, 1.0
-    for _ in range(PROOF.most_halvings):
+    for _ in range(60):
         now = derivative(step)
         if abs(now) <= 0.3 * abs(first):
             return step
@@ -337,6 +367,6 @@ def _inverse(H: Array) -> Array:
     top = float(size.max(initial=0.0))
     if not np.finfo(float).tiny ** 0.25 < top < np.inf:  # no curvature that could be inverted
         return np.zeros_like(H)
-    size = np.where(size > PROOF.flat * top, size, top)  # rounding of what no row sees has no unit
+    size = np.where(size > 1e-12 * top, size, top)  # rounding of what no row sees has no unit
     units = np.outer(size, size)
-    return np.asarray(linalg.pinvh(H / units, rtol=PROOF.live) / units)
+    return np.asarray(linalg.pinvh(H / units, rtol=LIVE) / units)

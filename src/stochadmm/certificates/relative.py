@@ -18,7 +18,7 @@ from ..risk.dual import least_conjugate
 from ..risk.mean_loss import MeanLoss, mean_loss
 from .certify import has_certificate
 from .null_space import clear_free_directions
-from .options import PROOF
+from .options import FLOOR
 from .repair import wide
 
 
@@ -37,21 +37,22 @@ def gap_scale(
     explain, whichever is smaller: far from its minimum such a loss has no natural size.
     """
     workspace = workspace or Workspace()
-    floor = PROOF.floor * abs(objective_at_zero(problem, workspace))
+    floor = FLOOR * abs(objective_at_zero(problem, workspace))
     if nonnegative(problem.f2):
         if not abs(objective) < floor or _is_of_labels(problem, workspace):
             return max(abs(objective), floor)
         null = abs(null_value(problem, workspace))
-        if null <= PROOF.exact_fit * floor:  # one row, or equal targets: F* is a zero of rounding
+        # one row, or equal targets: F* is a zero of rounding, squares of some thousand units of it
+        if null <= 1e-22 * floor:
             return max(abs(objective), floor)
         # the smaller of the two: rounding of a large F(0) must not make the null model worse
-        return max(abs(objective), min(PROOF.floor * null, floor))
+        return max(abs(objective), min(FLOOR * null, floor))
     if bound is None or not np.isfinite(bound):
         return max(floor, np.finfo(float).tiny)
     null = objective if _is_free(problem, workspace) else null_value(problem, workspace)
     if null - bound >= floor:
         return null - bound
-    explained = PROOF.floor * (null - workspace.once(_saturated_value, problem.f2, workspace))
+    explained = FLOOR * (null - workspace.once(_saturated_value, problem.f2, workspace))
     return max(null - bound, min(explained, floor) if explained > 0 else floor)
 
 

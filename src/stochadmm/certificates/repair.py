@@ -11,10 +11,14 @@ from scipy import sparse
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
+from ..forms.one_block import OneBlock, one_block
 from ..penalties.bounds import bounds
 from ..problem import Pair, Problem
-from .nearest import nearest_inside
-from .options import PROOF
+from ..quadratic import QuadraticModel
+from .options import OPTIONS
+
+MOST_COLUMNS = 2000
+"""Columns up to which the pseudo-inverse of a structure, or a small problem, repairs a point."""
 
 
 def repaired(problem: Problem, point: Pair, *, workspace: Workspace | None = None) -> Pair | None:
@@ -77,7 +81,8 @@ def is_rounding(
     if not _is_homogeneous(problem):
         wanted = np.abs(problem.A1.matvec(problem.inside(x).x1)).max(initial=0.0)
         wanted = max(wanted, 0.0 if problem.b is None else np.abs(problem.b).max(initial=0.0))
-        allowed = min(allowed, max(PROOF.outside, np.sqrt(unit)) * float(wanted))
+        # most digits are left where it is at most a millionth of what rows are to be
+        allowed = min(allowed, max(1e-6, np.sqrt(unit)) * float(wanted))
     return bool(np.abs(residual).max(initial=0.0) <= allowed)
 
 
@@ -118,8 +123,8 @@ def pulled_inside(problem: Problem, x2: Array, workspace: Workspace | None = Non
     unit = float(np.finfo(np.float64).eps)
     size = np.abs(x.x1).max(initial=0.0) + np.abs(x.x2).max(initial=0.0)
     solvable = problem.determined is not None and problem.determined[0] == 1
-    solvable = solvable and problem.shape2[0] <= PROOF.repair_columns
-    for units in PROOF.pulls:
+    solvable = solvable and problem.shape2[0] <= MOST_COLUMNS
+    for units in (2.0, 8.0, 32.0, 128.0):  # of rounding
         moved = problem.feasible(Pair(x.x1, (1.0 - units * unit) * x.x2))
         if not _finite(problem, moved) and solvable:
             moved = _pulled(problem, x, units * unit * size, workspace)
@@ -173,13 +178,13 @@ def _by_least_squares(problem: Problem, x: Pair, workspace: Workspace) -> Pair |
     if problem.determined[0] != 1:
         return None
     d = problem.shape2[0]
-    if d > PROOF.repair_columns:
+    if d > MOST_COLUMNS:
         return None
     inverse = workspace.shared.once(_pseudo_inverse, A2)
     scale = problem.determined[1]
-    for beyond in (1.0, PROOF.beyond):
+    for beyond, rounds in ((1.0, 1), (1.5, 60)):  # reflections go half as far again
         moved = x
-        for _ in range(1 if beyond == 1.0 else PROOF.repair_rounds):
+        for _ in range(rounds):
             change = problem.inside(moved).x1 - moved.x1
             x2 = moved.x2 - scale * beyond * (inverse @ change)
             moved = problem.feasible(Pair(moved.x1, x2))
@@ -192,12 +197,57 @@ def _by_least_squares(problem: Problem, x: Pair, workspace: Workspace) -> Pair |
 
 
 def _nearest(problem: Problem, x: Pair, workspace: Workspace) -> Pair | None:
-    """Move x2 to the nearest point inside, where rows of A2 depend on each other."""
-    for found in nearest_inside(problem, x, workspace):
-        near = found if _finite(problem, found) else _rounded(problem, found, workspace)
+    """Move x2 to the nearest point inside, where rows of A2 depend on each other.
+
+    A small problem finds it, and which rows are at an edge; these are then put there exactly. Few
+    digits mostly tell, and the second try has all.
+    """
+    if problem.shape2[0] > MOST_COLUMNS or problem.f1 is not None:
+        return None
+    form = one_block(problem, workspace)
+    if form.is_through or not offers(form.stacked_penalty, Has.SCALED):
+        return None
+    model, dual = workspace.once(_domain, form), None
+    for tol in (1e-6, OPTIONS.model_tol):
+        H, zero = np.eye(problem.shape2[0]), np.zeros_like(x.x2)
+        found = model.minimize(H, zero, x.x2, tol=tol, dual=dual, max_iter=2000)
+        if not np.isfinite(found.w).all():
+            return None
+        dual = found.dual
+        moved = problem.feasible(Pair(x.x1, _at_edges(form, found.w, found.z)), workspace)
+        near = moved if _finite(problem, moved) else _rounded(problem, moved, workspace)
         if near is not None:
             return near
     return None
+
+
+def _domain(form: OneBlock) -> QuadraticModel:
+    """Return the solver of small problems whose penalties are domains only."""
+    return QuadraticModel(
+        form.S,
+        form.stacked_penalty.scaled(0.0),
+        None,
+        form.shape,
+        form.offset,
+        workspace=form.shared,
+    )
+
+
+def _at_edges(form: OneBlock, w: Array, z: Array) -> Array:
+    """Return w with the rows exactly at their bounds that z has there."""
+    edges = bounds(form.stacked_penalty, z.shape)
+    if edges is None:
+        return w
+    flat, there, columns = z.reshape(len(z), -1), w.copy().reshape(len(w), -1), form.S.toarray()
+    right = (z + form.offset).reshape(len(z), -1)
+    for output in range(flat.shape[1]):
+        low, high = (edge[:, output] for edge in edges)
+        held = (flat[:, output] <= low) | (flat[:, output] >= high)
+        if not held.any():
+            continue
+        left: Any = right[held, output] - columns[held] @ there[:, output]
+        there[:, output] += np.linalg.lstsq(columns[held], left, rcond=None)[0]
+    return there.reshape(w.shape)
 
 
 def _pseudo_inverse(A: Any) -> Array:

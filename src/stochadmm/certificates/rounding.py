@@ -25,7 +25,7 @@ TINY = float(np.finfo(np.float64).tiny)
 def rounding(
     f2: FiniteSum,
     form: OneBlock,
-    u: Array,
+    u: Array | None,
     mu: Array,
     size: float = 0.0,
     *,
@@ -33,11 +33,12 @@ def rounding(
 ) -> Array:
     """Return a bound on the rounding of each entry of ``X'(q u)/n + S' mu``.
 
-    ``size`` is the root mean square of derivatives that were added up on the way to u.
+    ``size`` is the root mean square of derivatives that were added up on the way to u, or that of
+    u where it is not kept.
     """
     columns = np.sqrt(workspace.rows.once(column_energies, f2))
-    derivatives = mean_size(f2, u) + size
-    data = columns * derivatives if u.ndim == 1 else columns[:, None] * derivatives
+    derivatives = size if u is None else mean_size(f2, u) + size
+    data = columns * derivatives if mu.ndim == 1 else columns[:, None] * derivatives
     return np.asarray(UNIT * (data + abs(form.St) @ np.abs(mu)))
 
 

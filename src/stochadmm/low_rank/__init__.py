@@ -4,7 +4,7 @@ from ..risk.moments import Moments, moments
 from .blockwise import BlockwiseLoss, is_block_by_block
 from .bound import QuadraticBound
 from .curved import CurvedLoss, Point
-from .dual import shrunk
+from .dual import Bounds, shrunk
 from .eigenbasis import EigenQuadratic, reduced
 from .fista import Fista
 from .form import Form, NotLowRank, read, why_not
@@ -24,6 +24,7 @@ from .svt import NuclearProx, SingularValueThreshold, nuclear_norm, spectral_nor
 __all__ = [
     "BlockOptions",
     "BlockwiseLoss",
+    "Bounds",
     "CurvedLoss",
     "Diagonal",
     "DualOptions",

@@ -148,12 +148,3 @@ class BlockwiseLoss(CurvedLoss):
 def added_up(point: Point) -> BlockPoint:
     """Return a point of such a loss."""
     return cast(BlockPoint, point)
-
-
-def block_bound(point: Point, scale: float) -> float:
-    """Return the lower bound of a point's derivatives times a scale.
-
-    A conjugate is convex, and that of derivatives zero is zero: labels can be met as closely as
-    one likes.
-    """
-    return -scale * added_up(point).conjugate

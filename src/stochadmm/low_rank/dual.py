@@ -14,7 +14,7 @@ corrected   u moved so that the gradient becomes -(u_1 + u_2) of the last model,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,10 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
+from ..base.workspace import Workspace
+from ..certificates import CertificateOptions, lower_bound
+from ..forms.one_block import OneBlock, one_block
+from ..problem import Problem
 from .curved import CurvedLoss, Hessian, Point
 from .form import Form
 from .metric import Metric
@@ -72,7 +76,7 @@ def patient_split(
     form: Form,
     target: Array,
     first: Array,
-    bound_of: Callable[[float], float],
+    bound_of: Callable[[Split], float],
     upper: float,
     gap: float,
     options: DualOptions,
@@ -82,34 +86,33 @@ def patient_split(
     o = options
     for rounds, worth in ((o.early, o.far), (o.rounds, o.hopeful), (o.more_rounds, 1.0)):
         parts = split(form, target, first, rounds, deadline)
-        found, first = bound_of(parts.scale), parts.first
+        found, first = bound_of(parts), parts.first
         if not gap < upper - found <= worth * gap or deadline.passed():
             break
     return parts, found
 
 
-def shrunk(form: Form, target: Array, steps: int) -> float:
-    """Return a scale at which the other norm holds what it can, and the nuclear norm the rest.
+def shrunk(form: Form, target: Array, steps: int) -> Split:
+    """Return a split at which the other norm holds what it can, and the nuclear norm the rest.
 
-    Far from a solution, where no split of the whole target is near, it is larger than that of
-    ``split``. Bisection; the spectral norm is verified at what is returned, zero where none was.
+    Far from a solution, where no split of the whole target is near, its scale is larger than that
+    of ``split``. Bisection; the spectral norm is verified at what is returned.
     """
     alpha = float(form.nuclear.alpha)
     if not form.others:
-        return _nuclear_scale(target, alpha)
-    other = form.others[0]
-
-    def fits(t: float) -> bool:
-        pull = t * target
-        return _nuclear_scale(pull - np.asarray(other.project_dual(pull)), alpha) == 1.0
-
-    if fits(1.0):
-        return 1.0
+        return Split(_nuclear_scale(target, alpha), target)
+    other, found = form.others[0], Split(0.0, np.zeros_like(target))
     low, high = 0.0, 1.0
-    for _ in range(steps):
-        middle = (low + high) / 2 if low else high / 4
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    for t in [1.0, *[0.0] * steps]:
+        t = t or ((low + high) / 2 if low else high / 4)
+        first = t * target - np.asarray(other.project_dual(t * target))
+        if _nuclear_scale(first, alpha) < 1.0:
+            high = t
+            continue
+        low, found = t, Split(t, first / t)
+        if t == 1.0:
+            break
+    return found
 
 
 def _scale(form: Form, target: Array, first: Array) -> float:
@@ -122,25 +125,63 @@ def _nuclear_scale(first: Array, alpha: float) -> float:
     return 1.0 if largest <= alpha else alpha / largest
 
 
-def bound(loss: CurvedLoss, V: Array, u: Array, scale: float, options: DualOptions) -> float:
-    """Return the lower bound of dual numbers whose gradient fits after scaling.
+@dataclass(frozen=True)
+class Bounds:
+    """Lower bounds of one problem, from derivatives and a split of their gradient."""
 
-    What rounding leaves of the free rows' equation is charged at many times their length.
-    """
-    scaled = scale * u if scale < 1 else u
-    total = loss.conjugate(scaled)
-    if not np.isfinite(total):
-        return -np.inf
-    charge = 0.0
-    if loss.free.size:
-        left = loss.pull_back_free(scaled)
-        charge = options.charge * float(np.linalg.norm(left)) * (1 + float(np.linalg.norm(V)))
-    return -total - charge
+    loss: CurvedLoss
+    form: Form
+    composite: OneBlock = field(repr=False)
+    workspace: Workspace = field(repr=False)
+
+    @classmethod
+    def of(
+        cls, problem: Problem, loss: CurvedLoss, form: Form, workspace: Workspace | None = None
+    ) -> Bounds:
+        """Return the bounds of a problem."""
+        workspace = workspace or Workspace()
+        return cls(loss, form, one_block(problem, workspace), workspace)
+
+    def __call__(
+        self,
+        z: Array | None,
+        u: Array | None,
+        target: Array,
+        parts: Split,
+        upper: float,
+        value: float | None = None,
+    ) -> float:
+        """Return the bound of derivatives u near predictions z, ``upper`` F at some point.
+
+        ``target``, minus the gradient of the penalized rows, is what the split divides. Without u
+        ``value`` is the mean conjugate at derivatives times the scale, less their sign, and no
+        row is free.
+        """
+        loss, form, composite = self.loss, self.form, self.composite
+        gradient = np.zeros(composite.shape)
+        gradient[form.rows] = -target
+        if u is not None and loss.free.size:
+            gradient[form.free] = loss.columns.outer_gradient(loss.pull_back_free(u))
+        return lower_bound(
+            loss.f2,
+            composite,
+            z,
+            u,
+            gradient,
+            form.stacked(composite, [parts.first, target - parts.first]),
+            upper,
+            parts.scale,
+            value,
+            # derivatives of losses of labels, the only ones that are not kept, are at most one
+            size=1.0 if u is None else 0.0,
+            enough=CertificateOptions().charge * abs(upper),
+            sharp=False,  # a pass for every output; the norms hold what rounding leaves
+            workspace=self.workspace,
+        ).bound
 
 
 def corrected(
-    loss: CurvedLoss,
-    form: Form,
+    bounds: Bounds,
     metric: Metric,
     point: Point,
     start: Point | None,
@@ -148,6 +189,7 @@ def corrected(
     products: int,
     tol: float,
     needed: float,
+    upper: float,
     options: DualOptions,
     deadline: Deadline = NEVER,
 ) -> tuple[float, Point]:
@@ -158,6 +200,7 @@ def corrected(
     derivatives themselves, which leaves no error of second order where it stays in the domain of
     the conjugate. The search ends at a bound of ``needed``; where it has ended is returned too.
     """
+    loss, form = bounds.loss, bounds.form
     total = sum(subgradients[1:], subgradients[0])
     held = np.ones(point.W.shape, dtype=bool)
     if metric.can_be_masked:
@@ -185,8 +228,9 @@ def corrected(
         left -= move.products
         room = loss.room(at.derivatives, move.derivatives)
         u = at.derivatives + (1.0 if room >= 1 else 0.999 * room) * move.derivatives
-        found = split(form, -loss.pull_back(u), subgradients[0], options.rounds, deadline)
-        best = max(best, bound(loss, point.V, u, found.scale, options))
+        target = -loss.pull_back(u)
+        parts = split(form, target, subgradients[0], options.rounds, deadline)
+        best = max(best, bounds(at.z, u, target, parts, upper))
         done = best >= needed or (room >= 1 and rough == enough)
         if done or left <= 0 or deadline.passed():
             break

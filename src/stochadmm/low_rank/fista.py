@@ -18,9 +18,8 @@ import numpy as np
 
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
-from .curved import CurvedLoss, Point
-from .dual import bound, patient_split
-from .form import Form
+from .curved import Point
+from .dual import Bounds, patient_split
 from .options import DualOptions, FistaOptions
 from .svt import SingularValueThreshold, nuclear_norm
 
@@ -28,10 +27,9 @@ from .svt import SingularValueThreshold, nuclear_norm
 class Fista:
     """A run of accelerated steps; ``step`` advances it."""
 
-    def __init__(
-        self, loss: CurvedLoss, form: Form, options: FistaOptions, dual: DualOptions
-    ) -> None:
-        self.loss, self.form, self.options, self.dual = loss, form, options, dual
+    def __init__(self, bounds: Bounds, options: FistaOptions, dual: DualOptions) -> None:
+        self.loss, self.form, self.bounds = bounds.loss, bounds.form, bounds
+        self.options, self.dual = options, dual
         self.threshold = SingularValueThreshold()
         self.history: list[float] = []
         self.lower = -np.inf
@@ -75,10 +73,10 @@ class Fista:
         ratio = (self.momentum - 1) / following
         Y = self.W + ratio * (self.W - self.before)
         base = self.base + ratio * (self.base - self.base_before)
-        V, _, value, u = self.loss.fit_free(base, self.V)
+        V, z, value, u = self.loss.fit_free(base, self.V)
         gradient = self.loss.pull_back(u)
         self.n_steps += 1
-        self.derivatives, self.gradient, self.free = u, gradient, V
+        self.derivatives, self.gradient, self.z = u, gradient, z
         while True:
             W, subgradients = self._prox(Y - gradient / self.L)
             new_base = self.loss.base(W)
@@ -157,7 +155,7 @@ class Fista:
             self.form,
             -self.gradient,
             self.subgradients[0],
-            lambda scale: bound(self.loss, self.free, self.derivatives, scale, self.dual),
+            lambda parts: self.bounds(self.z, self.derivatives, -self.gradient, parts, self.upper),
             self.upper,
             target,
             self.dual,

@@ -10,6 +10,7 @@ import numpy as np
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array, Shape
 from ..base.workspace import Workspace
+from ..forms.one_block import OneBlock
 from ..operators import csr_parts, identity_scale
 from ..penalties import Nuclear, Zero, segments
 from ..problem import Problem
@@ -97,6 +98,14 @@ class Form:
             if term.dual_rows is not None:
                 dual[term.dual_rows] = part
         return dual
+
+    def stacked(self, composite: OneBlock, parts: list[Array]) -> Array:
+        """Return the multiplier of the one-block form from one subgradient per penalty."""
+        mu = np.zeros((composite.S.shape[0], *self.shape[1:]))
+        for term, part in zip(self.terms, parts, strict=False):
+            own = term.dual_rows
+            mu[composite.rows1.stop + term.rows if own is None else own] = part
+        return mu
 
     def subgradients(self, dual: Array | None) -> list[Array]:
         """Return what a multiplier says of each penalty, zero where it says nothing."""

@@ -18,9 +18,9 @@ import numpy as np
 
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
-from .blockwise import block_bound
-from .curved import CurvedLoss, Point
-from .dual import Split, bound, corrected, patient_split, shrunk, split
+from .blockwise import added_up
+from .curved import Point
+from .dual import Bounds, Split, corrected, patient_split, shrunk, split
 from .form import Form
 from .metric import Metric
 from .options import NewtonOptions
@@ -102,9 +102,15 @@ class Search(Protocol):
     """A search for a bound from a point and a subgradient of the nuclear norm."""
 
     def __call__(
-        self, point: Point, begin: Point | None, U: Array, needed: float, deadline: Deadline
+        self,
+        point: Point,
+        begin: Point | None,
+        U: Array,
+        needed: float,
+        upper: float,
+        deadline: Deadline,
     ) -> tuple[float, Point]:
-        """Return a bound and where the search has ended; U is the subgradient."""
+        """Return a bound and where the search has ended; U is the subgradient, ``upper`` is F."""
         ...
 
 
@@ -113,13 +119,13 @@ class ProximalNewton:
 
     def __init__(
         self,
-        loss: CurvedLoss,
-        form: Form,
+        bounds: Bounds,
         metric: Metric,
         options: NewtonOptions,
         search: Search | None = None,
     ) -> None:
-        self.loss, self.form, self.metric, self.options = loss, form, metric, options
+        self.loss, self.form, self.bounds = bounds.loss, bounds.form, bounds
+        self.metric, self.options = metric, options
         self.search = search
         """Another search for bounds than that by corrected derivatives, where there is one,"""
         self.takes_search = False
@@ -282,13 +288,14 @@ class ProximalNewton:
         model = Model.at(self.form, self.metric, point)
         self._minimized(model, o.certified_accuracy, np.inf, deadline)
         if self.search is not None and self.takes_search:
-            return self.search(point, self.ended, self.subgradients[0], needed, deadline)
+            return self.search(
+                point, self.ended, self.subgradients[0], needed, self.upper, deadline
+            )
         products = o.dual.products << min(self.n_tries, 5)
         self.n_tries += 1
         relative = 0.3 * target / max(abs(self.upper), 1e-300)
         found = corrected(
-            self.loss,
-            self.form,
+            self.bounds,
             self.metric,
             point,
             self.ended,
@@ -296,6 +303,7 @@ class ProximalNewton:
             products,
             relative,
             needed,
+            self.upper,
             o.dual,
             deadline,
         )
@@ -303,7 +311,7 @@ class ProximalNewton:
         if self.search is None or found[0] >= needed or brought or deadline.passed():
             return found
         self.takes_search = True
-        return self.search(point, self.ended, self.subgradients[0], needed, deadline)
+        return self.search(point, self.ended, self.subgradients[0], needed, self.upper, deadline)
 
     def _certify_by_split(self, target: float, deadline: Deadline) -> bool:
         """Look for a bound where a product with the Hessian would cost as much as a step."""
@@ -323,20 +331,15 @@ class ProximalNewton:
         o = self.options.dual
         if self.loss.keeps_rows:
             self.settled = point = self.point
-            scale = self._far(split(self.form, -point.gradient, self.subgradients[0], o.rounds))
-            self._take(self._bound(scale))
-            return
-        self.point = self.settled = self.loss.exact(self.point)
-        first = self.subgradients[0] if first is None else first
-        parts = split(self.form, -self.point.gradient, first, o.patient_rounds, deadline)
-        self._take(self._bound(self._far(parts)))
-
-    def _far(self, parts: Split) -> float:
-        """Return the scale of a split, or a larger one where the point is far from a solution."""
-        o = self.options.dual
-        if parts.scale >= o.close:
-            return parts.scale
-        return max(parts.scale, shrunk(self.form, -self.point.gradient, o.halvings))
+            parts = split(self.form, -point.gradient, self.subgradients[0], o.rounds)
+        else:
+            self.point = self.settled = self.loss.exact(self.point)
+            first = self.subgradients[0] if first is None else first
+            parts = split(self.form, -self.point.gradient, first, o.patient_rounds, deadline)
+        if parts.scale < o.close:  # far from a solution another split has a larger scale
+            far = shrunk(self.form, -self.point.gradient, o.halvings)
+            parts = far if far.scale > parts.scale else parts
+        self._take(self._bound(parts))
 
     def _split(self, target: float, deadline: Deadline) -> tuple[Split, float]:
         """Return the gradient divided between the norms and the bound that it gives."""
@@ -344,12 +347,15 @@ class ProximalNewton:
         pull, upper = -self.point.gradient, self.upper
         return patient_split(self.form, pull, first, self._bound, upper, target, o, deadline)
 
-    def _bound(self, scale: float) -> float:
-        """Return the bound of the point's derivatives times a scale."""
-        point = self.point
-        if not self.loss.keeps_rows:
-            return block_bound(point, scale)
-        return bound(self.loss, point.V, point.derivatives, scale, self.options.dual)
+    def _bound(self, parts: Split) -> float:
+        """Return the bound of the point's derivatives and a split of their gradient."""
+        point, target = self.point, -self.point.gradient
+        if self.loss.keeps_rows:
+            return self.bounds(point.z, point.derivatives, target, parts, self.upper)
+        # a conjugate is convex, and that of derivatives zero is zero: labels can be met as closely
+        # as one likes
+        value = -parts.scale * added_up(point).conjugate
+        return self.bounds(None, None, target, parts, self.upper, value)
 
     def _take(self, found: float) -> None:
         self.lower = max(self.lower, found)

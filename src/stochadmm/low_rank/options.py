@@ -91,9 +91,6 @@ class DualOptions:
     """Coefficients of one output, not held at zero, up to which their Hessian is factored,"""
     ridge: float = 1e-6
     """its diagonal raised by this share of the mean: rounding."""
-    charge: float = 20.0
-    """What rounding leaves of the free rows' equation is charged at so many times their length:
-    a minimizer farther away than that has not been seen."""
 
 
 @dataclass(frozen=True)

@@ -33,22 +33,26 @@ def mean_conjugate(f2: FiniteSum, u: Array, size: Array | None = None) -> float:
         if f2.offset is not None:
             shift -= float(np.vdot(weighted(q, size), np.abs(f2.offset))) / f2.n_terms
         return _largest_conjugate(loss, u, size, f2.y, q) / f2.n_terms - shift
-    if q is None:
-        parts = cut(0, f2.n_terms, max(256, BYTES_AT_A_TIME // (8 * (f2.n_outputs or 1))))
-        total = sum(float(np.sum(loss.conjugate(u[part], f2.y[part]))) for part in parts)
-        return total / f2.n_terms - shift
-    if q.ndim == 1:
-        terms = loss.conjugate(u, f2.y)
-    else:
-        columns = range(q.shape[1])
-        terms = np.stack([loss.conjugate(u[:, c], f2.y[:, c]) for c in columns], axis=1)
-    return float((q[q > 0] * terms[q > 0]).sum()) / f2.n_terms - shift
+    total = 0.0
+    for part in cut(0, f2.n_terms, max(256, BYTES_AT_A_TIME // (8 * (f2.n_outputs or 1)))):
+        own, y = u[part], f2.y[part]
+        if q is None:
+            total += float(np.sum(loss.conjugate(own, y)))
+            continue
+        if q.ndim == 1:
+            terms = loss.conjugate(own, y)
+        else:
+            columns = range(q.shape[1])
+            terms = np.stack([loss.conjugate(own[:, c], y[:, c]) for c in columns], axis=1)
+        counted = q[part] > 0
+        total += float((q[part][counted] * terms[counted]).sum())
+    return total / f2.n_terms - shift
 
 
 def least_conjugate(f2: FiniteSum) -> float:
     """Return the mean conjugate of derivatives zero: minus the least mean loss there may be."""
     shape = (f2.n_terms,) if f2.n_outputs is None else (f2.n_terms, f2.n_outputs)
-    return mean_conjugate(f2, np.zeros(shape))
+    return mean_conjugate(f2, np.broadcast_to(0.0, shape))
 
 
 def _largest_conjugate(loss: Any, u: Array, size: Array, y: Array, q: Array | None) -> float:

@@ -7,7 +7,7 @@ from scipy import sparse
 import stochadmm as sa
 from stochadmm._newton import TiltedSearch
 from stochadmm.kernels.extension import available
-from stochadmm.low_rank import CurvedLoss, DualOptions, NewtonOptions, read, spectral_norm
+from stochadmm.low_rank import Bounds, CurvedLoss, NewtonOptions, read, spectral_norm
 from stochadmm.solvers.default.low_rank_newton import LowRankNewton, LowRankNewtonOptions
 
 A, B = 3e-3, 4e-4
@@ -65,14 +65,15 @@ def test_no_subgradient_gives_a_bound_above_the_optimum(seed, intercept):
     best = solved(problem, 1e-5)
     form = read(problem)
     loss = CurvedLoss(problem.f2, form.rows, form.free)
-    search = TiltedSearch.of(loss, form, DualOptions())
+    search = TiltedSearch.of(Bounds.of(problem, loss, form))
     rng = np.random.default_rng(seed)
     for size in (0.3, 1.0, 1.5):  # the last is outside of the ball
         U = rng.standard_normal((X.shape[1], 8))
         U *= size * A / spectral_norm(U)
         point = loss.at(0.1 * rng.standard_normal(U.shape))
-        bound, ended = search(point, None, U, np.inf)
-        again, _ = search(point, ended, U, np.inf)
+        upper = point.value + form.penalty(point.W)
+        bound, ended = search(point, None, U, np.inf, upper)
+        again, _ = search(point, ended, U, np.inf, upper)
         assert np.isfinite(bound) and np.isfinite(again)
         assert max(bound, again) <= best.objective * (1 + 1e-12)
 
@@ -83,11 +84,11 @@ def test_the_best_subgradient_gives_the_optimum():
     best = solved(problem, 1e-7)
     form = read(problem)
     loss = CurvedLoss(problem.f2, form.rows, form.free)
-    search = TiltedSearch.of(loss, form, DualOptions())
+    search = TiltedSearch.of(Bounds.of(problem, loss, form))
     U, needed = best.dual[: X.shape[1]], best.objective * (1 - 1e-5)
     point = at = loss.at(0.9 * best.x2)
     for _ in range(10):  # each goes on from where the last one has ended
-        bound, at = search(point, at, U, needed)
+        bound, at = search(point, at, U, needed, 2 * best.objective)
         if bound >= needed:
             break
     assert needed <= bound <= best.objective * (1 + 1e-12)
@@ -96,9 +97,10 @@ def test_the_best_subgradient_gives_the_optimum():
 def test_norms_of_rows_are_not_searched_entry_by_entry():
     X, y = texts()
     for norm in (sa.RowsL21(B), None):
-        form = read(stated(X, y, norm))
-        loss = CurvedLoss(stated(X, y).f2, form.rows, form.free)
-        assert (TiltedSearch.of(loss, form, DualOptions()) is None) == (norm is not None)
+        problem = stated(X, y, norm)
+        form = read(problem)
+        bounds = Bounds.of(problem, CurvedLoss(problem.f2, form.rows, form.free), form)
+        assert (TiltedSearch.of(bounds) is None) == (norm is not None)
 
 
 def test_the_search_takes_over_where_corrected_derivatives_bring_too_little(monkeypatch):

@@ -25,6 +25,7 @@ from ...data import CSR
 from ...low_rank import (
     BlockOptions,
     BlockwiseLoss,
+    Bounds,
     CurvedLoss,
     Diagonal,
     Fista,
@@ -156,6 +157,7 @@ class LowRankNewton(Solver[CurvedState]):
             if blocks
             else CurvedLoss(f2, form.rows, form.free, self.options.newton.free_steps)
         )
+        bounds = Bounds.of(p, loss, form, workspace)
         x2 = x.x2.astype(np.float64)
         free = loss.columns.inner_free(x2[form.free])
         given = form.subgradients(lam)
@@ -168,10 +170,10 @@ class LowRankNewton(Solver[CurvedState]):
             workspace=workspace,
         )
         if self._passes_are_cheap(f2) and not x2.any() and not blocks:
-            state.first = Fista(loss, form, self.options.fista, self.options.newton.dual)
+            state.first = Fista(bounds, self.options.fista, self.options.newton.dual)
             state.first.begin(x2[form.rows], free, given)
         else:
-            state.second = self._second(loss, form)
+            state.second = self._second(bounds)
             state.second.begin(x2[form.rows], free, given)
         if state.second is not None and blocks:
             state.cache = _snapshot(form, state.second, x.x2)
@@ -181,13 +183,12 @@ class LowRankNewton(Solver[CurvedState]):
         state.n_passes, state.n_gradients = loss.reads + 1, loss.reads + 1
         return state
 
-    def _second(self, loss: CurvedLoss, form: Form) -> ProximalNewton:
-        options = self.options.newton
+    def _second(self, bounds: Bounds) -> ProximalNewton:
+        options, loss = self.options.newton, bounds.loss
         if _sparse(loss.f2):
-            search = TiltedSearch.of(loss, form, options.dual)
-            return ProximalNewton(loss, form, Diagonal(loss, options.metric), options, search)
-        metric = Kronecker(loss, options.metric, single=True)
-        return ProximalNewton(loss, form, metric, options)
+            search = TiltedSearch.of(bounds)
+            return ProximalNewton(bounds, Diagonal(loss, options.metric), options, search)
+        return ProximalNewton(bounds, Kronecker(loss, options.metric, single=True), options)
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make some steps, until the target is certified or the epoch is over."""
@@ -218,7 +219,7 @@ class LowRankNewton(Solver[CurvedState]):
                 goes_on = run.goes_on(o.hand_over * wanted)
             if not goes_on or run.certify(wanted, s.deadline) or s.deadline.passed():
                 break
-        s.second = self._second(run.loss, form)
+        s.second = self._second(run.bounds)
         s.second.begin_at(run.point, run.subgradients)
         s.second.lower = run.lower
         if s.deadline.passed():

@@ -1,8 +1,13 @@
-"""The derivatives moved into the dual set by least squares and one common factor."""
+"""From derivatives and a multiplier to a lower bound.
+
+The derivatives are moved into the dual set by least squares and one common factor, and the bound
+is D(u, mu) less what rounding may cost (`charge`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -13,9 +18,12 @@ from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
 from ..risk.dual import mean_conjugate
 from ..risk.targets import sample_weights, weighted
-from .options import OPTIONS, PROOF, CertificateOptions
+from .charge import charge, least_value
+from .options import OPTIONS, CertificateOptions
 from .rounding import UNIT, per_row, residual, rounding, unsettled
-from .rounding_bound import charge, least_value
+
+OPEN = 100.0
+"""Times rounding up to which the dual equation counts as closed: what is more is no dual point."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ def dual_value(
     scale = error if error.ndim == 1 else error.max(axis=1, keepdims=True)
     solved = UNIT * float(np.abs(mu).max(initial=0.0)) * abs(form.St).sum(axis=1)
     scale = scale + (solved if error.ndim == 1 else solved[:, None])
-    if not (np.abs(left) <= PROOF.open * scale).all():
+    if not (np.abs(left) <= OPEN * scale).all():
         return -np.inf
     total = mean_conjugate(f2, u) + form.conjugate(mu)
     if np.shape(f2.y) == u.shape:
@@ -53,37 +61,71 @@ def dual_value(
     return -total if np.isfinite(total) else -np.inf
 
 
+def nearby(factor: float) -> tuple[float, ...]:
+    """Return a factor and two below: scaled, a point on the edge may fall outside by rounding."""
+    return factor, factor * (1.0 - 1e-15), factor * (1.0 - 1e-14)
+
+
 def lower_bound(
     f2: FiniteSum,
     form: OneBlock,
-    z: Array,
-    u: Array,
+    z: Array | None,
+    u: Array | None,
     gradient: Array,
     mu: Array,
-    error: Array,
     objective: float,
+    factor: float = 1.0,
     value: float | None = None,
     *,
+    size: float = 0.0,
     enough: float = 0.0,
+    sharp: bool = True,
     workspace: Workspace,
-) -> float:
-    """Return D(u, mu) less what is left of ``X'(q u)/n + S' mu = 0`` costs at most.
+) -> DualPoint:
+    """Return D(t u, t mu) less what is left of ``X'(q u)/n + S' mu = 0`` costs at most.
 
-    It is minus infinity where that is more than a matter of rounding, or its cost is not known.
-    ``objective`` is F at some feasible point, ``value`` the `dual_value` where it is known. A cost
-    of at most ``enough`` is not looked at more closely.
+    Every bound on an optimal value is made here, but for those of the compiled small routes and of
+    a quadratic with a nuclear norm, which have their own form of the same. It is minus infinity
+    where what is left is more than a matter of rounding, or its cost is not known.
+
+    Parameters
+    ----------
+    z, u, gradient, mu : array
+        Derivatives u of the losses near predictions z, ``X'(q u)/n``, and a multiplier. Without z
+        and u, where these are too many to be kept, ``value`` and ``size`` are needed, and a bound
+        is found only where penalties hold all coefficients.
+    objective : float
+        F at some feasible point.
+    factor : float
+        The t that brings both into the dual set.
+    value : float, optional
+        D(t u, t mu) where it is known.
+    size : float
+        Root mean square of derivatives that cancelled on the way to u.
+    enough : float
+        A cost that is not looked at more closely.
+    sharp : bool
+        Whether the equation is added up again in twice the precision.
     """
-    if value is None:
-        value = dual_value(f2, form, u, gradient, mu, error)
-    if not np.isfinite(value):
-        return -np.inf
-    # a pass in twice the precision has next to no rounding of its own: what it costs is far less
-    # than what the proof of a smaller charge would
-    sharp = residual(f2, form, u, mu, error)
-    left, error = (gradient + form.St @ mu, error) if sharp is None else sharp
-    error = error + unsettled(form, mu)
-    enough = max(enough, PROOF.small_charge * max(objective - value, 0.0))
-    return value - charge(f2, form, z, u, mu, left, error, objective, enough, workspace=workspace)
+    error = rounding(f2, form, u, mu, size, workspace=workspace)
+    for t in nearby(factor) if value is None else (factor,):
+        v, eta = u if u is None or t == 1.0 else t * u, t * mu
+        bound = (
+            dual_value(f2, form, cast(Array, v), t * gradient, eta, error)
+            if value is None
+            else value
+        )
+        if np.isfinite(bound):
+            # a pass in twice the precision has next to no rounding of its own: what it costs is
+            # far less than what the proof of a smaller charge would
+            found = residual(f2, form, v, eta, error) if sharp and v is not None else None
+            left, own = found or (t * gradient + form.St @ eta, error)
+            own = own + unsettled(form, eta)
+            worth = max(enough, 0.01 * max(objective - bound, 0.0))
+            bound -= charge(f2, form, z, v, eta, left, own, objective, worth, workspace=workspace)
+        if np.isfinite(bound):
+            break
+    return DualPoint(bound, eta, cast(Array, v), t)
 
 
 def feasible_multiplier(
@@ -147,29 +189,25 @@ def scaled_point(
     """
     workspace = workspace or Workspace()
     error = rounding(f2, form, u, start, size, workspace=workspace)
-    tiny = PROOF.near * per_row(form, error)
+    # eight units of rounding beside the dual set are moved onto it
+    tiny = 8.0 * per_row(form, error)
     t, mu = feasible_multiplier(
         form, gradient, start, tiny, rounds, most_times=options.most_times, deadline=deadline
     )
-    error = rounding(f2, form, u, mu, size, workspace=workspace)
-    # a point on the edge may fall outside by rounding when scaled
-    for factor in (t, t * (1.0 - 1e-15), t * (1.0 - 1e-14)):
-        shrunk = u if factor == 1.0 else factor * u
-        bound = lower_bound(
-            f2,
-            form,
-            z,
-            shrunk,
-            factor * gradient,
-            factor * mu,
-            error,
-            objective,
-            enough=options.charge * abs(objective),
-            workspace=workspace,
-        )
-        if np.isfinite(bound):
-            break
+    found = lower_bound(
+        f2,
+        form,
+        z,
+        u,
+        gradient,
+        mu,
+        objective,
+        t,
+        size=size,
+        enough=options.charge * abs(objective),
+        workspace=workspace,
+    )
     least = least_value(f2, form, workspace=workspace)
-    if not bound >= least:  # a level set without end leaves nothing else to say
+    if not found.bound >= least:  # a level set without end leaves nothing else to say
         return DualPoint(least, np.zeros_like(mu), np.zeros_like(u), 0.0)
-    return DualPoint(bound, factor * mu, shrunk, factor)
+    return found

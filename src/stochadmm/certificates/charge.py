@@ -39,16 +39,22 @@ from ..risk.dual import dual_margin, has_margins, least_conjugate, mean_conjugat
 from ..risk.metrics import column_energies
 from ..risk.targets import weighted
 from .dependence import nullity
-from .null_space import FreeSpace
-from .options import PROOF
+from .null_space import LIVE, FreeSpace
 from .rounding import TINY, UNIT, mean_size, per_row, rounding, unsettled
+
+SAFE = 1.001
+"""Accuracy of pseudo-inverses."""
+STRONG = 1e11
+"""Times rounding that a penalty must be to bound its rows: it costs one over that."""
+OFTEN, FARTHER = 40, 4.0
+"""How often the room of a multiplier, or a far point, is looked for, and how much farther."""
 
 
 def charge(
     f2: FiniteSum,
     form: OneBlock,
-    z: Array,
-    u: Array,
+    z: Array | None,
+    u: Array | None,
     mu: Array,
     residual: Array,
     error: Array,
@@ -66,7 +72,7 @@ def charge(
     if not np.isfinite(objective) or not np.isfinite(rho).all():
         return np.inf
     least = workspace.rows.once(least_conjugate, f2)
-    level, held = objective + least + _rest(form), two_sided(form)
+    level, held = objective + least + _rest(form), workspace.once(two_sided, form)
     if not np.isfinite(level):
         # a part without a least value, such as a linear one: no level of the others follows, and
         # the loss alone bounds a solution; the number is but a scale for how far derivatives move
@@ -78,6 +84,8 @@ def charge(
         rows, free = split.absorb(rho)
         total = split.cost(rows, level)
         if np.isfinite(total) and any(c.any() for c in free):
+            if z is None or u is None:  # not kept: nothing is known along free directions
+                return np.inf
             total += _along_free(
                 f2, form, split, z, u, mu, free, level, objective + total, workspace
             )
@@ -85,7 +93,7 @@ def charge(
         if best <= enough:
             break
         weak = split.weak(rows)
-        if best <= level / PROOF.strong or not weak.any():
+        if best <= level / STRONG or not weak.any():
             break
         held = held & ~weak  # the loss may bound these coordinates better
     return best
@@ -146,7 +154,7 @@ class Group:
         solver = cast(StructureSolver, self.solver)
         N = self.free.toarray()
         part = np.abs(np.linalg.pinv(N)) @ rho if N.shape[1] else np.zeros((0, *outputs))
-        return PROOF.safe * solver.absorbed(rho), PROOF.safe * part
+        return SAFE * solver.absorbed(rho), SAFE * part
 
     def _flows(self, rho: Array, flow: Array) -> tuple[Array, Array]:
         """Return the most that an edge of a spanning forest carries of any |r| <= rho.
@@ -188,14 +196,16 @@ class Split:
             left = np.flatnonzero(row < 0)
             ones = (np.ones(left.size), (left, np.arange(left.size)))
             return Group(index, sparse.csc_array(ones, (d, left.size)), row, factor)
-        if d > PROOF.small and alone.size == 0:
+        if (
+            d > 300 and alone.size == 0
+        ):  # a pseudo-inverse of fewer columns costs less, and is tighter
             found = _forest(index, S, mask)
             if found is not None:
                 return found
         known = self.form.mask[index].reshape(len(mask), -1)
         if (known == mask[:, None]).all():
             solver = self.form.solver(mask)
-        elif d <= PROOF.largest_new:
+        elif d <= 1000:  # factorized for one certificate only
             solver = self.form.structure.passing_solver(mask)
         else:  # nothing is absorbed
             return Group(index, sparse.eye_array(d, format="csc"), np.full(d, -1), np.zeros(d))
@@ -226,7 +236,7 @@ class Split:
 
     def weak(self, rows: Array) -> Array:
         """Return the held entries whose penalty is too small for what they absorb."""
-        far = PROOF.strong * rows
+        far = STRONG * rows
         project = self.form.project
         return np.asarray(self.held & ((project(far) != far) | (project(-far) != -far)))
 
@@ -278,13 +288,13 @@ def _room(form: OneBlock, mu: Array, least: Array, asked: Array) -> Array:
     """
     size, best = np.maximum(least, TINY), np.zeros_like(mu)
     inside = asked
-    for _ in range(PROOF.often):
+    for _ in range(OFTEN):
         for end in (mu + size, mu - size):
             inside = inside & (form.project(end) == end)
         if not inside.any():
             break
         best = np.where(inside, size, best)
-        size = PROOF.farther * size
+        size = FARTHER * size
     if not best.any():
         return best
     # a cone's conjugate is zero on its domain; where it is not, a move would cost something
@@ -293,7 +303,7 @@ def _room(form: OneBlock, mu: Array, least: Array, asked: Array) -> Array:
         if not _separable(part, rows.stop - rows.start):
             best[rows] = 0.0
         for end in (mu[rows] + best[rows], mu[rows] - best[rows]):
-            if not float(part.conjugate(end)) == base:
+            if float(part.conjugate(end)) != base:
                 best[rows] = 0.0
     return best
 
@@ -319,16 +329,22 @@ def _along_free(
     kept = [(group, c) for group, c in zip(split.groups, free, strict=True) if len(c)]
     space = FreeSpace(f2, [(group.index, group.free) for group, _ in kept])
     c = np.concatenate([part.ravel() for _, part in kept])
-    pulls = np.concatenate([(abs(g.free.T @ g.free) @ part).ravel() for g, part in kept])
-    found = _by_curvature(space, form, split, z, u, mu, pulls, level, objective, workspace)
+    turned, inverses = space.turned()
+    pulls = [
+        (abs(N.T @ N) @ (part if R is None else np.abs(R) @ part)).ravel()
+        for (_, N), R, (_, part) in zip(turned.directions, inverses, kept, strict=True)
+    ]
+    found = _by_curvature(
+        turned, space, form, split, z, u, mu, np.concatenate(pulls), level, objective, workspace
+    )
     if np.isfinite(found):
         return found
-    space.active = None
     return _by_far_points(space, form, split, z, u, mu, c, level, objective, workspace)
 
 
 def _by_curvature(
     space: FreeSpace,
+    given: FreeSpace,
     form: OneBlock,
     split: Split,
     z: Array,
@@ -339,13 +355,16 @@ def _by_curvature(
     objective: float,
     workspace: Workspace,
 ) -> float:
-    """Return what derivatives near u prove, moved along their curvature; c is N'N of r's."""
+    """Return what derivatives near u prove, moved along their curvature; c is N'N of r's.
+
+    ``given`` are the directions before they were turned.
+    """
     f2 = space.f2
     known = offers(f2.loss, Has.CURVATURE) and has_margins(f2.loss, u)
-    if not known or space.size > PROOF.most_free:
+    if not known or space.size > 2000:
         return np.inf
     energies = workspace.rows.once(column_energies, f2)
-    made = _moves(space, form, z, u, c, np.sqrt(level), np.sqrt(energies), workspace)
+    made = _moves(space, given, form, z, u, c, np.sqrt(level), np.sqrt(energies), workspace)
     if made is None:
         return np.inf
     most, size, theta = made
@@ -386,7 +405,7 @@ def _by_far_points(
     |y_k| are bounded.
     """
     f2, K = space.f2, space.size
-    if K > PROOF.most_far or not c.any():
+    if K > 20 or not c.any():  # each direction costs two passes
         return 0.0 if not c.any() else np.inf
     own, cross, left = np.full(K, np.inf), np.zeros((K, K)), np.zeros(K)
     for k, unit in enumerate(np.eye(K)):
@@ -402,8 +421,8 @@ def _by_far_points(
             rows, _ = split.absorb(off + error)
             value = -mean_conjugate(f2, v) - form.conjugate(mu)
             left[k] = max(left[k], objective - value + split.cost(rows, level))
-            own[k] = min(own[k], sense * a[k] / PROOF.safe - PROOF.safe * wide[k])
-            cross[k] = np.maximum(cross[k], PROOF.safe * (np.abs(a) + wide))
+            own[k] = min(own[k], sense * a[k] / SAFE - SAFE * wide[k])
+            cross[k] = np.maximum(cross[k], SAFE * (np.abs(a) + wide))
     np.fill_diagonal(cross, 0.0)
     if not np.isfinite(left).all() or not (own > 0).all():
         return np.inf
@@ -414,7 +433,7 @@ def _by_far_points(
         return np.inf
     if not (found > 0).all():
         return np.inf
-    return PROOF.safe * float(c @ found[:, 0])
+    return SAFE * float(c @ found[:, 0])
 
 
 def _beyond(space: FreeSpace, z: Array, u: Array, ahead: Array, direction: Array) -> Array | None:
@@ -422,20 +441,22 @@ def _beyond(space: FreeSpace, z: Array, u: Array, ahead: Array, direction: Array
     top = float(np.abs(ahead).max(initial=0.0))
     if top == 0.0:
         return None
-    enough = PROOF.rises * float(np.abs(weighted(space.q, u * ahead)).mean())
-    step = PROOF.nearest * (1.0 + float(np.abs(z).max(initial=0.0))) / top
-    for _ in range(PROOF.often):
+    # any share and any first step are proved
+    enough = 0.1 * float(np.abs(weighted(space.q, u * ahead)).mean())
+    step = 1e-6 * (1.0 + float(np.abs(z).max(initial=0.0))) / top
+    for _ in range(OFTEN):
         v = np.asarray(space.loss.derivative(z + step * ahead, space.f2.y), dtype=np.float64)
         if not np.isfinite(v).all():
             return None
         if float(space.gradient(v) @ direction) > max(enough, TINY):
             return v
-        step *= PROOF.farther
+        step *= FARTHER
     return None
 
 
 def _moves(
     space: FreeSpace,
+    given: FreeSpace,
     form: OneBlock,
     z: Array,
     u: Array,
@@ -454,16 +475,16 @@ def _moves(
     found: tuple[float, Array, float] | None = None
     error = space.error(columns)
     # where predictions are rounding nothing bends: only an exact dependence may be left out
-    unseen = space.sizes() <= PROOF.unseen * error
+    unseen = space.sizes() <= 10.0 * error
     for _ in range(3):
         H = space.hessian(z)
         H[unseen], H[:, unseen] = 0.0, 0.0
         size = np.sqrt(np.diag(H))
         scale = np.where(size > 0, size, 1.0)
         values, vectors = np.linalg.eigh(H / np.outer(scale, scale))
-        live = values > PROOF.live * max(float(values[-1]), TINY)
+        live = values > LIVE * max(float(values[-1]), TINY)
         dropped = int((~live).sum())
-        if dropped > 0 and dropped > dependences(space, form, workspace):
+        if dropped > 0 and dropped > dependences(given, form, workspace):
             break
         T = vectors[:, live] / np.sqrt(values[live]) / scale[:, None]
         most = float((np.abs(T).T @ c).max(initial=0.0))
@@ -479,7 +500,7 @@ def _moves(
         theta = 0.5 * length * float(margin.min())
         if found is None or theta * found[0] >= found[2] * most:
             found = most, moved, theta
-        narrow = margin < PROOF.narrow
+        narrow = margin < 1e-3  # of the move: rows with so little room stay where they are
         if not narrow.any():
             break
         space.active = ~narrow if space.active is None else space.active & ~narrow
