@@ -67,7 +67,7 @@ def test_everything_is_written_and_agrees(tiny, tmp_path, run):
         for name in ("theory", "step-1.5")
         for part in ("", "-others")
         for axis in ("gradients", "reads", "seconds")
-        for kind in ("png", "svg", "pdf")
+        for kind in ("png", "pdf")
     }
     assert {p.stem for p in (out / "tables").iterdir()} == {
         "table2",
@@ -142,21 +142,21 @@ def test_the_first_report_stands_until_all_rivals_are_tuned_anew(tiny, tmp_path,
         return {tuple(row.values()) for row in rows_of(out)}, aims, page.read_text()
 
     first, aims, _ = made("aim: end")
-    assert aims == {"the end, a sample"}
+    assert aims == {"the end, 200 rows"}
     kept, aims, page = made("whole: 400", stages=["report"])
-    assert (kept, aims) == (first, {"the end, a sample"})
-    assert "the end, a sample: fig1, theory: generated; fig1, step-1.5: generated" in page
+    assert (kept, aims) == (first, {"the end, 200 rows"})
+    assert "the end, 200 rows: fig1, theory: generated; fig1, step-1.5: generated" in page
     assert "Not run yet" not in page
     some = {"methods": ["acc-sadmm"], "stages": ["tuning", "runs", "report"]}
     kept, aims, _ = made("whole: 400", **some)
-    assert (kept, aims) == (first, {"the end, a sample"})
+    assert (kept, aims) == (first, {"the end, 200 rows"})
     renewed, aims, page = made("whole: 400")
     assert aims == {"the curve, all rows"}
     assert "the curve, all rows: fig1, theory: generated" in page
     untuned = {row for row in first if "auto" in row}
     assert untuned <= renewed != first
     # both are kept: the former form of the experiment finds its own again
-    assert made("aim: end", stages=["report"])[:2] == (first, {"the end, a sample"})
+    assert made("aim: end", stages=["report"])[:2] == (first, {"the end, 200 rows"})
 
 
 def test_a_search_that_was_cut_goes_on_from_the_archive(tiny, tmp_path, monkeypatch):

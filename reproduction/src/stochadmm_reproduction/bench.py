@@ -143,7 +143,11 @@ class Bench:
                 f"{wanted.method} is not tuned yet on {wanted.spec.name}; do the stage "
                 "tuning first"
             )
-        return {k: v for k, v in kept.items() if k not in ("fingerprint", "took")}
+        sizes = self.kept(dataclasses.replace(wanted, kind="sizes", method="")) or {}
+        most = piece.experiment.tuning_rows(wanted.spec)
+        n = sizes.get("n", most)  # the first report did not write down on which rows it was tuned
+        rows = {"rows": min(n, most), "whole": n <= most}
+        return rows | {k: v for k, v in kept.items() if k not in ("fingerprint", "took")}
 
     @staticmethod
     def tuning_of(piece: Piece) -> Piece:

@@ -166,9 +166,9 @@ class Curves:
 
 def tuned_for(tuning: Piece, content: dict[str, Any]) -> str:
     """Return what settings were tuned for, and on which rows."""
-    if tuning.aim == "end":
-        return "the end, a sample"  # the first report did not keep how many rows
-    return "the curve, all rows" if content["whole"] else "the curve, a sample; checked on all"
+    end = tuning.aim == "end"
+    some = f"{content['rows']:,} rows" if end else "a sample; checked on all"
+    return f"the {tuning.aim}, {'all rows' if content['whole'] else some}"
 
 
 def curve(records: list[dict[str, Any]], best: Optimum, status: str) -> Curve:
