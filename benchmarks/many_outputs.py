@@ -20,7 +20,7 @@ import numpy as np  # noqa: E402
 from scipy import sparse  # noqa: E402
 
 import stochadmm as sa  # noqa: E402
-from stochadmm.run.path import at_strength  # noqa: E402
+from stochadmm.problem import at_strength  # noqa: E402
 from stochadmm_reproduction import datasets  # noqa: E402
 
 

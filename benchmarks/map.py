@@ -24,7 +24,8 @@ import numpy as np
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.run.path import alpha_max, at_strength
+from stochadmm.problem import at_strength
+from stochadmm.run.path import alpha_max
 
 TOL, PASSES, SLOW = 1e-4, 300, 1.0
 LOSSES = (

@@ -35,7 +35,8 @@ from scipy.ndimage import gaussian_filter  # noqa: E402
 from scipy.sparse.linalg import splu  # noqa: E402
 
 import stochadmm as sa  # noqa: E402
-from stochadmm.run.minimize import Request, solve  # noqa: E402
+from stochadmm.run.loop import Request  # noqa: E402
+from stochadmm.run.minimize import solve  # noqa: E402
 from stochadmm.run.path import solve_path  # noqa: E402
 
 N_ROWS = 216

@@ -9,7 +9,6 @@ from scipy import sparse
 import stochadmm as sa
 from stochadmm import datasets, structures
 from stochadmm.exact import candidates, project
-from stochadmm.run.answer import structured
 from stochadmm.run.monitor import Monitor
 
 # ---------------------------------------------------------------- how structure is read
@@ -292,7 +291,7 @@ def test_structure_is_kept_only_if_the_objective_does_not_rise_beyond_the_tolera
 
     moved = best.coef + 1e-9 * np.random.default_rng(0).standard_normal(10)
     near = measured(moved, best.dual, 1.0)
-    kept = structured(near, monitor, state)
+    kept = monitor.structured(near, state)
     assert levels(kept.point.x2) == levels(best.coef)
     assert kept.objective <= near.objective + 1e-6 * near.objective
     assert kept.objective == problem.objective(kept.point)
@@ -300,7 +299,7 @@ def test_structure_is_kept_only_if_the_objective_does_not_rise_beyond_the_tolera
     wrong = measured(moved, 0 * best.dual, 1e-9)
     flat = candidates(problem, near.point.x2, wrong.dual, wrong.beta, None, monitor.workspace)
     assert len(flat) == 1 and len(levels(flat[0])) == 1
-    refused = structured(wrong, monitor, state)
+    refused = monitor.structured(wrong, state)
     np.testing.assert_array_equal(refused.point.x2, near.point.x2)
     assert refused.objective == near.objective
 

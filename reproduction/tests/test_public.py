@@ -25,7 +25,6 @@ NOT_YET = {
     "methods.py": {"stochadmm.base.workspace"},
     "runs.py": {
         "stochadmm.base.workspace",
-        "stochadmm.run.answer",
         "stochadmm.run.checkpoint",
         "stochadmm.run.loop",
         "stochadmm.run.monitor",

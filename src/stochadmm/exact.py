@@ -22,7 +22,7 @@ from .base.protocols import Array, Penalty
 from .base.workspace import Workspace
 from .operators import identity_scale
 from .penalties import segments
-from .problem import Pair, Problem
+from .problem import Problem
 from .risk.mean_loss import mean_loss
 
 Mask = NDArray[np.bool_]
@@ -193,8 +193,3 @@ def _least_squares(rows: Any, zero_entries: Mask, x: Array) -> Array:
         start = start - lsmr(M, M @ start, atol=1e-15, btol=1e-15, maxiter=20 * M.shape[1])[0]
     out[free] = start
     return out
-
-
-def as_pair(problem: Problem, x2: Array) -> Pair:
-    """Return the feasible pair of given coefficients."""
-    return problem.feasible(Pair(problem.zeros().x1, x2))

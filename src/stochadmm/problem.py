@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -89,6 +89,24 @@ class Problem:
     b : array, optional
         Right-hand side, 0 when absent.
 
+    Attributes
+    ----------
+    dtype : dtype
+        Type of the iterates: that of the data.
+    shape1, shape2, shape_dual : tuple of int
+        Shapes of x1, of x2, and of the constraint and its multiplier.
+    constrained : bool
+        Whether there is a constraint (and a first block).
+    intercept : bool
+        Whether the last row of x2 is an intercept.
+    determined : (int, float) or None
+        The block that the constraint determines, and the scale of its identity.
+    reducible : bool
+        Whether one block follows from the other, so that feasible points are easy to make.
+    is_model : bool
+        Whether x1 is nothing but a function of x2: A1 a multiple of the identity, no f1. Then
+        ``coef`` is the answer and x1 follows from it; otherwise the pair is the answer.
+
     Examples
     --------
     >>> import numpy as np, stochadmm as sa
@@ -107,6 +125,15 @@ class Problem:
     A1: Operator | None = None
     A2: Operator | None = None
     b: Array | None = None
+    dtype: np.dtype[Any] = field(init=False, repr=False)
+    constrained: bool = field(init=False, repr=False)
+    intercept: bool = field(init=False, repr=False)
+    shape1: Shape = field(init=False, repr=False)
+    shape2: Shape = field(init=False, repr=False)
+    shape_dual: Shape = field(init=False, repr=False)
+    determined: tuple[int, float] | None = field(init=False, repr=False)
+    reducible: bool = field(init=False, repr=False)
+    is_model: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
@@ -118,20 +145,36 @@ class Problem:
         else:
             set_(self, "A1", simplest(as_operator(self.A1, "A1")))
             set_(self, "A2", simplest(as_operator(self.A2, "A2")))
+        self._place()
+        if self.A2 is not None:
             self._check_constraint()
         self._check_penalties()
         if self.A2 is not None and (tied := tied_rows(self.A2)).any():
             self._tie(tied)
 
+    def _place(self) -> None:
+        """Set what follows from the data and the constraint, whatever the penalties."""
+        set_, outputs = object.__setattr__, self.f2.shape[1:]
+        first, second = identity_scale(self.A1), identity_scale(self.A2)
+        determined = None if second is None else (2, second)
+        determined = determined if first is None else (1, first)
+        constrained = self.A1 is not None
+        set_(self, "dtype", np.dtype(fact(self.f2, "dtype")))
+        set_(self, "constrained", constrained)
+        set_(self, "intercept", bool(fact(self.f2, "intercept")))
+        set_(self, "shape1", (0 if self.A1 is None else self.A1.shape[1], *outputs))
+        set_(self, "shape2", self.f2.shape)
+        set_(self, "shape_dual", (0 if self.A1 is None else self.A1.shape[0], *outputs))
+        set_(self, "determined", determined)
+        set_(self, "reducible", not constrained or determined is not None)
+        set_(self, "is_model", not constrained or (first is not None and self.f1 is None))
+
     def _check_penalties(self) -> None:
         for name, h, shape in (("h1", self.h1, self.shape1), ("h2", self.h2, self.shape2)):
             if h is not None:
-                require(h, name, "value", "prox")
-                _check_shape(h, name, shape)
-        if self.constrained and self.h1 is not None and self.h2 is not None:
-            self._check_bounds()
-
-    def _check_bounds(self) -> None:
+                _check_penalty(h, name, shape)
+        if self.h1 is None or self.h2 is None or not self.constrained:
+            return
         row = contradiction(self.A1, self.h1, self.shape1, self.A2, self.h2, self.shape2, self.b)
         if row is not None:
             raise ValueError(
@@ -233,8 +276,7 @@ class Problem:
         d = f2.n_features
         h2 = on_coefficients
         if h2 is not None and intercept:
-            require(h2, "on_coefficients", "value", "prox")
-            _check_shape(h2, "on_coefficients", (d, *f2.shape[1:]))
+            _check_penalty(h2, "on_coefficients", (d, *f2.shape[1:]))
             h2 = Stacked([(h2, d), (Zero(), 1)])
         if on_structure is None:
             if structure is not None:
@@ -243,49 +285,17 @@ class Problem:
                     "on_structure=sa.L1(0.1)"
                 )
             return cls(f2, h2=h2)
-        require(on_structure, "on_structure", "value", "prox")
         A: Operator = Identity(d) if structure is None else as_operator(structure, "structure")
         if A.shape[1] != d:
             raise ValueError(
                 f"structure has {A.shape[1]} columns, expected {d}, the number of columns of X; "
                 "it acts on the coefficients without the intercept"
             )
-        _check_shape(on_structure, "on_structure", (A.shape[0], *f2.shape[1:]))
+        _check_penalty(on_structure, "on_structure", (A.shape[0], *f2.shape[1:]))
         A2 = PadColumns(A, 1) if intercept else A
         return cls(f2, h1=on_structure, h2=h2, A1=Identity(A.shape[0], scale=-1.0), A2=A2)
 
-    # ---------------------------------------------------------------- shapes
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the iterates: that of the data."""
-        found: np.dtype[Any] = np.dtype(fact(self.f2, "dtype"))
-        return found
-
-    @property
-    def constrained(self) -> bool:
-        """Whether there is a constraint (and a first block)."""
-        return self.A1 is not None
-
-    @property
-    def intercept(self) -> bool:
-        """Whether the last row of x2 is an intercept."""
-        return bool(fact(self.f2, "intercept"))
-
-    @property
-    def shape2(self) -> Shape:
-        """Shape of x2."""
-        return self.f2.shape
-
-    @property
-    def shape1(self) -> Shape:
-        """Shape of x1."""
-        return (0 if self.A1 is None else self.A1.shape[1], *self.shape2[1:])
-
-    @property
-    def shape_dual(self) -> Shape:
-        """Shape of the multiplier and of the constraint."""
-        return (0 if self.A1 is None else self.A1.shape[0], *self.shape2[1:])
+    # ---------------------------------------------------------------- points
 
     def zeros(self) -> Pair:
         """Return the point 0."""
@@ -294,6 +304,13 @@ class Problem:
     def zeros_dual(self) -> Array:
         """Return the multiplier 0."""
         return np.zeros(self.shape_dual, self.dtype)
+
+    def split(self, x2: Array) -> tuple[Array, Any]:
+        """Return copies of the coefficients and the intercept of x2, None without one."""
+        if not self.intercept:
+            return x2.copy(), None
+        intercept = x2[-1]
+        return x2[:-1].copy(), float(intercept) if np.ndim(intercept) == 0 else intercept.copy()
 
     # ---------------------------------------------------------------- values
 
@@ -322,29 +339,6 @@ class Problem:
     def objective(self, x: Pair) -> float:
         """Return F at the pair as it is; ``feasible`` makes a pair where that means something."""
         return self.penalty(x) + float(self.f2.value(x.x2))
-
-    @property
-    def determined(self) -> tuple[int, float] | None:
-        """The block that the constraint determines, and the scale of its identity."""
-        for block, A in ((1, self.A1), (2, self.A2)):
-            scale = identity_scale(A)
-            if scale is not None:
-                return block, scale
-        return None
-
-    @property
-    def reducible(self) -> bool:
-        """Whether one block follows from the other, so that feasible points are easy to make."""
-        return not self.constrained or self.determined is not None
-
-    @property
-    def is_model(self) -> bool:
-        """Whether x1 is nothing but a function of x2: A1 a multiple of the identity, no f1.
-
-        Then ``coef`` is the answer and x1 follows from it; otherwise the pair is the answer.
-        """
-        first = identity_scale(self.A1) is not None
-        return not self.constrained or (first and self.f1 is None)
 
     def affine_set(self, workspace: Workspace | None = None) -> AffineSet:
         """Return the pairs that satisfy the constraint, factorized once per workspace."""
@@ -411,6 +405,20 @@ class Problem:
         return other
 
 
+def at_strength(unit: Problem, alpha: float) -> Problem:
+    """Return the problem of a family at strength alpha; data and operators are shared."""
+    parts: tuple[Any, Any] = (unit.h1, unit.h2)
+    h1, h2 = (None if part is None else part.scaled(alpha) for part in parts)
+    if alpha == 0 and unit.is_model:
+        # h1 is zero everywhere if its dual set holds nothing but zero
+        ends = (np.ones(unit.shape1), -np.ones(unit.shape1))
+        if h1 is None or (
+            offers(h1, Has.PROJECT_DUAL) and not any(h1.project_dual(end).any() for end in ends)
+        ):
+            return Problem(unit.f2, h2=h2)
+    return unit.with_penalties(h1, h2)
+
+
 def objective_at_zero(problem: Problem, workspace: Workspace | None = None) -> float:
     """Return ``Problem.objective_at_zero``, found once per workspace."""
     workspace = workspace or Workspace()
@@ -463,7 +471,8 @@ def _inside(penalty: Any, x: Array) -> Array:
     return cast(Array, penalty.project(x)) if offers(penalty, Has.PROJECT) else x
 
 
-def _check_shape(penalty: Any, name: str, shape: Shape) -> None:
+def _check_penalty(penalty: Any, name: str, shape: Shape) -> None:
+    require(penalty, name, "value", "prox")
     if offers(penalty, Has.CHECK):
         try:
             penalty.check(shape)

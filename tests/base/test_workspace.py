@@ -16,8 +16,8 @@ def counted(calls, A, power=1):
 
 def test_computed_once_per_parts():
     calls, workspace, A = [], Workspace(), np.arange(3.0)
-    first = workspace.once(counted, calls, A, power=2)
-    assert workspace.once(counted, calls, A, power=2) is first
+    first = workspace.once(counted, calls, A, 2)
+    assert workspace.once(counted, calls, A, 2) is first
     assert calls == [2]
 
 

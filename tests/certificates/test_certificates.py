@@ -33,9 +33,9 @@ from stochadmm.penalties import (
     TotalVariation1D,
     Zero,
 )
-from stochadmm.problem import Pair, Problem
+from stochadmm.problem import Pair, Problem, at_strength
 from stochadmm.risk.finite_sum import FiniteSum
-from stochadmm.run.path import alpha_max, at_strength
+from stochadmm.run.path import alpha_max
 
 # ------------------------------------------------------------------ the definitions, in few lines
 

@@ -9,8 +9,9 @@ from sklearn.linear_model import PoissonRegressor
 
 import stochadmm as sa
 from stochadmm.certificates.null_space import clear_free_directions
+from stochadmm.problem import at_strength
 from stochadmm.run.null_model import null_model
-from stochadmm.run.path import alpha_max, at_strength
+from stochadmm.run.path import alpha_max
 
 LOSSES = [
     sa.Quantile(0.9),

@@ -218,13 +218,13 @@ def test_predictions_are_lazy(rows, locked_dask):
 def test_a_large_memory_map_is_read_in_parts(tmp_path, rows, monkeypatch):
     """Above the budget a map stands for a source; blocks of it are all that is taken."""
     from stochadmm import problem as stating
-    from stochadmm.estimators import _sources
+    from stochadmm.estimators import _data
 
     X, y, w = rows
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     monkeypatch.setattr(stating, "BUDGET", 1000)
-    monkeypatch.setattr(_sources, "BUDGET", 1000)
+    monkeypatch.setattr(_data, "BUDGET", 1000)
     largest = []
     genuine = ArrayShard.blocks
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.estimators import _sources
+from stochadmm.estimators import _data
 
 N = 300
 
@@ -174,7 +174,7 @@ def test_labels_of_any_kind_are_those_of_a_fit_in_memory(route, kind, tmp_path, 
         da = pytest.importorskip("dask.array")
         rows = da.from_array(X, chunks=(100, -1)), da.from_array(np.asarray(y), chunks=100)
     else:
-        monkeypatch.setattr(_sources, "BUDGET", 0)
+        monkeypatch.setattr(_data, "BUDGET", 0)
         np.save(tmp_path / "X.npy", X)
         rows = np.load(tmp_path / "X.npy", mmap_mode="r"), y
     there = sa.SparseLogisticClassifier(alpha=0.01, tol=1e-8).fit(*rows)

@@ -14,11 +14,11 @@ from scipy import sparse
 from tests.variants import by_variant
 
 import stochadmm as sa
-from stochadmm.base.engines import engine
 from stochadmm.base.terms import Elementwise, GroupNorms, TotalVariation
 from stochadmm.forms.compiled import operator_view, penalty_view, view
 from stochadmm.kernels import _numpy, extension, passes
 from stochadmm.kernels.columns import beside, squares
+from stochadmm.kernels.extension import engine
 from stochadmm.kernels.loops import Sample
 from stochadmm.kernels.quadratic import Augmented, Splitting, augmented, newton_matrix, splitting
 from stochadmm.kernels.tv import fuse_columns

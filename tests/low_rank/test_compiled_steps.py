@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.variants import by_variant
 
 import stochadmm as sa
-from stochadmm.base.engines import engine
+from stochadmm.kernels.extension import engine
 from stochadmm.low_rank import NuclearProx, Splitting, compiled_steps, moments, read, reduced
 
 pytestmark = pytest.mark.compiled

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from stochadmm.forms.unfold import unfold
+from stochadmm.forms.one_block import unfold
 from stochadmm.operators import Differences, Identity, Selection, VStack
 from stochadmm.penalties import (
     L1,

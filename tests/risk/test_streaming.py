@@ -9,12 +9,13 @@ from scipy import sparse
 import stochadmm as sa
 from stochadmm.base.workspace import Workspace
 from stochadmm.data import ArraySource, DenseRows, spill
+from stochadmm.problem import at_strength
 from stochadmm.risk.passes import Sample
 from stochadmm.risk.sampling import Coin
 from stochadmm.risk.streamed import StreamedSum, as_bytes, first_pass
 from stochadmm.risk.tangent import WithRest, tangent_term
-from stochadmm.run.minimize import Request, solve
-from stochadmm.run.path import at_strength
+from stochadmm.run.loop import Request
+from stochadmm.run.minimize import solve
 
 SMALL = "4MiB"
 LOSSES = {

@@ -398,7 +398,7 @@ def rewritten(path, change):
     [
         "os:system",
         "subprocess:Popen",
-        "stochadmm.run.loop:Run.loop",
+        "stochadmm.run.loop:Run.to_the_end",
         "builtins:eval",
         "stochadmm.nothing:X",
     ],

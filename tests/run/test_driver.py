@@ -15,9 +15,10 @@ from stochadmm.certificates import certify
 from stochadmm.certificates.bound import feasible_multiplier
 from stochadmm.forms.one_block import one_block
 from stochadmm.forms.structure import StructureSolver
+from stochadmm.problem import at_strength
 from stochadmm.quadratic import QuadraticModel
 from stochadmm.run import monitor
-from stochadmm.run.path import alpha_max, at_strength
+from stochadmm.run.path import alpha_max
 from stochadmm.run.stopping import Gap
 from stochadmm.solvers import State
 

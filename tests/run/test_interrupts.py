@@ -9,8 +9,8 @@ import pytest
 import stochadmm as sa
 from stochadmm.base.workspace import Workspace
 from stochadmm.run import loop
-from stochadmm.run.loop import Limits
-from stochadmm.run.minimize import Request, solve
+from stochadmm.run.loop import Request
+from stochadmm.run.minimize import solve
 
 N, D = 40, 4
 
@@ -58,7 +58,7 @@ def run(when, solver, stop=None, **options):
     """Run and return the result with the number of times that the loss was called."""
     loss = Interrupting(when)
     stop = sa.Never() if stop is None else stop
-    asked = Request(stop, Limits(max_passes=6), **options)
+    asked = Request(stop, max_passes=6, **options)
     result = solve(problem(loss), solver, asked, Workspace())
     return result, next(loss.calls) - 1
 

@@ -18,15 +18,15 @@ from stochadmm.estimators._search import best_index
 from stochadmm.forms.elimination import Elimination
 from stochadmm.forms.one_block import one_block
 from stochadmm.forms.structure import StructureSolver
+from stochadmm.problem import at_strength
 from stochadmm.run import path
-from stochadmm.run.minimize import Request
+from stochadmm.run.loop import Request
 from stochadmm.run.minimize import solve as solve_in
 from stochadmm.run.null_model import null_model
 from stochadmm.run.path import (
     _norms_of_coefficients,
     alpha_grid,
     alpha_max,
-    at_strength,
     solve_path,
 )
 

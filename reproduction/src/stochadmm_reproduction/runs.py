@@ -19,9 +19,8 @@ import numpy as np
 
 from stochadmm import FiniteSum, Pair, Problem
 from stochadmm.base.workspace import Workspace
-from stochadmm.run.answer import Resumable
-from stochadmm.run.checkpoint import Checkpoint, load, older
-from stochadmm.run.loop import Stopwatch, epochs, generator_of
+from stochadmm.run.checkpoint import Checkpoint, Resumable, load, older
+from stochadmm.run.loop import epochs, generator_of
 from stochadmm.run.monitor import Memory
 from stochadmm.solvers import AnySolver, State
 
@@ -88,8 +87,10 @@ class Saved:
 
 
 @dataclass
-class ProcessorWatch(Stopwatch):
+class ProcessorWatch:
     """Counts processor seconds: what else the machine does is in no curve."""
+
+    solving: float = 0.0
 
     @contextmanager
     def solves(self) -> Iterator[None]:
@@ -110,7 +111,7 @@ class Run:
     advance: Callable[[float], None]
     saved: Saved | None = None
     records: list[dict[str, Any]] = field(default_factory=list)
-    watch: Stopwatch = field(default_factory=ProcessorWatch)
+    watch: ProcessorWatch = field(default_factory=ProcessorWatch)
     point: Pair | None = None
     """The last point that was measured."""
     peak: int = 0
@@ -199,11 +200,12 @@ class Run:
     def _epochs(self, solver: AnySolver, state: State, rng: np.random.Generator) -> Any:
         """Yield after every epoch; trace its memory where epochs are long."""
         light = self.saved is not None
-        steps = epochs(self.task.problem, solver, state, rng, self.watch)
+        steps = epochs(self.task.problem, solver, state, rng)
         while True:
             if light:
                 tracemalloc.reset_peak()
-            next(steps)
+            with self.watch.solves():
+                next(steps)
             if light:
                 self.peak = max(self.peak, tracemalloc.get_traced_memory()[1])
             yield state

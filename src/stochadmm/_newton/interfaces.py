@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..base.clock import NEVER, Deadline
+from ..base.immutable import copied
 from ..base.protocols import Array
-from ..base.state import copied
 from ..base.workspace import Workspace
 from ..certificates import DualPoint
 from ..problem import Pair, Problem

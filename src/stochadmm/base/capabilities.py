@@ -14,15 +14,7 @@ import numpy as np
 
 
 class Has(Enum):
-    """Capabilities of losses, penalties, operators and data terms, by the member that gives them.
-
-    Examples
-    --------
-    >>> from stochadmm.base.capabilities import Has, declared
-    >>> from stochadmm.penalties import L1, Nuclear
-    >>> Has.TERMS in declared(L1(1.0)), Has.TERMS in declared(Nuclear(1.0))
-    (True, False)
-    """
+    """Capabilities of losses, penalties, operators and data terms, by the member for it."""
 
     # members are single, so that their identity will do: sets are asked often
     __hash__ = object.__hash__
@@ -108,12 +100,6 @@ def has_members(part: object, *names: str) -> bool:
     """Say whether a user's object has all these members.
 
     Those of its class are not evaluated: the norm of an operator may take many products.
-
-    Examples
-    --------
-    >>> from stochadmm.base.capabilities import has_members
-    >>> has_members([], "append"), has_members([], "append", "matvec")
-    (True, False)
     """
     kind = type(part)
     for name in names:  # asked dozens of times in a small fit: a plain loop
@@ -123,14 +109,7 @@ def has_members(part: object, *names: str) -> bool:
 
 
 def first_of_kind(table: Iterable[tuple[Any, Any]], value: object) -> Any:
-    """Return what a table has for the first kind that a value is of, None where it has none.
-
-    Examples
-    --------
-    >>> from stochadmm.base.capabilities import first_of_kind
-    >>> first_of_kind(((int, "number"), ((list, tuple), "items")), (1, 2))
-    'items'
-    """
+    """Return what a table has for the first kind that a value is of, None where it has none."""
     return next((found for kinds, found in table if isinstance(value, kinds)), None)
 
 
@@ -138,14 +117,6 @@ def require(part: object, name: str, *members: str, remedy: str = "") -> None:
     """Raise where a user's object lacks a member; ``name`` is what the message calls it.
 
     ``remedy`` says what to do, where that is not to add the member.
-
-    Examples
-    --------
-    >>> from stochadmm.base.capabilities import require
-    >>> require([], "h1", "value", "prox")
-    Traceback (most recent call last):
-    ...
-    TypeError: h1 (list) has no `value`; it must offer `value`, `prox`
     """
     for member in members:
         if not has_members(part, member):
@@ -156,15 +127,7 @@ def require(part: object, name: str, *members: str, remedy: str = "") -> None:
 
 
 def lacks(part: object, member: str) -> bool:
-    """Say whether neither a part nor, for a data term, its loss has a member.
-
-    Examples
-    --------
-    >>> from stochadmm.base.capabilities import lacks
-    >>> from stochadmm.penalties import L1
-    >>> lacks(L1(1.0), "prox"), lacks(L1(1.0), "gradient"), lacks(None, "prox")
-    (False, True, False)
-    """
+    """Say whether neither a part nor, for a data term, its loss has a member."""
     owners = (part, fact(part, "loss"))
     return part is not None and not any(has_members(owner, member) for owner in owners)
 
@@ -191,15 +154,7 @@ USUAL: dict[str, Any] = {
 
 
 def fact(part: object, name: str) -> Any:
-    """Return what a data term, a loss, a source or a method says of itself, or what is usual.
-
-    Examples
-    --------
-    >>> from stochadmm.base.capabilities import fact
-    >>> from stochadmm.losses import Poisson, Squared
-    >>> fact(Squared(), "nonnegative"), fact(Poisson(), "nonnegative")
-    (True, False)
-    """
+    """Return what a data term, a loss, a source or a method says of itself, or what is usual."""
     return getattr(part, name, USUAL[name])
 
 
@@ -209,17 +164,7 @@ def nonnegative(f2: object) -> bool:
 
 
 def offers(part: object, *wanted: Has) -> bool:
-    """Say whether a part offers all that is wanted; None offers nothing.
-
-    Examples
-    --------
-    >>> from stochadmm.base.capabilities import Has, offers
-    >>> from stochadmm.losses import Logistic
-    >>> offers(Logistic(), Has.CONJUGATE, Has.CURVATURE)
-    True
-    >>> offers(None, Has.CONJUGATE)
-    False
-    """
+    """Say whether a part offers all that is wanted; None offers nothing."""
     named = getattr(part, "capabilities", Has)  # of a part that declares nothing, its members
     for has in wanted:  # asked thousands of times in a small fit: a plain loop
         if has not in named or getattr(part, has.value, None) is None:

@@ -21,12 +21,6 @@ class Deadline:
     ----------
     end : float, default=inf
         The moment; infinity is no limit.
-
-    Examples
-    --------
-    >>> from stochadmm.base.clock import NEVER, Deadline
-    >>> NEVER.passed(), Deadline.after(0.0).passed(), Deadline.after(60.0).passed()
-    (False, True, False)
     """
 
     end: float = math.inf
@@ -42,7 +36,7 @@ class Deadline:
 
     def passed(self) -> bool:
         """Say whether loops should have ended."""
-        return self.seconds_left() <= 0.0
+        return time.perf_counter() >= self.end
 
 
 NEVER = Deadline()

@@ -37,20 +37,6 @@ def replacing(path: str | Path, keep: Path | None = None) -> Iterator[Path]:
     before. The content is on the disk before the name is; permissions of an older file are kept,
     a link stays a link. Devices and pipes, which cannot be replaced, are written to directly.
     The older file becomes ``keep``, where that is given; ``path`` is never absent meanwhile.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from stochadmm.base.files import replacing
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     target = Path(folder) / "a.txt"
-    ...     with replacing(target) as temporary:
-    ...         _ = temporary.write_text("whole")
-    ...         target.exists()
-    ...     target.read_text()
-    False
-    'whole'
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():

@@ -1,9 +1,10 @@
-"""Parts that hold arrays: read-only fields, equality by value, float arrays in and out."""
+"""Objects that hold arrays: read-only fields, equality by value, copies, floats in and out."""
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +13,8 @@ from scipy import sparse
 from .capabilities import has_members
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
+SIMPLE = (type(None), bool, int, float, str)
 
 
 class ByValue:
@@ -30,33 +33,32 @@ class ByValue:
 
 
 def field_values(instance: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass by name, as they are: nothing is copied.
-
-    Examples
-    --------
-    >>> from stochadmm.base.immutable import field_values
-    >>> from stochadmm.penalties import ElasticNet
-    >>> field_values(ElasticNet(1.0, 0.5))["alpha"]
-    1.0
-    """
+    """Return the fields of a dataclass by name, as they are: nothing is copied."""
     return {field.name: getattr(instance, field.name) for field in fields(instance)}
 
 
 def attributes(instance: Any) -> dict[str, Any] | None:
-    """Return the attributes of an object by name, slots left out; None where it has only these.
-
-    Examples
-    --------
-    >>> from stochadmm.base.immutable import attributes
-    >>> from stochadmm.penalties import ElasticNet
-    >>> attributes(ElasticNet(1.0, 0.5))["alpha"], attributes(1.0)
-    (1.0, None)
-    """
+    """Return the attributes of an object by name, slots left out; None where it has only these."""
     try:
         held: dict[str, Any] = vars(instance)
     except TypeError:
         return None
     return held
+
+
+def copied(state: T) -> T:
+    """Return the same object with fields of its own; what two fields share is copied once.
+
+    Fields with a method ``copy`` (arrays, pairs, other states) are copied by it, all others do not
+    change and are shared.
+    """
+    other, made = copy(state), dict[int, object]()
+    for name, value in vars(state).items():
+        if type(value) not in SIMPLE and has_members(value, "copy"):
+            if id(value) not in made:
+                made[id(value)] = value.copy()
+            setattr(other, name, made[id(value)])
+    return other
 
 
 def set_field(instance: object, name: str, value: Any) -> None:

@@ -17,12 +17,6 @@ def load(package: str, places: Mapping[str, Iterable[str]], name: str) -> Any:
 
     It is for the ``__getattr__`` of a package (PEP 562). ``new = old`` stands for the ``old`` of
     a module under the name ``new``.
-
-    Examples
-    --------
-    >>> from stochadmm.base.lazy import load
-    >>> load("stochadmm", {"losses": ["Huber", "Absolute = Quantile"]}, "Absolute")
-    <class 'stochadmm.losses._quadratic.Quantile'>
     """
     for module, listed in places.items():
         for entry in listed:

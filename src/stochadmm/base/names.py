@@ -10,16 +10,6 @@ def near(name: object, known: Iterable[object], most: int = 3) -> list[str]:
     """Return the names that are close to a wrong one, the closest first; none where none is.
 
     Names far behind the closest one are left out: they would only distract from it.
-
-    Examples
-    --------
-    >>> from stochadmm.base.names import near
-    >>> near("acc-sdmm", ["acc-sadmm", "admm", "rda-admm", "auto"])
-    ['acc-sadmm']
-    >>> near("svrg", ["svrg-admm", "asvrg-admm", "auto"])
-    ['svrg-admm']
-    >>> near("zzz", ["auto"])
-    []
     """
     wrong = str(name).lower()
     scored = sorted((-_likeness(wrong, str(other).lower()), str(other)) for other in known)
@@ -28,14 +18,7 @@ def near(name: object, known: Iterable[object], most: int = 3) -> list[str]:
 
 
 def did_you_mean(name: object, known: Iterable[object], otherwise: str = "") -> str:
-    """Return ``did you mean a or b?``, or something else where no name is near.
-
-    Examples
-    --------
-    >>> from stochadmm.base.names import did_you_mean
-    >>> did_you_mean("squraed", ["squared", "huber"])
-    'did you mean squared?'
-    """
+    """Return ``did you mean a or b?``, or something else where no name is near."""
     found = near(name, known)
     return f"did you mean {' or '.join(found)}?" if found else otherwise
 

@@ -151,7 +151,7 @@ class CompletePenalty(Penalty, Protocol):
         """Return the numbers for compiled loops."""
 
     def unfolded(self, n_rows: int) -> tuple[Any, CompletePenalty]:
-        """Return (T, simple) with ``h(x) = simple(T x)``; see `stochadmm.forms.unfold`."""
+        """Return (T, simple) with ``h(x) = simple(T x)``; see `forms.one_block.unfold`."""
 
     def restricted(self, rows: Array) -> CompletePenalty:
         """Return the penalty of some rows while all others are zero."""

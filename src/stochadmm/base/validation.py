@@ -18,17 +18,7 @@ class Unsuitable(ValueError):
 
 
 def refuse_masked(array: Any, name: str) -> None:
-    """Raise when entries of an array are masked: the numbers behind the mask mean nothing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm.base.validation import refuse_masked
-    >>> refuse_masked(np.ma.masked_equal([1.0, -9.0], -9.0), "X")
-    Traceback (most recent call last):
-    ...
-    ValueError: X has 1 masked entries, expected numbers; fill them, e.g. X.filled(0.0), ...
-    """
+    """Raise when entries of an array are masked: the numbers behind the mask mean nothing."""
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         count = int(np.ma.getmaskarray(array).sum())
         raise ValueError(
@@ -39,18 +29,7 @@ def refuse_masked(array: Any, name: str) -> None:
 
 
 def real_array(given: Any, name: str, dtype: Any = np.float64) -> NDArray[Any]:
-    """Return a new array of real numbers; masked, complex and other entries are refused.
-
-    Examples
-    --------
-    >>> from stochadmm.base.validation import real_array
-    >>> real_array([1, 2], "b"), real_array([0.5], "b", "float32").dtype
-    (array([1., 2.]), dtype('float32'))
-    >>> real_array([1j], "b")
-    Traceback (most recent call last):
-    ...
-    ValueError: b has dtype complex128, expected real numbers
-    """
+    """Return a new array of real numbers; masked, complex and other entries are refused."""
     refuse_masked(given, name)
     array = np.asarray(given)
     if array.dtype.kind not in "biufO":
@@ -66,15 +45,6 @@ def too_coarse(dtype: Any, parts: Sequence[NDArray[Any]], where: Any = True) -> 
 
     Parts are columns that are added up: the distance of numbers of their size is compared with the
     standard deviation of the sum. A constant column has nothing to tell apart.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> y = np.linspace(0.0, 1.0, 9)
-    >>> too_coarse(np.float32, [y]), too_coarse(np.float32, [y + 1e6])
-    (False, True)
-    >>> too_coarse(np.float32, [y + 1e6, np.full(9, -1e6)]), too_coarse(np.float64, [y + 1e6])
-    (True, False)
     """
     kind, best = np.finfo(dtype), np.finfo(np.float64)
     if kind.eps <= best.eps or not parts[0].size:
@@ -89,15 +59,7 @@ def too_coarse(dtype: Any, parts: Sequence[NDArray[Any]], where: Any = True) -> 
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Say whether an argument is a whole number, Python's or NumPy's; True and False are not.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm.base.validation import is_whole
-    >>> is_whole(np.int32(3)), is_whole(3.0), is_whole(True)
-    (True, False, False)
-    """
+    """Say whether an argument is a whole number, Python's or NumPy's; True and False are not."""
     return value is not True and value is not False and isinstance(value, Integral)
 
 
@@ -112,18 +74,7 @@ def is_truth(value: object) -> TypeGuard[bool]:
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Return the numbers that a seed starts; a generator is taken as it is.
-
-    Examples
-    --------
-    >>> from stochadmm.base.validation import generator
-    >>> generator(0)
-    Generator(PCG64) at ...
-    >>> generator("first")
-    Traceback (most recent call last):
-    ...
-    ValueError: random_state is 'first', expected a whole number >= 0, a Generator or None
-    """
+    """Return the numbers that a seed starts; a generator is taken as it is."""
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
@@ -138,12 +89,6 @@ def is_between(
     """Say whether an argument is one real number from ``low`` to ``high``, arrays of one included.
 
     ``below`` and ``above`` let it be the lower or the upper end.
-
-    Examples
-    --------
-    >>> from stochadmm.base.validation import is_between
-    >>> is_between(0, 0, 1), is_between(0, 0, 1, below=True), is_between("0.5", 0, 1)
-    (False, True, False)
     """
     number: Any = value
     if type(value) is not float:  # as most are
@@ -160,12 +105,6 @@ def listed(given: Any, lasting: str | None = None) -> list[Any] | None:
 
     A text is one thing, not its letters. ``lasting`` is the name of an argument that is read more
     than once: an iterator, which would be empty the second time, is then refused.
-
-    Examples
-    --------
-    >>> from stochadmm.base.validation import listed
-    >>> listed(("age", 3)), listed("age"), listed(3)
-    (['age', 3], None, None)
     """
     if isinstance(given, str):
         return None

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from threading import RLock
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, TypeVar, TypeVarTuple, cast
 
 import numpy as np
 
-P = ParamSpec("P")
 T = TypeVar("T")
+Parts = TypeVarTuple("Parts")
 
 BY_VALUE = (bool, int, float, complex, str, bytes, type(None), type, np.dtype, np.generic)
 """Arguments compared by value; all others, which are immutable parts, by identity."""
@@ -44,11 +44,18 @@ class Workspace:
     True
     """
 
-    def __init__(self, shared: Workspace | None = None, rows: Workspace | None = None) -> None:
+    def __init__(
+        self,
+        shared: Workspace | None = None,
+        rows: Workspace | None = None,
+        *,
+        is_leaf: bool = False,
+    ) -> None:
         self._results: dict[Hashable, tuple[Any, Any]] = {}
         self._lock = RLock()
-        self._shared: Workspace | None = _leaf() if shared is None else shared
-        self._rows: Workspace | None = _leaf() if rows is None else rows
+        # a leaf stands for both itself, without a reference to itself: that would be a cycle
+        self._shared = None if is_leaf else shared or Workspace(is_leaf=True)
+        self._rows = None if is_leaf else rows or Workspace(is_leaf=True)
 
     @property
     def shared(self) -> Workspace:
@@ -60,40 +67,40 @@ class Workspace:
         """Where results go that depend on the rows, whatever the penalties."""
         return self if self._rows is None else self._rows
 
-    def once(self, make: Callable[P, T], *parts: P.args, **named: P.kwargs) -> T:
-        """Return ``make(*parts, **named)``, computed on the first call with these parts.
+    def once(self, make: Callable[[*Parts], T], *parts: *Parts) -> T:
+        """Return ``make(*parts)``, computed on the first call with these parts.
 
         Parts are told apart by identity, numbers and texts by value. They are held, so that no
         later object is taken for one of them.
         """
-        key = _call(make, parts, named)
+        key = (make, *map(_key, parts))
         with self._lock:
             held = self._results.get(key)
             if held is None:
                 # the workspace itself is not held: it would never be freed
                 others = [part for part in parts if part is not self]
-                held = (make(*parts, **named), (others, named))
+                held = (make(*parts), others)
                 self._results[key] = held
         return cast(T, held[0])
 
-    def latest(self, make: Callable[P, T], *parts: P.args, **named: P.kwargs) -> T:
-        """Return ``make(*parts, **named)``; of each function only the last result is kept.
+    def latest(self, make: Callable[[*Parts], T], *parts: *Parts) -> T:
+        """Return ``make(*parts)``; of each function only the last result is kept.
 
         For what is large, often asked for twice in a row, and useless afterwards.
         """
-        key = _call(make, parts, named)
+        key = (make, *map(_key, parts))
         with self._lock:
             last = self._results.get(make)
             if last is None or last[1][0] != key:
                 last = None
                 self._results.pop(make, None)  # freed before the next is made
-                last = (make(*parts, **named), (key, parts, named))
+                last = (make(*parts), (key, parts))
                 self._results[make] = last
         return cast(T, last[0])
 
-    def holds(self, make: Callable[P, T], *parts: P.args, **named: P.kwargs) -> bool:
+    def holds(self, make: Callable[[*Parts], T], *parts: *Parts) -> bool:
         """Say whether `once` has computed this before."""
-        return _call(make, parts, named) in self._results
+        return (make, *map(_key, parts)) in self._results
 
     def run(self) -> Workspace:
         """Return a workspace for one run that shares with this one."""
@@ -106,17 +113,6 @@ class Workspace:
     def __reduce__(self) -> tuple[type[Workspace], tuple[()]]:
         """Travel empty: another process computes what it needs."""
         return (Workspace, ())
-
-
-def _leaf() -> Workspace:
-    made = Workspace.__new__(Workspace)
-    made._results, made._lock, made._shared, made._rows = {}, RLock(), None, None
-    return made
-
-
-def _call(make: Any, parts: tuple[Any, ...], named: dict[str, Any]) -> Hashable:
-    key = (make, *map(_key, parts))
-    return (*key, *((name, _key(named[name])) for name in sorted(named))) if named else key
 
 
 def _key(part: Any) -> Hashable:

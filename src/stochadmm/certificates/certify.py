@@ -219,7 +219,7 @@ def has_certificate(problem: Problem, workspace: Workspace | None = None) -> boo
     parts = (problem.h1, problem.h2)
     if not all(offers(part, Has.CONJUGATE) for part in parts if part is not None):
         return False
-    view = Elimination.of(problem, workspace)
+    view = None if problem.is_model else Elimination.of(problem, workspace)
     if view is not None:
         return has_certificate(view.reduced, workspace)
     if not has_one_block(problem):

@@ -33,13 +33,14 @@ if TYPE_CHECKING:
         GeneralizedLassoRegressor,
         TrendFilterRegressor,
     )
-    from .groups import OverlappingGroupClassifier, OverlappingGroupRegressor
-    from .lasso import LassoRegressor, SparseLogisticClassifier
-    from .lowrank import SparseLowRankClassifier, SparseLowRankRegressor
-    from .sparse_groups import (
+    from .groups import (
+        OverlappingGroupClassifier,
+        OverlappingGroupRegressor,
         SparseGroupLassoClassifier,
         SparseGroupLassoRegressor,
     )
+    from .lasso import LassoRegressor, SparseLogisticClassifier
+    from .lowrank import SparseLowRankClassifier, SparseLowRankRegressor
     from .structured import (
         StructuredClassifier,
         StructuredClassifierCV,
@@ -48,58 +49,24 @@ if TYPE_CHECKING:
     )
 
 _MODULES = {
-    "cv": (
-        "FusedLassoClassifierCV",
-        "FusedLassoRegressorCV",
-        "GeneralizedLassoClassifierCV",
-        "GeneralizedLassoRegressorCV",
-        "GraphFusedClassifierCV",
-        "GraphFusedRegressorCV",
-        "LassoRegressorCV",
-        "OverlappingGroupClassifierCV",
-        "OverlappingGroupRegressorCV",
-        "SparseGroupLassoClassifierCV",
-        "SparseGroupLassoRegressorCV",
-        "SparseLogisticClassifierCV",
-        "SparseLowRankClassifierCV",
-        "SparseLowRankRegressorCV",
-        "TrendFilterRegressorCV",
-    ),
     "fused": (
-        "FusedLassoClassifier",
-        "FusedLassoRegressor",
-        "GraphFusedClassifier",
-        "GraphFusedRegressor",
-    ),
+        "FusedLassoClassifier FusedLassoRegressor GraphFusedClassifier GraphFusedRegressor"
+    ).split(),
     "generalized": (
-        "GeneralizedLassoClassifier",
-        "GeneralizedLassoRegressor",
-        "TrendFilterRegressor",
-    ),
+        "GeneralizedLassoClassifier GeneralizedLassoRegressor TrendFilterRegressor"
+    ).split(),
     "groups": (
-        "OverlappingGroupClassifier",
-        "OverlappingGroupRegressor",
-    ),
-    "lowrank": (
-        "SparseLowRankClassifier",
-        "SparseLowRankRegressor",
-    ),
-    "lasso": (
-        "LassoRegressor",
-        "SparseLogisticClassifier",
-    ),
-    "sparse_groups": (
-        "SparseGroupLassoClassifier",
-        "SparseGroupLassoRegressor",
-    ),
-    "structured": (
-        "StructuredClassifier",
-        "StructuredClassifierCV",
-        "StructuredRegressor",
-        "StructuredRegressorCV",
-    ),
+        "OverlappingGroupClassifier OverlappingGroupRegressor "
+        "SparseGroupLassoClassifier SparseGroupLassoRegressor"
+    ).split(),
+    "lasso": "LassoRegressor SparseLogisticClassifier".split(),
+    "lowrank": "SparseLowRankClassifier SparseLowRankRegressor".split(),
 }
-"""Where the estimators are."""
+"""Where the estimators of one alpha are."""
+_MODULES["cv"] = [f"{name}CV" for names in _MODULES.values() for name in names]
+_MODULES["structured"] = (
+    "StructuredClassifier StructuredClassifierCV StructuredRegressor StructuredRegressorCV"
+).split()
 
 __all__ = [
     "FusedLassoClassifier",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -11,36 +12,23 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.validation import is_truth, is_whole, listed
 from ..base.workspace import Workspace
 from ..data import Source
-from ..problem import Problem
-from ..run.path import Path, alpha_grid, at_strength, carried, solve_path
-from ..run.result import Result
+from ..linear_algebra.rank import rank_of_columns
+from ..problem import Pair, Problem, at_strength, objective_at_zero
+from ..run.path import Path, alpha_grid, carried, solve_path
+from ..run.result import Result, Status
 from ..structures import NamedColumns
-from . import _reports, refit
+from . import refit
 from ._callbacks import CallbackSupportMixin, Epochs
-from ._data import Data, checked_offset, checked_rows
-from ._parameters import (
-    check_number,
-    check_truths,
-    check_verbose,
-    checked_bounds,
-    checked_factors,
-    descending,
-)
-from ._solve import (
-    Budget,
-    raise_if_interrupted,
-    solve,
-    warn_each,
-    warn_out_of_time,
-    warn_unless_converged,
-)
-from ._sources import StreamedData, is_lazy, lazily, names_of_fit, read
+from ._data import Data, checked_offset, checked_rows, checked_weight, given_source
+from ._parameters import check_number, checked_bounds, checked_factors, descending
+from ._solve import Budget, interrupted, judge, largest_strength, solve, warn_out_of_time
+from ._sources import StreamedData, is_lazy, lazily, streamed
 from ._structure import Columns, Limits, Structure
-from .prediction_range import largest_strength
 from .reading import Readable
 
 
@@ -117,7 +105,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
 
     def _degrees(self, fitting: Fitting, result: Result) -> int:
         """Return the degrees of freedom of the coefficients and the intercept."""
-        return _reports.degrees(fitting.data, self._space(fitting, result))
+        return degrees(fitting.data, self._space(fitting, result))
 
     def _shaped(self, coef: Array, intercept: Any) -> tuple[Array, Any]:
         """Return coefficients (d,) or (d, C) and intercepts in the shapes of the role."""
@@ -137,8 +125,14 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
     def _check_parameters(self) -> None:
         check_number("alpha", self.alpha, "a number >= 0", lambda value: value >= 0)
         check_number("tol", self.tol, f"a number > 0, {_SMALLEST}", lambda value: value > 0)
-        check_truths(self)
-        check_verbose(self.verbose)
+        for parameter in fields(self):  # the text "False" is true, and None is no answer
+            value = getattr(self, parameter.name)
+            if parameter.type == "bool" and not is_truth(value):
+                raise ValueError(f"{parameter.name} is {value!r}, expected True or False")
+        if not is_truth(self.verbose) and (not is_whole(self.verbose) or self.verbose < 0):
+            raise ValueError(
+                f"verbose is {self.verbose!r}, expected True, False or a whole number >= 0"
+            )
         refit.share(self.refit)
         ratios = {"l1_ratio": self._ratio, "l2_ratio": self.l2_ratio}
         for name, ratio in ratios.items():
@@ -159,9 +153,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
 
     def _exposed(self, y: Any, weight: Any, offset: Any, exposure: Any) -> tuple[Any, Any, Any]:
         """Return targets, weights and offset in which the exposure is contained."""
-        if exposure is not None:
-            raise ValueError(f"{type(self).__name__} takes no exposure; use sample_weight")
-        return y, weight, offset
+        raise ValueError(f"{type(self).__name__} takes no exposure; use sample_weight")
 
     def _rows(self, X: Any) -> Any:
         """Return other rows, checked, with one column per coefficient."""
@@ -177,14 +169,24 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         memory: Any = None,
     ) -> Fitting:
         """Validate the data and state the problem at alpha = 1."""
-        y, sample_weight, offset = self._exposed(y, sample_weight, offset, exposure)
-        data = read(self, X, y, sample_weight, offset, memory)
+        if exposure is not None:
+            y, sample_weight, offset = self._exposed(y, sample_weight, offset, exposure)
+        data: Data
+        source = given_source(X, y, sample_weight, offset)
+        if source is None:
+            X = checked_rows(self, X, reset=True)
+            weight = None if sample_weight is None else checked_weight(sample_weight, X)
+            data = self._targets(X, y, weight, offset)
+        else:
+            data = streamed(self, source, memory)
         if self.standardize:
             data = data.standardized()
         names, n = self._names, self.n_features_in_
         rows = None if data.streamed else data.X
         free, scale = self._free(n, names), getattr(data, "scale", None)
-        factor = checked_factors(self.penalty_weights, n, names) * ~free
+        factor = 1.0 * ~free
+        if self.penalty_weights is not None:
+            factor *= checked_factors(self.penalty_weights, n, names)
         lower, upper = checked_bounds(self, n, names, free)
         if scale is not None:
             lower, upper = lower * scale, upper * scale
@@ -195,7 +197,8 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
     @property
     def _names(self) -> list[Any] | None:
         """The names of the columns, where X has some."""
-        return names_of_fit(self)
+        known = getattr(self, "feature_names_in_", None)  # set only where X has some
+        return None if known is None else list(known)
 
     def _free(self, n: int, names: Any) -> Array:
         """Return the mask of the unpenalized columns."""
@@ -211,14 +214,15 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
                     "column of X"
                 )
             return np.array(given, dtype=bool)
-        index = NamedColumns(names, n)
         mask = np.zeros(n, dtype=bool)
-        mask[[index(column) for column in given]] = True
+        if given:
+            index = NamedColumns(names, n)
+            mask[[index(column) for column in given]] = True
         return mask
 
     def _notices(self, fitting: Fitting) -> list[str]:
-        """Return what users should know about the structure before a fit or a path."""
-        return []
+        """Return what is probably not meant, before a fit or a path."""
+        return [] if fitting.data.offset is None else fitting.data.notices()
 
     def _fit(
         self,
@@ -235,28 +239,34 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         self._check_parameters()
         budget, workspace = budget or Budget.after(self.max_seconds), workspace or Workspace()
         fitting = self._prepare(X, y, sample_weight, offset, exposure, memory)
-        warn_each(type(self).__name__, self._notices(fitting) + fitting.data.notices())
+        for notice in self._notices(fitting):
+            warnings.warn(f"{type(self).__name__}: {notice}", UserWarning, stacklevel=3)
         problem = at_strength(fitting.unit, self._strength)
-        epochs = Epochs(self, X, y, lambda state: self._attributes(fitting, state.output.x2))
-        more = {"callback": epochs if epochs.watched else None, "checkpoint": checkpoint}
-        result = self._solve(problem, self._warm(problem), workspace, budget, **more)
+        watched = None
+        if getattr(self, "_skl_callbacks", None):
+            watched = Epochs(self, X, y, lambda state: self._attributes(fitting, state.output.x2))
+        start = self._warm(problem) if self.warm_start else None
+        more = {"callback": watched, "checkpoint": checkpoint}
+        result = self._solve(problem, start, workspace, budget, **more)
         self._set(fitting, problem, result, self._strength, workspace)
         del workspace  # a refit has use for the memory
         self._refit(fitting, result, budget)
-        self._fit_score = _reports.score_of_fit(self, fitting.data)
-        epochs.close()
+        data, self._fit_score = fitting.data, float("nan")
+        if not data.streamed and data.n_rows > 1 and np.isfinite(self.coef_).all():
+            z = self._flat(data.predictions(self.coef_.T, self.intercept_))
+            with np.errstate(over="ignore", invalid="ignore"):  # far from the optimum
+                self._fit_score = float(self._scored(data, z))
+        if watched is not None:
+            watched.close()
         self._judge(fitting, result)
         return self
 
     def _judge(self, fitting: Fitting, result: Result) -> None:
         """Pass interrupts on, and warn of what did not converge."""
         name = type(self).__name__
-        raise_if_interrupted(name, result)
-        warn_unless_converged(name, result, fitting.data, self.tol, self.standardize)
-        if refit.share(self.refit):
-            again = self.refit_result_
-            raise_if_interrupted(name, again)
-            warn_unless_converged(f"refit of {name}", again, fitting.data, self.tol, True)
+        judge(name, result, fitting.data, self.tol, self.standardize)
+        if self.refit:
+            judge(f"refit of {name}", self.refit_result_, fitting.data, self.tol, True)
 
     def _solve(
         self,
@@ -283,7 +293,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
     def _warm(self, problem: Problem) -> Any:
         """Return the last solution as a start, when it is wanted and fits."""
         last = self._last_strength
-        if last is None or not self.warm_start:
+        if last is None:
             return None
         before: Result = self.result_
         if (before.x1.shape, before.x2.shape) != (problem.shape1, problem.shape2):
@@ -300,7 +310,8 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
 
     def _presented(self, fitting: Fitting, coef: Array, intercept: Any) -> dict[str, Any]:
         """Return coefficients of the columns and intercept as users see them."""
-        coef, intercept = fitting.data.original(coef, intercept)
+        if fitting.data.scale is not None:
+            coef, intercept = fitting.data.original(coef, intercept)
         dtype = fitting.data.dtype
         shaped = self._shaped(coef.astype(dtype, copy=False), np.asarray(intercept, dtype=dtype))
         return {"coef_": shaped[0], "intercept_": shaped[1]}
@@ -326,8 +337,17 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         self.n_iter_ = result.n_epochs
         self.history_ = result.history
         self._last_strength = alpha
-        if described:
-            _reports.describe(self, fitting, problem, result, x2, workspace.same_rows())
+        if not described:
+            return
+        unknown = self.warm_start or fitting.data.streamed  # F at zero would be another read
+        self._at_start = None if unknown else objective_at_zero(problem, workspace.same_rows())
+        self._inspect(fitting, problem, result)
+        self.dof_ = self._degrees(fitting, result)
+        self.aic_ = self.bic_ = np.nan
+        if is_answer(result):
+            penalty = problem.penalty(problem.feasible(Pair(problem.zeros().x1, x2)))
+            value = result.objective - penalty
+            self.aic_, self.bic_ = criteria(fitting.data, value, self.dof_)
 
     def _space(self, fitting: Fitting, result: Result) -> refit.Space:
         """Return the coefficients with the structure that was found."""
@@ -340,25 +360,19 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
 
     def _refit(self, fitting: Fitting, result: Result, budget: Budget) -> None:
         """Mix the coefficients with those of a fit on the structure found, if it is wanted."""
-        share = refit.share(self.refit)
-        self._forget("penalized_coef_", "penalized_intercept_", "refit_result_")
-        if not share:
+        for name in ("penalized_coef_", "penalized_intercept_", "refit_result_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        if not self.refit:
             return
         self.penalized_coef_, self.penalized_intercept_ = self.coef_, self.intercept_
-        found = refit.mixed(self, fitting, result, share, budget)
+        found = refit.mixed(self, fitting, result, float(self.refit), budget)
         self.refit_result_ = found.result
         for name, value in self._presented(fitting, found.coef, found.intercept).items():
             setattr(self, name, value)
         self.aic_, self.bic_ = np.nan, np.nan
-        if _reports.is_answer(result) and _reports.is_answer(found.result):
+        if is_answer(result) and is_answer(found.result):
             value = refit.mean_loss(fitting.data, found)
-            self.aic_, self.bic_ = _reports.criteria(fitting.data, value, self.dof_)
-
-    def _forget(self, *names: str) -> None:
-        """Remove attributes that an earlier fit has set and this one may not."""
-        for name in names:
-            if name in vars(self):
-                delattr(self, name)
+            self.aic_, self.bic_ = criteria(fitting.data, value, self.dof_)
 
     # ---------------------------------------------------------------- paths
 
@@ -430,7 +444,8 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         model._check_parameters()
         budget = Budget.after(model.max_seconds)
         fitting = model._prepare(*model._parts(X, y, sample_weight, offset, exposure))
-        warn_each(type(model).__name__, model._notices(fitting) + fitting.data.notices())
+        for notice in model._notices(fitting):
+            warnings.warn(f"{type(model).__name__}: {notice}", UserWarning, stacklevel=2)
         workspace, found = Workspace(), []
         alphas = model._grid(fitting, alphas, eps, workspace.run())
         for _ in model._walk(fitting, alphas, budget, workspace=workspace):
@@ -494,11 +509,12 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         around it.
         """
         solve = partial(self._solve, budget=budget, last_digits=last_digits)
-        workspace, described = workspace or Workspace(), described or refit.share(self.refit) > 0
+        workspace, described = workspace or Workspace(), described or bool(self.refit)
         for alpha, problem, result in solve_path(fitting.unit, alphas, solve, workspace):
             self._set(fitting, problem, result, alpha, workspace, described)
             self._refit(fitting, result, budget)
-            raise_if_interrupted(type(self).__name__, result)
+            if result.status is Status.INTERRUPTED:
+                raise interrupted(type(self).__name__, result)
             yield alpha
             if budget.left <= 0:
                 return
@@ -531,3 +547,46 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
 
 
 _SMALLEST = "as small as 1e-14 with float64 or 1e-7 with float32"
+
+
+def criteria(data: Data, mean_loss: float, dof: int) -> tuple[float, float]:
+    """Return AIC and BIC of a fit, NaN for losses that are no likelihood.
+
+    Rows count one each, whatever their weights; the variance of the squared loss is estimated.
+    """
+    if not offers(data.loss, Has.LOG_LIKELIHOOD):
+        return np.nan, np.nan
+    n = data.n_rows
+    deviance = -2.0 * data.log_likelihood(n * mean_loss)
+    return float(deviance + 2 * dof), float(deviance + np.log(n) * dof)
+
+
+def degrees(data: Any, space: refit.Space) -> int:
+    """Return the degrees of freedom: over the outputs, the sum of the ranks of their columns.
+
+    Columns of one coefficient are merged, the intercept is one more, and rows that count nothing
+    are left out. Columns that are read from files are counted, dependent or not.
+    """
+    if data.streamed:
+        return int(space.used.sum() + data.intercept * space.used.shape[1])
+    total = 0
+    known: dict[Any, int] = {}
+    for k, used in enumerate(space.used.T):
+        weight = data.weight
+        if weight is not None and weight.ndim == 2:
+            weight = weight[:, k]
+        counted = None if weight is None or (weight > 0).all() else weight > 0
+        key = used.tobytes(), b"" if counted is None else counted.tobytes()
+        if key not in known:
+            basis = space.basis[:, np.flatnonzero(used)]
+            X = data.X if counted is None else data.X[counted]
+            known[key] = rank_of_columns(X, basis, data.intercept)
+        total += known[key]
+    return total
+
+
+def is_answer(result: Result) -> bool:
+    """Say whether a point is converged, or as good as rounding allows with a certified gap."""
+    stalled = result.status is Status.STALLED and "beyond_range" not in result.info
+    certified = result.gap is not None and bool(np.isfinite(result.gap))
+    return result.status is Status.CONVERGED or (stalled and certified)

@@ -217,13 +217,19 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
 
     def _targets(self, X: Any, y: Any, weight: Array | None, offset: Any) -> Data:
         classes, codes = _data.class_codes(y, X)
-        weight = _data.class_weights(self.class_weight, classes, codes, weight, self._fits_part)
-        self.classes_, codes = _data.classes_with_weight(classes, codes, weight)
+        if self.class_weight is not None:
+            weight = _data.class_weights(
+                self.class_weight, classes, codes, weight, self._fits_part
+            )
+        if weight is not None:
+            classes, codes = _data.classes_with_weight(classes, codes, weight)
+        self.classes_ = classes
         count = len(self.classes_)
         self._loss, targets = _data.class_targets(self.loss, codes, count, X.dtype)
         several = targets.ndim == 2 or offers(self._loss, Has.BY_CLASS)
         shape = (len(codes), count) if several else (len(codes),)
-        offset = _data.checked_offset(offset, shape, X.dtype)
+        if offset is not None:
+            offset = _data.checked_offset(offset, shape, X.dtype)
         return Data(X, targets, self._loss, weight, bool(self.fit_intercept), offset, not several)
 
     def _streamed_targets(self, source: Source) -> StreamedData:
@@ -391,16 +397,7 @@ class LabelClassifier(Classifier):
 
 
 def as_signs(y: Any, X: Any) -> Array | None:
-    """Return -1 and 1 of a matrix of zeros and ones, None where y is one label per row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm.estimators._classifier import as_signs
-    >>> as_signs([[0, 1], [1, 1]], np.zeros((2, 1)))
-    array([[-1.,  1.],
-           [ 1.,  1.]])
-    """
+    """Return -1 and 1 of a matrix of zeros and ones, None where y is one label per row."""
     if y is None or not is_multilabel(y):
         return None
     refuse_masked(y, "y")

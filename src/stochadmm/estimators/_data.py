@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
@@ -28,9 +30,17 @@ from ..base.validation import (
     refuse_masked,
     too_coarse,
 )
-from ..data import mean_and_deviation, moments
+from ..data import (
+    Source,
+    as_source,
+    is_dask,
+    is_frame,
+    mean_and_deviation,
+    moments,
+    open_source,
+)
 from ..losses import FOR_LABELS, FOR_NUMBERS, Logistic, Multinomial
-from ..problem import Problem
+from ..risk.streamed import BUDGET
 
 Kind = TypeVar("Kind")
 """A kind of loss."""
@@ -104,13 +114,10 @@ class Data:
         z: Array = self.X @ coef + intercept
         return z if self.offset is None else z + self.offset.reshape(z.shape)
 
-    def within_memory(self, problem: Problem) -> Problem:
-        """Return the problem for runs on these rows."""
-        return problem
-
     def notices(self) -> list[str]:
         """Return what is probably not meant: exposures instead of their logarithms."""
-        if self.offset is None or not np.ptp(self.offset) > np.log(1e6):
+        assert self.offset is not None
+        if not np.ptp(self.offset) > np.log(1e6):
             return []
         if not np.allclose(self.loss.mean(np.ones(1)), np.exp(1.0)):  # no logarithmic link
             return []
@@ -142,8 +149,7 @@ class Data:
 
     def original(self, coef: Array, intercept: Any) -> tuple[Array, Any]:
         """Return coefficients and intercept for the columns as the user gave them."""
-        if self.scale is None:
-            return coef, intercept
+        assert self.scale is not None
         coef = coef / (self.scale if coef.ndim == 1 else self.scale[:, None])
         if self.center is not None:
             intercept = intercept - self.center @ coef
@@ -162,6 +168,33 @@ def units(
     # values that differ in their last digit are those of a constant column
     constant = deviation <= 4.0 * float(np.finfo(dtype).eps) * np.abs(mean)
     return mean.astype(dtype), constant, np.where(constant, 1.0, deviation).astype(dtype)
+
+
+def given_source(X: Any, y: Any, weight: Any, offset: Any) -> Source | None:
+    """Return rows in files, maps or Dask collections as a source; None for rows in memory.
+
+    For names of files and Dask frames ``y``, ``weight`` and ``offset`` may name columns.
+    """
+    weight = None if weight is None else several_weights(weight)
+    if isinstance(X, (str, Path)):
+        return open_source(X, y, weight=weight, offset=offset)
+    if is_dask(X):
+        X, y, weight, offset = columns_of(X, y, weight, offset)
+    return as_source(X, y, weight, offset, BUDGET)
+
+
+def columns_of(X: Any, *parts: Any) -> tuple[Any, ...]:
+    """Return a Dask frame without the columns that are named, and these columns."""
+    named = [part for part in parts if isinstance(part, str)]
+    if not named:
+        return X, *parts
+    if not is_frame(X):
+        raise ValueError(f"{named[0]!r} names a column, but X is an array; pass a Dask array")
+    for name in named:
+        if name not in X.columns:
+            known = ", ".join(map(str, X.columns[:8]))
+            raise ValueError(f"X has no column {name!r}; it has {known}")
+    return X.drop(columns=named), *(X[p] if isinstance(p, str) else p for p in parts)
 
 
 def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -218,6 +251,71 @@ def checked_offset(offset: Any, shape: tuple[int, ...], dtype: Any) -> Array | N
             "no logarithm)"
         )
     return np.asarray(given)
+
+
+def checked_exposure(exposure: Any, n: int) -> Array:
+    """Return exposures >= 0, one per row."""
+    refuse_masked(exposure, "exposure")
+    found = np.asarray(exposure)
+    if found.dtype.kind not in "biuf" or found.shape != (n,):
+        raise ValueError(
+            f"exposure has shape {found.shape} and type {found.dtype}, expected one number for "
+            f"each of {n} rows"
+        )
+    found = found.astype(np.float64)
+    if not (np.isfinite(found) & (found >= 0)).all():
+        raise ValueError("exposure has values that are negative, NaN or infinite; drop those rows")
+    return found
+
+
+def with_exposure(
+    loss: Any, y: Any, weight: Any, offset: Any, exposure: Any
+) -> tuple[Any, Any, Any]:
+    """Return targets, weights and offset for which a loss knows no exposure.
+
+    Of counts (Poisson, negative binomial) its log is an offset. Of sums (gamma, Tweedie) it is a
+    weight of the mean ``y / exposure``: with an offset it would be another model. Rows without
+    exposure must have a target of zero, and are given a weight of zero.
+    """
+    if exposure is None:
+        return y, weight, offset
+    kind: Any = FOR_NUMBERS.get(loss) if isinstance(loss, str) else type(loss)
+    use = getattr(kind, "exposure", None)
+    if use is None:
+        raise ValueError(
+            f"loss {loss if isinstance(loss, str) else kind.__name__!r} takes no exposure; use "
+            "'poisson', 'negative_binomial', 'tweedie' or 'gamma', or sample_weight"
+        )
+    if y is None:
+        raise ValueError("exposure needs rows in memory; give its log as offset in the source")
+    y = np.asarray(y)
+    if y.dtype.kind not in "biuf" or y.ndim not in (1, 2):
+        return y, weight, offset  # refused where targets are checked
+    e = checked_exposure(exposure, len(y))
+    none = e == 0
+    if none.any():
+        used = none if weight is None or np.ndim(weight) == 0 else none & (np.asarray(weight) > 0)
+        if (y[used] != 0).any():
+            row = int(np.flatnonzero(used & (y != 0).reshape(len(y), -1).any(axis=1))[0])
+            raise ValueError(
+                f"row {row} has an exposure of zero and the target {y[row]}; correct the "
+                "exposure, or drop the row"
+            )
+        warnings.warn(
+            "rows with an exposure of zero are left out; their targets are zero too",
+            UserWarning,
+            stacklevel=4,
+        )
+        given = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+        weight = np.where(none, 0.0, given)
+        e = np.where(none, 1.0, e)
+    wide = e if y.ndim == 1 else np.broadcast_to(e[:, None], y.shape)
+    if use == "offset":
+        return y, weight, np.log(wide) + (0.0 if offset is None else np.asarray(offset))
+    total = e if weight is None else e * np.asarray(weight, dtype=np.float64)
+    # a gamma target of a row without exposure is not looked at, but must be positive
+    mean = np.where(none, 1.0, y / e) if y.ndim == 1 and kind is FOR_NUMBERS["gamma"] else y / wide
+    return mean, total, offset
 
 
 def regression_targets(y: Any, X: Any, weight: Array | None) -> tuple[Array, Array | None]:
@@ -372,14 +470,12 @@ def check_every_class(classes: Array, mass: Array) -> None:
         )
 
 
-def classes_with_weight(classes: Array, codes: Array, weight: Array | None) -> tuple[Array, Array]:
+def classes_with_weight(classes: Array, codes: Array, weight: Array) -> tuple[Array, Array]:
     """Return classes and class numbers of the rows without the classes that have no weight.
 
     A row of weight zero is no row, so that a class of such rows is no class; its rows, which keep
     their weight, are given any number.
     """
-    if weight is None:
-        return classes, codes
     mass = np.bincount(codes, weight, len(classes))
     check_classes(classes, mass)
     kept = mass > 0
@@ -392,8 +488,6 @@ def class_weights(
     class_weight: Any, classes: Array, codes: Array, weight: Array | None, part: bool = False
 ) -> Any:
     """Return row weights times those of the classes."""
-    if class_weight is None:
-        return weight
     rows = np.ones(len(codes)) if weight is None else weight
     mass = np.bincount(codes, rows, len(classes))
     return rows * weights_of_classes(class_weight, classes, mass, part)[codes]

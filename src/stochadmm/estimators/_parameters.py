@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from ..base.protocols import Array
-from ..base.validation import is_number, is_truth, is_whole
+from ..base.validation import is_number
 from ..structures import NamedColumns
 
 
@@ -17,17 +16,6 @@ def check_number(name: str, value: Any, expected: str, holds: Callable[[Any], bo
     """Raise unless an argument is a finite number for which something holds."""
     if not is_number(value) or not np.isfinite(value) or not holds(value):
         raise ValueError(f"{name} is {value!r}, expected {expected}")
-
-
-def check_truths(model: Any) -> None:
-    """Raise unless the parameters that are declared as bool are True or False.
-
-    The text "False" of a configuration file is true, and None is no answer.
-    """
-    for parameter in fields(model):
-        value = getattr(model, parameter.name)
-        if parameter.type == "bool" and not is_truth(value):
-            raise ValueError(f"{parameter.name} is {value!r}, expected True or False")
 
 
 def checked_factors(given: Any, n: int, names: Any) -> Array:
@@ -104,20 +92,6 @@ def _per_column(given: Any, n: int, names: Any, what: str, otherwise: float) -> 
             "columns to numbers"
         ) from None
     return found
-
-
-def check_verbose(value: Any) -> None:
-    """Raise unless something is True or False, or a whole number as scikit-learn has them."""
-    if not is_truth(value) and (not is_whole(value) or value < 0):
-        raise ValueError(f"verbose is {value!r}, expected True, False or a whole number >= 0")
-
-
-def check_jobs(value: Any) -> None:
-    """Raise unless something says how many processes joblib may use."""
-    if value is not None and (not is_whole(value) or value == 0):
-        raise ValueError(
-            f"n_jobs is {value!r}, expected None or a whole number: how many processes, -1 for all"
-        )
 
 
 def descending(alphas: Any) -> list[float]:

@@ -18,7 +18,6 @@ from . import _data
 from ._base import StructuredModel
 from ._callbacks import with_callbacks
 from ._data import Data
-from ._exposure import checked_exposure, with_exposure
 from ._scores import explained, scored_loss
 from ._sources import StreamedData, explained_by, mean_loss, scored_source
 
@@ -99,7 +98,7 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         found = self._responses(X, offset, self._means)
         if exposure is None:
             return found
-        e = checked_exposure(exposure, len(found)).astype(found.dtype)
+        e = _data.checked_exposure(exposure, len(found)).astype(found.dtype)
         return np.asarray(found * (e if found.ndim == 1 else e[:, None]))
 
     def _means(self, z: Array) -> Array:
@@ -154,8 +153,7 @@ class Regressor(RegressorMixin, StructuredModel):  # type: ignore[misc]
         return explained(data.loss, z, data.y, data.weight, data.offset)
 
     def _exposed(self, y: Any, weight: Any, offset: Any, exposure: Any) -> tuple[Any, Any, Any]:
-        """Return targets, weights and offset in which the exposure is contained."""
-        return with_exposure(self.loss, y, weight, offset, exposure)
+        return _data.with_exposure(self.loss, y, weight, offset, exposure)
 
     def _targets(self, X: Any, y: Any, weight: Array | None, offset: Any) -> Data:
         y, weight = _data.regression_targets(y, X, weight)

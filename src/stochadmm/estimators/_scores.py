@@ -26,15 +26,6 @@ def explained(
     """Return D2, ``1 - deviance(z) / deviance(best constant + offset)``, averaged over outputs.
 
     The deviance is the mean loss less that of perfect predictions. With the squared loss D2 is R2.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm import Quantile
-    >>> from stochadmm.estimators._scores import explained
-    >>> y = np.array([0.0, 1.0, 5.0])
-    >>> explained(Quantile(0.5), np.array([0.0, 1.0, 3.0]), y, None)
-    0.6
     """
     if y.ndim == 1:
         return _explained(loss, z, y, weight, 0.0 if offset is None else offset)

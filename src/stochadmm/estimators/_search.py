@@ -29,10 +29,9 @@ from ..plots import standard_error
 from ..run.progress import counted
 from ..run.result import Status
 from ._callbacks import with_callbacks
-from ._data import checked_weight
-from ._parameters import check_jobs, check_number
+from ._data import checked_weight, given_source
+from ._parameters import check_number
 from ._solve import Budget, warn_out_of_time
-from ._sources import given_source
 
 TIED = 1e-8  # relative difference of scores below which the fits are as good
 
@@ -146,7 +145,11 @@ class PathCV:
             raise ValueError("l1_ratio is an empty list, expected one number at least")
         for ratio in self._ratios:
             check_number("l1_ratio", ratio, "numbers between 0 and 1", lambda r: 0 <= r <= 1)
-        check_jobs(self.n_jobs)
+        if self.n_jobs is not None and (not is_whole(self.n_jobs) or self.n_jobs == 0):
+            raise ValueError(
+                f"n_jobs is {self.n_jobs!r}, expected None or a whole number: how many processes, "
+                "-1 for all"
+            )
         scorer_of(self, self.scoring)
 
     def _fit_source(self: Any, source: Source, groups: Any, budget: Budget, memory: Any) -> Any:
@@ -242,7 +245,7 @@ class PathCV:
         self.alphas_, self.score_path_ = alphas[: len(scores)], scores
         if len(scores) < len(alphas):
             warn_out_of_time(type(self).__name__, "compared", len(scores), len(alphas))
-        self._forget("mse_path_")
+        vars(self).pop("mse_path_", None)  # of an earlier fit
         if offers(fitting.data.loss, Has.SQUARE) and self.scoring is None:
             self.mse_path_ = -scores
         self.best_index_ = best

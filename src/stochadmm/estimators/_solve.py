@@ -6,24 +6,26 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..base.capabilities import fact
+from ..base.capabilities import Has, fact, offers
 from ..base.fingerprint import fingerprint
 from ..base.workspace import Workspace
 from ..problem import Problem
 from ..risk import StreamedSum
-from ..run.loop import Limits
-from ..run.minimize import Request
+from ..run.loop import Request
 from ..run.minimize import solve as solve_in
+from ..run.null_model import null_model
+from ..run.path import alpha_max
+from ..run.prediction_range import ROUNDING as ROUNDED
+from ..run.prediction_range import beyond_range, wider
 from ..run.result import Record, Result, Status
 from ..run.stopping import Gap, Polished, Rule
 from ._data import Data
-from .prediction_range import in_range
 
 ROUNDING = {"float64": 1e-14, "float32": 1e-7}  # relative gaps that small problems aim at
 
@@ -105,7 +107,8 @@ def solve(
             file = f"{checkpoint}.{fingerprint(fact(problem.f2, 'loss'))[:8]}"
         asked = Request(
             stop=stop,
-            limits=Limits(passes, budget.max_seconds),
+            max_passes=passes,
+            max_seconds=budget.max_seconds,
             start=start if before is None else (before.pair, before.dual),
             callback=callback,
             random_state=random_state,
@@ -116,11 +119,15 @@ def solve(
         )
         return solve_in(problem, solver, asked, workspace)
 
-    return in_range(problem, once, workspace)
+    if offers(fact(problem.f2, "loss"), Has.BEYOND):
+        return in_range(problem, once, workspace)
+    return once(problem, None)
 
 
-def warn_unless_converged(name: str, result: Result, data: Data, tol: float, scaled: bool) -> None:
-    """Warn with both numbers and the one knob most likely to help."""
+def judge(name: str, result: Result, data: Data, tol: float, scaled: bool) -> None:
+    """Pass an interrupt on; warn of what did not converge, with the one knob likely to help."""
+    if result.status is Status.INTERRUPTED:
+        raise interrupted(name.removeprefix("refit of "), result)
     if result.status in (Status.CONVERGED, Status.STOPPED):
         return
     spread, dtype = 0.0 if scaled else data.spread_of_columns(), data.dtype
@@ -145,12 +152,6 @@ def warn_unless_converged(name: str, result: Result, data: Data, tol: float, sca
     )
 
 
-def warn_each(name: str, notices: list[str]) -> None:
-    """Warn of what is probably not meant."""
-    for notice in notices:
-        warnings.warn(f"{name}: {notice}", UserWarning, stacklevel=3)
-
-
 def warn_out_of_time(name: str, what: str, done: int, asked: int) -> None:
     """Warn that a grid was cut short."""
     warnings.warn(
@@ -161,10 +162,92 @@ def warn_out_of_time(name: str, what: str, done: int, asked: int) -> None:
     )
 
 
-def raise_if_interrupted(name: str, result: Result) -> None:
-    """Pass an interrupt on, so that loops around a fit end too; the fit itself is complete."""
-    if result.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt(
-            f"{name} interrupted: {result.message}, after {result.n_passes:.0f} passes; the "
-            "estimator holds this point, fit again with warm_start=True to go on"
+def interrupted(name: str, result: Result) -> KeyboardInterrupt:
+    """Return what ends the loops around a fit too; the fit itself is complete."""
+    return KeyboardInterrupt(
+        f"{name} interrupted: {result.message}, after {result.n_passes:.0f} passes; the "
+        "estimator holds this point, fit again with warm_start=True to go on"
+    )
+
+
+# ---------------------------------------------------------------- losses exact in a range
+
+
+# Such a loss, as that of counts, goes on as a parabola beyond its range, which bounds its
+# curvature. A narrow range is fast; the answer is that of the model where no prediction of it lies
+# beyond. The range follows the fit.
+
+MOST_ROUNDS = 8
+"""Each goes twice as far as the one before: the last to the end of what numbers hold."""
+
+
+class Widest:
+    """The data term with the widest range that fits on the same rows have needed so far."""
+
+    def __init__(self, f2: Any) -> None:
+        self.f2 = f2
+
+
+def in_range(
+    problem: Problem, solve: Callable[[Problem, Result | None], Result], workspace: Workspace
+) -> Result:
+    """Return the answer of ``solve(problem, result before)`` for the loss of the model itself.
+
+    An answer beyond the range of its loss is the start of another run with a wider one.
+    """
+    widest = workspace.rows.once(Widest, problem.f2)  # other strengths need about the same
+    if widest.f2 is not problem.f2:
+        problem = replace(problem, f2=widest.f2)
+    result = solve(problem, None)
+    for round_ in range(MOST_ROUNDS):
+        beyond = result.info.get("beyond_range")
+        if beyond is None:
+            return result
+        widest.f2 = _widened(widest.f2, beyond, round_)
+        problem = replace(problem, f2=widest.f2)
+        result = _after(result, solve(problem, result))
+    return result
+
+
+def largest_strength(unit: Problem, workspace: Workspace) -> float:
+    """Return the smallest strength at which the null model is optimal, for the loss itself."""
+    if not offers(fact(unit.f2, "loss"), Has.BEYOND):
+        return alpha_max(unit, workspace)
+    for round_ in range(MOST_ROUNDS):
+        x, gradient = null_model(unit, workspace)
+        beyond = beyond_range(unit.f2, x)
+        if beyond <= ROUNDED:
+            break
+        unit = replace(unit, f2=_widened(unit.f2, beyond, round_))
+    return alpha_max(unit, workspace, (x, gradient))
+
+
+def _widened(f2: Any, beyond: float, round_: int) -> Any:
+    """Return the data term with a wider range."""
+    return f2.with_loss(wider(f2.loss, beyond, 2.0**round_))
+
+
+def _after(first: Result, second: Result) -> Result:
+    """Return the second of two runs with the work of both."""
+    epochs, passes, gradients = first.n_epochs, first.n_passes, first.n_gradients
+    seconds = first.history[-1].seconds if first.history else 0.0
+    measuring = first.history[-1].seconds_measuring if first.history else 0.0
+    later = [
+        replace(
+            record,
+            epoch=epochs + record.epoch,
+            passes=passes + record.passes,
+            gradients=gradients + record.gradients,
+            seconds=seconds + record.seconds,
+            seconds_measuring=measuring + record.seconds_measuring,
         )
+        for record in second.history
+    ]
+    return replace(
+        second,
+        n_epochs=epochs + second.n_epochs,
+        n_passes=passes + second.n_passes,
+        n_gradients=gradients + second.n_gradients,
+        seconds=first.seconds + second.seconds,
+        history=first.history + later,
+    )

@@ -27,7 +27,6 @@ from ..data import (
     is_frame,
     is_source,
     open_for,
-    open_source,
 )
 from ..losses import Logistic, Multinomial, Squared
 from ..problem import Problem
@@ -35,32 +34,18 @@ from ..risk.looks import column_means
 from ..risk.passes import Sample
 from ..risk.sampling import Coin
 from ..risk.streamed import BUDGET, StreamedSum, as_bytes
-from . import refit
-from ._data import Data, checked_offset, checked_rows, checked_weight, several_weights, units
+from ._data import Data, checked_offset, columns_of, given_source, several_weights, units
 from ._scores import FAR, best_constant, share_explained
 
 BLOCK = 1 << 24  # bytes of rows that predictions and scores read at a time
 
 
-def given_source(X: Any, y: Any, weight: Any, offset: Any) -> Source | None:
-    """Return rows in files, maps or Dask collections as a source; None for rows in memory.
-
-    For names of files and Dask frames ``y``, ``weight`` and ``offset`` may name columns.
-    """
-    weight = several_weights(weight)
-    if _is_name(X):
-        return open_source(X, y, weight=weight, offset=offset)
-    if is_dask(X):
-        X, y, weight, offset = _columns_of(X, y, weight, offset)
-    return as_source(X, y, weight, offset, BUDGET)
-
-
 def scored_source(model: Any, X: Any, y: Any, weight: Any, offset: Any) -> Source | None:
     """Return other rows of a fitted model in the same way, with the columns of its fit."""
     if is_dask(X):
-        X, y, weight, offset = _columns_of(X, y, weight, offset)
+        X, y, weight, offset = columns_of(X, y, weight, offset)
         X = _of_fit(model, X)
-    if _is_name(X):
+    if isinstance(X, (str, Path)):
         weight = several_weights(weight)
         source: Source | None = open_for(X, _fitted(model, True), y, weight, offset)
     else:
@@ -72,38 +57,19 @@ def scored_source(model: Any, X: Any, y: Any, weight: Any, offset: Any) -> Sourc
 
 def _fitted(model: Any, with_targets: bool) -> Fitted:
     """Return the columns of a model."""
-    known = names_of_fit(model)
+    known = model._names
     return Fitted(model.n_features_in_, None if known is None else tuple(known), with_targets)
 
 
 def _of_fit(model: Any, X: Any) -> Any:
     """Return the columns of a fit of a Dask frame, which may hold the target too."""
-    known = names_of_fit(model) if is_frame(X) else None
+    known = model._names if is_frame(X) else None
     return X[known] if known is not None and set(known) < set(map(str, X.columns)) else X
 
 
 def is_lazy(X: Any) -> bool:
     """Say whether predictions of these rows are made as they are asked for."""
-    return is_dask(X) or is_source(X) or _is_name(X)
-
-
-def _is_name(X: Any) -> bool:
-    """Say whether rows are given by the name of their files."""
-    return isinstance(X, (str, Path))
-
-
-def _columns_of(X: Any, *parts: Any) -> tuple[Any, ...]:
-    """Return a Dask frame without the columns that are named, and these columns."""
-    named = [part for part in parts if isinstance(part, str)]
-    if not named:
-        return X, *parts
-    if not is_frame(X):
-        raise ValueError(f"{named[0]!r} names a column, but X is an array; pass a Dask array")
-    for name in named:
-        if name not in X.columns:
-            known = ", ".join(map(str, X.columns[:8]))
-            raise ValueError(f"X has no column {name!r}; it has {known}")
-    return X.drop(columns=named), *(X[p] if isinstance(p, str) else p for p in parts)
+    return is_dask(X) or is_source(X) or isinstance(X, (str, Path))
 
 
 @dataclass(frozen=True)
@@ -124,21 +90,17 @@ class StreamedData(Data):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the coefficients: sums over files are in float64."""
         return np.dtype(np.float64)
 
     @property
     def outputs(self) -> int:
-        """Coefficients of a column."""
         return StreamedSum(self.loss, self.source).n_outputs or 1
 
     @property
     def n_rows(self) -> int:
-        """Rows of the source."""
         return self.source.n_rows
 
     def standardized(self) -> StreamedData:
-        """Return the data with columns of unit deviation; a read."""
         means = column_means(self.source)
         kind = np.result_type(self.source.dtype, np.float32)  # integers are read as floats
         center, constant, scale = units(means.mean, means.deviation, self.intercept, kind)
@@ -149,7 +111,6 @@ class StreamedData(Data):
         return replace(self, X=Changed.of(self.source, change), center=center, scale=scale)
 
     def repeated(self, copies: Array) -> Source:
-        """Return the rows with columns repeated."""
         n = self.source.n_columns
         ones, rows = np.ones(len(copies)), np.arange(len(copies))
         chosen = sparse.csr_array((ones, (copies, rows)), shape=(n, len(copies)))
@@ -161,29 +122,22 @@ class StreamedData(Data):
         return replace(problem, f2=f2.with_memory(self.memory))
 
     def spread_of_columns(self) -> float:
-        """Return zero: the norms of the columns are not worth a read."""
         return 0.0
 
     def log_likelihood(self, total: float) -> float:
-        """Return that of a fit; NaN where it takes a sum over the targets."""
         if not isinstance(self.loss, (Logistic, Multinomial, Squared)):
             return float("nan")
         loss: Any = self.loss
         return float(loss.log_likelihood(total, np.empty(0), self.n_rows * self.outputs))
 
 
-def read(model: Any, X: Any, y: Any, weight: Any, offset: Any, memory: Any = None) -> Data:
-    """Return checked rows and targets of a fit, in memory or not."""
-    source = given_source(X, y, weight, offset)
-    if source is None:
-        X = checked_rows(model, X, reset=True)
-        in_memory: Data = model._targets(X, y, checked_weight(weight, X), offset)
-        return in_memory
-    if refit.share(model.refit):
+def streamed(model: Any, source: Source, memory: Any) -> StreamedData:
+    """Return rows and targets of a fit that are not in memory."""
+    if model.refit:
         raise ValueError("refit needs rows in memory; set refit=False")
     remember_columns(model, source)
-    streamed: StreamedData = model._streamed_targets(source)
-    return streamed if memory is None else replace(streamed, memory=as_bytes(memory))
+    data: StreamedData = model._streamed_targets(source)
+    return data if memory is None else replace(data, memory=as_bytes(memory))
 
 
 # ---------------------------------------------------------------- predictions
@@ -254,11 +208,11 @@ def lazily(model: Any, X: Any, offset: Any, finish: Callable[[Array], Array]) ->
     """Return predictions that are made as they are asked for, in the form that X has."""
     work = _Block(model, finish)
     if not is_dask(X):
-        given = None if _is_name(X) else as_source(X, None, None, offset)
+        given = None if isinstance(X, (str, Path)) else as_source(X, None, None, offset)
         source = open_for(X, _fitted(model, False), offset=offset) if given is None else given
         check_columns(model, source.n_columns, source.names)
         return Predictions(source, work)
-    X, offset = _columns_of(X, offset)
+    X, offset = columns_of(X, offset)
     X = _of_fit(model, X)
     check_columns(model, X.shape[1], [str(name) for name in X.columns] if is_frame(X) else None)
     rows = X.to_dask_array() if is_frame(X) else X
@@ -302,7 +256,7 @@ def check_columns(model: Any, n: int, names: list[str] | None) -> None:
             f"X has {n} features, but {type(model).__name__} is expecting "
             f"{model.n_features_in_} features as input"
         )
-    known = names_of_fit(model)
+    known = model._names
     if known is not None and names is not None and known != list(names):
         raise ValueError(
             "the feature names should match those that were passed during fit, in their order; "
@@ -315,14 +269,8 @@ def remember_columns(model: Any, source: Source) -> None:
     model.n_features_in_ = source.n_columns
     if source.names is not None:
         model.feature_names_in_ = np.array(source.names, dtype=object)
-    elif names_of_fit(model) is not None:
+    elif model._names is not None:
         del model.feature_names_in_
-
-
-def names_of_fit(model: Any) -> list[Any] | None:
-    """Return the names of the columns of a fit; scikit-learn sets them only where X has some."""
-    known = getattr(model, "feature_names_in_", None)
-    return None if known is None else list(known)
 
 
 # ---------------------------------------------------------------- scores

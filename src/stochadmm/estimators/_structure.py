@@ -201,7 +201,8 @@ class Structure:
             sample_weight=data.weight,
             offset=data.offset,
         )
-        return data.within_memory(problem)
+        rows: Any = data
+        return rows.within_memory(problem) if data.streamed else problem
 
     def _of_copies(self, penalty: Separable, n: int) -> tuple[Operator, Separable, Separable]:
         """Return a penalty of coefficients as one of sums of copies, and one of the copies.
@@ -242,14 +243,6 @@ def tied(operator: Any, coef: Array, positive: bool = False) -> tuple[Array, Arr
 
     A sign is +1 or -1, that of a coefficient over the first of its level. It is 0 where ties hold
     the level at zero: they contradict each other, or make opposite what is not negative.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm.estimators._structure import tied
-    >>> from stochadmm.operators import Incidence
-    >>> tied(Incidence([(0, 1), (1, 2)], 4, signs=[-1, 1]), np.array([2.0, -2.0, 5.0, 5.0]))
-    (array([0, 0, 1, 2], dtype=int32), array([ 1., -1.,  1.,  1.]))
     """
     if coef.ndim == 2:
         found = [tied(operator, column, positive) for column in coef.T]

@@ -15,10 +15,14 @@ from .generalized import (
     GeneralizedLassoRegressor,
     TrendFilterRegressor,
 )
-from .groups import OverlappingGroupClassifier, OverlappingGroupRegressor
+from .groups import (
+    OverlappingGroupClassifier,
+    OverlappingGroupRegressor,
+    SparseGroupLassoClassifier,
+    SparseGroupLassoRegressor,
+)
 from .lasso import LassoRegressor, SparseLogisticClassifier
 from .lowrank import SparseLowRankClassifier, SparseLowRankRegressor
-from .sparse_groups import SparseGroupLassoClassifier, SparseGroupLassoRegressor
 
 
 @estimator

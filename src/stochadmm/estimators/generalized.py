@@ -43,7 +43,6 @@ class Analysis(StructuredModel):
         return of_kernel(terms[0][0], _vanishing(terms[0][0], coef))
 
     def _degrees(self, fitting: Fitting, result: Result) -> int:
-        """Return the rank of the data over the coefficients with the same rows ``D w`` at zero."""
         terms, coef = fitting.structure.terms, result.coef.reshape(result.coef.shape[0], -1)
         if (
             not terms

@@ -6,6 +6,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.linear_model import (
     GammaRegressor,
     LinearRegression,
@@ -15,9 +16,10 @@ from sklearn.linear_model import (
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from ..base.capabilities import Has, has_members, offers
 from ..base.protocols import Array
 from ..losses import Gamma, Huber, Logistic, Multinomial, Poisson, Quantile, Squared, SquaredHinge
-from ._reports import summary
+from ..run.result import Status
 
 
 class Readable:
@@ -143,3 +145,60 @@ def html_summary(model: Any) -> str:
     if model._last_strength is None:
         return ""
     return f'<pre style="margin:.5em 0;white-space:pre-wrap">{escape(model.summary())}</pre>'
+
+
+_ENDS = {
+    Status.CONVERGED: "Converged",
+    Status.STALLED: "NOT converged, rounding or the problem allows no better certificate",
+    Status.STOPPED: "Stopped by a callback",
+    Status.MAX_PASSES: "NOT converged, out of passes",
+    Status.MAX_TIME: "NOT converged, out of time",
+    Status.MAX_EPOCHS: "NOT converged, out of epochs",
+    Status.DIVERGED: "DIVERGED",
+    Status.INTERRUPTED: "INTERRUPTED",
+}
+
+
+def _outputs(model: Any) -> str:
+    """Say how many classes or labels a classifier tells apart."""
+    if not is_classifier(model):
+        return ""
+    several = getattr(model, "multilabel_", False)
+    return f" of {len(model.classes_)} {'labels' if several else 'classes'}"
+
+
+def _score_name(model: Any) -> str:
+    """Return what ``score`` is called elsewhere."""
+    if is_classifier(model):
+        return "Accuracy" + " (all labels right)" * getattr(model, "multilabel_", False)
+    return "R2" if offers(model._loss, Has.SQUARE) else "Deviance explained (D2)"
+
+
+def summary(model: Any) -> str:
+    """Return the fit in plain words."""
+    result = model.result_
+    ratio = f", l1_ratio = {model._ratio:g}" if has_members(model, "l1_ratio") else ""
+    if model.l2_ratio:
+        ratio += f", l2_ratio = {model.l2_ratio:g}"
+    loss = (
+        model.loss.replace("_", " ") if isinstance(model.loss, str) else type(model._loss).__name__
+    )
+    nonzero = int(np.count_nonzero(model.coef_))
+    lines = [
+        f"{type(model).__name__}{_outputs(model)} with {loss} loss, "
+        f"alpha = {model._last_strength:g}{ratio}"
+    ]
+    if np.isfinite(model._fit_score):
+        lines.append(f"{_score_name(model)} {model._fit_score:.4g} on the training rows")
+    lines.append(
+        f"{nonzero} of {model.coef_.size} coefficients are not zero, "
+        f"{model.dof_} degrees of freedom"
+    )
+    lines += model._found()
+    lines.append(
+        f"{_ENDS[result.status]}: {result.message}, after {result.n_passes:.0f} passes and "
+        f"{result.seconds:.2g} s by {result.info.get('solver', 'the solver')}"
+    )
+    if np.isfinite(model.aic_):
+        lines.append(f"AIC {model.aic_:.6g}, BIC {model.bic_:.6g}")
+    return "\n".join(lines)

@@ -61,17 +61,7 @@ class Space:
 
 
 def of_support(coef: Array, free: Array) -> Space:
-    """Return the coefficients with the same zeros; free columns may take any value.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stochadmm.estimators.refit import of_support
-    >>> of_support(np.array([0.0, 2.0, 0.0]), np.array([True, False, False])).basis.toarray()
-    array([[1., 0.],
-           [0., 1.],
-           [0., 0.]])
-    """
+    """Return the coefficients with the same zeros; free columns may take any value."""
     kept = (_matrix(coef) != 0) | free[:, None]
     rows = np.flatnonzero(kept.any(axis=1))
     return Space(sparse.eye_array(len(coef), format="csc")[:, rows], kept[rows])

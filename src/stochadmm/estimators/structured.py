@@ -24,10 +24,9 @@ from ..terms._columns import as_frame
 from . import refit
 from ._base import Fitting, StructuredModel
 from ._classifier import Classifier
-from ._data import Data, checked_weight
+from ._data import Data, checked_exposure, checked_weight
 from ._design import Design, Part, built, chosen
 from ._docs import estimator
-from ._exposure import checked_exposure
 from ._regressor import Regressor
 from ._search import PathCV
 from ._solve import Budget
@@ -101,7 +100,6 @@ class Structured(Tables, StructuredModel):
                 raise ValueError(f"{name} is for models of matrices; {words}")
 
     def _parts(self, X: Any, *parts: Any) -> tuple[Any, ...]:
-        """Return rows and what belongs to them, which may be names of columns of the frame."""
         frame = as_frame(X)
         named = [part for part in parts if isinstance(part, str)]
         if not named:
@@ -171,7 +169,6 @@ class Structured(Tables, StructuredModel):
         exposure: Any = None,
         memory: Any = None,
     ) -> Fitting:
-        """Validate the data, encode it, and state the problem at alpha = 1."""
         if memory is not None or is_lazy(X):
             raise ValueError(
                 f"{type(self).__name__} needs rows in memory: a frame of pandas, polars or Arrow, "
@@ -269,7 +266,7 @@ class Structured(Tables, StructuredModel):
     def _refit(self, fitting: Fitting, result: Result, budget: Budget) -> None:
         super()._refit(fitting, result, budget)
         self._errors = None
-        if refit.share(self.refit) == 1 and self.coef_.ndim == 1:
+        if float(self.refit) == 1 and self.coef_.ndim == 1:
             space = self._space(fitting, result)
             self._errors = standard_errors(fitting, space, self.refit_result_)
 

@@ -82,12 +82,16 @@ def operator_view(A: Any, dtype: Any, n_columns: int) -> OperatorView | None:
     nothing = (none, none, empty, none, none, empty)
     if A is None:
         return OperatorView(codes.NOTHING, 0, n_columns, 0.0, *nothing)
-    scale = identity_scale(A)
+    is_matrix: bool = sparse.issparse(A)
+    scale = None if is_matrix else identity_scale(A)
     if scale is not None:
         return OperatorView(codes.SCALED_IDENTITY, n_columns, n_columns, scale, *nothing)
-    if not offers(A, Has.SPARSE):
+    if not is_matrix and not offers(A, Has.SPARSE):
         return None
-    forward = sparse.csr_array(A.tosparse())
+    forward = sparse.csr_array(A if is_matrix else A.tosparse())
+    if not forward.has_canonical_format:
+        forward = forward.copy()
+        forward.sum_duplicates()
     backward = sparse.csr_array(forward.T)
     n_rows, _ = forward.shape
     return OperatorView(

@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-from ..base.engines import compiled_allowed
 
 VARIABLE = "STOCHADMM_KERNELS"
 CHOICES = ("auto", "avx2", "base", "numpy")
@@ -81,9 +82,26 @@ def digest(folder: Path) -> str:
     return hashlib.sha256(known.encode()).hexdigest()
 
 
+_allowed: ContextVar[bool] = ContextVar("stochadmm_compiled", default=True)
+
+
+@contextmanager
+def engine(name: str) -> Iterator[None]:
+    """Let no compiled code run inside the block if ``name`` is "reference".
+
+    Steps, passes over the data and certificates are then readable Python and NumPy. The choice
+    belongs to the run, so that nothing need be passed on; helper threads inherit it.
+    """
+    token = _allowed.set(_allowed.get() and name != "reference")
+    try:
+        yield
+    finally:
+        _allowed.reset(token)
+
+
 def available() -> bool:
-    """Say whether compiled kernels run, here and in this run (see ``engines``)."""
-    return compiled_allowed() and chosen().module is not None
+    """Say whether compiled kernels run, here and inside of `engine`."""
+    return _allowed.get() and chosen().module is not None
 
 
 def core() -> Any:

@@ -1,6 +1,6 @@
-"""Full passes over the rows of a single-output model: each row is read once.
+"""Full passes over the rows of a single-output model, and over the entries of a loss.
 
-Only with the extension; ``FiniteSum`` and ``metrics`` have the NumPy forms.
+Only with the extension; ``FiniteSum``, ``metrics`` and ``losses`` have the NumPy forms.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from scipy import sparse
 from ..base.protocols import Array
 from .extension import available, core
 from .views import DataView, csr_parts
+
+Kernel = tuple[str, float, float]
+"""Name and numbers of a loss."""
 
 
 def full_pass(
@@ -98,3 +101,38 @@ def sparse_gram(block: Any, numbers: Array, first: int, last: int, out: Array) -
     rows = Rows(n, d, True, *csr_parts(block))
     numbers = np.ascontiguousarray(numbers, dtype=np.float64)
     core().sparse_gram(rows, numbers, first, last, out)
+
+
+# ---------------------------------------------------------------- entries, in float64
+
+
+def curvatures(loss: Kernel, z: Array, y: Array) -> Array:
+    """Return the second derivatives in z."""
+    out = np.empty(z.shape)
+    core().loss_curvatures(loss, _flat(z), _flat(y), out.reshape(-1))
+    return out
+
+
+def conjugates(loss: Kernel, u: Array, y: Array, guard: float) -> Array:
+    """Return the conjugates at u, ``inf`` beyond ``guard`` of their intervals."""
+    out = np.empty(u.shape)
+    core().loss_conjugates(loss, _flat(u), _flat(y), guard, out.reshape(-1))
+    return out
+
+
+def largest_conjugates(loss: Kernel, u: Array, size: Array, y: Array, guard: float) -> Array:
+    """Return the largest conjugates between ``u - size`` and ``u + size``."""
+    out = np.empty(u.shape)
+    core().loss_largest_conjugates(loss, _flat(u), _flat(size), _flat(y), guard, out.reshape(-1))
+    return out
+
+
+def rooms(loss: Kernel, u: Array, du: Array, y: Array) -> Array:
+    """Return the largest t in [0, 1] that keep ``u + t du`` in the intervals, rounded down."""
+    out = np.empty(u.shape)
+    core().loss_rooms(loss, _flat(u), _flat(du), _flat(y), out.reshape(-1))
+    return out
+
+
+def _flat(array: Array) -> Array:
+    return np.ascontiguousarray(array, dtype=np.float64).reshape(-1)

@@ -71,20 +71,16 @@ def count() -> int:
     text = os.environ.get(VARIABLE, "").strip()
     if text:
         return _checked(int(text) if text.isdigit() else None, VARIABLE, text)
-    allowed = _blas.allowed()
-    return max(1, min([_processors(), *allowed]))
+    processors = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        processors = len(os.sched_getaffinity(0))
+    return max(1, min([processors, *_blas.allowed()]))
 
 
 def _checked(value: Any, name: str, given: Any) -> int:
     if not is_whole(value) or value < 1:
         raise ValueError(f"{name} is {given!r}, expected a whole number >= 1")
     return int(value)
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 # -------------------------------------------------------------------- BLAS
@@ -108,12 +104,14 @@ class _OneBlasThread:
     def allowed(self) -> list[int]:
         """Return the number of threads that each BLAS may use outside."""
         with self.lock:
-            return self.before if self.inside else self._numbers()
+            if self.inside:
+                return self.before
+            return [library.num_threads for library in _libraries("blas")]
 
     def __enter__(self) -> None:
         with self.lock:
             if self.inside == 0:
-                self.before = self._numbers()
+                self.before = [library.num_threads for library in _libraries("blas")]
                 for library in _libraries("blas"):
                     library.set_num_threads(1)
             self.inside += 1
@@ -123,9 +121,6 @@ class _OneBlasThread:
             self.inside -= 1
             if self.inside == 0:
                 self._restore()
-
-    def _numbers(self) -> list[int]:
-        return [library.num_threads for library in _libraries("blas")]
 
     def _restore(self) -> None:
         for library, number in zip(_libraries("blas"), self.before, strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 from ..base.capabilities import Capabilities, Has, offers
 from ..base.immutable import as_float
 from ..base.protocols import Array
-from ..kernels import entries
+from ..kernels import passes
 from ..kernels.extension import available
 
 COMPLETE: Capabilities = frozenset(
@@ -46,6 +46,19 @@ def check_finite(y: Array) -> None:
         raise ValueError("y is empty; give at least one target")
     if not np.isfinite(y).all():
         raise ValueError("y contains NaN or infinity; drop or impute those rows")
+
+
+def check_signs(y: Array, name: str) -> Array:
+    """Return ``y`` when all its entries are -1 or +1."""
+    if not (np.abs(y) == 1).all():
+        labels = np.unique(y)
+        shown = ", ".join(f"{label:g}" for label in labels[:5]) + ", ..." * (labels.size > 5)
+        remedy = "use 2*y-1, or the classifier" if set(labels) <= {0.0, 1.0} else "the classifier"
+        raise ValueError(
+            f"y must hold the labels -1 and +1 for {name}, got {shown}; "
+            f"{remedy} estimators take any two labels"
+        )
+    return y
 
 
 def weighted_mean(terms: Array, weight: Array | None) -> float:
@@ -216,7 +229,7 @@ class Elementwise:
         u = u.astype(np.float64, copy=False)
         y = np.asarray(y, dtype=np.float64)
         if self._compiled(u, y):
-            terms = entries.conjugates(self.kernel, u, y, guard)
+            terms = passes.conjugates(self.kernel, u, y, guard)
             return terms.sum(axis=1) if terms.ndim == 2 else terms
         lower, upper = self._dual_bounds(y)
         with np.errstate(invalid="ignore"):
@@ -231,7 +244,7 @@ class Elementwise:
         """Return the largest t in [0, 1], row by row, that keeps ``u + t du`` in the domain."""
         u, du, y = (np.asarray(a, dtype=np.float64) for a in (u, du, y))
         if self._compiled(u, du, y):
-            t = entries.rooms(self.kernel, u, du, y)
+            t = passes.rooms(self.kernel, u, du, y)
             return t.min(axis=1) if t.ndim == 2 else t
         return step_limit(u, du, *self._dual_bounds(y))
 
@@ -249,7 +262,7 @@ class Elementwise:
         u, size = as_float(u), as_float(size)
         double = u.dtype == size.dtype == np.float64
         if double and self._compiled(u, size, np.asarray(y)):
-            terms = entries.largest_conjugates(self.kernel, u, size, y, _guard(u))
+            terms = passes.largest_conjugates(self.kernel, u, size, y, _guard(u))
             return terms.sum(axis=1) if terms.ndim == 2 else terms
         ends = u - size, u + size
         if np.ndim(u) == 1:

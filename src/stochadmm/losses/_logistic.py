@@ -11,9 +11,8 @@ from scipy.special import entr, expit
 from ..base.capabilities import Capabilities, Has
 from ..base.immutable import as_float
 from ..base.protocols import Array
-from ..kernels import entries
-from ._base import Elementwise
-from ._quadratic import check_signs
+from ..kernels import passes
+from ._base import Elementwise, check_signs
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Logistic(Elementwise):
         """Return the second derivative in ``z``."""
         z = as_float(z)
         if z.dtype == np.float64 and self._compiled(z):
-            return entries.curvatures(self.kernel, z, z)  # whatever the label is
+            return passes.curvatures(self.kernel, z, z)  # whatever the label is
         # the smaller of the two probabilities, which does not round to one
         p = expit(-np.abs(z))
         return p * (1 - p)

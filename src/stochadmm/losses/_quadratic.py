@@ -11,7 +11,7 @@ from ..base.capabilities import Capabilities, Has
 from ..base.immutable import as_float
 from ..base.protocols import Array
 from ..base.validation import is_between
-from ._base import Elementwise, rows, spread
+from ._base import Elementwise, check_signs, rows, spread
 
 
 class ClippedQuadratic(Elementwise):
@@ -267,16 +267,3 @@ class SquaredHinge(ClippedQuadratic):
 
     def _dual_bounds(self, y: Array) -> tuple[Any, Any]:
         return np.where(y > 0, -np.inf, 0.0), np.where(y > 0, 0.0, np.inf)
-
-
-def check_signs(y: Array, name: str) -> Array:
-    """Return ``y`` when all its entries are -1 or +1."""
-    if not (np.abs(y) == 1).all():
-        labels = np.unique(y)
-        shown = ", ".join(f"{label:g}" for label in labels[:5]) + ", ..." * (labels.size > 5)
-        remedy = "use 2*y-1, or the classifier" if set(labels) <= {0.0, 1.0} else "the classifier"
-        raise ValueError(
-            f"y must hold the labels -1 and +1 for {name}, got {shown}; "
-            f"{remedy} estimators take any two labels"
-        )
-    return y

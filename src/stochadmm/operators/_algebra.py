@@ -30,7 +30,7 @@ class _Combination(LinearMap):
         raise NotImplementedError
 
     @property
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
         """What the operator offers: a sparse form when all its parts have one."""
         known = all(offers(part, Has.SPARSE) for part in self._parts())
         return frozenset({Has.SPARSE} if known else ())
@@ -74,17 +74,14 @@ class VStack(_Combination):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Sum of the rows, and columns."""
         return self._shape
 
     @property
     def norm2(self) -> float:
-        """An upper bound on the squared spectral norm."""
         total = float(sum(op.norm2 for op in self.operators))
         return min(total, sparse_norm2(self.tosparse())) if offers(self, Has.SPARSE) else total
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
-        """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         x = as_float(x)
         out = np.empty((self.shape[0], *x.shape[1:]), dtype=x.dtype) if out is None else out
         start = 0
@@ -95,7 +92,6 @@ class VStack(_Combination):
         return out
 
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
-        """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         u = as_float(u)
         total, start = None, 0
         for op in self.operators:
@@ -110,7 +106,6 @@ class VStack(_Combination):
         return tuple(self.operators)
 
     def csr_parts(self) -> tuple[Array, Array, Array]:
-        """Return row pointers, columns and values: those of the operators one after the other."""
         found = [csr_parts(op) for op in self.operators]
         pointers, columns, values = zip(*found, strict=True)
         before = np.cumsum([0, *(int(p[-1]) for p in pointers)])
@@ -151,21 +146,17 @@ class PadColumns(_Combination):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows, and columns with the empty ones."""
         return self.A.shape[0], self.A.shape[1] + self.n_extra
 
     @property
     def norm2(self) -> float:
-        """An upper bound on the squared spectral norm."""
         return float(self.A.norm2)
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
-        """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         result: Array = self.A.matvec(as_float(x)[: self.A.shape[1]], out)
         return result
 
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
-        """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         u = as_float(u)
         width = self.A.shape[1]
         out = np.empty((self.shape[1], *u.shape[1:]), dtype=u.dtype) if out is None else out
@@ -177,7 +168,6 @@ class PadColumns(_Combination):
         return (self.A,)
 
     def csr_parts(self) -> tuple[Array, Array, Array]:
-        """Return row pointers, columns and values: those of the operator."""
         return csr_parts(self.A)
 
     def _build(self) -> Any:
@@ -214,21 +204,17 @@ class Scaled(_Combination):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
         return self.A.shape  # type: ignore[no-any-return]
 
     @property
     def norm2(self) -> float:
-        """An upper bound on the squared spectral norm."""
         return float(self.A.norm2) * self.factor**2
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
-        """Return ``factor * A x`` for ``x`` of shape (d,) or (d, C)."""
         result: Array = self.A.matvec(as_float(x), out)
         return np.multiply(result, self.factor, out=out)
 
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
-        """Return ``factor * A' u`` for ``u`` of shape (q,) or (q, C)."""
         result: Array = self.A.rmatvec(as_float(u), out)
         return np.multiply(result, self.factor, out=out)
 
@@ -270,22 +256,18 @@ class Composed(_Combination):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows of A, columns of B."""
         return self.A.shape[0], self.B.shape[1]
 
     @property
     def norm2(self) -> float:
-        """An upper bound on the squared spectral norm."""
         bound = float(self.A.norm2 * self.B.norm2)
         return min(bound, sparse_norm2(self.tosparse())) if offers(self, Has.SPARSE) else bound
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
-        """Return ``A (B x)`` for ``x`` of shape (d,) or (d, C)."""
         result: Array = self.A.matvec(self.B.matvec(x), out)
         return result
 
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
-        """Return ``B' (A' u)`` for ``u`` of shape (q,) or (q, C)."""
         result: Array = self.B.rmatvec(self.A.rmatvec(u), out)
         return result
 

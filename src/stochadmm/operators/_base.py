@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import linalg, sparse
@@ -27,10 +27,8 @@ class LinearMap(ByValue):
     # numpy arrays leave products with an operator to the operator
     __array_ufunc__ = None
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the operator offers: a sparse form."""
-        return frozenset({Has.SPARSE})
+    capabilities: ClassVar[Capabilities] = frozenset({Has.SPARSE})
+    """What the operator offers."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -92,16 +90,13 @@ class SparseMap(LinearMap):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
         return self._forward.shape  # type: ignore[no-any-return]
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
-        """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         x = as_float(x)
         return store((self._forward @ x).astype(x.dtype, copy=False), out)
 
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
-        """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         u = as_float(u)
         return store((self._adjoint @ u).astype(u.dtype, copy=False), out)
 
@@ -111,7 +106,6 @@ class SparseMap(LinearMap):
 
     @property
     def norm2(self) -> float:
-        """An upper bound on the squared spectral norm."""
         return sparse_norm2(self.tosparse())
 
 

@@ -49,12 +49,10 @@ class Differences(LinearMap):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns: ``(n - order, n)``."""
         return max(self.n - self.order, 0), self.n
 
     @property
     def norm2(self) -> float:
-        """An upper bound on the squared spectral norm, exact for order 1."""
         if not self.shape[0]:
             return 0.0
         norm2 = 1.0
@@ -63,14 +61,12 @@ class Differences(LinearMap):
         return norm2 * (1.0 + 1e-14)
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
-        """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         x = as_float(x)
         for _ in range(self.order - 1):
             x = x[1:] - x[:-1]
         return np.subtract(x[1:], x[:-1], out=out)
 
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
-        """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         u = as_float(u)
         if not len(u):
             return store(np.zeros((self.n, *u.shape[1:]), dtype=u.dtype), out)
@@ -79,7 +75,6 @@ class Differences(LinearMap):
         return _adjoint(u, out)
 
     def csr_parts(self) -> tuple[Array, Array, Array]:
-        """Return row pointers, columns and values of the sparse form."""
         rows, width = self.shape[0], self.order + 1
         values = [float((-1) ** (self.order - j) * comb(self.order, j)) for j in range(width)]
         columns = np.arange(rows, dtype=np.int32)[:, None] + np.arange(width, dtype=np.int32)
@@ -175,7 +170,6 @@ class GridDifferences(SparseMap):
 
     @property
     def norm2(self) -> float:
-        """An upper bound on the squared spectral norm, exact for order 1 without a mask."""
         total = sum(Differences(n, self.order).norm2 for n in self.grid)
         if self.mask is None:
             return total

@@ -90,7 +90,6 @@ class Incidence(SparseMap):
         return np.isinf(self.weights)
 
     def csr_parts(self) -> tuple[Array, Array, Array]:
-        """Return row pointers, columns and values of the sparse form."""
         edges = np.asarray(self.edges)
         m = len(edges)
         head = np.ones(m) if self.weights is None else np.where(self.tied, 1.0, self.weights)
@@ -168,13 +167,11 @@ class Selection(SparseMap):
 
     @property
     def norm2(self) -> float:
-        """The squared spectral norm: the largest sum of squared weights over a column."""
         matrix = self.tosparse()
         sums = np.bincount(matrix.indices, weights=matrix.data**2)
         return float(sums.max(initial=0.0)) * (1.0 + 1e-14)
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
-        """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         if self.weights is not None:
             return super().matvec(x, out)
         return store(as_float(x)[self._forward.indices], out)

@@ -44,24 +44,19 @@ class Identity(LinearMap):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
         return self.n, self.n
 
     @property
     def norm2(self) -> float:
-        """The squared spectral norm."""
         return float(self.scale) ** 2
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
-        """Return ``scale * x``."""
         return np.asarray(np.multiply(as_float(x), float(self.scale), out=out))
 
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
-        """Return ``scale * u``."""
         return self.matvec(u, out)
 
     def csr_parts(self) -> tuple[Array, Array, Array]:
-        """Return row pointers, columns and values of the sparse form."""
         return np.arange(self.n + 1), np.arange(self.n), np.full(self.n, float(self.scale))
 
     def tosparse(self) -> Any:
@@ -143,7 +138,6 @@ class Matrix(_InMemory):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
         return self.A.shape  # type: ignore[no-any-return]
 
     @property
@@ -158,12 +152,10 @@ class Matrix(_InMemory):
         return dense_norm2(self.A)
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
-        """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         x = as_float(x)
         return store((self._forms[x.dtype][0] @ x).astype(x.dtype, copy=False), out)
 
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
-        """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         u = as_float(u)
         return store((self._forms[u.dtype][1] @ u).astype(u.dtype, copy=False), out)
 
@@ -203,17 +195,15 @@ class Wrapped(LinearMap):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
         n_rows, n_columns = self.operator.shape
         return int(n_rows), int(n_columns)
 
     @property
     def norm2(self) -> float:
-        """The squared spectral norm: certain when small, else estimated with a margin."""
         return estimated_norm2(self.shape, self.matvec, self.rmatvec)
 
     @property
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
         """What the operator offers: a sparse form when the wrapped object has one."""
         return declared(self.operator) & {Has.SPARSE}
 
@@ -222,12 +212,10 @@ class Wrapped(LinearMap):
         return sparse.csr_array(self.operator.tosparse(), dtype=np.float64)
 
     def matvec(self, x: Array, out: Array | None = None) -> Array:
-        """Return ``A x`` for ``x`` of shape (d,) or (d, C)."""
         many = self.operator.matmat if has_members(self.operator, "matmat") else None
         return store(_applied(self.operator.matvec, many, as_float(x)), out)
 
     def rmatvec(self, u: Array, out: Array | None = None) -> Array:
-        """Return ``A' u`` for ``u`` of shape (q,) or (q, C)."""
         many = self.operator.rmatmat if has_members(self.operator, "rmatmat") else None
         return store(_applied(self.operator.rmatvec, many, as_float(u)), out)
 

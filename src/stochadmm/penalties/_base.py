@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,11 +38,8 @@ class Part(ByValue):
     """
 
     alpha: float
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the penalty offers."""
-        return ALWAYS
+    capabilities: ClassVar[Capabilities] = ALWAYS
+    """What the penalty offers."""
 
     def project(self, x: Array) -> Array:
         """Return the nearest point of the domain."""

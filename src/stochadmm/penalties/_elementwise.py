@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..base.capabilities import Capabilities, Has
+from ..base.capabilities import Has
 from ..base.immutable import set_field
 from ..base.validation import is_between
 from ._base import check_alpha, check_weights
-from ._separable import Coefficients, ElementwisePenalty, Numbers, as_number, check_bounds
+from ._separable import OFFERED, Coefficients, ElementwisePenalty, Numbers, as_number, check_bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +56,7 @@ class L1(_Weighted):
         set_field(self, "weights", check_weights(self.weights, np.inf))
         ElementwisePenalty.__post_init__(self)
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the penalty offers."""
-        return super().capabilities | {Has.GROWTH}
+    capabilities = OFFERED | {Has.GROWTH}
 
     @property
     def growth(self) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..base.capabilities import Capabilities, Has
+from ..base.capabilities import Has
 from ..base.immutable import as_float, store
 from ..base.protocols import Array, Shape
 from ..base.terms import Term, TotalVariation
@@ -41,10 +41,7 @@ class TotalVariation1D(Part):
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the penalty offers."""
-        return ALWAYS | {Has.TERMS, Has.UNFOLDED}
+    capabilities = ALWAYS | {Has.TERMS, Has.UNFOLDED}
 
     def value(self, x: Array) -> float:
         """Return h(x) in float64."""

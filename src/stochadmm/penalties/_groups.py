@@ -181,7 +181,7 @@ class GroupL2(_Partition):
         return cls(alpha, counts, weights, None if in_order else order)
 
     @property
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
         """What the penalty offers: compiled loops where the groups are consecutive."""
         return ALWAYS | ({Has.REACH, Has.TERMS} if self.order is None else {Has.REACH})
 
@@ -251,10 +251,7 @@ class RowsL21(_RowGroups):
             raise ValueError(f"weights have shape {weights.shape}; RowsL21 takes one per row")
         set_field(self, "weights", weights)
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the penalty offers."""
-        return ALWAYS | {Has.GROWTH, Has.REACH, Has.RESTRICTED, Has.VIOLATION, Has.TERMS}
+    capabilities = ALWAYS | {Has.GROWTH, Has.REACH, Has.RESTRICTED, Has.VIOLATION, Has.TERMS}
 
     @property
     def growth(self) -> float:

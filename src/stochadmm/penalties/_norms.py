@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from ..base.capabilities import Capabilities, Has
+from ..base.capabilities import Has
 from ..base.immutable import as_float, store
 from ..base.protocols import Array, Shape
 from ._base import ALWAYS, GUARD, Part, check_alpha, eps
@@ -45,10 +45,7 @@ class Nuclear(Part):
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the penalty offers."""
-        return ALWAYS | {Has.REACH, Has.RESTRICTED, Has.FACTORS}
+    capabilities = ALWAYS | {Has.REACH, Has.RESTRICTED, Has.FACTORS}
 
     def value(self, x: Array) -> float:
         """Return h(x) in float64."""
@@ -275,10 +272,7 @@ class L2Ball(Part):
     def __post_init__(self) -> None:
         check_alpha(self.radius, "radius")
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the penalty offers."""
-        return ALWAYS | {Has.REACH, Has.RESTRICTED}
+    capabilities = ALWAYS | {Has.REACH, Has.RESTRICTED}
 
     def value(self, x: Array) -> float:
         """Return 0 inside the ball and ``inf`` outside."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,11 +34,7 @@ class ElementwisePenalty(Part):
     Every member of the family only says what these numbers are. Two members add up to a third.
     """
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the penalty offers."""
-        return OFFERED
-
+    capabilities: ClassVar[Capabilities] = OFFERED
     _numbers: Coefficients
     _bounded: bool
     _curved: bool

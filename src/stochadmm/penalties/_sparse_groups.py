@@ -80,7 +80,7 @@ class SparseGroupNorm(Part):
             )
 
     @property
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
         """What the penalty offers: compiled loops where the groups are consecutive."""
         always = ALWAYS | {Has.REACH, Has.UNFOLDED}
         return always | {Has.TERMS} if self.order is None else always

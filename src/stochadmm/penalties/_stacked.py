@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.capabilities import Capabilities, Has, declared, offers
+from ..base.capabilities import Has, declared, offers
 from ..base.immutable import as_float, set_field
 from ..base.protocols import Array, Penalty, Shape
 from ..base.terms import Term, compiled_terms
@@ -54,14 +54,8 @@ class Stacked(Part):
         shared = frozenset(Has).intersection(*(declared(penalty) for penalty, _ in parts))
         known = shared - {Has.RESTRICTED, Has.VIOLATION, Has.UNFOLDED}
         known |= {Has.PROJECT, Has.ZEROS, Has.CHECK}
-        self._shared: Capabilities
-        set_field(self, "_shared", known)
+        set_field(self, "capabilities", known)
         self._place(parts)
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the penalty offers: what all its parts do."""
-        return self._shared
 
     def _place(self, parts: tuple[tuple[Any, int], ...]) -> None:
         """Store parts, with the rows of those that have any."""

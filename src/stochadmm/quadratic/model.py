@@ -12,8 +12,8 @@ from scipy import sparse
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array, Shape
 from ..base.workspace import Workspace
+from ..forms.one_block import unfold
 from ..forms.structure import structure
-from ..forms.unfold import unfold
 from ..linear_algebra.implicit import Implicit
 from ..penalties import Stacked
 from .implicit import ImplicitRun

@@ -63,7 +63,7 @@ def _views(S: Any, terms: list[Any], outputs: Shape) -> Views | None:
         return None
     columns, dtype = outputs[0] if outputs else 1, np.dtype(np.float64)
     made = terms_view(terms, S.shape[0], columns, dtype)
-    return operator_view(as_operator(S), dtype, S.shape[1]), made
+    return operator_view(S if sparse.issparse(S) else as_operator(S), dtype, S.shape[1]), made
 
 
 def as_sparse(A: Any, d: int) -> Any:

@@ -8,20 +8,21 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from ..base.clock import NEVER
 from ..base.files import load_arrays, replacing, save_arrays, sweep
 from ..base.immutable import field_values
 from ..base.serialize import Reader, Unwritable, Writer
 from ..base.workspace import Workspace
 from ..problem import Problem
-from ..solvers import AnySolver
-from .answer import Resumable
+from ..solvers import AnySolver, State
+from .monitor import Measured, Memory
 from .result import Record
 
 FORMAT = 1
@@ -36,6 +37,30 @@ class CheckpointError(ValueError):
 
 class _Damaged(CheckpointError):
     """Perhaps the file before it is whole."""
+
+
+class Resumable(NamedTuple):
+    """What a later run needs to go on as if there had been no end."""
+
+    state: State
+    generator: Any
+    """State of the random generator."""
+    best: Measured | None
+    """The best point so far, None before the start was measured."""
+    memory: Memory
+    engine: str
+    """The engine that was asked for."""
+    seconds: tuple[float, float, float]
+    """What the user has waited, of it for steps and for measuring."""
+    history: list[Record]
+    identity: str
+    """Fingerprint of the problem and the method."""
+
+    def alone(self) -> Resumable:
+        """Return copies, without what can be computed again."""
+        state = replace(self.state.copy(), workspace=Workspace(), deadline=NEVER)
+        bare = None if self.best is None else replace(self.best, cache=None)
+        return self._replace(state=state, best=bare, history=list(self.history))
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
@@ -17,23 +17,23 @@ from typing import Any
 
 import numpy as np
 
-from ..base import engines
 from ..base.capabilities import fact
 from ..base.clock import NEVER, Deadline
 from ..base.fingerprint import Unidentified, fingerprint
 from ..base.protocols import Array
 from ..base.validation import generator, is_between, is_whole
 from ..base.workspace import Workspace
+from ..cluster import EngineLost
 from ..forms.dense_step import LARGEST_DENSE
+from ..kernels import extension
 from ..problem import Problem
 from ..risk import StreamedSum
 from ..risk.passes import counted_reads
 from ..risk.streamed import facts_of
 from ..solvers import ENGINES, AnySolver, State, choose_engine, start_point
-from .answer import About, Resumable, finish
-from .checkpoint import Checkpoint, load
+from .checkpoint import Checkpoint, Resumable, load
 from .monitor import Measured, Monitor
-from .result import Record, Result, Status, point_and_dual
+from .result import Record, Result, Status
 from .stopping import Rule, at_rounding, without_progress
 
 Callback = Callable[[Record, State], Any]
@@ -44,22 +44,22 @@ LARGEST_COPY = 1 << 28
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Budgets of a run.
+class Request:
+    """What ``minimize`` is asked for, beside the problem and the method."""
 
-    Parameters
-    ----------
-    max_passes : float
-        Reads of the data.
-    max_seconds : float, optional
-        Seconds of waiting.
-    max_epochs : int, optional
-        Epochs of the method.
-    """
-
+    stop: Rule | float | None = None
     max_passes: float = 100.0
     max_seconds: float | None = None
     max_epochs: int | None = None
+    start: Any = None
+    resume: Result | str | Path | bool | None = None
+    callback: Callback | None = None
+    random_state: Any = 0
+    engine: str = "auto"
+    verbose: bool = False
+    resumable: bool = True
+    checkpoint: str | Path | None = None
+    checkpoint_every: float = 60.0
 
     def __post_init__(self) -> None:
         if not is_between(self.max_passes, 0, math.inf, above=True):
@@ -71,70 +71,19 @@ class Limits:
         if self.max_epochs is not None and not (is_whole(self.max_epochs) and self.max_epochs > 0):
             raise ValueError(f"max_epochs is {self.max_epochs!r}, expected None or an integer > 0")
 
-
-@dataclass
-class Stopwatch:
-    """The clock of a run: solving and measuring apart, and what the user waited."""
-
-    limits: Limits = field(default_factory=Limits)
-    solving: float = 0.0
-    measuring: float = 0.0
-    before: float = 0.0
-    """Seconds of the runs that this one resumes."""
-    began: float = field(default_factory=time.perf_counter)
-
-    @contextmanager
-    def solves(self) -> Iterator[None]:
-        """Count the seconds of the block as solving."""
-        clock = time.perf_counter()
-        yield
-        self.solving += time.perf_counter() - clock
-
-    @contextmanager
-    def measures(self) -> Iterator[None]:
-        """Count the seconds of the block as measuring."""
-        clock = time.perf_counter()
-        yield
-        self.measuring += time.perf_counter() - clock
-
-    @property
-    def seconds(self) -> float:
-        """What the user waited."""
-        return self.before + time.perf_counter() - self.began
-
-    def left(self, certified: bool) -> float:
-        """Return what is left for steps; some is kept for the certificate of the answer."""
-        if self.limits.max_seconds is None:
-            return math.inf
-        fraction = 1.0 if certified else 1.0 - RESERVE
-        return fraction * self.limits.max_seconds - self.seconds
-
-    @property
-    def last_words(self) -> float:
-        """Seconds that the certificate of the answer may take at least."""
-        limit = self.limits.max_seconds
-        return math.inf if limit is None else RESERVE * limit
-
-
-def epochs(
-    problem: Problem,
-    solver: AnySolver,
-    state: State,
-    rng: np.random.Generator,
-    watch: Stopwatch | None = None,
-    engine: str = "auto",
-    seconds_left: Callable[[], float] = lambda: math.inf,
-) -> Iterator[State]:
-    """Yield the state after every epoch, for ever; only the epochs are timed as solving.
-
-    Every loop over the epochs of a method, in a run, in tuning or in an experiment, is this one.
-    """
-    watch = watch or Stopwatch()
-    while True:
-        state.deadline = Deadline.after(seconds_left())
-        with engines.engine(engine), watch.solves():
-            solver.epoch(problem, state, rng)
-        yield state
+    def before(self) -> Result | str | Path | None:
+        """Return what the run goes on from, None where it begins."""
+        if not isinstance(self.resume, bool):
+            if self.resume is not None and self.start is not None:
+                raise ValueError(
+                    "resume and start are both given, but a run goes on where it stopped; leave "
+                    "out resume to begin at start"
+                )
+            return self.resume
+        if self.resume and self.checkpoint is None:
+            raise ValueError("resume=True goes on from a checkpoint; name one by checkpoint=PATH")
+        there = self.checkpoint is not None and Path(self.checkpoint).exists()
+        return self.checkpoint if self.resume and there else None
 
 
 def begin(
@@ -148,9 +97,8 @@ def begin(
     """Check that a solver can serve a problem and return its first state."""
     solver.check(problem)
     with counted_reads() as reads:
-        state: State = solver.start(
-            problem, *point_and_dual(start), workspace=workspace, deadline=deadline
-        )
+        point, dual = point_and_dual(start)
+        state: State = solver.start(problem, point, dual, workspace=workspace, deadline=deadline)
         if isinstance(problem.f2, StreamedSum):  # whatever a method asks of the rows first counts
             facts_of(problem.f2, workspace)
             state.n_passes = reads.rows / problem.f2.n_terms
@@ -163,6 +111,27 @@ def begin(
     return state
 
 
+def epochs(
+    problem: Problem,
+    solver: AnySolver,
+    state: State,
+    rng: np.random.Generator,
+    engine: str = "auto",
+) -> Iterator[State]:
+    """Yield the state after every epoch, for ever, where nothing is measured or stopped."""
+    while True:
+        with extension.engine(engine):
+            solver.epoch(problem, state, rng)
+        yield state
+
+
+def point_and_dual(start: Any) -> tuple[Any, Any]:
+    """Return the point and the multiplier of whatever a run may start from."""
+    if isinstance(start, Result):
+        return start.pair, start.dual
+    return start if isinstance(start, tuple) else (start, None)
+
+
 @dataclass
 class Run:
     """One call of ``minimize``: clocks, history and the best point so far."""
@@ -170,16 +139,14 @@ class Run:
     problem: Problem
     solver: AnySolver
     rule: Rule
-    watch: Stopwatch
-    callback: Callback | None = None
-    start: Any = None
-    engine: str = "auto"
-    workspace: Workspace = field(default_factory=Workspace)
+    asked: Request
+    start: Any
+    """Where to begin, in the units of the problem, which may not be the user's."""
+    workspace: Workspace
     state: State = field(init=False)
     rng: np.random.Generator = field(init=False)
     history: list[Record] = field(default_factory=list)
     best: Measured | None = None
-    monitor: Monitor = field(init=False)
     show: Callable[[Record], None] | None = None
     undo: tuple[State, Any] | None = None
     """State and generator before the epoch that is under way, where they are small enough."""
@@ -187,24 +154,52 @@ class Run:
     """Fingerprint of problem and method; empty where the run cannot be resumed."""
     not_resumable: str = "it was run with resumable=False"
     checkpoint: Checkpoint | None = None
+    solving: float = 0.0
+    measuring: float = 0.0
+    before: float = 0.0
+    """Seconds of the runs that this one resumes."""
+    began: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
+        self.engine = self.asked.engine
         self.monitor = Monitor(self.problem, self.rule, None, self.workspace)
 
-    def set_up(self, random_state: Any, resumable: bool) -> None:
+    def to_the_end(self) -> Result:
+        """Begin, or go on where a run stopped, and return the best point with its history."""
+        asked = self.asked
+        before = None if asked.resume is None else asked.before()
+        if asked.checkpoint is not None:
+            self.checkpoint = Checkpoint(Path(asked.checkpoint), asked.checkpoint_every)
+        if before is not None:
+            self._take_up(before)
+        # a start at 1e300 overflows: what is not finite is measured as such, the status says it
+        with extension.engine(self.engine), np.errstate(over="ignore", invalid="ignore"):
+            try:
+                with self._bar() if asked.verbose else nullcontext():
+                    if before is None:
+                        self._begin()
+                    status = self._loop()
+            except KeyboardInterrupt:
+                status = self._interrupted()
+            except EngineLost:
+                if self.undo is not None:
+                    self._interrupted()
+                    self._save(at_once=True)
+                raise
+            return self._result(status)
+
+    # ---------------------------------------------------------------- beginnings
+
+    def _begin(self) -> None:
         """Make the first state."""
-        self.rng = generator(random_state)
-        if resumable or self.checkpoint is not None:
+        self.rng = generator(self.asked.random_state)
+        if self.asked.resumable or self.checkpoint is not None:
             self._identify()
         if self.checkpoint is not None and not self.identity:
             raise ValueError(f"checkpoint: this run cannot be resumed, {self.not_resumable}")
+        deadline = Deadline.after(self.seconds_left)
         self.state = begin(
-            self.problem,
-            self.solver,
-            self.start,
-            self.engine,
-            self.workspace,
-            Deadline.after(self.seconds_left),
+            self.problem, self.solver, self.start, self.engine, self.workspace, deadline
         )
 
     def _identify(self) -> None:
@@ -213,9 +208,30 @@ class Run:
         except Unidentified as error:
             self.not_resumable = f"a part of it cannot be identified: {error}"
 
-    def take_up(self, resume: Result | str | Path) -> None:
-        """Continue from where a result or a checkpoint stopped."""
-        kept = self._kept(resume)
+    def _take_up(self, resume: Result | str | Path) -> None:
+        """Continue from where a result or a checkpoint of this problem and method stopped."""
+        remedy = "pass start=result to begin at its point"
+        if not isinstance(resume, (Result, str, Path)):
+            raise TypeError(
+                f"resume is a {type(resume).__name__}, expected a Result or the name of a "
+                f"checkpoint; {remedy}"
+            )
+        self._identify()
+        kept: Resumable
+        if not isinstance(resume, Result):
+            if not self.identity:
+                raise ValueError(f"this run cannot be resumed: {self.not_resumable}")
+            kept = load(resume, self.identity, self.problem, self.solver, self.workspace)
+        elif resume.state is None:
+            reason = resume.info.get("not_resumable", "one loaded from a file keeps no state")
+            raise ValueError(f"this result cannot be resumed ({reason}); {remedy}")
+        else:
+            kept = resume.state
+            if self.identity != kept.identity:
+                raise ValueError(
+                    "resume belongs to another problem or method: data, penalties, structure and "
+                    f"the parameters of the solver must be the same; {remedy}"
+                )
         self.state = replace(kept.state.copy(), workspace=self.workspace)
         self.best = kept.best
         self.monitor = Monitor(self.problem, self.rule, kept.memory, self.workspace)
@@ -227,62 +243,142 @@ class Run:
             self.engine = kept.engine
         self.rng = generator_of(kept.generator)
         self.history = list(kept.history)
-        self.watch.before, self.watch.solving, self.watch.measuring = kept.seconds
+        self.before, self.solving, self.measuring = kept.seconds
 
-    def _kept(self, resume: Result | str | Path) -> Resumable:
-        """Return what a result or a file holds of a run of this problem and method."""
-        remedy = "pass start=result to begin at its point"
-        if not isinstance(resume, (Result, str, Path)):
-            raise TypeError(
-                f"resume is a {type(resume).__name__}, expected a Result or the name of a "
-                f"checkpoint; {remedy}"
-            )
-        self._identify()
-        if not isinstance(resume, Result):
-            if not self.identity:
-                raise ValueError(f"this run cannot be resumed: {self.not_resumable}")
-            return load(resume, self.identity, self.problem, self.solver, self.workspace)
-        if resume.state is None:
-            reason = resume.info.get("not_resumable", "one loaded from a file keeps no state")
-            raise ValueError(f"this result cannot be resumed ({reason}); {remedy}")
-        kept: Resumable = resume.state
-        if self.identity != kept.identity:
-            raise ValueError(
-                "resume belongs to another problem or method: data, penalties, structure and the "
-                f"parameters of the solver must be the same; {remedy}"
-            )
-        return kept
+    # ---------------------------------------------------------------- the loop
 
-    def loop(self) -> Status:
+    def _loop(self) -> Status:
         """Run epochs until a rule, a limit or the callback says stop."""
         self.state.target = self.monitor.target
         status = None
         if self.best is None and not self.state.one_step:
             self._keep()
-            self._save()
-            status = self._first_look()
+            self._look()
+            found = self._timed(self.monitor.at_rest)
+            if found is not None:  # the start is certified as the answer
+                self.best = found
+                status = self._verdict(found)
         elif self.best is not None:
             # a run that is taken up may have ended where it stands
             self.best = self.monitor.judged(self.best, self.state)
             if self.history and self.history[-1].epoch == self.state.n_epochs:
                 status = self._ending(self.history[-1])
-        steps = epochs(
-            self.problem,
-            self.solver,
-            self.state,
-            self.rng,
-            self.watch,
-            self.engine,
-            lambda: self.seconds_left,
-        )
         while status is None:
             self._keep()
-            self._save()
-            next(steps)
+            self.state.deadline = Deadline.after(self.seconds_left)
+            clock = time.perf_counter()
+            self.solver.epoch(self.problem, self.state, self.rng)
+            self.solving += time.perf_counter() - clock
             if self._due():
-                self._note(self._look())
-                status = self._verdict()
+                status = self._verdict(self._look())
         return status
+
+    def _keep(self) -> None:
+        """Copy the state, so that an epoch cut short can be undone; write a checkpoint if due."""
+        size = sum(getattr(value, "nbytes", 0) for value in vars(self.state).values())
+        small = size < LARGEST_COPY
+        self.undo = (self.state.copy(), self.rng.bit_generator.state) if small else None
+        if self.checkpoint is not None:
+            self._save()
+
+    def _due(self) -> bool:
+        """Say whether to measure: always where it is free or watched, else at growing intervals.
+
+        The certificate of many coefficients, or of a general constraint, may cost more than an
+        epoch; a tenth more epochs than needed cost less. That of few coefficients costs little,
+        but most of the time in a long run of short epochs.
+        """
+        watched = self.asked.callback is not None
+        if self.state.bound is not None or self.monitor.tol is None or watched:
+            return True
+        few = self.problem.is_model and math.prod(self.problem.shape2) <= LARGEST_DENSE
+        factor = 1.005 if few else 1.1  # 1.005: each of the first two hundred
+        last = self.history[-1].epoch if self.history else 0
+        return self.state.n_epochs >= factor * last or self._limit() is not None
+
+    def _limit(self) -> Status | None:
+        asked, state = self.asked, self.state
+        if asked.max_epochs is not None and state.n_epochs >= asked.max_epochs:
+            return Status.MAX_EPOCHS
+        if state.n_passes >= asked.max_passes:
+            return Status.MAX_PASSES
+        return Status.MAX_TIME if self.seconds_left <= 0 else None
+
+    @property
+    def seconds_left(self) -> float:
+        """What is left for steps; some is kept for the certificate of the answer."""
+        limit = self.asked.max_seconds
+        if limit is None:
+            return math.inf
+        certified = self.best is not None and self.best.gap != math.inf
+        waited = self.before + time.perf_counter() - self.began
+        return (1.0 if certified else 1.0 - RESERVE) * limit - waited
+
+    def _timed(self, measure: Callable[[State], Any], end: Deadline | None = None) -> Any:
+        """Measure the state; loops on the way end with the time for steps, or as given."""
+        self.state.deadline = Deadline.after(self.seconds_left) if end is None else end
+        clock = time.perf_counter()
+        found = measure(self.state)
+        self.measuring += time.perf_counter() - clock
+        return found
+
+    def _look(self, end: Deadline | None = None) -> Measured:
+        """Measure the state, and keep the point if it is the best."""
+        measured: Measured = self._timed(self.monitor.measure, end)
+        if self.best is not None:  # a bound that was found later certifies earlier points too
+            self.best = self.monitor.judged(self.best, self.state)
+        if self.best is None or measured.better_than(self.best):
+            self.best = measured.copy()
+        return measured
+
+    def _verdict(self, measured: Measured) -> Status | None:
+        """Note a measurement, tell whoever watches, and say whether the run ends."""
+        record = measured.record(self.state, (self.solving, self.measuring))
+        self.history.append(record)
+        if self.show is not None:
+            self.show(record)
+        stop = False
+        if self.asked.callback is not None:
+            before = _arrays(self.state)
+            stop = bool(self.asked.callback(record, self.state))
+            if not all(map(np.array_equal, before, _arrays(self.state), repeat(True))):
+                raise ValueError(
+                    "the callback changed the state of the run, which is no longer what was "
+                    "measured; work on copies, such as state.output.x2.copy()"
+                )
+        return self._ending(record, stop)
+
+    def _ending(self, record: Record, stop: bool = False) -> Status | None:
+        best, state = self.best, self.state
+        if not math.isfinite(record.objective) and not np.isfinite(state.output.x2).all():
+            return Status.DIVERGED
+        if best is not None and best.meets:
+            return Status.CONVERGED
+        if stop:
+            return Status.STOPPED
+        if best is not None and self.monitor.tol is not None:  # is going on of any use?
+            if not best.in_range:
+                return Status.STALLED
+            done = without_progress(self.history)
+            if done or (state.settled and self.rule.accepts(record)):
+                if best.accepted:
+                    return Status.CONVERGED
+                if done and at_rounding(self.history, best.scale, state.settled):
+                    return Status.STALLED
+        return self._limit()
+
+    @contextmanager
+    def _bar(self) -> Iterator[None]:
+        """Show a bar while running."""
+        from .progress import bar
+
+        read_bytes = fact(self.problem.f2, "read_bytes")
+        with bar(self.solver.name, self.asked.max_passes, self.rule, read_bytes) as show:
+            self.show = show
+            yield
+            self.show = None
+
+    # ---------------------------------------------------------------- ends
 
     def _save(self, at_once: bool = False) -> None:
         """Write a checkpoint where one is due."""
@@ -290,31 +386,19 @@ class Run:
             self.checkpoint.write(self._resumable(), self.problem, self.solver)
 
     def _resumable(self) -> Resumable:
-        watch = self.watch
+        waited = self.before + time.perf_counter() - self.began
         return Resumable(
             self.state,
             self.rng.bit_generator.state,
             self.best,
             self.monitor.memory,
             self.engine,
-            (watch.seconds, watch.solving, watch.measuring),
+            (waited, self.solving, self.measuring),
             self.history,
             self.identity,
         )
 
-    def rescue(self) -> None:
-        """Write where a run stands that cannot go on."""
-        if self.undo is not None:
-            self.interrupted()
-            self._save(at_once=True)
-
-    def _keep(self) -> None:
-        """Copy the state, so that an epoch that is cut short can be undone."""
-        size = sum(getattr(value, "nbytes", 0) for value in vars(self.state).values())
-        small = size < LARGEST_COPY
-        self.undo = (self.state.copy(), self.rng.bit_generator.state) if small else None
-
-    def interrupted(self) -> Status:
+    def _interrupted(self) -> Status:
         """Go back to the last moment at which everything fitted together."""
         if self.undo is not None:
             self.state, self.rng.bit_generator.state = self.undo
@@ -344,145 +428,85 @@ class Run:
         )
         return Status.INTERRUPTED
 
-    def _due(self) -> bool:
-        """Say whether to measure: always where it is free or watched, else at growing intervals.
-
-        The certificate of many coefficients, or of a general constraint, may cost more than an
-        epoch; a tenth more epochs than needed cost less. That of few coefficients costs little,
-        but most of the time in a long run of short epochs.
-        """
-        if self.state.bound is not None or self.monitor.tol is None or self.callback is not None:
-            return True
-        few = self.problem.is_model and math.prod(self.problem.shape2) <= LARGEST_DENSE
-        factor = 1.005 if few else 1.1  # 1.005: each of the first two hundred
-        last = self.history[-1].epoch if self.history else 0
-        return self.state.n_epochs >= factor * last or self._limit() is not None
-
-    def _limit(self) -> Status | None:
-        limits = self.watch.limits
-        if limits.max_epochs is not None and self.state.n_epochs >= limits.max_epochs:
-            return Status.MAX_EPOCHS
-        if self.state.n_passes >= limits.max_passes:
-            return Status.MAX_PASSES
-        return Status.MAX_TIME if self.seconds_left <= 0 else None
-
-    def _look(self, end: Deadline | None = None) -> Measured:
-        """Measure the state, and keep the point if it is the best."""
-        with self._measuring(end):
-            measured = self.monitor.measure(self.state)
-        if self.best is not None:  # a bound that was found later certifies earlier points too
-            self.best = self.monitor.judged(self.best, self.state)
-        if self.best is None or measured.better_than(self.best):
-            self.best = measured.copy()
-        return measured
-
-    @contextmanager
-    def _measuring(self, end: Deadline | None = None) -> Iterator[None]:
-        """Count the block as measuring; its loops end with the time for steps, or as told."""
-        self.state.deadline = Deadline.after(self.seconds_left) if end is None else end
-        with self.watch.measures():
-            yield
-
-    def _note(self, measured: Measured) -> None:
-        seconds = (self.watch.solving, self.watch.measuring)
-        self.history.append(measured.record(self.state, seconds))
-
-    def _first_look(self) -> Status | None:
-        """Measure the start; end the run where it is certified as the answer."""
-        self._look()
-        with self._measuring():
-            found = self.monitor.at_rest(self.state)
-        if found is None:
-            return None
-        self.best = found
-        self._note(found)
-        return self._verdict()
-
-    def _verdict(self) -> Status | None:
-        record = self.history[-1]
-        if self.show is not None:
-            self.show(record)
-        stop = False
-        if self.callback is not None:
-            before = _arrays(self.state)
-            stop = bool(self.callback(record, self.state))
-            if not all(map(np.array_equal, before, _arrays(self.state), repeat(True))):
-                raise ValueError(
-                    "the callback changed the state of the run, which is no longer what was "
-                    "measured; work on copies, such as state.output.x2.copy()"
-                )
-        return self._ending(record, stop)
-
-    def _ending(self, record: Record, stop: bool = False) -> Status | None:
-        if not math.isfinite(record.objective) and not np.isfinite(self.state.output.x2).all():
-            return Status.DIVERGED
-        if self.best is not None and self.best.meets:
-            return Status.CONVERGED
-        if stop:
-            return Status.STOPPED
-        return self._stalled(record) or self._limit()
-
-    def _stalled(self, record: Record) -> Status | None:
-        """Say whether to stop because going on is of no use."""
-        if self.best is None or self.monitor.tol is None:
-            return None
-        if not self.best.in_range:
-            return Status.STALLED
-        state, done = self.state, without_progress(self.history)
-        if done or (state.settled and self.rule.accepts(record)):
-            if self.monitor.accepts(self.best, state):
-                return Status.CONVERGED
-            if done and at_rounding(self.history, self.best.scale, state.settled):
-                return Status.STALLED
-        return None
-
-    @property
-    def seconds_left(self) -> float:
-        """What is left of the time for steps."""
-        return self.watch.left(self.best is not None and self.best.gap != math.inf)
-
-    @contextmanager
-    def progress(self, verbose: bool) -> Iterator[None]:
-        """Show a bar while running, when asked."""
-        if not verbose:
-            yield
-            return
-        from .progress import bar
-
-        read_bytes = fact(self.problem.f2, "read_bytes")
-        with bar(self.solver.name, self.watch.limits.max_passes, self.rule, read_bytes) as show:
-            self.show = show
-            yield
-            self.show = None
-
-    def result(self, status: Status) -> Result:
+    def _result(self, status: Status) -> Result:
         """Return the best point with its history; a last checkpoint goes before it."""
-        self._save(at_once=True)
+        if self.checkpoint is not None:
+            self._save(at_once=True)
         self.undo = None  # no epoch is under way
         if self.best is None:  # interrupted before the start was measured
             self._look(Deadline.after(0.0))
             return self._finish(status, as_it_is=True)
         try:
-            self.state.deadline = Deadline.after(max(self.watch.last_words, self.seconds_left))
+            limit = self.asked.max_seconds
+            last = math.inf if limit is None else max(RESERVE * limit, self.seconds_left)
+            self.state.deadline = Deadline.after(last)
             return self._finish(status)
         except KeyboardInterrupt:
             return self._finish(Status.INTERRUPTED, as_it_is=True)
 
     def _finish(self, status: Status, as_it_is: bool = False) -> Result:
+        """Return the result: the best point, with exact structure where that costs nothing.
+
+        ``as_it_is`` leaves out whatever takes time.
+        """
         assert self.best is not None
+        problem, monitor, state, best = self.problem, self.monitor, self.state, self.best
+        if not as_it_is and monitor.could_know_more(best, state):
+            best = monitor.certified(best, state)
+        best = monitor.judged(best, state)
+        if not as_it_is:
+            best = monitor.structured(best, state)
+            best = monitor.inside(best, state) if problem.constrained else best
+        if status is not Status.INTERRUPTED and best.accepted:
+            status = Status.CONVERGED
+        elif status is Status.CONVERGED:
+            # no step helps: the rule held before the arrays were rounded on their way to the user
+            status = Status.STALLED
+        coef, intercept = problem.split(best.point.x2)
+        message = monitor.message(best, state)
         info = {
-            "seconds_solving": self.watch.solving,
-            "seconds_measuring": self.watch.measuring,
+            "engine": state.engine,
+            **state.notes,
+            # "beta" of the notes is where a method began; this one belongs to the multiplier
+            "last_beta": float(best.beta),
+            "seconds_solving": self.solving,
+            "seconds_measuring": self.measuring,
             "solver": self.solver.name,
-            "threads": fact(self.problem.f2, "n_threads"),
+            "threads": fact(problem.f2, "n_threads"),
         }
-        kept = None
-        if self.identity:
-            kept = self._resumable().alone()
-        else:
+        if not self.identity:
             info["not_resumable"] = self.not_resumable
-        about = About(self.history, self.watch.seconds, info)
-        return finish(self.state, self.best, self.monitor, status, about, kept, as_it_is)
+        notes = fact(problem.f2, "notes")
+        if notes:
+            info["data"] = list(notes)
+        if not best.in_range:
+            info["beyond_range"] = best.beyond
+        if status is Status.STALLED or not best.in_range:
+            info["limited_by"] = monitor.limit(best)
+            message = f"{message}; {info['limited_by']}"
+        return Result(
+            coef=coef,
+            intercept=intercept,
+            x1=best.point.x1,
+            x2=best.point.x2,
+            dual=best.dual,
+            objective=best.objective,
+            feasibility=best.feasibility,
+            gap=best.gap,
+            relative_gap=best.relative_gap,
+            kkt_residual=best.kkt_residual,
+            status=status,
+            message=message,
+            n_epochs=state.n_epochs,
+            n_passes=state.n_passes,
+            n_gradients=state.n_gradients,
+            seconds=self.before + time.perf_counter() - self.began,
+            output=state.output.copy(),
+            ergodic=state.ergodic,
+            history=self.history,
+            info=info,
+            state=self._resumable().alone() if self.identity else None,
+        )
 
 
 GENERATORS = (

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..base import engines
 from ..base.capabilities import Has, offers
 from ..base.validation import generator
 from ..base.workspace import Workspace
@@ -19,14 +18,14 @@ from ..certificates.repair import wide
 from ..cluster import Engine, EngineLost, use
 from ..forms.equilibrate import equilibrated
 from ..forms.summary import summarized
+from ..kernels import extension
 from ..problem import Problem
 from ..risk import loss_of_rows
 from ..risk.passes import counted_reads
-from ..risk.streamed import as_bytes
+from ..risk.streamed import StreamedSum, as_bytes
 from ..solvers import State, as_solver
 from .answer import result_of, start_in, start_without_rows, summary_result
-from .checkpoint import Checkpoint
-from .loop import Callback, Limits, Run, Stopwatch, begin, epochs
+from .loop import Callback, Request, Run, begin, epochs
 from .monitor import infeasibility
 from .result import Result
 from .stopping import Rule, as_rule
@@ -75,9 +74,9 @@ def iterate(
     [1, 2, 3]
     """
     method = as_solver(solver)
-    with engines.engine(engine):
+    with extension.engine(engine):
         state = begin(problem, method, start, engine, Workspace())
-    yield from epochs(problem, method, state, generator(random_state), engine=engine)
+    yield from epochs(problem, method, state, generator(random_state), engine)
 
 
 def minimize(
@@ -172,10 +171,12 @@ def minimize(
     array([2., 0., 0., 0.])
     """
     if max_passes is None:
-        max_passes = Limits.max_passes if max_epochs is None else math.inf
+        max_passes = Request.max_passes if max_epochs is None else math.inf
     asked = Request(
         stop,
-        Limits(max_passes, max_seconds, max_epochs),
+        max_passes,
+        max_seconds,
+        max_epochs,
         start,
         resume,
         callback,
@@ -183,8 +184,8 @@ def minimize(
         engine,
         verbose,
         resumable,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
+        checkpoint,
+        checkpoint_every,
     )
     f2: Any = problem.f2
     if rows := loss_of_rows(f2):
@@ -195,44 +196,34 @@ def minimize(
         return solve(problem, solver, asked, Workspace())
 
 
-@dataclass(frozen=True)
-class Request:
-    """What ``minimize`` is asked for, beside the problem and the method."""
-
-    stop: Rule | float | None = None
-    limits: Limits = Limits()  # noqa: RUF009 - frozen
-    start: Any = None
-    resume: Result | str | Path | bool | None = None
-    callback: Callback | None = None
-    random_state: Any = 0
-    engine: str = "auto"
-    verbose: bool = False
-    resumable: bool = True
-    checkpoint: str | Path | None = None
-    checkpoint_every: float = 60.0
-
-    def before(self) -> Result | str | Path | None:
-        """Return what the run goes on from, None where it begins."""
-        if not isinstance(self.resume, bool):
-            if self.resume is not None and self.start is not None:
-                raise ValueError(
-                    "resume and start are both given, but a run goes on where it stopped; leave "
-                    "out resume to begin at start"
-                )
-            return self.resume
-        if self.resume and self.checkpoint is None:
-            raise ValueError("resume=True goes on from a checkpoint; name one by checkpoint=PATH")
-        there = self.checkpoint is not None and Path(self.checkpoint).exists()
-        return self.checkpoint if self.resume and there else None
-
-
 def solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -> Result:
     """Solve a problem with what other runs have left in the workspace.
 
     Paths and folds hand the same one to all their runs; the answer does not depend on it.
     """
+    method, rule, start = as_solver(solver), as_rule(asked.stop), asked.start
     try:
-        return _solve(problem, solver, asked, workspace)
+        # 1. Sums of products in place of rows that are read from files, where they will do
+        whole = None
+        if method.needs_no_rows and isinstance(problem.f2, StreamedSum):
+            with counted_reads() as reads:
+                whole = summarized(problem, workspace)
+        if whole is not None:
+            inside = replace(asked, start=start_without_rows(whole, start))
+            found = solve(whole.problem, solver, inside, workspace)
+            return summary_result(whole, found, rule, reads.rows / problem.f2.n_terms)
+        if not problem.reducible:
+            _check_solvable(problem, rule, workspace)
+        # 2. Better units of the columns, and of the constraint where the method can have that
+        units = equilibrated(problem, workspace=workspace)
+        if units is not None and not method.serves(units.problem) and method.serves(problem):
+            units = equilibrated(problem, rows=False, workspace=workspace)
+            units = units if units is not None and method.serves(units.problem) else None
+        if units is not None:
+            problem, start = units.problem, start_in(units, start)
+        # 3. The epochs, and the answer in the units of the user
+        result = Run(problem, method, rule, asked, start, workspace).to_the_end()
+        return result if units is None else result_of(units, result, rule)
     except EngineLost as error:
         path = asked.checkpoint
         remedy = "with checkpoint=PATH a run can be taken up again"
@@ -243,35 +234,9 @@ def solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -
         raise EngineLost(f"{error}; {remedy}") from error
 
 
-def _solve(problem: Problem, solver: Any, asked: Request, workspace: Workspace) -> Result:
-    method, rule, start = as_solver(solver), as_rule(asked.stop), asked.start
-    with counted_reads() as reads:
-        whole = summarized(problem, workspace) if method.needs_no_rows else None
-    if whole is not None:
-        inside = replace(asked, start=start_without_rows(whole, start))
-        found = _solve(whole.problem, solver, inside, workspace)
-        return summary_result(whole, found, rule, reads.rows / problem.f2.n_terms)
-    _check_solvable(problem, rule, workspace)
-    units = equilibrated(problem, workspace=workspace)
-    if units is not None and not method.serves(units.problem) and method.serves(problem):
-        # better units need a constraint or an A1 here that this method cannot have
-        units = equilibrated(problem, rows=False, workspace=workspace)
-        units = units if units is not None and method.serves(units.problem) else None
-    if units is not None:
-        problem, start = units.problem, start_in(units, start)
-    watch = Stopwatch(asked.limits)
-    run = Run(problem, method, rule, watch, asked.callback, start, asked.engine, workspace)
-    try:
-        result = _run(run, asked)
-    except EngineLost:
-        run.rescue()
-        raise
-    return result if units is None else result_of(units, result, rule)
-
-
 def _check_solvable(problem: Problem, rule: Rule, workspace: Workspace) -> None:
     """Refuse a constraint whose nearest pair misses it by more than the rule allows."""
-    if problem.reducible or problem.affine_set(workspace).inverse is None:
+    if problem.affine_set(workspace).inverse is None:
         return
     wanted = rule.wanted_gap()
     allowed = max(0.0 if wanted is None else wanted.tol, float(np.finfo(problem.dtype).eps) ** 0.5)
@@ -281,22 +246,3 @@ def _check_solvable(problem: Problem, rule: Rule, workspace: Workspace) -> None:
             f"A1 x1 + A2 x2 = b has no solution: the nearest pair has feasibility {missing:.2e}; "
             "change b, or leave out rows that contradict others"
         )
-
-
-def _run(run: Run, asked: Request) -> Result:
-    """Begin a run or go on with one, to its end."""
-    before = asked.before()
-    if asked.checkpoint is not None:
-        run.checkpoint = Checkpoint(Path(asked.checkpoint), asked.checkpoint_every)
-    if before is not None:
-        run.take_up(before)
-    # a start at 1e300 overflows: what is not finite is measured as such, and the status says it
-    with engines.engine(run.engine), np.errstate(over="ignore", invalid="ignore"):
-        try:
-            with run.progress(asked.verbose):
-                if before is None:
-                    run.set_up(asked.random_state, asked.resumable)
-                status = run.loop()
-        except KeyboardInterrupt:
-            status = run.interrupted()
-        return run.result(status)

@@ -25,7 +25,8 @@ from ..certificates import Certificate, CertificateOptions, certify, has_certifi
 from ..certificates.certify import setup_seconds
 from ..certificates.null_space import FreeSpace
 from ..certificates.relative import gap_scale
-from ..certificates.repair import is_rounding, repaired, wide
+from ..certificates.repair import is_rounding, pulled_inside, repaired, wide
+from ..exact import candidates
 from ..forms.one_block import has_one_block, one_block
 from ..problem import Pair, Problem, objective_at_zero
 from ..risk import Evaluation, StreamedSum, loss_of_rows
@@ -33,21 +34,11 @@ from ..risk.mean_loss import mean_loss
 from ..risk.metrics import column_energies
 from ..solvers import State
 from .prediction_range import ROUNDING, beyond_range, why_not_exact
-from .result import Record, Status
+from .result import Record
 from .stopping import Rule
 
 DISPROVED = 1e-10
 """Relative distance below a bound at which a feasible point refutes it: above rounding."""
-
-
-def final_status(status: Status, accepted: bool) -> Status:
-    """Return how a run ended, by whether the rule accepts the arrays that are returned."""
-    if status is Status.INTERRUPTED:
-        return status
-    if accepted:
-        return Status.CONVERGED
-    # no step helps: the rule held before the arrays were rounded on their way to the user
-    return Status.STALLED if status is Status.CONVERGED else status
 
 
 @dataclass(frozen=True)
@@ -77,11 +68,13 @@ class Measured:
     weight: float = 0.0
     """Norm of the larger of two multipliers: that of the method and that of the bound."""
     cache: Evaluation | None = None
+    accepted: bool = False
+    """Whether these arrays are what was asked for."""
     meets: bool = False
-    """Whether the stopping rule holds for these arrays."""
+    """Whether the stopping rule ends the run for these arrays."""
     beyond: float | None = None
     """How far predictions lie beyond the range where the loss is exact; None before the rule
-    accepts the arrays."""
+    accepts the arrays, and for losses that are exact everywhere."""
 
     @property
     def in_range(self) -> bool:
@@ -190,6 +183,8 @@ class Monitor:
         self.tol = None if wanted is None else wanted.tol
         self.relative = wanted is None or wanted.relative
         self.bound, self.previous, self.patience = Memory() if memory is None else memory
+        self.has_range = offers(fact(problem.f2, "loss"), Has.BEYOND)
+        """Whether the loss is that of its model in a range of predictions only."""
         self.took: dict[str, float] = {}
         """Seconds of the last certificate of each strength."""
 
@@ -371,7 +366,9 @@ class Monitor:
         problem = self.problem
         point, exact = as_returned(problem, point)
         if value is None or not exact:
-            value = value_of(problem, point.x2)
+            in_float64 = mean_loss(problem.f2) is not None  # in float64 whatever the data
+            x2 = point.x2.astype(np.float64, copy=False) if in_float64 else point.x2
+            value = float(problem.f2.value(x2))
             self.count(state, 1.0)
         multiplier = state.dual if dual is None else dual.astype(problem.dtype)
         residual, relative = infeasibility(problem, point)
@@ -403,20 +400,60 @@ class Monitor:
             1.0 + abs(self.bound)
         ):
             self.bound = -np.inf  # a feasible point below it disproves a bound
-        bound, scale = self.bound, self.scale(m.objective)
-        if (m.bound, m.scale) != (bound, scale):
-            m = dataclasses.replace(m, bound=bound, scale=scale)
-        if m.beyond is None and self.rule.accepts(m.record(state)):
+        scale, beyond = self.scale(m.objective), m.beyond
+        if (m.bound, m.scale) != (self.bound, scale):
+            m = dataclasses.replace(m, bound=self.bound, scale=scale)
+        record = m.record(state)
+        accepted = bool(self.rule.accepts(record))
+        if accepted and beyond is None and self.has_range:
             beyond = beyond_range(self.problem.f2, m.point.x2)
-            if beyond > -np.inf:  # the loss has a range, and predictions were computed
-                self.count(state, 1.0)
-            m = dataclasses.replace(m, beyond=beyond)
-        meets = bool(self.rule(m.record(state))) and self._feasible_enough(m) and m.in_range
-        return m if m.meets == meets else dataclasses.replace(m, meets=meets)
+            self.count(state, 1.0)
+        # what a pair near the constraint may gain by that is in its gap
+        near = self.tol is None or self.problem.is_model or m.feasibility <= self.tol
+        sound = bool(np.isfinite(m.objective) and near) and (beyond is None or beyond <= ROUNDING)
+        verdict = (accepted and sound, bool(self.rule(record)) and sound, beyond)
+        if verdict == (m.accepted, m.meets, m.beyond):
+            return m
+        return dataclasses.replace(m, accepted=verdict[0], meets=verdict[1], beyond=beyond)
 
-    def accepts(self, m: Measured, state: State) -> bool:
-        """Say whether these arrays are what was asked for."""
-        return self.rule.accepts(m.record(state)) and self._feasible_enough(m) and m.in_range
+    def structured(self, best: Measured, state: State) -> Measured:
+        """Return the best point with exact structure if it still meets what was reached before."""
+        problem, x2 = self.problem, best.point.x2
+        if not problem.is_model or (state.exact and np.array_equal(x2, state.output.x2)):
+            return best
+        gradient = None if best.cache is None else best.cache.gradient
+        if gradient is None and problem.h2 is not None and np.isfinite(best.objective):
+            gradient = problem.f2.gradient(x2)
+            self.count(state, 1.0)
+        allowed = best.objective
+        if best.gap is not None and np.isfinite(best.gap) and self.tol is not None:
+            target = self.tol * (best.scale if self.relative else 1.0)
+            allowed = best.objective + max(0.0, 0.5 * (target - best.gap), 0.1 * best.gap)
+        for other in candidates(problem, x2, best.dual, best.beta, gradient, self.workspace):
+            if np.array_equal(other, x2):
+                return best
+            point = problem.feasible(Pair(problem.zeros().x1, other.astype(np.float64)))
+            found = self.appraise(state, point, kkt=best.kkt_residual, dual=best.dual, cache=None)
+            if found.objective <= allowed and found.meets >= best.meets:
+                return found
+        return best
+
+    def inside(self, best: Measured, state: State) -> Measured:
+        """Return the best point with what follows from it inside of every domain, exactly.
+
+        The computed rows of a structure may be over an edge by their rounding; where the point
+        can be pulled back at no cost that counts, F of the coefficients is a number for everybody.
+        """
+        problem, F = self.problem, best.objective
+        exact = problem.is_model and problem.constrained and problem.dtype == np.float64
+        if not exact or problem.h1 is None or not np.isfinite(F):
+            return best
+        pair = pulled_inside(problem, best.point.x2, self.workspace)
+        if pair is None or np.array_equal(pair.x2, best.point.x2):
+            return best
+        found = self.appraise(state, pair, kkt=best.kkt_residual, dual=best.dual, cache=None)
+        free = found.objective - F <= DISPROVED * (1.0 + abs(F)) and found.meets >= best.meets
+        return found if free else best
 
     def limit(self, m: Measured) -> str:
         """Say what keeps a run from improving arrays that the rule does not accept."""
@@ -437,12 +474,6 @@ class Monitor:
         if not np.isfinite(m.objective):
             text += "; no point inside of the domains of all penalties was found"
         return text if self.problem.is_model else f"{text}; feasibility {m.feasibility:.2e}"
-
-    def _feasible_enough(self, m: Measured) -> bool:
-        """Say whether a pair is near the constraint; what it may gain by that is in its gap."""
-        if not np.isfinite(m.objective):
-            return False
-        return self.tol is None or self.problem.is_model or bool(m.feasibility <= self.tol)
 
     def could_know_more(self, m: Measured, state: State) -> bool:
         """Say whether the tight certificate may show that a last point is better than known.
@@ -485,31 +516,25 @@ class Monitor:
 def as_returned(problem: Problem, point: Pair) -> tuple[Pair, bool]:
     """Return a pair in the type of the data, and whether its x2 is still the same numbers.
 
-    In a model x1 follows from the x2 that is returned. A zero has no sign.
+    Rounded numbers stay in the domain of h2. In a model x1 follows from the x2 that is returned.
+    A zero has no sign.
     """
-    x1 = point.x1.astype(problem.dtype) + problem.dtype.type(0)
-    x2 = _rounded_inside(problem, point.x2) + problem.dtype.type(0)
+    x1, x2 = point.x1.astype(problem.dtype), point.x2.astype(problem.dtype)
+    # one unit is enough for a box, a ball asks for one per rounded product
+    for _ in range(0 if problem.h2 is None or problem.dtype == np.float64 else 4):
+        exactly = x2.astype(np.float64)
+        if np.isfinite(problem.h2.value(exactly)):  # type: ignore[union-attr]
+            break
+        outside = exactly - problem.inside(Pair(problem.zeros().x1, exactly)).x2
+        inward = np.nextafter(x2, -np.copysign(np.inf, outside), dtype=x2.dtype)
+        x2 = np.where(outside == 0, x2, inward)
+    x1, x2 = x1 + problem.dtype.type(0), x2 + problem.dtype.type(0)
     exact = bool(np.array_equal(x2, point.x2))
     if problem.is_model and not exact:
         again = repaired(problem, Pair(x1, x2))
         if again is not None and np.array_equal(again.x2.astype(problem.dtype), x2):
             x1 = again.x1.astype(problem.dtype)
     return Pair(x1, x2), exact
-
-
-def _rounded_inside(problem: Problem, x2: Array) -> Array:
-    """Return x2 in the type of the data, rounded so that it stays in the domain of h2."""
-    x = x2.astype(problem.dtype)
-    if problem.h2 is None or problem.dtype == np.float64:
-        return x
-    for _ in range(4):  # one unit is enough for a box, a ball asks for one per rounded product
-        exact = x.astype(np.float64)
-        if np.isfinite(problem.h2.value(exact)):
-            break
-        outside = exact - problem.inside(Pair(problem.zeros().x1, exact)).x2
-        inward = np.nextafter(x, -np.copysign(np.inf, outside), dtype=x.dtype)
-        x = np.where(outside == 0, x, inward)
-    return x
 
 
 def infeasibility(problem: Problem, x: Pair) -> tuple[float, float]:
@@ -519,12 +544,6 @@ def infeasibility(problem: Problem, x: Pair) -> tuple[float, float]:
     residual = float(np.linalg.norm(problem.constraint(wide(x))))
     right = 0.0 if problem.b is None else float(np.linalg.norm(problem.b))
     return residual, residual / (1.0 + right)
-
-
-def value_of(problem: Problem, x2: Array) -> float:
-    """Return f2 in float64 whatever the data."""
-    exact = mean_loss(problem.f2) is not None
-    return float(problem.f2.value(x2.astype(np.float64, copy=False) if exact else x2))
 
 
 def penalty_of(

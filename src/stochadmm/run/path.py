@@ -19,10 +19,10 @@ from ..base.protocols import Array
 from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
 from ..forms.equilibrate import with_even_structure
-from ..forms.one_block import OneBlock, has_one_block, one_block, project_dual
+from ..forms.one_block import OneBlock, has_one_block, one_block
 from ..forms.structure import Structure, StructureSolver, is_diagonal
 from ..penalties import Separable, Stacked
-from ..problem import Pair, Problem
+from ..problem import Pair, Problem, at_strength
 from ..quadratic import Implicit, minimize_quadratic
 from .null_model import bounds_of, null_model
 from .result import Result
@@ -31,27 +31,6 @@ ROUNDED_UP = 1e-6
 """Relative excess of the strength that is returned: never too small."""
 DENSE_IDENTITY = 300
 """Columns up to which a dense identity costs nothing."""
-
-
-def at_strength(unit: Problem, alpha: float) -> Problem:
-    """Return the problem of a family at strength alpha; data and operators are shared.
-
-    Examples
-    --------
-    >>> import numpy as np, stochadmm as sa
-    >>> from stochadmm.run.path import at_strength
-    >>> unit = sa.Problem.linear(sa.Squared(), np.eye(2), np.ones(2), on_coefficients=sa.L1(1.0))
-    >>> at_strength(unit, 0.1).h2
-    L1(alpha=0.1, weights=None)
-    """
-    parts: tuple[Any, Any] = (unit.h1, unit.h2)
-    h1, h2 = (None if part is None else part.scaled(alpha) for part in parts)
-    if alpha == 0 and unit.is_model:
-        ones = np.ones(unit.shape1)
-        # h1 is zero everywhere if its dual set holds nothing but zero
-        if h1 is None or not any(project_dual(h1, end).any() for end in (ones, -ones)):
-            return Problem(unit.f2, h2=h2)
-    return unit.with_penalties(h1, h2)
 
 
 def alpha_max(
@@ -380,14 +359,7 @@ def _climb(unit: Problem, direction: Array, workspace: Workspace) -> float:
 
 
 def alpha_grid(largest: float, n_alphas: int = 50, eps: float = 1e-3) -> Array:
-    """Return strengths from the largest down to ``eps`` times it, evenly spaced in logarithm.
-
-    Examples
-    --------
-    >>> from stochadmm.run.path import alpha_grid
-    >>> alpha_grid(1.0, n_alphas=3, eps=0.01)
-    array([1.  , 0.1 , 0.01])
-    """
+    """Return strengths from the largest down to ``eps`` times it, evenly spaced in logarithm."""
     if not n_alphas >= 1 or not 0 < eps < 1:
         raise ValueError(
             f"n_alphas is {n_alphas} and eps is {eps}; expected at least one and 0 < eps < 1"

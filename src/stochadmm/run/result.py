@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import types
 import typing
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -14,7 +15,6 @@ import numpy as np
 from ..base.files import read_arrays, write_arrays
 from ..base.immutable import field_values
 from ..base.protocols import Array
-from ..base.schema import fits
 from ..problem import Pair
 
 FORMAT = 2
@@ -243,13 +243,6 @@ class Result:
             ) from error
 
 
-def point_and_dual(start: Any) -> tuple[Any, Any]:
-    """Return the point and the multiplier of whatever a run may start from."""
-    if isinstance(start, Result):
-        return start.pair, start.dual
-    return start if isinstance(start, tuple) else (start, None)
-
-
 def _short(value: float | None) -> str:
     return "None" if value is None else f"{value:.3g}"
 
@@ -267,7 +260,7 @@ def _content(arrays: dict[str, Array]) -> dict[str, Any]:
     if "meta" not in arrays:
         raise ValueError("it has no description")
     plain: dict[str, Any] = json.loads(arrays.pop("meta").tobytes())
-    if not fits(plain, dict) or "format" not in plain:
+    if not _fits(plain, dict) or "format" not in plain:
         raise ValueError("its description is no table of fields")
     if plain.pop("format") != FORMAT:
         raise _OtherVersion
@@ -314,13 +307,26 @@ def _points(arrays: dict[str, Array]) -> dict[str, Any]:
     return points | {"intercept": value, "output": output, "ergodic": ergodic}
 
 
+def _fits(value: Any, hint: Any) -> bool:
+    """Say whether a value is of an annotated type; what containers hold is not looked at.
+
+    Whole numbers are numbers, truth values are none.
+    """
+    if typing.get_origin(hint) is types.UnionType:
+        return any(_fits(value, one) for one in typing.get_args(hint))
+    if hint in (int, float) and type(value) is bool:
+        return False
+    kinds = (float, int) if hint is float else typing.get_origin(hint) or hint
+    return isinstance(value, kinds)
+
+
 def _check_fields(kind: Any, content: Any, names: list[str], other: dict[str, type]) -> None:
     """Compare a table with the annotated types of a dataclass."""
-    if not fits(content, dict) or set(content) != set(names):
+    if not _fits(content, dict) or set(content) != set(names):
         raise ValueError(f"it has not the fields of a {kind.__name__}")
     hints = typing.get_type_hints(kind)
     for name in names:
-        if not fits(content[name], other.get(name, hints[name])):
+        if not _fits(content[name], other.get(name, hints[name])):
             raise ValueError(f"{name} is a {type(content[name]).__name__}")
 
 

@@ -101,12 +101,10 @@ class Gap(Rule):
         return record.relative_gap if self.relative else record.gap
 
     def __call__(self, record: Record) -> bool:
-        """Say whether the gap is at most the tolerance."""
         value = self.reached(record)
         return value is not None and value <= self.tol
 
     def describe(self, record: Record) -> str:
-        """Return both numbers in words."""
         value = self.reached(record)
         what = "KKT residual" if record.gap is None else "duality gap"
         kind = "relative " if self.relative or record.gap is None else ""
@@ -114,7 +112,6 @@ class Gap(Rule):
         return f"{kind}{what} {shown}, asked for {self.tol:.2e}"
 
     def wanted_gap(self) -> Gap:
-        """Return the rule itself."""
         return self
 
 
@@ -138,19 +135,15 @@ class Polished(Rule):
     aim: float
 
     def __call__(self, record: Record) -> bool:
-        """Say whether the gap is at most the aim."""
         return Gap(self.aim)(record)
 
     def accepts(self, record: Record) -> bool:
-        """Say whether the gap is at most the tolerance."""
         return Gap(self.tol)(record)
 
     def describe(self, record: Record) -> str:
-        """Return gap and tolerance in words."""
         return Gap(self.tol).describe(record)
 
     def wanted_gap(self) -> Gap:
-        """Return what a run aims at."""
         return Gap(self.aim)
 
 
@@ -179,12 +172,10 @@ class Residuals(Rule):
     tol: float = 1e-6
 
     def __call__(self, record: Record) -> bool:
-        """Say whether both residuals are small."""
         kkt = record.kkt_residual
         return record.feasibility <= self.tol and kkt is not None and kkt <= self.tol
 
     def describe(self, record: Record) -> str:
-        """Return the numbers in words."""
         return (
             f"feasibility {record.feasibility:.2e} and KKT residual {record.kkt_residual}, "
             f"asked for {self.tol:.2e}"
@@ -206,11 +197,9 @@ class Never(Rule):
     """
 
     def __call__(self, record: Record) -> bool:
-        """Say no."""
         return False
 
     def describe(self, record: Record) -> str:
-        """Return the reason in words."""
         return "no stopping rule was asked for"
 
 
@@ -245,19 +234,15 @@ class AnyOf(_Several):
     """
 
     def __call__(self, record: Record) -> bool:
-        """Say whether any rule holds."""
         return any(rule(record) for rule in self.rules)
 
     def describe(self, record: Record) -> str:
-        """Return all rules in words."""
         return " or ".join(rule.describe(record) for rule in self.rules)
 
     def accepts(self, record: Record) -> bool:
-        """Say whether any rule has what it asked for."""
         return any(rule.accepts(record) for rule in self.rules)
 
     def wanted_gap(self) -> Gap | None:
-        """Return the gap that is met first."""
         return max(self._gaps(), key=_tolerance, default=None)
 
 
@@ -281,19 +266,15 @@ class AllOf(_Several):
     """
 
     def __call__(self, record: Record) -> bool:
-        """Say whether all rules hold."""
         return all(rule(record) for rule in self.rules)
 
     def describe(self, record: Record) -> str:
-        """Return all rules in words."""
         return " and ".join(rule.describe(record) for rule in self.rules)
 
     def accepts(self, record: Record) -> bool:
-        """Say whether all rules have what they asked for."""
         return all(rule.accepts(record) for rule in self.rules)
 
     def wanted_gap(self) -> Gap | None:
-        """Return the gap that is met last."""
         return min(self._gaps(), key=_tolerance, default=None)
 
 

@@ -11,10 +11,9 @@ import numpy as np
 
 from ..base.capabilities import fact, has_members, lacks, require
 from ..base.clock import NEVER, Deadline
-from ..base.immutable import field_values
+from ..base.immutable import copied, field_values
 from ..base.names import did_you_mean
 from ..base.protocols import Array
-from ..base.state import copied
 from ..base.validation import Unsuitable, real_array
 from ..base.workspace import Workspace
 from ..data import Source, decodes, in_parts

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.engines import compiled_allowed
 from ..base.protocols import Array
 from ..base.validation import Unsuitable
 from ..base.workspace import Workspace
 from ..data import in_parts
+from ..kernels.extension import available
 from ..problem import Problem
 from ..risk import StreamedSum
 from ..risk.finite_sum import as_finite_sum
@@ -82,7 +82,7 @@ def mini_batches(
         return
     about = opening_of(p.f2, s.workspace).constants
     drawn_from = f2 if about.shuffled is None else f2.changed(source=about.shuffled)
-    wanted = "auto" if compiled_allowed() else "reference"
+    wanted = "auto" if available() else "reference"
     for window in windows(drawn_from, batches, about.weight):
         inside = replace(p, f2=window.f2)
         workspace = s.workspace.run()  # views of a window are freed with it

@@ -10,9 +10,10 @@ from stochadmm._newton import factor
 from stochadmm._newton.clusters import clusters_of
 from stochadmm._newton.factor import FactoredRows, FactorHessian, factored_structure
 from stochadmm._newton.factor_bound import Anderson
-from stochadmm.run.minimize import Request
+from stochadmm.problem import at_strength
+from stochadmm.run.loop import Request
 from stochadmm.run.minimize import solve as solve_in
-from stochadmm.run.path import alpha_max, at_strength, solve_path
+from stochadmm.run.path import alpha_max, solve_path
 
 N, SIDE = 24, 8
 D = SIDE * SIDE

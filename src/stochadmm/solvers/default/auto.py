@@ -17,6 +17,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from ...base.capabilities import Has
 from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
@@ -25,8 +26,7 @@ from ...forms.small import ends_exactly
 from ...forms.structure import LIMITS
 from ...problem import Pair, Problem
 from ...quadratic import DEFAULTS
-from ...risk import FiniteSum, StreamedSum
-from ...second_order import is_quadratic
+from ...risk import FiniteSum, StreamedSum, loss_of_rows
 from .._base import AnySolver, Solver, State, choose_engine, get, register, start_point
 from ..newton import Newton
 from .few_columns import FewColumns
@@ -137,7 +137,8 @@ class Auto(Solver[State]):
             return SMALL
         if isinstance(problem.f2, StreamedSum):
             return "streamed-newton", "rows are read from their source: few passes, none kept"
-        if LowRankGram().why_not(problem, workspace) is None:
+        quadratic = loss_of_rows(problem.f2, Has.SQUARE) is not None
+        if quadratic and LowRankGram().why_not(problem, workspace) is None:
             return "low-rank-gram", "a squared loss with a nuclear norm: the Gram matrix is enough"
         large = math.prod(problem.shape2) > DEFAULTS.flatten
         if large and LowRankNewton().why_not(problem, workspace) is None:
@@ -145,17 +146,18 @@ class Auto(Solver[State]):
         many = large or problem.shape2[0] >= self.options.sparse_columns
         if many and Newton("coordinate-newton").why_not(problem, workspace) is None:
             return "coordinate-newton", "sparse rows, coefficients held one by one"
-        view = Elimination.of(problem, workspace)
+        view = None if problem.is_model else Elimination.of(problem, workspace)
         if view is not None:
             route, why = self.choose(view.reduced, workspace)
             return route, f"the constraint is eliminated; {why}"
         n, d = problem.f2.n_terms, problem.shape2[0]
-        if self._few_columns_matter(n, d):
+        o = self.options  # most of so many columns will hardly differ from zero
+        if d >= o.many_columns or (d >= o.some_columns and n < o.rows_per_column * d):
             if not again and FewColumns().why_not(problem, workspace) is None:
                 return "few-columns", f"{d} columns held one by one: one compiled call"
             if Newton("working-set").why_not(problem, workspace) is None:
                 return "working-set", f"{d} columns, each of which a penalty can hold at zero"
-        tied = self.options.tied_columns if n < d else LIMITS.dense + 1
+        tied = o.tied_columns if n < d else LIMITS.dense + 1
         if d >= tied and Newton("tied-newton").why_not(problem, workspace) is None:
             return "tied-newton", f"{n} rows, {d} columns tied by a sparse structure: one factor"
         reason = Newton().why_not(problem, workspace)
@@ -164,20 +166,12 @@ class Auto(Solver[State]):
             return "sdca-admm" if few else "acc-sadmm", reason
         if few and d > self.options.wide:
             return "sdca-admm", f"{n} rows are far fewer than {d} columns"
-        if is_quadratic(problem):
+        if quadratic:
             return "gram", "the loss is quadratic: one Gram matrix makes the rows superfluous"
         columns = cast(FiniteSum, problem.f2).n_columns
         if columns > LIMITS.dense:
             return "newton", f"{columns} columns: a model from products with some rows"
         return "newton", f"{columns} columns: a {columns} x {columns} model is cheap"
-
-    def _few_columns_matter(self, n: int, d: int) -> bool:
-        """Say whether columns are so many that most of them will hardly differ from zero."""
-        o = self.options
-        return d >= o.many_columns or (d >= o.some_columns and n < o.rows_per_column * d)
-
-    def _view(self, problem: Problem, workspace: Workspace) -> Elimination | None:
-        return Elimination.of(problem, workspace) if self.route == "auto" else None
 
     def start(
         self,
@@ -192,7 +186,9 @@ class Auto(Solver[State]):
         # without its constraint a problem may be small that is not so itself
         small = self.route == "auto" and _is_small(problem, workspace)
         route, reason = SMALL if small else self.choose(problem, workspace, small=False)
-        view = None if small else self._view(problem, workspace)
+        view = None
+        if self.route == "auto" and not small and not problem.is_model:
+            view = Elimination.of(problem, workspace)
         if view is not None:
             return self._start_inside(view, x, dual, workspace, deadline)
         solver = _method(route)
