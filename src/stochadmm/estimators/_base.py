@@ -104,8 +104,28 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         raise NotImplementedError
 
     def _degrees(self, fitting: Fitting, result: Result) -> int:
-        """Return the degrees of freedom of the coefficients and the intercept."""
-        return degrees(fitting.data, self._space(fitting, result))
+        """Return the degrees of freedom: over the outputs, the sum of the ranks of their columns.
+
+        Columns of one coefficient are merged, the intercept is one more, and rows that count
+        nothing are left out. Columns that are read from files are counted, dependent or not.
+        """
+        data, space = fitting.data, self._space(fitting, result)
+        if data.streamed:
+            return int(space.used.sum() + data.intercept * space.used.shape[1])
+        total = 0
+        known: dict[Any, int] = {}
+        for k, used in enumerate(space.used.T):
+            weight = data.weight
+            if weight is not None and weight.ndim == 2:
+                weight = weight[:, k]
+            counted = None if weight is None or (weight > 0).all() else weight > 0
+            key = used.tobytes(), b"" if counted is None else counted.tobytes()
+            if key not in known:
+                basis = space.basis[:, np.flatnonzero(used)]
+                X = data.X if counted is None else data.X[counted]
+                known[key] = rank_of_columns(X, basis, data.intercept)
+            total += known[key]
+        return total
 
     def _shaped(self, coef: Array, intercept: Any) -> tuple[Array, Any]:
         """Return coefficients (d,) or (d, C) and intercepts in the shapes of the role."""
@@ -360,8 +380,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
 
     def _refit(self, fitting: Fitting, result: Result, budget: Budget) -> None:
         """Mix the coefficients with those of a fit on the structure found, if it is wanted."""
-        for name in ("penalized_coef_", "penalized_intercept_", "refit_result_"):
-            self.__dict__.pop(name, None)  # of an earlier fit
+        self._forget("penalized_coef_", "penalized_intercept_", "refit_result_")
         if not self.refit:
             return
         self.penalized_coef_, self.penalized_intercept_ = self.coef_, self.intercept_
@@ -373,6 +392,11 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         if is_answer(result) and is_answer(found.result):
             value = refit.mean_loss(fitting.data, found)
             self.aic_, self.bic_ = criteria(fitting.data, value, self.dof_)
+
+    def _forget(self, *names: str) -> None:
+        """Remove attributes that an earlier fit has set and this one may not."""
+        for name in names:
+            self.__dict__.pop(name, None)
 
     # ---------------------------------------------------------------- paths
 
@@ -559,30 +583,6 @@ def criteria(data: Data, mean_loss: float, dof: int) -> tuple[float, float]:
     n = data.n_rows
     deviance = -2.0 * data.log_likelihood(n * mean_loss)
     return float(deviance + 2 * dof), float(deviance + np.log(n) * dof)
-
-
-def degrees(data: Any, space: refit.Space) -> int:
-    """Return the degrees of freedom: over the outputs, the sum of the ranks of their columns.
-
-    Columns of one coefficient are merged, the intercept is one more, and rows that count nothing
-    are left out. Columns that are read from files are counted, dependent or not.
-    """
-    if data.streamed:
-        return int(space.used.sum() + data.intercept * space.used.shape[1])
-    total = 0
-    known: dict[Any, int] = {}
-    for k, used in enumerate(space.used.T):
-        weight = data.weight
-        if weight is not None and weight.ndim == 2:
-            weight = weight[:, k]
-        counted = None if weight is None or (weight > 0).all() else weight > 0
-        key = used.tobytes(), b"" if counted is None else counted.tobytes()
-        if key not in known:
-            basis = space.basis[:, np.flatnonzero(used)]
-            X = data.X if counted is None else data.X[counted]
-            known[key] = rank_of_columns(X, basis, data.intercept)
-        total += known[key]
-    return total
 
 
 def is_answer(result: Result) -> bool:

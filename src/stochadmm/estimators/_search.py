@@ -245,7 +245,7 @@ class PathCV:
         self.alphas_, self.score_path_ = alphas[: len(scores)], scores
         if len(scores) < len(alphas):
             warn_out_of_time(type(self).__name__, "compared", len(scores), len(alphas))
-        vars(self).pop("mse_path_", None)  # of an earlier fit
+        self._forget("mse_path_")
         if offers(fitting.data.loss, Has.SQUARE) and self.scoring is None:
             self.mse_path_ = -scores
         self.best_index_ = best

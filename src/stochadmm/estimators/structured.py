@@ -180,7 +180,8 @@ class Structured(Tables, StructuredModel):
         mass = np.ones(n) if exposure is None else checked_exposure(exposure, n)
         weight = checked_weight(sample_weight, np.empty((n, 0)))
         mass = mass if weight is None else mass * weight
-        y, sample_weight, offset = self._exposed(y, sample_weight, offset, exposure)
+        if exposure is not None:
+            y, sample_weight, offset = self._exposed(y, sample_weight, offset, exposure)
         if y is None:
             raise ValueError("this estimator requires y to be passed, but the target y is None")
         setting = Setting(

@@ -62,12 +62,15 @@ class Measured:
     rounding to the type of the data takes out of the domains of penalties."""
     strayed: float
     """Relative infeasibility of the pair of the method."""
-    bound: float | None
     kkt_residual: float | None
-    scale: float
     weight: float = 0.0
     """Norm of the larger of two multipliers: that of the method and that of the bound."""
     cache: Evaluation | None = None
+    gap: float | None = None
+    """Certified upper bound on the distance to the optimum; infinite where it is no number."""
+    relative_gap: float | None = None
+    scale: float = np.nan
+    """What the gap is divided by to be relative."""
     accepted: bool = False
     """Whether these arrays are what was asked for."""
     meets: bool = False
@@ -81,36 +84,9 @@ class Measured:
         """Whether the loss is exact at these arrays, as far as is known."""
         return self.beyond is None or self.beyond <= ROUNDING
 
-    @property
-    def gap(self) -> float | None:
-        """Certified upper bound on the distance to the optimum; infinite where it is no number.
-
-        At least what a multiplier makes of the infeasibility: below the optimum the distance to a
-        lower bound says nothing.
-        """
-        if self.bound is None:
-            return None
-        distance = self.objective - self.bound
-        return float(max(distance, self.charge)) if distance < np.inf else np.inf
-
-    @property
-    def relative_gap(self) -> float | None:
-        """The gap relative to the objective."""
-        gap, scale = self.gap, self.scale
-        if gap is None or gap == np.inf:
-            return gap
-        if scale > 0:
-            return float(gap / scale)
-        return 0.0 if gap == 0 else np.inf
-
     def copy(self) -> Measured:
         """Return a measurement that a method cannot change by working in its own arrays."""
         return dataclasses.replace(self, point=self.point.copy(), dual=self.dual.copy())
-
-    @property
-    def charge(self) -> float:
-        """What a multiplier makes of the infeasibility: F may be so much below the optimum."""
-        return self.weight * self.residual if self.residual else 0.0
 
     def merit(self, other: Measured) -> float:
         """Return F plus twice what the larger multiplier makes of the infeasibility.
@@ -386,9 +362,7 @@ class Monitor:
             relative,
             outside if problem.is_model else residual,
             strayed,
-            self.bound,
             kkt,
-            self.scale(objective),
             max(float(np.linalg.norm(mu)) for mu in {id(m): m for m in multipliers}.values()),
             known.get("cache", state.cache),
         )
@@ -396,13 +370,21 @@ class Monitor:
 
     def judged(self, m: Measured, state: State) -> Measured:
         """Return a measurement with the best bound known by now and the rule's verdict."""
-        if self.bound is not None and m.objective + m.charge < self.bound - DISPROVED * (
+        # what a multiplier makes of the infeasibility: F may be so much below the optimum
+        charge = m.weight * m.residual if m.residual else 0.0
+        if self.bound is not None and m.objective + charge < self.bound - DISPROVED * (
             1.0 + abs(self.bound)
         ):
             self.bound = -np.inf  # a feasible point below it disproves a bound
+        gap = relative = None
         scale, beyond = self.scale(m.objective), m.beyond
-        if (m.bound, m.scale) != (self.bound, scale):
-            m = dataclasses.replace(m, bound=self.bound, scale=scale)
+        if self.bound is not None:
+            distance = m.objective - self.bound
+            gap = relative = float(max(distance, charge)) if distance < np.inf else np.inf
+            if gap < np.inf:
+                relative = gap / scale if scale > 0 else 0.0 if gap == 0 else np.inf
+        if (m.gap, m.relative_gap, m.scale) != (gap, relative, scale):
+            m = dataclasses.replace(m, gap=gap, relative_gap=relative, scale=scale)
         record = m.record(state)
         accepted = bool(self.rule.accepts(record))
         if accepted and beyond is None and self.has_range:
