@@ -16,6 +16,7 @@ PROBLEMS = (
     "fused-lasso",
     "overlapping-groups",
     "lasso",
+    "sparse-logistic",
     "sparse-low-rank",
 )
 

@@ -29,6 +29,8 @@ PACKAGES = (
     "scikit-learn",
     "celer",
     "skglm",
+    "skein-glm",
+    "glum",
     "cyanure",
     "copt",
     "pyproximal",

@@ -149,6 +149,9 @@ def generated(problem: str, size: str = "small") -> Task:
     if problem == "lasso":
         data = make.make_chain(300, 1_000 * times, n_levels=20, noise=0.1)
         return Task("squared", "l1", data.X, data.y, _share(data.X, data.y))
+    if problem == "sparse-logistic":
+        data = make.make_graph_fused(1_000 * times, 500)
+        return Task("logistic", "l1", data.X, data.y, 0.5 * _share(data.X, data.y))
     if problem == "sparse-low-rank":
         data = make.make_low_rank_tasks(1_000 * times, 40, 20)
         return Task("squared", "low-rank", data.X, data.y, 2e-3)
@@ -192,5 +195,5 @@ def _indices(groups: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
 
 
 def _share(X: Any, y: np.ndarray) -> float:
-    """Return a tenth of the least alpha at which the l1 penalty leaves only zeros."""
+    """Return a tenth of the least alpha at which the lasso leaves only zeros."""
     return 0.1 * float(np.abs(X.T @ y).max()) / len(y)

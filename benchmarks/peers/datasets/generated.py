@@ -14,6 +14,7 @@ class Dataset(BaseDataset):
             "fused-lasso",
             "overlapping-groups",
             "lasso",
+            "sparse-logistic",
             "sparse-low-rank",
         ],
         "size": ["small", "large"],
