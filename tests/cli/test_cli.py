@@ -5,7 +5,6 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from stochadmm.cli.demo import DemoOptions
 from stochadmm.cli.main import app
 
 
@@ -59,7 +58,7 @@ def test_a_demo_that_cannot_write_says_so_before_it_works(run, tmp_path):
 def test_the_demo_reports_every_method_and_draws_both_problems(run, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr("stochadmm.cli.demo.METHODS", ("acc-sadmm",))
-    monkeypatch.setattr("stochadmm.cli.demo.OPTIONS", DemoOptions(max_seconds=0.2))
+    monkeypatch.setattr("stochadmm.cli.demo.MAX_SECONDS", 0.2)
     result = run("demo", "--rows", 500, "--out", tmp_path / "out", "--json")
     assert result.exit_code == 0
     report = json.loads(result.stdout)

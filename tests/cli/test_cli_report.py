@@ -72,7 +72,7 @@ def test_bars_are_those_of_their_own_class(run, tmp_path):
 
 
 def test_many_classes_are_not_all_drawn_and_the_page_says_so(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(_report, "PAGE", _report.PageOptions(most_outputs=2))
+    monkeypatch.setattr(_report, "MOST_OUTPUTS", 2)
     several(tmp_path, 3)
     assert run("fit", "t.npz", "--alpha", "0.01").exit_code == 0
     written = texts(page(tmp_path), "Largest coefficients")

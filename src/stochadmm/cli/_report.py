@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from html import escape
 from io import StringIO
@@ -20,24 +19,11 @@ from stochadmm.structures.given import Kind, given_graph
 
 from ._model import SavedModel
 
-
-@dataclass(frozen=True)
-class PageOptions:
-    """How much a page shows."""
-
-    most_rows: int = 60
-    """Coefficients listed on the page; the CSV file beside it has all."""
-    most_bars: int = 25
-    """Coefficients drawn: more have no room for their names."""
-    most_names: int = 15
-    """Names beside the lines of a path: so many lines of text fit."""
-    largest_drawing: int = 400
-    """Columns up to which a graph is drawn."""
-    most_outputs: int = 6
-    """Classes or targets that have a drawing of their own: more would hide what comes below."""
-
-
-PAGE = PageOptions()
+MOST_ROWS = 60  # coefficients listed on the page; the CSV file beside it has all
+MOST_BARS = 25  # coefficients drawn: more have no room for their names
+MOST_NAMES = 15  # names beside the lines of a path: so many lines of text fit
+LARGEST_DRAWING = 400  # columns up to which a graph is drawn
+MOST_OUTPUTS = 6  # classes or targets drawn one by one: more would hide what comes below
 
 Panels = list[tuple[str, Callable[..., Any]]]
 """Titles, and who draws below them on ``ax``."""
@@ -63,10 +49,10 @@ def page(saved: SavedModel, model: Any, graph: Any, path: Any = None) -> str:
     title = f"{facts['estimator']} on {facts['data']}"
     parts = [f"<h1>{escape(title)}</h1>", f"<pre>{escape(model.summary())}</pre>"]
     parts += [f'<p class="soft">Note: {escape(note)}</p>' for note in facts["notes"]]
-    left = len(saved.outputs) - PAGE.most_outputs
+    left = len(saved.outputs) - MOST_OUTPUTS
     if left > 0:
         parts.append(
-            f'<p class="soft">Coefficients of the first {PAGE.most_outputs} outputs are drawn; '
+            f'<p class="soft">Coefficients of the first {MOST_OUTPUTS} outputs are drawn; '
             f"those of the other {left} are in coefficients.csv.</p>"
         )
     for heading, panels in _pictures(saved, model, graph, path):
@@ -91,7 +77,7 @@ def _pictures(saved: SavedModel, model: Any, graph: Any, path: Any) -> list[tupl
         none = np.empty((0, 2), dtype=np.intp)
         on_grid = partial(plot_coef_graph, edges=none, grid=graph)
         found.append(("Coefficients on the grid", _for_outputs(saved, on_grid)))
-    elif kind is Kind.EDGES and saved.design.n_columns <= PAGE.largest_drawing:
+    elif kind is Kind.EDGES and saved.design.n_columns <= LARGEST_DRAWING:
         place = {name: j for j, name in enumerate(names)}
         ends = np.array([(place[a], place[b]) for a, b, _ in graph], dtype=np.intp)
         on_graph = partial(plot_coef_graph, edges=ends, names=names)
@@ -127,7 +113,7 @@ def _for_outputs(saved: SavedModel, draw: Callable[..., Any]) -> Panels:
     several = len(saved.outputs) > 1
     return [
         (output if several else "", partial(draw, row))
-        for output, row in islice(rows, PAGE.most_outputs)
+        for output, row in islice(rows, MOST_OUTPUTS)
     ]
 
 
@@ -141,9 +127,9 @@ def _path(ax: Any, path: Any, saved: SavedModel) -> None:
         return
     ax.margins(x=0)
     ax.spines[["top", "right"]].set_visible(False)
-    room = (max(ends.max(), 0.0) - min(ends.min(), 0.0)) / PAGE.most_names
+    room = (max(ends.max(), 0.0) - min(ends.min(), 0.0)) / MOST_NAMES
     written: list[float] = []
-    for j in np.argsort(-np.abs(ends), kind="stable")[: PAGE.most_names]:
+    for j in np.argsort(-np.abs(ends), kind="stable")[:MOST_NAMES]:
         if ends[j] and all(abs(ends[j] - other) > room for other in written):
             written.append(float(ends[j]))
             ax.annotate(
@@ -177,7 +163,7 @@ def _svg(panels: Panels) -> str:
 
 
 def _bars(values: Any, ax: Any, names: list[str]) -> None:
-    chosen = np.argsort(-np.abs(values), kind="stable")[: PAGE.most_bars]
+    chosen = np.argsort(-np.abs(values), kind="stable")[:MOST_BARS]
     chosen = chosen[values[chosen] != 0][::-1]
     places = np.arange(len(chosen))
     ax.barh(places, values[chosen], color="tab:blue")
@@ -191,8 +177,8 @@ def _coefficients(saved: SavedModel) -> str:
     order = order[size[order] > 0]
     head = "".join(f"<th>{escape(name)}</th>" for name in ("column", *saved.outputs))
     rows = [_row("(intercept)", saved.intercept)]
-    rows += [_row(saved.design.names[j], saved.coef[:, j]) for j in order[: PAGE.most_rows]]
-    more = order.size - PAGE.most_rows
+    rows += [_row(saved.design.names[j], saved.coef[:, j]) for j in order[:MOST_ROWS]]
+    more = order.size - MOST_ROWS
     rest = f" The {more} smaller ones are in coefficients.csv." if more > 0 else ""
     return (
         f"<h2>Coefficients</h2><p>{order.size} of {size.size} columns are used.{rest}</p>"

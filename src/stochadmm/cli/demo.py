@@ -28,21 +28,10 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class DemoOptions:
-    """How long each method of the demonstration may take."""
-
-    tolerance: float = 1e-4
-    """Relative gap at which it ends: nothing more would show in the figures."""
-    max_passes: float = 5000.0
-    """A read of the small problem takes milliseconds: time is the limit."""
-    max_seconds: float = 6.0
-    """Five methods on two problems stay within a minute."""
-    smallest: float = 1e-8
-    """Values below are drawn there: the figure is about the way, not the last digits."""
-
-
-OPTIONS = DemoOptions()
+TOLERANCE = 1e-4  # relative gap at which a method ends: nothing more would show in the figures
+MAX_PASSES = 5000.0  # a read of the small problem takes milliseconds: time is the limit
+MAX_SECONDS = 6.0  # five methods on two problems stay within a minute
+SMALLEST = 1e-8  # values below are drawn there: the figure is about the way, not the last digits
 
 
 @dataclass(frozen=True)
@@ -79,12 +68,12 @@ def demo(
     methods = [name for name in METHODS if name in sa.solvers.names()]
     console.print(
         "Two linear models with tied coefficients, fitted by several methods. Each stops when its "
-        f"objective is proved to be within {OPTIONS.tolerance:.2%} of the optimum, or after "
-        f"{OPTIONS.max_seconds:g} s (max_time).\npasses: reads of all rows; levels: different "
+        f"objective is proved to be within {TOLERANCE:.2%} of the optimum, or after "
+        f"{MAX_SECONDS:g} s (max_time).\npasses: reads of all rows; levels: different "
         "values among the coefficients.",
         highlight=False,
     )
-    sa.minimize(digits().problem, stop=sa.Gap(OPTIONS.tolerance))  # loads the code, for all alike
+    sa.minimize(digits().problem, stop=sa.Gap(TOLERANCE))  # loads the code, for all alike
     report = {}
     for job in (digits(), generated(rows)):
         console.print(f"\n[bold]{job.title}")
@@ -156,7 +145,7 @@ def compare(job: Job, methods: list[str], console: Any) -> dict[str, Any]:
     results = {}
     with Progress(*layout, console=console, transient=True) as progress:
         for name in methods:
-            task = progress.add_task(name, total=OPTIONS.max_seconds, state="starting")
+            task = progress.add_task(name, total=MAX_SECONDS, state="starting")
 
             def show(record: Any, state: Any, task: Any = task) -> None:
                 text = f"{record.passes:.0f} passes, objective {record.objective:.6f}"
@@ -169,13 +158,13 @@ def compare(job: Job, methods: list[str], console: Any) -> dict[str, Any]:
                 results[name] = sa.minimize(
                     job.problem,
                     name,
-                    stop=sa.Gap(OPTIONS.tolerance),
+                    stop=sa.Gap(TOLERANCE),
                     random_state=0,
-                    max_passes=OPTIONS.max_passes,
-                    max_seconds=OPTIONS.max_seconds,
+                    max_passes=MAX_PASSES,
+                    max_seconds=MAX_SECONDS,
                     callback=show,
                 )
-            progress.update(task, completed=OPTIONS.max_seconds)
+            progress.update(task, completed=MAX_SECONDS)
     return results
 
 
@@ -216,9 +205,9 @@ def _paint_curves(axes: Any, job: Job, results: dict[str, Any]) -> None:
     for name, result in results.items():
         values = np.array([start, *(record.objective for record in result.history)])
         passes = [0.0, *(record.passes for record in result.history)]
-        above = np.maximum((values - bound) / abs(bound), OPTIONS.smallest)
+        above = np.maximum((values - bound) / abs(bound), SMALLEST)
         axes.plot(passes, above, marker="." if len(values) < 40 else "", label=name)
-    axes.axhline(OPTIONS.tolerance, color="0.6", linewidth=0.8)
+    axes.axhline(TOLERANCE, color="0.6", linewidth=0.8)
     axes.set(xlabel="passes over the data", ylabel="objective above the optimum (relative)")
     axes.set_xscale("symlog", linthresh=1.0)
     axes.set(yscale="log", xlim=(0.0, None))

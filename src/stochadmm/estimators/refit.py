@@ -28,16 +28,9 @@ from ._scores import scored_loss
 from ._solve import Budget, solve
 from ._structure import Limits
 
-
-@dataclass(frozen=True)
-class Options:
-    """Numbers of the second fit."""
-
-    ridge: float = 1e-8
-    """Square of the coefficients over the mean square of the columns: where classes can be told
-    apart without error, or columns depend on each other, there is no least value without it."""
-    tol: float = 1e-6
-    """Relative gap: coefficients without a penalty move more per unit of the objective."""
+RIDGE = 1e-8
+"""Square of the coefficients over the mean square of the columns: where classes can be told apart
+without error, or columns depend on each other, there is no least value without it."""
 
 
 def share(refit: Any) -> float:
@@ -163,14 +156,13 @@ def refitted(
     limits: Limits | None,
     budget: Budget,
     random_state: Any,
-    options: Options | None = None,
+    ridge: float = RIDGE,
 ) -> Refit:
     """Return the minimizer of the data term over a space of coefficients, within their limits."""
-    options = options or Options()
     basis = space.basis.astype(data.X.dtype)
     bounds = _Bounds.of(limits, basis)
     if data.y.ndim == 2:  # every output has targets of its own
-        return _by_outputs(data, space, basis, bounds, budget, random_state, options)
+        return _by_outputs(data, space, basis, bounds, budget, random_state, ridge)
     rows = checked_rows(data.X @ basis, notes=[])
     used = space.used if outputs else space.used[:, 0]
     lower, upper = (e[:, None] if outputs else e for e in (bounds.lower, bounds.upper))
@@ -182,13 +174,13 @@ def refitted(
         structure=structure,
         on_structure=within,
         on_coefficients=Separable(
-            0.0, _ridge(rows, options), np.where(used, lower, 0.0), np.where(used, upper, 0.0)
+            0.0, _ridge(rows, ridge), np.where(used, lower, 0.0), np.where(used, upper, 0.0)
         ),
         intercept=data.intercept,
         sample_weight=data.weight,
         offset=data.offset,
     )
-    result = _solved(problem, budget, random_state, options)
+    result = _solved(problem, budget, random_state)
     inner = result.coef if not outputs else np.where(space.used, result.coef, 0.0)
     intercept = result.intercept if data.intercept else 0.0 * inner[:1].sum(axis=0)
     return Refit(np.asarray(basis @ inner), intercept, result)
@@ -201,7 +193,7 @@ def _by_outputs(
     bounds: _Bounds,
     budget: Budget,
     random_state: Any,
-    options: Options,
+    ridge: float,
 ) -> Refit:
     """Return the refit of outputs that meet only in the structure found.
 
@@ -215,11 +207,11 @@ def _by_outputs(
         blocks.append(sparse.csr_array(rows))
         parts.append(part)
     stacked: Any = sparse.block_diag(blocks, format="csr")
-    ridge = _ridge(checked_rows(stacked, notes=[]), options) * np.ones(stacked.shape[1])
+    squares = _ridge(checked_rows(stacked, notes=[]), ridge) * np.ones(stacked.shape[1])
     if data.intercept:
         ones: Any = sparse.block_diag([np.ones((len(part.y), 1)) for part in parts])
         stacked = sparse.hstack([stacked, ones.astype(stacked.dtype)], format="csr")
-        ridge = np.concatenate([ridge, np.zeros(len(parts))])
+        squares = np.concatenate([squares, np.zeros(len(parts))])
     place = np.nonzero(space.used.T)  # output by output, as the blocks are
     free = np.full(stacked.shape[1] - len(place[1]), np.inf)
     lower = np.concatenate([bounds.lower[place[1]], -free])
@@ -231,11 +223,11 @@ def _by_outputs(
         np.concatenate([part.y for part in parts]),
         structure=structure,
         on_structure=within,
-        on_coefficients=Separable(0.0, ridge, lower, upper),
+        on_coefficients=Separable(0.0, squares, lower, upper),
         sample_weight=_joined([part.weight for part in parts]),
         offset=_joined([part.offset for part in parts]),
     )
-    result = _solved(problem, budget, random_state, options)
+    result = _solved(problem, budget, random_state)
     inner = np.zeros(space.used.shape, dtype=result.coef.dtype)
     inner[place[1], place[0]] = result.coef[: len(place[1])]
     intercept = result.coef[len(place[1]) :] if data.intercept else 0.0 * inner[:1].sum(axis=0)
@@ -303,11 +295,11 @@ def _joined(parts: list[Any]) -> Any:
     return None if parts[0] is None else np.concatenate(parts)
 
 
-def _solved(problem: Problem, budget: Budget, random_state: Any, options: Options) -> Result:
+def _solved(problem: Problem, budget: Budget, random_state: Any) -> Result:
     return solve(
         problem,
         solver="auto",
-        tol=options.tol,
+        tol=1e-6,  # coefficients without a penalty move more per unit of the objective
         max_passes=None,
         budget=budget,
         start=None,
@@ -318,10 +310,10 @@ def _solved(problem: Problem, budget: Budget, random_state: Any, options: Option
     )
 
 
-def _ridge(rows: Rows, options: Options) -> float:
+def _ridge(rows: Rows, ridge: float) -> float:
     n = max(rows.shape[0], 1)
     total = float(rows.row_norms2().sum(dtype=np.float64))
-    return options.ridge * max(total / (n * rows.shape[1]), float(np.finfo(np.float64).tiny))
+    return ridge * max(total / (n * rows.shape[1]), float(np.finfo(np.float64).tiny))
 
 
 def mixed(model: Any, fitting: Any, result: Result, part: float, budget: Budget) -> Refit:

@@ -221,9 +221,8 @@ class Structured(Tables, StructuredModel):
             sparse.eye_array(design.width, format="csc"),
             np.ones((design.width, data.outputs), dtype=bool),
         )
-        options = refit.Options(ridge=1e-4)
         outputs = (data.outputs,) if data.outputs > 1 else ()
-        first = refit.refitted(data, plain, outputs, None, Budget(), self.random_state, options)
+        first = refit.refitted(data, plain, outputs, None, Budget(), self.random_state, 1e-4)
         coef, _ = data.original(first.coef, first.intercept)
         size = np.abs(design.differences(coef))
         size = size if size.ndim == 1 else np.sqrt((size**2).sum(axis=1))
