@@ -149,8 +149,6 @@ def test_parquet_is_decoded_in_pieces(tmp_path, rows, monkeypatch):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet
 
-    from stochadmm.data import ArrowFiles
-
     X, y, w = rows
     table = pa.table({**{f"x{j}": X[:, j] for j in range(D)}, "y": y, "w": w})
     pyarrow.parquet.write_table(table, tmp_path / "t.parquet")  # one row group
@@ -171,7 +169,7 @@ def test_parquet_is_decoded_in_pieces(tmp_path, rows, monkeypatch):
     monkeypatch.setattr(pyarrow.parquet.ParquetFile, "iter_batches", noted)
     monkeypatch.setattr(sa.risk.StreamedSum, "block_bytes", 100 * 8 * D)
     source = sa.open(tmp_path / "t.parquet", "y", weight="w", scratch=tmp_path / "scratch")
-    assert isinstance(source, ArrowFiles)
+    assert source.decodes
     problem = stated(sa.Logistic(), (source, None, None))
     assert sa.minimize(problem, stop=sa.Gap(1e-6), memory="4MiB").converged
     assert largest and max(largest) <= 512

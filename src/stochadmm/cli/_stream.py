@@ -86,9 +86,9 @@ def design_of(source: Any) -> Design:
     """Return how the columns of a source were made, as for a table."""
     if not source.names:
         return Design({}, int(source.n_columns))
-    pairs = zip(source.roles.columns, source.roles.levels, strict=True)
     levels = {
-        name: None if kinds is None else [kind.strip() for kind in kinds] for name, kinds in pairs
+        name: None if kinds is None else [kind.strip() for kind in kinds]
+        for name, kinds in source.levels.items()
     }
     design = Design(levels, int(source.n_columns))
     check_names("the streamed table", design.names)

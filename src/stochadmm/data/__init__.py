@@ -7,7 +7,7 @@ and again, in this process or in another. Nothing is read before a pass asks for
 from ._arrays import ArraySource, as_source, is_source
 from ._columns import Asked, Fitted
 from ._copies import Lanes, Scratch, ScratchOptions, scratch_for, shuffle_for, spill
-from ._dask import DaskSource, is_dask, is_frame
+from ._dask import is_dask, is_frame
 from ._files import CSRFiles, NpyFiles
 from ._protocol import (
     Block,
@@ -36,7 +36,6 @@ from ._views import (
     toss,
 )
 from .formats import list_files, open_for, open_source
-from .formats.arrow import ArrowFiles, ArrowStreams
 from .rows import (
     ALL,
     CSR,
@@ -62,8 +61,6 @@ __all__ = [
     "CSR",
     "DENSE",
     "ArraySource",
-    "ArrowFiles",
-    "ArrowStreams",
     "Asked",
     "Block",
     "Blocking",
@@ -72,7 +69,6 @@ __all__ = [
     "Changed",
     "ColumnMoments",
     "Combined",
-    "DaskSource",
     "DataError",
     "DenseRows",
     "Fitted",

@@ -14,7 +14,7 @@ from scipy import sparse
 from ..base.fingerprint import fingerprint
 from ..base.protocols import Array
 from ..base.validation import is_sparse, refuse_masked
-from ._dask import DaskSource, is_dask
+from ._dask import dask_source, is_dask
 from ._protocol import Block, DataError, Shard, Source, check_csr, cuts, rows_per_block, width
 from .rows import bytes_per_row, wide
 
@@ -92,33 +92,27 @@ class ArraySource:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return int(self.X.shape[0])
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return int(self.X.shape[1])
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the rows."""
         return bytes_per_row(self.X) * self.n_rows
 
     @property
     def n_outputs(self) -> int | None:
-        """Targets of a row, None for one number."""
         return width(np.shape(self.y))
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the stored rows."""
         kind: np.dtype[Any] = self.X.dtype
         return kind
 
     @property
     def shards(self) -> Sequence[Shard]:
-        """Row ranges."""
         return [
             ArrayShard(a, b - a, self.X, self.y, self.weight, self.offset)
             for a, b in cuts(self.n_rows, bytes_per_row(self.X))
@@ -126,7 +120,6 @@ class ArraySource:
 
     @property
     def fingerprint(self) -> str:
-        """By content; memory maps by name, size and time of their files."""
         parts = (self.X, self.y, self.weight, self.offset)
         return fingerprint(*(_mapped(part) or part for part in parts))
 
@@ -171,7 +164,7 @@ def as_source(
     if is_dask(X):
         if y is None:
             raise ValueError("y is missing; pass the targets as a Dask collection cut like X")
-        return DaskSource.of(X, y, weight, offset)
+        return dask_source(X, y, weight, offset)
     if isinstance(X, np.memmap) and X.nbytes > largest and np.ndim(y) == 1:
         for name, part in (("y", y), ("sample_weight", weight), ("offset", offset)):
             refuse_masked(part, name)

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -239,32 +239,34 @@ def spill(source: Source, folder: str | Path) -> Source:
     ...     source.n_rows, source.n_columns
     (5, 2)
     """
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    writers: dict[str, _Writer] = {}
-    entries = 0
-    for shard in source.shards:
-        for block in shard.blocks(SPILL_BYTES):
-            arrays: dict[str, Any] = {"y": block.y, "weight": block.weight, "offset": block.offset}
-            if is_sparse(block.X):
-                arrays |= {"data": block.X.data, "indices": block.X.indices.astype(np.int32)}
-                starts = block.X.indptr.astype(np.int64) + entries
-                arrays["indptr"] = (
-                    starts if not entries and "indptr" not in writers else starts[1:]
-                )
-                entries += int(block.X.nnz)
-            else:
-                arrays["X"] = np.ascontiguousarray(block.X)
-            for name, array in arrays.items():
-                if array is not None:
-                    if name not in writers:
-                        writers[name] = _Writer(folder / f"{name}.npy", array)
-                    writers[name].add(array)
-    made: dict[str, Any] = {name: writer.close() for name, writer in writers.items()}
+    made = written((b for shard in source.shards for b in shard.blocks(SPILL_BYTES)), folder)
     if "X" in made:
         weight, offset = (made.get(name) for name in ("weight", "offset"))
         return NpyFiles(made["X"], made["y"], weight, offset, source.names)
     return CSRFiles(**made, n_columns=source.n_columns, names=source.names)
+
+
+def written(blocks: Iterable[Block], folder: str | Path) -> dict[str, Any]:
+    """Write blocks of rows one below the other; return the files by the names of the arrays."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    writers: dict[str, _Writer] = {}
+    entries = 0
+    for block in blocks:
+        arrays: dict[str, Any] = {"y": block.y, "weight": block.weight, "offset": block.offset}
+        if is_sparse(block.X):
+            arrays |= {"data": block.X.data, "indices": block.X.indices.astype(np.int32)}
+            starts = block.X.indptr.astype(np.int64) + entries
+            arrays["indptr"] = starts[1:] if "indptr" in writers else starts
+            entries += int(block.X.nnz)
+        else:
+            arrays["X"] = np.ascontiguousarray(block.X)
+        for name, array in arrays.items():
+            if array is not None:
+                if name not in writers:
+                    writers[name] = _Writer(folder / f"{name}.npy", array)
+                writers[name].add(array)
+    return {name: writer.close() for name, writer in writers.items()}
 
 
 class _Writer:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ..base.capabilities import has_members
 from ..base.protocols import Array
-from ._protocol import Block, DataError, Shard, check_csr, rows_per_block, width
+from ._protocol import Block, DataError, Described, Shard, check_csr, rows_per_block, width
 from .rows import bytes_per_row, wide
 
 
@@ -63,49 +63,31 @@ def _rows(part: Any, first: int) -> Any:
     return X.astype(np.float64) if is_sparse else wide(X)
 
 
-@dataclass(frozen=True, eq=False)
-class DaskSource:
-    """Partitions of Dask collections."""
-
-    on_dask: ClassVar[bool] = True
-    shards: Sequence[Shard]
-    n_columns: int
-    dtype: Any
-    fingerprint: str
-    names: list[str] | None = None
-    n_outputs: int | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return sum(shard.n_rows for shard in self.shards)
-
-    @classmethod
-    def of(cls, X: Any, y: Any, weight: Any = None, offset: Any = None) -> DaskSource:
-        """Describe collections that are cut alike; only the numbers of rows are computed."""
-        names = [str(name) for name in X.columns] if is_frame(X) else None
-        given = {"X": X, "y": y, "weight": weight, "offset": offset}
-        columns = [None if p is None else _partitions(p, name) for name, p in given.items()]
-        count = len(columns[0] or ())
-        for name, parts in zip(("y", "weight", "offset"), columns[1:], strict=True):
-            if parts is not None and len(parts) != count:
-                raise ValueError(
-                    f"{name} has {len(parts)} partitions and X has {count}; rechunk them alike"
-                )
-        lengths = _lengths(y)
-        shards: list[Shard] = []
-        first = 0
-        for k, length in enumerate(lengths):
-            if length:
-                own = tuple(None if parts is None else parts[k] for parts in columns)
-                shards.append(DaskShard(first, length, own))
-                first += length
-        if not shards:
-            raise ValueError("the Dask collection has no rows")
-        token = _dask().base.tokenize(X, y, weight, offset)
-        columns_of_X = len(names) if names is not None else int(X.shape[1])
-        kind = np.dtype(np.float64) if names is not None else np.dtype(X.dtype)
-        return cls(shards, columns_of_X, kind, token, names, width(y.shape))
+def dask_source(X: Any, y: Any, weight: Any = None, offset: Any = None) -> Described:
+    """Describe collections that are cut alike; only the numbers of rows are computed."""
+    names = [str(name) for name in X.columns] if is_frame(X) else None
+    given = {"X": X, "y": y, "weight": weight, "offset": offset}
+    columns = [None if p is None else _partitions(p, name) for name, p in given.items()]
+    count = len(columns[0] or ())
+    for name, parts in zip(("y", "weight", "offset"), columns[1:], strict=True):
+        if parts is not None and len(parts) != count:
+            raise ValueError(
+                f"{name} has {len(parts)} partitions and X has {count}; rechunk them alike"
+            )
+    lengths = _lengths(y)
+    shards: list[Shard] = []
+    first = 0
+    for k, length in enumerate(lengths):
+        if length:
+            own = tuple(None if parts is None else parts[k] for parts in columns)
+            shards.append(DaskShard(first, length, own))
+            first += length
+    if not shards:
+        raise ValueError("the Dask collection has no rows")
+    token = _dask().base.tokenize(X, y, weight, offset)
+    columns_of_X = len(names) if names is not None else int(X.shape[1])
+    kind = np.dtype(np.float64) if names is not None else np.dtype(X.dtype)
+    return Described(shards, columns_of_X, kind, token, names, width(y.shape), on_dask=True)
 
 
 def is_dask(value: Any) -> bool:

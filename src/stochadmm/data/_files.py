@@ -213,27 +213,22 @@ class NpyFiles:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return self.X.shape[0]
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return self.X.shape[1]
 
     @property
     def n_outputs(self) -> int | None:
-        """Targets of a row, None for one number."""
         return 0 if self.y is None else width(self.y.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the stored rows."""
         return np.dtype(self.X.dtype)
 
     @property
     def shards(self) -> Sequence[Shard]:
-        """Row ranges."""
         cut = self.cut
         if cut is None:
             cut = tuple((a, b - a) for a, b in cuts(self.n_rows, self.X.row_bytes))
@@ -241,11 +236,7 @@ class NpyFiles:
 
     @property
     def fingerprint(self) -> str:
-        """From names, sizes and times of the files."""
-        if self.origins is not None:
-            return self.origins.fingerprint
-        parts = (self.X, self.y, self.weight, self.offset)
-        return Origins.of([part.path for part in parts if part is not None]).fingerprint
+        return _stamp(self.origins, self.X, self.y, self.weight, self.offset)
 
 
 def _takes_advice() -> bool:
@@ -374,51 +365,37 @@ class CSRFiles:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return self.indptr.shape[0] - 1
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the entries and their columns."""
         return self.data.shape[0] * (self.data.row_bytes + self.indices.row_bytes)
 
     @property
     def n_outputs(self) -> int | None:
-        """Targets of a row, None for one number."""
         return 0 if self.y is None else width(self.y.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the stored numbers."""
         return np.dtype(self.data.dtype)
 
     @property
     def shards(self) -> Sequence[Shard]:
-        """Row ranges of about the same number of entries."""
         entry = self.data.row_bytes + self.indices.row_bytes
         mean = max(1, self.data.shape[0] * entry // self.n_rows)
-        origins = self.origins
-        where = origins.where if origins is not None and origins.copied else ""
-        return [
-            CSRShard(
-                a,
-                b - a,
-                self.n_columns,
-                self.data,
-                self.indices,
-                self.indptr,
-                self.y,
-                self.weight,
-                self.offset,
-                where,
-            )
-            for a, b in cuts(self.n_rows, mean)
-        ]
+        copied = self.origins is not None and self.origins.copied
+        where = self.origins.where if self.origins is not None and copied else ""
+        parts = (self.data, self.indices, self.indptr, self.y, self.weight, self.offset, where)
+        return [CSRShard(a, b - a, self.n_columns, *parts) for a, b in cuts(self.n_rows, mean)]
 
     @property
     def fingerprint(self) -> str:
-        """From names, sizes and times of the files."""
-        if self.origins is not None:
-            return self.origins.fingerprint
         parts = (self.data, self.indices, self.indptr, self.y, self.weight, self.offset)
-        return Origins.of([part.path for part in parts if part is not None]).fingerprint
+        return _stamp(self.origins, *parts)
+
+
+def _stamp(origins: Origins | None, *files: Npy | None) -> str:
+    """Return what tells the files of a source from others: names, sizes and times."""
+    if origins is None:
+        origins = Origins.of([file.path for file in files if file is not None])
+    return origins.fingerprint

@@ -382,6 +382,33 @@ class Origins:
                 )
 
 
+@dataclass(frozen=True, eq=False)
+class Described:
+    """A source whose shards and facts are known when it is opened: what most formats make."""
+
+    shards: Sequence[Shard]
+    n_columns: int
+    dtype: np.dtype[Any]
+    fingerprint: str
+    names: list[str] | None = None
+    n_outputs: int | None = None
+    """Targets of a row, None for one number."""
+    origins: Origins | None = None
+    """The user's files as they were when they were opened."""
+    decodes: bool = False
+    """Whether a pass takes far longer than one over rows as they are in memory."""
+    scratch: str | None = None
+    """Folder for a row-major copy that a run makes of rows that have to be decoded."""
+    on_dask: bool = False
+    """Whether the rows are partitions of Dask collections."""
+    levels: dict[str, tuple[str, ...] | None] | None = None
+    """Columns of the table that the rows are from; levels of texts, None for numbers."""
+
+    @property
+    def n_rows(self) -> int:
+        return sum(shard.n_rows for shard in self.shards)
+
+
 def check_origins(source: object) -> None:
     """Raise where a file behind a source is not the one that was opened."""
     origins: Origins | None = fact(source, "origins")

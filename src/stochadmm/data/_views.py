@@ -33,12 +33,10 @@ class ChangedShard:
 
     @property
     def first(self) -> int:
-        """Number of its first row."""
         return self.shard.first
 
     @property
     def n_rows(self) -> int:
-        """Number of its rows."""
         return self.shard.n_rows
 
     def part(self, first: int, n_rows: int) -> ChangedShard | None:
@@ -59,17 +57,14 @@ class View:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the stored rows."""
         return self.source.dtype
 
     @property
     def n_outputs(self) -> int | None:
-        """Targets of a row, None for one number."""
         return n_outputs(self.source)
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the rows behind it."""
         return bytes_of(self.source)
 
     @property
@@ -118,12 +113,10 @@ class Changed(View):
 
     @property
     def n_outputs(self) -> int | None:
-        """Targets of a row, None for one number."""
         return n_outputs(self.source) if self.targets is None else self.targets
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return self.source.n_rows
 
     @property
@@ -139,12 +132,10 @@ class Changed(View):
 
     @property
     def shards(self) -> Sequence[Shard]:
-        """Those of the source."""
         return [ChangedShard(shard, self.change) for shard in self.source.shards]
 
     @property
     def fingerprint(self) -> str:
-        """That of the rows and of the change."""
         return fingerprint(self.source.fingerprint, self.change)
 
 
@@ -288,22 +279,18 @@ class SomeRows(View):
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return self.source.n_columns
 
     @property
     def names(self) -> list[str] | None:
-        """Names of the columns."""
         return self.source.names
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return sum(shard.n_rows for shard in self.shards)
 
     @property
     def shards(self) -> Sequence[Shard]:
-        """Those of the source that hold rows of the fold."""
         found: list[Shard] = []
         first = 0
         for shard in self.source.shards:
@@ -315,5 +302,4 @@ class SomeRows(View):
 
     @property
     def fingerprint(self) -> str:
-        """That of the rows and of the fold."""
         return fingerprint(self.source.fingerprint, self.fold)

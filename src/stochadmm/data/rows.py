@@ -87,7 +87,6 @@ class Counted:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """float32 or float64."""
         kind: np.dtype[Any] = self.X.dtype
         return kind
 
@@ -127,12 +126,10 @@ class DenseRows(Counted):
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the matrix."""
         return int(self.X.nbytes)
 
     @property
     def n_entries(self) -> int:
-        """Numbers stored: all of them."""
         return int(self.X.size)
 
     def ranges(self, within: slice = ALL, itemsize: int = 8) -> Iterator[slice]:
@@ -308,7 +305,6 @@ class HalfRows(DenseRows):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What is worked in: float32, which holds every number of float16."""
         return np.dtype(np.float32)
 
     def take(self, rows: Any) -> DenseRows:

@@ -161,14 +161,14 @@ def open_source(
     (5, 2)
     >>> folder.cleanup()
     """
-    from .arrow import ArrowStreams, is_stream
+    from .arrow import arrow_streams, is_stream
 
     if columns is not None and listed(columns) is None:
         raise ValueError(f"columns is {columns!r}, expected a list of names")
     if is_stream(path):
         if target is None:
             raise ValueError("target is missing; name the target column of the stream")
-        return ArrowStreams.of(path, Asked(target, columns, weight, offset))
+        return arrow_streams(path, Asked(target, columns, weight, offset))
     return _opened(path, Request(list_files(path), target, columns, weight, offset, scratch))
 
 

@@ -12,37 +12,33 @@ import numpy as np
 from ...base.capabilities import has_members
 from ...base.fingerprint import fingerprint
 from .._columns import Asked, Roles, assigned, pyarrow
-from .._protocol import Block, DataError, Origins, Shard, Source, decoding, rows_per_block
+from .._protocol import (
+    Block,
+    DataError,
+    Described,
+    Origins,
+    Shard,
+    Source,
+    decoding,
+    rows_per_block,
+)
 from . import Format, Request
 
 PAGE = 1 << 16
 """Bytes that are read of a column at a time."""
 
 
-class ArrowColumns:
-    """What the roles of its columns say of a source."""
-
-    roles: Roles
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns, one per level of a text."""
-        return len(self.roles.names)
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the columns."""
-        return self.roles.names
-
-    @property
-    def n_outputs(self) -> int | None:
-        """Targets of a row, None for one number."""
-        return self.roles.n_outputs
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the rows once read."""
-        return np.dtype(self.roles.dtype)
+def _described(
+    shards: Sequence[Shard], roles: Roles, where: str, stamp: str, **more: Any
+) -> Described:
+    """Return shards as a source with what the roles of their columns say."""
+    if not shards:
+        raise DataError(f"{where} has no rows")
+    names, dtype = roles.names, np.dtype(roles.dtype)
+    levels = dict(zip(roles.columns, roles.levels, strict=True))
+    return Described(
+        shards, len(names), dtype, stamp, names, roles.n_outputs, levels=levels, **more
+    )
 
 
 @dataclass(frozen=True)
@@ -96,79 +92,33 @@ class ArrowShard:
                 yield file.get_batch(group).select(self.roles.wanted)
 
 
-@dataclass(frozen=True)
-class ArrowFiles(ArrowColumns):
-    """Parquet or Arrow IPC files of the same columns, in the order given.
+def arrow_files(
+    paths: Sequence[str],
+    asked: Asked,
+    scratch: str | None = None,
+    origins: Origins | None = None,
+) -> Described:
+    """Look at the schemas and sizes of files of one table; only columns of texts are read.
 
-    Parameters
-    ----------
-    paths : tuple of str
-        The files.
-    roles : Roles
-        Which column is what.
-    groups : tuple of tuples of int
-        Rows of every row group of every file.
-    scratch : str, optional
-        Folder for a copy in row-major order that a run makes of Parquet in its first pass.
-    origins : Origins, optional
-        The files that the user named, as they were when they were opened.
+    A run writes a copy in row-major order of Parquet in its first pass, into the folder
+    ``scratch``. ``origins`` are the files that the user named, where these are made of them.
     """
-
-    paths: tuple[str, ...]
-    roles: Roles
-    groups: tuple[tuple[int, ...], ...]
-    scratch: str | None = None
-    origins: Origins | None = None
-
-    @property
-    def decodes(self) -> bool:
-        """Whether a pass takes far longer than one over rows as they are in memory: Parquet."""
-        return any(map(is_parquet, self.paths))
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return sum(map(sum, self.groups))
-
-    @property
-    def shards(self) -> Sequence[Shard]:
-        """One per row group."""
-        found: list[Shard] = []
-        first = 0
-        origins = self.paths if self.origins is None else self.origins.paths
-        for path, origin, sizes in zip(self.paths, origins, self.groups, strict=True):
-            for group, size in enumerate(sizes):
-                if size:
-                    about = (path, (group,), first, size, self.roles, is_parquet(path), origin)
-                    found.append(ArrowShard(*about))
-                    first += size
-        return found
-
-    @property
-    def fingerprint(self) -> str:
-        """From names, sizes and times of the files, and what their columns are."""
-        origins = Origins.of(self.paths) if self.origins is None else self.origins
-        return fingerprint(origins.fingerprint, self.roles)
-
-    @classmethod
-    def of(
-        cls,
-        paths: Sequence[str],
-        asked: Asked,
-        scratch: str | None = None,
-        origins: Origins | None = None,
-    ) -> ArrowFiles:
-        """Look at the files' schemas and sizes; only columns of texts are read."""
-        origins = Origins.of(paths) if origins is None else origins
-        schemas = [_schema(path) for path in paths]
-        table = asked.one_table(schemas, origins.paths)
-        groups = tuple(_sizes(path) for path in paths)
-        where = origins.paths[0]
-        roles = assigned(table, where, asked, lambda name: _column(paths, name))
-        found = cls(tuple(map(str, paths)), roles, groups, scratch, origins)
-        if not found.n_rows:
-            raise DataError(f"{where} has no rows")
-        return found
+    origins = Origins.of(paths) if origins is None else origins
+    table = asked.one_table([_schema(path) for path in paths], origins.paths)
+    where = origins.paths[0]
+    roles = assigned(table, where, asked, lambda name: _column(paths, name))
+    shards: list[Shard] = []
+    first = 0
+    for path, origin in zip(paths, origins.paths, strict=True):
+        for group, size in enumerate(_sizes(path)):
+            if size:
+                about = (path, (group,), first, size, roles, is_parquet(path), origin)
+                shards.append(ArrowShard(*about))
+                first += size
+    stamp, decodes = fingerprint(origins.fingerprint, roles), any(map(is_parquet, paths))
+    return _described(
+        shards, roles, where, stamp, origins=origins, decodes=decodes, scratch=scratch
+    )
 
 
 def is_parquet(path: str) -> bool:
@@ -248,45 +198,29 @@ class StreamShard:
             )
 
 
-@dataclass(frozen=True, eq=False)
-class ArrowStreams(ArrowColumns):
-    """Arrow streams that can be started again, one shard each."""
+def arrow_streams(streams: Any, asked: Asked) -> Described:
+    """Start every stream once, for its columns, its length and its fingerprint; one shard each."""
+    starts = [_starter(s) for s in (streams if _several(streams) else [streams])]
+    schema = _schema_of_stream(starts[0])
 
-    shards: Sequence[Shard]
-    roles: Roles
-    fingerprint: str
+    def texts(name: str) -> Iterator[Any]:
+        for start in starts:
+            yield from (batch.select([name]) for batch in batches(start))
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return sum(shard.n_rows for shard in self.shards)
-
-    @classmethod
-    def of(cls, streams: Any, asked: Asked) -> ArrowStreams:
-        """Start every stream once, for its columns, its length and its fingerprint."""
-        starts = [_starter(s) for s in (streams if _several(streams) else [streams])]
-        schema = _schema_of_stream(starts[0])
-
-        def texts(name: str) -> Iterator[Any]:
-            for start in starts:
-                yield from (batch.select([name]) for batch in batches(start))
-
-        roles = assigned(schema, "the stream", asked, texts)
-        shards: list[Shard] = []
-        prints, first = [], 0
-        for number, start in enumerate(starts):
-            count, where = 0, f"stream {number}"
-            for batch in batches(start):
-                if not batch.schema.equals(schema):
-                    raise DataError(f"{where} has other columns than the first; pass one table")
-                count += batch.num_rows
-                prints.append(_content(batch, roles))
-            if count:
-                shards.append(StreamShard(first, count, start, roles, where))
-                first += count
-        if not shards:
-            raise DataError("the stream has no rows")
-        return cls(shards, roles, fingerprint(prints))
+    roles = assigned(schema, "the stream", asked, texts)
+    shards: list[Shard] = []
+    prints, first = [], 0
+    for number, start in enumerate(starts):
+        count, where = 0, f"stream {number}"
+        for batch in batches(start):
+            if not batch.schema.equals(schema):
+                raise DataError(f"{where} has other columns than the first; pass one table")
+            count += batch.num_rows
+            prints.append(_content(batch, roles))
+        if count:
+            shards.append(StreamShard(first, count, start, roles, where))
+            first += count
+    return _described(shards, roles, "the stream", fingerprint(prints))
 
 
 def batches(start: Callable[[], Any]) -> Iterator[Any]:
@@ -336,7 +270,7 @@ def _content(batch: Any, roles: Roles) -> str:
 
 def _open(asked: Request) -> Source:
     scratch = None if asked.scratch is None else str(asked.scratch)
-    return ArrowFiles.of(asked.paths, asked.of_table(), scratch)
+    return arrow_files(asked.paths, asked.of_table(), scratch)
 
 
 ENDINGS = frozenset({".parquet", ".pq", ".arrow", ".feather", ".ipc"})

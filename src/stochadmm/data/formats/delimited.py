@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from .._columns import Asked, is_number, pyarrow
-from .._protocol import Origins, Source, decoding
+from .._protocol import Described, Origins, Source, decoding
 from . import Format, Request
-from .arrow import ArrowFiles
+from .arrow import arrow_files
 
 BLOCK = 1 << 25
 """Bytes of text that are parsed at a time; the first so many tell what a column holds."""
@@ -35,7 +35,7 @@ def _open(request: Request) -> Source:
 
     names = set(kinds.names)
 
-    def write(folder: Path) -> ArrowFiles:
+    def write(folder: Path) -> Described:
         made = []
         for number, (path, head) in enumerate(zip(origins.paths, heads, strict=True)):
             made.append(str(folder / f"{number:05}.arrow"))
@@ -48,7 +48,7 @@ def _open(request: Request) -> Source:
                     for batch in reader:
                         columns = [_stripped(column) for column in batch.columns]
                         writer.write_batch(pa.record_batch(columns, schema=schema))
-        return ArrowFiles.of(made, asked, origins=origins)
+        return arrow_files(made, asked, origins=origins)
 
     return request.spilled(write)
 

@@ -6,7 +6,7 @@ An archive is the unit of reading, compressed or not: a pass holds one at a time
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from ...base.fingerprint import fingerprint
 from .._protocol import (
     Block,
     DataError,
+    Described,
     Origins,
     Source,
     decoding,
@@ -77,38 +78,6 @@ class NpzShard:
             yield Block(self.first + start, X[rows], y, weight, offset, self.path)
 
 
-@dataclass(frozen=True)
-class NpzFiles:
-    """Rows in ``.npz`` archives, in the order of their names.
-
-    Parameters
-    ----------
-    shards : sequence of NpzShard
-        The archives.
-    n_columns : int
-        Number of columns.
-    dtype : dtype
-        Type of the stored rows.
-    """
-
-    shards: Sequence[NpzShard]
-    n_columns: int
-    dtype: np.dtype[Any]
-    origins: Origins
-    names: list[str] | None = None
-    n_outputs: int | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return sum(shard.n_rows for shard in self.shards)
-
-    @property
-    def fingerprint(self) -> str:
-        """From names, sizes and times of the files."""
-        return fingerprint(self.origins.fingerprint, [shard.members for shard in self.shards[:1]])
-
-
 def _open(asked: Request) -> Source:
     asked.refuse("the columns of .npz archives have no names", "columns")
     usual = "y" if asked.needs_target else None
@@ -136,7 +105,8 @@ def _open(asked: Request) -> Source:
     outputs = {header.n_outputs for header in headers}
     if len(outputs) > 1:
         raise ValueError(f"the archives have different numbers of targets: {outputs}")
-    return NpzFiles(shards, widths.pop(), dtype, origins, n_outputs=outputs.pop())
+    stamp = fingerprint(origins.fingerprint, [members])
+    return Described(shards, widths.pop(), dtype, stamp, n_outputs=outputs.pop(), origins=origins)
 
 
 class Header(NamedTuple):

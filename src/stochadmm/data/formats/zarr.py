@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from .._protocol import (
     Block,
     DataError,
+    Described,
     Origins,
     Source,
     cuts,
@@ -54,31 +55,6 @@ class ZarrShard:
                     yield Block(start + a, rows[b], y[b], weight, offset, self.path)
 
 
-@dataclass(frozen=True)
-class ZarrGroup:
-    """A group whose array ``X`` has the rows."""
-
-    shards: Sequence[ZarrShard]
-    n_columns: int
-    dtype: np.dtype[Any]
-    n_outputs: int | None
-    origins: Origins
-    scratch: str | None
-    names: None = None
-    decodes: bool = True
-    """A run writes a copy that reads fast in its first pass, if the disk has room."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return sum(shard.n_rows for shard in self.shards)
-
-    @property
-    def fingerprint(self) -> str:
-        """From names, sizes and times of the files of all chunks."""
-        return self.origins.fingerprint
-
-
 def _group(path: str) -> Any:
     try:
         import zarr
@@ -119,8 +95,16 @@ def _open(asked: Request) -> Source:
     ]
     outputs = 0 if members[0] is None else width(found[members[0]].shape)
     origins = Origins.of(sorted(str(file) for file in Path(path).rglob("*") if file.is_file()))
-    scratch = None if asked.scratch is None else str(asked.scratch)
-    return ZarrGroup(shards, shape[1], dtype, outputs, origins, scratch)
+    return Described(
+        shards,
+        shape[1],
+        dtype,
+        origins.fingerprint,
+        n_outputs=outputs,
+        origins=origins,
+        decodes=True,
+        scratch=None if asked.scratch is None else str(asked.scratch),
+    )
 
 
 FORMAT = Format(frozenset({".zarr"}), _open)
