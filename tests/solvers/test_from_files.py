@@ -1,5 +1,7 @@
 """Stochastic methods over rows in files: windows of extents, the same iterates, sound bounds."""
 
+import gc
+import threading
 import tracemalloc
 from itertools import islice
 
@@ -10,6 +12,7 @@ from scipy import sparse
 import stochadmm as sa
 from stochadmm.data import ArraySource, Lanes, ScratchOptions, shuffle_for, spill
 from stochadmm.data._copies import reserved
+from stochadmm.linear_algebra import threads
 from stochadmm.risk.streamed import StreamedSum, opening
 from stochadmm.risk.windows import WindowRuns, windows
 from stochadmm.solvers import Unsuitable, defaults
@@ -271,6 +274,24 @@ def test_parquet_is_copied_once_and_the_copy_is_deleted(tmp_path):
     assert found.converged and set(during) == {1}
     del found
     assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_copies_are_deleted_with_a_run_whatever_the_collector_and_the_pool_do(tmp_path):
+    X, y, *_ = generated(2000)
+    source, hold = as_parquet(X, y, tmp_path), threading.Event()
+    gc.collect()
+    gc.disable()
+    try:
+        with sa.use_threads(2):
+            threads.run(str, [1, 2])  # the pool is there
+            busy = threads._pool(1).submit(hold.wait, 60)
+            for method in ("auto", "acc-sadmm"):
+                sa.minimize(stated(source), method, stop=sa.Gap(1e-3), memory="4MiB")
+                assert not list((tmp_path / "scratch").iterdir())
+    finally:
+        gc.enable()
+        hold.set()
+        busy.result()
 
 
 def test_without_room_on_the_disk_parquet_is_decoded_again(tmp_path, monkeypatch):

@@ -149,7 +149,7 @@ class Lifted:
 
     def of_point(self, p: Composite, s: NewtonState, c: Candidate, run: Run) -> DualPoint | None:
         assert run.target is not None
-        few, f2 = c.dual, as_finite_sum(p.problem.f2)
+        few, f2 = c.dual, p.rows
         # a read is worth it only where the point is good enough inside
         scale = p.gap_scale(s.objective, s.lower_bound)
         if few is None or s.objective - few.bound > run.target * scale:

@@ -12,7 +12,8 @@ from ..base.workspace import Workspace
 from ..certificates import gap_scale
 from ..forms.one_block import one_block
 from ..problem import Pair, Problem
-from ..risk import Evaluation
+from ..risk import Evaluation, FiniteSum
+from ..risk.finite_sum import as_finite_sum
 from ..risk.lines import Line
 from ..risk.mean_loss import mean_loss
 from ..second_order import priced
@@ -53,6 +54,11 @@ class Composite:
         other = copy(self)
         other.f = f
         return other
+
+    @property
+    def rows(self) -> FiniteSum:
+        """The data term as rows in memory; others are refused."""
+        return as_finite_sum(self.problem.f2)
 
     def inside(self, w: Array) -> tuple[Pair, float]:
         """Return a point near w where all penalties are finite, and the penalty there.

@@ -108,7 +108,7 @@ class ByColumns:
         return Trust(radius=2.0 / max(largest, 1e-300))
 
     def model(self, p: Composite, s: NewtonState, run: Run) -> ColumnHessian:
-        columns, f2 = swept_columns(p), as_finite_sum(p.problem.f2)
+        columns, f2 = swept_columns(p), p.rows
         return ColumnHessian(columns, *columns.curvature(f2, s.at))
 
     def observe(self, p: Composite, s: NewtonState, old: Evaluation) -> None:
@@ -226,7 +226,7 @@ class Scaled:
             gradient, s.n_passes = whole.reshape(at.gradient.shape), s.n_passes + 0.5
             mu = form.multiplier(p.form, gradient)
         return scaled_point(
-            as_finite_sum(p.problem.f2),
+            p.rows,
             p.form,
             z,
             u,
@@ -267,7 +267,7 @@ class FittedRows:
 
 def fitted_rows(p: Composite) -> DataTerm:
     """Return the data term whose free rows are fitted, where rounding leaves them as they are."""
-    form, f2 = entries(p), as_finite_sum(p.problem.f2)
+    form, f2 = entries(p), p.rows
     columns = swept_columns(p)
     exact = f2.dtype == np.float64 and columns.split.basis is None
     return FittedRows(f2, form, columns) if form.free.size and exact else p.f

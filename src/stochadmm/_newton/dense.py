@@ -16,7 +16,7 @@ from ..problem import Problem
 from ..quadratic import QuadraticResult
 from ..risk import Evaluation, FiniteSum, loss_of_rows
 from ..risk.curvature import LIMITS, RowSample, SampledHessian, is_implicit, shares_curvature
-from ..risk.finite_sum import as_finite_sum, row_products, some_rows
+from ..risk.finite_sum import row_products, some_rows
 from ..risk.metrics import row_sampler, sampler_reads
 from ..risk.sampling import evenly
 from ..second_order import is_quadratic, structured, why_no_form
@@ -60,7 +60,7 @@ class SampledRows:
     """Multiplications that take no longer than the rest of a step."""
 
     def first_trust(self, p: Composite) -> Trust:
-        f2 = as_finite_sum(p.problem.f2)
+        f2 = p.rows
         n, outputs = f2.n_terms, f2.n_outputs or 1
         # Fewer rows than these leave H far from the Hessian; conjugate gradients see only the
         # large part of it, and need half of them.
@@ -72,7 +72,7 @@ class SampledRows:
         return Trust(sample_size=n if size >= 0.7 * n else size)
 
     def model(self, p: Composite, s: NewtonState, run: Run) -> RowHessian:
-        f2, at = as_finite_sum(p.problem.f2), s.at
+        f2, at = p.rows, s.at
         if s.trust.sample_size >= f2.n_terms:
             sample = RowSample(f2, at.predictions, at.derivative)
         else:
@@ -97,10 +97,10 @@ class ConstantHessian:
     """The Hessian of a quadratic loss over all rows, made once for all steps and problems."""
 
     def first_trust(self, p: Composite) -> Trust:
-        return Trust(sample_size=as_finite_sum(p.problem.f2).n_terms)
+        return Trust(sample_size=p.rows.n_terms)
 
     def model(self, p: Composite, s: NewtonState, run: Run) -> RowHessian:
-        f2, rows = as_finite_sum(p.problem.f2), p.workspace.rows
+        f2, rows = p.rows, p.workspace.rows
         if not s.setup_counted:
             s.n_passes += 0.0 if rows.holds(hessian_of_squares, f2) else 1.0
             s.setup_counted = True
@@ -224,7 +224,7 @@ def on_a_tenth(plan: Plan) -> Any:
 
     def begin(p: Composite, run: Run) -> Begin | None:
         # It pays where a tenth tells of all rows (20 per column) and saves something (2,000).
-        f2 = as_finite_sum(p.problem.f2)
+        f2 = p.rows
         n, plain = f2.n_terms // 10, f2.n_outputs is None and f2.weight is None
         if not plain or n < max(20 * f2.n_columns, 2000):
             return None

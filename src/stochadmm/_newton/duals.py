@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..certificates import CertificateOptions, DualPoint, corrected_point
-from ..risk.finite_sum import as_finite_sum
 from .composite import Composite
 from .dense import RowHessian, affordable_rows, with_exact_zeros
 from .interfaces import Candidate, NewtonState, Run
@@ -23,7 +22,7 @@ class Corrected:
         self, p: Composite, s: NewtonState, H: RowHessian, c: Candidate, run: Run
     ) -> tuple[Candidate, DualPoint | None]:
         assert run.target is not None
-        f2 = as_finite_sum(p.problem.f2)
+        f2 = p.rows
         scale = p.gap_scale(s.objective, s.lower_bound)
         # With a sample the bound is too small by about the decrease over the fraction of the rows;
         # with all rows by the square of the decrease (2/3: some of its digits), and exact models

@@ -23,7 +23,7 @@ from ..forms.one_block import OneBlock
 from ..forms.structure import Structure
 from ..penalties import segments
 from ..risk import FiniteSum
-from ..risk.finite_sum import as_finite_sum, dense_rows
+from ..risk.finite_sum import dense_rows
 from ..risk.metrics import column_energies
 from ..risk.targets import sample_weights
 from .composite import Composite
@@ -209,7 +209,7 @@ def reads_of_factor(p: Composite) -> float:
 
 def _factored_parts(p: Composite) -> tuple[FiniteSum, Structure, bytes, bytes]:
     penalized, sigma = p.form.mask.tobytes(), penalties(p).sigma.tobytes()
-    return as_finite_sum(p.problem.f2), p.form.structure, penalized, sigma
+    return p.rows, p.form.structure, penalized, sigma
 
 
 def penalties(p: Composite) -> ScaledPenalties:

@@ -19,7 +19,6 @@ from ..certificates import DualPoint, clear_free_directions
 from ..forms.one_block import OneBlock, dual_scale, one_block
 from ..problem import Problem
 from ..risk import loss_of_rows
-from ..risk.finite_sum import as_finite_sum
 from ..second_order import why_no_form
 from .clusters import clusters_of, free_clusters, restricted
 from .composite import Composite
@@ -46,7 +45,7 @@ class RowsByFactor:
         return Trust()
 
     def model(self, p: Composite, s: NewtonState, run: Run) -> FactorHessian:
-        f2 = as_finite_sum(p.problem.f2)
+        f2 = p.rows
         if not s.setup_counted:
             s.n_passes, s.setup_counted = s.n_passes + reads_of_factor(p), True
         loss: Any = f2.loss
@@ -188,7 +187,7 @@ class FactorSplitting:
             clusters = clusters_of(S, zero)
             if clusters is None or clusters.count > 1000:  # its matrices are dense
                 return None
-            few = restricted(as_finite_sum(p.problem.f2), form, S, clusters)
+            few = restricted(p.rows, form, S, clusters)
             s.n_passes += 1.0
             begin = clusters.project(s.at.x if cut else near)
             v = few.minimize(begin, mu, self.plan, tol, run.deadline)
@@ -239,7 +238,7 @@ class ByFactor:
 
     def of_point(self, p: Composite, s: NewtonState, c: Candidate, run: Run) -> DualPoint | None:
         assert run.target is not None
-        f2, structure, at = as_finite_sum(p.problem.f2), factored(p).structure, s.at
+        f2, structure, at = p.rows, factored(p).structure, s.at
         if structure.shift is not None:
             cleared = clear_free_directions(f2, at, free_directions(p), deadline=run.deadline)
             if cleared is None:
@@ -278,7 +277,7 @@ def where_nothing_is_penalized(p: Composite, run: Run) -> Begin | None:
     reads, free, x = reads_of_factor(p), free_directions(p), p.problem.zeros()
     if free:
         at = p.f.evaluate_exactly(x.x2)
-        f2 = as_finite_sum(p.problem.f2)
+        f2 = p.rows
         cleared = clear_free_directions(f2, at, free, deadline=run.deadline)
         reads += 1.0
         x = x if cleared is None else p.inside(cleared[0].x)[0]

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
+from ..base.validation import is_sparse
 from ..kernels.extension import available
 from ..kernels.views import DataView, csr_parts
 
@@ -16,36 +17,50 @@ if TYPE_CHECKING:
     from .finite_sum import FiniteSum
 
 
+def data_view(f2: FiniteSum) -> DataView:
+    """Return the rows of a finite sum; nothing is copied."""
+    return _view(f2, f2.X, f2.y, f2.weight, f2.offset, f2.n_outputs or 1, f2.intercept)
+
+
 def dense_view(f2: FiniteSum, columns: Array) -> DataView:
     """Return targets, weights and loss of a finite sum with other columns, in float64.
 
     ``columns`` takes the place of the rows; an intercept is one of them.
     """
-    none = np.empty(0)
-    y, weight, offset = (
-        none if a is None else np.ascontiguousarray(a, dtype=np.float64)
-        for a in (f2.y, f2.weight, f2.offset)
+    return _view(f2, np.ascontiguousarray(columns, np.float64), f2.y, f2.weight, f2.offset)
+
+
+def joint_view(f2: FiniteSum) -> DataView:
+    """Return all outputs as a single one, in float64: every target is a row of ``kron(X, I)``."""
+    outputs = f2.n_outputs or 1
+    X = f2.X.toarray() if is_sparse(f2.X) else f2.X
+    if f2.intercept:
+        X = np.column_stack([X, np.ones(f2.n_terms)])
+    weight = None if f2.weight is None else np.repeat(f2.weight, outputs)
+    offset = None if f2.offset is None else f2.offset.ravel()
+    return _view(f2, np.kron(X.astype(np.float64), np.eye(outputs)), f2.y, weight, offset)
+
+
+def _view(
+    f2: FiniteSum,
+    X: Any,
+    y: Array,
+    weight: Array | None,
+    offset: Array | None,
+    outputs: int = 1,
+    intercept: bool = False,
+) -> DataView:
+    """Return a view in the type of X."""
+    n, d = X.shape
+    none = np.empty(0, X.dtype)
+    weight, offset = (
+        none if a is None else np.ascontiguousarray(a, X.dtype) for a in (weight, offset)
     )
-    loss: Any = f2.loss
-    name, p0, p1 = loss.kernel
-    X = np.ascontiguousarray(columns, dtype=np.float64)
-    return DataView(
-        len(X),
-        X.shape[1],
-        1,
-        False,
-        X,
-        none,
-        none,
-        none,
-        y.reshape(-1, 1),
-        weight,
-        offset,
-        False,
-        str(name),
-        float(p0),
-        float(p1),
-    )
+    dense, indptr, indices, data = csr_parts(X) if is_sparse(X) else (X, none, none, none)
+    y = np.ascontiguousarray(y, X.dtype).reshape(n, -1)
+    matrix = (n, d, outputs, is_sparse(X), dense, indptr, indices, data)
+    name, p0, p1 = f2.loss.kernel
+    return DataView(*matrix, y, weight, offset, intercept, str(name), float(p0), float(p1))
 
 
 def pass_view(f2: FiniteSum) -> DataView | None:
@@ -82,64 +97,3 @@ def single_views(f2: FiniteSum) -> list[DataView]:
         )
         for k in range(f2.n_outputs)
     ]
-
-
-def joint_view(f2: FiniteSum) -> DataView:
-    """Return all outputs as a single one, in float64: every target is a row of ``kron(X, I)``."""
-    outputs = f2.n_outputs or 1
-    X = f2.X.toarray() if f2.storage == "csr" else f2.X
-    if f2.intercept:
-        X = np.column_stack([X, np.ones(f2.n_terms)])
-    none = np.empty(0)
-    weight = none if f2.weight is None else np.repeat(f2.weight, outputs).astype(np.float64)
-    offset = none if f2.offset is None else f2.offset.astype(np.float64).ravel()
-    loss: Any = f2.loss
-    name, p0, p1 = loss.kernel
-    return DataView(
-        f2.n_terms * outputs,
-        X.shape[1] * outputs,
-        1,
-        False,
-        np.kron(X.astype(np.float64), np.eye(outputs)),
-        none,
-        none,
-        none,
-        f2.y.astype(np.float64).reshape(-1, 1),
-        weight,
-        offset,
-        False,
-        str(name),
-        float(p0),
-        float(p1),
-    )
-
-
-def data_view(f2: FiniteSum) -> DataView:
-    """Return the rows of a finite sum; nothing is copied."""
-    dtype = f2.dtype
-    n, outputs = f2.n_terms, 1 if f2.n_outputs is None else f2.n_outputs
-    y = np.ascontiguousarray(f2.y, dtype=dtype).reshape(n, -1)
-    none = np.empty(0, dtype)
-    weight, offset = (none if a is None else a for a in (f2.weight, f2.offset))
-    loss: Any = f2.loss
-    name, p0, p1 = loss.kernel
-    X, indptr, indices, entries = (
-        csr_parts(f2.X) if f2.storage == "csr" else (f2.X, none, none, none)
-    )
-    return DataView(
-        n,
-        f2.n_features,
-        outputs,
-        f2.storage == "csr",
-        X,
-        indptr,
-        indices,
-        entries,
-        y,
-        weight,
-        offset,
-        f2.intercept,
-        str(name),
-        float(p0),
-        float(p1),
-    )
