@@ -57,8 +57,10 @@ def _opened(path: str, rows: int) -> tuple[Any, Iterator[Any]]:
             f"reading {path} needs pyarrow; pip install 'stochadmm[parquet]'"
         ) from None
     kind = Path(path).suffix.lower()
+    with open(path, "rb") as begin:  # a name may end in anything where --format tells
+        is_parquet = kind in PARQUET or begin.read(4) == b"PAR1"
     try:
-        if kind in PARQUET:
+        if is_parquet:
             file = pyarrow.parquet.ParquetFile(path)
             schema, batches = file.schema_arrow, file.iter_batches(batch_size=rows)
         else:

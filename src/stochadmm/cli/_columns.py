@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ class Table:
         if rows.size:
             raise ValueError(
                 f"{what} of {self.path} has {rows.size} empty or infinite values, the first in "
-                f"row {self.first + rows[0] + 1}; fill or drop these rows"
+                f"row {self.first + rows[0] + 1}; fill or drop these rows (fit: --missing drop)"
             )
 
     def features(self, taken: Collection[str | None], drop: Collection[str]) -> list[str]:
@@ -101,15 +101,42 @@ class Table:
             raise ValueError(f"{self.path} has no column left beside the target; add some")
         return names
 
-    def notes(self, taken: Collection[str | None]) -> list[str]:
-        """Say which columns are left out though nobody has asked for it."""
-        return [
+    def complete(self, drop: Collection[str]) -> tuple[Table, int]:
+        """Return the rows without gaps, but in columns to drop, and how many others there are."""
+        kept = np.ones(self.n_rows, dtype=bool)
+        for name, values in self.columns.items():
+            if name not in {*drop, *self.aside} and values.dtype != bool:
+                kept &= values != "" if values.dtype == object else ~np.isnan(values)
+        X = self.matrix
+        if X is not None:
+            sums = np.asarray(X.sum(axis=1)).ravel()  # one that is NaN makes the sum NaN
+            kept &= ~np.isnan(sums)
+        if not kept.any():
+            raise ValueError(
+                f"every row of {self.path} has a missing value; leave the columns out that have "
+                "most of them, with --drop"
+            )
+        columns = {name: values[kept] for name, values in self.columns.items()}
+        left = replace(self, columns=columns, matrix=None if X is None else X[kept])
+        return left, int((~kept).sum())
+
+    def notes(self, taken: Collection[str | None], factors: Collection[str] = ()) -> list[str]:
+        """Say which columns are left out though nobody has asked for it, and which look odd.
+
+        ``factors`` are columns of which a user has said what they are.
+        """
+        found = [
             f"a column of {self.path} without a name, most likely an index, is left out"
             if not name
             else f"column {name!r} of {self.path}, the index of a pandas table, is left out"
             for name in self.aside
             if name not in taken
         ]
+        for name, values in self.columns.items():
+            if self.matrix is None and name not in {*taken, *self.aside, *factors}:
+                odd = oddity(values)
+                found += [f"column {name!r} of {self.path} {odd}"] if odd else []
+        return found
 
 
 @dataclass(frozen=True)
@@ -151,6 +178,31 @@ TRUTHS = {
 """Cells of a column of truths, as pyarrow knows them."""
 
 
+def oddity(values: Array) -> str:
+    """Say what is odd about a column: one value, a number for each row, numbers as text."""
+    n = len(values)
+    if n > 1 and (values == values[0]).all():
+        value = values[0] if values.dtype.kind in "Ob" else f"{values[0]:g}"
+        return f"has the value {value} in every row, and says nothing; leave it out with --drop"
+    if values.dtype == object:
+        cells = [cell for cell in values.tolist() if cell]
+        plain = [cell.strip("%€$£ ").replace(" ", "").replace("'", "") for cell in cells]
+        if cells and all(map(is_number, plain)):
+            return (
+                f"is text, though its cells look like numbers, such as {cells[0]!r}; write these "
+                "plainly, or leave it out with --drop"
+            )
+        if cells and all(is_number(cell.replace(",", ".", 1)) for cell in plain):
+            return (
+                f"is text, though its cells look like numbers with a decimal comma, such as "
+                f"{cells[0]!r}; --decimal , reads them"
+            )
+        return ""
+    if n >= 20 and values.dtype != bool and (np.abs(np.diff(values)) == 1).all():
+        return "numbers the rows, as an identifier; leave it out with --drop if it is one"
+    return ""
+
+
 def is_number(text: str) -> bool:
     """Say whether a cell is a number; ``1_000`` and digits of other scripts are text."""
     try:
@@ -169,14 +221,15 @@ def texts(cells: Sequence[str]) -> Array:
     return np.array([cell.strip() for cell in cells], dtype=object)
 
 
-def typed(cells: Sequence[str]) -> Array:
+def typed(cells: Sequence[str], decimal: str = ".") -> Array:
     """Return numbers or truths where every cell is one or empty, text otherwise.
 
     Columns are told as pyarrow does when a file is streamed: one model, one meaning of a file.
     """
     if not _is_plain(" ".join(cells)):
         return texts(cells)
-    for read in (float, _truth):
+    number: Any = float if decimal == "." else lambda cell: float(cell.replace(decimal, "."))
+    for read in (number, _truth):
         try:
             values = np.array([read(cell) if cell.strip() else np.nan for cell in cells])
         except ValueError:

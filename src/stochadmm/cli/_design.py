@@ -12,7 +12,7 @@ from scipy import sparse
 from stochadmm.base.protocols import Array
 from stochadmm.base.validation import is_sparse
 
-from ._columns import Expected, Table, as_texts, check_names, is_number
+from ._columns import Expected, Table, as_texts, check_names, is_number, oddity
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,9 @@ def _check_categories(table: Table, name: str, count: int, most: int, few: int =
     """Raise where a column names its rows: too many texts, or nearly as many as rows."""
     rows = table.n_rows
     if count > most or (count > few and count > rows / 2):
+        odd = oddity(table.columns[name])
+        if odd:
+            raise ValueError(f"column {name!r} of {table.path} {odd}")
         raise ValueError(
             f"column {name!r} of {table.path} has {count:,} different texts in {rows:,} rows, "
             "which are rather names than categories; leave it out with --drop, or encode it first"

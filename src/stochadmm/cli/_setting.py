@@ -16,6 +16,7 @@ from ._text import read_edges, read_groups
 
 CLASSIFIER_LOSSES = tuple(FOR_LABELS)
 LOSSES = (*CLASSIFIER_LOSSES, *FOR_NUMBERS)
+MISSING = ("error", "drop", "level", "mean")
 FEW = 20
 """Different whole numbers up to which a target may be labels, counts or amounts."""
 
@@ -38,12 +39,17 @@ class Asked:
     nominal: str = ""
     free: str = ""
     maps: str = ""
+    monotone: str = ""
     terms: str | None = None
     missing: str | None = None
     unseen: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a column in two places: an offset that is the target explains all of it."""
+        if self.missing not in (None, *MISSING):
+            raise ValueError(
+                f"--missing is {self.missing!r}, expected one of {', '.join(MISSING)}"
+            )
         roles = [(name, "--target") for name in self.targets]
         roles += [(self.weight or "", "--weight"), (self.offset or "", "--offset")]
         roles += [(self.exposure or "", "--exposure")]
@@ -155,6 +161,8 @@ class Setting:
             own["groups"] = {k: [place[name] for name in g] for k, g in own["groups"].items()}
         elif self._has_edges:
             own["graph"] = [(place[a], place[b], weight) for a, b, weight in own["graph"]]
+        if "monotone" in own:
+            own["monotone"] = {place[name]: sign for name, sign in own["monotone"].items()}
         return own
 
     @property
@@ -196,6 +204,10 @@ class Setting:
             self.estimator = "SparseLogisticClassifier" if self.classifies else "LassoRegressor"
         if self.graph is not None:
             self.estimator, self.options = f"GraphFused{role}", {"graph": self.graph}
+        signs = directions(asked.monotone)
+        if signs:
+            _check_names(list(signs), names, "--monotone")
+            self.options = self.options | {"monotone": signs}
 
 
 class TableSetting(Setting):
@@ -251,10 +263,12 @@ class TermSetting(TableSetting):
             )
         named = {name: listed(getattr(asked, name)) for name in ("ordered", "nominal", "free")}
         self.table = table
-        self.terms = terms_of(table, asked.terms, named, listed(asked.maps))
+        self.terms = terms_of(
+            table, asked.terms, named, listed(asked.maps), directions(asked.monotone)
+        )
         frame = frame_of(table, table.features(asked.taken, asked.dropped), self.terms)
         Setting.__init__(self, table.path, asked, loss, Design({}, 0), frame)
-        self.notes = table.notes([*asked.taken, *asked.dropped])
+        self.notes = table.notes([*asked.taken, *asked.dropped], set(self.terms))
         for name in named["ordered"]:
             if table.columns[name].dtype == object:
                 levels = sorted({str(value) for value in table.columns[name]} - {""})
@@ -276,7 +290,8 @@ class TermSetting(TableSetting):
                     f"--{name} and terms of columns exclude each other; pass one structure"
                 )
         self.estimator = "StructuredClassifier" if self.classifies else "StructuredRegressor"
-        rules = {"missing": asked.missing, "unseen": asked.unseen}
+        missing = None if asked.missing == "drop" else asked.missing
+        rules = {"missing": missing, "unseen": asked.unseen}
         self.options = {"terms": self.terms}
         self.options |= {name: rule for name, rule in rules.items() if rule is not None}
 
@@ -302,15 +317,27 @@ def names_of(classes: Any) -> list[str]:
 
 def prepare(table: Table, asked: Asked) -> TableSetting:
     """Check the options against a table in memory and choose the estimator."""
+    dropped = 0
+    if asked.missing == "drop":
+        table, dropped = table.complete(asked.dropped)
     values = [table.column(name, "target") for name in asked.targets]
     loss = asked.checked_loss("" if asked.loss else _default_loss(asked.targets, values[0]))
+    setting: TableSetting
     if asked.has_terms:
-        return TermSetting(table, asked, loss)
-    for name in ("missing", "unseen"):
-        if getattr(asked, name) is not None:
-            raise ValueError(f"--{name} is for models with terms, such as --nominal; leave it out")
-    design = Design.of(table, table.features(asked.taken, asked.dropped))
-    return TableSetting(table, asked, loss, design)
+        setting = TermSetting(table, asked, loss)
+    else:
+        for name, instead in (("missing", "--missing drop does without"), ("unseen", "omit it")):
+            given = getattr(asked, name)
+            if given not in (None, "error", "drop"):
+                raise ValueError(
+                    f"--{name} {given} is for models with terms, such as --nominal; {instead}"
+                )
+        design = Design.of(table, table.features(asked.taken, asked.dropped))
+        setting = TableSetting(table, asked, loss, design)
+    if dropped:
+        rows = table.n_rows + dropped
+        setting.notes.append(f"{dropped:,} of {rows:,} rows with missing values are left out")
+    return setting
 
 
 def _default_loss(targets: list[str], values: Any) -> str:
@@ -373,6 +400,18 @@ def _given_grid(text: str) -> Any:
             f"--grid is {text!r}, expected sizes such as 28x28 or 10x12x10, or a .npy mask"
         )
     return Grid(shape)
+
+
+def directions(text: str) -> dict[str, int]:
+    """Return 1 for the columns of ``age,power=decreasing`` that rise, -1 for those that fall."""
+    known = {"": 1, "increasing": 1, "decreasing": -1}
+    found = {}
+    for part in listed(text):
+        name, _, word = map(str.strip, part.partition("="))
+        if word not in known:
+            raise ValueError(f"--monotone is {part!r}, expected a column, or column=decreasing")
+        found[name] = known[word]
+    return found
 
 
 def together(given: list[str] | None, default: str = "") -> str:

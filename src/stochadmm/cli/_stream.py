@@ -17,7 +17,7 @@ from ._columns import check_names
 from ._design import Design
 from ._setting import FEW, Asked, Setting, check_offset, loss_for, prepare
 from ._tables import ARROW, LIBSVM, TEXT, files_of, heading, read_table
-from ._text import is_packed, kind_of
+from ._text import PLAIN, Dialect, is_packed
 
 GROWTH = {
     **dict.fromkeys(TEXT, 12),
@@ -42,13 +42,13 @@ def limit_of(memory: str) -> int:
         return 1 << 31
 
 
-def why_streamed(path: str, memory: str) -> str | None:
+def why_streamed(path: str, memory: str, dialect: Dialect = PLAIN) -> str | None:
     """Return why rows are read block by block; None for one file that fits into memory."""
     if path == "-":
         return None
     if Path(path).is_dir() or (has_magic(path) and not Path(path).is_file()):
         return f"{path} stands for a folder or several files, which are streamed"
-    kind = kind_of(path)
+    kind = dialect.kind_of(path)
     if kind == ".npy":
         return f"{path} is a .npy file, which is streamed"
     if kind not in GROWTH or not Path(path).is_file():
@@ -101,7 +101,12 @@ class StreamedSetting(Setting):
     streamed = True
 
     def __init__(self, path: str, asked: Asked, beyond: str) -> None:
-        for given, what in ((asked.has_terms, "terms need"), (asked.exposure, "--exposure needs")):
+        needs = {
+            "terms need": asked.has_terms,
+            "--exposure needs": asked.exposure,
+            "--missing needs": asked.missing,
+        }
+        for what, given in needs.items():
             if given:
                 raise ValueError(f"{beyond}; {what} rows in memory: one file, within --memory")
         if asked.graph == "glasso":
@@ -128,11 +133,16 @@ class StreamedSetting(Setting):
         return targets_of(self.X, most_classes=self.n_rows).classes
 
 
-def setting_of(data: str, asked: Asked, memory: str = HALF) -> Setting:
+def setting_of(data: str, asked: Asked, memory: str = HALF, dialect: Dialect = PLAIN) -> Setting:
     """Return rows in memory or in files, and the estimator of the options."""
-    beyond = why_streamed(data, memory)
+    beyond = why_streamed(data, memory, dialect)
     if beyond is None:
-        return prepare(read_table(data), asked)
+        return prepare(read_table(data, dialect=dialect), asked)
+    if dialect != PLAIN:
+        raise ValueError(
+            f"{beyond}; --sep, --decimal, --encoding and --format need rows in memory: one file, "
+            "within --memory"
+        )
     return StreamedSetting(data, asked, beyond)
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from . import _arrow, _text
 from ._columns import ANYTHING, Expected, Table
+from ._text import PLAIN, Dialect
 
-TEXT = {".csv": ",", ".tsv": "\t", ".txt": ","}
+TEXT = {".csv", ".tsv", ".txt"}
 ARROW = {*_arrow.PARQUET, ".feather", ".arrow", ".ipc"}
 LIBSVM = {".svm", ".libsvm", ".svmlight"}
 
 
-def read_table(path: str, expected: Expected = ANYTHING) -> Table:
+def read_table(path: str, expected: Expected = ANYTHING, dialect: Dialect = PLAIN) -> Table:
     """Read a file by the end of its name; ``-`` is CSV on standard input.
 
     CSV and TSV with a header, Parquet and Arrow files, libsvm text (text also as ``.gz``, ``.bz2``
@@ -24,9 +25,9 @@ def read_table(path: str, expected: Expected = ANYTHING) -> Table:
     """
     from . import _matrices
 
-    kind = _text.kind_of(path)
+    kind = dialect.kind_of(path)
     if path == "-" or kind in TEXT:
-        table = next(_text.chunks(path, TEXT.get(kind, ","), sys.maxsize, expected))
+        table = next(_text.chunks(path, sys.maxsize, expected, dialect))
     elif not Path(path).is_file():
         raise FileNotFoundError(f"{path} is not a file; name a table, or - for standard input")
     elif kind in ARROW and not _text.is_packed(path):
@@ -39,7 +40,7 @@ def read_table(path: str, expected: Expected = ANYTHING) -> Table:
         known = ", ".join(sorted([*TEXT, *ARROW, *LIBSVM, ".npz"]))
         raise ValueError(
             f"{path} ends in {Path(path).suffix!r}, expected one of {known}; text may be packed, "
-            "such as .csv.gz"
+            "such as .csv.gz; --format says what the name does not"
         )
     if not table.n_rows:
         raise ValueError(f"{path} has no rows; a header and at least one row are needed")
@@ -48,18 +49,23 @@ def read_table(path: str, expected: Expected = ANYTHING) -> Table:
 
 def heading(path: str) -> Table:
     """Return the columns of a text or Arrow file without rows; other files name none."""
-    kind = _text.kind_of(path)
+    kind = PLAIN.kind_of(path)
     if kind in ARROW:
         return _arrow.heading(path)
-    return _text.heading(path, TEXT[kind]) if kind in TEXT else Table(path, {})
+    return _text.heading(path) if kind in TEXT else Table(path, {})
 
 
-def read_chunks(path: str, rows: int = 1 << 16, expected: Expected = ANYTHING) -> Iterator[Table]:
+def read_chunks(
+    path: str,
+    rows: int = 1 << 16,
+    expected: Expected = ANYTHING,
+    dialect: Dialect = PLAIN,
+) -> Iterator[Table]:
     """Yield the rows of a file as tables of so many rows; other files come as one table."""
     for file in files_of(path):
-        kind = _text.kind_of(file)
+        kind = dialect.kind_of(file)
         if file == "-" or kind in TEXT:
-            yield from _text.chunks(file, TEXT.get(kind, ","), rows, expected)
+            yield from _text.chunks(file, rows, expected, dialect)
         elif kind in ARROW and not _text.is_packed(file) and Path(file).is_file():
             yield from _arrow.chunks(file, rows)
         elif kind == ".npy":
@@ -67,7 +73,7 @@ def read_chunks(path: str, rows: int = 1 << 16, expected: Expected = ANYTHING) -
 
             yield from _matrices.npy_chunks(path, file, rows, expected)
         else:
-            yield read_table(file, expected)
+            yield read_table(file, expected, dialect)
 
 
 def files_of(path: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +43,16 @@ KINDS = {
 
 
 def terms_of(
-    table: Table, file: str | None, named: Mapping[str, list[str]], maps: list[str]
+    table: Table,
+    file: str | None,
+    named: Mapping[str, list[str]],
+    maps: list[str],
+    signs: Mapping[str, int],
 ) -> dict[Any, Any]:
     """Return the term of every column that a file or an option names.
 
-    ``named`` has the columns of each kind, ``maps`` has texts ``column=file of edges``.
+    ``named`` has the columns of each kind, ``maps`` has texts ``column=file of edges``, ``signs``
+    the columns along which predictions may only rise (1) or fall (-1).
     """
     found: dict[Any, Any] = {} if file is None else _of_file(table, file)
     source = dict.fromkeys(found, "--terms")
@@ -68,6 +73,18 @@ def terms_of(
         if not mark or not path:
             raise ValueError(f"--map is {text!r}, expected column=file, such as zone=edges.csv")
         add(name.strip(), "--map", "map", path.strip())
+    for name, sign in signs.items():
+        values = table.column(name, "terms of --monotone")
+        term = found.get(name, known_terms.Free())
+        if isinstance(term, known_terms.Ordered):
+            found[name] = replace(term, increasing=sign > 0, decreasing=sign < 0)
+        elif isinstance(term, known_terms.Free) and values.dtype != object and not term.levels:
+            found[name] = replace(term, bounds=(0.0, None) if sign > 0 else (None, 0.0))
+        else:
+            raise ValueError(
+                f"--monotone names {name!r}, which is no number and has no order; name it in "
+                "--ordered too"
+            )
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv
 import gzip
 import io
@@ -12,6 +13,7 @@ import sys
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
@@ -29,10 +31,57 @@ DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)
 """Errors of reading what is compressed."""
 
 
-def kind_of(path: str) -> str:
-    """Return the end of a name that tells the format: ``.csv`` of ``rows.csv.gz``."""
-    name = Path(path)
-    return Path(name.stem if is_packed(path) else name).suffix.lower()
+FORMATS = {
+    "csv": ".csv",
+    "tsv": ".tsv",
+    "parquet": ".parquet",
+    "arrow": ".arrow",
+    "libsvm": ".svm",
+    "npz": ".npz",
+}
+"""The formats that ``--format`` names, by the end of a name."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file is written where the end of its name does not say it."""
+
+    sep: str = ""
+    """What divides fields; as the format has it by default."""
+    decimal: str = "."
+    encoding: str = "utf-8"
+    format: str = ""
+
+    def __post_init__(self) -> None:
+        sep = {"tab": "\t", "\\t": "\t", "space": " "}.get(self.sep, self.sep)
+        object.__setattr__(self, "sep", sep)
+        if len(sep) > 1 or sep == '"':
+            raise ValueError(f"--sep is {sep!r}, expected one character, tab or space")
+        if self.decimal not in (".", ","):
+            raise ValueError(f"--decimal is {self.decimal!r}, expected . or ,")
+        if self.format and self.format not in FORMATS:
+            raise ValueError(f"--format is {self.format!r}, expected one of {', '.join(FORMATS)}")
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise ValueError(
+                f"--encoding is {self.encoding!r}, which is not known; such are utf-8, latin-1 "
+                "and utf-16"
+            ) from None
+
+    def kind_of(self, path: str) -> str:
+        """Return the end of a name that tells the format: ``.csv`` of ``rows.csv.gz``."""
+        if self.format:
+            return FORMATS[self.format]
+        name = Path(path)
+        return Path(name.stem if is_packed(path) else name).suffix.lower()
+
+    def delimiter(self, path: str) -> str:
+        """Return what divides the fields of a file."""
+        return self.sep or ("\t" if self.kind_of(path) == ".tsv" else ",")
+
+
+PLAIN = Dialect()
 
 
 def is_packed(path: str) -> bool:
@@ -41,17 +90,19 @@ def is_packed(path: str) -> bool:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[TextIO]:
+def _opened(path: str, encoding: str) -> Iterator[TextIO]:
+    if codecs.lookup(encoding).name == "utf-8":
+        encoding = "utf-8-sig"
     if path == "-":
         given: Any = sys.stdin
-        given.reconfigure(encoding="utf-8-sig", newline="")  # as files are read, on any system
+        given.reconfigure(encoding=encoding, newline="")  # as files are read, on any system
         yield given
         return
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path} is not a file; name a table, or - for standard input")
     with opened_bytes(path) as file:
         try:
-            yield io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+            yield io.TextIOWrapper(file, encoding=encoding, newline="")
         except DAMAGED as error:
             raise ValueError(f"{path} cannot be read ({error}); is it damaged?") from error
 
@@ -62,12 +113,12 @@ def opened_bytes(path: str) -> Any:
     return opening(path, "rb")
 
 
-def _records(path: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+def _records(path: str, dialect: Dialect = PLAIN) -> Iterator[tuple[int, list[str]]]:
     """Yield the line where a record begins, and its cells; empty lines are left out."""
     line = 1
-    with _opened(path) as file:
+    with _opened(path, dialect.encoding) as file:
         # Strict: else a quote that is never closed makes one cell of the rest of the file.
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        reader = csv.reader(file, delimiter=dialect.delimiter(path), strict=True)
         try:
             for cells in reader:
                 if cells:
@@ -77,22 +128,24 @@ def _records(path: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]
             raise ValueError(
                 f"line {line} of {path} cannot be read as CSV ({error}); is a quote not closed?"
             ) from error
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
+            where = f" (byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
             raise ValueError(
-                f"{path} is not UTF-8 text (byte {error.start}); convert it, e.g. with iconv"
+                f"{path} is not {dialect.encoding.upper()} text{where}; name its encoding, such "
+                "as --encoding latin-1 (of tables), or convert it with iconv"
             ) from error
 
 
-def heading(path: str, delimiter: str) -> Table:
+def heading(path: str) -> Table:
     """Return a table without rows, for those that are streamed."""
-    names = _header(path, next(_records(path, delimiter), (1, []))[1], delimiter)
+    names = _header(path, next(_records(path), (1, []))[1], PLAIN.delimiter(path))
     return _table(path, names, [], ANYTHING)
 
 
-def chunks(path: str, delimiter: str, rows: int, expected: Expected) -> Iterator[Table]:
+def chunks(path: str, rows: int, expected: Expected, dialect: Dialect = PLAIN) -> Iterator[Table]:
     """Yield the rows of a file as tables of so many rows."""
-    records = _records(path, delimiter)
-    names = _header(path, next(records, (1, []))[1], delimiter)
+    records = _records(path, dialect)
+    names = _header(path, next(records, (1, []))[1], dialect.delimiter(path))
     kept: list[list[str]] = []
     done = 0
     for line, row in records:
@@ -103,11 +156,11 @@ def chunks(path: str, delimiter: str, rows: int, expected: Expected) -> Iterator
             )
         kept.append(row)
         if len(kept) == rows:
-            yield _table(path, names, kept, expected, done)
+            yield _table(path, names, kept, expected, done, dialect.decimal)
             done += rows
             kept = []
     if kept:
-        yield _table(path, names, kept, expected, done)
+        yield _table(path, names, kept, expected, done, dialect.decimal)
     elif not done:
         raise ValueError(f"{path} has no rows; a header and at least one row are needed")
 
@@ -116,22 +169,29 @@ def _header(path: str, cells: list[str], delimiter: str) -> list[str]:
     names = [name.strip() for name in cells]
     if not names:
         raise ValueError(f"{path} is empty; a header and at least one row are needed")
-    other = [word for mark, word in OTHERS.items() if mark != delimiter and mark in cells[0]]
+    other = [mark for mark in (*OTHERS, ",") if mark != delimiter and mark in cells[0]]
     if len(names) == 1 and other:  # a table of one column hardly has such a name
+        word = OTHERS.get(other[0], "commas")
+        option = "tab" if other[0] == "\t" else f"'{other[0]}'"
         raise ValueError(
-            f"{path} has one column, {names[0]!r}: its fields are divided by {other[0]}, expected "
-            f"{'tabs' if delimiter in OTHERS else 'commas'}; convert it (.tsv files have tabs)"
+            f"{path} has one column, {names[0]!r}: its fields are divided by {word}, expected "
+            f"{OTHERS.get(delimiter, 'commas')}; pass --sep {option}"
         )
     check_names(path, names)
     return names
 
 
 def _table(
-    path: str, names: list[str], rows: list[list[str]], expected: Expected, first: int = 0
+    path: str,
+    names: list[str],
+    rows: list[list[str]],
+    expected: Expected,
+    first: int = 0,
+    decimal: str = ".",
 ) -> Table:
     cells = zip(*rows, strict=True) if rows else [()] * len(names)
     columns = {
-        name: texts(cell) if name in expected.texts else typed(cell)
+        name: texts(cell) if name in expected.texts else typed(cell, decimal)
         for name, cell in zip(names, cells, strict=True)
     }
     return Table(path, columns, aside=("",) if "" in columns else (), first=first)

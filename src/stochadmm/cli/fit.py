@@ -12,6 +12,7 @@ import typer
 from ._messages import json_text, noted, shows_progress
 from ._model import SavedModel, check_place
 from ._setting import Asked, Setting, names_of, together
+from ._text import Dialect
 
 Target = Annotated[
     list[str] | None, typer.Option(help="Target column, y if absent; several with commas.")
@@ -25,13 +26,23 @@ Graph = Annotated[str | None, typer.Option(help="chain, or glasso to find edges 
 L1Ratio = Annotated[float | None, typer.Option(min=0, max=1, help="Share of the l1 norm.")]
 Weight = Annotated[str | None, typer.Option(help="Column of row weights.")]
 Offset = Annotated[str | None, typer.Option(help="Column added to the linear predictor.")]
+Monotone = Annotated[
+    list[str] | None, typer.Option(help="Predictions rise along these: a,b=decreasing.")
+]
+Sep = Annotated[str, typer.Option(help="What divides fields: ';', tab, space.")]
+Decimal = Annotated[str, typer.Option(help="Decimal mark: . or ,", show_default=False)]
+ENCODING = "Of text files, such as latin-1."
+Encoding = Annotated[str, typer.Option(help=ENCODING, show_default=False)]
+Format = Annotated[str, typer.Option("--format", help="csv, tsv, parquet, libsvm, npz, ...")]
+EPS = "Smallest over largest alpha tried."
+Eps = Annotated[float, typer.Option(help=EPS, show_default=False)]
 Exposure = Annotated[str | None, typer.Option(help="Column of exposures, such as years.")]
 Ordered = Annotated[list[str] | None, typer.Option(help="Factors whose neighbors may merge.")]
 Nominal = Annotated[list[str] | None, typer.Option(help="Factors of which any levels may merge.")]
 MAP = typer.Option("--map", help="Factor=file of pairs: neighbors may merge.")
 Free = Annotated[list[str] | None, typer.Option(help="Columns without a penalty, with commas.")]
 Terms = Annotated[str | None, typer.Option(help="File of terms, JSON or YAML: {age: ordered}.")]
-Missing = Annotated[str | None, typer.Option(help="Gaps beside terms: error, level or mean.")]
+Missing = Annotated[str | None, typer.Option(help="Gaps: error, drop, level or mean.")]
 Unseen = Annotated[str | None, typer.Option(help="New levels: error, base or mean.")]
 Standardize = Annotated[bool, typer.Option("--standardize", help="Scale the columns first.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -65,10 +76,16 @@ def fit(
     nominal: Nominal = None,
     map_: Annotated[list[str] | None, MAP] = None,
     free: Free = None,
+    monotone: Monotone = None,
     terms: Terms = None,
     missing: Missing = None,
     unseen: Unseen = None,
     drop: Drop = None,
+    sep: Sep = "",
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
+    format_: Format = "",
+    eps: Eps = 1e-3,
     standardize: Standardize = False,
     tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-4,
     max_seconds: Annotated[float | None, typer.Option(help="Limit in seconds.")] = None,
@@ -112,6 +129,7 @@ def fit(
         together(nominal),
         together(free),
         together(map_),
+        together(monotone),
         terms,
         missing,
         unseen,
@@ -119,12 +137,12 @@ def fit(
     if asked.has_terms and (l1_ratio is not None or standardize):
         unused = "--standardize" if l1_ratio is None else "--l1-ratio"
         raise ValueError(f"{unused} is for models without terms; leave it out")
-    setting = setting_of(data, asked, memory)
+    setting = setting_of(data, asked, memory, Dialect(sep, decimal, encoding, format_))
     options: dict[str, Any] = {"standardize": standardize, "tol": tol, "max_seconds": max_seconds}
     if l1_ratio is not None:
         options["l1_ratio"] = l1_ratio
     if alpha is None:
-        options |= {"cv": 5 if cv is None else cv, "one_standard_error": simplest}
+        options |= {"cv": 5 if cv is None else cv, "one_standard_error": simplest, "eps": eps}
     else:
         options["alpha"] = alpha
     more = {"checkpoint": checkpoint, "memory": None if memory == HALF else memory}

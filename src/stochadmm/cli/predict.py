@@ -15,19 +15,24 @@ from stochadmm.base.protocols import Array
 from ._messages import json_text
 from ._model import SavedModel
 from ._tables import read_chunks
-from ._text import write_table
+from ._text import Dialect, write_table
+from .fit import AsJson, Decimal, Encoding, Format, Sep
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Folder written by `stochadmm fit`.")],
     data: Annotated[str, typer.Argument(help="Table with the model's columns; - for stdin.")],
     out: Annotated[str, typer.Option(help="CSV file; - for standard output.")] = "-",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    sep: Sep = "",
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
+    format_: Format = "",
+    as_json: AsJson = False,
 ) -> None:
     """Predict the target of every row: a value, or a label with its probabilities."""
     saved = SavedModel.load(model)
     unseen: Counter[str] = Counter()
-    parts = _predicted(saved, data, unseen)
+    parts = _predicted(saved, data, unseen, Dialect(sep, decimal, encoding, format_))
     first = next(parts, None)
     if first is None:
         raise ValueError(f"{data} has no rows; at least one is needed")
@@ -49,9 +54,11 @@ def predict(
         )
 
 
-def _predicted(saved: SavedModel, data: str, unseen: Counter[str]) -> Iterator[dict[str, Array]]:
+def _predicted(
+    saved: SavedModel, data: str, unseen: Counter[str], dialect: Dialect
+) -> Iterator[dict[str, Array]]:
     """Yield predictions part by part, so that files of any size can be read."""
-    for table in read_chunks(data, expected=saved.design.expected):
+    for table in read_chunks(data, expected=saved.design.expected, dialect=dialect):
         unseen.update(saved.design.unseen(table))
         yield saved.predict(table)
 
