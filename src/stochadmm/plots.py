@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -350,7 +351,28 @@ def plot_comparison(found: Any, axes: Any) -> Any:
     return figure
 
 
-def plot_terms(panels: list[Any], ratio: bool, axes: Any = None) -> Any:
+class Panel(NamedTuple):
+    """What is drawn of one term."""
+
+    name: str
+    levels: Sequence[str]
+    coef: Any
+    """Against the base; of an interaction a matrix."""
+    joined: bool = False
+    """Whether the levels have an order."""
+    before: Any = None
+    """Coefficients before a refit."""
+    mass: Any = None
+    """Exposure of every level."""
+    others: Sequence[str] = ()
+    """Levels of the second factor of an interaction."""
+    places: Any = None
+    """(k, 2) coordinates on a map, NaN where there are none."""
+    edges: Any = None
+    """Pairs of levels that are neighbors on the map."""
+
+
+def plot_terms(panels: Sequence[Panel], ratio: bool, axes: Any = None) -> Any:
     """Draw coefficients or relativities of the levels of terms, with the exposure behind them."""
     import matplotlib.pyplot as plt
 
@@ -366,27 +388,94 @@ def plot_terms(panels: list[Any], ratio: bool, axes: Any = None) -> Any:
     axes = np.ravel(axes)
     if len(axes) != len(panels):
         raise ValueError(f"axes has {len(axes)} panels, expected {len(panels)}: one per factor")
-    for ax, (name, levels, joined, coef, dots, mass) in zip(axes, panels, strict=True):
-        place = np.arange(len(levels))
-        values, points = (None if v is None else np.exp(v) if ratio else v for v in (coef, dots))
-        if mass is not None:
-            behind = ax.twinx()
-            behind.bar(place, mass, width=0.9, color="0.9", zorder=0)
-            behind.set(yticks=[], ylim=(0.0, 3.0 * float(np.max(mass, initial=1e-300))))
-            ax.set_zorder(behind.get_zorder() + 1)
-            ax.patch.set_visible(False)
-        if joined:
-            ax.step(place, values, where="mid", color="C0", linewidth=2)
+    for ax, panel in zip(axes, panels, strict=True):
+        if panel.others:
+            _draw_cells(ax, panel, ratio)
+        elif panel.places is not None:
+            _draw_map(ax, panel, ratio)
         else:
-            ax.plot(place, values, "o", color="C0", markersize=5)
-        if points is not None:
-            ax.plot(place, points, ".", color="C1", markersize=4, label="with the penalty")
-            if ax is axes[0]:
-                ax.legend(frameon=False, fontsize="small")
-        ax.axhline(1.0 if ratio else 0.0, color="0.5", linewidth=0.8)
-        shown = place[:: -(-len(place) // 12)]
-        ax.set_xticks(shown, [levels[i] for i in shown])
-        long = max((len(levels[i]) for i in shown), default=0) > 3
-        ax.tick_params(axis="x", labelrotation=45 if long else 0)
-        ax.set(title=name, ylabel="relativity" if ratio else "coefficient")
+            _draw_levels(ax, panel, ratio)
+        ax.set_title(panel.name)
+    first = next((ax for ax in axes if ax.get_legend_handles_labels()[0]), None)
+    if first is not None:
+        first.legend(frameon=False, fontsize="small")
     return list(axes)
+
+
+def _draw_levels(ax: Any, panel: Panel, ratio: bool) -> None:
+    """Draw steps of ordered levels, points of others, with the exposure as bars."""
+    place = np.arange(len(panel.levels))
+    values, before = (
+        None if v is None else np.exp(v) if ratio else v for v in (panel.coef, panel.before)
+    )
+    if panel.mass is not None:
+        behind = ax.twinx()
+        behind.bar(place, panel.mass, width=0.9, color="0.9", zorder=0)
+        behind.set(yticks=[], ylim=(0.0, 3.0 * float(np.max(panel.mass, initial=1e-300))))
+        ax.set_zorder(behind.get_zorder() + 1)
+        ax.patch.set_visible(False)
+    if panel.joined:
+        ax.step(place, values, where="mid", color="C0", linewidth=2)
+    else:
+        ax.plot(place, values, "o", color="C0", markersize=5)
+    if before is not None:
+        ax.plot(place, before, ".", color="C1", markersize=4, label="with the penalty")
+    ax.axhline(1.0 if ratio else 0.0, color="0.5", linewidth=0.8)
+    _name_levels(ax.xaxis, panel.levels)
+    ax.set_ylabel("relativity" if ratio else "coefficient")
+
+
+def _name_levels(axis: Any, levels: Sequence[str]) -> None:
+    """Name at most twelve levels along an axis."""
+    shown = range(0, len(levels), -(-len(levels) // 12) or 1)
+    axis.set_ticks(list(shown), [levels[i] for i in shown])
+    if axis.axis_name == "x" and max((len(levels[i]) for i in shown), default=0) > 3:
+        axis.set_tick_params(labelrotation=45)
+
+
+def _colored(values: Any, ratio: bool) -> dict[str, Any]:
+    """Return colors with white at the base."""
+    from matplotlib import colors
+
+    if ratio:
+        far = float(np.exp(np.abs(np.log(values)).max(initial=1e-3)))
+        return {"cmap": "RdBu_r", "norm": colors.LogNorm(1 / far, far)}
+    far = float(np.abs(values).max(initial=1e-3))
+    return {"cmap": "RdBu_r", "norm": colors.Normalize(-far, far)}
+
+
+def _draw_cells(ax: Any, panel: Panel, ratio: bool) -> None:
+    """Draw the cells of an interaction as an image."""
+    values = np.exp(panel.coef) if ratio else panel.coef
+    image = ax.imshow(values, aspect="auto", origin="lower", **_colored(values, ratio))
+    _name_levels(ax.xaxis, panel.others)
+    _name_levels(ax.yaxis, panel.levels)
+    _draw_scale(ax, image, ratio)
+
+
+def _draw_map(ax: Any, panel: Panel, ratio: bool) -> None:
+    """Draw levels where they lie, colored, with the edges between neighbors."""
+    values = np.exp(panel.coef) if ratio else panel.coef
+    ends = panel.places[panel.edges]
+    gaps = np.full((len(ends), 1, 2), np.nan)  # one line, broken between edges
+    line = np.concatenate([ends, gaps], axis=1).reshape(-1, 2)
+    ax.plot(*line.T, color="0.8", linewidth=0.6, zorder=0)
+    size = float(np.clip(4000 / max(len(values), 1), 8, 120))
+    points = ax.scatter(
+        *panel.places.T,
+        c=values,
+        s=size,
+        edgecolors="0.4",
+        linewidths=0.3,
+        **_colored(values, ratio),
+    )
+    ax.set(xticks=[], yticks=[], aspect="equal")
+    _draw_scale(ax, points, ratio)
+
+
+def _draw_scale(ax: Any, colored: Any, ratio: bool) -> None:
+    bar = ax.figure.colorbar(colored, ax=ax, label="relativity" if ratio else "coefficient")
+    if ratio:  # few powers of ten are within reach
+        marks = np.geomspace(colored.norm.vmin, colored.norm.vmax, 5)
+        bar.set_ticks(marks.tolist(), labels=[f"{mark:.2g}" for mark in marks])
+        bar.minorticks_off()

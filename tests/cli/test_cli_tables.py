@@ -467,7 +467,9 @@ def test_rows_of_later_parts_are_counted_from_the_beginning(run, rows, tmp_path,
     from stochadmm.cli import _tables, predict
 
     monkeypatch.setattr(
-        predict, "read_chunks", lambda path, expected: _tables.read_chunks(path, 10, expected)
+        predict,
+        "read_chunks",
+        lambda path, expected, dialect: _tables.read_chunks(path, 10, expected, dialect),
     )
     columns["a"][37] = None
     csv_of(tmp_path / "t.csv", columns)

@@ -448,3 +448,72 @@ def test_arrays_have_numbered_columns():
         warnings.simplefilter("error")
         model.fit(X, frame["claims"])
     assert list(model.level_map_) == [0] and model.predict(X).shape == (400,)
+
+
+def test_a_search_keeps_the_order_of_categories():
+    rng = np.random.default_rng(0)
+    names = ["low", "middle", "high"]
+    column = pd.Categorical(rng.choice(names, 300), ["none", *names], ordered=True)
+    frame = pd.DataFrame({"a": column, "b": column})
+    y = np.array([0.0, 0.0, 1.0, 2.0])[column.codes] + 0.1 * rng.normal(size=300)
+    terms = {"a": T.Ordered(increasing=True), "b": T.Free()}
+    model = sa.StructuredRegressorCV(terms=terms, alphas=3, cv=3).fit(frame, y)
+    assert list(model.level_map_["a"]) == ["none", *names]
+    assert list(model.level_map_["b"]) == names
+
+
+@pytest.mark.parametrize("base", [None, "d"])
+@pytest.mark.parametrize("term", [T.Nominal, T.Sparse])
+def test_standard_errors_are_those_of_differences_to_the_base(base, term):
+    sm = pytest.importorskip("statsmodels.api")
+    frame = motor()
+    model = fitted(
+        frame, alpha=1e-9, terms={"brand": term(base=base)}, remainder="drop", refit=True
+    )
+    table = model.table_.set_index("class")
+    first = table.index[table["is_base"]][0]
+    others = [b for b in "abcd" if b != first]
+    X = np.column_stack([np.ones(len(frame)), *(frame["brand"] == b for b in others)])
+    theirs = sm.GLM(
+        frame["claims"], X.astype(float), family=sm.families.Poisson(), exposure=frame["years"]
+    ).fit(tol=1e-12)
+    np.testing.assert_allclose(table.loc[others, "coefficient"], theirs.params[1:], atol=1e-5)
+    np.testing.assert_allclose(table.loc[others, "standard_error"], theirs.bse[1:], rtol=1e-4)
+    assert table.loc[first, "standard_error"] == 0
+
+
+def test_the_null_model_of_a_refit_has_a_table():
+    frame = motor(300)[["age", "claims"]]
+    model = sa.StructuredRegressor(10.0, terms={"age": T.Ordered()}, refit=True, loss="poisson")
+    model.fit(frame, "claims")
+    assert list(model.table_["class"]) == ["18..29"] and model.table_["standard_error"][0] == 0
+
+
+def test_merged_bins_are_named_by_their_ends():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.uniform(0, 100, 900)})
+    y = np.select([frame["size"] < 40, frame["size"] < 60], [0.0, 1.0], 2.0)
+    term = T.Ordered(bins=list(range(10, 100, 10)))
+    model = sa.StructuredRegressor(0.05, terms={"size": term}).fit(frame, y)
+    assert list(model.table_["class"]) == ["below 40", "40 to 60", "from 60"]
+
+
+def test_pictures_have_a_panel_for_every_factor():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    frame = motor(600)
+    points = np.array([[0, 0], [1, 0], [2, 1], [1, 2], [0, 1]])
+    terms = TERMS | {
+        "zone": T.Map.from_points([1, 2, 3, 4, 5], points),
+        ("age", "brand"): T.Grid(),
+    }
+    model = fitted(frame, terms=terms, refit=True)
+    axes = model.plot_terms()
+    assert [ax.get_title() for ax in axes] == ["age", "brand", "zone", "fuel", "age x brand"]
+    age, _, zone, _, cells = axes
+    steps = age.lines[0].get_ydata()
+    table = model.table_.set_index(["term", "class"])["relativity"]
+    own = [table["age", model.level_map_["age"][str(a)]] for a in range(18, 30)]
+    np.testing.assert_allclose(steps, own)
+    np.testing.assert_array_equal(zone.collections[0].get_offsets(), points)
+    assert cells.images[0].get_array().shape == (12, 4)
+    pyplot.close("all")

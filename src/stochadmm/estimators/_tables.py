@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..base.capabilities import Has, offers
 from ..base.files import write_rows
 from ..base.protocols import Array
+from ..plots import Panel
 from ..run.result import Result
+from ..terms._blocks import bin_name
 from ..terms._columns import as_frame
 from ._design import Part
 
@@ -156,7 +159,8 @@ class Tables:
     def plot_terms(self: Any, axes: Any = None) -> Any:
         """Draw one panel per term: relativities, with the exposure behind them (matplotlib).
 
-        Steps of ordered factors, bars of others; points are the levels before they were refitted.
+        Steps of ordered factors, points of others, images of interactions, and maps of
+        ``Map.from_points``. Small points are the levels before they were refitted.
 
         Parameters
         ----------
@@ -172,19 +176,32 @@ class Tables:
         check_is_fitted(self)
         return plot_terms(self._panels(), _relative(self), axes)
 
-    def _panels(self: Any) -> list[Any]:
+    def _panels(self: Any) -> list[Panel]:
         """Return what is drawn of every term with levels."""
         self._one_output()
         panels = []
         for part in self._design.parts:
-            if part.block.base is None or len(part.columns) > 1:
+            if part.block.base is None:
                 continue
-            coef = _relative_to_base(part, _flat(self.coef_))
+            coef, block = _relative_to_base(part, _flat(self.coef_)), part.block
+            if len(part.columns) > 1:
+                names = [one.levels.names for one in (block.encoder.first, block.encoder.second)]
+                cells = coef.reshape(len(names[0]), len(names[1]))
+                panels.append(Panel(part.label, names[0], cells, others=names[1]))
+                continue
             before = getattr(self, "penalized_coef_", None)
             dots = None if before is None else _relative_to_base(part, _flat(before))
-            panels.append(
-                (part.label, part.block.names, part.block.joined, coef, dots, part.block.mass)
-            )
+            panel = Panel(part.label, block.names, coef, block.joined, dots, block.mass)
+            points = getattr(part.term, "points", None)
+            if points is not None:
+                nowhere = (np.nan, np.nan)
+                places = [points.get(level, nowhere) for level in block.encoder.levels.values]
+                panel = panel._replace(
+                    coef=coef[: len(places)],
+                    places=np.array(places),
+                    edges=part.term._pairs(block.encoder.levels),
+                )
+            panels.append(panel)
         return panels
 
     def _found(self: Any) -> list[str]:
@@ -234,12 +251,15 @@ def class_names(part: Part, labels: Array) -> list[str]:
     A list of many is the first of them and how many more there are.
     """
     names = []
+    cuts: Any = getattr(getattr(part.block.encoder, "levels", None), "cuts", None)
     for label in range(int(labels.max()) + 1):
         members = np.flatnonzero(labels == label)
         levels = [part.block.names[code] for code in members]
         whole = len(members) == members[-1] - members[0] + 1
         if part.block.joined and whole and len(members) > 1:
-            names.append(f"{levels[0]}..{levels[-1]}")
+            binned = cuts is not None and members[-1] <= len(cuts)
+            span = f"{levels[0]}..{levels[-1]}"
+            names.append(bin_name(cuts, members[0], members[-1]) if binned else span)
         elif len(levels) > 6:
             names.append(", ".join(levels[:5]) + f" and {len(levels) - 5} more")
         else:
@@ -251,10 +271,11 @@ def _rows(model: Any) -> list[dict[str, Any]]:
     """Return the rows of the table."""
     rows: list[dict[str, Any]] = []
     coef, ratio = _flat(model.coef_), _relative(model)
-    each = zip(model._design.parts, model._one_output(), model._observed, strict=True)
-    for part, labels, totals in each:
+    parts = model._design.parts
+    all_errors = model._errors or [None] * len(parts)
+    each = zip(parts, model._one_output(), model._observed, all_errors, strict=True)
+    for part, labels, totals, errors in each:
         own = _relative_to_base(part, coef)
-        errors = None if model._errors is None else part.spread(model._errors)
         base = part.block.base
         names = [part.label] if base is None else class_names(part, labels)
         for label, name in enumerate(names):
@@ -302,13 +323,18 @@ def _case(column: str, levels: Any, coef: Array) -> str:
     return "CASE" + "".join(missing + when) + " END"
 
 
-def standard_errors(fitting: Any, space: Any, second: Result) -> Array:
-    """Return the standard errors of coefficients after a refit, by the observed information.
+def standard_errors(
+    fitting: Any, basis: Any, second: Result, parts: Sequence[Part]
+) -> list[Array]:
+    """Return for every term the standard errors of its levels against the base after a refit.
 
-    Those of classes found on the same rows do not say how sure the classes are.
+    They are those of the observed information; classes that were found on the same rows are taken
+    as given.
     """
-    data = fitting.data
-    Z: Any = sparse.csr_array(sparse.csr_array(data.X) @ sparse.csr_array(space.basis))
+    if not basis.shape[1]:  # the null model
+        return [np.zeros(len(part.block.names)) for part in parts]
+    data, basis = fitting.data, sparse.csr_array(basis)
+    Z: Any = sparse.csr_array(sparse.csr_array(data.X) @ basis)
     inner = second.coef
     if data.intercept:
         Z = sparse.hstack([Z, sparse.csr_array(np.ones((Z.shape[0], 1)))], format="csr")
@@ -318,10 +344,14 @@ def standard_errors(fitting: Any, space: Any, second: Result) -> Array:
     curvature = weight * data.loss.curvature(z, data.y)
     H = (Z.T @ (sparse.diags_array(curvature) @ Z)).toarray()
     covariance = np.linalg.pinv(H, hermitian=True) * _dispersion(data, z, weight, Z.shape[1])
-    basis = sparse.csr_array(space.basis).toarray()
-    inner_part = covariance[: basis.shape[1], : basis.shape[1]]
-    variance = np.einsum("ij,jk,ik->i", basis, inner_part, basis)
-    return np.asarray(np.sqrt(np.maximum(variance, 0.0)) / data.scale)
+    covariance = covariance[: basis.shape[1], : basis.shape[1]]
+    coordinates, found = basis.toarray() / data.scale[:, None], []
+    for part in parts:
+        own = part.spread(coordinates)
+        own = own if part.block.base is None else own - own[part.block.base]
+        variance = np.einsum("ij,jk,ik->i", own, covariance, own)
+        found.append(np.sqrt(np.maximum(variance, 0.0)))
+    return found
 
 
 def _dispersion(data: Any, z: Array, weight: Array, parameters: int) -> float:

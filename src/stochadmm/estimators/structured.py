@@ -266,9 +266,10 @@ class Structured(Tables, StructuredModel):
     def _refit(self, fitting: Fitting, result: Result, budget: Budget) -> None:
         super()._refit(fitting, result, budget)
         self._errors = None
-        if float(self.refit) == 1 and self.coef_.ndim == 1:
-            space = self._space(fitting, result)
-            self._errors = standard_errors(fitting, space, self.refit_result_)
+        whole = float(self.refit) == 1 and np.size(self.intercept_) == 1
+        if whole and not getattr(self, "_fits_part", False):  # folds have no table
+            basis = self._space(fitting, result).basis
+            self._errors = standard_errors(fitting, basis, self.refit_result_, self._design.parts)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the encoded columns, one per coefficient.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -145,14 +144,15 @@ def levels_of(
             cuts = np.unique(inner[inner > numbers.min(initial=np.inf)])
         else:
             cuts = np.unique(np.asarray(bins, dtype=np.float64))
-        return Levels(column.name, (), cuts, low, high, own, (*_bin_names(cuts), *extra))
+        names = [bin_name(cuts, code, code) for code in range(len(cuts) + 1)]
+        return Levels(column.name, (), cuts, low, high, own, (*names, *extra))
     values: list[Any]
-    if column.name in setting.declared:
+    if column.categories is not None and not with_rows:
+        values = list(column.categories)
+    elif column.name in setting.declared:
         values = list(setting.declared[column.name])
         if column.kind == "number":
             values = np.unique(np.clip(values, low, high)).tolist()
-    elif column.categories is not None and not with_rows:
-        values = list(column.categories)
     else:
         values = distinct(column, low, high)
     names = [f"{v:.15g}" if isinstance(v, float) else str(v) for v in values]
@@ -169,12 +169,12 @@ def distinct(column: Column, lower: float = -np.inf, upper: float = np.inf) -> l
     return list(np.unique(np.clip(found, lower, upper)).tolist())
 
 
-def _bin_names(cuts: Array) -> list[str]:
-    ends = [f"{cut:g}" for cut in cuts]
-    if not ends:
-        return ["all"]
-    inner = [f"{low} to {high}" for low, high in itertools.pairwise(ends)]
-    return [f"below {ends[0]}", *inner, f"from {ends[-1]}"]
+def bin_name(cuts: Array, first: int, last: int) -> str:
+    """Return the name of neighboring bins."""
+    if first == 0:
+        return "all" if last == len(cuts) else f"below {cuts[last]:g}"
+    low = f"{cuts[first - 1]:g}"
+    return f"from {low}" if last == len(cuts) else f"{low} to {cuts[last]:g}"
 
 
 # ---------------------------------------------------------------- encoders

@@ -30,7 +30,9 @@ class Column:
 
     @cached_property
     def coded(self) -> tuple[list[Any], Array]:
-        """The different values, sorted, and for every row the number of its own; -1 if missing.
+        """The different values in their order, and for every row the number of its own, or -1.
+
+        The order is that of the categories, where the column has one.
 
         Found once: levels, codes and the columns of X all need them.
         """
@@ -42,7 +44,7 @@ class Column:
         if self.missing.any():
             found = list(dict.fromkeys(self.values[~self.missing].tolist()))
         try:
-            found.sort()
+            found.sort(key=None if self.categories is None else self.categories.index)
         except TypeError:
             found.sort(key=lambda value: (type(value).__name__, str(value)))
         number.update((value, code) for code, value in enumerate(found))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -284,6 +284,8 @@ class Map(Fused):
     ----------
     edges : sequence of pairs
         Pairs of levels that are neighbors.
+    points : mapping, optional
+        Coordinates ``(x, y)`` of levels, for pictures.
     {factor}
 
     Examples
@@ -294,6 +296,7 @@ class Map(Fused):
     """
 
     edges: tuple[tuple[Any, Any], ...] = ()
+    points: Mapping[Any, tuple[float, float]] | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -326,7 +329,12 @@ class Map(Fused):
         from scipy.spatial import Delaunay
 
         points = np.asarray(points, dtype=np.float64)
-        names = np.asarray(levels, dtype=object)
+        names = np.asarray(levels, dtype=object).tolist()
+        if points.shape != (len(names), 2):
+            raise ValueError(
+                f"points have the shape {points.shape}, expected two coordinates for each of "
+                f"{len(names)} levels"
+            )
         places, which = np.unique(points, axis=0, return_inverse=True)
         which = np.ravel(which)
         edges: set[tuple[int, int]] = set()
@@ -340,7 +348,8 @@ class Map(Fused):
             edges.add((int(firsts[0][0]), int(firsts[1][0])))
         for same in firsts:
             edges.update((int(same[0]), int(other)) for other in same[1:])
-        return cls(tuple((names[a], names[b]) for a, b in sorted(edges)), **options)
+        pairs = tuple((names[a], names[b]) for a, b in sorted(edges))
+        return cls(pairs, dict(zip(names, map(tuple, points.tolist()), strict=True)), **options)
 
     def _learned(self, columns: Columns, setting: Setting) -> Levels:
         """Return the levels with rows, and those of the map that are declared categories."""
