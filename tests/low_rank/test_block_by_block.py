@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 
 import stochadmm as sa
-from stochadmm.low_rank import BlockOptions, BlockwiseLoss, CurvedLoss, read
-from stochadmm.solvers import LowRankNewton, LowRankNewtonOptions
+from stochadmm.low_rank import BlockwiseLoss, CurvedLoss, most_pairs, read
+from stochadmm.solvers import LowRankNewton
 
-ALWAYS = LowRankNewton(
-    LowRankNewtonOptions(blocks=BlockOptions(most_predictions=0, numbers=1 << 12), block_steps=3)
-)
+ALWAYS = LowRankNewton(most_predictions=0, block_numbers=1 << 12, block_steps=3)
 
 
 def rows_and_labels(seed=0, n=700, d=12, outputs=6):
@@ -56,7 +54,7 @@ def test_a_point_that_is_added_up_is_the_point(weighted):
     problem = stated(X, y, sa.L1(0.01), sample_weight=weight)
     form, W = read(problem), 0.3 * np.random.default_rng(2).standard_normal((12, 6))
     kept = CurvedLoss(problem.f2, form.rows, form.free)
-    added = BlockwiseLoss(problem.f2, form.rows, form.free, BlockOptions(numbers=1 << 12))
+    added = BlockwiseLoss(problem.f2, form.rows, form.free, 1 << 12)
     a, b = kept.at(W), added.at(W)
     assert b.value == pytest.approx(a.value, rel=1e-14)
     np.testing.assert_allclose(b.gradient, a.gradient, atol=1e-15)
@@ -112,10 +110,10 @@ def test_no_array_of_all_predictions_is_made(tmp_path):
     X, y = rows_and_labels(6, n, 20, outputs)
     X = as_map(tmp_path, X)
     problem, one = stated(X, y, sa.L1(0.002)), 4 * n * outputs
-    options = replace(ALWAYS.options, blocks=BlockOptions(0, 1 << 14))
+    solver = replace(ALWAYS, block_numbers=1 << 14)
     tracemalloc.start()
     try:
-        found = sa.minimize(problem, LowRankNewton(options), stop=sa.Gap(1e-3))
+        found = sa.minimize(problem, solver, stop=sa.Gap(1e-3))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -126,7 +124,7 @@ def test_no_array_of_all_predictions_is_made(tmp_path):
 def test_the_memory_is_that_of_some_models_in_single_precision(tmp_path):
     X, y = rows_and_labels(11, 3000, 300, 200)
     problem = stated(as_map(tmp_path, X), y, sa.L1(1e-3), a=1e-2)
-    solver = LowRankNewton(replace(ALWAYS.options, blocks=BlockOptions(0, 1 << 17)))
+    solver = replace(ALWAYS, block_numbers=1 << 17)
     given = {"checkpoint": tmp_path / "run", "checkpoint_every": 0}
     tracemalloc.start()
     try:
@@ -135,7 +133,7 @@ def test_the_memory_is_that_of_some_models_in_single_precision(tmp_path):
     finally:
         tracemalloc.stop()
     assert found.n_passes > 8  # several epochs: the state before each is kept
-    size, pairs = 300 * 200, solver.options.newton.metric.pairs(300 * 200)
+    size, pairs = 300 * 200, most_pairs(300 * 200)
     # models in single precision, two squares of the columns, three blocks; a bound holds the
     # multipliers of both norms twice in float64
     assert peak <= 4 * ((50 + 4 * pairs + 8) * size + 2 * 300**2 + 3 * (1 << 17))

@@ -10,7 +10,7 @@ from scipy import sparse
 import stochadmm as sa
 from stochadmm.low_rank import Form, SingularValueThreshold, moments, read, reduced
 from stochadmm.low_rank.bound import ball_maximum
-from stochadmm.solvers import LowRankGram, LowRankGramOptions
+from stochadmm.solvers import LowRankGram
 
 N, D, C = 60, 8, 5
 A, B = 0.15, 0.06
@@ -136,7 +136,7 @@ def test_every_bound_on_the_way_is_below_the_optimum():
     bounds = []
     sa.minimize(
         problem(X, Y),
-        LowRankGram(LowRankGramOptions(inner=5)),
+        LowRankGram(inner=5),
         stop=sa.Gap(1e-9),
         max_passes=300,
         callback=lambda record, _: bounds.append(record.objective - record.gap),
@@ -254,7 +254,7 @@ def test_a_warm_start_needs_fewer_iterations():
 
 def test_a_run_goes_on_where_it_stopped():
     X, Y = data(12, n=200, d=20, outputs=12)
-    method = LowRankGram(LowRankGramOptions(inner=20))
+    method = LowRankGram(inner=20)
     whole = sa.minimize(problem(X, Y), method, stop=sa.Gap(1e-9))
     part = sa.minimize(problem(X, Y), method, stop=sa.Gap(1e-9), max_passes=3)
     rest = sa.minimize(problem(X, Y), method, stop=sa.Gap(1e-9), resume=part)
@@ -373,7 +373,7 @@ def test_an_iteration_at_rest_has_the_zeros_and_rank_of_one_that_went_on(seed, a
     B = rng.standard_normal((d, 2)) @ rng.standard_normal((2, k))
     B[rng.random(d) < 0.5] = 0
     Y = X @ B + rng.standard_normal((n, k))
-    on = LowRankGram(LowRankGramOptions(rest=0.0))
+    on = LowRankGram(rest=0.0)
     found, longer = (sa.SparseLowRankRegressor(alpha, solver=s).fit(X, Y) for s in ("auto", on))
     assert found.rank_ == longer.rank_
     np.testing.assert_array_equal(found.coef_ == 0, longer.coef_ == 0)

@@ -13,14 +13,12 @@ from stochadmm.low_rank import (
     Bounds,
     CurvedLoss,
     Diagonal,
-    DualOptions,
     Fista,
-    FistaOptions,
     Kronecker,
     read,
 )
 from stochadmm.low_rank.dual import shrunk, split
-from stochadmm.solvers import LowRankNewton, LowRankNewtonOptions
+from stochadmm.solvers import LowRankNewton
 
 A, B = 0.03, 0.01
 METHOD = "low-rank-newton"
@@ -173,7 +171,7 @@ def test_accelerated_steps_certify_themselves_with_bounds_below_the_optimum(kind
     best = sa.minimize(problem, METHOD, stop=sa.Gap(1e-9), max_passes=1e5).objective
     form = read(problem)
     loss = CurvedLoss(problem.f2, form.rows, form.free)
-    run = Fista(Bounds.of(problem, loss, form), FistaOptions(), DualOptions())
+    run = Fista(Bounds.of(problem, loss, form))
     run.begin(np.zeros((20, 4)), None, no_subgradients(form, (20, 4)))
     done = False
     for _ in range(2000):
@@ -320,8 +318,7 @@ def test_the_prox_of_the_sum_is_optimal_though_held_rows_are_left_out(kind):
     problem = stated(*classes(15), kind=kind, a=a, b=b)
     form = read(problem)
     loss = CurvedLoss(problem.f2, form.rows, form.free)
-    options = FistaOptions(rounds=5000, accuracy=0.0)
-    run = Fista(Bounds.of(problem, loss, form), options, DualOptions())
+    run = Fista(Bounds.of(problem, loss, form), rounds=5000, accuracy=0.0)
     T = with_held_rows(np.random.default_rng(5), (6, 4), kind, b / L, held)
     run.begin(np.zeros((6, 4)), None, no_subgradients(form, (6, 4)))
     run.L = L
@@ -400,7 +397,7 @@ def by_scaling(problem, W, kind):
 def test_a_run_that_a_limit_ends_has_a_bound_of_its_last_point(kind, limit, cheap):
     problem = stated(*classes(), kind)
     best = sa.minimize(problem, METHOD, stop=sa.Gap(1e-10))
-    few = LowRankNewton(LowRankNewtonOptions(steps=2, cheap_steps=4, cheap=cheap))
+    few = LowRankNewton(steps=2, cheap_steps=4, cheap=cheap)
     ended = sa.minimize(problem, few, stop=sa.Gap(1e-10), **limit)
     assert ended.status in (sa.Status.MAX_TIME, sa.Status.MAX_PASSES)
     lower = ended.objective - ended.gap

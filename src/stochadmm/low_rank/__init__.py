@@ -8,35 +8,22 @@ from .dual import Bounds, shrunk
 from .eigenbasis import EigenQuadratic, reduced
 from .fista import Fista
 from .form import Form, NotLowRank, read, why_not
-from .metric import Diagonal, Kronecker, Metric
+from .metric import Diagonal, Kronecker, Metric, most_pairs
 from .newton import ProximalNewton
-from .options import (
-    BlockOptions,
-    DualOptions,
-    FistaOptions,
-    MetricOptions,
-    NewtonOptions,
-    SplittingOptions,
-)
 from .splitting import Splitting, compiled_steps
 from .svt import NuclearProx, SingularValueThreshold, nuclear_norm, spectral_norm
 
 __all__ = [
-    "BlockOptions",
     "BlockwiseLoss",
     "Bounds",
     "CurvedLoss",
     "Diagonal",
-    "DualOptions",
     "EigenQuadratic",
     "Fista",
-    "FistaOptions",
     "Form",
     "Kronecker",
     "Metric",
-    "MetricOptions",
     "Moments",
-    "NewtonOptions",
     "NotLowRank",
     "NuclearProx",
     "Point",
@@ -44,10 +31,10 @@ __all__ = [
     "QuadraticBound",
     "SingularValueThreshold",
     "Splitting",
-    "SplittingOptions",
     "compiled_steps",
     "is_block_by_block",
     "moments",
+    "most_pairs",
     "nuclear_norm",
     "read",
     "reduced",

@@ -21,16 +21,15 @@ from ..data import CSR, cut
 from ..risk import FiniteSum
 from .curved import CurvedLoss, Line, Point, log_losses
 from .form import Form
-from .options import BlockOptions
 
 
-def is_block_by_block(f2: FiniteSum, form: Form, options: BlockOptions) -> bool:
+def is_block_by_block(f2: FiniteSum, form: Form, most_predictions: int) -> bool:
     """Say whether predictions are too many to keep, and a loss can be added up without them.
 
     That asks for labels instead of targets, dense rows and no free coefficients.
     """
     by_label = offers(f2.loss, Has.BY_CLASS) and f2.offset is None and f2.storage != CSR
-    many = not f2.keeps_rows or f2.n_terms * (f2.n_outputs or 1) > options.most_predictions
+    many = not f2.keeps_rows or f2.n_terms * (f2.n_outputs or 1) > most_predictions
     return many and by_label and not form.free.size
 
 
@@ -73,11 +72,11 @@ class BlockwiseLoss(CurvedLoss):
 
     keeps_rows: ClassVar[bool] = False
 
-    def __init__(
-        self, f2: FiniteSum, rows: Array, free: Array, options: BlockOptions | None = None
-    ) -> None:
+    def __init__(self, f2: FiniteSum, rows: Array, free: Array, numbers: int = 1 << 23) -> None:
         super().__init__(f2, rows, free)
-        self.options = options or BlockOptions()
+        self.numbers = numbers
+        """Numbers of the rows that are worked on together: enough that adding up their gradient
+        costs little beside its product."""
 
     def at(self, W: Array, V: Array | None = None) -> Point:
         """Return the loss at W, in float64: a start is published too."""
@@ -113,7 +112,7 @@ class BlockwiseLoss(CurvedLoss):
         gradient, squares = np.zeros(W.shape), np.zeros((C, C))
         weight, rows = np.zeros(C), np.empty(self.n)
         labels: Any = self.labels
-        for few in cut(0, self.n, max(256, self.options.numbers // len(W))):
+        for few in cut(0, self.n, max(256, self.numbers // len(W))):
             X = self.columns.some_rows(few, dtype)
             z = np.zeros((len(X), C), dtype) if zero else X @ own
             p, index = np.empty_like(z), (np.arange(len(X)), labels[few])

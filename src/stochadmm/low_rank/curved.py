@@ -66,8 +66,8 @@ class CurvedLoss:
     keeps_rows: ClassVar[bool] = True
     """Whether points hold numbers of every row and output."""
 
-    def __init__(self, f2: FiniteSum, rows: Array, free: Array, free_steps: int = 30) -> None:
-        self.f2, self.rows, self.free, self.free_steps = f2, rows, free, free_steps
+    def __init__(self, f2: FiniteSum, rows: Array, free: Array) -> None:
+        self.f2, self.rows, self.free = f2, rows, free
         self.n, self.outputs = f2.n_terms, int(f2.n_outputs or 1)
         self.loss: Any = f2.loss
         q = sample_weights(f2)
@@ -178,7 +178,7 @@ class CurvedLoss:
         V = np.zeros((self.free.size, base.shape[1])) if V is None else V
         z = base + self.columns.free @ V
         value, u = self.value_and_derivatives(z)
-        for _ in range(self.free_steps):
+        for _ in range(30):  # Newton steps, which converge in a handful
             left = self.pull_back_free(u)
             if np.abs(left).max() <= 1e-14 * max(1.0, float(np.abs(self.columns.free).max())):
                 break

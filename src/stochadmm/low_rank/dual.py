@@ -29,7 +29,6 @@ from ..problem import Problem
 from .curved import CurvedLoss, Hessian, Point
 from .form import Form
 from .metric import Metric
-from .options import DualOptions
 from .svt import SingularValueThreshold, spectral_norm
 
 
@@ -79,12 +78,14 @@ def patient_split(
     bound_of: Callable[[Split], float],
     upper: float,
     gap: float,
-    options: DualOptions,
     deadline: Deadline = NEVER,
 ) -> tuple[Split, float]:
-    """Divide ``target`` as long as that may bring a gap; return the bound of its scale too."""
-    o = options
-    for rounds, worth in ((o.early, o.far), (o.rounds, o.hopeful), (o.more_rounds, 1.0)):
+    """Divide ``target`` as long as that may bring a gap; return the bound of its scale too.
+
+    More projections bring up to half of what is missing after six, and where the gap is then
+    within ten targets, sixty are worth their time.
+    """
+    for rounds, worth in ((6, 100.0), (15, 10.0), (60, 1.0)):
         parts = split(form, target, first, rounds, deadline)
         found, first = bound_of(parts), parts.first
         if not gap < upper - found <= worth * gap or deadline.passed():
@@ -190,7 +191,6 @@ def corrected(
     tol: float,
     needed: float,
     upper: float,
-    options: DualOptions,
     deadline: Deadline = NEVER,
 ) -> tuple[float, Point]:
     """Return the bound of derivatives moved to where their gradient fits the subgradients.
@@ -204,9 +204,9 @@ def corrected(
     total = sum(subgradients[1:], subgradients[0])
     held = np.ones(point.W.shape, dtype=bool)
     if metric.can_be_masked:
-        held = _held(form, point, subgradients[0], options.near)
+        held = _held(form, point, subgradients[0])
     only = Held(held, loss.curvature(point)[1] is not None)
-    blocks = _blocks(loss, point, held, options) if metric.can_be_masked else None
+    blocks = _blocks(loss, point, held) if metric.can_be_masked else None
     left, at, enough, best = products, point, tol * _size(form), -np.inf
     if start is not None and _largest(only(-start.gradient - total)) < _largest(
         only(-point.gradient - total)
@@ -214,7 +214,7 @@ def corrected(
         at = start
     while True:
         wanted = only(-at.gradient - total)
-        rough = max(enough, options.forcing * _largest(wanted))
+        rough = max(enough, 0.2 * _largest(wanted))  # Eisenstat and Walker's forcing term
         move = _conjugate_gradients(
             loss.hessian(at),
             blocks or metric,
@@ -222,19 +222,18 @@ def corrected(
             only,
             left,
             rough,
-            options,
             deadline,
         )
         left -= move.products
         room = loss.room(at.derivatives, move.derivatives)
         u = at.derivatives + (1.0 if room >= 1 else 0.999 * room) * move.derivatives
         target = -loss.pull_back(u)
-        parts = split(form, target, subgradients[0], options.rounds, deadline)
+        parts = split(form, target, subgradients[0], 15, deadline)
         best = max(best, bounds(at.z, u, target, parts, upper))
         done = best >= needed or (room >= 1 and rough == enough)
         if done or left <= 0 or deadline.passed():
             break
-        further = _towards(loss, at, move, total, options.farthest)
+        further = _towards(loss, at, move, total)
         if further is None:
             break
         at = further
@@ -265,11 +264,9 @@ class Held:
         return r
 
 
-def _towards(
-    loss: CurvedLoss, at: Point, move: Move, total: Array, farthest: float
-) -> Point | None:
+def _towards(loss: CurvedLoss, at: Point, move: Move, total: Array) -> Point | None:
     """Return a point along a move where ``phi(W) + <total, W>`` is smaller, None if none is."""
-    if float(np.linalg.norm(move.W)) > farthest * (1 + float(np.linalg.norm(at.W))):
+    if float(np.linalg.norm(move.W)) > 10.0 * (1 + float(np.linalg.norm(at.W))):
         return None  # there may be no minimizer
     ahead, t = loss.product(move.W), 1.0
     promised = float(np.vdot(at.gradient + total, move.W))
@@ -288,7 +285,7 @@ def _size(form: Form) -> float:
     return min([float(form.nuclear.alpha), *form.strengths])
 
 
-def _held(form: Form, point: Point, first: Array, near: float) -> Array:
+def _held(form: Form, point: Point, first: Array) -> Array:
     """Return where the gradient must be met: coefficients other than zero or about to be.
 
     Elsewhere the norm of entries or rows has room for whatever the gradient becomes.
@@ -297,8 +294,8 @@ def _held(form: Form, point: Point, first: Array, near: float) -> Array:
     pull = -point.gradient - first
     for h in form.others:
         # the projection on the dual ball leaves a pull alone as long as there is room
-        beyond = np.asarray(h.project_dual(pull / near))
-        edge = beyond != pull / near
+        near = pull / 0.9  # about to leave zero
+        edge = np.asarray(h.project_dual(near)) != near
         held &= edge | ~np.asarray(h.zeros(point.W))
     return held
 
@@ -324,15 +321,15 @@ class Blocks:
         return out
 
 
-def _blocks(loss: CurvedLoss, point: Point, held: Array, options: DualOptions) -> Blocks | None:
+def _blocks(loss: CurvedLoss, point: Point, held: Array) -> Blocks | None:
     """Return the factored blocks, None where one would be large."""
-    if int(held.sum(axis=0).max(initial=0)) > options.most_held:
+    if int(held.sum(axis=0).max(initial=0)) > 1000:
         return None
     c, s = loss.curvature(point)
     entries = loss.weighted(c if s is None else c - s * s)
     matrices = loss.columns.blocks(held, entries)
     diagonal = np.concatenate([np.diag(H) for H in matrices])
-    shift = options.ridge * float(diagonal.mean()) + 1e-300 if diagonal.size else 0.0
+    shift = 1e-6 * float(diagonal.mean()) + 1e-300 if diagonal.size else 0.0  # rounding
     for H in matrices:
         H.flat[:: len(H) + 1] += shift
     factors = [cho_factor(H, overwrite_a=True) if H.size else None for H in matrices]
@@ -355,7 +352,6 @@ def _conjugate_gradients(
     only: Held,
     products: int,
     tol: float,
-    options: DualOptions,
     deadline: Deadline,
 ) -> Move:
     """Return the move along which the gradient changes by ``wanted`` where it is held."""
@@ -374,7 +370,9 @@ def _conjugate_gradients(
         bent *= step
         du += bent
         left = left - step * only(image)
-        most = 0.5 if k >= options.hopeless else options.astray
+        # Along directions with next to no curvature the first product makes the residual a
+        # thousand times as large, and no other brings it back.
+        most = 0.5 if k >= 100 else 100.0
         hopeless = float(np.linalg.norm(left)) > most * first
         if _largest(left) <= tol or hopeless or deadline.passed():
             break

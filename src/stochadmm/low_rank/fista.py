@@ -20,16 +20,17 @@ from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from .curved import Point
 from .dual import Bounds, patient_split
-from .options import DualOptions, FistaOptions
 from .svt import SingularValueThreshold, nuclear_norm
 
 
 class Fista:
     """A run of accelerated steps; ``step`` advances it."""
 
-    def __init__(self, bounds: Bounds, options: FistaOptions, dual: DualOptions) -> None:
+    def __init__(self, bounds: Bounds, rounds: int = 100, accuracy: float = 1e-2) -> None:
         self.loss, self.form, self.bounds = bounds.loss, bounds.form, bounds
-        self.options, self.dual = options, dual
+        self.rounds, self.accuracy = rounds, accuracy
+        """Most projections of a prox of the sum, and the disagreement of its two sides relative to
+        the step: a rough prox stops the acceleration near the end."""
         self.threshold = SingularValueThreshold()
         self.history: list[float] = []
         self.lower = -np.inf
@@ -45,7 +46,7 @@ class Fista:
         self.momentum = 1.0
         self.subgradients = subgradients
         self.upper = np.inf
-        self.L = self.options.first * self._largest_curvature()
+        self.L = 0.02 * self._largest_curvature()  # far below for most losses
 
     def copy(self) -> Fista:
         """Return a run that goes on by itself; arrays are never changed in place."""
@@ -62,7 +63,7 @@ class Fista:
     @property
     def decrease(self) -> float:
         """Mean gain of the last steps, infinite while there are few."""
-        k = self.options.window
+        k = 5
         if len(self.history) <= k:
             return np.inf
         return (self.history[-1 - k] - self.history[-1]) / k
@@ -85,7 +86,7 @@ class Fista:
             model = value + float(np.vdot(gradient, D)) + 0.5 * self.L * float(np.vdot(D, D))
             if smooth <= model + 1e-12 * abs(value):
                 break
-            self.L *= self.options.rise
+            self.L *= 1.5
         self.subgradients = subgradients
         upper = smooth + self._penalty(W)
         if upper > self.upper and self.momentum > 1:  # start again from the best point
@@ -97,7 +98,7 @@ class Fista:
         self.momentum = 1.0 if turned else following
         self.upper = upper
         self.history.append(upper)
-        self.L *= self.options.fall
+        self.L *= 0.97
 
     def _prox(self, target: Array) -> tuple[Array, list[Array]]:
         """Return the prox of the sum at a target and a subgradient of each norm."""
@@ -114,10 +115,10 @@ class Fista:
 
     def _prox_of_rows(self, target: Array, rows: Array) -> tuple[Array, Array, Array]:
         """Return the prox at some rows, and both subgradients, by alternating projections."""
-        alpha, L, o = float(self.form.nuclear.alpha), self.L, self.options
+        alpha, L = float(self.form.nuclear.alpha), self.L
         other: Any = self.form.others[0].restricted(rows)
         second, W = self.subgradients[1][rows], self.W[rows]
-        for k in range(o.rounds):
+        for k in range(self.rounds):
             A = target - second / L
             low_rank, _ = self.threshold(A, alpha / L)
             first = L * (A - low_rank)
@@ -125,7 +126,7 @@ class Fista:
             Z = other.prox(B, 1 / L)
             second = L * (B - Z)
             apart = float(np.linalg.norm(low_rank - Z))
-            if k % 2 and apart <= o.accuracy * float(np.linalg.norm(Z - W)) + 1e-12:
+            if k % 2 and apart <= self.accuracy * float(np.linalg.norm(Z - W)) + 1e-12:
                 break
         return Z, first, second
 
@@ -136,21 +137,20 @@ class Fista:
     # ---------------------------------------------------------------- the certificate
 
     def goes_on(self, gain: float) -> bool:
-        """Say whether steps are worth it: until they gain little, and some times as many more.
+        """Say whether steps are worth it: until they gain little, and three times as many more.
 
         By then the objective has arrived, the derivatives have not: they converge at half its
         speed.
         """
         if self.slow_from is None and self.decrease <= gain:
             self.slow_from = self.next_try = self.n_steps
-        return self.slow_from is None or self.n_steps <= self.options.patience * self.slow_from
+        return self.slow_from is None or self.n_steps <= 3 * self.slow_from
 
     def certify(self, target: float, deadline: Deadline = NEVER) -> bool:
         """Look for a bound at growing intervals; say whether the gap is below the target."""
-        o = self.options
         if self.slow_from is None or self.n_steps < self.next_try:
             return self.upper - self.lower <= target
-        self.next_try = self.n_steps + 1 + int(o.next_try * self.n_steps)
+        self.next_try = self.n_steps + 1 + self.n_steps // 10
         found = patient_split(
             self.form,
             -self.gradient,
@@ -158,7 +158,6 @@ class Fista:
             lambda parts: self.bounds(self.z, self.derivatives, -self.gradient, parts, self.upper),
             self.upper,
             target,
-            self.dual,
             deadline,
         )[1]
         self.lower = max(self.lower, found)

@@ -20,7 +20,15 @@ from scipy import linalg
 from ..base.protocols import Array
 from ..risk.split_columns import SquaredColumns
 from .curved import CurvedLoss, Point, pseudo_inverse
-from .options import MetricOptions
+
+
+def most_pairs(size: int) -> int:
+    """Return how many pairs of L-BFGS of matrices of a size are kept, each in two bases.
+
+    More than ten cost as much as they save; fewer, but for the last two, where they would take
+    more than half a gigabyte.
+    """
+    return min(10, max(2, (1 << 26) // (4 * size)))
 
 
 @dataclass
@@ -31,7 +39,6 @@ class Metric:
     """Whether it still preconditions equations of some coefficients only."""
 
     loss: CurvedLoss
-    options: MetricOptions = field(default_factory=MetricOptions)
     steps: list[Array] = field(default_factory=list, repr=False)
     changes: list[Array] = field(default_factory=list, repr=False)
     diagonal: Array = field(init=False, repr=False)
@@ -82,7 +89,7 @@ class Metric:
         if np.vdot(step, change) > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
             self.steps.append(step.astype(self.dtype, copy=False))
             self.changes.append(change.astype(self.dtype, copy=False))
-            kept = self.options.pairs(step.size)
+            kept = most_pairs(step.size)
             del self.steps[:-kept], self.changes[:-kept]
 
     def prepare(self) -> None:
@@ -153,7 +160,8 @@ class Kronecker(Metric):
         gram = self._gram(point)
         values, vectors = linalg.eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
         self._vectors = np.ascontiguousarray(vectors)
-        self._values = np.maximum(values, self.options.flat_rows * values[-1])
+        # the rounding of a Gram matrix made in float32
+        self._values = np.maximum(values, 1e-7 * values[-1])
 
     def _gram(self, point: Point) -> Array:
         loss = self.loss
@@ -174,7 +182,7 @@ class Kronecker(Metric):
         values, outputs = np.linalg.eigh(self.loss.output_curvature(point))
         self._outputs = outputs.astype(self.dtype, copy=False)
         assert self._values is not None
-        floor = max(self.options.flat_outputs * float(values.mean()), 1e-300)
+        floor = max(1e-3 * float(values.mean()), 1e-300)  # rare classes have next to none
         own = np.maximum(values, floor).astype(self.dtype, copy=False)
         self.diagonal = np.outer(self._values, own)
 
@@ -184,15 +192,15 @@ class Kronecker(Metric):
         The product of means cannot know in which directions the rows of an output that curve
         most lie; the steps tell. Where they say little of a direction, it is scaled as all are.
         """
-        b, o = self.diagonal, self.options
+        b = self.diagonal
         curved = np.einsum("kij,kij->ki", S, Y).astype(np.float64)
         modelled = np.array([np.einsum("ij,ij->i", s, b * s) for s in S], dtype=np.float64)
         tau = float(np.clip(curved[-1].sum() / modelled[-1].sum(), 1e-2, 1e2))
         total = modelled.sum(axis=1, keepdims=True)  # each step counts alike
         curved, modelled = (curved / total).sum(axis=0), (modelled / total).sum(axis=0)
-        little = o.little * modelled.mean()
+        little = 0.1 * modelled.mean()
         own = (curved + tau * little) / (modelled + little)
-        scales = np.clip(own, tau / o.spread, tau * o.spread)
+        scales = np.clip(own, tau / 10, tau * 10)  # single steps are noisy
         return np.asarray(scales[:, None].astype(self.dtype) * b)
 
     def rotate(self, A: Array) -> Array:
@@ -222,4 +230,5 @@ class Diagonal(Metric):
         c, s = loss.curvature(point)
         entries = loss.weighted(c if s is None else c - s * s)
         diagonal = (self._squares @ entries) / loss.n
-        self.diagonal = diagonal + self.options.flat_entries * max(float(diagonal.mean()), 1e-300)
+        # rare columns have next to no curvature
+        self.diagonal = diagonal + 1e-2 * max(float(diagonal.mean()), 1e-300)

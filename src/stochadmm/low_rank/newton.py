@@ -23,7 +23,6 @@ from .curved import Point
 from .dual import Bounds, Split, corrected, patient_split, shrunk, split
 from .form import Form
 from .metric import Metric
-from .options import NewtonOptions
 from .splitting import Splitting
 from .svt import NuclearProx, nuclear_norm, nuclear_norm_by_gram
 
@@ -121,16 +120,16 @@ class ProximalNewton:
         self,
         bounds: Bounds,
         metric: Metric,
-        options: NewtonOptions,
         search: Search | None = None,
     ) -> None:
         self.loss, self.form, self.bounds = bounds.loss, bounds.form, bounds
-        self.metric, self.options = metric, options
+        self.metric = metric
         self.search = search
         """Another search for bounds than that by corrected derivatives, where there is one,"""
         self.takes_search = False
         """and whether it has taken over: corrected derivatives have brought too little."""
-        self.accuracy = options.accuracy
+        self.accuracy = 0.1
+        """Residuals of a model relative to its step: more digits would describe the model only."""
         self.lower = -np.inf
         self.decrease = np.inf
         """What the last step gained."""
@@ -177,11 +176,12 @@ class ProximalNewton:
     def step(self, deadline: Deadline = NEVER) -> None:
         """Minimize a model and move towards its minimizer."""
         point, metric = self.point, self.metric
-        if self.n_steps in self.options.regram:
+        if self.n_steps == 3:  # the Gram matrix is weighted anew: the curvature has settled
             metric.renew_rows(point)
         self._move(self._target(deadline))
         self.n_steps += 1
-        if self.decrease <= self.options.single_until * abs(self.upper):
+        # products and models in float32 change an objective by some 1e-8
+        if self.decrease <= 1e-6 * abs(self.upper):
             metric.single = False
 
     def _target(self, deadline: Deadline) -> Array:
@@ -196,13 +196,12 @@ class ProximalNewton:
 
     def _minimized(self, model: Model, accuracy: float, below: float, deadline: Deadline) -> Array:
         """Return the minimizer of a model up to an accuracy, where its value is below another."""
-        o = self.options
         rho = float(self.metric.diagonal.mean()) if self.rho is None else self.rho
-        run = Splitting(model.metric, model.linear, model.proxes, rho, o.splitting)
+        run = Splitting(model.metric, model.linear, model.proxes, rho, 1.6)
         run.begin(model.W, *self._handed_over(model))
-        for k in range(1, o.inner + 1):
+        for k in range(1, 201):
             run.step()
-            if k % o.look_every:
+            if k % 5:  # a look at the residuals costs about an iteration
                 continue
             if model.is_met(run, accuracy, below) or deadline.passed():
                 break
@@ -259,8 +258,8 @@ class ProximalNewton:
         """Look for a bound as far as it may succeed; say whether the gap is below the target."""
         if not self.loss.keeps_rows:
             return self._certify_by_split(target, deadline)
-        o, reads = self.options, self.loss.reads
-        if self.upper - self.lower > target and self.decrease <= o.split_from * target:
+        reads = self.loss.reads
+        if self.upper - self.lower > target and self.decrease <= target:
             self._take(self._split(target, deadline)[1])
         due = self.decrease <= self._small(target) * target and self.n_steps >= self.next_try
         if self.upper - self.lower > target and due and not deadline.passed():
@@ -268,30 +267,34 @@ class ProximalNewton:
             found, self.ended = self._searched(self.upper - target, target, deadline)
             self._take(found)
             # a failure says that the point is not near enough: steps first, worth what it cost
-            self.next_try = self.n_steps + max(2, int(o.rest * (self.loss.reads - before)))
+            self.next_try = self.n_steps + max(2, int(0.5 * (self.loss.reads - before)))
         self.certificate_reads += self.loss.reads - reads
         return self.upper - self.lower <= target
 
     def _small(self, target: float) -> float:
-        """Return the gain of a step, in targets, from which on a corrected bound is tried."""
-        o = self.options
+        """Return the gain of a step, in targets, from which on a corrected bound is tried.
+
+        Products with sparse rows cost little beside a model. Steps on dense rows cost as much as
+        the products of a bound, and bring derivatives that need no correction nearly as soon; far
+        from the target they do not bring what it lacks.
+        """
         if self.metric.can_be_masked:
-            return o.correct_from_sparse
-        far = self.upper - self.lower > o.dual.far * target
-        return o.correct_at_last if far else o.correct_from
+            return 0.3
+        return 1e-4 if self.upper - self.lower > 100.0 * target else 3e-3
 
     def _searched(self, needed: float, target: float, deadline: Deadline) -> tuple[float, Point]:
         """Return the bound of a search from the subgradients of an accurate model."""
-        o, point = self.options, self.point
+        point = self.point
         self.metric.renew(point)
         self.metric.prepare()
         model = Model.at(self.form, self.metric, point)
-        self._minimized(model, o.certified_accuracy, np.inf, deadline)
+        # iterations cost less than the products that would make up for them
+        self._minimized(model, 0.01, np.inf, deadline)
         if self.search is not None and self.takes_search:
             return self.search(
                 point, self.ended, self.subgradients[0], needed, self.upper, deadline
             )
-        products = o.dual.products << min(self.n_tries, 5)
+        products = 30 << min(self.n_tries, 5)
         self.n_tries += 1
         relative = 0.3 * target / max(abs(self.upper), 1e-300)
         found = corrected(
@@ -304,10 +307,11 @@ class ProximalNewton:
             relative,
             needed,
             self.upper,
-            o.dual,
             deadline,
         )
-        brought = self.upper - found[0] <= o.worth * (self.upper - self.lower)
+        # Of a bound that leaves more than a tenth of the gap, the products do not see what is left
+        # (columns with next to no curvature), and the other search takes over.
+        brought = self.upper - found[0] <= 0.1 * (self.upper - self.lower)
         if self.search is None or found[0] >= needed or brought or deadline.passed():
             return found
         self.takes_search = True
@@ -315,7 +319,7 @@ class ProximalNewton:
 
     def _certify_by_split(self, target: float, deadline: Deadline) -> bool:
         """Look for a bound where a product with the Hessian would cost as much as a step."""
-        if self.upper - self.lower > target and self.decrease <= self.options.split_from * target:
+        if self.upper - self.lower > target and self.decrease <= target:
             parts, found = self._split(target, deadline)
             if self.upper - found <= target:
                 self.settle(parts.first, deadline)
@@ -328,24 +332,25 @@ class ProximalNewton:
         """
         if self.settled is self.point:
             return
-        o = self.options.dual
         if self.loss.keeps_rows:
             self.settled = point = self.point
-            parts = split(self.form, -point.gradient, self.subgradients[0], o.rounds)
+            parts = split(self.form, -point.gradient, self.subgradients[0], 15)
         else:
             self.point = self.settled = self.loss.exact(self.point)
             first = self.subgradients[0] if first is None else first
-            parts = split(self.form, -self.point.gradient, first, o.patient_rounds, deadline)
-        if parts.scale < o.close:  # far from a solution another split has a larger scale
-            far = shrunk(self.form, -self.point.gradient, o.halvings)
+            # 30 projections are as costly as the read
+            parts = split(self.form, -self.point.gradient, first, 30, deadline)
+        if parts.scale < 0.9:  # far from a solution another split has a larger scale
+            # ten halvings: a percent of the scale is one of the bound
+            far = shrunk(self.form, -self.point.gradient, 10)
             parts = far if far.scale > parts.scale else parts
         self._take(self._bound(parts))
 
     def _split(self, target: float, deadline: Deadline) -> tuple[Split, float]:
         """Return the gradient divided between the norms and the bound that it gives."""
-        o, first = self.options.dual, self.subgradients[0]
+        first = self.subgradients[0]
         pull, upper = -self.point.gradient, self.upper
-        return patient_split(self.form, pull, first, self._bound, upper, target, o, deadline)
+        return patient_split(self.form, pull, first, self._bound, upper, target, deadline)
 
     def _bound(self, parts: Split) -> float:
         """Return the bound of the point's derivatives and a split of their gradient."""

@@ -35,8 +35,8 @@ from .comparison.vr_pddy import VRPDDY
 from .default.acc_sadmm import AccSADMM, Schedule
 from .default.auto import Auto
 from .default.few_columns import FewColumns
-from .default.low_rank_gram import LowRankGram, LowRankGramOptions
-from .default.low_rank_newton import LowRankNewton, LowRankNewtonOptions
+from .default.low_rank_gram import LowRankGram
+from .default.low_rank_newton import LowRankNewton
 from .default.small import Small
 from .newton import Newton
 
@@ -64,9 +64,7 @@ __all__ = [
     "Katyusha",
     "LinearizedADMM",
     "LowRankGram",
-    "LowRankGramOptions",
     "LowRankNewton",
-    "LowRankNewtonOptions",
     "Newton",
     "OptSADMM",
     "Schedule",

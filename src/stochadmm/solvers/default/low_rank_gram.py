@@ -31,7 +31,6 @@ from ...low_rank import (
     NuclearProx,
     QuadraticBound,
     Splitting,
-    SplittingOptions,
     compiled_steps,
     moments,
     nuclear_norm,
@@ -44,35 +43,6 @@ from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.finite_sum import as_finite_sum
 from ...risk.moments import in_free_bases, patterns
 from .._base import Solver, State, own_state, register
-
-
-@dataclass(frozen=True)
-class LowRankGramOptions:
-    """Numbers of the method."""
-
-    look_every: int = 5
-    """Iterations between two looks at objective and bound, which cost about two iterations,"""
-    look_every_compiled: int = 20
-    """or about fifty where iterations are compiled."""
-    inner: int = 500
-    """Iterations of an epoch: a read of the rows afterwards is then a small share."""
-    patience: int = 100
-    """Iterations without a smaller gap after which rounding is what is left."""
-    rounding: float = 4e-16
-    """Relative distance of objective and bound below which both are rounding: no more looks."""
-    as_good: float = 1.4e-14
-    """Relative difference of two objectives that 64 units of rounding make: the later is taken."""
-    rest: float = 1e-14
-    """Relative residual of the splitting at which its points no longer move: the answer, if"""
-    near: float = 1e-10
-    """it has come there from this one"""
-    quick: int = 200
-    """in so many steps: what is left to go is then a few times as much, else points may creep."""
-    safety: float = 0.98
-    """Share of the target that is aimed at: the rows are evaluated again afterwards."""
-    most_numbers: int = 1 << 25
-    """Numbers in the Gram matrices of all patterns together."""
-    splitting: SplittingOptions = field(default_factory=SplittingOptions)
 
 
 @dataclass
@@ -105,8 +75,10 @@ class LowRankGram(Solver[LowRankState]):
 
     Parameters
     ----------
-    options : LowRankGramOptions
-        Numbers that need no change.
+    inner : int, default=500
+        Iterations of an epoch: a read of the rows afterwards is then a small share.
+    rest : float, default=1e-14
+        Relative residual of the splitting at which its points no longer move.
 
     Examples
     --------
@@ -125,7 +97,8 @@ class LowRankGram(Solver[LowRankState]):
     name: ClassVar[str] = "low-rank-gram"
     needs_no_rows: ClassVar[bool] = True
     has_kernel: ClassVar[bool] = False
-    options: LowRankGramOptions = LowRankGramOptions()
+    inner: int = 500
+    rest: float = 1e-14
 
     def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return in words why this method cannot serve a problem, None if it can."""
@@ -135,7 +108,7 @@ class LowRankGram(Solver[LowRankState]):
         reason = why_not_low_rank(problem, workspace)
         if reason is not None:
             return reason
-        if len(patterns(f2)) * f2.n_columns**2 > self.options.most_numbers:
+        if len(patterns(f2)) * f2.n_columns**2 > 1 << 25:  # of all patterns together
             return f"Gram matrices of {f2.n_columns} columns are too large"
         return None
 
@@ -185,7 +158,7 @@ class LowRankGram(Solver[LowRankState]):
         low_rank = NuclearProx(float(form.nuclear.alpha))
         proxes = [low_rank, *(penalty.prox for penalty in form.others)]
         rho = max(quadratic.mean_eigenvalue, np.finfo(float).tiny)
-        return Splitting(quadratic, quadratic.linear, proxes, rho, self.options.splitting)
+        return Splitting(quadratic, quadratic.linear, proxes, rho)
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Iterate until the target is certified or the epoch is over; read the rows once."""
@@ -194,11 +167,11 @@ class LowRankGram(Solver[LowRankState]):
         split = s.splitting = s.splitting.copy()
         bounds = QuadraticBound(s.quadratic, form)
         target = self._target(problem, s)
-        compiled = compiled_steps(form, s.quadratic, self.options.splitting)
-        few = self.options.look_every
-        every = few if compiled is None else self.options.look_every_compiled
+        compiled = compiled_steps(form, s.quadratic)
+        # a look at objective and bound costs two iterations, or fifty compiled ones
+        few, every = 5, 5 if compiled is None else 20
         mark, waited = s.upper - s.lower, 0
-        for k in range(few, self.options.inner + 1, few):
+        for k in range(few, self.inner + 1, few):
             split.advance(few, compiled)
             s.settled = self._at_rest(s)
             if not s.settled and not s.deadline.passed():
@@ -210,7 +183,8 @@ class LowRankGram(Solver[LowRankState]):
             waited += every
             if s.upper - s.lower < 0.9 * mark:
                 mark, waited = s.upper - s.lower, 0
-            if waited >= self.options.patience or s.deadline.passed():
+            # a hundred iterations without a smaller gap: rounding is what is left
+            if waited >= 100 or s.deadline.passed():
                 break
         else:
             self._look(s, form, bounds, target)
@@ -220,7 +194,7 @@ class LowRankGram(Solver[LowRankState]):
         """Return the relative gap to reach; float32 answers are rounded afterwards."""
         if s.target is None:
             return 0.0
-        share = self.options.safety if problem.dtype == np.float64 else 0.5
+        share = 0.98 if problem.dtype == np.float64 else 0.5  # the rows are evaluated again
         return share * s.target
 
     def _look(self, s: LowRankState, form: Form, bounds: QuadraticBound, target: float) -> bool:
@@ -234,7 +208,7 @@ class LowRankGram(Solver[LowRankState]):
             smooth = E.value(Z) + sum(float(h.value(Z)) for h in form.others)
             # the nuclear norm is at least <u, Z> for its subgradient, with equality at the first Z
             value = smooth + float(np.vdot(given[0], Z))
-            slack = self.options.as_good * abs(s.upper)
+            slack = 1.4e-14 * abs(s.upper)  # 64 units of rounding: the later is taken
             if k > 0 and value <= s.upper + slack and value - s.lower <= 2 * target * abs(value):
                 value = smooth + float(form.nuclear.alpha) * nuclear_norm(Z)
             elif k > 0:
@@ -248,15 +222,15 @@ class LowRankGram(Solver[LowRankState]):
     def _at_rest(self, s: LowRankState) -> bool:
         """Say whether the splitting has come to rest, fast enough to be sure of it."""
         apart, steps = s.splitting.apart(), s.splitting.n_steps
-        if apart > self.options.near:
+        if apart > 1e-10:
             s.near = None
         elif s.near is None:
             s.near = steps
-        quick = s.near is not None and steps - s.near <= self.options.quick
-        return quick and apart <= self.options.rest
+        # from there in 200 steps: what is left to go is then a few times as much, else they creep
+        return s.near is not None and steps - s.near <= 200 and apart <= self.rest
 
     def _only_rounding(self, s: LowRankState) -> bool:
-        return s.upper - s.lower <= self.options.rounding * abs(s.upper)
+        return s.upper - s.lower <= 4e-16 * abs(s.upper)
 
     def _closed(self, s: LowRankState, target: float) -> bool:
         return s.upper - s.lower <= target * max(abs(s.upper), s.floor)

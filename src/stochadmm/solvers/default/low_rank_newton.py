@@ -23,16 +23,13 @@ from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...data import CSR
 from ...low_rank import (
-    BlockOptions,
     BlockwiseLoss,
     Bounds,
     CurvedLoss,
     Diagonal,
     Fista,
-    FistaOptions,
     Form,
     Kronecker,
-    NewtonOptions,
     ProximalNewton,
     is_block_by_block,
     read,
@@ -43,32 +40,6 @@ from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.finite_sum import as_finite_sum
 from ...second_order import is_quadratic
 from .._base import Solver, State, own_state, register
-
-
-@dataclass(frozen=True)
-class LowRankNewtonOptions:
-    """Numbers of the method."""
-
-    steps: int = 20
-    """Newton steps of an epoch."""
-    block_steps: int = 8
-    """The same where nothing is kept per row and steps take minutes: checkpoints come between."""
-    cheap_steps: int = 10
-    """Accelerated gradient steps of an epoch: limits and callbacks come in between, at a twentieth
-    of their cost."""
-    cheap: float = 10.0
-    """Passes of n numbers per d are cheap beside a model up to this many n / d."""
-    hand_over: float = 0.1
-    """Mean gain of a gradient step, in targets, from which on Newton steps go on."""
-    hand_over_sparse: float = 0.3
-    """The same for sparse rows, whose derivatives are corrected by some products from there on."""
-    most_numbers: int = 1 << 25
-    """Numbers up to which a Gram matrix of dense rows is made: a quarter of a gigabyte."""
-    most_free: int = 2000
-    """Free coefficients, whose square matrix is made."""
-    newton: NewtonOptions = field(default_factory=NewtonOptions)
-    fista: FistaOptions = field(default_factory=FistaOptions)
-    blocks: BlockOptions = field(default_factory=BlockOptions)
 
 
 @dataclass
@@ -88,8 +59,19 @@ class LowRankNewton(Solver[CurvedState]):
 
     Parameters
     ----------
-    options : LowRankNewtonOptions
-        Numbers that need no change.
+    steps : int, default=20
+        Newton steps of an epoch.
+    block_steps : int, default=8
+        The same where nothing is kept per row and steps take minutes: checkpoints come between.
+    cheap_steps : int, default=10
+        Accelerated gradient steps of an epoch, at a twentieth of the cost.
+    cheap : float, default=10
+        They come first up to so many entries of the rows per square of the columns: passes are
+        then cheap beside a model.
+    most_predictions : int, default=2^26
+        Predictions up to which several arrays of them are kept, half a gigabyte each.
+    block_numbers : int, default=2^23
+        Numbers of the rows that are worked on together where they are not.
 
     Examples
     --------
@@ -107,7 +89,12 @@ class LowRankNewton(Solver[CurvedState]):
 
     name: ClassVar[str] = "low-rank-newton"
     has_kernel: ClassVar[bool] = False
-    options: LowRankNewtonOptions = LowRankNewtonOptions()
+    steps: int = 20
+    block_steps: int = 8
+    cheap_steps: int = 10
+    cheap: float = 10.0
+    most_predictions: int = 1 << 26
+    block_numbers: int = 1 << 23
 
     def why_not(self, problem: Problem, workspace: Workspace | None = None) -> str | None:
         """Return in words why this method cannot serve a problem, None if it can."""
@@ -123,9 +110,9 @@ class LowRankNewton(Solver[CurvedState]):
             return "the loss is squared: its Gram matrix does not change"
         if len(form.others) > 1 or len(form.norms) < len(form.others):
             return "other penalties than one norm of entries or rows"
-        if form.free.size * math.prod(form.shape[1:]) > self.options.most_free:
+        if form.free.size * math.prod(form.shape[1:]) > 2000:
             return "too many free coefficients"
-        if not _sparse(f2) and f2.n_columns**2 > self.options.most_numbers:
+        if not _sparse(f2) and f2.n_columns**2 > 1 << 25:
             return f"a Gram matrix of {f2.n_columns} columns is too large"
         return None
 
@@ -142,10 +129,10 @@ class LowRankNewton(Solver[CurvedState]):
         return words
 
     def _passes_are_cheap(self, f2: FiniteSum) -> bool:
-        return f2.n_entries <= self.options.cheap * f2.n_features**2
+        return f2.n_entries <= self.cheap * f2.n_features**2
 
     def _by_blocks(self, f2: FiniteSum, form: Form) -> bool:
-        return is_block_by_block(f2, form, self.options.blocks)
+        return is_block_by_block(f2, form, self.most_predictions)
 
     def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> CurvedState:
         """Return the state before the first epoch."""
@@ -153,9 +140,9 @@ class LowRankNewton(Solver[CurvedState]):
         f2, form = as_finite_sum(p.f2), read(p)
         blocks = self._by_blocks(f2, form)
         loss: CurvedLoss = (
-            BlockwiseLoss(f2, form.rows, form.free, self.options.blocks)
+            BlockwiseLoss(f2, form.rows, form.free, self.block_numbers)
             if blocks
-            else CurvedLoss(f2, form.rows, form.free, self.options.newton.free_steps)
+            else CurvedLoss(f2, form.rows, form.free)
         )
         bounds = Bounds.of(p, loss, form, workspace)
         x2 = x.x2.astype(np.float64)
@@ -170,7 +157,7 @@ class LowRankNewton(Solver[CurvedState]):
             workspace=workspace,
         )
         if self._passes_are_cheap(f2) and not x2.any() and not blocks:
-            state.first = Fista(bounds, self.options.fista, self.options.newton.dual)
+            state.first = Fista(bounds)
             state.first.begin(x2[form.rows], free, given)
         else:
             state.second = self._second(bounds)
@@ -184,11 +171,10 @@ class LowRankNewton(Solver[CurvedState]):
         return state
 
     def _second(self, bounds: Bounds) -> ProximalNewton:
-        options, loss = self.options.newton, bounds.loss
+        loss = bounds.loss
         if _sparse(loss.f2):
-            search = TiltedSearch.of(bounds)
-            return ProximalNewton(bounds, Diagonal(loss, options.metric), options, search)
-        return ProximalNewton(bounds, Kronecker(loss, options.metric, single=True), options)
+            return ProximalNewton(bounds, Diagonal(loss), TiltedSearch.of(bounds))
+        return ProximalNewton(bounds, Kronecker(loss, single=True))
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make some steps, until the target is certified or the epoch is over."""
@@ -206,17 +192,15 @@ class LowRankNewton(Solver[CurvedState]):
         self, s: CurvedState, first: Fista, form: Form, floor: float
     ) -> Fista | None:
         """Return the run to go on with, None where Newton steps take over."""
-        run, o = first.copy(), self.options
+        run = first.copy()
         target = 0.0 if s.target is None else s.target
         reads = run.loss.reads
         goes_on, sparse = True, _sparse(run.loss.f2)
-        for _ in range(o.cheap_steps):
+        for _ in range(self.cheap_steps):
             run.step()
             wanted = target * max(abs(run.upper), floor)
-            if sparse:
-                goes_on = run.decrease > o.hand_over_sparse * wanted
-            else:
-                goes_on = run.goes_on(o.hand_over * wanted)
+            # derivatives of sparse rows are corrected by some products from there on
+            goes_on = run.decrease > 0.3 * wanted if sparse else run.goes_on(0.1 * wanted)
             if not goes_on or run.certify(wanted, s.deadline) or s.deadline.passed():
                 break
         s.second = self._second(run.bounds)
@@ -232,7 +216,7 @@ class LowRankNewton(Solver[CurvedState]):
     ) -> ProximalNewton:
         run = second.copy()
         reads, certified = run.loss.reads - run.certificate_reads, False
-        for _ in range(self.options.steps if run.loss.keeps_rows else self.options.block_steps):
+        for _ in range(self.steps if run.loss.keeps_rows else self.block_steps):
             run.step(s.deadline)
             target = 0.0 if s.target is None else s.target * max(abs(run.upper), floor)
             certified = run.certify(target, s.deadline)
