@@ -14,18 +14,16 @@ from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..problem import Pair, Problem
 from ._base import Solver, State, own_state, register_as, start_point
-from .default.handover import take_over
+from .default.handover import Relay, go_on, without_model
 
 
 @dataclass
-class NewtonRun(State):
+class NewtonRun(Relay):
     """State of the loop, and of the method that goes on where the loop gives up."""
 
     newton: NewtonState = field(kw_only=True)
     failed: bool = False
     """Whether the loop has given up."""
-    other: State | None = None
-    """State of the method that goes on."""
 
 
 @dataclass
@@ -128,8 +126,9 @@ class Newton(Solver[NewtonRun]):
         """Make one step."""
         s = own_state(state, NewtonRun)
         if s.failed:
-            s.exact = False
-            take_over(problem, s, rng)
+            solver = without_model(problem)
+            go_on(problem, s, solver, rng)
+            s.notes["then"] = f"its steps stopped helping, {solver.name} took over"
             return
         p = METHODS[self.plan].plan.composite(problem, s.workspace)
         run = Run(rng, s.target, s.deadline)

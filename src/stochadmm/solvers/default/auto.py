@@ -12,7 +12,9 @@ restarts, or to SDCA-ADMM when there are fewer rows than columns.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -29,9 +31,7 @@ from ...quadratic import DEFAULTS
 from ...risk import FiniteSum, StreamedSum, loss_of_rows
 from .._base import AnySolver, Solver, State, choose_engine, get, register, start_point
 from ..newton import Newton
-from .few_columns import FewColumns
-from .handover import dual_rows, in_numbers
-from .low_rank_gram import LowRankGram
+from .handover import go_on
 from .low_rank_newton import LowRankNewton
 from .small import Small, SmallState
 
@@ -41,27 +41,11 @@ ROUTES = {"newton": "sampled-newton"}
 SMALL = ("small", "a small problem: one compiled call")
 """The route of small problems, and its reason."""
 
+Rows = Iterator[tuple[str, bool, str | Callable[[], str]]]
+"""Routes in the order of preference: when each is asked for, and the reason in words."""
+
 UNASKED = ("acc-sadmm", "sdca-admm")
 """Routes that are taken because no other will do."""
-
-
-@dataclass(frozen=True)
-class AutoOptions:
-    """Sizes at which one method becomes cheaper than another."""
-
-    wide: int = 2000
-    """Columns from which on fewer rows are worked on in their dual variables."""
-    some_columns: int = 200
-    """Columns from which on few are worked on at a time, where rows are few too."""
-    rows_per_column: int = 10
-    """Rows are few below so many per column: the square model is not what costs."""
-    many_columns: int = 2000
-    """Columns from which on few are worked on at a time in any case."""
-    sparse_columns: int = 1000
-    """Columns from which on sparse rows of one output are worked on entry by entry: 2 to 60 times
-    as fast as other routes there, level with them at 400 to 600."""
-    tied_columns: int = 300
-    """Columns from which on a sparse factor of the structure is cheaper than square matrices."""
 
 
 @dataclass
@@ -96,8 +80,6 @@ class Auto(Solver[State]):
         * "streamed-newton": Newton steps on rows that are read from a source;
         * "sdca-admm": steps in the dual variables of few rows;
         * "acc-sadmm": variance-reduced mini-batches.
-    options : AutoOptions
-        Sizes at which one method becomes cheaper than another.
 
     Examples
     --------
@@ -117,7 +99,6 @@ class Auto(Solver[State]):
     needs_no_rows: ClassVar[bool] = True
     has_kernel: ClassVar[bool] = True
     route: str = "auto"
-    options: AutoOptions = field(default_factory=AutoOptions)
 
     def choose(
         self,
@@ -135,43 +116,51 @@ class Auto(Solver[State]):
         workspace = workspace or Workspace()
         if small and _is_small(problem, workspace):
             return SMALL
-        if isinstance(problem.f2, StreamedSum):
-            return "streamed-newton", "rows are read from their source: few passes, none kept"
-        quadratic = loss_of_rows(problem.f2, Has.SQUARE) is not None
-        if quadratic and LowRankGram().why_not(problem, workspace) is None:
-            return "low-rank-gram", "a squared loss with a nuclear norm: the Gram matrix is enough"
-        large = math.prod(problem.shape2) > DEFAULTS.flatten
-        if large and LowRankNewton().why_not(problem, workspace) is None:
-            return "low-rank-newton", LowRankNewton().plan(problem)
-        many = large or problem.shape2[0] >= self.options.sparse_columns
-        if many and Newton("coordinate-newton").why_not(problem, workspace) is None:
-            return "coordinate-newton", "sparse rows, coefficients held one by one"
-        view = None if problem.is_model else Elimination.of(problem, workspace)
-        if view is not None:
-            route, why = self.choose(view.reduced, workspace)
-            return route, f"the constraint is eliminated; {why}"
+        for rows in (self._by_penalty, self._by_size):
+            for route, asked, reason in rows(problem, workspace, again):
+                if asked and _serves(route, problem, workspace):
+                    return route, reason() if callable(reason) else reason
+            view = None if problem.is_model else Elimination.of(problem, workspace)
+            if view is not None:
+                route, why = self.choose(view.reduced, workspace)
+                return route, f"the constraint is eliminated; {why}"
+        raise AssertionError("acc-sadmm serves every problem")
+
+    def _by_penalty(self, problem: Problem, workspace: Workspace, again: bool) -> Rows:
+        """Yield what a source, a nuclear norm or single entries of sparse rows lead to."""
+        d = problem.shape2[0]
+        large = math.prod(problem.shape2) > DEFAULTS.flatten  # more than a matrix has room for
+        from_source = isinstance(problem.f2, StreamedSum)
+        yield "streamed-newton", from_source, "rows are read from their source: few passes"
+        known = "a squared loss with a nuclear norm: the Gram matrix is enough"
+        yield "low-rank-gram", loss_of_rows(problem.f2, Has.SQUARE) is not None, known
+        yield "low-rank-newton", large, partial(LowRankNewton().plan, problem)
+        # 2 to 60 times as fast as others from 1,000 columns on, level with them at 400 to 600
+        many = large or d >= 1000
+        yield "coordinate-newton", many, "sparse rows, coefficients held one by one"
+
+    def _by_size(self, problem: Problem, workspace: Workspace, again: bool) -> Rows:
+        """Yield what numbers of rows and columns lead to."""
         n, d = problem.f2.n_terms, problem.shape2[0]
-        o = self.options  # most of so many columns will hardly differ from zero
-        if d >= o.many_columns or (d >= o.some_columns and n < o.rows_per_column * d):
-            if not again and FewColumns().why_not(problem, workspace) is None:
-                return "few-columns", f"{d} columns held one by one: one compiled call"
-            if Newton("working-set").why_not(problem, workspace) is None:
-                return "working-set", f"{d} columns, each of which a penalty can hold at zero"
-        tied = o.tied_columns if n < d else LIMITS.dense + 1
-        if d >= tied and Newton("tied-newton").why_not(problem, workspace) is None:
-            return "tied-newton", f"{n} rows, {d} columns tied by a sparse structure: one factor"
+        # Most columns will hardly differ from zero where they are thousands, or where fewer than
+        # ten rows per column make the square model cheap.
+        sparse = d >= 2000 or (d >= 200 and n < 10 * d)
+        held = f"{d} columns, each of which a penalty can hold at zero"
+        yield "few-columns", sparse and not again, f"{held}: one compiled call"
+        yield "working-set", sparse, held
+        # from 300 columns on a sparse factor is cheaper than square matrices
+        tied = d >= (300 if n < d else LIMITS.dense + 1)
+        yield "tied-newton", tied, f"{n} rows, {d} columns tied by a sparse structure: one factor"
         reason = Newton().why_not(problem, workspace)
-        few = n < d and dual_rows(problem)
-        if reason is not None:
-            return "sdca-admm" if few else "acc-sadmm", reason
-        if few and d > self.options.wide:
-            return "sdca-admm", f"{n} rows are far fewer than {d} columns"
-        if quadratic:
-            return "gram", "the loss is quadratic: one Gram matrix makes the rows superfluous"
-        columns = cast(FiniteSum, problem.f2).n_columns
-        if columns > LIMITS.dense:
-            return "newton", f"{columns} columns: a model from products with some rows"
-        return "newton", f"{columns} columns: a {columns} x {columns} model is cheap"
+        dense = reason is None
+        yield "sdca-admm", dense and n < d and d > 2000, f"{n} rows are far fewer than {d} columns"
+        squares = "the loss is quadratic: one Gram matrix makes the rows superfluous"
+        yield "gram", dense and loss_of_rows(problem.f2, Has.SQUARE) is not None, squares
+        if dense and cast(FiniteSum, problem.f2).n_columns > LIMITS.dense:
+            yield "newton", True, f"{d} columns: a model from products with some rows"
+        yield "newton", dense, f"{d} columns: a {d} x {d} model is cheap"
+        yield "sdca-admm", n < d, reason or ""
+        yield "acc-sadmm", True, reason or ""
 
     def start(
         self,
@@ -201,7 +190,11 @@ class Auto(Solver[State]):
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Advance the chosen method by one epoch."""
         if isinstance(state, SmallState) and state.n_epochs > 0 and not state.unfinished:
-            self._go_on(problem, state, rng)
+            if state.other is None:
+                route, reason = self.choose(problem, state.workspace, small=False, again=True)
+                reason = f"{reason}, after one compiled call"
+                state.notes |= {"route": route, "reason": reason}
+            go_on(problem, state, _method(state.notes["route"]), rng)
             return
         if not isinstance(state, EliminatedState):
             _method(state.notes["route"]).epoch(problem, state, rng)
@@ -211,26 +204,6 @@ class Auto(Solver[State]):
         state.inner.target, state.inner.deadline = state.target, state.deadline
         self.epoch(view.reduced, state.inner, rng)
         _follow(view, state)
-
-    def _go_on(self, problem: Problem, state: SmallState, rng: np.random.Generator) -> None:
-        """Advance the method that takes over where one call was not enough."""
-        if state.then is None:
-            route, reason = self.choose(problem, state.workspace, small=False, again=True)
-            begin = in_numbers(state.output, state.dual)
-            then = _method(route).start(problem, *begin, state.workspace, state.deadline)
-            then.engine, then.n_passes = state.engine, then.n_passes + state.n_passes
-            then.n_epochs, then.n_gradients = state.n_epochs, state.n_gradients
-            then.notes |= {"route": route, "reason": f"{reason}, after one compiled call"}
-            state.then = then
-        then = state.then
-        then.target, then.deadline = state.target, state.deadline
-        _method(then.notes["route"]).epoch(problem, then, rng)
-        state.settled, state.exact = then.settled, False
-        state.x, state.output, state.dual, state.beta = then.x, then.output, then.dual, then.beta
-        state.own_bound, state.cache, state.ergodic = then.own_bound, then.cache, then.ergodic
-        state.bound = then.bound  # the run remembers the bound that was found before
-        state.n_epochs, state.n_passes = then.n_epochs, then.n_passes
-        state.n_gradients, state.notes = then.n_gradients, dict(then.notes)
 
     def _start_inside(
         self,
@@ -285,6 +258,13 @@ def _follow(view: Elimination, state: EliminatedState) -> None:
 def _is_small(problem: Problem, workspace: Workspace) -> bool:
     suits = Small().why_not(problem, workspace) is None
     return suits and ends_exactly(problem, workspace)
+
+
+def _serves(route: str, problem: Problem, workspace: Workspace) -> bool:
+    method = _method(route)
+    if route in UNASKED:
+        return route == "acc-sadmm" or method.serves(problem)
+    return method.why_not(problem, workspace) is None
 
 
 def _method(route: str) -> AnySolver:

@@ -18,15 +18,14 @@ from ...forms.small import SmallForm, SmallLimits, small_forms
 from ...kernels.small import SmallFound, SmallProblem
 from ...problem import Pair, Problem
 from ...risk.evaluation import Evaluation
-from .._base import Solver, State, register
+from .._base import Solver, register
+from .handover import Relay
 
 
 @dataclass
-class SmallState(State):
+class SmallState(Relay):
     """State of a route in one compiled call."""
 
-    then: State | None = field(default=None, kw_only=True)
-    """State of the method that goes on where it ended."""
     unfinished: bool = field(default=False, kw_only=True)
     """Whether the next call goes on."""
 
