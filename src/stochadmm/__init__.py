@@ -192,7 +192,6 @@ _PACKAGES = (
     "quadratic",
     "risk",
     "run",
-    "second_order",
     "solvers",
     "terms",
     "testing",

@@ -28,8 +28,7 @@ from ..risk import Evaluation, loss_of_rows
 from ..risk.dual import pull_back
 from ..risk.finite_sum import as_finite_sum, some_columns
 from ..risk.metrics import column_energies
-from ..second_order import why_no_form
-from .composite import Composite
+from .composite import Composite, why_no_form
 from .dense import SplittingWarm, why_no_dense_model
 from .interfaces import Candidate, NewtonState, Plan, Run
 from .loop import solve

@@ -7,16 +7,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..base.capabilities import Has
 from ..base.protocols import Array
 from ..base.workspace import Workspace
-from ..certificates import gap_scale
+from ..certificates import gap_scale, has_certificate, repaired
 from ..forms.one_block import one_block
 from ..problem import Pair, Problem
-from ..risk import Evaluation, FiniteSum
+from ..risk import Evaluation, FiniteSum, loss_of_rows
 from ..risk.finite_sum import as_finite_sum
 from ..risk.lines import Line
 from ..risk.mean_loss import mean_loss
-from ..second_order import priced
 
 
 class DataTerm(Protocol):
@@ -84,3 +84,30 @@ class Composite:
     def gap_scale(self, objective: float, lower_bound: float) -> float:
         """Return what a relative gap is relative to."""
         return gap_scale(self.problem, objective, lower_bound, self.workspace)
+
+
+def why_no_form(problem: Problem, workspace: Workspace | None = None) -> str | None:
+    """Return why a problem is no f2(w) + H(S w - o) with conjugates, None if it is."""
+    if problem.f1 is not None:
+        return "f1 beside a structure"
+    if not has_certificate(problem, workspace):
+        return "a part has no conjugate, or an operator no matrix"
+    if one_block(problem, workspace).is_through:
+        return "A1 is not a multiple of the identity"
+    return None
+
+
+def is_quadratic(problem: Problem) -> bool:
+    """Say whether f2 is a quadratic function."""
+    return loss_of_rows(problem.f2, Has.SQUARE) is not None
+
+
+def priced(problem: Problem, x: Pair, workspace: Workspace) -> tuple[Pair, float]:
+    """Return a feasible pair near x inside the domain of the penalties, and the penalty there."""
+    near = problem.feasible(x)
+    penalty = problem.penalty(near)
+    found = None if np.isfinite(penalty) else repaired(problem, near, workspace=workspace)
+    if found is None:
+        return near, penalty
+    moved = Pair(found.x1.astype(problem.dtype), found.x2.astype(problem.dtype))
+    return moved, problem.penalty(moved)

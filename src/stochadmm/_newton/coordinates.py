@@ -29,8 +29,7 @@ from ..problem import Problem
 from ..risk import Evaluation, FiniteSum, loss_of_rows
 from ..risk.finite_sum import as_finite_sum, as_matrix
 from ..risk.lines import Line, LineInMemory
-from ..second_order import is_quadratic, why_no_form
-from .composite import Composite, DataTerm
+from .composite import Composite, DataTerm, is_quadratic, why_no_form
 from .interfaces import Candidate, NewtonState, Plan, Run
 from .trust import Trust
 

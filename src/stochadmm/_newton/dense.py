@@ -11,6 +11,7 @@ from ..base.capabilities import Has
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..certificates import has_model, model_of
+from ..exact import project
 from ..forms.one_block import OneBlock, one_block
 from ..problem import Problem
 from ..quadratic import QuadraticResult
@@ -19,8 +20,7 @@ from ..risk.curvature import LIMITS, RowSample, SampledHessian, is_implicit, sha
 from ..risk.finite_sum import row_products, some_rows
 from ..risk.metrics import row_sampler, sampler_reads
 from ..risk.sampling import evenly
-from ..second_order import is_quadratic, structured, why_no_form
-from .composite import Composite
+from .composite import Composite, is_quadratic, why_no_form
 from .interfaces import Begin, Candidate, NewtonState, Plan, Run
 from .loop import solve, start
 from .trust import Trust
@@ -181,7 +181,14 @@ class DenseSplitting:
 def with_exact_zeros(form: OneBlock, found: QuadraticResult) -> Array:
     """Return a model's minimizer with the exact zeros and ties that its prox made."""
     # zeros of a model that is solved to less than six digits are not yet those of its minimizer
-    return found.w if form.offset.any() else structured(form.S, found, 1e-6)
+    w, zero = found.w, found.z == 0
+    rough = found.residual > 1e-6 or zero.shape[0] != form.S.shape[0]
+    if rough or form.offset.any() or not zero.any():
+        return w
+    exact = project(form.S, zero, np.zeros(w.shape, dtype=bool), w)
+    size = max(np.abs(w).max(initial=0.0), 1e-300)
+    # the projection of an accurate minimizer moves it by no more than its residual
+    return exact if np.abs(exact - w).max(initial=0.0) <= 1e-5 * size else w
 
 
 # ---------------------------------------------------------------- what it serves

@@ -19,9 +19,8 @@ from ..certificates import DualPoint, clear_free_directions
 from ..forms.one_block import OneBlock, dual_scale, one_block
 from ..problem import Problem
 from ..risk import loss_of_rows
-from ..second_order import why_no_form
 from .clusters import clusters_of, free_clusters, restricted
-from .composite import Composite
+from .composite import Composite, why_no_form
 from .factor import (
     FEW_ROWS,
     FactorHessian,

@@ -1,4 +1,4 @@
-"""Backtracking on the objective (Armijo's rule), the same for rows in memory and from a source."""
+"""Backtracking on the objective (Armijo's rule)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def armijo(
     ``inside`` returns the nearest point in the domain of the penalties and the penalty there;
     ``objective`` is F(w).
     """
-    # rounding of a sum over rows, 64 units of it for the sums inside predictions: a smaller
-    # decrease cannot be seen
-    slack = 64 * float(np.finfo(float).eps) * abs(objective)
+    slack = rounding(np.dtype(np.float64)) * abs(objective)  # a smaller decrease cannot be seen
     best: tuple[float, Pair, float] | None = None
     for t in LENGTHS:
         point, penalty = inside(line.point(t))
@@ -38,3 +36,31 @@ def armijo(
                 break
         # F is convex: once a shorter step is enough, go on while it falls
     return best or (0.0, inside(line.point(0.0))[0], objective)
+
+
+def backtrack(
+    value: Callable[[float], float],
+    now: float,
+    derivative: float = 0.0,
+    slack: float = 0.0,
+    least: float = 1e-9,
+) -> float:
+    """Return the first t of 1, 1/2, 1/4 ... with ``value(t) <= now + t derivative + slack``, or 0.
+
+    Armijo's rule for a negative derivative; plain decrease without one.
+    """
+    t = 1.0
+    while t >= least:
+        if value(t) <= now + t * derivative + slack:
+            return t
+        t /= 2
+    return 0.0
+
+
+def rounding(dtype: np.dtype[np.floating]) -> float:
+    """Return the relative change of a value below which rounding decides.
+
+    A value is a sum over rows whose terms are rounded to the type of the data; 64 units leave room
+    for the sums inside a prediction, and are 1.4e-14 in float64, 7.6e-6 in float32.
+    """
+    return 64 * float(np.finfo(dtype).eps)

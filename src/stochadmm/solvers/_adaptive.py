@@ -37,6 +37,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .._newton import backtrack, rounding
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
@@ -48,7 +49,6 @@ from ..risk.evaluation import Evaluation
 from ..risk.finite_sum import as_finite_sum, some_rows
 from ..risk.gradients import Anchored
 from ..risk.sampling import Runs, evenly
-from ..second_order import backtrack, rounding
 from . import defaults
 from ._base import State
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._newton import rounding
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.validation import Unsuitable
@@ -21,7 +22,6 @@ from ..base.workspace import Workspace
 from ..forms.dense_step import LARGEST_DENSE, gram_of
 from ..linear_algebra import cholesky
 from ..problem import Problem
-from ..second_order import rounding
 from ._second_block import SmallProblem
 from ._steps import lengths, step1, tightness
 

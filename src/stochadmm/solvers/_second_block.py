@@ -3,18 +3,18 @@
     argmin h2(u) + f2(u) + (beta / 2)|A2 u + target|^2,      target = A1 x1 - b + dual / beta
 
 With a quadratic f2 it is a solve with a factor that is kept, or with h2 a small quadratic problem
-that reads no rows; otherwise Newton's method with the damping of ``second_order``.
+that reads no rows; otherwise Newton's method with damping.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from .._newton import backtrack, is_quadratic, rounding
 from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from ..base.workspace import Workspace
@@ -23,20 +23,11 @@ from ..linear_algebra import cholesky
 from ..operators import Identity
 from ..problem import Problem
 from ..quadratic import QuadraticModel, QuadraticOptions, minimize_quadratic
-from ..second_order import Damping, backtrack, full_hessian, is_quadratic, rounding
+from ..risk import FiniteSum
+from ..risk.curvature import RowSample, SampledHessian, is_implicit, shares_curvature
 
-
-@dataclass(frozen=True)
-class BlockOptions:
-    """How exactly the step in one block is made."""
-
-    most_models: int = 50
-    """Newton models of one step; damped ones may need some tens far from the minimum."""
-    small_tol: float = 1e-12
-    """Relative residual of small problems: all that float64 gives, one step more than 1e-8."""
-
-
-OPTIONS = BlockOptions()
+SMALL_TOL = 1e-12
+"""Relative residual of small problems: all that float64 gives, one step more than 1e-8."""
 Step2 = Callable[[Array, Array], Array]
 """From x2 and the target to the new x2."""
 
@@ -99,7 +90,7 @@ class SmallProblem:
     def __call__(self, at: Array, derivative: Array) -> Array:
         start = at.astype(np.float64)
         found = self.model.minimize(
-            self.H, derivative, start, tol=OPTIONS.small_tol, deadline=self.deadline, **self.warm
+            self.H, derivative, start, tol=SMALL_TOL, deadline=self.deadline, **self.warm
         )
         self.warm = {"dual": found.dual, "penalty": found.penalty}
         return found.z
@@ -124,12 +115,13 @@ def solve_x2(
     """Return argmin h2(u) + f2(u) + (beta / 2)|A2 u + target|^2, reads of the rows, models.
 
     Newton's method with the safeguards of this module; it ends where the values of the data's type
-    can tell no more, or after ``OPTIONS.most_models`` models.
+    can tell no more, or after 50 models: damped ones may need some tens far from the minimum.
     """
     f2: Any = problem.f2
     relative = rounding(problem.dtype)
-    damping = Damping()
-    u, share, reads = start.astype(np.float64), damping.first, 1
+    # A share of the curvature bound is added to H: at first enough to keep the first step of a
+    # flat loss in sight; at one the model is above f2, so that a larger share ends in descent.
+    u, share, reads = start.astype(np.float64), 1e-3, 1
     gram = beta * structure_gram(problem, workspace)
     z = f2.predict(start)
 
@@ -138,7 +130,7 @@ def solve_x2(
         rest = 0.0 if problem.h2 is None else float(problem.h2.value(w))
         return f2.value_at(predictions) + 0.5 * beta * pull + rest  # type: ignore[no-any-return]
 
-    for models in range(1, OPTIONS.most_models + 1):  # noqa: B007
+    for models in range(1, 51):  # noqa: B007
         gradient = f2.pull_back(f2.derivatives(z)) / f2.n_terms
         if problem.A2 is not None:
             gradient = gradient + beta * problem.A2.rmatvec(problem.A2.matvec(u) + target)
@@ -160,7 +152,7 @@ def solve_x2(
             u, z = u + t * move, z + t * (ahead - z)
         if deadline.passed():
             break
-        share = damping.after(share, t)
+        share = max(1e-7, share / 10) if t == 1 else min(1.0, 10 * share)
     return u.astype(problem.dtype), reads, models
 
 
@@ -184,8 +176,25 @@ def _minimizer(
         move = -cholesky.solve(cholesky.factor(H), derivative)
         return move, float(np.sum(derivative * move))
     w = minimize_quadratic(
-        H, derivative, u, Identity(len(u)), problem.h2, tol=OPTIONS.small_tol, deadline=deadline
+        H, derivative, u, Identity(len(u)), problem.h2, tol=SMALL_TOL, deadline=deadline
     ).z
     move = w - u
     rise = float(problem.h2.value(w)) - float(problem.h2.value(u))
     return move, float(np.sum(derivative * move)) + (rise if np.isfinite(rise) else 0.0)
+
+
+def full_hessian(f2: FiniteSum, predictions: Array, share: float = 0.0) -> tuple[Array, int]:
+    """Return H for the variable (d,) or (d, C), and how often the rows were read.
+
+    A (d, d) matrix serves all outputs alike; otherwise it has all entries in row-major order.
+    Coupled outputs with too many entries get the curvature bound's, which is alike for all.
+    """
+    bound = float(f2.loss.curvature_bound)
+    shared = shares_curvature(f2, predictions)
+    if is_implicit(f2, shared):
+        return bound * f2.gram(), 1
+    sample = RowSample(f2, predictions, f2.loss.derivative(predictions, f2.y))
+    damping = share * bound if np.isfinite(bound) else 0.0
+    H = SampledHessian(sample, shared, damping).matrix
+    outputs = 1 if shared else f2.n_outputs or 1
+    return np.asarray(H), outputs * (outputs + 1) // 2 if sample.coupled else outputs

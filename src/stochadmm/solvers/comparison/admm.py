@@ -30,9 +30,10 @@ from typing import ClassVar
 import numpy as np
 
 from ...base.protocols import Array
+from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
-from ...second_order import NEEDS, check_dense
+from ...risk.curvature import LIMITS
 from .._base import Solver, State, register
 from .._first_block import check_first_block, check_form, chosen_form, first_step
 from .._second_block import exact_step2
@@ -98,7 +99,15 @@ class ADMM(Solver[ADMMState]):
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
         "h1": ("prox",),
         "h2": ("prox",),
-        "f2": NEEDS,
+        "f2": (
+            "gram",
+            "predict",
+            "derivatives",
+            "pull_back",
+            "value_at",
+            "curvature",
+            "curvature_apply",
+        ),
     }
 
     beta: Beta = "auto"
@@ -125,7 +134,12 @@ class ADMM(Solver[ADMMState]):
         """Raise unless both steps can be made."""
         super().check(problem)
         check_first_block(problem, self.first_block, self.name)
-        check_dense(problem, self.name)
+        d = problem.shape2[0]
+        if d > LIMITS.columns:
+            raise Unsuitable(
+                f"{self.name} works with {d} x {d} matrices; use 'acc-sadmm' above "
+                f"{LIMITS.columns} columns"
+            )
 
     def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> ADMMState:
         """Return the state before the first epoch."""

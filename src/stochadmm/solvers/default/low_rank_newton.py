@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..._newton import TiltedSearch
+from ..._newton import TiltedSearch, is_quadratic
 from ...base.capabilities import Has
 from ...base.protocols import Array
 from ...base.workspace import Workspace
@@ -38,7 +38,6 @@ from ...low_rank import why_not as why_not_low_rank
 from ...problem import Pair, Problem, objective_at_zero
 from ...risk import Evaluation, FiniteSum, loss_of_rows
 from ...risk.finite_sum import as_finite_sum
-from ...second_order import is_quadratic
 from .._base import Solver, State, own_state, register
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import stochadmm as sa
+from stochadmm._newton import backtrack
 from stochadmm.risk.curvature import RowSample, SampledHessian, shares_curvature
-from stochadmm.second_order import backtrack, full_hessian
+from stochadmm.solvers._second_block import full_hessian
 
 
 def mean_loss(loss, y, intercept=False, weight=None):
