@@ -238,13 +238,15 @@ def measure(problem, tune):
     )
     paper = {
         "svrg tuned": sa.SVRGADMM(batch_size=b, n_inner=max(3, round(2 * n / b))),
-        "sag tuned": sa.SAGADMM(batch_size=b, n_inner=max(3, round(2 * n / b)), form="gradients"),
+        "sag tuned": sa.solvers.SAGADMM(
+            batch_size=b, n_inner=max(3, round(2 * n / b)), form="gradients"
+        ),
     }
     free = {
         f"{method.name} {size}, {reads:g}": method(
             batch_size=size, n_inner=max(3, round(reads * n / size)), sampling="rows", **more
         )
-        for method, more in ((sa.SVRGADMM, {}), (sa.SAGADMM, {"form": "gradients"}))
+        for method, more in ((sa.SVRGADMM, {}), (sa.solvers.SAGADMM, {"form": "gradients"}))
         for size, reads in ((8, 0.5), (25, 0.5), (25, 2.0))
     }
     rivals, others = (

@@ -165,7 +165,7 @@ def rivals(name: str) -> list[float]:
         timed(X[few], y[few], A, mu, "auto", 1e-6, 1.0)
         own = min(timed(X, y, A, mu, "auto", 1e-6, F)[0].get(1e-6, np.inf) for _ in range(2))
         limit = PATIENCE * own
-        candidates = {"vr-pddy": [sa.VRPDDY()]}
+        candidates = {"vr-pddy": [sa.solvers.VRPDDY()]}
         betas = [mu * t for t in (1.0, 10.0, 100.0)]
         candidates["acc-sadmm (paper)"] = [sa.AccSADMM.paper(beta=b) for b in betas]
         worst = 0.25 * float(np.einsum("ij,ij->i", X, X).max())

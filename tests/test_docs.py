@@ -56,6 +56,8 @@ def test_external_links_are_listed_and_secure():
     assert [address for address in listed if not address.startswith("https://")] == []
 
 
+METHODS = [make for make in map(sa.solvers.get, sa.solvers.names()) if inspect.isclass(make)]
+COMPARED = [make for make in METHODS if ".comparison." in make.__module__]
 PUBLIC = [name for name in sa.__all__ if inspect.isclass(getattr(sa, name))] + [
     "minimize",
     "certify",
@@ -79,11 +81,23 @@ def test_the_reference_lists_every_public_name():
     listed = set((ROOT / "docs" / "reference" / "index.rst").read_text(encoding="utf-8").split())
     modules = {"cluster", "data", "datasets", "solvers", "terms"}
     assert sorted(set(sa.__all__) - modules - listed - {"Evaluation"}) == []
+    compared = {make.__name__ for make in COMPARED}
+    assert len(compared) == 18
+    assert {f"solvers.{name}" for name in compared - {"SVRGADMM"}} <= listed
 
 
 @pytest.mark.parametrize("name", [name for name in PUBLIC if name not in GIVEN_BY_RUNS])
 def test_every_parameter_of_a_public_name_is_described(name):
-    thing = getattr(sa, name)
+    check_parameters(getattr(sa, name))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__name__)
+def test_every_option_of_a_method_is_described_shared_ones_too(method):
+    check_parameters(method)
+
+
+def check_parameters(thing):
+    """Assert that the docstring describes every parameter."""
     described = set()
     for line in inspect.getdoc(thing).splitlines():
         head = re.match(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: :.*)?$", line)

@@ -40,29 +40,12 @@ if TYPE_CHECKING:
     from .run.result import Record, Result, Status
     from .run.stopping import AllOf, AnyOf, Gap, Never, Residuals
     from .solvers import (
-        AADMM,
-        ADMM,
-        ASVRGADMM,
-        LADMNE,
-        LADMPSAP,
-        OPGADMM,
-        RDAADMM,
-        SAGADMM,
-        SDCAADMM,
-        SPDHG,
         SVRGADMM,
-        VRPDDY,
         AccSADMM,
         Auto,
         Continuation,
-        FastLADMM,
-        InertialADMM,
-        Katyusha,
-        LinearizedADMM,
         Newton,
-        OptSADMM,
         Schedule,
-        StocADMM,
     )
 
     open = data.open_source
@@ -70,18 +53,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "AADMM",
-    "ADMM",
-    "ASVRGADMM",
-    "LADMNE",
-    "LADMPSAP",
-    "OPGADMM",
-    "RDAADMM",
-    "SAGADMM",
-    "SDCAADMM",
-    "SPDHG",
     "SVRGADMM",
-    "VRPDDY",
     "AccSADMM",
     "AllOf",
     "AnyOf",
@@ -94,20 +66,15 @@ __all__ = [
     "Differences",
     "EngineLost",
     "Evaluation",
-    "FastLADMM",
     "FiniteSum",
     "Gap",
     "Grid",
     "GridDifferences",
     "Identity",
     "Incidence",
-    "InertialADMM",
-    "Katyusha",
-    "LinearizedADMM",
     "Matrix",
     "Never",
     "Newton",
-    "OptSADMM",
     "Pair",
     "Problem",
     "Record",
@@ -116,7 +83,6 @@ __all__ = [
     "Schedule",
     "Selection",
     "Status",
-    "StocADMM",
     "VStack",
     "as_operator",
     "certify",
@@ -149,29 +115,12 @@ _PLACES = {
     "run.result": ("Record", "Result", "Status"),
     "run.stopping": ("AllOf", "AnyOf", "Gap", "Never", "Residuals"),
     "solvers": (
-        "AADMM",
-        "ADMM",
-        "ASVRGADMM",
-        "LADMNE",
-        "LADMPSAP",
-        "OPGADMM",
-        "RDAADMM",
-        "SAGADMM",
-        "SDCAADMM",
-        "SPDHG",
         "SVRGADMM",
-        "VRPDDY",
         "AccSADMM",
         "Auto",
         "Continuation",
-        "FastLADMM",
-        "InertialADMM",
-        "Katyusha",
-        "LinearizedADMM",
-        "OptSADMM",
         "Newton",
         "Schedule",
-        "StocADMM",
     ),
 }
 """Where the names are that are loaded when they are asked for; parts are there at once."""
@@ -205,7 +154,14 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f".{name}", __name__)
     if name not in __all__ and name != "open":  # an import of * keeps the built-in open
-        hint = "" if name.startswith("_") else did_you_mean(name, __all__)
+        hint = ""
+        if not name.startswith("_"):
+            methods = import_module(".solvers", __name__).__all__
+            hint = (
+                f"it is {__name__}.solvers.{name}"
+                if name in methods
+                else did_you_mean(name, __all__)
+            )
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint and '; '}{hint}")
     globals()[name] = found = lazy.load(__name__, _PLACES, name)
     return found

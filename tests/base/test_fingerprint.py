@@ -150,7 +150,7 @@ def test_equal_parts_have_equal_fingerprints_and_others_do_not():
         sa.Huber(2.0),
         sa.AccSADMM(),
         sa.AccSADMM(beta=0.1),
-        sa.ADMM(),
+        sa.solvers.ADMM(),
         sa.Stacked([(sa.L1(0.1), 3), (sa.Zero(), 1)]),
     ]
     found = [fingerprint(part) for part in parts]

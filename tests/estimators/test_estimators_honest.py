@@ -194,7 +194,7 @@ def test_an_unconverged_rank_is_that_of_the_coefficients(solver, passes):
     assert np.isnan(model.aic_) and np.isnan(model.bic_)
 
 
-@pytest.mark.parametrize("solver", ["acc-sadmm", "auto", sa.ADMM(beta=0.3)])
+@pytest.mark.parametrize("solver", ["acc-sadmm", "auto", sa.solvers.ADMM(beta=0.3)])
 def test_the_rank_does_not_depend_on_the_method(solver):
     X, Y = low_rank()
     for alpha, rank in ((0.05, 2), (0.3, 1)):

@@ -103,7 +103,7 @@ def test_memory_decides_what_a_snapshot_keeps():
     [
         (sa.SVRGADMM(n_inner=3), 18),
         (sa.SVRGADMM(n_inner=3, returns="ergodic"), 21),
-        (sa.ASVRGADMM(n_inner=3), 18),
+        (sa.solvers.ASVRGADMM(n_inner=3), 18),
         (sa.AccSADMM(n_inner=3, metric="none", restart=2), 26),
     ],
     ids=["svrg-admm", "svrg-admm, ergodic", "asvrg-admm", "acc-sadmm"],

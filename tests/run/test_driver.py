@@ -430,10 +430,10 @@ METHODS = {
     "acc-sadmm": sa.AccSADMM(batch_size=5),
     "acc-sadmm, restarted": sa.AccSADMM(batch_size=5, restart=2),
     "svrg-admm": sa.SVRGADMM(batch_size=5),
-    "sag-admm": sa.SAGADMM(batch_size=5),
-    "stoc-admm": sa.StocADMM(batch_size=5),
-    "sdca-admm": sa.SDCAADMM(),
-    "admm": sa.ADMM(),
+    "sag-admm": sa.solvers.SAGADMM(batch_size=5),
+    "stoc-admm": sa.solvers.StocADMM(batch_size=5),
+    "sdca-admm": sa.solvers.SDCAADMM(),
+    "admm": sa.solvers.ADMM(),
     "auto": sa.Auto(),
 }
 

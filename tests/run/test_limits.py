@@ -42,7 +42,7 @@ def test_an_epoch_of_sdca_ends_with_its_time_and_counts_what_it_did():
     problem = sa.Problem.linear(
         sa.Squared(), X, y, structure=sa.Differences(30), on_structure=sa.L1(0.1)
     )
-    method = sa.SDCAADMM(batch_size=1)
+    method = sa.solvers.SDCAADMM(batch_size=1)
     plain, limited, late = (next(sa.iterate(problem, method)) for _ in range(3))
     draws = [np.random.default_rng(1) for _ in range(3)]
     limited.deadline, late.deadline = Deadline.after(1e6), Deadline.after(0.0)

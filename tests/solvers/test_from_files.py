@@ -22,7 +22,7 @@ METHODS = {
     "acc-sadmm": sa.AccSADMM(beta=0.3, batch_size=50, metric="none"),
     "acc-sadmm, exact": sa.AccSADMM(beta=0.3, batch_size=50, metric="identity", restart=2),
     "svrg-admm": sa.SVRGADMM(beta=0.3, batch_size=50),
-    "asvrg-admm": sa.ASVRGADMM(beta=0.3, batch_size=50),
+    "asvrg-admm": sa.solvers.ASVRGADMM(beta=0.3, batch_size=50),
 }
 
 

@@ -9,8 +9,8 @@ import stochadmm as sa
 from stochadmm.risk.gradients import Loopless
 from stochadmm.solvers.comparison._dual_blocks import block_norms2, partition, residual, rows_of
 
-DUAL = (sa.SDCAADMM, sa.SPDHG)
-SPLIT = (*DUAL, sa.VRPDDY)
+DUAL = (sa.solvers.SDCAADMM, sa.solvers.SPDHG)
+SPLIT = (*DUAL, sa.solvers.VRPDDY)
 LOSSES = {
     "logistic": sa.Logistic(),
     "squared": sa.Squared(),
@@ -124,17 +124,19 @@ def test_dual_methods_compiled_equals_reference(method, loss, outputs, csr, extr
 def test_gradient_methods_compiled_equals_reference(loss, outputs, csr, extras):
     for h2 in (False, True):
         problem = make(loss, csr=csr, outputs=outputs, extras=extras, h2=h2)
-        assert_same_engines(sa.VRPDDY(batch_size=5), problem)
+        assert_same_engines(sa.solvers.VRPDDY(batch_size=5), problem)
     free = make(loss, csr=csr, outputs=outputs, extras=extras, h2=True, constrained=False)
-    assert_same_engines(sa.Katyusha(batch_size=5), free)
-    assert_same_engines(sa.Katyusha(batch_size=5, strong_convexity=0.1), free)
-    assert_same_engines(sa.VRPDDY(batch_size=5, sampling="rows"), free)
+    assert_same_engines(sa.solvers.Katyusha(batch_size=5), free)
+    assert_same_engines(sa.solvers.Katyusha(batch_size=5, strong_convexity=0.1), free)
+    assert_same_engines(sa.solvers.VRPDDY(batch_size=5, sampling="rows"), free)
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("method", [*SPLIT, sa.Katyusha])
+@pytest.mark.parametrize("method", [*SPLIT, sa.solvers.Katyusha])
 def test_float32_stays_float32(method):
-    problem = make("logistic", dtype=np.float32, h2=True, constrained=method is not sa.Katyusha)
+    problem = make(
+        "logistic", dtype=np.float32, h2=True, constrained=method is not sa.solvers.Katyusha
+    )
     assert_same_engines(method(batch_size=5), problem, tolerance=2e-3)
 
 
@@ -175,7 +177,7 @@ def test_vr_pddy_with_all_rows_and_refresh_1_is_the_batch_method(h2):
     n, step = problem.f2.n_terms, 0.7
     A = problem.A2.tosparse().toarray()
     sigma = 1 / (step * problem.A2.norm2)
-    solver = sa.VRPDDY(batch_size=n, step=step, refresh=1.0, n_inner=25, sampling="rows")
+    solver = sa.solvers.VRPDDY(batch_size=n, step=step, refresh=1.0, n_inner=25, sampling="rows")
     state = solver.start(problem)
     lead, lam = np.zeros(problem.shape2), np.zeros(problem.shape_dual)
     if h2:
@@ -194,10 +196,10 @@ def test_vr_pddy_with_all_rows_and_refresh_1_is_the_batch_method(h2):
 
 def test_the_steps_of_vr_pddy_are_those_of_the_analysis():
     problem = make("logistic")
-    solver = sa.VRPDDY(batch_size=5, sampling="rows")
+    solver = sa.solvers.VRPDDY(batch_size=5, sampling="rows")
     Lf, noise = problem.f2.lipschitz_mean, problem.f2.lipschitz_max / 5
     proved, practical = (
-        sa.VRPDDY(batch_size=5, sampling="rows", step=s).start(problem)
+        sa.solvers.VRPDDY(batch_size=5, sampling="rows", step=s).start(problem)
         for s in ("proved", "practical")
     )
     assert proved.step == pytest.approx(1 / (Lf + 6 * noise))
@@ -222,7 +224,7 @@ def test_loopless_spans_cover_the_steps_and_move_where_the_coins_say():
     np.testing.assert_array_equal(moved.full_gradient, problem.f2.gradient(x))
 
 
-@pytest.mark.parametrize("method", [sa.VRPDDY, sa.SPDHG])
+@pytest.mark.parametrize("method", [sa.solvers.VRPDDY, sa.solvers.SPDHG])
 def test_ergodic_point_is_the_mean_of_the_iterates(method):
     problem = make("logistic", h2=True)
     solver = method(batch_size=57, n_inner=1)  # one step an epoch: every iterate is seen
@@ -260,7 +262,7 @@ def test_duals_stay_in_the_domains_of_the_conjugates(method, engine, loss):
 @pytest.mark.parametrize("h2", [False, True])
 def test_the_residual_is_kept_consistent(engine, h2):
     problem = make("logistic", extras=True, h2=h2)
-    for method, name in ((sa.SDCAADMM, "residual"), (sa.SPDHG, "pull")):
+    for method, name in ((sa.solvers.SDCAADMM, "residual"), (sa.solvers.SPDHG, "pull")):
         state = run(method(batch_size=5), problem, engine, 8)  # before it is summed anew
         exact = residual(problem, state.derivatives, state.dual) + getattr(state, "dual2", 0.0)
         np.testing.assert_allclose(getattr(state, name), exact, rtol=0, atol=1e-12)
@@ -272,7 +274,7 @@ def test_sdca_step_is_that_of_its_paper():
     f, n = problem.f2, 12
     Z, B = f.X.T, problem.A2.tosparse().toarray().T
     rho, mu, K = 0.3, 0.02, 4
-    solver = sa.SDCAADMM(rho=rho, batch_size=3, n_inner=1)
+    solver = sa.solvers.SDCAADMM(rho=rho, batch_size=3, n_inner=1)
     state = solver.start(problem)
     w, a, u = np.zeros(4), -f.y.copy(), np.zeros(B.shape[1])
     eta_B = 1.01 * problem.A2.norm2
@@ -310,7 +312,9 @@ def test_block_norms_are_safe_and_close(rows, d, b, csr, intercept):
     assert ratio.max() <= 1.3
 
 
-@pytest.mark.parametrize("method, name", [(sa.SDCAADMM, "rho"), (sa.SPDHG, "balance")])
+@pytest.mark.parametrize(
+    "method, name", [(sa.solvers.SDCAADMM, "rho"), (sa.solvers.SPDHG, "balance")]
+)
 def test_search_charges_its_trials_and_finds_a_usable_value(method, name):
     problem = make("logistic", rows=300)
     state = method(batch_size=10, **{name: "search"}).start(problem)
@@ -329,7 +333,7 @@ def test_katyusha_is_the_printed_algorithm():
     for sigma in (0.0, 0.3):
         problem = make("logistic", h2=True, constrained=False)
         f, n, b = problem.f2, 57, 5
-        solver = sa.Katyusha(batch_size=b, sampling="rows", strong_convexity=sigma)
+        solver = sa.solvers.Katyusha(batch_size=b, sampling="rows", strong_convexity=sigma)
         m = round(2 * n / b)
         L = f.lipschitz_mean + 2 * f.lipschitz_max / b
         state, rng, same = solver.start(problem), *(np.random.default_rng(1) for _ in range(2))
@@ -348,9 +352,9 @@ def test_katyusha_is_the_printed_algorithm():
                 weights += (1 + alpha * sigma) ** k
             snapshot = total / weights
             np.testing.assert_allclose(state.output.x2, snapshot, rtol=0, atol=1e-12)
-    assert sa.Katyusha(batch_size=b, step="paper").start(problem).curvature == pytest.approx(
-        3 * f.lipschitz_max
-    )
+    assert sa.solvers.Katyusha(batch_size=b, step="paper").start(
+        problem
+    ).curvature == pytest.approx(3 * f.lipschitz_max)
 
 
 def test_katyusha_agrees_with_scikit_learn():
@@ -358,14 +362,14 @@ def test_katyusha_agrees_with_scikit_learn():
     X = rng.standard_normal((200, 10))
     y = X[:, :3] @ np.array([1.0, -2.0, 0.5]) + 0.1 * rng.standard_normal(200)
     problem = sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.L1(0.1), intercept=True)
-    result = sa.minimize(problem, sa.Katyusha(), stop=sa.Gap(1e-10), max_passes=500)
+    result = sa.minimize(problem, sa.solvers.Katyusha(), stop=sa.Gap(1e-10), max_passes=500)
     other = Lasso(alpha=0.1, tol=1e-12, max_iter=10_000).fit(X, y)
     np.testing.assert_allclose(result.coef, other.coef_, rtol=0, atol=1e-5)
     assert result.intercept == pytest.approx(other.intercept_, abs=1e-5)
 
     labels = np.where(y > 0, 1.0, -1.0)
     problem = sa.Problem.linear(sa.Logistic(), X, labels, on_coefficients=sa.L1(0.01))
-    result = sa.minimize(problem, sa.Katyusha(), stop=sa.Gap(1e-9), max_passes=2000)
+    result = sa.minimize(problem, sa.solvers.Katyusha(), stop=sa.Gap(1e-9), max_passes=2000)
     model = LogisticRegression(
         l1_ratio=1,
         C=1 / (200 * 0.01),
@@ -384,7 +388,7 @@ def test_strong_convexity_makes_katyusha_faster_at_the_end():
     problem = make("logistic", rows=500, h2=True, constrained=False, alpha=0.05)
     gaps = []
     for sigma in (0.0, 0.025):
-        solver = sa.Katyusha(batch_size=5, strong_convexity=sigma)
+        solver = sa.solvers.Katyusha(batch_size=5, strong_convexity=sigma)
         state = run(solver, problem, "compiled", 12)
         gaps.append(sa.certify(problem, state.output, state.dual).gap)
     assert gaps[1] < 0.1 * gaps[0]
@@ -408,9 +412,9 @@ def test_strong_convexity_makes_katyusha_faster_at_the_end():
     ],
     ids=lambda kind: "-".join(str(v) for v in kind.values()),
 )
-@pytest.mark.parametrize("method", [*SPLIT, sa.Katyusha])
+@pytest.mark.parametrize("method", [*SPLIT, sa.solvers.Katyusha])
 def test_reaches_a_small_certified_gap(method, kind):
-    if method is sa.Katyusha:
+    if method is sa.solvers.Katyusha:
         kind = {**kind, "h2": True, "constrained": False}
     problem = make(**kind, rows=150, shift=False)
     result = sa.minimize(
@@ -423,9 +427,9 @@ def test_reaches_a_small_certified_gap(method, kind):
 
 
 @pytest.mark.parametrize("engine", ["reference", "compiled"])
-@pytest.mark.parametrize("method", [*SPLIT, sa.Katyusha])
+@pytest.mark.parametrize("method", [*SPLIT, sa.solvers.Katyusha])
 def test_resuming_equals_going_straight_through(method, engine):
-    problem = make("logistic", extras=True, h2=True, constrained=method is not sa.Katyusha)
+    problem = make("logistic", extras=True, h2=True, constrained=method is not sa.solvers.Katyusha)
     solver = method(batch_size=5)
     rng = np.random.default_rng(0)
     straight = solver.start(problem)
@@ -445,9 +449,9 @@ def test_resuming_equals_going_straight_through(method, engine):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("method", [*SPLIT, sa.Katyusha])
+@pytest.mark.parametrize("method", [*SPLIT, sa.solvers.Katyusha])
 def test_start_is_not_changed_and_counts_are_those_of_the_papers(method):
-    constrained = method is not sa.Katyusha
+    constrained = method is not sa.solvers.Katyusha
     problem = make("logistic", rows=100, h2=True, constrained=constrained)
     rng = np.random.default_rng(0)
     x0 = sa.Pair(rng.standard_normal(problem.shape1), rng.standard_normal(problem.shape2))
@@ -461,11 +465,11 @@ def test_start_is_not_changed_and_counts_are_those_of_the_papers(method):
         np.testing.assert_array_equal(x0.x1, kept.x1)
         np.testing.assert_array_equal(x0.x2, kept.x2)
         np.testing.assert_array_equal(dual, kept_dual)
-    if method is sa.Katyusha:
+    if method is sa.solvers.Katyusha:
         assert (state.n_passes, state.n_gradients) == pytest.approx((3.0, 5.0))
-    elif method is sa.VRPDDY:
+    elif method is sa.solvers.VRPDDY:
         assert state.n_gradients == pytest.approx(state.n_passes + 2)
-    elif method is sa.SDCAADMM:
+    elif method is sa.solvers.SDCAADMM:
         assert (state.n_passes, state.n_gradients) == (3.0, 3.0)
     else:
         assert state.n_passes == state.n_gradients >= 2
@@ -474,7 +478,7 @@ def test_start_is_not_changed_and_counts_are_those_of_the_papers(method):
 @pytest.mark.compiled
 def test_a_warm_start_at_the_optimum_stays_there():
     problem = make("logistic", rows=300, h2=True, alpha=0.005)
-    state = run(sa.SDCAADMM(batch_size=10), problem, "compiled", 300)
+    state = run(sa.solvers.SDCAADMM(batch_size=10), problem, "compiled", 300)
     assert np.count_nonzero(state.output.x2) == 6
     for method in SPLIT:
         solver = method(batch_size=10)
@@ -526,7 +530,7 @@ def test_a_point_without_a_bound_is_not_given_up_for_exact_structure():
     w = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
     fused = {"structure": sa.Differences(6), "on_structure": sa.L1(0.2)}
     problem = sa.Problem.linear(Absolute(), X, X @ w, **fused)
-    result = sa.minimize(problem, sa.SDCAADMM(), start=w, max_passes=20)
+    result = sa.minimize(problem, sa.solvers.SDCAADMM(), start=w, max_passes=20)
     assert result.gap is None and not result.converged and result.objective <= 0.2
 
 
@@ -595,17 +599,17 @@ def test_capability_errors_name_what_is_missing():
 @pytest.mark.parametrize(
     "method, bad",
     [
-        (sa.VRPDDY, {"step": "long"}),
-        (sa.VRPDDY, {"step": -1.0}),
-        (sa.VRPDDY, {"sigma": 0.0}),
-        (sa.VRPDDY, {"refresh": 2.0}),
-        (sa.VRPDDY, {"returns": "first"}),
-        (sa.SPDHG, {"balance": "odd"}),
-        (sa.SPDHG, {"n_inner": 0}),
-        (sa.SDCAADMM, {"rho": -1.0}),
-        (sa.SDCAADMM, {"rho": float("nan")}),
-        (sa.Katyusha, {"step": "long"}),
-        (sa.Katyusha, {"strong_convexity": -1.0}),
+        (sa.solvers.VRPDDY, {"step": "long"}),
+        (sa.solvers.VRPDDY, {"step": -1.0}),
+        (sa.solvers.VRPDDY, {"sigma": 0.0}),
+        (sa.solvers.VRPDDY, {"refresh": 2.0}),
+        (sa.solvers.VRPDDY, {"returns": "first"}),
+        (sa.solvers.SPDHG, {"balance": "odd"}),
+        (sa.solvers.SPDHG, {"n_inner": 0}),
+        (sa.solvers.SDCAADMM, {"rho": -1.0}),
+        (sa.solvers.SDCAADMM, {"rho": float("nan")}),
+        (sa.solvers.Katyusha, {"step": "long"}),
+        (sa.solvers.Katyusha, {"strong_convexity": -1.0}),
     ],
 )
 def test_odd_parameters_are_refused(method, bad):

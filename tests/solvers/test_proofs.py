@@ -291,7 +291,7 @@ def test_restarts_leave_the_plateau_of_the_printed_form():
 # ---------------------------------------------------------------- 5 methods that average
 
 
-@pytest.mark.parametrize("method", [sa.StocADMM, sa.OPGADMM, sa.OptSADMM])
+@pytest.mark.parametrize("method", [sa.solvers.StocADMM, sa.solvers.OPGADMM, sa.solvers.OptSADMM])
 @pytest.mark.parametrize("share", [0.7, 0.8])
 def test_averages_of_noisy_methods_have_the_exponent_one_half(method, share):
     rng = np.random.default_rng(0)

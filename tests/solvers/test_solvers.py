@@ -282,7 +282,7 @@ PROMISES = {
         0.5,
         "steps from where rows were seen last: slow by nature",
         steep=1.0,
-        solver=sa.SAGADMM(form="points"),
+        solver=sa.solvers.SAGADMM(form="points"),
     ),
     "sdca-admm": Promise(200, 1e-6, "linear in practice once its penalty fits", steep=1e-3),
     "asvrg-admm": Promise(200, 1e-3, "accelerated; momentum outlasts its use", steep=1e-2),
@@ -296,7 +296,7 @@ PROMISES = {
         500,
         0.05,
         "the mean of all iterates forgets the start like 1/K",
-        solver=sa.LinearizedADMM(returns="ergodic"),
+        solver=sa.solvers.LinearizedADMM(returns="ergodic"),
     ),
     "ladm-ne": Promise(500, 1e-4, "the optimal 1/K; its growing penalty slows the end", own=True),
     "aadmm": Promise(500, 1e-3, "returns a mean of slow stages that double"),
@@ -308,7 +308,7 @@ PROMISES = {
         500,
         0.05,
         "the mean of all iterates forgets the start like 1/K",
-        solver=sa.LADMPSAP(returns="ergodic"),
+        solver=sa.solvers.LADMPSAP(returns="ergodic"),
     ),
     "inertial-admm": Promise(500, 1e-5, "linear in practice, a little momentum", own=True),
     "vr-pddy": Promise(200, 1e-3, "linear in practice; proved steps are short", steep=0.2),
@@ -462,7 +462,7 @@ def test_acc_sadmm_with_one_step_per_epoch_is_ladm_ne(name, tau):
         restart="never",
         theta=theta,
     )
-    linearized = sa.LADMNE(beta=0.2, tau=tau, n_inner=1)
+    linearized = sa.solvers.LADMNE(beta=0.2, tau=tau, n_inner=1)
     a, b = (solver.start(p, *random_start(p)) for solver in (accelerated, linearized))
     for _ in range(30):
         every_row_once(accelerated, p, a)
@@ -477,7 +477,7 @@ def test_without_relaxation_admm_is_the_plain_one_written_out(dual_step):
     p = problem("shifted_constraint")
     X, y, n = p.f2.X, p.f2.y, p.f2.n_terms
     D, beta = p.A2.tosparse().toarray(), 0.3
-    solver = sa.ADMM(beta=beta, relaxation=1.0, dual_step=dual_step, n_inner=1)
+    solver = sa.solvers.ADMM(beta=beta, relaxation=1.0, dual_step=dual_step, n_inner=1)
     start, dual = random_start(p)
     state, x2 = solver.start(p, start, dual), start.x2
     for _ in range(20):
@@ -498,7 +498,7 @@ def test_without_relaxation_admm_is_the_plain_one_written_out(dual_step):
 def test_second_step_of_admm_is_exact(name):
     """x2+ satisfies the optimality condition of its subproblem, written with a prox."""
     p = problem(name)
-    solver = sa.ADMM(beta=0.2, relaxation=1.0, n_inner=1)
+    solver = sa.solvers.ADMM(beta=0.2, relaxation=1.0, n_inner=1)
     state = solver.start(p, *random_start(p))
     for _ in range(5):
         solver.epoch(p, state, np.random.default_rng(0))
@@ -596,12 +596,12 @@ def aadmm_by_hand(D, x, dual, beta, N=40):
 
 
 BY_HAND = {
-    "ladm-ne": (sa.LADMNE(beta=0.3, n_inner=1, tau=0.8), ladm_ne_by_hand, "multiplier"),
-    "aadmm": (sa.AADMM(beta=0.3, n_inner=1, horizon=40), aadmm_by_hand, "multiplier"),
-    "fast-ladmm": (sa.FastLADMM(beta=0.3, n_inner=1), fast_ladmm_by_hand, "multiplier"),
-    "ladmpsap": (sa.LADMPSAP(beta=0.3, n_inner=1, growth=1.0), ladmpsap_by_hand, "dual"),
+    "ladm-ne": (sa.solvers.LADMNE(beta=0.3, n_inner=1, tau=0.8), ladm_ne_by_hand, "multiplier"),
+    "aadmm": (sa.solvers.AADMM(beta=0.3, n_inner=1, horizon=40), aadmm_by_hand, "multiplier"),
+    "fast-ladmm": (sa.solvers.FastLADMM(beta=0.3, n_inner=1), fast_ladmm_by_hand, "multiplier"),
+    "ladmpsap": (sa.solvers.LADMPSAP(beta=0.3, n_inner=1, growth=1.0), ladmpsap_by_hand, "dual"),
     "inertial-admm": (
-        sa.InertialADMM(beta=0.3, n_inner=1, inertia=0.25, smooth=2.0),
+        sa.solvers.InertialADMM(beta=0.3, n_inner=1, inertia=0.25, smooth=2.0),
         inertial_admm_by_hand,
         "dual",
     ),
@@ -624,9 +624,9 @@ def test_batch_methods_are_those_of_their_papers_written_out(method):
 
 def test_the_penalty_of_ladmpsap_grows_to_its_cap_when_the_blocks_stand_still():
     p = problem("fused_logistic")
-    state = run(sa.LADMPSAP(beta=0.01, growth=2.0, cap=8.0), p, 300)
+    state = run(sa.solvers.LADMPSAP(beta=0.01, growth=2.0, cap=8.0), p, 300)
     assert state.beta == pytest.approx(0.08)
-    assert run(sa.LADMPSAP(beta=0.01, growth=1.0), p, 300).beta == 0.01
+    assert run(sa.solvers.LADMPSAP(beta=0.01, growth=1.0), p, 300).beta == 0.01
 
 
 def test_fast_ladmm_without_a_constraint_has_the_accelerated_rate():
@@ -634,7 +634,7 @@ def test_fast_ladmm_without_a_constraint_has_the_accelerated_rate():
     p = problem("lasso")
     bound, _ = lower_bound("lasso")
     best = sa.minimize(p, "sampled-newton", stop=1e-12).coef
-    solver = sa.FastLADMM(n_inner=1)
+    solver = sa.solvers.FastLADMM(n_inner=1)
     state = solver.start(p)
     for k in range(1, 60):
         solver.epoch(p, state, np.random.default_rng(0))
@@ -662,7 +662,7 @@ def test_ergodic_point_is_the_mean_of_the_iterates(method):
 
 def test_mean_of_aadmm_weighs_its_iterates_by_their_number():
     p = problem("fused_logistic")
-    solver = sa.AADMM(horizon=15, n_inner=1)
+    solver = sa.solvers.AADMM(horizon=15, n_inner=1)
     state, seen = solver.start(p), []
     for _ in range(15):
         solver.epoch(p, state, np.random.default_rng(3))
@@ -707,15 +707,15 @@ def conic_optimum(p):
 
 
 ANY_BLOCKS = {
-    "linearized-admm": (sa.LinearizedADMM(beta=0.1), 2500, 2e-5),
-    "ladm-ne": (sa.LADMNE(beta=0.1), 2500, 1e-4),
-    "fast-ladmm": (sa.FastLADMM(beta=0.3), 1000, 0.03),
-    "ladmpsap": (sa.LADMPSAP(beta=0.1), 1500, 1e-4),
-    "inertial-admm": (sa.InertialADMM(beta=0.1), 1500, 1e-4),
-    "admm": (sa.ADMM(beta=0.1), 600, 1e-5),
-    "admm, linearized": (sa.ADMM(beta=0.1, first_block="linearized"), 1500, 1e-5),
-    "aadmm": (sa.AADMM(beta=0.3, horizon=1000), 1000, 0.03),
-    "aadmm, exact": (sa.AADMM(beta=0.3, horizon=150, first_block="exact"), 150, 0.05),
+    "linearized-admm": (sa.solvers.LinearizedADMM(beta=0.1), 2500, 2e-5),
+    "ladm-ne": (sa.solvers.LADMNE(beta=0.1), 2500, 1e-4),
+    "fast-ladmm": (sa.solvers.FastLADMM(beta=0.3), 1000, 0.03),
+    "ladmpsap": (sa.solvers.LADMPSAP(beta=0.1), 1500, 1e-4),
+    "inertial-admm": (sa.solvers.InertialADMM(beta=0.1), 1500, 1e-4),
+    "admm": (sa.solvers.ADMM(beta=0.1), 600, 1e-5),
+    "admm, linearized": (sa.solvers.ADMM(beta=0.1, first_block="linearized"), 1500, 1e-5),
+    "aadmm": (sa.solvers.AADMM(beta=0.3, horizon=1000), 1000, 0.03),
+    "aadmm, exact": (sa.solvers.AADMM(beta=0.3, horizon=150, first_block="exact"), 150, 0.05),
 }
 WITHOUT = [(), ("f1",), ("h1", "h2")]
 
@@ -737,7 +737,7 @@ def test_first_step_of_admm_is_exact_for_any_first_block(missing, rank):
     rng = np.random.default_rng(1)
     p = replace(general_problem(), **dict.fromkeys(missing))
     p = replace(p, A1=rng.standard_normal((6, rank)) @ rng.standard_normal((rank, 6)))
-    solver = sa.ADMM(beta=0.4, relaxation=1.0, n_inner=1)
+    solver = sa.solvers.ADMM(beta=0.4, relaxation=1.0, n_inner=1)
     state = solver.start(p, *random_start(p))
     for _ in range(5):
         before, dual = state.x.x2, state.dual
@@ -757,9 +757,9 @@ def test_inner_newton_steps_of_admm_end_at_the_rounding_of_the_data(name):
         f = p.f2
         X = f.X.astype(dtype)
         narrow = replace(p, f2=sa.FiniteSum(f.loss, X, f.y, f.weight, intercept=f.intercept))
-        state, rng = sa.ADMM().start(narrow), np.random.default_rng(0)
+        state, rng = sa.solvers.ADMM().start(narrow), np.random.default_rng(0)
         for _ in range(5):
-            sa.ADMM().epoch(narrow, state, rng)
+            sa.solvers.ADMM().epoch(narrow, state, rng)
         reads[dtype] = state.n_passes
     assert reads[np.float32] <= 1.1 * reads[np.float64]
 
@@ -773,7 +773,9 @@ def test_refusals_name_the_method_and_the_reason(method):
         sa.minimize(replace(p, f1=None), method)
 
 
-@pytest.mark.parametrize("solver", [sa.ADMM(first_block="exact"), sa.AADMM(first_block="exact")])
+@pytest.mark.parametrize(
+    "solver", [sa.solvers.ADMM(first_block="exact"), sa.solvers.AADMM(first_block="exact")]
+)
 def test_exact_first_steps_of_too_many_columns_are_refused(solver):
     p = general_problem()
     wide = sparse.random_array((6, 4001), density=0.01, rng=np.random.default_rng(0))
@@ -888,7 +890,7 @@ def test_averages_and_continuation():
         beta = next_beta(schedule, beta)
     assert next_beta(0.3, 0.3) == 0.3
     assert adapted_beta(0.3, p, 1, *random_states(p), 0.3) == 0.3
-    solver = sa.LinearizedADMM(beta=schedule)
+    solver = sa.solvers.LinearizedADMM(beta=schedule)
     state = solver.start(p)
     solver.epoch(p, state, rng)
     assert state.beta == pytest.approx(0.15)
@@ -897,21 +899,21 @@ def test_averages_and_continuation():
 @pytest.mark.parametrize(
     ("make", "word"),
     [
-        (lambda: sa.ADMM(relaxation=2.0), "relaxation"),
-        (lambda: sa.ADMM(dual_step=1.7, relaxation=1.0), "dual_step"),
-        (lambda: sa.ADMM(dual_step=1.5), "both"),
-        (lambda: sa.ADMM(returns="best"), "returns"),
-        (lambda: sa.ADMM(first_block="inexact"), "first_block"),
-        (lambda: sa.AADMM(first_block="inexact"), "first_block"),
-        (lambda: sa.LinearizedADMM(n_inner=0), "n_inner"),
-        (lambda: sa.LADMNE(tau=0.5), "tau"),
-        (lambda: sa.LADMNE(beta=sa.Continuation(0.1)), "Continuation"),
-        (lambda: sa.AADMM(horizon=0), "horizon"),
-        (lambda: sa.FastLADMM(slack=2.0), "slack"),
-        (lambda: sa.LADMPSAP(growth=0.9), "growth"),
-        (lambda: sa.LADMPSAP(cap=float("nan")), "cap"),
-        (lambda: sa.InertialADMM(inertia=0.4), "inertia"),
-        (lambda: sa.InertialADMM(smooth=0.5), "smooth"),
+        (lambda: sa.solvers.ADMM(relaxation=2.0), "relaxation"),
+        (lambda: sa.solvers.ADMM(dual_step=1.7, relaxation=1.0), "dual_step"),
+        (lambda: sa.solvers.ADMM(dual_step=1.5), "both"),
+        (lambda: sa.solvers.ADMM(returns="best"), "returns"),
+        (lambda: sa.solvers.ADMM(first_block="inexact"), "first_block"),
+        (lambda: sa.solvers.AADMM(first_block="inexact"), "first_block"),
+        (lambda: sa.solvers.LinearizedADMM(n_inner=0), "n_inner"),
+        (lambda: sa.solvers.LADMNE(tau=0.5), "tau"),
+        (lambda: sa.solvers.LADMNE(beta=sa.Continuation(0.1)), "Continuation"),
+        (lambda: sa.solvers.AADMM(horizon=0), "horizon"),
+        (lambda: sa.solvers.FastLADMM(slack=2.0), "slack"),
+        (lambda: sa.solvers.LADMPSAP(growth=0.9), "growth"),
+        (lambda: sa.solvers.LADMPSAP(cap=float("nan")), "cap"),
+        (lambda: sa.solvers.InertialADMM(inertia=0.4), "inertia"),
+        (lambda: sa.solvers.InertialADMM(smooth=0.5), "smooth"),
         (lambda: sa.Continuation(rho=0.5), "rho"),
     ],
 )

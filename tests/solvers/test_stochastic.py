@@ -13,24 +13,24 @@ from stochadmm.risk.sampling import Runs
 from stochadmm.solvers.comparison.svrg_admm import multiplier_for
 
 PLAIN = {
-    "stoc": sa.StocADMM(),
-    "stoc-sqrt": sa.StocADMM(step="sqrt", returns="last"),
-    "stoc-strong": sa.StocADMM(step="strong", growth=0.01),
-    "opg": sa.OPGADMM(),
-    "rda": sa.RDAADMM(),
-    "opt": sa.OptSADMM(),
+    "stoc": sa.solvers.StocADMM(),
+    "stoc-sqrt": sa.solvers.StocADMM(step="sqrt", returns="last"),
+    "stoc-strong": sa.solvers.StocADMM(step="strong", growth=0.01),
+    "opg": sa.solvers.OPGADMM(),
+    "rda": sa.solvers.RDAADMM(),
+    "opt": sa.solvers.OptSADMM(),
 }
 REDUCED = {
     "svrg": sa.SVRGADMM(),
     "svrg-ergodic": sa.SVRGADMM(returns="ergodic", warm_start_passes=1),
-    "asvrg": sa.ASVRGADMM(),
-    "sag": sa.SAGADMM(),
-    "sag-points": sa.SAGADMM(form="points"),
+    "asvrg": sa.solvers.ASVRGADMM(),
+    "sag": sa.solvers.SAGADMM(),
+    "sag-points": sa.solvers.SAGADMM(form="points"),
 }
 NEED_FREE_X2 = {
-    "stoc-exact": sa.StocADMM(form="exact"),
+    "stoc-exact": sa.solvers.StocADMM(form="exact"),
     "svrg-strong": sa.SVRGADMM(strongly_convex=True),
-    "asvrg-strong": sa.ASVRGADMM(strongly_convex=True),
+    "asvrg-strong": sa.solvers.ASVRGADMM(strongly_convex=True),
 }
 ALL = PLAIN | REDUCED
 
@@ -248,7 +248,7 @@ def test_stoc_admm_step_by_step():
     f, beta, L, c = problem.f2, 0.4, 1.5, 0.3
     H = A.T @ A
     for form in ("exact", "linearized"):
-        solver = sa.StocADMM(
+        solver = sa.solvers.StocADMM(
             beta=beta,
             batch_size=4,
             sampling="rows",
@@ -278,15 +278,15 @@ def test_stoc_admm_step_by_step():
 
 def test_opg_admm_is_linearized_stoc_admm_with_other_steps():
     problem = make()
-    opg = sa.OPGADMM(beta=0.1, batch_size=5)
-    stoc = sa.StocADMM(beta=0.1, batch_size=5, step="sqrt")
+    opg = sa.solvers.OPGADMM(beta=0.1, batch_size=5)
+    stoc = sa.solvers.StocADMM(beta=0.1, batch_size=5, step="sqrt")
     assert_same(run(opg, problem, 2)[-1], run(stoc, problem, 2)[-1], 0.0)
 
 
 def test_rda_admm_keeps_means_of_the_whole_past():
     problem, A, mu = fused(1)
     f, beta, L, c = problem.f2, 0.4, 1.5, 0.3
-    solver = sa.RDAADMM(
+    solver = sa.solvers.RDAADMM(
         beta=beta, batch_size=4, sampling="rows", n_inner=10, growth=c, curvature=L
     )
     state = run(solver, problem, 2)[-1]
@@ -310,7 +310,7 @@ def test_rda_admm_keeps_means_of_the_whole_past():
 def test_opt_sadmm_step_by_step():
     problem, A, mu = fused(2)
     f, beta, L, c = problem.f2, 0.4, 1.5, 0.3
-    solver = sa.OptSADMM(
+    solver = sa.solvers.OptSADMM(
         beta=beta, batch_size=4, sampling="rows", n_inner=25, growth=c, curvature=L
     )
     state = run(solver, problem, 1)[0]
@@ -335,7 +335,7 @@ def test_sag_admm_step_by_step_and_the_stale_mean_is_the_center(form):
     """Against tables of whole gradients and points, one of each per row."""
     problem, A, mu = fused(3)
     f, beta, L, n = problem.f2, 0.4, 5.0, 30
-    solver = sa.SAGADMM(
+    solver = sa.solvers.SAGADMM(
         beta=beta, batch_size=4, sampling="rows", n_inner=40, curvature=L, form=form
     )
     start = np.random.default_rng(9).standard_normal(5)
@@ -361,7 +361,7 @@ def test_asvrg_admm_step_by_step():
     """Against the article's letters: eta, gamma, the scaled multiplier u."""
     problem, A, mu = fused(4)
     f, beta, L, theta, m = problem.f2, 0.4, 3.0, 0.8, 15
-    solver = sa.ASVRGADMM(
+    solver = sa.solvers.ASVRGADMM(
         beta=beta, batch_size=4, sampling="rows", n_inner=m, curvature=L, momentum=theta
     )
     states = run(solver, problem, 3)
@@ -450,7 +450,7 @@ def test_output_is_what_was_asked_for(name):
 
 
 def test_average_of_the_asvrg_snapshots():
-    states = run(sa.ASVRGADMM(beta=0.1, batch_size=5), make(), 4)
+    states = run(sa.solvers.ASVRGADMM(beta=0.1, batch_size=5), make(), 4)
     mean = np.mean([s.x_tilde.x2 for s in states], axis=0)
     np.testing.assert_allclose(states[-1].ergodic.x2, mean, rtol=0, atol=1e-13)
 
@@ -471,7 +471,7 @@ def test_warm_start_is_stoc_admm_and_is_charged(name):
     problem = make(n=100)
     solver = dataclasses.replace(ALL[name], beta=0.1, batch_size=5, warm_start_passes=3)
     state = run(solver, problem, 1)[0]
-    first = sa.StocADMM(beta=0.1, batch_size=5, n_inner=60)
+    first = sa.solvers.StocADMM(beta=0.1, batch_size=5, n_inner=60)
     warm, rng = first.start(problem), np.random.default_rng(3)
     first.epoch(problem, warm, rng)
     cold = dataclasses.replace(solver, warm_start_passes=0)
@@ -549,7 +549,7 @@ def test_strongly_convex_svrg_admm_converges_linearly():
     problem = sa.Problem.linear(sa.Squared(), X, y, on_structure=sa.L1(0.05))
     for solver in (
         sa.SVRGADMM(strongly_convex=True, beta=1.0, batch_size=10),
-        sa.ASVRGADMM(strongly_convex=True, beta=1.0, batch_size=10),
+        sa.solvers.ASVRGADMM(strongly_convex=True, beta=1.0, batch_size=10),
     ):
         result = sa.minimize(problem, solver, stop=sa.Gap(1e-9), max_passes=150)
         assert result.status is sa.Status.CONVERGED, solver.name
@@ -666,16 +666,16 @@ def test_what_a_method_cannot_serve_is_said_before_the_run():
     assert sa.minimize(bare, sa.SVRGADMM(batch_size=1)).objective == 0.0
 
     for make_bad, word in (
-        (lambda: sa.StocADMM(step="long"), "step"),
-        (lambda: sa.StocADMM(form="odd"), "form"),
-        (lambda: sa.StocADMM(step="strong"), "growth"),
-        (lambda: sa.OPGADMM(returns="best"), "returns"),
-        (lambda: sa.SAGADMM(form="odd"), "form"),
-        (lambda: sa.ASVRGADMM(momentum=1.0), "momentum"),
+        (lambda: sa.solvers.StocADMM(step="long"), "step"),
+        (lambda: sa.solvers.StocADMM(form="odd"), "form"),
+        (lambda: sa.solvers.StocADMM(step="strong"), "growth"),
+        (lambda: sa.solvers.OPGADMM(returns="best"), "returns"),
+        (lambda: sa.solvers.SAGADMM(form="odd"), "form"),
+        (lambda: sa.solvers.ASVRGADMM(momentum=1.0), "momentum"),
         (lambda: sa.SVRGADMM(warm_start_passes=-1), "warm_start_passes"),
         (lambda: sa.SVRGADMM(curvature=0.0).start(with_h2), "curvature"),
-        (lambda: sa.StocADMM(growth=-1.0).start(with_h2), "growth"),
-        (lambda: sa.RDAADMM(batch_size=0).start(with_h2), "batch_size"),
+        (lambda: sa.solvers.StocADMM(growth=-1.0).start(with_h2), "growth"),
+        (lambda: sa.solvers.RDAADMM(batch_size=0).start(with_h2), "batch_size"),
     ):
         with pytest.raises(ValueError, match=word):
             make_bad()

@@ -90,7 +90,7 @@ class ADMM(Solver[ADMMState]):
     >>> problem = sa.Problem.linear(
     ...     sa.Squared(), X, y, structure=sa.Differences(4), on_structure=sa.L1(0.05)
     ... )
-    >>> sa.minimize(problem, sa.ADMM()).coef.round(3)
+    >>> sa.minimize(problem, sa.solvers.ADMM()).coef.round(3)
     array([ 2.9,  2.9,  0. , -0.8])
     """
 

@@ -80,7 +80,7 @@ class ASVRGADMM(VarianceReduced[ASVRGState]):
     >>> import numpy as np, stochadmm as sa
     >>> X, y = np.eye(4), np.array([3.0, 0.0, 0.0, -1.0])
     >>> problem = sa.Problem.linear(sa.Squared(), X, y, on_structure=sa.L1(0.25))
-    >>> sa.minimize(problem, sa.ASVRGADMM(), stop=sa.Gap(1e-4)).coef.round(1)
+    >>> sa.minimize(problem, sa.solvers.ASVRGADMM(), stop=sa.Gap(1e-4)).coef.round(1)
     array([2., 0., 0., 0.])
     """
 

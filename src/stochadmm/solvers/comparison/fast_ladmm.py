@@ -62,7 +62,7 @@ class FastLADMM(FullGradient[FastState]):
     >>> problem = sa.Problem.linear(
     ...     sa.Squared(), X, y, structure=sa.Differences(4), on_structure=sa.L1(0.05)
     ... )
-    >>> sa.minimize(problem, sa.FastLADMM(), stop=1e-3, max_passes=3000).coef.round(1)
+    >>> sa.minimize(problem, sa.solvers.FastLADMM(), stop=1e-3, max_passes=3000).coef.round(1)
     array([ 2.9,  2.9,  0. , -0.8])
     """
 

@@ -76,7 +76,7 @@ class Katyusha(Solver[KatyushaState]):
     >>> import numpy as np, stochadmm as sa
     >>> X, y = np.eye(4), np.array([3.0, 0.0, 0.0, -2.0])
     >>> problem = sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.L1(0.25))
-    >>> sa.minimize(problem, sa.Katyusha(), max_passes=1000).coef.round(3)
+    >>> sa.minimize(problem, sa.solvers.Katyusha(), max_passes=1000).coef.round(3)
     array([ 2.,  0.,  0., -1.])
     """
 

@@ -61,7 +61,7 @@ class LADMNE(FullGradient[LADMState]):
     >>> problem = sa.Problem.linear(
     ...     sa.Squared(), X, y, structure=sa.Differences(4), on_structure=sa.L1(0.05)
     ... )
-    >>> sa.minimize(problem, sa.LADMNE(), max_passes=1000).coef.round(3)
+    >>> sa.minimize(problem, sa.solvers.LADMNE(), max_passes=1000).coef.round(3)
     array([ 2.9,  2.9,  0. , -0.8])
     """
 

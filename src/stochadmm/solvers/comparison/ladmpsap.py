@@ -77,7 +77,7 @@ class LADMPSAP(FullGradient[LADMPSAPState]):
     >>> problem = sa.Problem.linear(
     ...     sa.Squared(), X, y, structure=sa.Differences(4), on_structure=sa.L1(0.05)
     ... )
-    >>> sa.minimize(problem, sa.LADMPSAP(), stop=1e-4, max_passes=3000).coef.round(2)
+    >>> sa.minimize(problem, sa.solvers.LADMPSAP(), stop=1e-4, max_passes=3000).coef.round(2)
     array([ 2.9,  2.9,  0. , -0.8])
     """
 

@@ -58,7 +58,7 @@ class RDAADMM(FreshBatches[RDAState]):
     >>> import numpy as np, stochadmm as sa
     >>> X, y = np.eye(4), np.array([3.0, 0.0, 0.0, -1.0])
     >>> problem = sa.Problem.linear(sa.Squared(), X, y, on_structure=sa.L1(0.25))
-    >>> result = sa.minimize(problem, sa.RDAADMM(), max_passes=300)
+    >>> result = sa.minimize(problem, sa.solvers.RDAADMM(), max_passes=300)
     >>> abs(result.coef - [2.0, 0.0, 0.0, 0.0]).max() < 0.3
     np.True_
     """

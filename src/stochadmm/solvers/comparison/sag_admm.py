@@ -79,7 +79,7 @@ class SAGADMM(VarianceReduced[SAGState]):
     >>> problem = sa.Problem.linear(
     ...     sa.Squared(), X, y, structure=sa.Differences(5), on_structure=sa.L1(0.1)
     ... )
-    >>> sa.minimize(problem, sa.SAGADMM(batch_size=10), stop=sa.Gap(1e-4)).coef.round(2)
+    >>> sa.minimize(problem, sa.solvers.SAGADMM(batch_size=10), stop=sa.Gap(1e-4)).coef.round(2)
     array([0.94, 0.94, 0.04, 0.04, 0.04])
     """
 

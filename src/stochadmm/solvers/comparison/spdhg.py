@@ -88,7 +88,7 @@ class SPDHG(DualBlocks[SPDHGState]):
     >>> problem = sa.Problem.linear(
     ...     sa.Squared(), X, y, structure=sa.Differences(4), on_structure=sa.L1(0.05)
     ... )
-    >>> sa.minimize(problem, sa.SPDHG(), max_passes=1000).coef.round(3)
+    >>> sa.minimize(problem, sa.solvers.SPDHG(), max_passes=1000).coef.round(3)
     array([ 2.9,  2.9,  0. , -0.8])
     """
 

@@ -63,7 +63,7 @@ class StocADMM(FreshBatches[FreshState]):
     >>> problem = sa.Problem.linear(
     ...     sa.Squared(), X, y, structure=sa.Differences(5), on_structure=sa.L1(0.1)
     ... )
-    >>> sa.minimize(problem, sa.StocADMM(batch_size=10), max_passes=40).coef.round(1)
+    >>> sa.minimize(problem, sa.solvers.StocADMM(batch_size=10), max_passes=40).coef.round(1)
     array([0.9, 0.9, 0. , 0. , 0. ])
     """
 
