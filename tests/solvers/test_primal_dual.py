@@ -189,7 +189,7 @@ def test_vr_pddy_with_all_rows_and_refresh_1_is_the_batch_method(h2):
             g = problem.f2.gradient(x)
             lam = np.clip(lam + sigma * A @ (2 * x - lead - step * (g + A.T @ lam)), -0.02, 0.02)
             lead = x - step * (g + A.T @ lam)
-        np.testing.assert_allclose(state.lead, lead, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(state.z, lead, rtol=0, atol=1e-12)
         np.testing.assert_allclose(state.dual, lam, rtol=0, atol=1e-12)
     assert state.n_passes == 1 + 2 * 25 + 2 * 25
 
@@ -262,7 +262,7 @@ def test_duals_stay_in_the_domains_of_the_conjugates(method, engine, loss):
 @pytest.mark.parametrize("h2", [False, True])
 def test_the_residual_is_kept_consistent(engine, h2):
     problem = make("logistic", extras=True, h2=h2)
-    for method, name in ((sa.solvers.SDCAADMM, "residual"), (sa.solvers.SPDHG, "pull")):
+    for method, name in ((sa.solvers.SDCAADMM, "residual"), (sa.solvers.SPDHG, "z")):
         state = run(method(batch_size=5), problem, engine, 8)  # before it is summed anew
         exact = residual(problem, state.derivatives, state.dual) + getattr(state, "dual2", 0.0)
         np.testing.assert_allclose(getattr(state, name), exact, rtol=0, atol=1e-12)

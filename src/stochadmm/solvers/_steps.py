@@ -15,7 +15,7 @@ from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..base.validation import Unsuitable, is_whole
+from ..base.validation import Unsuitable, is_number, is_whole
 from ..base.workspace import Workspace
 from ..operators import identity_scale, squared_norm
 from ..problem import Pair, Problem
@@ -109,6 +109,23 @@ def update_x1(problem: Problem, x: Pair, dual: Array, beta: float, workspace: Wo
     """
     step, _ = lengths(problem, 0.0, beta, workspace=workspace)
     return step1(problem, x.x1, dual + beta * problem.constraint(x), step)
+
+
+def dual_step(
+    problem: Problem, x2: Array, dual: Array, sigma: float, workspace: Workspace | None = None
+) -> tuple[Array, Array]:
+    """Return x1 and lambda+ = prox_{sigma H*}(lambda + sigma A2 x2).
+
+    H(v) is the least h1(x1) with A1 x1 + v = b. By Moreau's identity these are the x1 step and the
+    multiplier step of ADMM with penalty sigma.
+    """
+    x1 = solve_x1(problem, x2, dual, sigma, workspace)
+    return x1, dual + sigma * problem.constraint(Pair(x1, x2))
+
+
+def pull_back(problem: Problem, dual: Array) -> Array | float:
+    """Return A2' lambda, 0 without a constraint."""
+    return 0.0 if problem.A2 is None else problem.A2.rmatvec(dual)
 
 
 def check_exact_x1(problem: Problem, name: str, workspace: Workspace | None = None) -> None:
@@ -306,6 +323,14 @@ def check_slack(slack: float) -> None:
     """Raise unless two blocks in parallel have room."""
     if not slack > 2:
         raise ValueError(f"slack is {slack!r}, expected a number > 2, the number of blocks")
+
+
+def check_positive(name: str, value: float | str, *words: str) -> None:
+    """Raise unless ``value`` is one of the words or a finite number > 0."""
+    if value in words or (is_number(value) and 0 < value < float("inf")):
+        return
+    choices = "".join(f"{word!r} or " for word in words)
+    raise ValueError(f"{name} is {value!r}, expected {choices}a number > 0")
 
 
 def check_count(name: str, value: int) -> None:

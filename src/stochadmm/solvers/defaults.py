@@ -5,7 +5,6 @@ Every choice is a plain function of the problem; solvers call them in ``start``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -21,23 +20,6 @@ from ..risk.finite_sum import mean_row_curvature
 from ..risk.sampling import Runs
 from ..risk.streamed import opening_of
 from ..risk.windows import WindowRuns
-
-
-@dataclass(frozen=True)
-class Choices:
-    """Numbers behind the parameters that a user left open."""
-
-    smallest_batch: int = 100
-    """Rows below which the work beside the data dominates a step."""
-    many_steps: int = 20
-    """Batches in a pass over few rows: epochs of a handful of steps average too little."""
-    far: float = 10.0
-    """Gradient steps between zero and a typical solution."""
-    noise_batches: int = 32
-    """Batches that tell the noise to a fifth or so."""
-
-
-CHOICES = Choices()
 
 
 def lipschitz_mean(problem: Problem, workspace: Workspace | None = None) -> float:
@@ -100,8 +82,9 @@ def batch_size(problem: Problem, requested: int | str, workspace: Workspace | No
     workspace = workspace or Workspace()
     mean = max(lipschitz_mean(problem, workspace), 1e-300)
     useful = 2 * lipschitz_max(problem, workspace) / mean
-    least = CHOICES.smallest_batch
-    return int(max(1, min(n // CHOICES.many_steps, max(least, min(useful, 10 * least)))))
+    least = 100  # rows below which the work beside the data dominates a step
+    # epochs of fewer than twenty steps a pass average too little
+    return int(max(1, min(n // 20, max(least, min(useful, 10 * least)))))
 
 
 def n_inner(n_rows: int, b: float, requested: int | None = None) -> int:
@@ -148,11 +131,12 @@ def _noise(f2: Any, full: Array, n_rows: int, n_runs: int, per_batch: int) -> fl
     """Return the root mean square error of batches at 0, where the gradient is ``full``."""
     runs, rng = Runs(n_rows, n_runs, per_batch), np.random.default_rng(0)
     zero, total = np.zeros_like(full), 0.0
-    for batch in runs.draw(rng, CHOICES.noise_batches):
+    count = 32  # batches that tell the noise to a fifth or so
+    for batch in runs.draw(rng, count):
         rows = runs.rows(batch)
         error = runs.row_weight * len(rows) * f2.gradient_rows(rows, zero) - full
         total += float(np.sum(np.square(error, dtype=np.float64)))
-    return float(np.sqrt(total / CHOICES.noise_batches))
+    return float(np.sqrt(total / count))
 
 
 def radius(problem: Problem, workspace: Workspace | None = None) -> float:
@@ -222,7 +206,7 @@ def beta(problem: Problem, requested: float | str, workspace: Workspace | None =
     primal, dual = _rms(moved), dual_size(problem.h1, moved)
     if dual is None or primal == 0 or dual == 0:
         return fallback
-    return float(min(dual / (CHOICES.far * primal), fallback))
+    return float(min(dual / (10.0 * primal), fallback))
 
 
 def _general_beta(problem: Problem, fallback: float, workspace: Workspace) -> float:

@@ -27,8 +27,7 @@ from ...risk import FiniteSum
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, StateT, choose_engine
-from .._steps import check_count, check_exact_x1
-from ._primal_dual import pull_back
+from .._steps import check_count, check_exact_x1, pull_back
 
 
 @dataclass(frozen=True)

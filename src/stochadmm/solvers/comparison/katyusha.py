@@ -5,9 +5,8 @@
 Z. Allen-Zhu, "Katyusha: The First Direct Acceleration of Stochastic Gradient Methods", STOC 2017,
 JMLR 18 (2018), arXiv:1603.05953.
 
-Code and paper: x = y, ahead = z, snapshot = x~, middle = x (where gradients are taken), momentum =
-tau_1, anchor = tau_2 = 1/2, length = alpha. One epoch s takes a full gradient at the snapshot and
-n_inner steps
+Code and paper: x_tilde = x~, the snapshot, and tau_2 = 1/2. One epoch s takes a full gradient
+there and n_inner steps
 
     x  = tau_1 z + tau_2 x~ + (1 - tau_1 - tau_2) y,     v = variance-reduced gradient at x
     z+ = prox_{alpha h2}(z - alpha v),                   alpha = 1 / (tau_1 L)
@@ -43,8 +42,8 @@ from .._base import Solver, State, register
 class KatyushaState(State):
     """State of Katyusha; ``x`` is the paper's y."""
 
-    ahead: Array = field(kw_only=True)
-    snapshot: Array = field(kw_only=True)
+    z: Array = field(kw_only=True)
+    x_tilde: Array = field(kw_only=True)
     n_inner: int = field(kw_only=True)
     curvature: float = field(kw_only=True)
     """The constant L of the steps."""
@@ -81,8 +80,8 @@ class Katyusha(Solver[KatyushaState]):
     """
 
     name: ClassVar[str] = "katyusha"
-    anchor: ClassVar[float] = 0.5
-    """The weight tau_2 of the snapshot."""
+    tau2: ClassVar[float] = 0.5
+    """The weight of the snapshot."""
     has_kernel: ClassVar[bool] = True
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
         "h2": ("prox",),
@@ -117,7 +116,7 @@ class Katyusha(Solver[KatyushaState]):
         b = defaults.batch_size(problem, self.batch_size, workspace)
         return defaults.sampling(problem, self.sampling, b)
 
-    def momentum(self, s: KatyushaState) -> float:
+    def tau1(self, s: KatyushaState) -> float:
         """Return tau_1 of the next epoch."""
         if self.strong_convexity > 0:
             return min(math.sqrt(s.n_inner * self.strong_convexity / s.curvature), 0.5)
@@ -132,7 +131,7 @@ class Katyusha(Solver[KatyushaState]):
             if self.step == "paper"
             else (
                 defaults.lipschitz_mean(p, workspace)
-                + defaults.batch_curvature(p, runs, workspace) / self.anchor
+                + defaults.batch_curvature(p, runs, workspace) / self.tau2
             )
         )
         return KatyushaState(
@@ -141,8 +140,8 @@ class Katyusha(Solver[KatyushaState]):
             lam,
             1.0,
             workspace=workspace,
-            ahead=x.x2,
-            snapshot=x.x2,
+            z=x.x2,
+            x_tilde=x.x2,
             n_inner=n_inner,
             curvature=curvature or 1.0,
             notes={
@@ -156,17 +155,17 @@ class Katyusha(Solver[KatyushaState]):
     def epoch(self, problem: Problem, state: KatyushaState, rng: np.random.Generator) -> None:
         """Take one snapshot and run its inner loop."""
         p, s, runs = problem, state, self.runs(problem, state.workspace)
-        gradient = Anchored.take(p.f2, runs, s.snapshot, s.cache)
-        momentum = self.momentum(s)
-        length = 1 / (momentum * s.curvature)
-        growth = 1 + length * self.strong_convexity
+        gradient = Anchored.take(p.f2, runs, s.x_tilde, s.cache)
+        tau1 = self.tau1(s)
+        alpha = 1 / (tau1 * s.curvature)
+        growth = 1 + alpha * self.strong_convexity
         weights = growth ** np.arange(1.0 - s.n_inner, 1.0)  # the largest is 1: none overflows
         weights /= weights.sum()
         loop = _compiled if s.engine == "compiled" else _reference
         batches = runs.draw(rng, s.n_inner)
-        x2, s.ahead, s.snapshot = loop(p, s, gradient, batches, momentum, length, weights)
+        x2, s.z, s.x_tilde = loop(p, s, gradient, batches, tau1, alpha, weights)
 
-        s.x, s.output, s.cache = Pair(s.x.x1, x2), Pair(s.x.x1, s.snapshot), None
+        s.x, s.output, s.cache = Pair(s.x.x1, x2), Pair(s.x.x1, s.x_tilde), None
         rows = s.n_inner * runs.batch_size / p.f2.n_terms
         s.n_epochs += 1
         s.n_passes += 1 + rows
@@ -178,17 +177,17 @@ def _reference(
     s: KatyushaState,
     gradient: Anchored,
     batches: NDArray[np.int64],
-    momentum: float,
-    length: float,
+    tau1: float,
+    alpha: float,
     weights: Array,
 ) -> tuple[Array, Array, Array]:
     """Return y, z and the weighted mean of the y+ after the inner loop, on any objects."""
-    y, z, mean, anchor = s.x.x2, s.ahead, np.zeros_like(s.snapshot), Katyusha.anchor
+    y, z, mean, tau2 = s.x.x2, s.z, np.zeros_like(s.x_tilde), Katyusha.tau2
     for batch, weight in zip(batches, weights, strict=True):
-        middle = momentum * z + anchor * s.snapshot + (1 - momentum - anchor) * y
-        moved = z - length * gradient.estimate(batch, middle)
-        moved = moved if p.h2 is None else p.h2.prox(moved, length)
-        y, z = middle + momentum * (moved - z), moved
+        x = tau1 * z + tau2 * s.x_tilde + (1 - tau1 - tau2) * y
+        moved = z - alpha * gradient.estimate(batch, x)
+        moved = moved if p.h2 is None else p.h2.prox(moved, alpha)
+        y, z = x + tau1 * (moved - z), moved
         mean = mean + float(weight) * y
     return y, z, mean
 
@@ -198,8 +197,8 @@ def _compiled(
     s: KatyushaState,
     gradient: Anchored,
     batches: NDArray[np.int64],
-    momentum: float,
-    length: float,
+    tau1: float,
+    alpha: float,
     weights: Array,
 ) -> tuple[Array, Array, Array]:
     """Run the same loop compiled."""
@@ -207,8 +206,8 @@ def _compiled(
     from ...kernels import loops
 
     runs = gradient.runs
-    y, z, mean = s.x.x2.copy(), s.ahead.copy(), np.zeros_like(s.snapshot)
-    state = loops.Katyusha(momentum, Katyusha.anchor, length, weights.astype(p.dtype), y, z, mean)
+    y, z, mean = s.x.x2.copy(), s.z.copy(), np.zeros_like(s.x_tilde)
+    state = loops.Katyusha(tau1, Katyusha.tau2, alpha, weights.astype(p.dtype), y, z, mean)
     loops.katyusha(
         compiled_view(p, s.workspace),
         loops.Sample(batches, runs.n_runs, runs.row_weight),

@@ -38,7 +38,7 @@ from ...operators import squared_norm
 from ...problem import Pair, Problem
 from ...risk.sampling import Runs
 from .._base import State, register
-from .._steps import tightness
+from .._steps import check_positive, dual_step, pull_back, tightness
 from ._dual_blocks import (
     DualBlocks,
     block_norms2,
@@ -50,7 +50,6 @@ from ._dual_blocks import (
     search,
     sums_anew,
 )
-from ._primal_dual import check_positive, dual_step, pull_back
 
 
 @dataclass
@@ -71,10 +70,6 @@ class SDCAADMM(DualBlocks[SDCAState]):
 
     Parameters
     ----------
-    batch_size : int or "auto"
-        Rows in a block.
-    n_inner : int, optional
-        Steps per epoch; by default two passes over the data.
     rho : "auto", "search" or float
         Penalty parameter of the dual problem, in the paper's units: estimated from the data, the
         best of five after a short run of each, or a number.

@@ -8,14 +8,14 @@ Gradient Algorithm with Arbitrary Sampling and Imaging Applications", SIAM J. Op
 arXiv:1706.04957.
 
 Code and paper: derivatives = the dual variables y_i of the rows, u_i with gradient (1/n) sum_i q_i
-u_i a_i; dual = lambda, that of the structure; pull = z = sum_i K_i' y_i = gradient of the
-derivatives + A2' lambda; ahead = z-bar; step = tau, balance = gamma, chance = p_i. H is h1 seen
-through the constraint, H(v) = min h1(x1) s.t. A1 x1 + v = b. One step:
+u_i a_i; dual = lambda, that of the structure; z = sum_i K_i' y_i = gradient of the derivatives +
+A2' lambda; balance = gamma, chance = p_i. H is h1 seen through the constraint, H(v) = min h1(x1)
+s.t. A1 x1 + v = b. One step:
 
-    x2+ = prox_{tau h2}(x2 - tau ahead)
+    x2+ = prox_{tau h2}(x2 - tau z_bar)
     with p_0 = 1/2:        lambda+ = prox_{sigma_0 H*}(lambda + sigma_0 A2 x2+)
     else a random block:   u_I+    = prox_{t loss*}(u_I + t X_I x2+),     t = sigma_I n / q
-    pull+ = pull + change,    ahead = pull+ + change / p_i
+    z+ = z + change,    z_bar = z+ + change / p_i
 
 with sigma_i = gamma / |K_i| and tau = 0.99 min_i p_i / (sigma_i |K_i|^2), K_i the structure or a
 block. The mean of the x2 has O(1/K), strong convexity and smoothness give a linear rate, and the
@@ -38,7 +38,7 @@ from ...operators import squared_norm
 from ...problem import Pair, Problem
 from ...risk.sampling import Runs
 from .._base import State, register
-from .._steps import Average, check_returns, tightness
+from .._steps import Average, check_positive, check_returns, dual_step, pull_back, tightness
 from ._dual_blocks import (
     DualBlocks,
     block_norms2,
@@ -50,7 +50,6 @@ from ._dual_blocks import (
     search,
     sums_anew,
 )
-from ._primal_dual import check_positive, dual_step, pull_back
 
 
 @dataclass
@@ -58,8 +57,8 @@ class SPDHGState(State):
     """State of SPDHG; ``beta`` is sigma_0."""
 
     derivatives: Array = field(kw_only=True)
-    pull: Array = field(kw_only=True)
-    ahead: Array = field(kw_only=True)
+    z: Array = field(kw_only=True)
+    z_bar: Array = field(kw_only=True)
     balance: float = field(kw_only=True)
     mean: Average = field(kw_only=True)
 
@@ -71,8 +70,6 @@ class SPDHG(DualBlocks[SPDHGState]):
 
     Parameters
     ----------
-    batch_size : int or "auto"
-        Rows in a block.
     n_inner : int, optional
         Steps per epoch, half of them on the structure; by default two passes over the data.
     balance : "auto", "search" or float
@@ -110,7 +107,7 @@ class SPDHG(DualBlocks[SPDHGState]):
             return search(self, "balance", balance, p, x, lam, workspace)
         if self.balance != "auto":
             balance = float(self.balance)
-        pull = residual(p, derivatives, lam)
+        z = residual(p, derivatives, lam)
         sigma, _, tau = _steps(p, partition(p, self.batch_size, workspace), balance, workspace)
         return SPDHGState(
             x,
@@ -119,8 +116,8 @@ class SPDHG(DualBlocks[SPDHGState]):
             sigma,
             workspace=workspace,
             derivatives=derivatives,
-            pull=pull,
-            ahead=pull,
+            z=z,
+            z_bar=z,
             balance=balance,
             mean=Average.empty(),
             n_passes=1.0,
@@ -135,7 +132,7 @@ class SPDHG(DualBlocks[SPDHGState]):
         n_inner = self.n_inner or round(2 * runs.n_runs / (1 - _share(p)))
         if sums_anew(s):
             exact = residual(p, s.derivatives, s.dual)
-            s.pull, s.ahead = exact, s.ahead + (exact - s.pull)
+            s.z, s.z_bar = exact, s.z_bar + (exact - s.z)
             s.n_passes += 1
         picks = rng.integers(runs.n_runs, size=n_inner)
         picks[rng.random(n_inner) < _share(p)] = -1  # the block of the structure
@@ -175,7 +172,7 @@ def _reference(
     """Run the steps on any objects; return the sum of the iterates."""
     total, share = p.zeros(), _share(p)
     for pick in picks:
-        x1, x2 = s.x.x1, s.x.x2 - tau * s.ahead
+        x1, x2 = s.x.x1, s.x.x2 - tau * s.z_bar
         x2 = x2 if p.h2 is None else p.h2.prox(x2, tau)
         if pick < 0:
             x1, multiplier = dual_step(p, x2, s.dual, s.beta, s.workspace)
@@ -184,8 +181,8 @@ def _reference(
         else:
             rows, chance = rows_of(runs, int(pick)), (1 - share) / runs.n_runs
             change = data_step(p.f2, rows, x2, s.derivatives, float(sigmas[pick]))
-        s.pull = s.pull + change
-        s.ahead = s.pull + change / chance
+        s.z = s.z + change
+        s.z_bar = s.z + change / chance
         s.x = Pair(x1, x2)
         total = total + s.x
     return total
@@ -199,7 +196,7 @@ def _compiled(
     from ...kernels import loops
 
     total = p.zeros()
-    s.x, s.dual, s.pull, s.ahead = s.x.copy(), s.dual.copy(), s.pull.copy(), s.ahead.copy()
+    s.x, s.dual, s.z, s.z_bar = s.x.copy(), s.dual.copy(), s.z.copy(), s.z_bar.copy()
     state = loops.SPDHG(
         _share(p),
         tau,
@@ -209,8 +206,8 @@ def _compiled(
         s.x.x1,
         s.x.x2,
         s.dual,
-        s.pull,
-        s.ahead,
+        s.z,
+        s.z_bar,
         s.derivatives,
         total.x1,
         total.x2,

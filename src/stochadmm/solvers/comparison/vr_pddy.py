@@ -5,17 +5,17 @@
 A. Salim, L. Condat, K. Mishchenko, P. Richtarik, "Dualize, Split, Randomize: Toward Fast Nonsmooth
 Optimization Algorithms", J. Optim. Theory Appl. 195 (2022), arXiv:2004.02635.
 
-Code and paper: step = gamma, sigma = sigma, dual = lambda, lead = the point before the prox of h2,
+Code and paper: step = gamma, sigma = sigma, dual = lambda, z = the point before the prox of h2,
 refresh = p. H is h1 seen through the constraint, H(v) = min h1(x1) s.t. A1 x1 + v = b. One step:
 
-    x       = prox_{gamma h2}(lead),                     v = variance-reduced gradient at x
-    lambda+ = prox_{sigma H*}(lambda + sigma A2 (2 x - lead - gamma (v + A2' lambda)))
-    lead+   = x - gamma (v + A2' lambda+)
+    x       = prox_{gamma h2}(z),                     v = variance-reduced gradient at x
+    lambda+ = prox_{sigma H*}(lambda + sigma A2 (2 x - z - gamma (v + A2' lambda)))
+    z+   = x - gamma (v + A2' lambda+)
 
 and with probability p the anchor of v moves to x. Without h2 this is PDDY = PAPC; with h2 it is
 the order of PD3O, which takes gradients in the domain of h2 only. There is no penalty parameter.
 
-With gamma sigma |A2|^2 <= 1 and gamma < 2 / (Lf + 8 delta(b) Lmax) the distance of (lead, lambda)
+With gamma sigma |A2|^2 <= 1 and gamma < 2 / (Lf + 8 delta(b) Lmax) the distance of (z, lambda)
 to a solution, plus a multiple of the anchor's Bregman distance, falls in expectation with constant
 steps: monotonicity of the two prox steps gives
 
@@ -41,8 +41,15 @@ from ...risk.gradients import Loopless
 from ...risk.sampling import Runs
 from .. import defaults
 from .._base import Solver, State, register
-from .._steps import Average, check_exact_x1, check_returns, tightness
-from ._primal_dual import check_positive, dual_step, pull_back
+from .._steps import (
+    Average,
+    check_exact_x1,
+    check_positive,
+    check_returns,
+    dual_step,
+    pull_back,
+    tightness,
+)
 
 STEPS = ("proved", "practical")
 """Names of step lengths."""
@@ -52,7 +59,7 @@ STEPS = ("proved", "practical")
 class PDDYState(State):
     """State of VR-PDDY; ``beta`` is sigma."""
 
-    lead: Array = field(kw_only=True)
+    z: Array = field(kw_only=True)
     step: float = field(kw_only=True)
     n_inner: int = field(kw_only=True)
     mean: Average = field(kw_only=True)
@@ -151,7 +158,7 @@ class VRPDDY(Solver[PDDYState]):
             lam,
             sigma,
             workspace=workspace,
-            lead=x.x2,
+            z=x.x2,
             step=step,
             n_inner=n_inner,
             mean=Average.empty(),
@@ -173,9 +180,9 @@ class VRPDDY(Solver[PDDYState]):
         if s.gradient is None:
             chance = runs.batch_size / n if self.refresh is None else self.refresh
             s.gradient = Loopless.take(p.f2, runs, s.x.x2, min(chance, 1.0))
-            if p.h2 is not None:  # the lead that belongs to x if x is a solution
+            if p.h2 is not None:  # the z that belongs to x if x is a solution
                 back = s.gradient.anchored.full_gradient + pull_back(p, s.dual)
-                s.lead = s.x.x2 - s.step * back
+                s.z = s.x.x2 - s.step * back
             passes, gradients = passes + 1, gradients + 1
 
         loop = _compiled if s.engine == "compiled" else _reference
@@ -186,9 +193,9 @@ class VRPDDY(Solver[PDDYState]):
                 s.gradient = s.gradient.moved(s.x.x2)
                 passes, gradients = passes + 1, gradients + 1
             if span.stop > span.start:
-                s.x, s.lead, s.dual, total = loop(p, s, s.gradient, batches[span], total)
+                s.x, s.z, s.dual, total = loop(p, s, s.gradient, batches[span], total)
 
-        last = Pair(s.x.x1, _prox2(p, s.lead, s.step))
+        last = Pair(s.x.x1, _prox2(p, s.z, s.step))
         s.mean = s.mean.add_sum(total, s.n_inner)
         s.ergodic = s.mean.value
         s.output = last if self.returns == "last" else s.mean.point
@@ -197,26 +204,26 @@ class VRPDDY(Solver[PDDYState]):
         s.n_gradients += gradients
 
 
-def _prox2(p: Problem, lead: Array, step: float) -> Array:
-    return lead if p.h2 is None else p.h2.prox(lead, step)
+def _prox2(p: Problem, z: Array, step: float) -> Array:
+    return z if p.h2 is None else p.h2.prox(z, step)
 
 
 def _reference(
     p: Problem, s: PDDYState, gradient: Loopless, batches: NDArray[np.int64], total: Pair
 ) -> tuple[Pair, Array, Array, Pair]:
-    """Return the last x, lead, lambda, and the sum with all x added, on any objects."""
-    x, lead, multiplier = s.x, s.lead, s.dual
+    """Return the last x, z, lambda, and the sum with all x added, on any objects."""
+    x, z, multiplier = s.x, s.z, s.dual
     back = pull_back(p, multiplier)
     for batch in batches:
-        x2 = _prox2(p, lead, s.step)
+        x2 = _prox2(p, z, s.step)
         derivative = gradient.estimate(batch, x2)
-        target = 2 * x2 - lead - s.step * (derivative + back)
+        target = 2 * x2 - z - s.step * (derivative + back)
         x1, multiplier = dual_step(p, target, multiplier, s.beta, s.workspace)
         back = pull_back(p, multiplier)
-        lead = x2 - s.step * (derivative + back)
+        z = x2 - s.step * (derivative + back)
         x = Pair(x1, x2)
         total = total + x
-    return x, lead, multiplier, total
+    return x, z, multiplier, total
 
 
 def _compiled(
@@ -227,14 +234,14 @@ def _compiled(
     from ...kernels import loops
 
     at, runs = gradient.anchored, gradient.anchored.runs
-    x, lead, multiplier, total = s.x.copy(), s.lead.copy(), s.dual.copy(), total.copy()
+    x, z, multiplier, total = s.x.copy(), s.z.copy(), s.dual.copy(), total.copy()
     state = loops.PDDY(
         s.step,
         s.beta,
         tightness(p, s.workspace) or 1.0,
         x.x1,
         x.x2,
-        lead,
+        z,
         multiplier,
         total.x1,
         total.x2,
@@ -245,4 +252,4 @@ def _compiled(
         at.compiled,
         state,
     )
-    return x, lead, multiplier, total
+    return x, z, multiplier, total

@@ -175,7 +175,6 @@ class AccSADMM(Solver[AccState]):
     """
 
     name: ClassVar[str] = "acc-sadmm"
-    automatic_metric: ClassVar[int] = 1000  # columns up to which a dense metric costs little
     has_kernel: ClassVar[bool] = True
     draws_from_files: ClassVar[bool] = True
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -271,7 +270,7 @@ class AccSADMM(Solver[AccState]):
         if self.curvature is not None or self.adapts(problem):
             return "none"
         dense = problem.h2 is None and problem.constrained and offers(problem.A2, Has.SPARSE)
-        small = problem.shape2[0] <= self.automatic_metric
+        small = problem.shape2[0] <= 1000  # a dense metric costs little
         return "data" if dense and small and has_metric(problem) else "none"
 
     def adapts(self, problem: Problem) -> bool:
@@ -312,50 +311,37 @@ class AccSADMM(Solver[AccState]):
     # ---------------------------------------------------------------- the method
 
     def begin(self, p: Problem, x: Pair, lam: Array, workspace: Workspace) -> AccState:
-        """Return the state before the first epoch; nothing of the start is changed."""
+        """Return the state before the first epoch."""
+        local: Adaptive | None = None
+        notes: dict[str, Any] = {"metric": "none", "step": "adaptive"}
+        m, weight = 0, 0.0
         if self.adapts(p):
             local, beta = adaptive.first(p, self.beta)
-            return AccState(
-                x,
-                x,
-                lam,
-                beta,
-                workspace=workspace,
-                y=x,
-                x_tilde=x,
-                lam_tilde=lam,
-                n_inner=0,
-                curvature=0.0,
-                local=local,
-                notes={"metric": "none", "step": "adaptive"},
-            )
-        beta = defaults.beta(p, self.beta, workspace)
-        runs = self.runs(p, workspace)
-        n_inner = defaults.n_inner(p.f2.n_terms, runs.batch_size, self.n_inner)
-        schedule = self.schedule(p)
-        if schedule.theta2 is None and n_inner <= max(2.0, schedule.tau):
-            raise ValueError(
-                f"n_inner is {n_inner}, expected at least 3 and more than tau; use a smaller "
-                "batch_size"
-            )
-        kind = self.kind(p)
-        if kind != "none":
-            check_exact_step(p, kind)
-        _, theta2 = schedule.theta(0, n_inner)
-        weight = (
-            self.kappa if kind in ("data", "hessian") else self.weight(p, runs, theta2, workspace)
-        )
-        notes = {
-            "metric": kind,
-            "beta": beta,
-            "batch_size": runs.batch_size,
-            "n_inner": n_inner,
-            "curvature": weight,
-            "step": "expected" if self.step == "adaptive" else self.step,
-            "sampling": self.sampling,
-        }
-        if self.step == "adaptive":
-            notes["not_adaptive"] = adaptive.why_not(p)
+        else:
+            beta, runs = defaults.beta(p, self.beta, workspace), self.runs(p, workspace)
+            m = defaults.n_inner(p.f2.n_terms, runs.batch_size, self.n_inner)
+            schedule, kind = self.schedule(p), self.kind(p)
+            if schedule.theta2 is None and m <= max(2.0, schedule.tau):
+                raise ValueError(
+                    f"n_inner is {m}, expected at least 3 and more than tau; use a smaller "
+                    "batch_size"
+                )
+            if kind != "none":
+                check_exact_step(p, kind)
+            weight = self.kappa
+            if kind not in ("data", "hessian"):
+                weight = self.weight(p, runs, schedule.theta(0, m)[1], workspace)
+            notes = {
+                "metric": kind,
+                "beta": beta,
+                "batch_size": runs.batch_size,
+                "n_inner": m,
+                "curvature": weight,
+                "step": "expected" if self.step == "adaptive" else self.step,
+                "sampling": self.sampling,
+            }
+            if self.step == "adaptive":
+                notes["not_adaptive"] = adaptive.why_not(p)
         return AccState(
             x,
             x,
@@ -365,8 +351,9 @@ class AccSADMM(Solver[AccState]):
             y=x,
             x_tilde=x,
             lam_tilde=lam,
-            n_inner=n_inner,
+            n_inner=m,
             curvature=weight,
+            local=local,
             notes=notes,
         )
 
