@@ -21,6 +21,9 @@ from ..problem import Pair, Problem
 from ..risk import Evaluation, StreamedSum
 
 ENGINES = ("auto", "compiled", "reference")
+PROXES = {"h1": ("prox",), "h2": ("prox",)}
+GRADIENT_CHANGES = ("gradient", "gradient_change", "lipschitz_max", "lipschitz_mean")
+"""What most methods need of the penalties, and variance-reduced ones of the loss."""
 
 
 @dataclass

@@ -10,7 +10,7 @@ import numpy as np
 from ...base.workspace import Workspace
 from ...problem import Problem
 from .. import defaults
-from .._base import Solver, StateT
+from .._base import PROXES, Solver, StateT
 from .._steps import Beta, as_schedule, check_count, first_beta, lengths
 
 
@@ -29,11 +29,7 @@ class FullGradient(Solver[StateT]):
         Which point is returned: the last iterate, or the mean of all, which has the better rate.
     """
 
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "h1": ("prox",),
-        "h2": ("prox",),
-        "f2": ("gradient", "lipschitz_mean"),
-    }
+    needs: ClassVar[dict[str, tuple[str, ...]]] = PROXES | {"f2": ("gradient", "lipschitz_mean")}
 
     beta: Beta = "auto"
     n_inner: int = 5

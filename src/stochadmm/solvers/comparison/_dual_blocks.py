@@ -26,7 +26,7 @@ from ...problem import Pair, Problem
 from ...risk import FiniteSum
 from ...risk.sampling import Runs
 from .. import defaults
-from .._base import Solver, State, StateT, choose_engine
+from .._base import PROXES, Solver, State, StateT, choose_engine
 from .._steps import check_count, check_exact_x1, pull_back
 
 
@@ -60,10 +60,8 @@ class DualBlocks(Solver[StateT]):
     """
 
     has_kernel: ClassVar[bool] = True
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "h1": ("prox",),
-        "h2": ("prox",),
-        "f2": ("predict", "pull_back", "weighted", "prox_conjugate"),
+    needs: ClassVar[dict[str, tuple[str, ...]]] = PROXES | {
+        "f2": ("predict", "pull_back", "weighted", "prox_conjugate")
     }
 
     batch_size: int | str = "auto"

@@ -34,7 +34,7 @@ from ...problem import Pair, Problem
 from ...risk.gradients import Fresh
 from ...risk.sampling import Runs
 from .. import defaults
-from .._base import Solver, State, StateT
+from .._base import GRADIENT_CHANGES, PROXES, Solver, State, StateT
 from .._steps import Average, Beta, check_returns, first_beta, lengths, next_beta, step2, update_x1
 
 ReducedT = TypeVar("ReducedT", bound="ReducedState")
@@ -118,11 +118,7 @@ class VarianceReduced(MiniBatchADMM[ReducedT]):
         Which point is the output: the last iterate, or the uniform average of all inner iterates.
     """
 
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "h1": ("prox",),
-        "h2": ("prox",),
-        "f2": ("gradient", "gradient_change", "lipschitz_max", "lipschitz_mean"),
-    }
+    needs: ClassVar[dict[str, tuple[str, ...]]] = PROXES | {"f2": GRADIENT_CHANGES}
 
     warm_start_passes: float = 0.0
 
@@ -267,10 +263,8 @@ class FreshBatches(MiniBatchADMM[FreshT]):
 
     accelerated: ClassVar[bool] = False
     """Whether gradients are taken between the average and x2."""
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "h1": ("prox",),
-        "h2": ("prox",),
-        "f2": ("gradient", "gradient_rows", "lipschitz_max", "lipschitz_mean"),
+    needs: ClassVar[dict[str, tuple[str, ...]]] = PROXES | {
+        "f2": ("gradient", "gradient_rows", "lipschitz_max", "lipschitz_mean")
     }
 
     growth: float | str = "auto"

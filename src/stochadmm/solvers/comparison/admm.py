@@ -34,7 +34,7 @@ from ...base.validation import Unsuitable
 from ...base.workspace import Workspace
 from ...problem import Pair, Problem
 from ...risk.curvature import LIMITS
-from .._base import Solver, State, register
+from .._base import PROXES, Solver, State, register
 from .._first_block import check_first_block, check_form, chosen_form, first_step
 from .._second_block import exact_step2
 from .._steps import (
@@ -96,9 +96,7 @@ class ADMM(Solver[ADMMState]):
 
     name: ClassVar[str] = "admm"
     has_kernel: ClassVar[bool] = False
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "h1": ("prox",),
-        "h2": ("prox",),
+    needs: ClassVar[dict[str, tuple[str, ...]]] = PROXES | {
         "f2": (
             "gram",
             "predict",
@@ -107,7 +105,7 @@ class ADMM(Solver[ADMMState]):
             "value_at",
             "curvature",
             "curvature_apply",
-        ),
+        )
     }
 
     beta: Beta = "auto"

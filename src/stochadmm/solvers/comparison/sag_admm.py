@@ -39,7 +39,7 @@ from ...problem import Pair, Problem
 from ...risk.gradients import Table
 from ...risk.sampling import Runs
 from .. import defaults
-from .._base import register
+from .._base import PROXES, register
 from ._stochastic import ReducedState, VarianceReduced, compiled_steps, reference_steps
 
 FORMS = ("gradients", "points")
@@ -84,9 +84,7 @@ class SAGADMM(VarianceReduced[SAGState]):
     """
 
     name: ClassVar[str] = "sag-admm"
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "h1": ("prox",),
-        "h2": ("prox",),
+    needs: ClassVar[dict[str, tuple[str, ...]]] = PROXES | {
         "f2": (
             "evaluate",
             "predict",
@@ -94,7 +92,7 @@ class SAGADMM(VarianceReduced[SAGState]):
             "pull_back",
             "lipschitz_max",
             "lipschitz_mean",
-        ),
+        )
     }
 
     form: str = "gradients"

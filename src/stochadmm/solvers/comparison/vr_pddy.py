@@ -40,7 +40,7 @@ from ...problem import Pair, Problem
 from ...risk.gradients import Loopless
 from ...risk.sampling import Runs
 from .. import defaults
-from .._base import Solver, State, register
+from .._base import GRADIENT_CHANGES, PROXES, Solver, State, register
 from .._steps import (
     Average,
     check_exact_x1,
@@ -102,11 +102,7 @@ class VRPDDY(Solver[PDDYState]):
 
     name: ClassVar[str] = "vr-pddy"
     has_kernel: ClassVar[bool] = True
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "h1": ("prox",),
-        "h2": ("prox",),
-        "f2": ("gradient", "gradient_change", "lipschitz_max", "lipschitz_mean"),
-    }
+    needs: ClassVar[dict[str, tuple[str, ...]]] = PROXES | {"f2": GRADIENT_CHANGES}
 
     batch_size: int | str = "auto"
     step: float | str = "proved"

@@ -33,7 +33,7 @@ from ...risk.sampling import Runs
 from .. import _adaptive as adaptive
 from .. import defaults
 from .._adaptive import THETA2, Adaptive
-from .._base import Solver, State, register
+from .._base import GRADIENT_CHANGES, PROXES, Solver, State, register
 from .._mini_batches import MiniBatches, has_metric, mini_batches, snapshot, step_metric
 from .._steps import lengths, slowed_down, step1, step2
 
@@ -177,11 +177,7 @@ class AccSADMM(Solver[AccState]):
     name: ClassVar[str] = "acc-sadmm"
     has_kernel: ClassVar[bool] = True
     draws_from_files: ClassVar[bool] = True
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "h1": ("prox",),
-        "h2": ("prox",),
-        "f2": ("gradient", "gradient_change", "lipschitz_max", "lipschitz_mean"),
-    }
+    needs: ClassVar[dict[str, tuple[str, ...]]] = PROXES | {"f2": GRADIENT_CHANGES}
 
     beta: float | str = "auto"
     batch_size: int | str = "auto"
@@ -366,12 +362,19 @@ class AccSADMM(Solver[AccState]):
         schedule, tau, n = self.schedule(problem), self.schedule(problem).tau, problem.f2.n_terms
         if state.local is None:
             p, runs, workspace = problem, self.runs(problem, state.workspace), state.workspace
-            if self._restart_due(state):
+            if self.restart == "auto":
+                due = slowed_down(state.values)
+            else:
+                due = self.restart != "never" and state.s >= int(self.restart)
+            if state.s > 0 and due:
                 self.begin_again(p, state)
             # full gradient at the snapshot
             gradient = snapshot(p, state, runs, state.x_tilde.x2)
             state.values.append(self._value(p, state, gradient))
-            self._refresh_metric(p, state, gradient, rng)
+            kind, local = self.kind(p), state.matrix is not None
+            if state.s == 0 and (kind == "hessian" or (kind == "data" and not local)):
+                # the bound at first, the Hessian at the snapshot after restarts
+                state.matrix = step_metric(p, gradient, rng, local, state.workspace)
             state.n_passes += gradient.reads
             state.n_gradients += 1
         else:
@@ -445,16 +448,6 @@ class AccSADMM(Solver[AccState]):
 
     # ---------------------------------------------------------------- restarts
 
-    def _refresh_metric(
-        self, p: Problem, state: AccState, gradient: Anchored, rng: np.random.Generator
-    ) -> None:
-        """Make the data metric: the bound at first, the local Hessian at restarts."""
-        kind, local = self.kind(p), state.matrix is not None
-        if kind in ("none", "identity") or state.s > 0:
-            return
-        if not local or kind == "hessian":
-            state.matrix = step_metric(p, gradient, rng, local, state.workspace)
-
     def begin_again(self, p: Problem, state: AccState) -> None:
         """Restart the schedule from the output, with the multiplier continued.
 
@@ -477,13 +470,6 @@ class AccSADMM(Solver[AccState]):
         x = state.x = state.y = state.x_tilde = state.output
         state.lam_tilde = state.dual - state.beta * (1 - theta1) / theta1 * p.constraint(x)
         state.s, state.values = 0, []
-
-    def _restart_due(self, state: AccState) -> bool:
-        if state.s == 0 or self.restart == "never":
-            return False
-        return (
-            slowed_down(state.values) if self.restart == "auto" else state.s >= int(self.restart)
-        )
 
     @staticmethod
     def _value(p: Problem, state: AccState, gradient: Anchored) -> float:
