@@ -51,16 +51,47 @@ def check(name, fused, delta, size, seed=0):
     X, y = drawn(delta, size, seed)
     y = targets(y)
     held = {"structure": np.ones((1, 2)), "on_structure": sa.L1(alpha)} if fused else {}
-    found = sa.minimize(sa.Problem.linear(loss, X, y, **held), max_passes=3)
+    found = sa.minimize(sa.Problem.linear(loss, X, y, **held), max_passes=30)
     best = least(loss, y, X, fused, alpha)
+    if delta >= 1e-11:
+        assert found.converged and found.objective <= best + 1e-5 * (1 + abs(best))
     assert found.objective - found.gap <= best + 1e-9 * (1 + abs(best))
 
 
 @pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize(("delta", "size"), [(1e-10, 1.0), (1e-13, 1e9), (1e-16, 1.0)])
+@pytest.mark.parametrize(
+    ("delta", "size"), [(1e-11, 1.0), (1e-8, 1e9), (1e-13, 1e9), (1e-16, 1.0)]
+)
 @pytest.mark.parametrize("name", LOSSES)
 def test_no_bound_exceeds_what_huge_coefficients_reach(name, delta, size, fused):
     check(name, fused, delta, size)
+
+
+@pytest.mark.parametrize("opposite", [False, True])
+def test_estimators_solve_for_what_nearly_equal_or_opposite_columns_reach(opposite):
+    X, y = drawn(1e-9, 1.0)
+    X[:, 1] *= -1.0 if opposite else 1.0
+    third = np.random.default_rng(1).standard_normal(len(y))
+    X, labels = np.c_[X, third], np.sign(y)
+    if opposite:  # only differences are penalized: what both share is free
+        model = sa.FusedLassoClassifier(0.05, l1_ratio=0.0, unpenalized=[2]).fit(X, labels)
+    else:
+        ones = np.array([[1.0, 1.0, 0.0]])
+        model = sa.GeneralizedLassoClassifier(0.05, operator=ones).fit(X, labels)
+    w = model.coef_.ravel().astype(np.longdouble)
+    losses = np.logaddexp(0.0, -labels * (X @ w + model.intercept_))
+    objective = losses.mean() + 0.05 * abs(w[0] - w[1] if opposite else w[0] + w[1])
+    Z = np.c_[X[:, 0], X[:, 1] + X[:, 0] if opposite else X[:, 1] - X[:, 0], third]
+    Z /= np.abs(Z).max(axis=0)
+    held = sa.L1(0.05 / np.abs(X[:, 0]).max())
+    best = sa.minimize(
+        sa.Problem.linear(
+            sa.Logistic(), Z, labels, structure=np.eye(1, 3), on_structure=held, intercept=True
+        ),
+        stop=1e-9,
+    )
+    assert best.converged and model.status_ is sa.Status.CONVERGED
+    assert float(objective) == pytest.approx(best.objective, rel=1e-6)
 
 
 @pytest.mark.slow

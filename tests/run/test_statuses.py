@@ -46,8 +46,8 @@ def finer_than_rounding():
 def nearly_equal_columns():
     rng = np.random.default_rng(0)
     x, r = rng.standard_normal((2, 50))
-    X = np.c_[x, x + 1e-15 * r]
-    only_sum = {"structure": np.ones((1, 2)), "on_structure": sa.L1(0.1)}
+    X = np.c_[x, 2.54 * x]  # rounded products: dependent but for the last digit
+    only_sum = {"structure": np.array([[1.0, 2.54]]), "on_structure": sa.L1(0.1)}
     return sa.Problem.linear(sa.Squared(), X, x + r, **only_sum)
 
 

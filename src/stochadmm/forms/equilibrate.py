@@ -10,6 +10,13 @@ shift. Multiplying by powers of two is exact, and a column is shifted only where
 is, so that both problems have the same optimal value and lower bounds carry over. Zeros of sparse
 data stay zeros.
 
+Of two columns that no penalty holds apart and that are nearly equal, or opposite, the second
+becomes the difference where all subtractions are exact:
+
+    a w1 + b w2 = a (w1 + w2) + (b - a) w2.
+
+Whatever is made of squares of the two would lose twice the digits that their difference has.
+
 The rows of a general constraint may be multiplied by powers of two R as well, which leaves the
 feasible pairs, and with them F and every bound, as they are:
 
@@ -34,7 +41,7 @@ from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import compiled_terms
 from ..base.workspace import Workspace
-from ..data import DENSE, Rows
+from ..data import DENSE, DenseRows, Rows
 from ..linear_algebra.affine import as_sparse
 from ..operators import (
     Composed,
@@ -58,6 +65,7 @@ numbers are numbers of float32."""
 OFF_CENTER = 1e3
 """Ratio of mean to deviation from which on a column is shifted where a free intercept takes the
 shift: squared, a Hessian loses six digits to the nearly dependent pair."""
+TINY = float(np.finfo(np.float64).tiny)
 SAMPLE = 200
 """Rows that the decision looks at; units do not hide."""
 
@@ -84,10 +92,13 @@ class Units:
     ties: Array | None = None
     """Rows of a structure whose strengths are so large that they were limited; in a model R is
     that of x1 as well. None where the constraint is no structure."""
+    pairs: Array | None = None
+    """Columns whose coefficients became sums, those that became differences from them, and 1, or
+    -1 where it is the other way round."""
 
     def into(self, x: Pair) -> Pair:
         """Return a point in the units of the solver."""
-        x2 = np.array(x.x2)
+        x2 = self._summed(np.array(x.x2), 1)
         if self.shift is not None:
             x2[-1] = self._intercept(x2, 1)
         x1, v = x.x1, (x2 / self._column(x2)).astype(x2.dtype)
@@ -102,7 +113,16 @@ class Units:
             x2 = np.clip(x.x2 * self._column(x.x2), -most, most).astype(x.x2.dtype)
         if self.shift is not None:
             x2[-1] = self._intercept(x2, -1)
-        return Pair(self._first(x.x1, -1)[: self.original.shape1[0]], x2)
+        return Pair(self._first(x.x1, -1)[: self.original.shape1[0]], self._summed(x2, -1))
+
+    def _summed(self, x2: Array, sign: int) -> Array:
+        """Return coefficients with those of nearly equal columns added up, or the way back."""
+        if self.pairs is not None:
+            wide = x2.astype(np.longdouble)  # they cancel
+            one, two, alike = self.pairs
+            np.add.at(wide, one, (sign * alike * wide[two].T).T)
+            x2 = wide.astype(x2.dtype)
+        return x2
 
     def _first(self, x1: Array, power: int) -> Array:
         if self.rows is None or self.ties is None:
@@ -142,6 +162,9 @@ class Units:
     def into_gradient(self, gradient: Array) -> Array:
         """Return a gradient in x2 as one in the units of the solver."""
         pulled = np.array(gradient, dtype=np.float64)
+        if self.pairs is not None:
+            one, two, alike = self.pairs
+            pulled[two] -= (alike * pulled[one].T).T
         if self.shift is not None:
             pulled -= self.shift.reshape(-1, *(1,) * (pulled.ndim - 1)) * pulled[-1]
         return cast(Array, pulled * self._column(pulled))
@@ -168,6 +191,8 @@ class Units:
             done.append("strengths of ties limited")
         if self.shift is not None:
             done.append(f"{np.count_nonzero(self.shift)} shifted against the intercept")
+        if self.pairs is not None:
+            done.append(f"{self.pairs.shape[1]} replaced by differences from nearly equal ones")
         return ", ".join(done)
 
     def _column(self, like: Array) -> Array:
@@ -192,8 +217,97 @@ def equilibrated(
     (np.True_, array([ -1., -32.]))
     """
     workspace = workspace or Workspace()
-    units = _even_columns(problem, workspace)
-    return _even_rows(problem, units, workspace) if rows else units
+    apart = workspace.once(_told_apart, problem, workspace)
+    given, pairs = (problem, None) if apart is None else apart
+    units = _even_columns(given, workspace)
+    units = _even_rows(given, units, workspace) if rows else units
+    if pairs is None:
+        return units
+    units = units or Units(given, given, np.ones(given.shape2[0]), None, False)
+    return replace(units, original=problem, pairs=pairs)
+
+
+# ---------------------------------------------------------------- nearly equal columns
+
+
+def _told_apart(problem: Problem, workspace: Workspace) -> tuple[Problem, Array] | None:
+    """Return a problem in sums and differences of nearly equal columns, and which they are."""
+    f2 = loss_of_rows(problem.f2)
+    if f2 is None or f2.storage != DENSE or f2.dtype != np.float64:
+        return None
+    d, A2 = f2.n_features, cast(Any, problem.A2)
+    free, kind = np.ones(d, dtype=bool), np.zeros(d)
+    if problem.h2 is not None:
+        terms = compiled_terms(problem.h2, problem.shape2[0])
+        if terms is None or not all(term.separable for term in terms):
+            return None
+        held = list[Array]()
+        for term in terms:
+            l1, l2, low, high = term.per_row()
+            own = (l1 != 0) | (l2 != 0) | np.isfinite(low) | np.isfinite(high)
+            held.append(own.reshape(term.size, -1).any(axis=1))
+        free = ~np.concatenate(held)[:d]
+    if A2 is not None:
+        if not offers(A2, Has.SPARSE) or not free.any():
+            return None
+        A = sparse.csr_array(A2.tosparse())
+        kind = (A.T @ np.random.default_rng(0).standard_normal(A.shape[0]))[:d]
+    columns = np.flatnonzero(free)
+    if np.unique(np.abs(kind[columns])).size == columns.size:  # all are told apart
+        return None
+    found = workspace.rows.once(_pairs, f2, columns.tobytes(), kind[columns].tobytes())
+    if found is None:
+        return None
+    pairs, data = found
+    if A2 is not None:
+        if (A[:, pairs[0]] @ sparse.diags_array(1.0 * pairs[2]) != A[:, pairs[1]]).nnz:
+            return None
+        keep = np.ones(A.shape[1])
+        keep[pairs[1]] = 0.0
+        A = sparse.csr_array(A @ sparse.diags_array(keep))
+        A.eliminate_zeros()
+        A2 = as_operator(A)
+    return replace(problem, f2=data, A2=A2), pairs
+
+
+def _pairs(f2: FiniteSum, columns: bytes, kinds: bytes) -> tuple[Array, FiniteSum] | None:
+    """Return nearly equal columns of one kind, and the rows with differences for the second."""
+    among, kind = np.frombuffer(columns, np.intp), np.frombuffer(kinds)
+    rows = _some_rows(f2).dense()[:, among]
+    place = np.random.default_rng(0).standard_normal(len(rows)) @ rows
+    size = np.linalg.norm(rows, axis=0)
+    sense = np.where(np.where(kind != 0, kind, place) < 0, -1, 1)
+    place, kind = sense * place, np.abs(kind)
+    order = np.lexsort((place, kind))
+    X, pairs, first = f2.X, list[tuple[int, int, int]](), order[0]
+    for j in order[1:]:
+        if kind[j] != kind[first] or abs(place[j] - place[first]) > 1e-3 * size[j]:
+            first = j
+            continue
+        alike = sense[j] * sense[first]
+        a, b = alike * X[:, among[first]], X[:, among[j]]
+        apart = _difference(b, a)
+        if apart is None:
+            continue
+        # from 1e-5 of the columns on squares have digits enough; a difference of less than some
+        # hundred units of rounding is what rounding has made of equal columns
+        if 1e-13 <= np.abs(apart).max() / np.abs(a).max(initial=TINY) <= 1e-5:
+            pairs.append((among[first], among[j], alike))
+    if not pairs:
+        return None
+    found = np.array(pairs).T
+    changed = np.array(X)
+    changed[:, found[1]] -= found[2] * X[:, found[0]]
+    return found, f2.changed(X=DenseRows(changed))
+
+
+def _difference(a: Array, b: Array) -> Array | None:
+    """Return ``a - b`` where no subtraction is rounded, else None."""
+    moved = a - b
+    # the rounding of a difference, by Knuth: it is itself a floating point number
+    virtual = moved - a
+    error = (a - (moved - virtual)) + (-b - virtual)
+    return None if error.any() else np.asarray(moved)
 
 
 # ---------------------------------------------------------------- rows of the constraint
@@ -398,13 +512,9 @@ def _exactly(column: Array, number: float) -> float:
     """Return the number if it can be subtracted from a column without rounding, else zero."""
     if number != column.dtype.type(number):
         return 0.0
-    number = column.dtype.type(number)
-    moved = column - number
-    # the rounding of a difference, by Knuth: it is itself a floating point number
-    virtual = moved - column
-    error = (column - (moved - virtual)) + (-number - virtual)
-    varies = bool((moved != moved[0]).any())
-    return float(number) if not error.any() and varies else 0.0
+    moved = _difference(column, column.dtype.type(number))
+    varies = moved is not None and bool((moved != moved[0]).any())
+    return float(number) if varies else 0.0
 
 
 def _tied(problem: Problem) -> Array:
