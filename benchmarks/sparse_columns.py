@@ -85,7 +85,8 @@ def main() -> None:
 
                 def ours(solver="auto", X=X, y=y, alpha=alpha, half=half):
                     problem = sa.Problem.linear(half, X, y, on_coefficients=sa.L1(alpha))
-                    return sa.minimize(problem, solver, stop=options.gap, max_seconds=20)
+                    limit = None if solver == "auto" else 20
+                    return sa.minimize(problem, solver, stop=options.gap, max_seconds=limit)
 
                 seconds, found = least(ours, options.repeats)
                 assert found.converged, (name, loss, share)

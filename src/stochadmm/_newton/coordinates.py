@@ -164,9 +164,9 @@ class CoordinateDescent:
             np.maximum(picked(form.lo, -np.inf), start - s.trust.radius),
             np.minimum(picked(form.hi, np.inf), start + s.trust.radius),
             start.copy(),
-            # More digits than a tenth of the violation would describe the model only; less where
+            # More digits than a third of the violation would describe the model only; less where
             # it is a small share of the strengths: steps are quadratic then.
-            float(np.clip(left / max(float(form.l1.mean()), 1e-300), 1e-3, 0.1)) * left,
+            float(np.clip(3 * left / max(float(form.l1.mean()), 1e-300), 3e-3, 0.3)) * left,
             # A model is made anew where 60 sweeps are not enough; a squared loss is its own.
             1000 if is_quadratic(p.problem) else 60,
             10,  # sweeps over entries other than zero between two over all: two extrapolations
