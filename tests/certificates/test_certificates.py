@@ -644,7 +644,7 @@ def test_rounding_that_a_waited_for_gap_does_not_notice_takes_no_further_read():
     assert hasty.gap <= 0.1 * 1e-4 * truth.objective
 
 
-@pytest.mark.parametrize(("name", "value"), [("rounds", 0), ("model_rounds", 1.5), ("edge", 0.0)])
+@pytest.mark.parametrize(("name", "value"), [("rounds", 0), ("model_iter", 1.5), ("charge", 0.0)])
 def test_options_that_would_leave_nothing_to_do_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name} is {value}, expected"):
         CertificateOptions(**{name: value})

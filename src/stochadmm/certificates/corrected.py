@@ -39,6 +39,9 @@ from .bound import DualPoint, scaled_point
 from .options import OPTIONS, CertificateOptions
 from .rounding import mean_size, residual, rounding
 
+HOLDS = 1e-4
+"""Residual of a model below which it has a minimum."""
+
 
 @dataclass(frozen=True)
 class Corrected:
@@ -94,7 +97,7 @@ def corrected_point(
     if not has_model(f2, form, at.predictions):
         return None
     if hessian is None:
-        rows = RowSample(f2, at.predictions, at.derivative, sample_rows(f2, options))
+        rows = RowSample(f2, at.predictions, at.derivative, sample_rows(f2))
         hessian = SampledHessian(rows, shares_curvature(f2, at.predictions))
     sample, near = hessian.sample, at.x if near is None else near
     minimize = partial(
@@ -103,7 +106,7 @@ def corrected_point(
         max_iter=options.model_iter,
         deadline=deadline,
     )
-    hessian, model, du, mu, reads = _solve(hessian, minimize, at, near, start, penalty, options)
+    hessian, model, du, mu, reads = _solve(hessian, minimize, at, near, start, penalty)
     reads *= sample.size / f2.n_terms
     if du is None:
         return Corrected(DualPoint(-np.inf, mu, at.derivative), model, mu, reads)
@@ -225,22 +228,21 @@ def _solve(
     near: Array,
     start: Array,
     penalty: float | None,
-    options: CertificateOptions,
 ) -> Moved:
     """Minimize the model and change the derivatives by it, as far as their domains allow."""
     sample, first, reads = hessian.sample, None, 1.0
     guess = {"start": near, "dual": start, "penalty": penalty}
     if hessian.matrix.any():
         first = minimize(hessian.matrix, at.gradient, at.x, **guess)
-    if first is None or (not first.residual < options.holds and not sample.coupled):
+    if first is None or (not first.residual < HOLDS and not sample.coupled):
         # rows on straight pieces of their losses may leave the model without a minimum
-        hessian = hessian.damped(options.damping * min(float(sample.loss.curvature_bound), 1e6))
+        hessian = hessian.damped(0.01 * min(float(sample.loss.curvature_bound), 1e6))
         first = minimize(hessian.matrix, at.gradient, at.x, **guess)
         reads += 1.0
-    if not first.residual < options.usable:  # no minimum, or none in reach
+    if not first.residual < 1e-2:  # no minimum, or none in reach
         return Moved(hessian, None, None, start, reads)
     found = Moved(hessian, first, None, first.dual, reads)
-    return _in_domains(found, first, minimize, at, options)
+    return _in_domains(found, first, minimize, at)
 
 
 def _in_domains(
@@ -248,7 +250,6 @@ def _in_domains(
     first: QuadraticResult,
     minimize: Callable[..., QuadraticResult],
     at: Evaluation,
-    options: CertificateOptions,
 ) -> Moved:
     """Return a change that leaves all derivatives in their domains; ``found`` where there is none.
 
@@ -258,13 +259,13 @@ def _in_domains(
     hessian, sample, reads = found.hessian, found.hessian.sample, found.reads
     w, mu = first.w, first.dual
     held, free = np.zeros_like(sample.u), np.ones(sample.size, dtype=bool)
-    for trial in range(options.model_rounds):
+    for trial in range(5):
         if trial > 0:
             gradient = at.gradient + sample.pull_back(np.where(by_row(free, held), 0.0, held))
             again = minimize(
                 hessian.over(free), gradient, at.x, start=w, dual=mu, penalty=first.penalty
             )
-            if not again.residual < options.holds:  # the rows left do not hold the model
+            if not again.residual < HOLDS:  # the rows left do not hold the model
                 break
             w, mu = again.w, again.dual
             reads += 2.0
@@ -280,9 +281,9 @@ def _in_domains(
             return found._replace(change=change, mu=mu, reads=reads)
         if not np.isfinite(change).all():
             return found._replace(reads=reads)
-        if out.mean() > options.most_capped:
+        if out.mean() > 0.3:  # there is no use in going on
             break
-        held[out] = change[out] * by_row(options.edge * room, change)[out]
+        held[out] = change[out] * by_row(0.99 * room, change)[out]
         free &= ~out
     # what is still outside makes the whole change smaller, and least squares fills the gap: where
     # all rows are at an edge, derivatives stay as they are, and the multiplier is what the model
@@ -305,7 +306,7 @@ def _size(change: Array) -> Array:
     return np.asarray(np.abs(change) if change.ndim == 1 else np.abs(change).max(axis=1))
 
 
-def sample_rows(f2: FiniteSum, options: CertificateOptions) -> NDArray[np.intp] | None:
+def sample_rows(f2: FiniteSum) -> NDArray[np.intp] | None:
     """Return the rows of the model, None for all of them.
 
     As many as a Hessian at the price of a pass allows, and not so few that tightness suffers.
@@ -314,9 +315,10 @@ def sample_rows(f2: FiniteSum, options: CertificateOptions) -> NDArray[np.intp] 
     outputs = 1 if f2.n_outputs is None else f2.n_outputs
     # a multiplication in a matrix product costs about a thirtieth of reading a number twice
     work = outputs * (outputs + 1) / 2 * d / 15.0 + 1.0
-    share = max(options.hessian_passes / work, 1.0 / options.least_share)
+    share = max(1.0 / work, 1.0 / 14.0)  # one pass; fewer rows than that make the bound loose
     run = 64  # rows in a run, which memory likes
     size = int(max(share * n, min(n, 4 * d), run))
-    if size >= 0.7 * n or n * d * d * outputs * outputs <= options.cheap_work:
+    # up to 2e7 multiplications, hundredths of a second, all rows are as cheap
+    if size >= 0.7 * n or n * d * d * outputs * outputs <= 2e7:
         return None
     return consecutive(n, size, run)

@@ -19,18 +19,8 @@ class CertificateOptions:
     rounds, most_times, corrected_rounds : int
         Projections that look for a multiplier of the scaled point, how often as many again may
         follow while they help, and those of the corrected point, which is nearly feasible.
-    hessian_passes, least_share, cheap_work : float, int, float
-        Passes that the Hessian behind a corrected point may cost, the n-th part of the rows that
-        it takes at least, and multiplications below which it takes all of them.
-    model_rounds, model_iter, model_tol : int, int, float
-        Models with rows held at the edge of their domain, iterations and accuracy of each.
-    holds, usable : float
-        Residuals of a model below which it has a minimum, and below which it is of use.
-    most_capped, edge : float
-        Share of rows at the edge beyond which there is no use in going on, and how far towards it
-        a held derivative goes.
-    damping : float
-        Share of the curvature bound that a model without a minimum is damped by.
+    model_iter, model_tol : int, float
+        Iterations and accuracy of the model behind a corrected point.
     charge, charge_share : float
         Share of the objective that rounding may cost a bound before a smaller price is proved in
         more directions, which may take longer than all else; and share of a gap that a run waits
@@ -52,22 +42,13 @@ class CertificateOptions:
     rounds: int = 20
     most_times: int = 10
     corrected_rounds: int = 4
-    hessian_passes: float = 1.0
-    least_share: int = 14
-    cheap_work: float = 2e7
-    model_rounds: int = 5
     model_iter: int = 1000
     model_tol: float = 1e-11
-    holds: float = 1e-4
-    usable: float = 1e-2
-    most_capped: float = 0.3
-    edge: float = 0.99
-    damping: float = 0.01
     charge: float = 1e-11
     charge_share: float = 0.1
 
     def __post_init__(self) -> None:
-        counts = ("rounds", "most_times", "corrected_rounds", "model_rounds", "model_iter")
+        counts = ("rounds", "most_times", "corrected_rounds", "model_iter")
         for name, value in field_values(self).items():
             whole = name in counts
             if not value > 0 or (whole and not is_whole(value)):
