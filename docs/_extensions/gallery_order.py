@@ -10,6 +10,8 @@ ORDER = (
     "gene_network",
     "pathways",
     "tariff",
+    "rent",
+    "bikes",
     "tasks",
     "dna",
     "volume",

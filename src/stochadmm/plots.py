@@ -360,6 +360,8 @@ class Panel(NamedTuple):
     """Against the base; of an interaction a matrix."""
     joined: bool = False
     """Whether the levels have an order."""
+    steps: bool = True
+    """Whether coefficients of ordered levels are steps, not a broken line."""
     before: Any = None
     """Coefficients before a refit."""
     mass: Any = None
@@ -415,7 +417,8 @@ def _draw_levels(ax: Any, panel: Panel, ratio: bool) -> None:
         ax.set_zorder(behind.get_zorder() + 1)
         ax.patch.set_visible(False)
     if panel.joined:
-        ax.step(place, values, where="mid", color="C0", linewidth=2)
+        style = "steps-mid" if panel.steps else "default"
+        ax.plot(place, values, drawstyle=style, color="C0", linewidth=2)
     else:
         ax.plot(place, values, "o", color="C0", markersize=5)
     if before is not None:

@@ -18,6 +18,7 @@ from ..base.files import write_rows
 from ..base.protocols import Array
 from ..plots import Panel
 from ..run.result import Result
+from ..terms import Smooth
 from ..terms._blocks import bin_name
 from ..terms._columns import as_frame
 from ._design import Part
@@ -191,7 +192,8 @@ class Tables:
                 continue
             before = getattr(self, "penalized_coef_", None)
             dots = None if before is None else _relative_to_base(part, _flat(before))
-            panel = Panel(part.label, block.names, coef, block.joined, dots, block.mass)
+            bent = getattr(part.term, "order", 1) == 2 or isinstance(part.term, Smooth)
+            panel = Panel(part.label, block.names, coef, block.joined, not bent, dots, block.mass)
             points = getattr(part.term, "points", None)
             if points is not None:
                 nowhere = (np.nan, np.nan)
