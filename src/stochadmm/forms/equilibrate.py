@@ -235,6 +235,8 @@ def _told_apart(problem: Problem, workspace: Workspace) -> tuple[Problem, Array]
     f2 = loss_of_rows(problem.f2)
     if f2 is None or f2.storage != DENSE or f2.dtype != np.float64:
         return None
+    if not workspace.rows.once(_any_alike, f2):  # as mostly, and seen at once
+        return None
     d, A2 = f2.n_features, cast(Any, problem.A2)
     free, kind = np.ones(d, dtype=bool), np.zeros(d)
     if problem.h2 is not None:
@@ -268,6 +270,16 @@ def _told_apart(problem: Problem, workspace: Workspace) -> tuple[Problem, Array]
         A.eliminate_zeros()
         A2 = as_operator(A)
     return replace(problem, f2=data, A2=A2), pairs
+
+
+def _any_alike(f2: FiniteSum) -> bool:
+    """Say whether two columns may be nearly equal or opposite, by one number of each."""
+    rows = _some_rows(f2).dense()
+    place = np.random.default_rng(0).standard_normal(len(rows)) @ rows
+    size = np.sqrt(np.einsum("ij,ij->j", rows, rows))
+    order = np.argsort(np.abs(place))
+    near = np.diff(np.abs(place)[order]) <= 1e-3 * size[order[1:]]
+    return bool(near.any())
 
 
 def _pairs(f2: FiniteSum, columns: bytes, kinds: bytes) -> tuple[Array, FiniteSum] | None:
