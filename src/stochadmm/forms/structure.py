@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 from scipy.sparse.linalg import lsmr, splu, spsolve
 
 from ..base.capabilities import Has, offers
@@ -37,6 +37,9 @@ class Limits:
         grids have a dozen, and beyond fill-in outgrows the dense matrix.
     seconds : float
         Of the null space of a dense matrix, per cube of its side, on a slow core.
+    fill : float
+        Entries that the factor of a large structure may have (2.4 GB, a minute). Graphs without
+        small separators have more, and least squares with them need few iterations.
     negligible : float
         Share of the largest below which squared pivots and eigenvalues count as zero: what
         rounding leaves of a dependent column, squared, is far below.
@@ -45,6 +48,7 @@ class Limits:
     dense: int = 4000
     entries: int = 30
     seconds: float = 3e-10
+    fill: float = 2e8
     negligible: float = 1e-10
 
 
@@ -180,6 +184,8 @@ class StructureSolver:
             return cls._untied(rows, mask, wide.diagonal())
         if d > LIMITS.dense:
             null = sparse.hstack([units, _guesses(rows)]).tocsc()
+            if fill_bound(wide) > LIMITS.fill:
+                return cls(rows, mask, None, null)
             ridge = 1e-10 * float(wide.diagonal().max(initial=1.0))
             shifted = sparse.csc_array(wide + ridge * sparse.eye_array(d))
             return cls(rows, mask, None, null, wide, splu(shifted))
@@ -209,12 +215,13 @@ class StructureSolver:
         if self.pseudo_inverse is not None:
             found: Array = self.S @ (self.pseudo_inverse @ residual)
             return found
-        if self.factor is None:
-            return lsmr_columns(self.S.T, residual, deadline=deadline)
-        if self.null.shape[1]:  # the ridge would blow up what least squares leaves alone
+        # The ridge would blow up what least squares leaves alone, and iterations would not end.
+        if self.null.shape[1]:
             own = self.null.T @ self.null
             part = spsolve(sparse.csc_array(own), self.null.T @ residual)
             residual = residual - self.null @ part.reshape(own.shape[0], *residual.shape[1:])
+        if self.factor is None:
+            return lsmr_columns(self.S.T, residual, deadline=deadline)
         y = self.factor.solve(residual)
         for _ in range(3):
             y = y + self.factor.solve(residual - self.gram @ y)
@@ -257,6 +264,30 @@ class StructureSolver:
             y = self.factor.solve(w)
             value, v = float(np.linalg.norm(y)), y
         return 0.5 / np.sqrt(value) if value > 0 else 0.0
+
+
+def fill_bound(matrix: Any) -> float:
+    """Return a bound on the entries of the Cholesky factor of a symmetric sparse matrix.
+
+    The profile in reverse Cuthill-McKee order, columns with one neighbor taken out before: they
+    never fill in, and make the profile of a tree as long as that of anything else.
+    """
+    pattern = sparse.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), matrix.shape)
+    for _ in range(30):  # the depth of a bushy tree; a long one has a small profile as it is
+        inner = np.flatnonzero(np.diff(pattern.indptr) > 2)
+        if inner.size == pattern.shape[0]:
+            break
+        pattern = sparse.csr_array(pattern[inner][:, inner])
+    if not inner.size:
+        return float(matrix.nnz)
+    order = reverse_cuthill_mckee(sparse.csr_matrix(pattern), symmetric_mode=True)
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    rows = sparse.csr_array(pattern[order])
+    first = np.minimum.reduceat(place[rows.indices], rows.indptr[:-1])
+    return float(
+        matrix.nnz + (np.arange(order.size) - np.minimum(first, np.arange(order.size))).sum()
+    )
 
 
 def is_diagonal(matrix: Any) -> bool:
